@@ -1,0 +1,133 @@
+// Package fanout copies committed entries to the outboxes of those who are
+// online: recipients by the online table, one encoding per codec and framing,
+// one wake-up per writer and commit.
+package fanout
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// Fan delivers. Deliver and Flush are for one goroutine at a time, the one
+// that publishes commits.
+type Fan struct {
+	Table *Table
+
+	kicks   Kicks
+	encoded [wire.Encodings][]byte // the entries of the delivery at hand
+	rows    [][]byte
+	senders []*Outbox
+	own     []byte
+
+	Delivered atomic.Uint64 // events put into outboxes
+	Lagged    atomic.Uint64 // events refused by an outbox
+}
+
+// New makes a Fan over a table.
+func New(t *Table) *Fan { return &Fan{Table: t} }
+
+// Item is one outcome of a commit, in the order of the conversation: an entry,
+// an answer, or both.
+type Item struct {
+	Row    []byte // the wire part of the entry; nil: only an answer
+	Sender Origin
+	Ack    wire.Ack  // the answer, unless Err is set
+	Err    *im.Error // the answer
+}
+
+// Origin is the connection that waits for an answer.
+type Origin struct {
+	Out   *Outbox // nil: nobody waits on a connection
+	ID    uint64  // of the frame
+	Bytes int     // that the answer gives back to the window
+}
+
+// Reply answers the origin of a send.
+func (g Origin) Reply(ack wire.Ack, err *im.Error, k *Kicks) {
+	if err != nil {
+		g.Out.answerSend(&petrelv1.ServerFrame{Id: g.ID, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(err)}}, wire.Ack{}, g.Bytes, k)
+		return
+	}
+	ack.ID = g.ID
+	g.Out.answerSend(nil, ack, g.Bytes, k)
+}
+
+// Deliver puts the items of one conversation into the outboxes of its members
+// and answers the senders. It reads the online table, so the caller has
+// published the head before. A connection that sent an item gets the answer in
+// the item's place and no event for it. Nothing blocks.
+func (f *Fan) Deliver(tenant im.Tenant, members []im.User, items []Item) {
+	f.rows, f.senders = f.rows[:0], f.senders[:0]
+	for i := range items {
+		if items[i].Row != nil {
+			f.rows = append(f.rows, items[i].Row)
+		}
+		if o := items[i].Sender.Out; o != nil && !slices.Contains(f.senders, o) {
+			f.senders = append(f.senders, o)
+		}
+	}
+	if len(f.rows) > 0 {
+		f.deliverToOthers(tenant, members)
+	}
+	for _, o := range f.senders {
+		f.deliverToSender(o, o.Account.Tenant == tenant && slices.Contains(members, o.Account.User), items)
+	}
+}
+
+func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
+	delivered, lagged := 0, 0
+	for _, u := range members {
+		for _, o := range f.Table.Of(im.Account{Tenant: tenant, User: u}) {
+			if slices.Contains(f.senders, o) {
+				continue
+			}
+			i := o.enc.Index()
+			if f.encoded[i] == nil {
+				f.encoded[i] = wire.AppendEvents(nil, o.enc, f.rows)
+			}
+			if o.push(f.encoded[i], true, &f.kicks) {
+				delivered += len(f.rows)
+			} else {
+				lagged += len(f.rows)
+			}
+		}
+	}
+	f.encoded = [wire.Encodings][]byte{}
+	f.Delivered.Add(uint64(delivered))
+	f.Lagged.Add(uint64(lagged))
+}
+
+// deliverToSender gives o its answers and, if it is a member's, the entries of
+// others between them.
+func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
+	others := f.rows[:0]
+	flush := func() {
+		if len(others) == 0 {
+			return
+		}
+		f.own = wire.AppendEvents(f.own[:0], o.enc, others)
+		if o.push(f.own, false, &f.kicks) {
+			f.Delivered.Add(uint64(len(others)))
+		} else {
+			f.Lagged.Add(uint64(len(others)))
+		}
+		others = others[:0]
+	}
+	for i := range items {
+		it := &items[i]
+		if it.Sender.Out == o {
+			flush()
+			it.Sender.Reply(it.Ack, it.Err, &f.kicks)
+		} else if it.Row != nil && member {
+			others = append(others, it.Row)
+		}
+	}
+	flush()
+}
+
+// Flush wakes the writers of everything that was delivered.
+func (f *Fan) Flush() { f.kicks.Flush() }

@@ -1,0 +1,68 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// Row is one stored entry of a conversation.
+type Row struct {
+	Seq   im.Seq
+	Value []byte // as EncodeRow made it
+}
+
+// Flags of a row.
+const (
+	RowKeyed     byte = 1 << iota // sent without after: a dedupe key was written with it
+	RowRewritten                  // an edit or recall has replaced the body
+	RowWithheld                   // only its sender may read it
+)
+
+// RowHead is the private prefix of a row; clients never see it.
+type RowHead struct {
+	Flags byte
+	Pos   im.Pos // of the commit that wrote the row last
+	After im.Seq // the head its sender knew; 0 with RowKeyed
+	MAC   uint64 // keyed hash of the first type and body; rewrites keep it
+}
+
+// rowFormat is the first byte of every row.
+const rowFormat = 1
+
+// MaxRowHead is the longest encoded head, in bytes.
+const MaxRowHead = 2 + 2*binary.MaxVarintLen64 + 8
+
+// AppendRowHead appends the encoded head to b. Behind it the caller puts the
+// wire message as one field of an Events frame: tag, length, Message.
+//
+//	byte    format (1)
+//	byte    flags
+//	uvarint pos
+//	uvarint after
+//	8 bytes MAC, big endian
+func AppendRowHead(b []byte, h RowHead) []byte {
+	b = append(b, rowFormat, h.Flags)
+	b = binary.AppendUvarint(b, uint64(h.Pos))
+	b = binary.AppendUvarint(b, uint64(h.After))
+	return binary.BigEndian.AppendUint64(b, h.MAC)
+}
+
+// SplitRow separates a row's head from its wire part, which shares v.
+// Errors: ErrCorrupt.
+func SplitRow(v []byte) (RowHead, []byte, error) {
+	if len(v) < 2 || v[0] != rowFormat {
+		return RowHead{}, nil, fmt.Errorf("read row head: %w", ErrCorrupt)
+	}
+	h := RowHead{Flags: v[1]}
+	pos, n := binary.Uvarint(v[2:])
+	after, m := binary.Uvarint(v[2+max(n, 0):])
+	rest := 2 + n + m
+	if n <= 0 || m <= 0 || len(v) < rest+8 {
+		return RowHead{}, nil, fmt.Errorf("read row head: %w", ErrCorrupt)
+	}
+	h.Pos, h.After = im.Pos(pos), im.Seq(after)
+	h.MAC = binary.BigEndian.Uint64(v[rest:])
+	return h, v[rest+8:], nil
+}

@@ -1,0 +1,208 @@
+// Package store is the storage contract: what the conversation owners, the
+// feed's consumers and the account tables ask of a durable store. It holds no
+// logic of chat. store/pebblestore implements it on an embedded store;
+// storetest decides whether an implementation is one.
+//
+// Two rules bind every implementation. A batch is one unit: all of it is
+// durable, or none of it ever shows. And nothing here bounds a read by what is
+// durable: a row may be readable before its sync has returned, so callers give
+// the upper end of every read and take it from a published head.
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// FormatLevel is the level of the keys and records that this code writes. A
+// store carries the level it was written with and the oldest level that may
+// read it; a store whose oldest reader is newer than this is refused.
+const FormatLevel = 1
+
+// Errors that callers tell apart. All others mean that the outcome of a write
+// is unknown, or that a read met damage.
+var (
+	ErrStale   = errors.New("stale epoch or position") // nothing of the batch was written
+	ErrExists  = errors.New("record exists")           // from Update with IfAbsent; nothing was written
+	ErrFull    = errors.New("disk nearly full")        // nothing was written; reads go on
+	ErrCorrupt = errors.New("stored data is damaged")
+	ErrFailed  = errors.New("store has failed") // a write or sync error came before: outcome unknown, nothing more is served
+)
+
+// Feed names one log of commits. Every partition belongs to one feed; an
+// embedded store has a single one, a SQL store one per partition.
+type Feed uint16
+
+// Store is the contract. All methods may be called from any goroutine. A
+// method that reads returns ErrCorrupt (wrapped) when it meets damage, never a
+// shorter answer.
+type Store interface {
+	// Info tells who the store is; it does not change while open.
+	Info() Info
+
+	// Feeds lists the feeds; FeedOf tells a partition's.
+	Feeds() []Feed
+	FeedOf(p im.Partition) Feed
+
+	// Takeover makes the caller the writer of a feed: it raises the epoch,
+	// which ends every earlier writer, and returns it with the position of the
+	// last durable commit.
+	Takeover(ctx context.Context, f Feed) (im.Epoch, im.Pos, error)
+
+	// Append commits batches, at most one for each feed, with one sync, and
+	// returns when the next call may be made: at that point the batches are
+	// readable, and their outcome may still be open. done is called exactly
+	// once, with one result for each batch; calls of done follow the order of
+	// the calls of Append and never overlap. A nil result means durable.
+	// ErrStale and ErrFull mean that nothing was written. Every other result
+	// means unknown, and the store has failed.
+	//
+	// The batches and all they point to belong to the store until done.
+	Append(batches []*Batch, done func(results []error))
+
+	// LastRow returns the row with the highest seq of c, nil if c has none.
+	// Only the owner of an idle conversation may ask: it may be unsynced.
+	LastRow(ctx context.Context, c im.Key) (*Row, error)
+
+	// Rows calls fn for the rows with from <= Seq <= to, ascending, until fn
+	// returns false. The row's value is valid during the call only. A seq that
+	// is missing between two rows, or at either end, is ErrCorrupt; callers
+	// ask for no more than exists.
+	Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(Row) bool) error
+
+	// Dedupe returns the seqs filed under a hash, in the order of filing. More
+	// than one means that hashes collided; the rows tell which is meant.
+	Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, error)
+
+	// Conversation returns the head record, nil if there is none.
+	Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error)
+
+	// Members and Cursors call fn for every record of c, ordered by user,
+	// until fn returns false.
+	Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error
+	Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error
+
+	// DropRows removes the rows of c below a seq. The caller has made the new
+	// first_seq durable before.
+	DropRows(ctx context.Context, c im.Key, below im.Seq) error
+
+	// ScanFeed calls fn for the commits with after < Pos <= upTo, ascending,
+	// until fn returns false. A commit that was trimmed is ErrTrimmed.
+	ScanFeed(ctx context.Context, f Feed, after, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) error
+
+	// TrimFeed forgets the commits up to and including upTo.
+	TrimFeed(ctx context.Context, f Feed, upTo im.Pos) error
+
+	// Record returns the value of a record, nil if there is none. Records
+	// calls fn for those whose key begins with prefix, ordered by key.
+	Record(ctx context.Context, t Table, tenant im.Tenant, key []byte) ([]byte, error)
+	Records(ctx context.Context, t Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error
+
+	// Update writes records as one durable unit. ErrExists: one of them has
+	// IfAbsent and is there; nothing was written.
+	Update(ctx context.Context, puts []RecordPut) error
+
+	// Writable is nil while appends are taken, ErrFull while the disk is
+	// nearly full, ErrFailed for good after a write or sync error. It costs
+	// nothing to ask.
+	Writable() error
+
+	// Failed is closed when the store has failed. The process must exit: what
+	// it remembers beyond the last durable commit may not be true.
+	Failed() <-chan struct{}
+
+	Stats() Stats
+	Close() error
+}
+
+// ErrTrimmed is returned by ScanFeed for commits that are no longer kept.
+var ErrTrimmed = errors.New("feed is trimmed")
+
+// Info is the identity of a store.
+type Info struct {
+	StoreID   uint64
+	HistoryID uint64   // a new one is drawn when acked data may be gone
+	Secret    [16]byte // key of the hashes in rows and dedupe keys
+	Level     uint32
+}
+
+// Stats are totals since the store was opened.
+type Stats struct {
+	Commits   uint64
+	DiskBytes uint64 // what the store takes on disk now
+}
+
+// Batch is what one commit adds to one feed. It is accepted only if the feed
+// stands at From in Epoch, and moves it to From+1.
+type Batch struct {
+	Feed  Feed
+	Epoch im.Epoch
+	From  im.Pos
+	Entry *storepb.FeedEntry
+
+	Rows    []RowPut // new rows, and rewrites of old ones
+	Dedupe  []DedupePut
+	Convs   []ConvPut
+	Members []MemberPut
+	Cursors []CursorPut
+}
+
+// RowPut stores a row encoded by EncodeRow.
+type RowPut struct {
+	Conv  im.Key
+	Seq   im.Seq
+	Value []byte
+}
+
+// DedupePut files a seq under a hash. Slot is the number of seqs that Dedupe
+// returned for it.
+type DedupePut struct {
+	Conv im.Key
+	Hash uint64
+	Slot uint8
+	Seq  im.Seq
+}
+
+// ConvPut writes a conversation's head record.
+type ConvPut struct {
+	Conv   im.Key
+	Record *storepb.Conversation
+}
+
+// MemberPut writes a member's record.
+type MemberPut struct {
+	Conv   im.Key
+	User   im.User
+	Record *storepb.Member
+}
+
+// CursorPut writes a cursor.
+type CursorPut struct {
+	Conv   im.Key
+	User   im.User
+	Record *storepb.Cursor
+}
+
+// Table is a kind of record.
+type Table byte
+
+// The tables. Their numbers are part of the format.
+const (
+	Tenants   Table = 1 // tenant 0; key: name
+	Users     Table = 2 // key: user id
+	Tokens    Table = 3 // tenant 0 for admin keys; key: SHA-256 of the token
+	Consumers Table = 4 // tenant 0; key: name of a consumer of the feed and its feed
+	Settings  Table = 5 // tenant 0; key: name
+)
+
+// RecordPut writes or deletes one record.
+type RecordPut struct {
+	Table    Table
+	Tenant   im.Tenant
+	Key      []byte
+	Value    []byte // nil deletes
+	IfAbsent bool
+}

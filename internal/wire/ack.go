@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Ack is the answer to a send that was stored.
+type Ack struct {
+	ID     uint64 // of the send's frame
+	Conv   string // set when the send named a user
+	Seq    uint64
+	TimeMs uint64
+}
+
+// AppendAck appends a as a frame. It writes what AppendFrame would, without
+// building the frame first: there is one for every message.
+func AppendAck(dst []byte, e Encoding, a Ack) []byte {
+	if e.Codec == JSON {
+		var text [192]byte
+		return appendText(dst, e.Framing, a.appendJSON(text[:0]))
+	}
+	n := varintField(a.Seq) + varintField(a.TimeMs)
+	if a.Conv != "" {
+		n += 1 + protowire.SizeBytes(len(a.Conv))
+	}
+	dst = appendHeader(dst, e, varintField(a.ID)+1+protowire.SizeBytes(n))
+	dst = appendVarintField(dst, 1, a.ID)
+	dst = append(dst, 3<<3|2)
+	dst = binary.AppendUvarint(dst, uint64(n))
+	if a.Conv != "" {
+		dst = append(dst, 1<<3|2)
+		dst = protowire.AppendString(dst, a.Conv)
+	}
+	dst = appendVarintField(dst, 2, a.Seq)
+	return appendVarintField(dst, 3, a.TimeMs)
+}
+
+func varintField(v uint64) int {
+	if v == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeVarint(v)
+}
+
+func appendVarintField(dst []byte, field byte, v uint64) []byte {
+	if v == 0 {
+		return dst
+	}
+	return binary.AppendUvarint(append(dst, field<<3), v)
+}
+
+func (a Ack) appendJSON(b []byte) []byte {
+	b = append(b, '{')
+	if a.ID != 0 {
+		b = append(b, `"id":"`...)
+		b = strconv.AppendUint(b, a.ID, 10)
+		b = append(b, `",`...)
+	}
+	b = append(b, `"ack":{`...)
+	if a.Conv != "" { // an id: nothing in it needs escaping
+		b = append(b, `"conv":"`...)
+		b = append(b, a.Conv...)
+		b = append(b, `",`...)
+	}
+	b = append(b, `"seq":"`...)
+	b = strconv.AppendUint(b, a.Seq, 10)
+	b = append(b, `","timeMs":"`...)
+	b = strconv.AppendUint(b, a.TimeMs, 10)
+	return append(b, `"}}`...)
+}
