@@ -1,0 +1,159 @@
+package proto_test
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// The ids are those of tenant 1: the conversation of alice and bob, alice's
+// inbox, and a group.
+const (
+	aliceBob   = "d8RN7iMNITU0mIb0XxQAv"
+	aliceInbox = "iDZyNF3ZHqisvWUE89S2_"
+	team       = "gKQtYt3wSdI4pbTbl9KK9"
+	historyID  = "9f86d081884c7d65"
+	noon       = 1795262400000 // ms
+)
+
+// vector is a golden frame. Its name says who sends it.
+type vector struct {
+	name  string
+	frame proto.Message
+}
+
+func vectors() []vector {
+	return append(clientVectors(), serverVectors()...)
+}
+
+func clientVectors() []vector {
+	hello := &pb.Hello{
+		VersionMin: 1, VersionMax: 1, Token: "pt_default.alice.Zm9vYmFyYmF6cXV4",
+		Device: "laptop-1", DeviceKind: "desktop", Client: "example/0.1",
+	}
+	long := proto.Clone(hello).(*pb.Hello)
+	for long.HistoryId = historyID; proto.Size(&pb.ClientFrame{Id: 1, Body: &pb.ClientFrame_Hello{Hello: long}}) < '{'; {
+		long.Client += "x"
+	}
+	return []vector{
+		{"01-client-hello", &pb.ClientFrame{Id: 1, Body: &pb.ClientFrame_Hello{Hello: hello}}},
+		{"03-client-send-conv", &pb.ClientFrame{Id: 3, Body: &pb.ClientFrame_Send{Send: &pb.Send{
+			Conv: team, ClientMsgId: "5f0c1e9ab24d4e0f", After: proto.Uint64(0), Body: &pb.Send_Text{Text: "hello 海燕"},
+		}}}},
+		{"04-client-send-user", &pb.ClientFrame{Id: 4, Body: &pb.ClientFrame_Send{Send: &pb.Send{
+			User: "bob", ClientMsgId: "5f0c1e9ab24d4e10", After: proto.Uint64(41), Type: "application/x-sketch",
+			Body: &pb.Send_Data{Data: []byte{0, 1, 0xfe, 0xff}},
+		}}}},
+		{"08-client-history", &pb.ClientFrame{Id: 6, Body: &pb.ClientFrame_History{History: &pb.GetHistory{Conv: aliceBob, After: 40, Limit: 2}}}},
+		{"10-client-sync", &pb.ClientFrame{Id: 2, Body: &pb.ClientFrame_Sync{Sync: &pb.Sync{Token: []byte{1, 2, 3}}}}},
+		{"12-client-ping", &pb.ClientFrame{Id: 7, Body: &pb.ClientFrame_Ping{Ping: &pb.Ping{}}}},
+		{"13-client-pong", &pb.ClientFrame{Body: &pb.ClientFrame_Pong{Pong: &pb.Pong{}}}},
+		{"16-client-hello-123-bytes", &pb.ClientFrame{Id: 1, Body: &pb.ClientFrame_Hello{Hello: long}}},
+		{"17-client-send-without-after", &pb.ClientFrame{Id: 9, Body: &pb.ClientFrame_Send{Send: &pb.Send{
+			User: "bob", ClientMsgId: "script-2026-11-21-1", Body: &pb.Send_Text{Text: ""},
+		}}}},
+	}
+}
+
+func serverVectors() []vector {
+	third := &pb.Message{
+		Conv: team, Seq: 3, From: "carol", ClientMsgId: "c3", TimeMs: noon + 1, Counted: 2,
+		Body: &pb.Message_Text{Text: "good morning"},
+	}
+	fourth := &pb.Message{
+		Conv: team, Seq: 4, TimeMs: noon + 2, Counted: 2,
+		Body: &pb.Message_Members{Members: &pb.MemberChange{
+			Added: []*pb.MemberRef{{User: "dave", Role: pb.Role_ROLE_MEMBER}}, Removed: []string{"eve"},
+		}},
+	}
+	return []vector{
+		{"02-server-welcome", &pb.ServerFrame{Id: 1, Body: &pb.ServerFrame_Welcome{Welcome: &pb.Welcome{
+			Version: 1, Session: "s1", User: "alice", Inbox: aliceInbox, HistoryId: historyID, ServerTimeMs: noon,
+			HeartbeatMs: 30000, HeartbeatMisses: 2, Window: &pb.Window{Sends: 64, Bytes: 262144},
+			Limits: &pb.Limits{FrameBytes: 65536, BodyBytes: 16384, HistoryMessages: 200}, Server: "petrel/0.1.0",
+		}}}},
+		{"05-server-ack", &pb.ServerFrame{Id: 4, Body: &pb.ServerFrame_Ack{Ack: &pb.Ack{Conv: aliceBob, Seq: 42, TimeMs: noon}}}},
+		{"06-server-error-conflict", &pb.ServerFrame{Id: 5, Body: &pb.ServerFrame_Error{Error: &pb.Error{
+			Code: "conflict", Message: "this client message id was used before with another body",
+			Settled: true, Hint: "use a new id for each message",
+		}}}},
+		{"07-server-events", &pb.ServerFrame{Body: &pb.ServerFrame_Events{Events: &pb.Events{Messages: []*pb.Message{third, fourth}}}}},
+		{"09-server-history-page", &pb.ServerFrame{Id: 6, Body: &pb.ServerFrame_History{History: &pb.HistoryPage{
+			Conv: aliceBob, Head: 43, FirstSeq: 1, More: true,
+			Messages: []*pb.Message{
+				{Conv: aliceBob, Seq: 41, From: "bob", ClientMsgId: "b7", TimeMs: noon - 1, Counted: 41, Body: &pb.Message_Text{Text: "are you there?"}},
+				{Conv: aliceBob, Seq: 42, From: "alice", ClientMsgId: "5f0c1e9ab24d4e10", TimeMs: noon, Counted: 42, Type: "application/x-sketch", Body: &pb.Message_Data{Data: []byte{0, 1, 0xfe, 0xff}}},
+			},
+		}}}},
+		{"11-server-sync-page", &pb.ServerFrame{Id: 2, Body: &pb.ServerFrame_Sync{Sync: &pb.SyncPage{
+			Convs: []*pb.ConvState{
+				{Conv: aliceBob, Kind: pb.ConvKind_CONV_KIND_DIRECT, Peer: "bob", Head: 43, Counted: 43, FirstSeq: 1, Role: pb.Role_ROLE_MEMBER, Joined: 1},
+				{Conv: team, Kind: pb.ConvKind_CONV_KIND_GROUP, Title: "team", Head: 4, Counted: 2, FirstSeq: 1, Role: pb.Role_ROLE_OWNER, Joined: 1},
+			},
+			Token: []byte{1, 2, 4},
+		}}}},
+		{"14-server-lagged", &pb.ServerFrame{Body: &pb.ServerFrame_Lagged{Lagged: &pb.Lagged{}}}},
+		{"15-server-kick", &pb.ServerFrame{Body: &pb.ServerFrame_Kick{Kick: &pb.Kick{
+			Code: "draining", Message: "this node is going away", Reconnect: true, ReconnectAfterMs: 2000,
+		}}}},
+		{"18-server-error-behind", &pb.ServerFrame{Id: 8, Body: &pb.ServerFrame_Error{Error: &pb.Error{
+			Code: "behind", Message: "too much was stored since after to look for the message",
+			Hint: "sync the conversation up to the head in this error and send again with a higher after", Head: 25000,
+		}}}},
+		{"19-server-ping", &pb.ServerFrame{Body: &pb.ServerFrame_Ping{Ping: &pb.Ping{}}}},
+	}
+}
+
+// unknown is a frame with fields that this version does not know. Readers
+// ignore them in both codecs; a protobuf reader that writes the frame again
+// keeps them.
+type unknown struct {
+	name  string
+	known proto.Message
+	extra []byte // protobuf fields behind those of known
+	json  string
+}
+
+func unknowns() []unknown {
+	extra := protowire.AppendTag(nil, 1000, protowire.BytesType)
+	extra = protowire.AppendString(extra, "from the future")
+	return []unknown{
+		{"20-client-unknown-field", &pb.ClientFrame{Id: 7, Body: &pb.ClientFrame_Ping{Ping: &pb.Ping{}}}, extra,
+			`{"id":"7","ping":{"sent":[1,{"a":null}]},"fromTheFuture":"yes"}`},
+		{"21-server-unknown-field", &pb.ServerFrame{Id: 4, Body: &pb.ServerFrame_Ack{Ack: &pb.Ack{Seq: 42, TimeMs: noon}}}, extra,
+			`{"id":"4","ack":{"seq":"42","timeMs":"1795262400000","shard":{"x":1}},"fromTheFuture":"yes"}`},
+		{"22-server-unknown-body", &pb.ServerFrame{}, extra, `{"fromTheFuture":{"x":1}}`},
+	}
+}
+
+// badFrame is one that the server answers by closing the connection.
+type badFrame struct {
+	name    string
+	where   string // "first", "json session", "protobuf session"
+	on      string // "ws-text", "ws-binary", "ws-raw" (with WebSocket framing), "tcp" (with its framing)
+	content []byte
+	code    string
+	close   int
+	clause  string
+}
+
+var badFrames = []badFrame{
+	{"bad-01-neither-codec", "first", "ws-text", []byte("hello"), "unknown_codec", 4415, "P-1.3"},
+	{"bad-02-http-on-tcp", "first", "tcp", []byte("GET / HTTP/1.1\r\n\r\n"), "unknown_codec", 4415, "P-1.3"},
+	{"bad-03-cut-json", "json session", "ws-text", []byte(`{"id":"2","send":`), "bad_frame", 4400, "P-2.3"},
+	{"bad-04-no-body", "json session", "ws-text", []byte(`{"id":"2"}`), "bad_frame", 4400, "P-2.3"},
+	{"bad-05-two-bodies", "json session", "ws-text", []byte(`{"id":"2","ping":{},"pong":{}}`), "bad_frame", 4400, "P-2.3"},
+	{"bad-06-wrong-type", "json session", "ws-text", []byte(`{"id":"2","send":{"conv":7}}`), "bad_frame", 4400, "P-2.3"},
+	{"bad-07-cut-protobuf", "protobuf session", "ws-binary", []byte{0x08, 0x02, 0x1a, 0x20, 0x0a}, "bad_frame", 4400, "P-2.3"},
+	{"bad-08-utf8-in-json", "json session", "ws-text", []byte("{\"id\":\"2\",\"send\":{\"user\":\"bob\",\"clientMsgId\":\"k\",\"text\":\"\xff\xfe\"}}"), "bad_utf8", 1007, "P-2.4"},
+	{"bad-09-utf8-in-protobuf", "protobuf session", "ws-binary", []byte("\x08\x02\x1a\x0c\x12\x03bob\x1a\x01k\x32\x02\xff\xfe"), "bad_utf8", 1007, "P-2.4"},
+	{"bad-10-length-over-limit", "first", "tcp", []byte{0x00, 0x10, 0x00, 0x01}, "frame_too_large", 1009, "P-2.5"},
+	{"bad-11-empty-frame", "first", "tcp", []byte{0, 0, 0, 0}, "bad_frame", 4400, "P-2.3"},
+	{"bad-12-other-codec", "json session", "ws-binary", []byte{0x08, 0x02, 0x42, 0x00}, "bad_frame", 4400, "P-2.3"},
+	{"bad-13-send-before-hello", "first", "ws-text", []byte(`{"id":"1","send":{"user":"bob","clientMsgId":"k","after":"0","text":"hi"}}`), "hello_expected", 4400, "P-3.1"},
+	{"bad-14-second-hello", "json session", "ws-text", []byte(`{"id":"2","hello":{"versionMin":1,"versionMax":1,"token":"t"}}`), "hello_expected", 4400, "P-3.1"},
+	{"bad-15-version", "first", "ws-text", []byte(`{"id":"1","hello":{"versionMin":7,"versionMax":9,"token":"t"}}`), "version_unsupported", 4406, "P-3.2"},
+	{"bad-16-token", "first", "ws-text", []byte(`{"id":"1","hello":{"versionMin":1,"versionMax":1,"token":"pt_default.alice.wrong"}}`), "unauthenticated", 4401, "P-3.3"},
+	{"bad-17-unmasked", "json session", "ws-raw", []byte("\x81\x15{\"id\":\"2\",\"ping\":{}}\n"), "unmasked", 1002, "P-1.5"},
+}
