@@ -1,0 +1,75 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// envelope is what a send needs in its frame beside the body, in bytes: ids of
+// 64 and 21 bytes, a type of 64, numbers, and the names of JSON.
+const envelope = 1 << 10
+
+// check looks at what no option can see alone.
+func (c *Config) check() Problems {
+	var ps Problems
+	fail := func(key, value, why, fix string) {
+		ps = append(ps, Problem{Origin: c.Origin(key), Key: key, Value: value, Why: why, Fix: fix})
+	}
+	l := &c.Limits
+	fits := func(inner string, n int64, outer string, room int64, why string) {
+		if room < n {
+			fail(outer, FormatSize(room), fmt.Sprintf("%s (%s, from %s)", why, inner, c.Origin(inner)), "allowed: at least "+FormatSize(n))
+		}
+	}
+	fits("limits.body", l.BodyBytes+envelope, "limits.frame", l.FrameBytes, "a frame would not hold the largest body and what stands around it")
+	fits("limits.hello_frame", l.HelloFrameBytes, "limits.frame", l.FrameBytes, "the first frame may be larger")
+	fits("limits.frame", l.FrameBytes, "limits.window_bytes", l.WindowBytes, "it would not hold one send of the largest size")
+	fits("limits.frame", 2*l.FrameBytes, "limits.outbox", l.OutboxBytes, "it would not hold two messages of the largest size")
+	fits("limits.window_bytes", l.WindowBytes, "limits.conv_queue", l.ConvQueueBytes, "it would not hold the window of one connection")
+	fits("limits.conv_queue", l.ConvQueueBytes, "limits.admitted", l.AdmittedBytes, "it would not hold the queue of one conversation")
+
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		set, missing := "tls.cert_file", "tls.key_file"
+		if c.TLS.CertFile == "" {
+			set, missing = missing, set
+		}
+		fail(set, "", missing+" is not set", "set both, or neither")
+	}
+	if c.Listen.HTTP == "" && c.Listen.TCP == "" {
+		fail("listen.http", `""`, "listen.tcp is empty too: nobody could connect", "allowed: host:port for one of them")
+	}
+	for _, a := range []struct{ key, addr string }{{"listen.http", c.Listen.HTTP}, {"listen.tcp", c.Listen.TCP}} {
+		if a.addr != "" && !c.TLS.On() && !c.Listen.InsecurePlaintext && !Loopback(a.addr) {
+			fail(a.key, a.addr, "other hosts can reach this address, and tokens and messages would cross the network in clear",
+				"set tls.cert_file and tls.key_file; behind a proxy that ends TLS set listen.insecure_plaintext = true")
+		}
+	}
+	return ps
+}
+
+// Loopback reports whether only this host can reach addr, a host:port. A name
+// other than localhost is not looked up: it may mean another address tomorrow.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+func checkAddress(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("it is not host:port")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || (n == 0 && port != "0") {
+		return fmt.Errorf("its port is not a number up to 65535")
+	}
+	return nil
+}

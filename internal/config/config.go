@@ -1,0 +1,97 @@
+// Package config is what an operator can set: one table of options with their
+// names, defaults, allowed values and explanations (options.go), read from a
+// file, the environment and the command line, each value with its origin.
+//
+// It holds plain data and imports nothing of Petrel. Packages have their own
+// Options; internal/app maps a Config to them.
+package config
+
+import "time"
+
+// Config is the configuration of one process. Every field is explained in the
+// table of options.go, under the name it has in the file.
+type Config struct {
+	Listen    Listen
+	TLS       TLS
+	Store     Store
+	Limits    Limits
+	Heartbeat Heartbeat
+	Drain     Drain
+	Log       Log
+	Metrics   Metrics
+
+	origins map[string]Origin // by option name; what is not there has its default
+}
+
+// Listen says where the server listens.
+type Listen struct {
+	HTTP              string // host:port; empty: not at all
+	TCP               string // host:port; empty: not at all
+	InsecurePlaintext bool
+}
+
+// TLS is on when both files are set.
+type TLS struct {
+	CertFile, KeyFile string
+}
+
+// On reports whether the listeners speak TLS.
+func (t TLS) On() bool { return t.CertFile != "" }
+
+// Store is the embedded store.
+type Store struct {
+	Dir          string
+	CacheBytes   int64
+	MinFreeBytes int64
+}
+
+// Limits bound what clients can make the server hold. -1 means no limit where
+// the table allows it.
+type Limits struct {
+	FrameBytes      int64
+	BodyBytes       int64
+	HistoryMessages int64 // per page
+
+	HelloTimeout         time.Duration
+	HelloFrameBytes      int64
+	Unauthenticated      int64 // connections
+	UnauthenticatedPerIP int64 // connections
+
+	Connections             int64 // 0: by the process's limit of open files
+	ConnectionsPerUser      int64
+	ConnectionsPerIP        int64
+	NewConnectionsPerIPPerS int64
+
+	WindowSends int64 // unanswered sends of one connection
+	WindowBytes int64
+	SendsPerS   int64 // of one session
+	SendBurst   int64
+
+	OutboxBytes    int64 // of one session
+	ConvQueueBytes int64 // of one conversation
+	AdmittedBytes  int64 // admitted and not yet acked, of all conversations
+	SlowTimeout    time.Duration
+}
+
+// Heartbeat is how a dead link is found.
+type Heartbeat struct {
+	Silence time.Duration
+	Misses  int64 // unanswered probes
+}
+
+// Drain is how the server goes away.
+type Drain struct {
+	Timeout time.Duration
+}
+
+// Log is what the server writes to its standard error.
+type Log struct {
+	Level  string // debug, info, warn, error
+	Format string // auto, text, json
+}
+
+// Metrics is GET /metrics of the HTTP listener.
+type Metrics struct {
+	Enabled bool
+	Token   string // bearer token; empty: nobody is asked
+}

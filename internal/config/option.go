@@ -1,0 +1,282 @@
+package config
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// option is one thing that can be set.
+type option struct {
+	name    string // section.key
+	doc     string // sentences for the operator
+	def     string // the default, as an operator would write it
+	allowed string // what values there are
+	literal bool   // the value stands without quotes in the file
+	secret  bool   // is never shown, and name_file may name a file that has it
+
+	set func(raw) error // the error says why the value is not allowed
+	get func() string   // the value, as an operator would write it
+}
+
+// raw is a value as it was written.
+type raw struct {
+	text string
+	form form
+}
+
+// form is the kind of literal a value was written as.
+type form int
+
+const (
+	formAny    form = iota // environment and flags: only text
+	formString             // the rest: in the file
+	formInt
+	formBool
+	formOther
+)
+
+// errForm says that a value is another kind of literal than its option takes.
+type errForm struct{ want string }
+
+func (e errForm) Error() string { return "it is not " + e.want }
+
+func (r raw) must(want string, forms ...form) error {
+	if r.form == formAny || slices.Contains(forms, r.form) {
+		return nil
+	}
+	return errForm{want}
+}
+
+func text(name string, p *string, def, doc string) option {
+	*p = def
+	return option{
+		name: name, doc: doc, def: def, allowed: "a text",
+		set: func(r raw) error {
+			if err := r.must("a text in quotes", formString); err != nil {
+				return err
+			}
+			*p = r.text
+			return nil
+		},
+		get: func() string { return *p },
+	}
+}
+
+// minSecret is the shortest secret that is not refused, in bytes.
+const minSecret = 16
+
+func secret(name string, p *string, doc string) option {
+	o := text(name, p, "", doc)
+	o.secret = true
+	o.allowed = fmt.Sprintf("a text of at least %d characters, or nothing", minSecret)
+	set := o.set
+	o.set = func(r raw) error {
+		if 0 < len(r.text) && len(r.text) < minSecret {
+			return fmt.Errorf("it has %d characters", len(r.text))
+		}
+		return set(r)
+	}
+	return o
+}
+
+func choice(name string, p *string, def string, of []string, doc string) option {
+	o := text(name, p, def, doc)
+	o.allowed = strings.Join(of, ", ")
+	set := o.set
+	o.set = func(r raw) error {
+		if err := r.must("a text in quotes", formString); err != nil {
+			return err
+		}
+		if !slices.Contains(of, r.text) {
+			return fmt.Errorf("it is none of them")
+		}
+		return set(r)
+	}
+	return o
+}
+
+func address(name string, p *string, def, doc string) option {
+	o := text(name, p, def, doc)
+	o.allowed = `host:port, or "" for none`
+	set := o.set
+	o.set = func(r raw) error {
+		if r.form != formInt && r.text != "" {
+			if err := checkAddress(r.text); err != nil {
+				return err
+			}
+		}
+		return set(r)
+	}
+	return o
+}
+
+func boolean(name string, p *bool, def bool, doc string) option {
+	*p = def
+	return option{
+		name: name, doc: doc, def: strconv.FormatBool(def), allowed: "true or false", literal: true,
+		set: func(r raw) error {
+			if err := r.must("true or false without quotes", formBool); err != nil {
+				return err
+			}
+			switch r.text {
+			case "true":
+				*p = true
+			case "false":
+				*p = false
+			default:
+				return fmt.Errorf("it is neither")
+			}
+			return nil
+		},
+		get: func() string { return strconv.FormatBool(*p) },
+	}
+}
+
+func count(name string, p *int64, def, low, high int64, doc string) option {
+	*p = def
+	return option{
+		name: name, doc: doc, def: strconv.FormatInt(def, 10), literal: true,
+		allowed: fmt.Sprintf("a number from %d to %d", low, high),
+		set: func(r raw) error {
+			n, err := r.int()
+			if err != nil {
+				return err
+			}
+			if n < low || high < n {
+				return fmt.Errorf("it is out of range")
+			}
+			*p = n
+			return nil
+		},
+		get: func() string { return strconv.FormatInt(*p, 10) },
+	}
+}
+
+// unlimited is a count of at least 1, or -1 for no limit.
+func unlimited(name string, p *int64, def int64, doc string) option {
+	o := count(name, p, def, -1, 1<<40, doc)
+	o.allowed = "a number from 1, or -1 for no limit"
+	set := o.set
+	o.set = func(r raw) error {
+		if n, err := r.int(); err == nil && n == 0 {
+			return fmt.Errorf("0 would let nobody in")
+		}
+		return set(r)
+	}
+	return o
+}
+
+// byFiles is a count of connections where 0 stands for what the limit of open
+// files allows.
+func byFiles(name string, p *int64, doc string) option {
+	o := count(name, p, 0, -1, 1<<40, doc)
+	o.allowed = "a number from 0, or -1 for no limit"
+	return o
+}
+
+func (r raw) int() (int64, error) {
+	if err := r.must("a number without quotes", formInt); err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(r.text, "_", ""), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("it is not a whole number")
+	}
+	return n, nil
+}
+
+func size(name string, p *int64, def, low, high int64, doc string) option {
+	*p = def
+	return option{
+		name: name, doc: doc, def: FormatSize(def),
+		allowed: fmt.Sprintf("a size from %s to %s, such as \"64KiB\" or \"1MiB\"", FormatSize(low), FormatSize(high)),
+		set: func(r raw) error {
+			if err := r.must("a size in quotes or a number of bytes", formString, formInt); err != nil {
+				return err
+			}
+			n, err := ParseSize(r.text)
+			if err != nil {
+				return err
+			}
+			if n < low || high < n {
+				return fmt.Errorf("it is out of range")
+			}
+			*p = n
+			return nil
+		},
+		get: func() string { return FormatSize(*p) },
+	}
+}
+
+func duration(name string, p *time.Duration, def, low, high time.Duration, doc string) option {
+	*p = def
+	return option{
+		name: name, doc: doc, def: formatDuration(def),
+		allowed: fmt.Sprintf("a time from %s to %s, such as \"2s\" or \"500ms\"", formatDuration(low), formatDuration(high)),
+		set: func(r raw) error {
+			if err := r.must("a time with its unit, in quotes", formString); err != nil {
+				return err
+			}
+			d, err := time.ParseDuration(r.text)
+			if err != nil {
+				return fmt.Errorf("it is not a time with its unit")
+			}
+			if d < low || high < d {
+				return fmt.Errorf("it is out of range")
+			}
+			*p = d
+			return nil
+		},
+		get: func() string { return formatDuration(*p) },
+	}
+}
+
+// formatDuration writes 10m0s as 10m.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+var units = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+
+// ParseSize reads a size in bytes: "64KiB", "1 MiB", "512B" or "512". Only the
+// binary units are known, and only whole numbers of them.
+func ParseSize(s string) (int64, error) {
+	digits := strings.TrimRight(s, "BKMGTPi ")
+	n, err := strconv.ParseUint(strings.ReplaceAll(digits, "_", ""), 10, 62)
+	if err != nil {
+		return 0, fmt.Errorf("it is not a size")
+	}
+	unit := strings.TrimSpace(s[len(digits):])
+	if unit == "" {
+		return int64(n), nil
+	}
+	i := slices.Index(units, unit)
+	if i < 0 {
+		return 0, fmt.Errorf("its unit is none of B, KiB, MiB, GiB, TiB")
+	}
+	if n != 0 && bits.Len64(n)+10*i > 62 {
+		return 0, fmt.Errorf("it is out of range")
+	}
+	return int64(n << (10 * i)), nil
+}
+
+// FormatSize writes n bytes with the largest unit that n is a whole number of.
+func FormatSize(n int64) string {
+	i := 0
+	for n != 0 && n%1024 == 0 && i < len(units)-1 {
+		n /= 1024
+		i++
+	}
+	return strconv.FormatInt(n, 10) + units[i]
+}
