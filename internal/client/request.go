@@ -1,0 +1,157 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// Send sends s and waits for its ack. Errors: *im.Error as the server
+// answered; *Closed or the end of ctx when the outcome is unknown, which
+// sending the same s again settles. Spec: P-4.
+func (c *Conn) Send(ctx context.Context, s *petrelv1.Send) (*petrelv1.Ack, error) {
+	f, err := c.ask(ctx, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Send{Send: s}})
+	if err != nil {
+		return nil, err
+	}
+	if a := f.GetAck(); a != nil {
+		return a, nil
+	}
+	return nil, fmt.Errorf("send: answered by %T", f.Body)
+}
+
+// SendAsync sends s and does not wait: the ack or error with the returned
+// frame id comes out of Recv. The caller keeps within Welcome.Window.
+func (c *Conn) SendAsync(s *petrelv1.Send) (id uint64, err error) {
+	return c.Write(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Send{Send: s}})
+}
+
+// History asks for a page of a conversation. Errors: *im.Error, *Closed.
+func (c *Conn) History(ctx context.Context, h *petrelv1.GetHistory) (*petrelv1.HistoryPage, error) {
+	f, err := c.ask(ctx, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: h}})
+	if err != nil {
+		return nil, err
+	}
+	if p := f.GetHistory(); p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("history: answered by %T", f.Body)
+}
+
+// Sync asks what changed since token (nil: everything) and makes the server
+// push events from here on. Whoever has called it must keep calling Recv.
+// Errors: *im.Error, *Closed. Spec: P-6.
+func (c *Conn) Sync(ctx context.Context, token []byte) (*petrelv1.SyncPage, error) {
+	f, err := c.ask(ctx, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}})
+	if err != nil {
+		return nil, err
+	}
+	if p := f.GetSync(); p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("sync: answered by %T", f.Body)
+}
+
+// Recv returns the next frame that nobody waits for: events, lagged, answers
+// to SendAsync and Write. Once all are taken and the connection has ended it
+// returns a *Closed.
+func (c *Conn) Recv(ctx context.Context) (*petrelv1.ServerFrame, error) {
+	select {
+	case f, ok := <-c.in:
+		if !ok {
+			return nil, c.end(ctx)
+		}
+		return f, nil
+	default:
+	}
+	select {
+	case f, ok := <-c.in:
+		if !ok {
+			return nil, c.end(ctx)
+		}
+		return f, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Write writes f, under a new id when it has none, and returns the id. The
+// answer comes out of Recv.
+func (c *Conn) Write(f *petrelv1.ClientFrame) (id uint64, err error) {
+	if f.Id == 0 {
+		f.Id = c.nextID.Add(1)
+	}
+	if err := c.link.write(f); err != nil {
+		return f.Id, c.broken(err)
+	}
+	return f.Id, nil
+}
+
+// WriteRaw writes b as the content of one frame of the connection's codec,
+// whatever it is: for tests of what the server does with it.
+func (c *Conn) WriteRaw(b []byte) error {
+	if err := c.link.writeRaw(b); err != nil {
+		return c.broken(err)
+	}
+	return nil
+}
+
+// ask writes f and waits for the frame that answers it. An error frame
+// becomes its *im.Error.
+func (c *Conn) ask(ctx context.Context, f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
+	f.Id = c.nextID.Add(1)
+	w := make(chan *petrelv1.ServerFrame, 1) // one answer
+	c.mu.Lock()
+	if ended := c.ended; ended != nil {
+		c.mu.Unlock()
+		e := *ended
+		return nil, &e
+	}
+	c.waiting[f.Id] = w
+	c.mu.Unlock()
+	if err := c.link.write(f); err != nil {
+		return nil, c.broken(err)
+	}
+	select {
+	case a, ok := <-w:
+		if !ok {
+			return nil, c.end(ctx)
+		}
+		if e := a.GetError(); e != nil {
+			return nil, Error(e)
+		}
+		return a, nil
+	case <-ctx.Done():
+		return nil, ctx.Err() // an answer that still comes goes into w and is forgotten
+	}
+}
+
+// broken is the error of a connection whose write failed: how the server ended
+// it, if that can still be read, says more than the write error.
+func (c *Conn) broken(err error) error {
+	_ = c.link.conn.SetReadDeadline(time.Now().Add(time.Second)) // the read below must end
+	e := c.end(context.Background())
+	if e.Kick == nil && e.Code == 0 && e.Err == nil {
+		e.Err = err
+	}
+	return e
+}
+
+// Error is an error frame as the error it stands for.
+func Error(e *petrelv1.Error) *im.Error {
+	return &im.Error{
+		Code: im.Code(e.Code), Message: e.Message, Head: im.Seq(e.Head),
+		RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond,
+	}
+}
+
+// Unknown tells whether err leaves the fate of a send open: it may be stored
+// or not, and sending it again with the same client message id settles it.
+func Unknown(err error) bool {
+	e, ok := errors.AsType[*im.Error](err)
+	return !ok || !e.Code.Info().Settled
+}
