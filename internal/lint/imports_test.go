@@ -1,0 +1,90 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// imports is the table of allowed arrows, which point down: a package and the
+// packages of this module it may import. A new arrow needs a line here and a
+// reason in the commit. Tests may import what they like.
+//
+// A package brings its generated part with it: who may import wire may import
+// wire/petrelv1, who may import store may import store/storepb.
+var imports = map[string][]string{
+	"cmd/petrel": {"bench", "internal/app", "internal/client", "internal/config", "internal/im", "internal/store/pebblestore", "internal/wire"},
+	"bench":      {"internal/client", "internal/im", "internal/wire"},
+
+	"internal/app":     {anything}, // the only composition root
+	"internal/api":     {"internal/conv", "internal/im", "internal/user", "internal/wire"},
+	"internal/gateway": {"internal/fanout", "internal/im", "internal/session", "internal/wire"},
+	"internal/session": {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/user", "internal/wire"},
+	"internal/inbox":   {"internal/conv", "internal/im", "internal/store", "internal/wire"},
+	"internal/conv":    {"internal/bus", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
+	"internal/fanout":  {"internal/bus", "internal/im", "internal/sabotage", "internal/wire"},
+	"internal/user":    {"internal/im", "internal/store"},
+	"internal/client":  {"internal/im", "internal/wire"},
+	"internal/wire":    {"internal/im"},
+
+	"internal/bus":               {"internal/im"},
+	"internal/bus/localbus":      {"internal/bus", "internal/im"},
+	"internal/store":             {"internal/im"},
+	"internal/store/pebblestore": {"internal/im", "internal/sabotage", "internal/store"},
+	"internal/store/storetest":   {"internal/im", "internal/store"},
+
+	"internal/config":      {},
+	"internal/im":          {},
+	"internal/im/gencodes": {},
+	"internal/lint":        {},
+	"internal/metrics":     {"internal/im"},
+	"internal/sabotage":    {},
+}
+
+// anything stands for every package.
+const anything = "*"
+
+// stdOnly are packages that import nothing but the standard library.
+var stdOnly = []string{"internal/im", "internal/sabotage"}
+
+func importTable(files []file) []string {
+	var found []string
+	for _, f := range goFiles(files) {
+		if f.isTest() {
+			continue
+		}
+		allowed, listed := imports[f.dir()]
+		set, a := f.parse()
+		if !listed {
+			found = append(found, fmt.Sprintf("%s: package %s has no line in the table of imports", f.path, f.dir()))
+			continue
+		}
+		for _, spec := range a.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				continue
+			}
+			at := set.Position(spec.Pos())
+			to, ours := strings.CutPrefix(name, module+"/")
+			switch {
+			case ours && !slices.Contains(allowed, anything) && !slices.Contains(allowed, owner(to)) && owner(to) != f.dir():
+				found = append(found, fmt.Sprintf("%s: %s may not import %s", at, f.dir(), to))
+			case !ours && slices.Contains(stdOnly, f.dir()) && strings.Contains(strings.Split(name, "/")[0], "."):
+				found = append(found, fmt.Sprintf("%s: %s imports only the standard library, not %s", at, f.dir(), name))
+			}
+		}
+	}
+	return found
+}
+
+// owner is the package that a generated package is part of.
+func owner(pkg string) string {
+	switch {
+	case strings.HasPrefix(pkg, "internal/wire/petrelv1"):
+		return "internal/wire"
+	case pkg == "internal/store/storepb":
+		return "internal/store"
+	}
+	return pkg
+}
