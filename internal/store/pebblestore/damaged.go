@@ -1,0 +1,49 @@
+package pebblestore
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Damaged is returned by Open for a store that has lost or changed something it
+// told others. Nothing in the folder was changed. Repair accepts the loss.
+type Damaged struct {
+	Dir     string
+	Missing string // what was found, when it is not commits
+	Cause   error  // what Pebble says, if it was Pebble that found it
+
+	// First and Last are the numbers of the commits that are missing, 0 when
+	// that is not known.
+	First, Last uint64
+	// RecoveredMs is the time of the newest commit that is there, WitnessedMs of
+	// the newest that was acked, in Unix milliseconds; 0: not known.
+	RecoveredMs, WitnessedMs uint64
+}
+
+// Error names what is missing and what to do.
+func (d *Damaged) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "open %s: ", d.Dir)
+	if d.Last > 0 {
+		fmt.Fprintf(&b, "commits %d to %d are missing: the last one found is of %s, the last one acked of %s",
+			d.First, d.Last, stamp(d.RecoveredMs), stamp(d.WitnessedMs))
+	} else {
+		b.WriteString(d.Missing)
+	}
+	if d.Cause != nil {
+		fmt.Fprintf(&b, ": %v", d.Cause)
+	}
+	fmt.Fprintf(&b, "; run \"petrel repair --data %s\" to accept the loss", d.Dir)
+	return b.String()
+}
+
+// Unwrap is what Pebble said.
+func (d *Damaged) Unwrap() error { return d.Cause }
+
+func stamp(ms uint64) string {
+	if ms == 0 {
+		return "an unknown time"
+	}
+	return time.UnixMilli(int64(ms)).UTC().Format("2006-01-02 15:04:05.000 MST")
+}

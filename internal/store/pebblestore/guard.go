@@ -1,0 +1,338 @@
+package pebblestore
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/errors/oserror"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+func isNotExist(err error) bool { return err != nil && oserror.IsNotExist(err) }
+
+// guard is the file system that Pebble writes through. It keeps the inventory
+// of the witness ahead of every change that would hide a loss:
+//
+//   - A sync of a manifest returns after the inventory has its new length and
+//     hash. Pebble gives up the input of an edit (log, table, older manifest)
+//     after that, so whatever lies behind the length in the inventory is an edit
+//     whose input is still there.
+//   - So the marker moves only to a manifest that the inventory names. The one
+//     before leaves the inventory when the move is durable.
+//   - A log file is listed before its first byte, once its name is durable, and
+//     leaves the list before it is removed or reused. Its length is listed with
+//     the file that follows it.
+//
+// After the first error of a write it lets no further one through.
+type guard struct {
+	vfs.FS
+	dir  string
+	out  *outage
+	wit  *witness // nil: nothing may be written
+
+	mu     sync.Mutex // tier 1; guards the fields below, and is held over the write of the inventory
+	inv    inventory
+	fresh  []uint64  // log files made and not yet listed
+	moved  bool      // the marker points to another manifest, not yet durably
+}
+
+var errReadOnly = errors.New("store is open for checking only")
+
+// usable is asked before every write.
+func (g *guard) usable() error {
+	if g.wit == nil {
+		return errReadOnly
+	}
+	return g.out.err()
+}
+
+// check ends the store at the first error of a write.
+func (g *guard) check(verb, name string, err error) error {
+	if err != nil {
+		g.out.fail(fmt.Errorf("%s %s: %w", verb, g.PathBase(name), err))
+	}
+	return err
+}
+
+// record writes the inventory if it has changed. The caller holds g.mu.
+func (g *guard) record() error {
+	if err := g.wit.inventory(g.inv); err != nil {
+		return g.check("write inventory for", "witness", err)
+	}
+	return nil
+}
+
+// Create implements vfs.FS.
+func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := g.usable(); err != nil {
+		return nil, err
+	}
+	base := g.PathBase(name)
+	if strings.HasPrefix(base, "marker."+manifestMarker+".") {
+		// The name of the manifest must not be less durable than its marker.
+		if err := g.check("sync", g.dir, syncDir(g.FS, g.dir)); err != nil {
+			return nil, err
+		}
+	}
+	f, err := g.FS.Create(name, c)
+	if err != nil {
+		return nil, g.check("create", name, err)
+	}
+	return g.wrap(f, base), nil
+}
+
+// wrap puts f, a new file to write, under watch.
+func (g *guard) wrap(f vfs.File, base string) vfs.File {
+	w := &guardedFile{File: f, g: g, name: base}
+	if n, ok := logNumber(base); ok {
+		w.log = n
+		g.mu.Lock()
+		g.fresh = append(g.fresh, n)
+		g.mu.Unlock()
+	} else if n, ok := manifestNumber(base); ok {
+		w.manifest, w.hash = n, sha256.New()
+	} else if strings.HasPrefix(base, "marker."+manifestMarker+".") {
+		g.mu.Lock()
+		g.moved = true
+		g.mu.Unlock()
+	}
+	return w
+}
+
+// forget takes a log file off the list before it goes.
+func (g *guard) forget(name string) error {
+	n, ok := logNumber(g.PathBase(name))
+	if !ok {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.IndexFunc(g.inv.logs, func(l logFile) bool { return l.number == n })
+	if i < 0 {
+		return nil
+	}
+	g.inv.logs = slices.Delete(g.inv.logs, i, i+1)
+	return g.record()
+}
+
+// Remove implements vfs.FS.
+func (g *guard) Remove(name string) error {
+	if err := g.usable(); err != nil {
+		return err
+	}
+	if err := g.forget(name); err != nil {
+		return err
+	}
+	err := g.FS.Remove(name)
+	if isNotExist(err) {
+		return err
+	}
+	return g.check("remove", name, err)
+}
+
+// RemoveAll implements vfs.FS.
+func (g *guard) RemoveAll(name string) error { return g.Remove(name) }
+
+// Rename implements vfs.FS.
+func (g *guard) Rename(from, to string) error {
+	if err := g.usable(); err != nil {
+		return err
+	}
+	return g.check("rename", from, g.FS.Rename(from, to))
+}
+
+// Link implements vfs.FS.
+func (g *guard) Link(from, to string) error {
+	if err := g.usable(); err != nil {
+		return err
+	}
+	return g.check("link", from, g.FS.Link(from, to))
+}
+
+// ReuseForWrite implements vfs.FS.
+func (g *guard) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := g.usable(); err != nil {
+		return nil, err
+	}
+	if err := g.forget(from); err != nil {
+		return nil, err
+	}
+	f, err := g.FS.ReuseForWrite(from, to, c)
+	if err != nil {
+		return nil, g.check("reuse", from, err)
+	}
+	return g.wrap(f, g.PathBase(to)), nil
+}
+
+// OpenReadWrite implements vfs.FS.
+func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
+	if err := g.usable(); err != nil {
+		return nil, err
+	}
+	f, err := g.FS.OpenReadWrite(name, c, o...)
+	if err != nil {
+		return nil, g.check("open", name, err)
+	}
+	return &guardedFile{File: f, g: g, name: g.PathBase(name)}, nil
+}
+
+// MkdirAll implements vfs.FS.
+func (g *guard) MkdirAll(name string, perm os.FileMode) error {
+	if err := g.usable(); err != nil {
+		return err
+	}
+	return g.check("make", name, g.FS.MkdirAll(name, perm))
+}
+
+// OpenDir implements vfs.FS.
+func (g *guard) OpenDir(name string) (vfs.File, error) {
+	f, err := g.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &guardedDir{File: f, g: g, name: name}, nil
+}
+
+// GetDiskUsage implements vfs.FS. Pebble takes an error for its own failure; it
+// asks only to pace deletions.
+func (g *guard) GetDiskUsage(name string) (vfs.DiskUsage, error) {
+	u, err := g.FS.GetDiskUsage(name)
+	if err != nil {
+		return u, vfs.ErrUnsupported
+	}
+	return u, nil
+}
+
+// Unwrap implements vfs.FS.
+func (g *guard) Unwrap() vfs.FS { return g.FS }
+
+// guardedDir lists the new log files when their names are durable.
+type guardedDir struct {
+	vfs.File
+	g    *guard
+	name string
+}
+
+// Sync implements vfs.File.
+func (d *guardedDir) Sync() error {
+	g := d.g
+	if err := g.usable(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	fresh, moved := len(g.fresh), g.moved // what comes during the sync is not covered by it
+	g.mu.Unlock()
+	if err := g.check("sync", d.name, d.File.Sync()); err != nil {
+		return err
+	}
+	if fresh == 0 && !moved {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, n := range g.fresh[:fresh] {
+		g.inv.logs = append(g.inv.logs, logFile{number: n})
+		g.wit.log.Store(max(g.wit.log.Load(), n))
+	}
+	g.fresh = slices.Delete(g.fresh, 0, fresh)
+	if moved {
+		g.moved = false
+		g.inv.manifests = slices.Delete(g.inv.manifests, 0, max(0, len(g.inv.manifests)-1))
+	}
+	return g.record()
+}
+
+// guardedFile is a file that Pebble writes.
+type guardedFile struct {
+	vfs.File
+	g        *guard
+	name     string
+	log      uint64    // number, if it is of the log
+	manifest uint64    // number, if it is a manifest
+	hash     hash.Hash // of what was written to a manifest
+	written  uint64    // bytes
+	synced   uint64
+}
+
+// Write implements vfs.File.
+func (f *guardedFile) Write(p []byte) (int, error) {
+	if err := f.g.usable(); err != nil {
+		return 0, err
+	}
+	if f.hash != nil {
+		f.hash.Write(p)
+	}
+	n, err := f.File.Write(p)
+	f.written += uint64(n)
+	return n, f.g.check("write", f.name, err)
+}
+
+// Sync implements vfs.File.
+func (f *guardedFile) Sync() error { return f.sync(f.File.Sync) }
+
+// SyncData implements vfs.File.
+func (f *guardedFile) SyncData() error { return f.sync(f.File.SyncData) }
+
+func (f *guardedFile) sync(sync func() error) error {
+	if err := f.g.usable(); err != nil {
+		return err
+	}
+	covers := f.written
+	if err := f.g.check("sync", f.name, sync()); err != nil {
+		return err
+	}
+	f.synced = covers
+	if f.hash != nil {
+		return f.g.manifestSynced(f)
+	}
+	return nil
+}
+
+// SyncTo implements vfs.File.
+func (f *guardedFile) SyncTo(length int64) (bool, error) {
+	if err := f.g.usable(); err != nil {
+		return false, err
+	}
+	all, err := f.File.SyncTo(length)
+	return all, f.g.check("sync", f.name, err)
+}
+
+// Close implements vfs.File.
+func (f *guardedFile) Close() error {
+	if f.log != 0 {
+		f.g.logClosed(f)
+	}
+	return f.File.Close()
+}
+
+// manifestSynced lists the length and hash of a manifest.
+func (g *guard) manifestSynced(f *guardedFile) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m := manifest{number: f.manifest, length: f.written}
+	f.hash.Sum(m.sum[:0])
+	i := slices.IndexFunc(g.inv.manifests, func(m manifest) bool { return m.number == f.manifest })
+	if i < 0 {
+		i = len(g.inv.manifests)
+		g.inv.manifests = append(g.inv.manifests, m)
+	}
+	g.inv.manifests[i] = m
+	return g.record()
+}
+
+// logClosed notes the length of a log file; it is written with the next file.
+func (g *guard) logClosed(f *guardedFile) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.inv.logs {
+		if g.inv.logs[i].number == f.log {
+			g.inv.logs[i].length = f.synced
+		}
+	}
+}

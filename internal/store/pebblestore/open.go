@@ -1,0 +1,376 @@
+package pebblestore
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// place is where a store keeps its files.
+type place struct {
+	fs      vfs.FS
+	dir     string // the data folder
+	db      string // Pebble's files
+	birth   string // db while it is made; renamed when it is complete
+	witness string
+	ballast string
+	lock    string
+	pid     string
+}
+
+func (o Options) place() place {
+	p := place{fs: o.FS, dir: o.Dir}
+	for name, path := range map[string]*string{
+		"store": &p.db, "store.new": &p.birth, "witness": &p.witness,
+		"ballast": &p.ballast, "lock": &p.lock, "pid": &p.pid,
+	} {
+		*path = o.FS.PathJoin(o.Dir, name)
+	}
+	return p
+}
+
+// Open opens the store in o.Dir, or makes one if the folder holds none. A store
+// that has lost anything it acked is refused with a *Damaged and left as it is;
+// a torn end that was never acked is normal. The folder is locked until Close.
+func Open(o Options) (*Store, error) {
+	o = o.withDefaults()
+	p := o.place()
+	lock, err := p.acquire()
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(o, p)
+	if err != nil {
+		_ = lock.Close() // the first error says more
+		return nil, err
+	}
+	s.lock = lock
+	s.tasks.Go(s.answer)
+	s.tasks.Go(s.watch)
+	return s, nil
+}
+
+// acquire makes the folder and locks it.
+func (p place) acquire() (io.Closer, error) {
+	if err := p.fs.MkdirAll(p.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	lock, err := p.fs.Lock(p.lock)
+	if err != nil {
+		holder := "another process"
+		if b, e := readFile(p.fs, p.pid); e == nil && len(b) > 0 {
+			holder = "pid " + string(b)
+		}
+		return nil, fmt.Errorf("open %s: locked by %s; stop it or choose another --data", p.dir, holder)
+	}
+	if err := writeFile(p.fs, p.pid, strconv.Itoa(os.Getpid())); err != nil {
+		_ = lock.Close() // the first error says more
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	return lock, nil
+}
+
+func readFile(fs vfs.FS, path string) ([]byte, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // read-only
+	return io.ReadAll(f)
+}
+
+func writeFile(fs vfs.FS, path, text string) error {
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte(text))
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// finding is what a store turned out to hold.
+type finding struct {
+	slots slots
+	inv   inventory
+	acked testimony
+	id    identity
+	last  last
+	epoch im.Epoch
+	trim  im.Pos
+}
+
+// open is called with the folder locked.
+func open(o Options, p place) (*Store, error) {
+	switch _, err := p.fs.Stat(p.db); {
+	case isNotExist(err):
+		if err := create(o, p); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	f, err := inspect(o, p)
+	if err != nil {
+		return nil, err
+	}
+	return start(o, p, f)
+}
+
+// inspect looks for loss without writing anything.
+func inspect(o Options, p place) (*finding, error) {
+	f := new(finding)
+	damaged := func(missing string, cause error) error {
+		return &Damaged{Dir: p.dir, Missing: missing, Cause: cause, WitnessedMs: f.acked.timeMs}
+	}
+	s, err := readWitness(p.fs, p.witness)
+	if isNotExist(err) {
+		return nil, damaged("the witness file is missing", nil)
+	} else if err != nil {
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	f.slots = *s
+	if f.acked, err = s.commit(); err != nil {
+		return nil, damaged(err.Error(), nil)
+	}
+	if f.inv, err = s.inventory(); err != nil {
+		return nil, damaged(err.Error(), nil)
+	}
+	if missing, err := f.inv.check(p.fs, p.db); err != nil {
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	} else if missing != "" {
+		return nil, damaged(missing, nil)
+	}
+	db, err := openPebble(o, p.db, p.fs, nil, f.inv, newOutage(o.Log))
+	if err != nil {
+		if isOurs(err) {
+			return nil, fmt.Errorf("open %s: %w", p.dir, err)
+		}
+		return nil, damaged("the database cannot be read", err)
+	}
+	err = f.load(db)
+	if e := db.Close(); err == nil {
+		err = e
+	}
+	if errors.Is(err, store.ErrCorrupt) {
+		return nil, damaged("the database cannot be read", err)
+	} else if err != nil {
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	switch {
+	case f.id.store != f.acked.store:
+		return nil, damaged("the witness is of another store", nil)
+	case f.last.n < f.acked.n:
+		d := &Damaged{Dir: p.dir, First: f.last.n + 1, Last: f.acked.n}
+		d.RecoveredMs, d.WitnessedMs = f.last.timeMs, f.acked.timeMs
+		return nil, d
+	}
+	return f, nil
+}
+
+// isOurs tells an error of the system, such as a lack of rights or of file
+// descriptors, from one about what is in the files.
+func isOurs(err error) bool {
+	var no syscall.Errno
+	return errors.As(err, &no) && no != syscall.ENOENT
+}
+
+// openPebble opens the database in dir. Without a witness it is only read.
+func openPebble(o Options, dir string, fs vfs.FS, w *witness, inv inventory, out *outage) (*pebble.DB, error) {
+	g := &guard{FS: fs, dir: dir, out: out, wit: w, inv: inv.clone()}
+	po := pebbleOptions(o, g, out)
+	po.ReadOnly = w == nil
+	po.ErrorIfNotExists = w == nil || len(inv.manifests) > 0
+	type opened struct {
+		db  *pebble.DB
+		err error
+	}
+	// A failure may park the goroutine that opens.
+	c := make(chan opened, 1)
+	go func() {
+		var r opened
+		r.err = caught(func() (err error) {
+			r.db, err = pebble.Open(dir, po)
+			return err
+		})
+		c <- r
+	}()
+	select {
+	case r := <-c:
+		return r.db, r.err
+	case <-out.ch:
+		return nil, out.err()
+	}
+}
+
+// load reads what the store says of itself.
+func (f *finding) load(db *pebble.DB) error {
+	get := func(key []byte) ([]byte, error) {
+		s := Store{db: db}
+		return s.get(key)
+	}
+	format, err := get(keyFormat)
+	if err != nil {
+		return err
+	}
+	if len(format) != 8 {
+		return fmt.Errorf("read the format: %d bytes: %w", len(format), store.ErrCorrupt)
+	}
+	if oldest := binary.BigEndian.Uint32(format[4:]); oldest > store.FormatLevel {
+		return fmt.Errorf("the store has format %d and needs a Petrel that reads format %d; this one reads up to %d",
+			binary.BigEndian.Uint32(format), oldest, store.FormatLevel)
+	}
+	b, err := get(keyIdentity)
+	if err != nil {
+		return err
+	}
+	if f.id, err = parseIdentity(b); err != nil {
+		return err
+	}
+	if f.id.partitions != im.Partitions {
+		return fmt.Errorf("the store has %d partitions, this Petrel %d", f.id.partitions, im.Partitions)
+	}
+	if b, err = get(keyCommit); err != nil {
+		return err
+	}
+	if f.last, err = parseLast(b); err != nil {
+		return err
+	}
+	if b, err = get(keyEpoch); err != nil {
+		return err
+	} else if len(b) == 8 {
+		f.epoch = im.Epoch(binary.BigEndian.Uint64(b))
+	}
+	if b, err = get(keyTrim); err != nil {
+		return err
+	} else if len(b) == 8 {
+		f.trim = im.Pos(binary.BigEndian.Uint64(b))
+	}
+	return nil
+}
+
+// create makes a complete store beside its place and then moves it there, so
+// that a folder with that name is never half made.
+func create(o Options, p place) error {
+	wrap := func(err error) error { return fmt.Errorf("create %s: %w", p.dir, err) }
+	if s, err := readWitness(p.fs, p.witness); err == nil {
+		if t, err := s.commit(); err == nil && t.n > 0 {
+			return &Damaged{Dir: p.dir, Missing: "the database is missing", WitnessedMs: t.timeMs}
+		}
+	} else if !isNotExist(err) {
+		return wrap(err)
+	}
+	if err := p.fs.RemoveAll(p.birth); err != nil {
+		return wrap(err)
+	}
+	id := newIdentity()
+	if err := createWitness(p.fs, p.dir, p.witness, id.store); err != nil {
+		return wrap(err)
+	}
+	w, err := openWitness(p.fs, p.witness, id.store)
+	if err != nil {
+		return wrap(err)
+	}
+	err = fillNew(o, p, w, id)
+	if e := w.close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = p.fs.Rename(p.birth, p.db)
+	}
+	if err == nil {
+		err = syncDir(p.fs, p.dir)
+	}
+	if err != nil {
+		return wrap(err)
+	}
+	return nil
+}
+
+func newIdentity() identity {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	id := identity{
+		store:      binary.BigEndian.Uint64(b[:]),
+		history:    binary.BigEndian.Uint64(b[8:]),
+		partitions: im.Partitions,
+	}
+	copy(id.secret[:], b[16:])
+	return id
+}
+
+// fillNew writes commit 1 into a new database.
+func fillNew(o Options, p place, w *witness, id identity) error {
+	db, err := openPebble(o, p.birth, p.fs, w, inventory{}, newOutage(o.Log))
+	if err != nil {
+		return err
+	}
+	b := db.NewBatch()
+	format := binary.BigEndian.AppendUint32(nil, store.FormatLevel)
+	format = binary.BigEndian.AppendUint32(format, store.FormatLevel)
+	first := last{n: 1, timeMs: uint64(o.Now().UnixMilli())}
+	for _, r := range []struct{ key, value []byte }{
+		{keyFormat, format},
+		{keyIdentity, id.encode()},
+		{keyEpoch, be64(0)},
+		{keyCommit, first.append(nil)},
+	} {
+		if err := b.Set(r.key, r.value, nil); err != nil {
+			return err
+		}
+	}
+	err = caught(func() error { return b.Commit(pebble.Sync) })
+	if e := db.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// start opens the database that inspect found sound.
+func start(o Options, p place, f *finding) (*Store, error) {
+	w, err := openWitness(p.fs, p.witness, f.id.store)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	w.turn = f.inv.turn
+	out := newOutage(o.Log)
+	db, err := openPebble(o, p.db, p.fs, w, f.inv, out)
+	if err != nil {
+		_ = w.close() // the first error says more
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	s := &Store{
+		o: o, log: o.Log, db: db, witness: w, out: out,
+		info: store.Info{StoreID: f.id.store, HistoryID: f.id.history, Secret: f.id.secret, Level: store.FormatLevel},
+		turn: make(chan struct{}, 1), last: f.last, epoch: f.epoch, trim: f.trim,
+		stop: make(chan struct{}), idle: make(chan struct{}),
+	}
+	s.ack.init()
+	s.space.init(o, p)
+	// Both slots: one of them may have been torn.
+	for range 2 {
+		if err = w.commit(s.last); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		out.fail(err)
+		_ = w.close() // the first error says more
+		return nil, fmt.Errorf("open %s: write witness: %w", p.dir, err)
+	}
+	s.space.check()
+	return s, nil
+}

@@ -1,0 +1,89 @@
+package pebblestore
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// outage is the end of a store: the first error of a write or sync, or damage
+// that was met. What the disk holds is unknown from there on, so nothing is
+// tried again.
+type outage struct {
+	log  *slog.Logger
+	once sync.Once
+	ch   chan struct{} // closed when the store has failed
+	why  error         // set before ch is closed
+}
+
+func newOutage(log *slog.Logger) *outage {
+	return &outage{log: log, ch: make(chan struct{})}
+}
+
+// fail ends the store; only the first error counts.
+func (o *outage) fail(err error) {
+	o.once.Do(func() {
+		o.why = fmt.Errorf("%w: %w", store.ErrFailed, err)
+		o.log.Error("store failed", "err", err)
+		close(o.ch)
+	})
+}
+
+// err is nil until the store has failed.
+func (o *outage) err() error {
+	select {
+	case <-o.ch:
+		return o.why
+	default:
+		return nil
+	}
+}
+
+// park keeps a goroutine of Pebble for ever. Pebble counts on Fatalf not to
+// return, and tries a failed flush again at once; both would go on writing. The
+// process exits soon.
+func (o *outage) park() {
+	<-o.ch
+	select {}
+}
+
+// Infof implements pebble.Logger.
+func (o *outage) Infof(string, ...any) {} // its events are not ours
+
+// Errorf implements pebble.Logger.
+func (o *outage) Errorf(format string, args ...any) {
+	o.log.Warn("pebble", "err", fmt.Sprintf(format, args...))
+}
+
+// Fatalf implements pebble.Logger. It does not return.
+func (o *outage) Fatalf(format string, args ...any) {
+	o.fail(fmt.Errorf("pebble: "+format, args...))
+	o.park()
+}
+
+// events ends the store when work in the background fails or meets damage.
+func (o *outage) events() *pebble.EventListener {
+	return &pebble.EventListener{
+		BackgroundError: func(err error) {
+			o.fail(fmt.Errorf("background work: %w", err))
+			o.park()
+		},
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			o.fail(fmt.Errorf("%w: %s: %w", store.ErrCorrupt, i.Path, i.Details))
+		},
+	}
+}
+
+// caught runs f and turns a panic of Pebble into an error.
+func caught(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("pebble: panic: %v", r)
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,203 @@
+// Package pebblestore is the embedded store: Pebble behind the contract of
+// package store, with one feed for all partitions.
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// ErrStalled is what Writable returns while a commit hangs in the disk. Nothing
+// is decided about the commit; it ends when the disk answers.
+var ErrStalled = errors.New("disk does not answer")
+
+// errClosed is returned by every method after Close.
+var errClosed = errors.New("store is closed")
+
+// feed is the only feed of an embedded store.
+const feed store.Feed = 0
+
+// Store implements store.Store. See Open.
+type Store struct {
+	o    Options
+	log  *slog.Logger
+	db   *pebble.DB
+	lock io.Closer
+	info store.Info
+
+	// turn is a lock that can be given up on: who puts the token in orders the
+	// commits and owns the fields below until it takes the token out. The log is
+	// written in that order, without waiting for the disk.
+	turn  chan struct{} // capacity 1
+	last  last          // of the newest commit, not necessarily durable
+	epoch im.Epoch
+	trim  im.Pos
+
+	ack     acker
+	witness *witness
+	out     *outage
+
+	commits atomic.Uint64
+	space   space
+	stalled atomic.Bool   // a commit hangs in the disk
+	stop    chan struct{} // closed by Close: ends the goroutines in tasks
+	tasks   sync.WaitGroup
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	uses    int        // calls inside Pebble, which may not be closed under them
+	closing bool
+	idle    chan struct{} // closed when closing and uses is 0
+}
+
+var _ store.Store = (*Store)(nil)
+
+// enter is called before Pebble is used and leave after it.
+func (s *Store) enter() error {
+	if err := s.out.err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return errClosed
+	}
+	s.uses++
+	return nil
+}
+
+func (s *Store) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uses--; s.uses == 0 && s.closing {
+		close(s.idle)
+	}
+}
+
+// Info implements store.Store.
+func (s *Store) Info() store.Info { return s.info }
+
+// Feeds implements store.Store.
+func (s *Store) Feeds() []store.Feed { return []store.Feed{feed} }
+
+// FeedOf implements store.Store.
+func (s *Store) FeedOf(im.Partition) store.Feed { return feed }
+
+// Failed implements store.Store.
+func (s *Store) Failed() <-chan struct{} { return s.out.ch }
+
+// Writable implements store.Store; besides the errors named there it returns
+// ErrStalled while the disk does not answer.
+func (s *Store) Writable() error {
+	if err := s.out.err(); err != nil {
+		return err
+	}
+	switch {
+	case s.space.full.Load():
+		return store.ErrFull
+	case s.stalled.Load():
+		return ErrStalled
+	}
+	return nil
+}
+
+// Stats implements store.Store. DiskBytes leaves the ballast out.
+func (s *Store) Stats() store.Stats {
+	t := store.Stats{Commits: s.commits.Load()}
+	if s.enter() == nil {
+		t.DiskBytes = s.db.Metrics().DiskSpaceUsage()
+		s.leave()
+	}
+	return t
+}
+
+// Close waits for the calls that are under way and closes the store. Appends
+// that have returned get their done before it returns. A store that has failed
+// is abandoned instead: Pebble may wait for the disk for ever.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closing = true
+	if s.uses == 0 {
+		close(s.idle)
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.idle:
+	case <-s.out.ch:
+	}
+	close(s.stop)
+	s.ack.wake()
+	s.tasks.Wait()
+	var err error
+	if s.out.err() == nil {
+		err = s.db.Close()
+	}
+	for _, f := range []func() error{s.witness.close, s.lock.Close} {
+		if e := f(); err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("close %s: %w", s.o.Dir, err)
+	}
+	return nil
+}
+
+// Takeover implements store.Store.
+func (s *Store) Takeover(ctx context.Context, f store.Feed) (im.Epoch, im.Pos, error) {
+	if f != feed {
+		return 0, 0, fmt.Errorf("take over feed %d: there is only feed %d", f, feed)
+	}
+	var epoch im.Epoch
+	var pos im.Pos
+	err := s.write(ctx, 64, func(b *pebble.Batch) error {
+		epoch, pos = s.epoch+1, s.last.pos
+		s.epoch = epoch
+		return b.Set(keyEpoch, be64(uint64(epoch)), nil)
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("take over feed %d: %w", f, err)
+	}
+	return epoch, pos, nil
+}
+
+// watch looks after free space and hung syncs until Close.
+func (s *Store) watch() {
+	tick := time.NewTicker(s.o.CheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+			s.space.check()
+			s.checkStall()
+		}
+	}
+}
+
+func (s *Store) checkStall() {
+	at := s.ack.oldest()
+	stalled := !at.IsZero() && time.Since(at) > s.o.StallAfter
+	if s.stalled.Swap(stalled) != stalled {
+		if stalled {
+			s.log.Warn("disk does not answer, appends wait", "took", time.Since(at))
+		} else {
+			s.log.Info("disk answers again")
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// asRead turns an error of Pebble into one of the contract.
+func asRead(err error) error {
+	if err != nil && pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	}
+	return err
+}
+
+// get returns a copy of the value of key, nil if there is none; an empty value
+// is not nil.
+func (s *Store) get(key []byte) ([]byte, error) {
+	v, closer, err := s.db.Get(key)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, asRead(err)
+	}
+	v = append([]byte{}, v...)
+	return v, asRead(closer.Close())
+}
+
+// read runs f between enter and leave. What f read is discarded if the store
+// has failed meanwhile: it may not be durable.
+func (s *Store) read(ctx context.Context, f func() error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	if s.out.err() != nil {
+		return s.out.err()
+	}
+	return nil
+}
+
+// scan calls fn for the keys from lower to below upper until it returns false
+// or an error. key and value are valid during the call.
+func (s *Store) scan(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) (err error) {
+	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return asRead(err)
+	}
+	defer func() {
+		if e := it.Close(); err == nil {
+			err = asRead(e)
+		}
+	}()
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return asRead(err)
+		}
+		if more, err := fn(it.Key(), v); err != nil || !more {
+			return err
+		}
+		if n++; n%256 == 0 {
+			if s.out.err() != nil {
+				return s.out.err()
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return asRead(it.Error())
+}
+
+// LastRow implements store.Store.
+func (s *Store) LastRow(ctx context.Context, c im.Key) (row *store.Row, err error) {
+	err = s.read(ctx, func() error {
+		it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{
+			LowerBound: convKey(kindRow, c), UpperBound: after(convKey(kindRow, c)),
+		})
+		if err != nil {
+			return asRead(err)
+		}
+		var v []byte
+		if it.Last() {
+			if v, err = it.ValueAndErr(); err == nil {
+				row = &store.Row{Seq: seqOf(it.Key()), Value: bytes.Clone(v)}
+			}
+		}
+		if e := it.Close(); err == nil {
+			err = e
+		}
+		return asRead(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read last row of %s: %w", c, err)
+	}
+	return row, nil
+}
+
+// seqOf is the seq in a row's key.
+func seqOf(key []byte) im.Seq {
+	if len(key) != rowKeyLen {
+		return 0 // no row has this seq, so it counts as a hole
+	}
+	return im.Seq(binary.BigEndian.Uint64(key[convKeyLen:]))
+}
+
+// Rows implements store.Store.
+func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	if from > to {
+		return nil
+	}
+	err := s.read(ctx, func() error {
+		next, stopped := from, false
+		err := s.scan(ctx, rowKey(c, from), after(rowKey(c, to)), func(k, v []byte) (bool, error) {
+			if seq := seqOf(k); seq != next {
+				return false, fmt.Errorf("row %d is missing: %w", next, store.ErrCorrupt)
+			}
+			stopped = !fn(store.Row{Seq: next, Value: v})
+			next++
+			return !stopped, nil
+		})
+		if err == nil && !stopped && next <= to {
+			return fmt.Errorf("row %d is missing: %w", next, store.ErrCorrupt)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read rows %d to %d of %s: %w", from, to, c, err)
+	}
+	return nil
+}
+
+// Dedupe implements store.Store. Nearly every hash asked for is new, so the
+// filters of all levels are asked before a block is read.
+func (s *Store) Dedupe(ctx context.Context, c im.Key, hash uint64) (seqs []im.Seq, err error) {
+	err = s.read(ctx, func() error {
+		var lower, upper [dedupeKeyLen]byte
+		putDedupeKey(lower[:], c, hash, 0)
+		putDedupeKey(upper[:], c, hash, 255)
+		it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{
+			LowerBound: lower[:], UpperBound: after(upper[:]), UseL6Filters: true,
+		})
+		if err != nil {
+			return asRead(err)
+		}
+		key := lower
+		for slot := 0; slot < 256; slot++ {
+			key[dedupeKeyLen-1] = byte(slot)
+			if !it.SeekPrefixGE(key[:]) {
+				break
+			}
+			v, err := it.ValueAndErr()
+			seq, n := binary.Uvarint(v)
+			if err == nil && n <= 0 {
+				err = fmt.Errorf("slot %d: %w", slot, store.ErrCorrupt)
+			}
+			if err != nil {
+				_ = it.Close() // the first error says more
+				return asRead(err)
+			}
+			seqs = append(seqs, im.Seq(seq))
+		}
+		return asRead(it.Close())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up hash %x in %s: %w", hash, c, err)
+	}
+	return seqs, nil
+}
+
+// Conversation implements store.Store.
+func (s *Store) Conversation(ctx context.Context, c im.Key) (rec *storepb.Conversation, err error) {
+	err = s.read(ctx, func() error {
+		v, err := s.get(convKey(kindConversation, c))
+		if err != nil || v == nil {
+			return err
+		}
+		rec = new(storepb.Conversation)
+		return asRecord(rec.UnmarshalVT(v))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read conversation %s: %w", c, err)
+	}
+	return rec, nil
+}
+
+// asRecord marks the error of a record that cannot be decoded.
+func asRecord(err error) error {
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	}
+	return nil
+}
+
+// Members implements store.Store.
+func (s *Store) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error {
+	err := s.users(ctx, kindMember, c, func(u im.User, v []byte) (bool, error) {
+		m := new(storepb.Member)
+		if err := asRecord(m.UnmarshalVT(v)); err != nil {
+			return false, err
+		}
+		return fn(u, m), nil
+	})
+	if err != nil {
+		return fmt.Errorf("read members of %s: %w", c, err)
+	}
+	return nil
+}
+
+// Cursors implements store.Store.
+func (s *Store) Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error {
+	err := s.users(ctx, kindCursor, c, func(u im.User, v []byte) (bool, error) {
+		r := new(storepb.Cursor)
+		if err := asRecord(r.UnmarshalVT(v)); err != nil {
+			return false, err
+		}
+		return fn(u, r), nil
+	})
+	if err != nil {
+		return fmt.Errorf("read cursors of %s: %w", c, err)
+	}
+	return nil
+}
+
+func (s *Store) users(ctx context.Context, kind byte, c im.Key, fn func(im.User, []byte) (bool, error)) error {
+	return s.read(ctx, func() error {
+		return s.scan(ctx, convKey(kind, c), after(convKey(kind, c)), func(k, v []byte) (bool, error) {
+			return fn(im.User(k[convKeyLen:]), v)
+		})
+	})
+}
+
+// ScanFeed implements store.Store.
+func (s *Store) ScanFeed(ctx context.Context, f store.Feed, from, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) error {
+	if from >= upTo {
+		return nil
+	}
+	err := s.read(ctx, func() error {
+		next, stopped := from+1, false
+		err := s.scan(ctx, feedKey(f, next), after(feedKey(f, upTo)), func(k, v []byte) (bool, error) {
+			if pos := im.Pos(binary.BigEndian.Uint64(k[3:])); len(k) != feedKeyLen || pos != next {
+				return false, s.missing(next)
+			}
+			e := new(storepb.FeedEntry)
+			if err := asRecord(e.UnmarshalVT(v)); err != nil {
+				return false, err
+			}
+			stopped = !fn(next, e)
+			next++
+			return !stopped, nil
+		})
+		if err == nil && !stopped && next <= upTo {
+			return s.missing(next)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read feed %d from %d to %d: %w", f, from, upTo, err)
+	}
+	return nil
+}
+
+// missing says why there is no feed entry at pos. The trim is read after the
+// entries, so one that went while they were read is seen.
+func (s *Store) missing(pos im.Pos) error {
+	v, err := s.get(keyTrim)
+	if err != nil {
+		return err
+	}
+	if len(v) == 8 && pos <= im.Pos(binary.BigEndian.Uint64(v)) {
+		return fmt.Errorf("commit %d: %w", pos, store.ErrTrimmed)
+	}
+	return fmt.Errorf("commit %d is missing: %w", pos, store.ErrCorrupt)
+}
+
+// Record implements store.Store.
+func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) (v []byte, err error) {
+	err = s.read(ctx, func() error {
+		v, err = s.get(recordKey(t, tenant, key))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read table %d key %q: %w", t, key, err)
+	}
+	return v, nil
+}
+
+// Records implements store.Store. key and value are valid during the call.
+func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
+	err := s.read(ctx, func() error {
+		lower := recordKey(t, tenant, prefix)
+		return s.scan(ctx, lower, after(bytes.Clone(lower)), func(k, v []byte) (bool, error) {
+			return fn(k[tableKeyLen:], v), nil
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package pebblestore
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// space meets a full disk before it happens: below a limit of free bytes
+// appends are refused, while Pebble can still write tables. If the disk fills
+// further, by others, the ballast is given up for that.
+type space struct {
+	log     *slog.Logger
+	fs      vfs.FS
+	path    string // of the ballast
+	ballast int64  // bytes; 0: none
+	limit   uint64 // free bytes below which appends are refused
+	free    func() (uint64, error)
+
+	full atomic.Bool
+	held bool // the ballast is there; only check uses it
+}
+
+func (s *space) init(o Options, p place) {
+	s.log, s.fs, s.path, s.free = o.Log, p.fs, p.ballast, o.FreeBytes
+	s.limit, s.ballast = uint64(max(o.MinFreeBytes, 0)), max(o.BallastBytes, 0)
+	if st, err := s.fs.Stat(s.path); err == nil {
+		s.held = true
+		if s.ballast == 0 || st.Size() > s.ballast {
+			s.drop()
+		}
+	}
+}
+
+// check compares the free space with the limit. Appends are taken again when a
+// quarter more is free, so that the answer does not flap.
+func (s *space) check() {
+	free, err := s.free()
+	if err != nil {
+		s.log.Warn("free space is unknown", "err", err)
+		return
+	}
+	full := s.full.Load()
+	switch {
+	case free < s.limit:
+		if s.held && free < s.limit/2 {
+			s.drop()
+		}
+		if !full {
+			s.full.Store(true)
+			s.log.Error("disk nearly full, sends are refused", "free_bytes", free, "limit_bytes", s.limit)
+		}
+	case free >= s.limit+s.limit/4:
+		if full {
+			s.full.Store(false)
+			s.log.Info("disk has space again", "free_bytes", free)
+		}
+		if !s.held && s.ballast > 0 && free >= 2*s.limit+uint64(s.ballast) {
+			s.take()
+		}
+	}
+}
+
+// take makes the ballast. Where blocks cannot be reserved there is none.
+func (s *space) take() {
+	f, err := s.fs.Create(s.path, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		err = f.Preallocate(0, s.ballast)
+		if e := f.Close(); err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		s.ballast = 0
+		s.log.Info("no ballast", "err", fmt.Errorf("reserve %s: %w", s.path, err))
+		return
+	}
+	s.held = true
+}
+
+func (s *space) drop() {
+	if err := s.fs.Remove(s.path); err != nil && !isNotExist(err) {
+		s.log.Warn("ballast stays", "err", err)
+		return
+	}
+	s.held = false
+}

@@ -1,0 +1,91 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+func be64(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
+
+// Update implements store.Store. It is refused with ErrFull like an append.
+func (s *Store) Update(ctx context.Context, puts []store.RecordPut) error {
+	size := 128
+	for i := range puts {
+		size += tableKeyLen + len(puts[i].Key) + len(puts[i].Value) + 8
+	}
+	err := s.write(ctx, size, func(b *pebble.Batch) error {
+		if s.space.full.Load() {
+			return store.ErrFull
+		}
+		for i := range puts {
+			if err := s.put(b, &puts[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("update %d records: %w", len(puts), err)
+	}
+	return nil
+}
+
+func (s *Store) put(b *pebble.Batch, p *store.RecordPut) error {
+	key := recordKey(p.Table, p.Tenant, p.Key)
+	if p.IfAbsent {
+		if v, err := s.get(key); err != nil {
+			return err
+		} else if v != nil {
+			return fmt.Errorf("table %d key %q: %w", p.Table, p.Key, store.ErrExists)
+		}
+	}
+	if p.Value == nil {
+		return b.Delete(key, nil)
+	}
+	return b.Set(key, p.Value, nil)
+}
+
+// DropRows implements store.Store.
+func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
+	err := s.write(ctx, 128, func(b *pebble.Batch) error {
+		return b.DeleteRange(rowKey(c, 0), rowKey(c, below), nil)
+	})
+	if err != nil {
+		return fmt.Errorf("drop rows of %s below %d: %w", c, below, err)
+	}
+	return nil
+}
+
+// TrimFeed implements store.Store.
+func (s *Store) TrimFeed(ctx context.Context, f store.Feed, upTo im.Pos) error {
+	if f != feed {
+		return fmt.Errorf("trim feed %d: there is only feed %d", f, feed)
+	}
+	err := s.write(ctx, 128, func(b *pebble.Batch) error {
+		if upTo > s.last.pos {
+			return fmt.Errorf("it stands at %d", s.last.pos)
+		}
+		if upTo <= s.trim {
+			return errTrimmed
+		}
+		s.trim = upTo
+		if err := b.DeleteRange(feedKey(f, 0), feedKey(f, upTo+1), nil); err != nil {
+			return err
+		}
+		return b.Set(keyTrim, be64(uint64(upTo)), nil)
+	})
+	if err != nil && !errors.Is(err, errTrimmed) {
+		return fmt.Errorf("trim feed %d up to %d: %w", f, upTo, err)
+	}
+	return nil
+}
+
+// errTrimmed ends a TrimFeed that has nothing to do.
+var errTrimmed = errors.New("already trimmed")
