@@ -88,39 +88,49 @@ func dialLink(ctx context.Context, o Options) (*link, error) {
 	return nil, fmt.Errorf("the scheme %q is none of ws, wss, http, https, tcp, tls", u.Scheme)
 }
 
-func (l *link) write(f *petrelv1.ClientFrame) error {
-	var b []byte
-	var err error
-	if l.enc.Codec == wire.JSON {
-		b, err = protojson.Marshal(f)
-	} else {
-		b, err = f.MarshalVT()
+// write writes frames in their order with one system call.
+func (l *link) write(fs ...*petrelv1.ClientFrame) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.out = l.out[:0]
+	for _, f := range fs {
+		var b []byte
+		var err error
+		if l.enc.Codec == wire.JSON {
+			b, err = protojson.Marshal(f)
+		} else {
+			b, err = f.MarshalVT()
+		}
+		if err != nil {
+			return fmt.Errorf("encode frame %d: %w", f.Id, err)
+		}
+		l.frameLocked(b)
 	}
-	if err != nil {
-		return fmt.Errorf("encode frame %d: %w", f.Id, err)
-	}
-	return l.writeRaw(b)
+	return l.flushLocked()
 }
 
-// writeRaw writes b as one frame, with one system call.
+// writeRaw writes b as the content of one frame.
 func (l *link) writeRaw(b []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := l.out[:0]
+	l.out = l.out[:0]
+	l.frameLocked(b)
+	return l.flushLocked()
+}
+
+func (l *link) frameLocked(b []byte) {
 	switch {
 	case l.enc.Framing == wire.WebSocket:
 		op := ws.OpBinary
 		if l.enc.Codec == wire.JSON {
 			op = ws.OpText
 		}
-		out = appendMasked(out, op, b)
+		l.out = appendMasked(l.out, op, b)
 	case l.enc.Codec == wire.JSON:
-		out = append(append(out, b...), '\n')
+		l.out = append(append(l.out, b...), '\n')
 	default:
-		out = append(binary.BigEndian.AppendUint32(out, uint32(len(b))), b...)
+		l.out = append(binary.BigEndian.AppendUint32(l.out, uint32(len(b))), b...)
 	}
-	l.out = out
-	return l.flushLocked()
 }
 
 func (l *link) flushLocked() error {

@@ -91,6 +91,20 @@ func (c *Conn) Write(f *petrelv1.ClientFrame) (id uint64, err error) {
 	return f.Id, nil
 }
 
+// WriteAll writes fs in one system call, so that the server has all of them
+// before it answers one. Frames without an id get one.
+func (c *Conn) WriteAll(fs []*petrelv1.ClientFrame) error {
+	for _, f := range fs {
+		if f.Id == 0 {
+			f.Id = c.nextID.Add(1)
+		}
+	}
+	if err := c.link.write(fs...); err != nil {
+		return c.broken(err)
+	}
+	return nil
+}
+
 // WriteRaw writes b as the content of one frame of the connection's codec,
 // whatever it is: for tests of what the server does with it.
 func (c *Conn) WriteRaw(b []byte) error {
