@@ -32,14 +32,14 @@ func isNotExist(err error) bool { return err != nil && oserror.IsNotExist(err) }
 // After the first error of a write it lets no further one through.
 type guard struct {
 	vfs.FS
-	dir  string
-	out  *outage
-	wit  *witness // nil: nothing may be written
+	dir string
+	out *outage
+	wit *witness // nil: nothing may be written
 
-	mu     sync.Mutex // tier 1; guards the fields below, and is held over the write of the inventory
-	inv    inventory
-	fresh  []uint64  // log files made and not yet listed
-	moved  bool      // the marker points to another manifest, not yet durably
+	mu    sync.Mutex // tier 1; guards the fields below, and is held over the write of the inventory
+	inv   inventory
+	fresh []uint64 // log files made and not yet listed
+	moved bool     // the marker points to another manifest, not yet durably
 }
 
 var errReadOnly = errors.New("store is open for checking only")

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRowHeadComesBackWithItsWirePart(t *testing.T) {
+	for _, h := range []RowHead{
+		{},
+		{Flags: RowKeyed | RowWithheld, Pos: 1, After: 127, MAC: 1},
+		{Flags: 0xff, Pos: 128, After: 1 << 40, MAC: math.MaxUint64},
+		{Pos: math.MaxUint64, After: math.MaxUint64},
+	} {
+		for _, wire := range []string{"", "\x0a\x00", "\x0a\x03abc"} {
+			b := AppendRowHead([]byte("before"), h)[6:]
+			if len(b) > MaxRowHead {
+				t.Errorf("%+v: %d bytes, more than MaxRowHead %d", h, len(b), MaxRowHead)
+			}
+			got, rest, err := SplitRow(append(b, wire...))
+			if err != nil {
+				t.Fatalf("%+v: %v", h, err)
+			}
+			if d := cmp.Diff(h, got); d != "" || string(rest) != wire {
+				t.Errorf("-want +got:\n%s\nwire part %q, want %q", d, rest, wire)
+			}
+		}
+	}
+}
+
+func TestCutRowIsCorrupt(t *testing.T) {
+	b := AppendRowHead(nil, RowHead{Pos: 1 << 20, After: 300, MAC: 5})
+	for n := range b {
+		if _, _, err := SplitRow(b[:n]); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%d of %d bytes: got error %v, want %v", n, len(b), err, ErrCorrupt)
+		}
+	}
+	b[0]++
+	if _, _, err := SplitRow(b); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("unknown format: got error %v, want %v", err, ErrCorrupt)
+	}
+}
+
+func FuzzSplitRow(f *testing.F) {
+	f.Add(AppendRowHead(nil, RowHead{Pos: 7, After: 6, MAC: 5}))
+	f.Add([]byte{1, 0, 0x80, 0x80})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, wire, err := SplitRow(b)
+		if err != nil {
+			return
+		}
+		again, rest, err := SplitRow(append(AppendRowHead(nil, h), wire...))
+		if err != nil || again != h || string(rest) != string(wire) {
+			t.Errorf("%x: got %+v %x, %v after encoding %+v again", b, again, rest, err, h)
+		}
+	})
+}

@@ -1,0 +1,399 @@
+// Package storetest decides whether an implementation of package store is one.
+// Run is the suite for a store that nothing happens to; Load and Told are for
+// suites that crash it and compare it with what it had promised.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// Run tests the stores that place makes. place is called once for each test and
+// returns a function that opens that test's store, each time the same one.
+func Run(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
+	for _, c := range []struct {
+		name string
+		test func(*suite)
+	}{
+		{"a new store is empty", (*suite).empty},
+		{"a batch is readable and in the feed", (*suite).batch},
+		{"a refused batch leaves nothing", (*suite).refused},
+		{"a takeover ends the writer before", (*suite).takeover},
+		{"done follows the order of appends", (*suite).order},
+		{"rows are bounded and a hole is damage", (*suite).rows},
+		{"a row is rewritten in place", (*suite).rewrite},
+		{"the last row is that of its conversation", (*suite).lastRow},
+		{"a hash has slots", (*suite).dedupe},
+		{"users are ordered", (*suite).users},
+		{"rows below a seq are dropped", (*suite).drop},
+		{"the feed is trimmed", (*suite).trim},
+		{"records are listed by prefix and tenant", (*suite).records},
+		{"a record is put if absent", (*suite).ifAbsent},
+		{"a closed store opens as it was", (*suite).reopen},
+		{"anybody may call at any time", (*suite).together},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			open := place(t)
+			s := &suite{T: t, ctx: t.Context(), open: open, Store: open()}
+			s.feed = s.FeedOf(0)
+			defer func() {
+				if err := s.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			}()
+			c.test(s)
+		})
+	}
+}
+
+// suite is one test and its store.
+type suite struct {
+	*testing.T
+	store.Store
+	ctx   context.Context
+	open  func() store.Store
+	feed  store.Feed
+	epoch im.Epoch
+	pos   im.Pos
+}
+
+func (s *suite) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *suite) wants(err, want error) {
+	s.Helper()
+	if !errors.Is(err, want) {
+		s.Fatalf("got error %v, want %v", err, want)
+	}
+}
+
+func (s *suite) same(got, want any) {
+	s.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		s.Fatalf("-want +got:\n%s", d)
+	}
+}
+
+// own takes the feed over.
+func (s *suite) own() {
+	s.Helper()
+	var err error
+	s.epoch, s.pos, err = s.Takeover(s.ctx, s.feed)
+	s.must(err)
+}
+
+// Append commits one batch and waits for its outcome.
+func Append(st store.Store, b *store.Batch) error {
+	done := make(chan error, 1)
+	st.Append([]*store.Batch{b}, func(r []error) { done <- r[0] })
+	return <-done
+}
+
+// add commits b as the next one.
+func (s *suite) add(b store.Batch) {
+	s.Helper()
+	b.Feed, b.Epoch, b.From = s.feed, s.epoch, s.pos
+	if b.Entry == nil {
+		b.Entry = &storepb.FeedEntry{TimeMs: uint64(s.pos) + 1000}
+	}
+	s.must(Append(s, &b))
+	s.pos++
+}
+
+// key is a conversation of tenant t that differs by n in its last byte.
+func key(t im.Tenant, n byte) im.Key {
+	k := im.Key{Tenant: t}
+	for i := range k.Conv {
+		k.Conv[i] = 0xff // so that a bound made by adding one carries
+	}
+	k.Conv[0], k.Conv[15] = byte(im.Group), n
+	return k
+}
+
+func text(seq im.Seq) []byte { return fmt.Appendf(nil, "row %d", seq) }
+
+func puts(c im.Key, from, to im.Seq) []store.RowPut {
+	var r []store.RowPut
+	for q := from; q <= to; q++ {
+		r = append(r, store.RowPut{Conv: c, Seq: q, Value: text(q)})
+	}
+	return r
+}
+
+// read lists rows as "seq=value".
+func (s *suite) read(c im.Key, from, to im.Seq) ([]string, error) {
+	var got []string
+	err := s.Rows(s.ctx, c, from, to, func(r store.Row) bool {
+		got = append(got, fmt.Sprintf("%d=%s", r.Seq, r.Value))
+		return true
+	})
+	return got, err
+}
+
+func (s *suite) empty() {
+	c := key(1, 1)
+	row, err := s.LastRow(s.ctx, c)
+	s.must(err)
+	if row != nil {
+		s.Fatalf("got row %v, want none", row)
+	}
+	conv, err := s.Conversation(s.ctx, c)
+	s.must(err)
+	if conv != nil {
+		s.Fatalf("got conversation %v, want none", conv)
+	}
+	v, err := s.Record(s.ctx, store.Users, 1, []byte("ann"))
+	s.must(err)
+	if v != nil {
+		s.Fatalf("got record %q, want none", v)
+	}
+	s.must(s.Writable())
+	if i := s.Info(); i.StoreID == 0 || i.HistoryID == 0 || i.Secret == [16]byte{} || i.Level != store.FormatLevel {
+		s.Fatalf("got info %+v, want all of it set", i)
+	}
+	s.own()
+	if s.epoch == 0 || s.pos != 0 {
+		s.Fatalf("got epoch %d at %d, want an epoch above 0 at 0", s.epoch, s.pos)
+	}
+	done := make(chan int, 1)
+	s.Append(nil, func(r []error) { done <- len(r) })
+	if n := <-done; n != 0 {
+		s.Fatalf("got %d results for no batch", n)
+	}
+}
+
+func (s *suite) batch() {
+	s.own()
+	c, d := key(1, 1), key(1, 2)
+	s.add(store.Batch{
+		Entry:   &storepb.FeedEntry{TimeMs: 5, Items: []*storepb.FeedItem{{Tenant: 1, Conv: c.Conv[:], From: 1, Count: 2, Kinds: 1}}},
+		Rows:    append(puts(c, 1, 2), puts(d, 1, 1)...),
+		Dedupe:  []store.DedupePut{{Conv: c, Hash: 7, Seq: 2}},
+		Convs:   []store.ConvPut{{Conv: c, Record: &storepb.Conversation{Kind: 2, Title: "t"}}},
+		Members: []store.MemberPut{{Conv: c, User: "ann", Record: &storepb.Member{Role: 3}}},
+		Cursors: []store.CursorPut{{Conv: c, User: "ann", Record: &storepb.Cursor{Read: 1}}},
+	})
+	got, err := s.read(c, 1, 2)
+	s.must(err)
+	s.same(got, []string{"1=row 1", "2=row 2"})
+	got, err = s.read(d, 1, 1)
+	s.must(err)
+	s.same(got, []string{"1=row 1"})
+	seqs, err := s.Dedupe(s.ctx, c, 7)
+	s.must(err)
+	s.same(seqs, []im.Seq{2})
+	conv, err := s.Conversation(s.ctx, c)
+	s.must(err)
+	s.same(fmt.Sprintln(conv.GetKind(), conv.GetTitle()), "2 t\n")
+	s.same(s.people(c), []string{"ann role 3", "ann read 1"})
+	var feed []string
+	s.must(s.ScanFeed(s.ctx, s.feed, 0, 1, func(p im.Pos, e *storepb.FeedEntry) bool {
+		feed = append(feed, fmt.Sprint(p, e.GetTimeMs(), len(e.GetItems()), e.GetItems()[0].GetCount()))
+		return true
+	}))
+	s.same(feed, []string{"1 5 1 2"})
+}
+
+// people lists the members and then the cursors of c.
+func (s *suite) people(c im.Key) []string {
+	s.Helper()
+	var got []string
+	s.must(s.Members(s.ctx, c, func(u im.User, m *storepb.Member) bool {
+		got = append(got, fmt.Sprintf("%s role %d", u, m.GetRole()))
+		return true
+	}))
+	s.must(s.Cursors(s.ctx, c, func(u im.User, r *storepb.Cursor) bool {
+		got = append(got, fmt.Sprintf("%s read %d", u, r.GetRead()))
+		return true
+	}))
+	return got
+}
+
+func (s *suite) refused() {
+	s.own()
+	c := key(1, 1)
+	s.add(store.Batch{Rows: puts(c, 1, 1)})
+	for _, b := range []store.Batch{
+		{Epoch: s.epoch, From: 0}, {Epoch: s.epoch, From: 2},
+		{Epoch: s.epoch - 1, From: 1}, {Epoch: s.epoch + 1, From: 1},
+	} {
+		b.Feed, b.Entry = s.feed, &storepb.FeedEntry{}
+		b.Rows = puts(c, 2, 3)
+		b.Dedupe = []store.DedupePut{{Conv: c, Hash: 7, Seq: 2}}
+		b.Convs = []store.ConvPut{{Conv: c, Record: &storepb.Conversation{Kind: 2}}}
+		b.Members = []store.MemberPut{{Conv: c, User: "ann", Record: &storepb.Member{Role: 3}}}
+		b.Cursors = []store.CursorPut{{Conv: c, User: "ann", Record: &storepb.Cursor{Read: 1}}}
+		s.wants(Append(s, &b), store.ErrStale)
+	}
+	row, err := s.LastRow(s.ctx, c)
+	s.must(err)
+	s.same(row.Seq, im.Seq(1))
+	seqs, err := s.Dedupe(s.ctx, c, 7)
+	s.must(err)
+	s.same(len(seqs), 0)
+	conv, err := s.Conversation(s.ctx, c)
+	s.must(err)
+	if conv != nil {
+		s.Fatalf("got conversation %v of a refused batch", conv)
+	}
+	s.same(len(s.people(c)), 0)
+	s.wants(s.ScanFeed(s.ctx, s.feed, 1, 2, func(im.Pos, *storepb.FeedEntry) bool { return true }), store.ErrCorrupt)
+	s.add(store.Batch{Rows: puts(c, 2, 2)})
+}
+
+func (s *suite) takeover() {
+	s.own()
+	c := key(1, 1)
+	s.add(store.Batch{Rows: puts(c, 1, 1)})
+	old := s.epoch
+	s.own()
+	if s.epoch <= old || s.pos != 1 {
+		s.Fatalf("got epoch %d at %d, want above %d at 1", s.epoch, s.pos, old)
+	}
+	s.wants(Append(s, &store.Batch{Feed: s.feed, Epoch: old, From: s.pos, Entry: &storepb.FeedEntry{}, Rows: puts(c, 2, 2)}), store.ErrStale)
+	s.add(store.Batch{Rows: puts(c, 2, 2)})
+}
+
+func (s *suite) order() {
+	s.own()
+	const n = 300
+	var mu sync.Mutex
+	var got []int
+	inside := 0
+	all := make(chan struct{})
+	for i := range n {
+		b := &store.Batch{Feed: s.feed, Epoch: s.epoch, From: s.pos, Entry: &storepb.FeedEntry{}, Rows: puts(key(1, 1), im.Seq(s.pos)+1, im.Seq(s.pos)+1)}
+		if i%7 == 3 {
+			b.From += 5 // refusals keep their turn
+		} else {
+			s.pos++
+		}
+		s.Append([]*store.Batch{b}, func(r []error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if inside++; inside != 1 {
+				s.Errorf("done %d was called inside another", i)
+			}
+			if refused := i%7 == 3; refused != errors.Is(r[0], store.ErrStale) || !refused && r[0] != nil {
+				s.Errorf("append %d: got %v", i, r[0])
+			}
+			inside--
+			if got = append(got, i); len(got) == n {
+				close(all)
+			}
+		})
+	}
+	<-all
+	for i, g := range got {
+		if g != i {
+			s.Fatalf("done %d came in place %d", g, i)
+		}
+	}
+}
+
+func (s *suite) rows() {
+	s.own()
+	c := key(1, 1)
+	s.add(store.Batch{Rows: puts(c, 1, 4)})
+	s.add(store.Batch{Rows: puts(c, 6, 6)})
+	s.add(store.Batch{Rows: append(puts(key(1, 0), 1, 9), puts(key(1, 2), 1, 9)...)}) // its neighbours
+	got, err := s.read(c, 2, 3)
+	s.must(err)
+	s.same(got, []string{"2=row 2", "3=row 3"})
+	got, err = s.read(c, 3, 2)
+	s.must(err)
+	s.same(len(got), 0)
+	for _, r := range [][2]im.Seq{{1, 5}, {4, 6}, {5, 5}, {5, 6}, {6, 7}, {7, 7}, {0, 1}} {
+		_, err := s.read(c, r[0], r[1])
+		if !errors.Is(err, store.ErrCorrupt) {
+			s.Errorf("rows %d to %d: got error %v, want %v", r[0], r[1], err, store.ErrCorrupt)
+		}
+	}
+	n := 0
+	s.must(s.Rows(s.ctx, c, 1, 100, func(store.Row) bool { n++; return n < 3 }))
+	s.same(n, 3)
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	s.wants(s.Rows(ctx, c, 1, 2, func(store.Row) bool { return true }), context.Canceled)
+}
+
+func (s *suite) rewrite() {
+	s.own()
+	c := key(1, 1)
+	s.add(store.Batch{Rows: puts(c, 1, 3)})
+	s.add(store.Batch{Rows: append(puts(c, 4, 4), store.RowPut{Conv: c, Seq: 2, Value: []byte("gone")})})
+	got, err := s.read(c, 1, 4)
+	s.must(err)
+	s.same(got, []string{"1=row 1", "2=gone", "3=row 3", "4=row 4"})
+}
+
+func (s *suite) lastRow() {
+	s.own()
+	s.add(store.Batch{Rows: append(puts(key(1, 1), 1, 300), puts(key(1, 3), 1, 2)...)})
+	s.add(store.Batch{Rows: puts(key(2, 1), 1, 7)})
+	for c, want := range map[im.Key]im.Seq{key(1, 0): 0, key(1, 1): 300, key(1, 2): 0, key(1, 3): 2, key(1, 255): 0, key(2, 1): 7} {
+		row, err := s.LastRow(s.ctx, c)
+		s.must(err)
+		if want == 0 {
+			if row != nil {
+				s.Errorf("%s: got %v, want none", c, row)
+			}
+			continue
+		}
+		s.same(row, &store.Row{Seq: want, Value: text(want)})
+	}
+}
+
+func (s *suite) dedupe() {
+	s.own()
+	c := key(1, 1)
+	s.add(store.Batch{Rows: puts(c, 1, 1), Dedupe: []store.DedupePut{{Conv: c, Hash: 7, Seq: 1}, {Conv: key(1, 2), Hash: 7, Seq: 3}}})
+	s.add(store.Batch{Rows: puts(c, 2, 3), Dedupe: []store.DedupePut{{Conv: c, Hash: 7, Slot: 1, Seq: 2}, {Conv: c, Hash: 1<<64 - 1, Seq: 1 << 40}}})
+	for hash, want := range map[uint64][]im.Seq{6: nil, 7: {1, 2}, 8: nil, 1<<64 - 1: {1 << 40}} {
+		got, err := s.Dedupe(s.ctx, c, hash)
+		s.must(err)
+		s.same(got, want)
+	}
+	got, err := s.Dedupe(s.ctx, key(2, 1), 7)
+	s.must(err)
+	s.same(len(got), 0)
+}
+
+func (s *suite) users() {
+	s.own()
+	c := key(1, 1)
+	b := store.Batch{}
+	for i, u := range []im.User{"bob", "ann", "annette", "Z"} {
+		b.Members = append(b.Members, store.MemberPut{Conv: c, User: u, Record: &storepb.Member{Role: uint32(i)}})
+		b.Cursors = append(b.Cursors, store.CursorPut{Conv: c, User: u, Record: &storepb.Cursor{Read: uint64(i)}})
+	}
+	for _, n := range []im.Key{key(1, 0), key(1, 2), key(2, 1)} {
+		b.Members = append(b.Members, store.MemberPut{Conv: n, User: "ann", Record: &storepb.Member{}})
+		b.Cursors = append(b.Cursors, store.CursorPut{Conv: n, User: "ann", Record: &storepb.Cursor{}})
+	}
+	s.add(b)
+	s.same(s.people(c), []string{
+		"Z role 3", "ann role 1", "annette role 2", "bob role 0",
+		"Z read 3", "ann read 1", "annette read 2", "bob read 0",
+	})
+	s.add(store.Batch{Members: []store.MemberPut{{Conv: c, User: "ann", Record: &storepb.Member{Role: 9}}}})
+	n := 0
+	s.must(s.Members(s.ctx, c, func(u im.User, m *storepb.Member) bool {
+		n++
+		return u != "ann" || m.GetRole() != 9
+	}))
+	s.same(n, 2)
+}

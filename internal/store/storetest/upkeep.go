@@ -1,0 +1,212 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+func (s *suite) drop() {
+	s.own()
+	c := key(1, 1)
+	s.add(store.Batch{Rows: append(puts(c, 1, 9), puts(key(1, 2), 1, 2)...)})
+	s.must(s.DropRows(s.ctx, c, 6))
+	got, err := s.read(c, 6, 9)
+	s.must(err)
+	s.same(got, []string{"6=row 6", "7=row 7", "8=row 8", "9=row 9"})
+	_, err = s.read(c, 5, 9)
+	s.wants(err, store.ErrCorrupt)
+	got, err = s.read(key(1, 2), 1, 2)
+	s.must(err)
+	s.same(len(got), 2)
+	s.add(store.Batch{Rows: puts(c, 10, 10)})
+}
+
+func (s *suite) trim() {
+	s.own()
+	for range 5 {
+		s.add(store.Batch{Rows: puts(key(1, 1), im.Seq(s.pos)+1, im.Seq(s.pos)+1)})
+	}
+	scan := func(after, upTo im.Pos) (got []im.Pos, err error) {
+		err = s.ScanFeed(s.ctx, s.feed, after, upTo, func(p im.Pos, e *storepb.FeedEntry) bool {
+			if e.GetTimeMs() != uint64(p)+999 {
+				s.Errorf("commit %d: got time %d", p, e.GetTimeMs())
+			}
+			got = append(got, p)
+			return true
+		})
+		return got, err
+	}
+	got, err := scan(1, 4)
+	s.must(err)
+	s.same(got, []im.Pos{2, 3, 4})
+	_, err = scan(3, 6)
+	s.wants(err, store.ErrCorrupt)
+	s.must(s.TrimFeed(s.ctx, s.feed, 3))
+	s.must(s.TrimFeed(s.ctx, s.feed, 2))
+	got, err = scan(3, 5)
+	s.must(err)
+	s.same(got, []im.Pos{4, 5})
+	_, err = scan(2, 5)
+	s.wants(err, store.ErrTrimmed)
+	s.must(s.TrimFeed(s.ctx, s.feed, 5))
+	_, err = scan(4, 5)
+	s.wants(err, store.ErrTrimmed)
+	s.must(s.Close())
+	s.Store = s.open()
+	s.own()
+	s.same(s.pos, im.Pos(5))
+	_, err = scan(4, 5)
+	s.wants(err, store.ErrTrimmed)
+	s.add(store.Batch{Rows: puts(key(1, 1), 6, 6)})
+	got, err = scan(5, 6)
+	s.must(err)
+	s.same(got, []im.Pos{6})
+}
+
+func (s *suite) records() {
+	put := func(t store.Table, n im.Tenant, k, v string) store.RecordPut {
+		return store.RecordPut{Table: t, Tenant: n, Key: []byte(k), Value: []byte(v)}
+	}
+	s.must(s.Update(s.ctx, []store.RecordPut{
+		put(store.Users, 1, "bob", "b"), put(store.Users, 1, "ann", "a"), put(store.Users, 1, "annette", "e"),
+		put(store.Users, 2, "ann", "other"), put(store.Tokens, 1, "ann", "t"), put(store.Users, 1, "\xff\xff", "x"), put(store.Users, 1, "none", ""),
+	}))
+	list := func(t store.Table, n im.Tenant, prefix string) (got []string) {
+		s.must(s.Records(s.ctx, t, n, []byte(prefix), func(k, v []byte) bool {
+			got = append(got, fmt.Sprintf("%s=%s", k, v))
+			return len(got) < 4
+		}))
+		return got
+	}
+	s.same(list(store.Users, 1, "ann"), []string{"ann=a", "annette=e"})
+	s.same(list(store.Users, 1, ""), []string{"ann=a", "annette=e", "bob=b", "none="})
+	s.same(list(store.Users, 1, "\xff"), []string{"\xff\xff=x"})
+	s.same(list(store.Users, 2, ""), []string{"ann=other"})
+	s.same(list(store.Tokens, 1, ""), []string{"ann=t"})
+	s.same(len(list(store.Settings, 0, "")), 0)
+	v, err := s.Record(s.ctx, store.Users, 1, []byte("none"))
+	s.must(err)
+	if v == nil || len(v) != 0 {
+		s.Fatalf("got %v, want an empty value", v)
+	}
+	s.must(s.Update(s.ctx, []store.RecordPut{put(store.Users, 1, "ann", "A"), {Table: store.Users, Tenant: 1, Key: []byte("annette")}}))
+	s.same(list(store.Users, 1, "ann"), []string{"ann=A"})
+	v, err = s.Record(s.ctx, store.Users, 1, []byte("annette"))
+	s.must(err)
+	if v != nil {
+		s.Fatalf("got %q, want nothing after a delete", v)
+	}
+}
+
+func (s *suite) ifAbsent() {
+	put := func(k, v string, absent bool) store.RecordPut {
+		return store.RecordPut{Table: store.Users, Tenant: 1, Key: []byte(k), Value: []byte(v), IfAbsent: absent}
+	}
+	s.must(s.Update(s.ctx, []store.RecordPut{put("ann", "1", true)}))
+	s.wants(s.Update(s.ctx, []store.RecordPut{put("bob", "2", false), put("ann", "2", true)}), store.ErrExists)
+	for k, want := range map[string]string{"ann": "1", "bob": ""} {
+		v, err := s.Record(s.ctx, store.Users, 1, []byte(k))
+		s.must(err)
+		s.same(string(v), want)
+	}
+	// Of many who create one record, one succeeds.
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	won := 0
+	for i := range 16 {
+		wg.Go(func() {
+			err := s.Update(s.ctx, []store.RecordPut{put("eve", fmt.Sprint(i), true)})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+			} else if !errors.Is(err, store.ErrExists) {
+				s.Errorf("got %v, want %v", err, store.ErrExists)
+			}
+		})
+	}
+	wg.Wait()
+	s.same(won, 1)
+}
+
+func (s *suite) reopen() {
+	s.own()
+	c := key(1, 1)
+	info := s.Info()
+	s.add(store.Batch{Rows: puts(c, 1, 50), Members: []store.MemberPut{{Conv: c, User: "ann", Record: &storepb.Member{Role: 3}}}})
+	s.must(s.Update(s.ctx, []store.RecordPut{{Table: store.Users, Tenant: 1, Key: []byte("ann"), Value: []byte("a")}}))
+	for round := range 3 {
+		epoch, pos := s.epoch, s.pos
+		s.must(s.Close())
+		s.Store = s.open()
+		s.same(s.Info(), info)
+		s.wants(Append(s, &store.Batch{Feed: s.feed, Epoch: epoch - 1, From: pos, Entry: &storepb.FeedEntry{}}), store.ErrStale)
+		s.own()
+		if s.epoch <= epoch || s.pos != pos {
+			s.Fatalf("got epoch %d at %d, want above %d at %d", s.epoch, s.pos, epoch, pos)
+		}
+		n := im.Seq(50 + round)
+		got, err := s.read(c, 1, n)
+		s.must(err)
+		s.same(len(got), int(n))
+		s.same(s.people(c), []string{"ann role 3"})
+		v, err := s.Record(s.ctx, store.Users, 1, []byte("ann"))
+		s.must(err)
+		s.same(string(v), "a")
+		s.add(store.Batch{Rows: puts(c, n+1, n+1)})
+	}
+	s.must(s.Close())
+	if err := s.Rows(s.ctx, c, 1, 1, func(store.Row) bool { return true }); err == nil {
+		s.Fatal("a closed store was read")
+	}
+	if err := Append(s, &store.Batch{}); err == nil {
+		s.Fatal("a closed store took a batch")
+	}
+	s.Store = s.open()
+}
+
+func (s *suite) together() {
+	s.own()
+	const n = 200
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for j := 0; ; j++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				k := fmt.Appendf(nil, "%d.%d", i, j)
+				if err := s.Update(s.ctx, []store.RecordPut{{Table: store.Settings, Key: k, Value: k}}); err != nil {
+					s.Errorf("update: %v", err)
+				}
+				if v, err := s.Record(s.ctx, store.Settings, 0, k); err != nil || string(v) != string(k) {
+					s.Errorf("got %q, %v, want %q", v, err, k)
+				}
+				if _, err := s.LastRow(s.ctx, key(1, 1)); err != nil {
+					s.Errorf("last row: %v", err)
+				}
+				if _, err := s.Dedupe(s.ctx, key(1, 1), uint64(j)); err != nil {
+					s.Errorf("dedupe: %v", err)
+				}
+				s.Stats()
+			}
+		})
+	}
+	for range n {
+		q := im.Seq(s.pos) + 1
+		s.add(store.Batch{Rows: puts(key(1, 1), q, q), Dedupe: []store.DedupePut{{Conv: key(1, 1), Hash: uint64(q), Seq: q}}})
+	}
+	close(stop)
+	wg.Wait()
+	got, err := s.read(key(1, 1), 1, n)
+	s.must(err)
+	s.same(len(got), n)
+}
