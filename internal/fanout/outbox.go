@@ -29,6 +29,7 @@ type Outbox struct {
 	end     *im.Error  // set once: close with this after what is pending
 	dirty   bool       // is in the flusher's list
 	lagged  bool
+	quiet   bool // not welcomed yet: events are dropped, and the client's first reads come later
 	closed  bool
 
 	// The send window: what this connection sent and has no answer to. Only
@@ -38,7 +39,7 @@ type Outbox struct {
 
 // NewOutbox makes the outbox of a connection. limit is in bytes.
 func NewOutbox(enc wire.Encoding, f *Flusher, limit int, owner any) *Outbox {
-	return &Outbox{enc: enc, flusher: f, limit: limit, Owner: owner}
+	return &Outbox{enc: enc, flusher: f, limit: limit, Owner: owner, quiet: true}
 }
 
 var bufPool = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
@@ -52,6 +53,17 @@ func (o *Outbox) Encoding() wire.Encoding { return o.enc }
 // Answer adds a frame that must not be dropped.
 func (o *Outbox) Answer(f *petrelv1.ServerFrame, k *Kicks) {
 	o.mu.Lock()
+	o.appendLocked(f)
+	o.markLocked(k)
+	o.mu.Unlock()
+}
+
+// Welcome adds the answer to the hello and lets events in behind it. The
+// outbox is in the online table already, so what the client reads from here on
+// is newer than all that was dropped.
+func (o *Outbox) Welcome(f *petrelv1.ServerFrame, k *Kicks) {
+	o.mu.Lock()
+	o.quiet = false
 	o.appendLocked(f)
 	o.markLocked(k)
 	o.mu.Unlock()
@@ -90,7 +102,7 @@ func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 func (o *Outbox) push(b []byte, shared bool, k *Kicks) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || o.end != nil || o.lagged {
+	if o.closed || o.end != nil || o.lagged || o.quiet {
 		return false
 	}
 	if len(o.pend)+len(o.ref)+o.backlog+len(b) > o.limit {

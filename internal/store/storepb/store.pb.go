@@ -620,10 +620,10 @@ func (x *Token) GetScopes() []string {
 type SyncToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HistoryId     uint64                 `protobuf:"varint,1,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`
-	Inbox         uint64                 `protobuf:"varint,2,opt,name=inbox,proto3" json:"inbox,omitempty"` // seq of the inbox up to which the list of conversations is known
-	Feeds         []*FeedPos             `protobuf:"bytes,3,rep,name=feeds,proto3" json:"feeds,omitempty"`
-	Resume        string                 `protobuf:"bytes,4,opt,name=resume,proto3" json:"resume,omitempty"` // the conversation after which a page that did not fit goes on
-	Check         uint64                 `protobuf:"varint,5,opt,name=check,proto3" json:"check,omitempty"`
+	Known         *SyncPlace             `protobuf:"bytes,2,opt,name=known,proto3" json:"known,omitempty"`   // the client knows everything up to here
+	Next          *SyncPlace             `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`     // with resume: what known becomes when the last page is out
+	Resume        string                 `protobuf:"bytes,4,opt,name=resume,proto3" json:"resume,omitempty"` // the conversation behind which the next page begins
+	Check         uint64                 `protobuf:"fixed64,5,opt,name=check,proto3" json:"check,omitempty"` // keyed hash of the other fields
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -665,16 +665,16 @@ func (x *SyncToken) GetHistoryId() uint64 {
 	return 0
 }
 
-func (x *SyncToken) GetInbox() uint64 {
+func (x *SyncToken) GetKnown() *SyncPlace {
 	if x != nil {
-		return x.Inbox
+		return x.Known
 	}
-	return 0
+	return nil
 }
 
-func (x *SyncToken) GetFeeds() []*FeedPos {
+func (x *SyncToken) GetNext() *SyncPlace {
 	if x != nil {
-		return x.Feeds
+		return x.Next
 	}
 	return nil
 }
@@ -693,6 +693,58 @@ func (x *SyncToken) GetCheck() uint64 {
 	return 0
 }
 
+type SyncPlace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Inbox         uint64                 `protobuf:"varint,1,opt,name=inbox,proto3" json:"inbox,omitempty"` // seq of the user's inbox
+	Feeds         []*FeedPos             `protobuf:"bytes,2,rep,name=feeds,proto3" json:"feeds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SyncPlace) Reset() {
+	*x = SyncPlace{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SyncPlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SyncPlace) ProtoMessage() {}
+
+func (x *SyncPlace) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
+func (*SyncPlace) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SyncPlace) GetInbox() uint64 {
+	if x != nil {
+		return x.Inbox
+	}
+	return 0
+}
+
+func (x *SyncPlace) GetFeeds() []*FeedPos {
+	if x != nil {
+		return x.Feeds
+	}
+	return nil
+}
+
 type FeedPos struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Feed          uint32                 `protobuf:"varint,1,opt,name=feed,proto3" json:"feed,omitempty"`
@@ -703,7 +755,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +767,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +780,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -797,14 +849,17 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"expires_ms\x18\x03 \x01(\x04R\texpiresMs\x12\x14\n" +
 	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06device\x18\x05 \x01(\tR\x06device\x12\x16\n" +
-	"\x06scopes\x18\x06 \x03(\tR\x06scopes\"\x9e\x01\n" +
+	"\x06scopes\x18\x06 \x03(\tR\x06scopes\"\xba\x01\n" +
 	"\tSyncToken\x12\x1d\n" +
 	"\n" +
-	"history_id\x18\x01 \x01(\x04R\thistoryId\x12\x14\n" +
-	"\x05inbox\x18\x02 \x01(\x04R\x05inbox\x12.\n" +
-	"\x05feeds\x18\x03 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\x12\x16\n" +
+	"history_id\x18\x01 \x01(\x04R\thistoryId\x120\n" +
+	"\x05known\x18\x02 \x01(\v2\x1a.petrel.store.v1.SyncPlaceR\x05known\x12.\n" +
+	"\x04next\x18\x03 \x01(\v2\x1a.petrel.store.v1.SyncPlaceR\x04next\x12\x16\n" +
 	"\x06resume\x18\x04 \x01(\tR\x06resume\x12\x14\n" +
-	"\x05check\x18\x05 \x01(\x04R\x05check\"/\n" +
+	"\x05check\x18\x05 \x01(\x06R\x05check\"Q\n" +
+	"\tSyncPlace\x12\x14\n" +
+	"\x05inbox\x18\x01 \x01(\x04R\x05inbox\x12.\n" +
+	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"/\n" +
 	"\aFeedPos\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x10\n" +
 	"\x03pos\x18\x02 \x01(\x04R\x03posB4Z2github.com/petrel-im/petrel/internal/store/storepbb\x06proto3"
@@ -821,7 +876,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
@@ -833,17 +888,20 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*User)(nil),         // 7: petrel.store.v1.User
 	(*Token)(nil),        // 8: petrel.store.v1.Token
 	(*SyncToken)(nil),    // 9: petrel.store.v1.SyncToken
-	(*FeedPos)(nil),      // 10: petrel.store.v1.FeedPos
+	(*SyncPlace)(nil),    // 10: petrel.store.v1.SyncPlace
+	(*FeedPos)(nil),      // 11: petrel.store.v1.FeedPos
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.windows:type_name -> petrel.store.v1.Window
 	5,  // 1: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
-	10, // 2: petrel.store.v1.SyncToken.feeds:type_name -> petrel.store.v1.FeedPos
-	3,  // [3:3] is the sub-list for method output_type
-	3,  // [3:3] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	10, // 2: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	10, // 3: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	11, // 4: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	5,  // [5:5] is the sub-list for method output_type
+	5,  // [5:5] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -857,7 +915,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -319,8 +319,7 @@ func (x *RevokeTokensRequest) GetUser() string {
 
 type RevokeTokensResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tokens        uint32                 `protobuf:"varint,1,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	Sessions      uint32                 `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	Sessions      uint32                 `protobuf:"varint,1,opt,name=sessions,proto3" json:"sessions,omitempty"` // that were closed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -353,13 +352,6 @@ func (x *RevokeTokensResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use RevokeTokensResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokensResponse) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *RevokeTokensResponse) GetTokens() uint32 {
-	if x != nil {
-		return x.Tokens
-	}
-	return 0
 }
 
 func (x *RevokeTokensResponse) GetSessions() uint32 {
@@ -1100,10 +1092,9 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\acreated\x18\x03 \x01(\bR\acreated\"A\n" +
 	"\x13RevokeTokensRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\"J\n" +
-	"\x14RevokeTokensResponse\x12\x16\n" +
-	"\x06tokens\x18\x01 \x01(\rR\x06tokens\x12\x1a\n" +
-	"\bsessions\x18\x02 \x01(\rR\bsessions\"\x8b\x01\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\"2\n" +
+	"\x14RevokeTokensResponse\x12\x1a\n" +
+	"\bsessions\x18\x01 \x01(\rR\bsessions\"\x8b\x01\n" +
 	"\x19CreateConversationRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +

@@ -332,11 +332,6 @@ func (m *RevokeTokensResponse) MarshalToSizedBufferVT(dAtA []byte) (int, error) 
 	if m.Sessions != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Sessions))
 		i--
-		dAtA[i] = 0x10
-	}
-	if m.Tokens != 0 {
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Tokens))
-		i--
 		dAtA[i] = 0x8
 	}
 	return len(dAtA) - i, nil
@@ -1059,9 +1054,6 @@ func (m *RevokeTokensResponse) SizeVT() (n int) {
 	}
 	var l int
 	_ = l
-	if m.Tokens != 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(m.Tokens))
-	}
 	if m.Sessions != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Sessions))
 	}
@@ -1959,25 +1951,6 @@ func (m *RevokeTokensResponse) UnmarshalVT(dAtA []byte) error {
 		}
 		switch fieldNum {
 		case 1:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Tokens", wireType)
-			}
-			m.Tokens = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Tokens |= uint32(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 2:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Sessions", wireType)
 			}
@@ -4200,25 +4173,6 @@ func (m *RevokeTokensResponse) UnmarshalVTUnsafe(dAtA []byte) error {
 		}
 		switch fieldNum {
 		case 1:
-			if wireType != 0 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Tokens", wireType)
-			}
-			m.Tokens = 0
-			for shift := uint(0); ; shift += 7 {
-				if shift >= 64 {
-					return protohelpers.ErrIntOverflow
-				}
-				if iNdEx >= l {
-					return io.ErrUnexpectedEOF
-				}
-				b := dAtA[iNdEx]
-				iNdEx++
-				m.Tokens |= uint32(b&0x7F) << shift
-				if b < 0x80 {
-					break
-				}
-			}
-		case 2:
 			if wireType != 0 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Sessions", wireType)
 			}

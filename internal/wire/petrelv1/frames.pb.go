@@ -725,6 +725,7 @@ func (x *Welcome) GetServer() string {
 }
 
 // Window bounds what one connection may have sent and not yet seen answered.
+// Clause P-4.6.
 type Window struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sends         uint32                 `protobuf:"varint,1,opt,name=sends,proto3" json:"sends,omitempty"`
@@ -1185,7 +1186,8 @@ func (x *Error) GetHead() uint64 {
 	return 0
 }
 
-// Events is everything pushed, oldest first within each conversation.
+// Events is everything pushed, oldest first within each conversation. Clause
+// P-6.1.
 type Events struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Messages      []*Message             `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
@@ -1376,8 +1378,9 @@ func (x *Receipt) GetRead() uint64 {
 	return 0
 }
 
-// GetHistory asks for a page of a conversation: upwards from after
-// (exclusive), or, when before is set, downwards from before (exclusive).
+// GetHistory asks for a page of a conversation: the first entries above after,
+// or, when before is set, the last entries below before that are above after.
+// Clause P-5.2.
 type GetHistory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
@@ -1448,8 +1451,8 @@ func (x *GetHistory) GetLimit() uint32 {
 
 type HistoryPage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
-	Messages      []*Message             `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"` // ascending by seq
+	Messages      []*Message             `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"` // ascending by seq; what the user may not read is left out
+	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
 	Head          uint64                 `protobuf:"varint,3,opt,name=head,proto3" json:"head,omitempty"`
 	FirstSeq      uint64                 `protobuf:"varint,4,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // older entries were removed by retention
 	More          bool                   `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`                         // the range asked for goes on behind this page
@@ -1487,18 +1490,18 @@ func (*HistoryPage) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *HistoryPage) GetConv() string {
-	if x != nil {
-		return x.Conv
-	}
-	return ""
-}
-
 func (x *HistoryPage) GetMessages() []*Message {
 	if x != nil {
 		return x.Messages
 	}
 	return nil
+}
+
+func (x *HistoryPage) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
 }
 
 func (x *HistoryPage) GetHead() uint64 {
@@ -1523,6 +1526,7 @@ func (x *HistoryPage) GetMore() bool {
 }
 
 // Sync asks what changed since token, and makes the server push from here on.
+// Clause P-6.2.
 type Sync struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         []byte                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`    // empty: everything
@@ -2067,7 +2071,7 @@ func (*Pong) Descriptor() ([]byte, []int) {
 }
 
 // Lagged: this connection fell behind and events were dropped. Nothing more is
-// pushed until the client has sent Sync.
+// pushed until the client has sent Sync. Clause P-6.4.
 type Lagged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2466,9 +2470,9 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x16\n" +
 	"\x06before\x18\x03 \x01(\x04R\x06before\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\"\x96\x01\n" +
-	"\vHistoryPage\x12\x12\n" +
-	"\x04conv\x18\x01 \x01(\tR\x04conv\x12.\n" +
-	"\bmessages\x18\x02 \x03(\v2\x12.petrel.v1.MessageR\bmessages\x12\x12\n" +
+	"\vHistoryPage\x12.\n" +
+	"\bmessages\x18\x01 \x03(\v2\x12.petrel.v1.MessageR\bmessages\x12\x12\n" +
+	"\x04conv\x18\x02 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04head\x18\x03 \x01(\x04R\x04head\x12\x1b\n" +
 	"\tfirst_seq\x18\x04 \x01(\x04R\bfirstSeq\x12\x12\n" +
 	"\x04more\x18\x05 \x01(\bR\x04more\"4\n" +

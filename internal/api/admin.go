@@ -1,0 +1,179 @@
+// Package api serves the protobuf services on HTTP: one handler for curl with
+// JSON, gRPC and gRPC-Web.
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+)
+
+// Server is what the services rest on. app fills it.
+type Server struct {
+	Users *user.Users
+	Convs *conv.Convs
+
+	CloseUser    func(im.Account, im.Code) int // ends a user's sessions
+	Limits       func() *petrelv1.ServerLimits
+	ChangeLimits func(*petrelv1.ServerLimits) *petrelv1.ServerLimits
+	Stats        func() *petrelv1.Stats
+	Redeemed     func() // the setup code was used
+	BodyBytes    func() int
+}
+
+// maxRequestBytes bounds a call's message.
+const maxRequestBytes = 1 << 20
+
+// Register adds the services to a mux.
+func (s *Server) Register(mux *http.ServeMux) {
+	opts := []connect.HandlerOption{connect.WithReadMaxBytes(maxRequestBytes), connect.WithInterceptors(connect.UnaryInterceptorFunc(s.intercept))}
+	mux.Handle(petrelv1connect.NewSetupServiceHandler(s, opts...))
+	mux.Handle(petrelv1connect.NewAdminServiceHandler(s, opts...))
+}
+
+// intercept lets only admin keys past, but for the setup service, and gives
+// errors their codes.
+func (s *Server) intercept(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		if !strings.HasPrefix(req.Spec().Procedure, "/"+petrelv1connect.SetupServiceName+"/") {
+			key, _ := strings.CutPrefix(req.Header().Get("Authorization"), "Bearer ")
+			ok, err := s.Users.IsAdmin(ctx, key)
+			if err != nil {
+				return nil, asConnect(err)
+			}
+			if !ok {
+				return nil, asConnect(im.Errorf(im.CodeUnauthenticated, "this call needs an admin key"))
+			}
+		}
+		res, err := next(ctx, req)
+		if err != nil {
+			return nil, asConnect(err)
+		}
+		return res, nil
+	}
+}
+
+// asConnect keeps the catalogue's code: as the detail petrel.v1.Error and as
+// the header Petrel-Error.
+func asConnect(err error) error {
+	e, ok := errors.AsType[*im.Error](err)
+	if !ok {
+		e = &im.Error{Code: im.CodeInternal}
+	}
+	codes := map[int]connect.Code{
+		400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 403: connect.CodePermissionDenied, 404: connect.CodeNotFound,
+		409: connect.CodeAborted, 410: connect.CodeOutOfRange, 413: connect.CodeInvalidArgument, 429: connect.CodeResourceExhausted,
+		501: connect.CodeUnimplemented, 503: connect.CodeUnavailable, 507: connect.CodeResourceExhausted,
+	}
+	code, ok := codes[e.Code.Info().HTTP]
+	if !ok {
+		code = connect.CodeInternal
+	}
+	c := connect.NewError(code, errors.New(e.Error()))
+	c.Meta().Set("Petrel-Error", string(e.Code))
+	if d, err := connect.NewErrorDetail(wire.ErrorFrame(e)); err == nil {
+		c.AddDetail(d)
+	}
+	return c
+}
+
+// Redeem makes the first admin key.
+func (s *Server) Redeem(ctx context.Context, r *connect.Request[petrelv1.RedeemRequest]) (*connect.Response[petrelv1.RedeemResponse], error) {
+	key, err := s.Users.Redeem(ctx, r.Msg.Code)
+	if err != nil {
+		return nil, err
+	}
+	s.Redeemed()
+	return connect.NewResponse(&petrelv1.RedeemResponse{AdminKey: key}), nil
+}
+
+// maxUsers is how many users one call may make.
+const maxUsers = 1000
+
+// CreateUsers makes users and tokens.
+func (s *Server) CreateUsers(ctx context.Context, r *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error) {
+	if n := len(r.Msg.Users); n == 0 || n > maxUsers {
+		return nil, im.Errorf(im.CodeInvalid, "users has 1 to %d entries", maxUsers)
+	}
+	list := make([]im.User, len(r.Msg.Users))
+	for i, u := range r.Msg.Users {
+		list[i] = im.User(u)
+	}
+	issued, err := s.Users.Create(ctx, r.Msg.Tenant, list)
+	if err != nil {
+		return nil, err
+	}
+	res := &petrelv1.CreateUsersResponse{}
+	for _, i := range issued {
+		res.Tokens = append(res.Tokens, &petrelv1.UserToken{User: string(i.User), Token: i.Token, Created: i.Created})
+	}
+	return connect.NewResponse(res), nil
+}
+
+// RevokeTokens ends a user's tokens, then their sessions.
+func (s *Server) RevokeTokens(ctx context.Context, r *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error) {
+	t, err := s.Users.Tenant(r.Msg.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	a := im.Account{Tenant: t, User: im.User(r.Msg.User)}
+	if err := s.Users.Revoke(ctx, a); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&petrelv1.RevokeTokensResponse{Sessions: uint32(s.CloseUser(a, im.CodeRevoked))}), nil
+}
+
+// submit appends one entry and waits for its answer.
+func (s *Server) submit(ctx context.Context, send *conv.Send) (conv.Result, error) {
+	done := make(chan conv.Result, 1)
+	send.Done = func(r conv.Result) { done <- r }
+	var k fanout.Kicks
+	s.Convs.Submit([]*conv.Send{send}, &k)
+	k.Flush()
+	select {
+	case r := <-done:
+		if r.Err != nil {
+			return r, r.Err
+		}
+		return r, nil
+	case <-ctx.Done():
+		return conv.Result{}, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	}
+}
+
+// checkMembers checks the users of a change. Codes: invalid, no_user.
+func (s *Server) checkMembers(ctx context.Context, t im.Tenant, ch *petrelv1.MemberChange) error {
+	if len(ch.Added)+len(ch.Removed)+len(ch.Left)+len(ch.Roles) == 0 {
+		return im.Errorf(im.CodeInvalid, "the change is empty")
+	}
+	if len(ch.Added) > conv.MaxMembers {
+		return im.Errorf(im.CodeInvalid, "a group has at most %d members", conv.MaxMembers)
+	}
+	for _, m := range append(append([]*petrelv1.MemberRef(nil), ch.Added...), ch.Roles...) {
+		ok, err := s.Users.Exists(ctx, im.Account{Tenant: t, User: im.User(m.User)})
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return im.Errorf(im.CodeNoUser, "there is no user %.64s", m.User)
+		}
+	}
+	return nil
+}
+
+func record(title, key string) *storepb.Conversation {
+	return &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: title, Key: key}
+}

@@ -1,0 +1,72 @@
+package conv
+
+import (
+	"sync/atomic"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// conv is one conversation in memory.
+type conv struct {
+	key  im.Key
+	id   string        // text form of key.Conv
+	done chan struct{} // closed when loading has ended; err and the rest are valid then
+	err  error         // why it could not be loaded; the conv is not in the registry then
+
+	// Guarded by Convs.mu.
+	queue      []*Send
+	queueBytes int
+	state      state
+	users      int   // readers and commits under way: it must stay in memory
+	lastUse    int64 // Unix seconds
+
+	// The log's side: what the rows appended so far say. Only the committer
+	// touches it, and a loader before done is closed or while state is
+	// scanning. It runs ahead of what is published.
+	log logState
+
+	// The readers' side: it moves when a commit is durable. Members are
+	// published before the head, and read behind it.
+	head    atomic.Uint64 // im.Seq
+	counted atomic.Uint64
+	pos     atomic.Uint64 // im.Pos of the newest row
+	info    atomic.Pointer[info]
+}
+
+// state tells who may touch a conv's log.
+type state uint8
+
+const (
+	loading  state = iota // a loader
+	idle                  // nobody; nothing is queued
+	ready                 // in the ring, waiting for the committer
+	scanning              // a loader extends the tail; the queue waits
+)
+
+// logState is the newest state of a conversation, durable or not.
+type logState struct {
+	head    im.Seq
+	counted uint64
+	info    *info
+	tail    tail
+}
+
+type staged struct {
+	seq   im.Seq
+	value []byte
+}
+
+// info is what is known of a conversation beside its rows. It never changes; a
+// change makes a new one.
+type info struct {
+	record  *storepb.Conversation // nil: nothing was ever written
+	members *Members
+}
+
+func (i *info) firstSeq() im.Seq {
+	if i.record == nil || i.record.FirstSeq == 0 {
+		return 1
+	}
+	return im.Seq(i.record.FirstSeq)
+}

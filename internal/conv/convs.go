@@ -1,0 +1,218 @@
+// Package conv owns the conversations: it is the only writer of seqs. One
+// committer takes what is queued for all conversations, settles repeats, admits
+// and numbers the rest, and appends it in one batch; when that is durable it
+// publishes the heads and hands the entries to fan-out. Readers are bounded by
+// the published heads.
+//
+// The way of a send: submit.go → commit.go (dedupe.go, admit.go) → store →
+// publish.go. Spec: P-4, P-5.
+package conv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// Options tune Convs; zero values are the defaults.
+type Options struct {
+	Log *slog.Logger
+	Now func() time.Time // wall clock of message times
+
+	// UserExists tells whether a user may be written to for the first time.
+	// nil: everybody.
+	UserExists func(ctx context.Context, a im.Account) (bool, error)
+
+	QueueBytes    int           // of sends waiting in one conversation; 1 MiB
+	InFlightBytes int           // of sends admitted and not answered, in all; 64 MiB
+	IdleAfter     time.Duration // an unused conversation leaves memory after this; 1 minute
+	Loaders       int           // goroutines that read conversations from the store; 4
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.QueueBytes == 0 {
+		o.QueueBytes = 1 << 20
+	}
+	if o.InFlightBytes == 0 {
+		o.InFlightBytes = 64 << 20
+	}
+	if o.IdleAfter == 0 {
+		o.IdleAfter = time.Minute
+	}
+	if o.Loaders == 0 {
+		o.Loaders = 4
+	}
+	return o
+}
+
+// Convs are the conversations of the partitions that this node owns.
+type Convs struct {
+	o     Options
+	store store.Store
+	fan   *fanout.Fan
+	hash  hasher
+
+	// The log's side: only the committer.
+	feed  store.Feed
+	epoch im.Epoch
+	pos   im.Pos
+
+	published atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
+	moved     chan struct{} // capacity 1; a token: a commit changed a membership
+
+	mu       sync.Mutex // tier 2; guards the fields below and the queues of the conversations
+	convs    map[im.Key]*conv
+	ring     []*conv // conversations with queued sends, in turn
+	jobs     []func()
+	inFlight int // bytes
+	closing  bool
+	refused  []*conv       // their newest batches were refused; the committer rolls them back
+	wake     chan struct{} // capacity 1; a token: ring has work
+	jobReady *sync.Cond
+
+	free chan *commit // capacity commitsInFlight; commits to use again
+
+	refusals fanout.Kicks // only publish
+
+	Accepted atomic.Uint64 // entries made durable
+	Repeats  atomic.Uint64 // sends answered from dedupe
+}
+
+// commitsInFlight: one is built while one syncs and one is published.
+const commitsInFlight = 4
+
+// New takes the feeds of st over; from here on this process is the only writer.
+func New(ctx context.Context, o Options, st store.Store, fan *fanout.Fan) (*Convs, error) {
+	cs := &Convs{
+		o: o.withDefaults(), store: st, fan: fan, hash: hasher{st.Info().Secret},
+		convs: map[im.Key]*conv{}, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+		free: make(chan *commit, commitsInFlight),
+	}
+	cs.jobReady = sync.NewCond(&cs.mu)
+	feeds := st.Feeds()
+	if len(feeds) != 1 {
+		return nil, fmt.Errorf("open conversations: %d feeds in the store, this version writes one", len(feeds))
+	}
+	cs.feed = feeds[0]
+	var err error
+	if cs.epoch, cs.pos, err = st.Takeover(ctx, cs.feed); err != nil {
+		return nil, fmt.Errorf("take over feed %d: %w", cs.feed, err)
+	}
+	cs.published.Store(uint64(cs.pos))
+	for range commitsInFlight {
+		cs.free <- &commit{}
+	}
+	return cs, nil
+}
+
+// Run commits until ctx ends, then commits what is queued still, and returns
+// when every send has its answer. A store that fails ends it with an error;
+// the process must exit then.
+func (cs *Convs) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for range cs.o.Loaders {
+		wg.Go(cs.runJobs)
+	}
+	defer wg.Wait()
+	defer cs.stopJobs()
+	sweep := time.NewTicker(cs.o.IdleAfter / 4)
+	defer sweep.Stop()
+	for {
+		select {
+		case <-cs.wake:
+		case <-sweep.C:
+			cs.evictIdle()
+			continue
+		case <-cs.store.Failed():
+			return errors.New("store has failed")
+		case <-ctx.Done():
+			return cs.drain()
+		}
+		if err := cs.commitQueued(); err != nil {
+			return err
+		}
+	}
+}
+
+// drain commits what is queued and waits until all of it is published.
+func (cs *Convs) drain() error {
+	for cs.InFlight() > 0 {
+		if err := cs.commitQueued(); err != nil {
+			return err
+		}
+		select {
+		case <-cs.wake:
+		case <-cs.store.Failed():
+			return errors.New("store has failed")
+		case <-time.After(10 * time.Millisecond): // answers, loads and scans under way signal only when they queue work
+		}
+	}
+	return nil
+}
+
+// InFlight is how many bytes of sends are admitted and not answered.
+func (cs *Convs) InFlight() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.inFlight
+}
+
+// Published is the position up to which commits are durable and readable.
+func (cs *Convs) Published() (store.Feed, im.Pos) {
+	return cs.feed, im.Pos(cs.published.Load())
+}
+
+// MembershipMoved carries a token when a commit changed who is a member of
+// what since the last token was taken.
+func (cs *Convs) MembershipMoved() <-chan struct{} { return cs.moved }
+
+func (cs *Convs) signal() {
+	select {
+	case cs.wake <- struct{}{}:
+	default:
+	}
+}
+
+// addJobLocked runs f on a loader.
+func (cs *Convs) addJobLocked(f func()) {
+	cs.jobs = append(cs.jobs, f)
+	cs.jobReady.Signal()
+}
+
+func (cs *Convs) runJobs() {
+	for {
+		cs.mu.Lock()
+		for len(cs.jobs) == 0 && !cs.closing {
+			cs.jobReady.Wait()
+		}
+		if len(cs.jobs) == 0 {
+			cs.mu.Unlock()
+			return
+		}
+		f := cs.jobs[0]
+		cs.jobs = cs.jobs[1:]
+		cs.mu.Unlock()
+		f()
+	}
+}
+
+func (cs *Convs) stopJobs() {
+	cs.mu.Lock()
+	cs.closing = true
+	cs.jobReady.Broadcast()
+	cs.mu.Unlock()
+}

@@ -1,0 +1,46 @@
+package conv
+
+import (
+	"encoding/binary"
+
+	"github.com/dchest/siphash"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// hasher makes the keyed hashes of dedupe. The key is the store's secret, so
+// nobody outside can make hashes meet.
+type hasher struct{ secret [16]byte }
+
+func (h hasher) sum(b []byte) uint64 {
+	return siphash.Hash(binary.LittleEndian.Uint64(h.secret[:8]), binary.LittleEndian.Uint64(h.secret[8:]), b)
+}
+
+// id hashes a sender and its client message id.
+func (h hasher) id(u im.User, k string) uint64 {
+	var buf [im.MaxUser + MaxClientMsgID + 1]byte
+	b := append(buf[:0], byte(len(u)))
+	b = append(b, u...)
+	return h.sum(append(b, k...))
+}
+
+// body hashes the first type and body of an entry: what a repeat must bring
+// again to count as one.
+func (h hasher) body(m *petrelv1.Message) uint64 {
+	var buf [512]byte
+	b := append(buf[:0], byte(len(m.Type)))
+	b = append(b, m.Type...)
+	switch body := m.Body.(type) {
+	case *petrelv1.Message_Text:
+		b = append(append(b, 't'), body.Text...)
+	case *petrelv1.Message_Data:
+		b = append(append(b, 'd'), body.Data...)
+	default:
+		only := petrelv1.Message{Body: m.Body}
+		enc, err := only.MarshalVT()
+		im.Assert(err == nil, "encode an entry's body: %v", err)
+		b = append(append(b, 'e'), enc...)
+	}
+	return h.sum(b)
+}

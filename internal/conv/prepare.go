@@ -1,0 +1,64 @@
+package conv
+
+import (
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// maxType is the longest type of a message, in bytes.
+const maxType = 64
+
+// Prepare turns a client's send frame into a Send, whose texts share the
+// frame's. maxBody is in bytes. The caller sets who waits for the answer.
+// Codes, all of them about the frame alone: invalid, too_large,
+// no_conversation, unsupported. Spec: P-4.1, P-4.2.
+func Prepare(from im.Account, f *petrelv1.Send, maxBody int) (*Send, *im.Error) {
+	s := &Send{Conv: im.Key{Tenant: from.Tenant}, Keyed: f.After == nil}
+	if f.After != nil {
+		s.After = im.Seq(*f.After)
+	}
+	switch {
+	case (f.Conv == "") == (f.User == ""):
+		return nil, im.Errorf(im.CodeInvalid, "a send names either conv or user")
+	case f.User != "":
+		s.Peer = im.User(f.User)
+		if err := s.Peer.Check(); err != nil {
+			return nil, asError(err)
+		}
+		s.Conv.Conv = im.DirectID(from.Tenant, from.User, s.Peer)
+	default:
+		id, err := im.ParseConvID(f.Conv)
+		if err != nil {
+			return nil, asError(err)
+		}
+		s.Conv.Conv = id
+	}
+	switch n := len(f.ClientMsgId); {
+	case n == 0 || n > MaxClientMsgID:
+		return nil, im.Errorf(im.CodeInvalid, "client_msg_id has 1 to %d bytes", MaxClientMsgID)
+	case len(f.Type) > maxType:
+		return nil, im.Errorf(im.CodeInvalid, "type has at most %d bytes", maxType)
+	}
+	s.Entry.From, s.Entry.ClientMsgId, s.Entry.Type = string(from.User), f.ClientMsgId, f.Type
+	switch body := f.Body.(type) {
+	case *petrelv1.Send_Text:
+		if len(body.Text) > maxBody {
+			return nil, &im.Error{Code: im.CodeTooLarge}
+		}
+		s.Entry.Body = &petrelv1.Message_Text{Text: body.Text}
+	case *petrelv1.Send_Data:
+		if len(body.Data) > maxBody {
+			return nil, &im.Error{Code: im.CodeTooLarge}
+		}
+		s.Entry.Body = &petrelv1.Message_Data{Data: body.Data}
+	case nil:
+		return nil, im.Errorf(im.CodeInvalid, "a send has a body: text or data")
+	default:
+		return nil, &im.Error{Code: im.CodeUnsupported}
+	}
+	return s, nil
+}
+
+func asError(err error) *im.Error {
+	return &im.Error{Code: im.CodeOf(err), Message: err.Error()}
+}

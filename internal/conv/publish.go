@@ -1,0 +1,131 @@
+package conv
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// publish ends a commit: the heads move, then the recipients are looked up,
+// then entries and answers go out. One call at a time, in commit order.
+func (cs *Convs) publish(cm *commit, err error) {
+	switch {
+	case err == nil:
+		cs.show(cm)
+		cs.tell(cm)
+	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStale):
+		cs.refuse(cm, err)
+	default:
+		// Nobody knows what became of it: nothing is answered, nothing moves,
+		// and the process ends (Run sees the store's failure).
+		cs.o.Log.Error("commit failed", "err", err, "rows", cm.rows)
+		return
+	}
+	cs.release(cm.work, cm.bytes)
+	cs.free <- cm
+}
+
+// show moves what readers see. Members go before the head and are read behind
+// it, so nobody reads an entry by an older list of members than its own.
+func (cs *Convs) show(cm *commit) {
+	kinds := uint32(0)
+	pos := cm.batch.From + 1
+	for i := range cm.moves {
+		m := &cm.moves[i]
+		m.c.info.Store(m.info)
+		m.c.counted.Store(m.counted)
+		m.c.pos.Store(uint64(pos))
+		m.c.head.Store(uint64(m.head))
+		kinds |= m.kinds
+	}
+	if cm.rows > 0 {
+		cs.published.Store(uint64(pos))
+		cs.Accepted.Add(uint64(cm.rows))
+	}
+	cs.Repeats.Add(uint64(cm.repeats))
+	if kinds&FeedMembership != 0 {
+		select {
+		case cs.moved <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (cs *Convs) tell(cm *commit) {
+	for _, sp := range cm.spans {
+		cs.fan.Deliver(sp.tenant, sp.members, cm.items[sp.from:sp.to])
+	}
+	cs.fan.Flush()
+	for _, a := range cm.answers {
+		a.done(a.r)
+	}
+}
+
+// refuse answers a batch of which the store wrote nothing. The committer rolls
+// back what it had staged on top before it builds again.
+func (cs *Convs) refuse(cm *commit, err error) {
+	cs.o.Log.Warn("commit refused", "err", err, "rows", cm.rows)
+	e := refusalOf(err)
+	cs.mu.Lock()
+	for _, w := range cm.work {
+		cs.refused = append(cs.refused, w.c)
+	}
+	cs.mu.Unlock()
+	for i := range cm.items {
+		if o := cm.items[i].Sender; o.Out != nil {
+			o.Reply(cm.items[i].Ack, e, &cs.refusals)
+		}
+	}
+	cs.refusals.Flush()
+	for _, a := range cm.answers {
+		a.done(Result{Err: e})
+	}
+}
+
+// rollBack makes the log's side forget batches that the store refused. Batches
+// built on top of a refused one are refused as well, for their position.
+func (cs *Convs) rollBack() error {
+	cs.mu.Lock()
+	n := len(cs.refused)
+	cs.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	return cs.alone(commitsInFlight, func() {
+		cs.mu.Lock()
+		refused := cs.refused
+		cs.refused = nil
+		cs.mu.Unlock()
+		for _, c := range refused {
+			c.rollBack()
+		}
+		cs.pos = im.Pos(cs.published.Load())
+	})
+}
+
+func (c *conv) rollBack() {
+	l := &c.log
+	l.head, l.counted, l.info = im.Seq(c.head.Load()), c.counted.Load(), c.info.Load()
+	if l.tail.from > l.head {
+		l.tail = tail{from: l.head}
+		return
+	}
+	l.tail.hashes = l.tail.hashes[:l.head-l.tail.from]
+}
+
+// union lists the users who are members in a or in b.
+func union(a, b *Members) []im.User {
+	all := slices.Concat(a.current, b.current)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// online keeps those who are online now; only the sabotage build asks before
+// the commit.
+func (cs *Convs) online(tenant im.Tenant, members []im.User) []im.User {
+	return slices.DeleteFunc(slices.Clone(members), func(u im.User) bool {
+		return len(cs.fan.Table.Of(im.Account{Tenant: tenant, User: u})) == 0
+	})
+}

@@ -1,0 +1,243 @@
+// Package inbox keeps each user's list of conversations. A user's inbox is a
+// conversation with that one member; its entries say what was joined and left.
+// The conversation is the truth: a consumer of the feed carries every change of
+// membership into the inboxes of those concerned, at least once, and dedupe
+// makes it exactly once.
+package inbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// Consumer carries changes of membership from the feed to the inboxes.
+type Consumer struct {
+	convs *conv.Convs
+	store store.Store
+	log   *slog.Logger
+	feed  store.Feed
+	done  im.Pos // everything up to here is in the inboxes
+	saved im.Pos
+}
+
+// saveEvery is how often the place in the feed is saved while it moves. What
+// a crash makes it read again, dedupe drops.
+const saveEvery = 5 * time.Second
+
+// NewConsumer continues where the last one of this store stopped.
+func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, st store.Store) (*Consumer, error) {
+	c := &Consumer{convs: cs, store: st, log: log}
+	c.feed, _ = cs.Published()
+	value, err := st.Record(ctx, store.Consumers, 0, c.key())
+	if err != nil {
+		return nil, fmt.Errorf("read place of the inbox consumer: %w", err)
+	}
+	if len(value) == 8 {
+		c.done = im.Pos(binary.BigEndian.Uint64(value))
+		c.saved = c.done
+	}
+	return c, nil
+}
+
+func (c *Consumer) key() []byte { return fmt.Appendf(nil, "inbox/%d", c.feed) }
+
+// Run follows the feed until ctx ends.
+func (c *Consumer) Run(ctx context.Context) error {
+	tick := time.NewTicker(saveEvery)
+	defer tick.Stop()
+	for {
+		if err := c.catchUp(ctx); err != nil {
+			if ctx.Err() != nil || errors.Is(err, store.ErrFailed) {
+				return nil // whoever watches the store ends the process
+			}
+			c.log.Error("carry membership to inboxes failed", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.convs.MembershipMoved():
+		case <-tick.C:
+			if err := c.save(ctx); err != nil {
+				c.log.Warn("save place in the feed failed", "err", err)
+			}
+		}
+	}
+}
+
+// save keeps the place and lets the feed forget what is behind it.
+func (c *Consumer) save(ctx context.Context) error {
+	if c.done == c.saved {
+		return nil
+	}
+	value := binary.BigEndian.AppendUint64(nil, uint64(c.done))
+	err := c.store.Update(ctx, []store.RecordPut{{Table: store.Consumers, Key: c.key(), Value: value}})
+	if err != nil {
+		return err
+	}
+	c.saved = c.done
+	return c.store.TrimFeed(ctx, c.feed, c.done)
+}
+
+// batch is how many changes are under way at once.
+const batch = 512
+
+func (c *Consumer) catchUp(ctx context.Context) error {
+	for {
+		_, upTo := c.convs.Published()
+		if c.done >= upTo {
+			return nil
+		}
+		var items []*storepb.FeedItem
+		at := c.done
+		err := c.store.ScanFeed(ctx, c.feed, c.done, upTo, func(p im.Pos, e *storepb.FeedEntry) bool {
+			for _, it := range e.Items {
+				if it.Kinds&conv.FeedMembership != 0 {
+					items = append(items, it)
+				}
+			}
+			at = p
+			return len(items) < batch
+		})
+		if errors.Is(err, store.ErrTrimmed) {
+			c.log.Error("feed was trimmed before the inboxes had it; lists of conversations may miss changes", "from", uint64(c.done), "to", uint64(upTo))
+			at, err = upTo, nil
+		}
+		if err == nil {
+			err = c.carry(ctx, items)
+		}
+		if err != nil {
+			return err
+		}
+		c.done = at
+	}
+}
+
+// carry appends the inbox entries of some changes and waits until they are
+// durable.
+func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem) error {
+	var sends []*conv.Send
+	for _, it := range items {
+		key := im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}
+		more, err := c.changes(ctx, key, im.Seq(it.From), int(it.Count))
+		if err != nil {
+			return err
+		}
+		sends = append(sends, more...)
+	}
+	for len(sends) > 0 {
+		n := min(batch, len(sends))
+		if err := c.submit(ctx, sends[:n]); err != nil {
+			return err
+		}
+		sends = sends[n:]
+	}
+	return nil
+}
+
+func (c *Consumer) submit(ctx context.Context, sends []*conv.Send) error {
+	results := make(chan conv.Result, len(sends))
+	for _, s := range sends {
+		s.Done = func(r conv.Result) { results <- r }
+	}
+	var k fanout.Kicks
+	n := len(sends)
+	c.convs.Submit(sends, &k)
+	k.Flush()
+	var failed error
+	for range n {
+		select {
+		case r := <-results:
+			if r.Err != nil {
+				failed = r.Err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return failed
+}
+
+// changes turns the membership entries among some rows into inbox entries.
+func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count int) ([]*conv.Send, error) {
+	kind, title, participants, err := c.convs.Peers(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	var sends []*conv.Send
+	add := func(u string, e *petrelv1.InboxEntry, seq im.Seq) {
+		sends = append(sends, entry(key, im.User(u), e, seq))
+	}
+	if kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
+		for i, u := range participants {
+			peer := participants[1-i]
+			add(u, joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: kind, Seq: 1, Peer: peer}), 1)
+			if peer == u {
+				break
+			}
+		}
+		return sends, nil
+	}
+	err = c.eachChange(ctx, key, from, count, func(ch *petrelv1.MemberChange, q im.Seq) {
+		conv := key.Conv.String()
+		for _, m := range ch.Added {
+			add(m.User, joined(&petrelv1.InboxJoined{Conv: conv, Kind: kind, Seq: uint64(q), Title: title}), q)
+		}
+		for _, u := range append(append([]string(nil), ch.Removed...), ch.Left...) {
+			add(u, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Left{Left: &petrelv1.InboxLeft{Conv: conv, Seq: uint64(q)}}}, q)
+		}
+		for _, m := range ch.Roles {
+			add(m.User, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Role{Role: &petrelv1.InboxRole{Conv: conv, Role: m.Role, Seq: uint64(q)}}}, q)
+		}
+	})
+	return sends, err
+}
+
+func joined(j *petrelv1.InboxJoined) *petrelv1.InboxEntry {
+	return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Joined{Joined: j}}
+}
+
+// eachChange calls f for the membership entries among count rows from a seq on.
+func (c *Consumer) eachChange(ctx context.Context, key im.Key, from im.Seq, count int, f func(*petrelv1.MemberChange, im.Seq)) error {
+	end := from + im.Seq(count)
+	for from < end {
+		p, err := c.convs.History(ctx, key, "", conv.Range{After: from - 1, Limit: int(end - from)})
+		if err != nil {
+			return err
+		}
+		if len(p.Rows) == 0 {
+			return nil // retention was quicker
+		}
+		for _, row := range p.Rows {
+			var m petrelv1.Message
+			if err := wire.ParseMessage(row, &m); err != nil {
+				return err
+			}
+			if ch := m.GetMembers(); ch != nil && im.Seq(m.Seq) < end {
+				f(ch, im.Seq(m.Seq))
+			}
+			from = im.Seq(m.Seq) + 1
+		}
+	}
+	return nil
+}
+
+// entry is the append of one inbox entry. Its id names the cause, so that the
+// same change is never entered twice.
+func entry(cause im.Key, u im.User, e *petrelv1.InboxEntry, q im.Seq) *conv.Send {
+	s := &conv.Send{Conv: im.Key{Tenant: cause.Tenant, Conv: im.InboxID(cause.Tenant, u)}, Peer: u, Keyed: true}
+	s.Entry.ClientMsgId = fmt.Sprintf("%s:%d", cause.Conv, q)
+	s.Entry.Body = &petrelv1.Message_Inbox{Inbox: e}
+	return s
+}

@@ -1,0 +1,188 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"github.com/dchest/siphash"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// Syncer answers "what changed since this token".
+type Syncer struct {
+	Convs *conv.Convs
+	Store store.Info
+}
+
+// pageConvs is how many conversations one page of a sync names.
+const pageConvs = 200
+
+// item is a conversation in a user's list, as the inbox's entries left it.
+type item struct {
+	id   im.ConvID
+	conv string
+	kind petrelv1.ConvKind
+	peer string
+	at   im.Seq // of the newest inbox entry about it
+}
+
+// Sync lists the conversations of a user that changed since token. The caller
+// has put the session into the online table before. Codes: bad_token.
+// Spec: P-6.2, P-6.3.
+func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte) (*petrelv1.SyncPage, error) {
+	t, err := y.open(token)
+	if err != nil {
+		return nil, err
+	}
+	// The position is read before the heads: what moves meanwhile is told again.
+	feed, pos := y.Convs.Published()
+	items, inboxHead, err := y.list(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if t.Next == nil {
+		t.Next = &storepb.SyncPlace{Inbox: uint64(inboxHead), Feeds: []*storepb.FeedPos{{Feed: uint32(feed), Pos: uint64(pos)}}}
+	}
+	page := &petrelv1.SyncPage{}
+	for _, it := range items {
+		if t.Resume != "" && it.conv <= t.Resume {
+			continue
+		}
+		if len(page.Convs) == pageConvs {
+			page.More = true
+			break
+		}
+		st, err := y.Convs.Look(ctx, im.Key{Tenant: a.Tenant, Conv: it.id}, a.User)
+		if im.CodeOf(err) == im.CodeNotMember {
+			continue // the conversation decides; the list runs behind it
+		}
+		if err != nil {
+			return nil, err
+		}
+		if uint64(st.Pos) > posOf(t.Known, feed) || uint64(it.at) > t.Known.GetInbox() {
+			page.Convs = append(page.Convs, state(it, st))
+		}
+	}
+	if page.More {
+		t.Resume = page.Convs[len(page.Convs)-1].Conv
+	} else {
+		t = &storepb.SyncToken{Known: t.Next}
+	}
+	page.Token, err = y.seal(t)
+	return page, err
+}
+
+func posOf(p *storepb.SyncPlace, feed store.Feed) uint64 {
+	for _, f := range p.GetFeeds() {
+		if f.Feed == uint32(feed) {
+			return f.Pos
+		}
+	}
+	return 0
+}
+
+func state(it item, st conv.State) *petrelv1.ConvState {
+	return &petrelv1.ConvState{
+		Conv: it.conv, Kind: it.kind, Title: st.Title, Peer: it.peer, Head: uint64(st.Head), Counted: st.Counted,
+		FirstSeq: uint64(st.FirstSeq), Role: st.Role, Left: st.Role == 0, Joined: uint64(st.Joined),
+	}
+}
+
+// list folds the user's inbox into their conversations, sorted by id.
+func (y *Syncer) list(ctx context.Context, a im.Account) ([]item, im.Seq, error) {
+	key := im.Key{Tenant: a.Tenant, Conv: im.InboxID(a.Tenant, a.User)}
+	byConv := map[string]*item{}
+	var head im.Seq
+	for more := true; more; {
+		p, err := y.Convs.History(ctx, key, "", conv.Range{After: head, Limit: conv.MaxPage})
+		if im.CodeOf(err) == im.CodeNoConversation && err != nil {
+			return nil, 0, nil // nothing was ever joined
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, row := range p.Rows {
+			var m petrelv1.Message
+			if err := wire.ParseMessage(row, &m); err != nil {
+				return nil, 0, err
+			}
+			fold(byConv, m.GetInbox(), im.Seq(m.Seq))
+			head = im.Seq(m.Seq)
+		}
+		more = p.More && len(p.Rows) > 0
+	}
+	items := make([]item, 0, len(byConv))
+	for _, it := range byConv {
+		var err error
+		if it.id, err = im.ParseConvID(it.conv); err != nil {
+			return nil, 0, err
+		}
+		items = append(items, *it)
+	}
+	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.conv, b.conv) })
+	return items, head, nil
+}
+
+func fold(byConv map[string]*item, e *petrelv1.InboxEntry, q im.Seq) {
+	touch := func(conv string) *item {
+		it := byConv[conv]
+		if it == nil {
+			it = &item{conv: conv}
+			byConv[conv] = it
+		}
+		it.at = q
+		return it
+	}
+	switch e := e.GetEntry().(type) {
+	case *petrelv1.InboxEntry_Joined:
+		it := touch(e.Joined.Conv)
+		it.kind, it.peer = e.Joined.Kind, e.Joined.Peer
+	case *petrelv1.InboxEntry_Left:
+		touch(e.Left.Conv)
+	case *petrelv1.InboxEntry_Role:
+		touch(e.Role.Conv)
+	}
+}
+
+// open reads a token. One of another history, from before a repair or a
+// restore, counts as none.
+func (y *Syncer) open(token []byte) (*storepb.SyncToken, error) {
+	t := &storepb.SyncToken{}
+	if len(token) == 0 {
+		return t, nil
+	}
+	if err := t.UnmarshalVT(token); err != nil {
+		return nil, &im.Error{Code: im.CodeBadToken}
+	}
+	check := t.Check
+	if again, err := y.seal(t); err != nil || t.Check != check || !bytes.Equal(again, token) {
+		return nil, &im.Error{Code: im.CodeBadToken}
+	}
+	if t.HistoryId != y.Store.HistoryID {
+		return &storepb.SyncToken{}, nil
+	}
+	return t, nil
+}
+
+func (y *Syncer) seal(t *storepb.SyncToken) ([]byte, error) {
+	if t.HistoryId == 0 {
+		t.HistoryId = y.Store.HistoryID
+	}
+	t.Check = 0
+	b, err := t.MarshalVT()
+	if err != nil {
+		return nil, err
+	}
+	s := y.Store.Secret
+	t.Check = siphash.Hash(binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:]), b)
+	return t.MarshalVT()
+}

@@ -1,0 +1,165 @@
+// Package session is what a connection means: who it is, what it may ask for,
+// and how fast. A session turns frames into sends and reads; gateway brings the
+// bytes, conv decides.
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// Options tune a Hub; zero values are the defaults.
+type Options struct {
+	Log       *slog.Logger
+	Now       func() time.Time
+	Version   string        // of the server, for the welcome
+	HistoryID uint64        // of the store
+	Heartbeat time.Duration // announced; the gateway keeps it
+	Misses    int
+	Workers   int // goroutines that serve what reads the store; 8
+	Waiting   int // requests that may wait for a worker; 4096
+}
+
+// Hub makes sessions and holds what they share.
+type Hub struct {
+	o     Options
+	users *user.Users
+	convs *conv.Convs
+	sync  *inbox.Syncer
+	table *fanout.Table
+
+	limits   atomic.Pointer[Limits]
+	draining atomic.Bool
+	jobs     chan func() // capacity o.Waiting; full: the request is refused as overloaded
+
+	Sessions atomic.Int64 // welcomed and not gone
+	Refused  atomic.Uint64
+}
+
+// New makes a hub.
+func New(o Options, us *user.Users, cs *conv.Convs, sy *inbox.Syncer, t *fanout.Table, l Limits) *Hub {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Workers == 0 {
+		o.Workers = 8
+	}
+	if o.Waiting == 0 {
+		o.Waiting = 4096
+	}
+	h := &Hub{o: o, users: us, convs: cs, sync: sy, table: t, jobs: make(chan func(), o.Waiting)}
+	h.limits.Store(&l)
+	return h
+}
+
+// Run serves what reads the store until ctx ends.
+func (h *Hub) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for range h.o.Workers {
+		wg.Go(func() {
+			for {
+				select {
+				case f := <-h.jobs:
+					f()
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+// Limits are the limits in force.
+func (h *Hub) Limits() *Limits { return h.limits.Load() }
+
+// SetLimits changes them for what comes.
+func (h *Hub) SetLimits(l Limits) { h.limits.Store(&l) }
+
+// Drain makes the hub refuse new sessions.
+func (h *Hub) Drain() { h.draining.Store(true) }
+
+// CloseUser ends every session of a user and returns how many there were. The
+// caller has made the reason durable before: a login under way sees it, since
+// it checks its token again once it is in the online table. Spec: P-3.5.
+func (h *Hub) CloseUser(a im.Account, code im.Code) int {
+	var k fanout.Kicks
+	list := h.table.Of(a)
+	for _, o := range list {
+		o.End(&im.Error{Code: code}, &k)
+	}
+	k.Flush()
+	return len(list)
+}
+
+// Conn is what a gateway tells of a connection.
+type Conn struct {
+	Remote   netip.Addr
+	Encoding wire.Encoding
+	Flusher  *fanout.Flusher
+	Owner    any // comes back as Out.Owner
+}
+
+// Open makes the session of a connection whose codec is known.
+func (h *Hub) Open(c Conn) *Session {
+	return &Session{hub: h, Out: fanout.NewOutbox(c.Encoding, c.Flusher, h.Limits().OutboxBytes, c.Owner)}
+}
+
+// async runs f on a worker. It reports false when too much waits. A panic in f
+// ends s only.
+func (h *Hub) async(s *Session, f func(context.Context, *fanout.Kicks)) bool {
+	job := func() {
+		var k fanout.Kicks
+		defer k.Flush()
+		defer func() {
+			if p := recover(); p != nil {
+				h.o.Log.Error("session panicked", "user", string(s.Out.Account.User), "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+				s.Out.End(&im.Error{Code: im.CodeInternal}, &k)
+			}
+		}()
+		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+		defer cancel()
+		f(ctx, &k)
+	}
+	select {
+	case h.jobs <- job:
+		return true
+	default:
+		return false
+	}
+}
+
+// requestTimeout bounds what one request may wait for the store.
+const requestTimeout = 10 * time.Second
+
+// internal turns err into what a client sees; what is not meant for clients
+// goes to the log under a request id.
+func (h *Hub) internal(s *Session, what string, err error) *im.Error {
+	if code := im.CodeOf(err); code != im.CodeInternal {
+		return &im.Error{Code: code, Message: err.Error()}
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	req := hex.EncodeToString(b[:])
+	h.o.Log.Error(what+" failed", "user", string(s.Out.Account.User), "req", req, "err", err)
+	return im.Errorf(im.CodeInternal, "the server met an error of its own (request %s)", req)
+}
