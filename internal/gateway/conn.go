@@ -1,0 +1,209 @@
+package gateway
+
+import (
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// conn is one connection, whatever its transport: it turns what is read into
+// frames for its session, and what goes wrong into a named end.
+//
+// Its fields belong to its reader, the goroutine that calls input: an event
+// loop, or the connection's own. Writers use sess.Out, and closing.
+type conn struct {
+	g    *Gateway
+	link link
+	sess *session.Session // nil before the first frame
+	framer
+	addr    netip.Addr
+	greeted bool        // the session is welcomed, and counted so
+	deaf    bool        // the end is decided: nothing that is read counts any more
+	broken  atomic.Bool // the WebSocket framing is broken; the writer reads it
+	left    bool        // the session knows that the connection is gone
+}
+
+// link is the way back to the socket that a conn is read from. Only the
+// conn's reader calls it.
+type link interface {
+	put(b []byte)        // writes b behind what was put or taken from the outbox before; keeps nothing of it
+	finish(quick bool)   // closes the socket behind what was put; quick: the peer sends nothing more
+	busy(limit int) bool // reports whether more than limit bytes wait for the socket, after writing what it takes
+}
+
+// reader is what the connections of one goroutine share.
+type reader struct {
+	flusher *fanout.Flusher
+	kicks   fanout.Kicks // flushed after each read
+}
+
+const (
+	closeInternal = 1011
+
+	maxUnread  = 64 << 10 // bytes waiting above which WebSocket pings go unanswered
+	maxAnswers = 4 << 20  // bytes of answers that may wait beyond the outbox's limit for events
+)
+
+// input takes what was read; b may be changed and is not kept. The caller
+// flushes r.kicks.
+func (c *conn) input(b []byte, r *reader) {
+	if c.deaf || c.g.deaf.Load() {
+		return
+	}
+	c.limit = c.frameLimit()
+	var ctl control
+	ft := c.cut(b, func(f frame) *fault { return c.frame(f, r, &ctl) })
+	if c.sess != nil && !c.left {
+		c.sess.ReadDone(&r.kicks)
+		c.noticeGreeting()
+	}
+	switch {
+	case ft != nil && ft != stopped:
+		c.broken.Store(ft.broken)
+		c.end(ft.err, r)
+	case c.deaf:
+	case ctl.op == opClose:
+		c.answerClose(ctl.payload[:ctl.n])
+	case ctl.op == opPing && !c.link.busy(maxUnread):
+		c.link.put(appendPong(nil, ctl.payload[:ctl.n]))
+	}
+}
+
+// control is what one read asks for by control frames: a close, or else the
+// newest ping. Only that is answered (RFC 6455 5.5.3), so that a flood of pings
+// costs one write for each read.
+type control struct {
+	op      byte
+	n       uint8
+	payload [maxControl]byte
+}
+
+// frame takes one frame of the peer.
+func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
+	switch f.op {
+	case opPing, opClose:
+		ctl.op, ctl.n = f.op, uint8(copy(ctl.payload[:], f.payload))
+		if f.op == opClose {
+			return stopped
+		}
+		return nil
+	case opPong:
+		return nil
+	}
+	if c.sess == nil {
+		if f.op == opText && !beginsObject(f.payload) {
+			c.codec = noCodec // the answer is in JSON either way
+			return &fault{err: &im.Error{Code: im.CodeUnknownCodec}}
+		}
+		c.sess = c.g.hub.Open(session.Conn{Remote: c.addr, Encoding: c.encoding(), Flusher: r.flusher, Owner: c.link})
+	}
+	if limit := c.g.hub.Limits().OutboxBytes; limit >= 0 && c.link.busy(limit+maxAnswers) {
+		return &fault{err: im.Errorf(im.CodeSlowConsumer, "too many answers wait to be read")}
+	}
+	if !c.sess.Receive(f.payload, &r.kicks) {
+		c.deaf = true
+		return stopped
+	}
+	if !c.greeted {
+		c.noticeGreeting()
+		c.limit = c.frameLimit()
+	}
+	return nil
+}
+
+// frameLimit is the largest message that is taken now. Spec: P-2.5.
+func (c *conn) frameLimit() int {
+	l := c.g.hub.Limits()
+	if c.sess != nil && c.sess.Ready() {
+		return l.FrameBytes
+	}
+	return l.FrameBytesBeforeHello
+}
+
+// noticeGreeting moves the connection out of the unauthenticated ones once.
+func (c *conn) noticeGreeting() {
+	if !c.greeted && c.sess.Ready() {
+		c.greeted = true
+		c.g.limits.greeted(c.addr)
+	}
+}
+
+// encoding is how the server writes; JSON while the client has not chosen.
+// Spec: P-1.3.
+func (c *conn) encoding() wire.Encoding {
+	e := wire.Encoding{Codec: wire.JSON, Framing: c.framing}
+	if c.codec == protoCodec {
+		e.Codec = wire.Proto
+	}
+	return e
+}
+
+// beginsObject reports whether a text begins as a JSON object does.
+func beginsObject(b []byte) bool {
+	for _, c := range b {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c == '{'
+		}
+	}
+	return false
+}
+
+// end ends the connection with e: through the outbox, behind what waits in it,
+// or at once while there is no session.
+func (c *conn) end(e *im.Error, r *reader) {
+	c.deaf = true
+	c.part = nil
+	if c.sess != nil {
+		c.sess.Out.End(e, &r.kicks)
+		return
+	}
+	c.link.put(c.closing(wire.AppendFrame(nil, c.encoding(), wire.KickFrame(e)), e))
+	c.link.finish(false)
+}
+
+// closing appends what the transport says at the end of a connection.
+// Spec: P-1.6.
+func (c *conn) closing(dst []byte, e *im.Error) []byte {
+	c.g.ended(e)
+	if c.framing != wire.WebSocket {
+		return dst
+	}
+	code := e.Code.Info().Close
+	if c.broken.Load() && e.Code == im.CodeBadFrame {
+		code = closeProtocol
+	}
+	if code == 0 {
+		code = closeInternal
+	}
+	return appendClose(dst, code, string(e.Code))
+}
+
+// answerClose ends the connection as the peer asked.
+func (c *conn) answerClose(payload []byte) {
+	c.deaf = true
+	c.part = nil
+	var b [4]byte
+	switch code := closeAnswer(payload); code {
+	case 0:
+		c.link.put([]byte{0x80 | opClose, 0})
+	default:
+		c.link.put(appendClose(b[:0], code, ""))
+	}
+	c.link.finish(true)
+}
+
+// leave tells the session, once, that the connection is gone.
+func (c *conn) leave() {
+	c.deaf = true
+	c.part = nil
+	if c.sess != nil && !c.left {
+		c.left = true
+		c.sess.Closed()
+	}
+}

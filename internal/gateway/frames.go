@@ -1,0 +1,125 @@
+package gateway
+
+import (
+	"math"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// framer cuts what a connection reads into frames. It holds no buffer while
+// nothing is incomplete. Only the connection's reader touches it.
+type framer struct {
+	framing wire.Framing
+	codec   codec
+	limit   int      // bytes of one message; the connection raises it behind the hello
+	part    *partial // nil while nothing is incomplete
+}
+
+// codec is what the first frame chose. Spec: P-1.3.
+type codec uint8
+
+const (
+	noCodec codec = iota
+	jsonCodec
+	protoCodec
+)
+
+// partial is what has been read of something incomplete.
+type partial struct {
+	rest  []byte // the beginning of a frame, as it came
+	msg   []byte // the fragments so far of a message, unmasked
+	frags int    // how many those are; 0: none
+}
+
+// frame is one complete message of the peer, or a control frame of WebSocket.
+// The payload of a message is never changed again; that of a control frame is
+// only valid during the call.
+type frame struct {
+	op      byte
+	payload []byte
+}
+
+// fault ends a connection. broken means that the WebSocket framing itself is
+// not RFC 6455, which has a close code of its own.
+type fault struct {
+	err    *im.Error
+	broken bool
+}
+
+// stopped makes cut return without a fault of the framing.
+var stopped = &fault{}
+
+func badFrame(format string, args ...any) *fault {
+	return &fault{err: im.Errorf(im.CodeBadFrame, format, args...)}
+}
+
+func brokenFrame(text string) *fault {
+	return &fault{err: im.Errorf(im.CodeBadFrame, "%s", text), broken: true}
+}
+
+// maxLength is the largest frame whatever the limits say: a length on TCP
+// always begins with a zero byte. Spec: P-1.3.
+const maxLength = 1<<24 - 1
+
+// tooLarge checks a length before anything of it is kept. Spec: P-2.5.
+func (f *framer) tooLarge(n uint64) *fault {
+	limit := f.limit
+	if limit < 0 || limit > maxLength {
+		limit = maxLength
+	}
+	if n <= uint64(limit) {
+		return nil
+	}
+	if n > math.MaxInt64 {
+		n = math.MaxInt64
+	}
+	return &fault{err: im.Errorf(im.CodeFrameTooLarge, "a frame of at least %d bytes is larger than the limit of %d", n, limit)}
+}
+
+// cut passes every frame that b completes to emit, in order, and keeps what is
+// incomplete. It may change b and does not keep it. When it or emit finds a
+// fault, that is returned and the framer must not be used again.
+func (f *framer) cut(b []byte, emit func(frame) *fault) *fault {
+	old := 0
+	if f.part != nil && len(f.part.rest) > 0 {
+		old = len(f.part.rest)
+		b = append(f.part.rest, b...)
+		f.part.rest = b
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	var n int
+	var ft *fault
+	if f.framing == wire.WebSocket {
+		n, ft = f.cutWebSocket(b, emit)
+	} else {
+		n, ft = f.cutTCP(b, old, emit)
+	}
+	if ft != nil {
+		f.part = nil
+		return ft
+	}
+	f.keep(b[n:], old > 0)
+	return nil
+}
+
+// keep remembers the beginning of a frame; own means that it is ours already.
+func (f *framer) keep(rest []byte, own bool) {
+	switch {
+	case len(rest) > 0:
+		if f.part == nil {
+			f.part = &partial{}
+		}
+		if own && cap(f.part.rest) <= 4*len(rest)+1024 { // else a small rest would hold a big read's buffer
+			f.part.rest = f.part.rest[:copy(f.part.rest, rest)]
+		} else {
+			f.part.rest = append([]byte(nil), rest...)
+		}
+	case f.part != nil && f.part.frags == 0:
+		f.part = nil
+	case f.part != nil:
+		f.part.rest = nil
+	}
+}

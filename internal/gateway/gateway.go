@@ -1,0 +1,411 @@
+// Package gateway holds the clients' connections: it listens, turns bytes into
+// frames for their sessions, writes what waits in their outboxes, and enforces
+// what a connection may cost. Spec: P-1, P-2.5, P-7, P-9.
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// Options says where and how a Gateway listens. The zero value of a field is
+// its default.
+type Options struct {
+	HTTPAddr string       // host:port of HTTP and WebSocket; empty: none
+	TCPAddr  string       // host:port of raw TCP; empty: none
+	TLS      *tls.Config  // nil: plaintext on both
+	Handler  http.Handler // of everything on HTTPAddr but /v1/ws; nil: 404
+
+	Origins []string // what browsers may come from, as "https://chat.example.org", beside the host itself; "*" is any
+
+	Heartbeat    time.Duration // silence before a probe; 30 s; negative: never
+	Misses       int           // further silent intervals before a link is dead; 2
+	HelloTimeout time.Duration // from the connection to the hello; 10 s
+	WriteStall   time.Duration // how long a socket may take nothing of what waits; 10 s
+	DrainTimeout time.Duration // how long the end of Run waits for connections to close; 5 s
+
+	Loops       int // event loops; half of the cores, at least 1
+	MaxUpgrades int // WebSocket handshakes under way at once; 1,024
+
+	Log *slog.Logger // nil: none
+}
+
+func (o *Options) setDefaults() {
+	set := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	set(&o.Heartbeat, 30*time.Second)
+	set(&o.HelloTimeout, 10*time.Second)
+	set(&o.WriteStall, 10*time.Second)
+	set(&o.DrainTimeout, 5*time.Second)
+	if o.Misses <= 0 {
+		o.Misses = 2
+	}
+	if o.Loops <= 0 {
+		o.Loops = max(1, runtime.GOMAXPROCS(0)/2)
+	}
+	if o.MaxUpgrades <= 0 {
+		o.MaxUpgrades = 1024
+	}
+	if o.Handler == nil {
+		o.Handler = http.NotFoundHandler()
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// drainPause is between the last frame that is taken and the announcement of
+// the end: the answers under way leave first. Spec: P-9.3.
+const drainPause = 100 * time.Millisecond
+
+// Gateway serves the clients' connections.
+type Gateway struct {
+	o      Options
+	hub    *session.Hub
+	log    *slog.Logger
+	http   net.Listener // nil: none
+	tcp    net.Listener
+	limits limits
+	stats  stats
+	began  time.Time
+
+	// Times in ticks, the unit of the wheels.
+	tick                                          time.Duration
+	helloTicks, beatTicks, stallTicks, graceTicks uint32
+	grace                                         time.Duration // for a peer to close behind our end
+
+	loops    []*loop     // set by Run before it serves
+	deaf     atomic.Bool // nothing that is read counts any more
+	ending   atomic.Bool // every connection is being ended
+	upgrades atomic.Int32
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	serving bool       // hand-overs are possible
+	streams map[*stream]struct{}
+	tasks   sync.WaitGroup // hand-overs, streams, refusals; nothing is added unless serving
+}
+
+// New binds the addresses; Run serves them. Errors name the address and what
+// to do.
+func New(o Options, hub *session.Hub) (*Gateway, error) {
+	o.setDefaults()
+	g := &Gateway{o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{})}
+	g.setTicks()
+	var err error
+	if o.HTTPAddr != "" {
+		if g.http, err = listen(o.HTTPAddr, "--listen"); err != nil {
+			return nil, err
+		}
+	}
+	if o.TCPAddr != "" {
+		if g.tcp, err = listen(o.TCPAddr, "--listen-tcp"); err != nil {
+			if g.http != nil {
+				_ = g.http.Close()
+			}
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// setTicks derives the wheels' unit: fine enough for the shortest time that is
+// kept with it, 200 ms for the defaults.
+func (g *Gateway) setTicks() {
+	shortest := min(g.o.HelloTimeout, g.o.WriteStall)
+	if g.o.Heartbeat > 0 {
+		shortest = min(shortest, g.o.Heartbeat)
+	}
+	g.tick = min(max(shortest/8, 5*time.Millisecond), 200*time.Millisecond)
+	in := func(d time.Duration) uint32 { return uint32((d + g.tick - 1) / g.tick) }
+	g.helloTicks, g.stallTicks = in(g.o.HelloTimeout), in(g.o.WriteStall)
+	g.beatTicks = 1 << 30 // never
+	if g.o.Heartbeat > 0 {
+		g.beatTicks = in(g.o.Heartbeat)
+	}
+	g.grace = min(2*time.Second, g.o.WriteStall)
+	g.graceTicks = in(g.grace)
+}
+
+// ticks is the time as the wheels count it.
+func (g *Gateway) ticks() uint32 { return uint32(time.Since(g.began) / g.tick) }
+
+func listen(addr, flag string) (net.Listener, error) {
+	// The heartbeat finds dead peers; probes of the kernel every 15 s, Go's
+	// default, would be 67,000 packets a second for a million idle connections.
+	ln, err := (&net.ListenConfig{KeepAlive: -1}).Listen(context.Background(), "tcp", addr)
+	if err == nil {
+		return ln, nil
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("listen %s: address in use; stop what holds it or choose another %s", addr, flag)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return nil, fmt.Errorf("listen %s: %w; choose another %s", addr, err, flag)
+}
+
+// HTTPAddr is the address that HTTP is bound to, with the real port; nil when
+// there is none.
+func (g *Gateway) HTTPAddr() net.Addr { return addrOf(g.http) }
+
+// TCPAddr is that of raw TCP.
+func (g *Gateway) TCPAddr() net.Addr { return addrOf(g.tcp) }
+
+func addrOf(ln net.Listener) net.Addr {
+	if ln == nil {
+		return nil
+	}
+	return ln.Addr()
+}
+
+// Run serves until ctx ends or a listener fails, then drains: it stops
+// accepting, lets the answers under way leave, tells every connection to come
+// back later, and closes what has not gone by itself within DrainTimeout.
+func (g *Gateway) Run(ctx context.Context) error {
+	if err := g.start(); err != nil {
+		return err
+	}
+	srv := g.server(context.WithoutCancel(ctx))
+	failed := make(chan error, 2) // one for each listener
+	var serving sync.WaitGroup
+	if g.http != nil {
+		serving.Go(func() { failed <- g.serveHTTP(srv) })
+	}
+	if g.tcp != nil {
+		serving.Go(func() { failed <- g.acceptTCP() })
+	}
+	tick := time.NewTicker(g.tick)
+	defer tick.Stop()
+	var err error
+	for done := false; !done; {
+		select {
+		case <-ctx.Done():
+			done = true
+		case err = <-failed:
+			done = true
+		case now := <-tick.C:
+			g.look(now)
+		}
+	}
+	g.drain(srv, tick.C)
+	serving.Wait()
+	return err
+}
+
+// start makes the event loops.
+func (g *Gateway) start() error {
+	for range g.o.Loops {
+		if !haveLoops || g.o.TLS != nil {
+			break
+		}
+		l, err := newLoop(g)
+		if err != nil {
+			g.closeListeners()
+			for _, l := range g.loops {
+				l.stop()
+			}
+			return err
+		}
+		g.loops = append(g.loops, l)
+	}
+	g.mu.Lock()
+	g.serving = true
+	g.mu.Unlock()
+	return nil
+}
+
+// look is called once a tick.
+func (g *Gateway) look(now time.Time) {
+	for _, l := range g.loops {
+		l.tickSoon()
+	}
+	g.limits.forget(now)
+}
+
+func (g *Gateway) closeListeners() {
+	if g.http != nil {
+		_ = g.http.Close()
+	}
+	if g.tcp != nil {
+		_ = g.tcp.Close()
+	}
+}
+
+// drain ends everything, see Run.
+func (g *Gateway) drain(srv *http.Server, tick <-chan time.Time) {
+	g.closeListeners()
+	g.deaf.Store(true)
+	deadline := time.Now().Add(g.o.DrainTimeout)
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	var shutdown sync.WaitGroup
+	shutdown.Go(func() {
+		if srv.Shutdown(ctx) != nil {
+			_ = srv.Close()
+		}
+	})
+	pause := time.After(min(drainPause, g.o.DrainTimeout))
+	for waiting := true; waiting; {
+		select {
+		case <-pause:
+			waiting = false
+		case now := <-tick:
+			g.look(now)
+		}
+	}
+	g.endAll()
+	for now := range tick {
+		g.look(now)
+		if n, _ := g.limits.counts(); n == 0 || now.After(deadline) {
+			break
+		}
+	}
+	shutdown.Wait()
+
+	g.mu.Lock()
+	g.serving = false // from here on nobody hands over
+	for s := range g.streams {
+		s.drop()
+	}
+	g.mu.Unlock()
+	g.tasks.Wait()
+	for _, l := range g.loops {
+		l.stop()
+	}
+}
+
+// endAll tells every connection that this node is going away.
+func (g *Gateway) endAll() {
+	g.ending.Store(true)
+	for _, l := range g.loops {
+		l.endAll(g.draining)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for s := range g.streams {
+		s.poke()
+	}
+}
+
+// draining is the end of one connection of many: they come back over a time
+// that grows with their number, 1,000 a second.
+func (g *Gateway) draining() *im.Error {
+	n, _ := g.limits.counts()
+	return &im.Error{Code: im.CodeDraining, RetryAfter: spread(time.Second + time.Duration(min(n, 30_000))*time.Millisecond)}
+}
+
+// begin counts a hand-over, stream or refusal, unless the gateway has stopped
+// serving.
+func (g *Gateway) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.serving {
+		g.tasks.Add(1)
+	}
+	return g.serving
+}
+
+// hold takes a connection into the gateway, which has a place in the limits
+// and gives it back at its end. The caller has called begin and lets go of nc.
+func (g *Gateway) hold(nc net.Conn, a netip.Addr, f wire.Framing, early []byte) {
+	g.stats.accepted.Add(1)
+	if t, ok := nc.(*net.TCPConn); ok && len(g.loops) > 0 {
+		defer g.tasks.Done()
+		c := &loopConn{conn: conn{g: g, addr: a, framer: framer{framing: f}}}
+		if err := g.quietest().enroll(c, t, early); err != nil {
+			g.log.Warn("connection lost at hand-over", "err", err)
+			g.limits.leave(a, false)
+		}
+		return
+	}
+	s := &stream{conn: conn{g: g, addr: a, framer: framer{framing: f}}, nc: nc}
+	s.link = s
+	g.mu.Lock()
+	g.streams[s] = struct{}{}
+	g.mu.Unlock()
+	go s.serve(early) // counted in g.tasks by begin, and done in closed
+}
+
+// closed is the end of a stream.
+func (g *Gateway) closed(s *stream) {
+	g.mu.Lock()
+	delete(g.streams, s)
+	g.mu.Unlock()
+	g.limits.leave(s.addr, s.greeted)
+	g.tasks.Done()
+}
+
+// quietest is the loop with the fewest connections.
+func (g *Gateway) quietest() *loop {
+	best := g.loops[0]
+	for _, l := range g.loops[1:] {
+		if l.connections() < best.connections() {
+			best = l
+		}
+	}
+	return best
+}
+
+// panicked logs what a connection broke.
+func (g *Gateway) panicked(p any, stack []byte) {
+	g.stats.panics.Add(1)
+	g.log.Error("connection panicked", "err", p, "stack", string(stack))
+}
+
+// Stats are the gateway's numbers; those that count only grow.
+type Stats struct {
+	Connections, Unauthenticated            int
+	Accepted, Refused                       uint64
+	SlowConsumers, DeadLinks, HelloTimeouts uint64
+	ProtocolErrors, Panics                  uint64
+}
+
+type stats struct {
+	accepted, refused, slow, dead, hello, protocol, panics atomic.Uint64
+}
+
+// ended counts a connection that the server ends.
+func (g *Gateway) ended(e *im.Error) {
+	switch e.Code {
+	case im.CodeSlowConsumer:
+		g.stats.slow.Add(1)
+	case im.CodeDeadLink:
+		g.stats.dead.Add(1)
+	case im.CodeHelloTimeout:
+		g.stats.hello.Add(1)
+	case im.CodeBadFrame, im.CodeBadUTF8, im.CodeUnmasked, im.CodeUnknownCodec, im.CodeFrameTooLarge:
+		g.stats.protocol.Add(1)
+	}
+	g.log.Debug("connection ended", "err", string(e.Code))
+}
+
+// Stats returns the numbers as they are now.
+func (g *Gateway) Stats() Stats {
+	s := Stats{
+		Accepted: g.stats.accepted.Load(), Refused: g.stats.refused.Load(),
+		SlowConsumers: g.stats.slow.Load(), DeadLinks: g.stats.dead.Load(), HelloTimeouts: g.stats.hello.Load(),
+		ProtocolErrors: g.stats.protocol.Load(), Panics: g.stats.panics.Load(),
+	}
+	s.Connections, s.Unauthenticated = g.limits.counts()
+	return s
+}

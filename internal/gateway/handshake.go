@@ -1,0 +1,262 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gobwas/ws"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// Path is where WebSocket is. Spec: P-1.1.
+const Path = "/v1/ws"
+
+// server is the HTTP server of everything on the HTTP address.
+func (g *Gateway) server(base context.Context) *http.Server {
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == Path {
+				g.Upgrade(w, r)
+				return
+			}
+			g.o.Handler.ServeHTTP(w, r)
+		}),
+		TLSConfig:         g.o.TLS,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), // what strangers do wrong
+		BaseContext:       func(net.Listener) context.Context { return base },
+	}
+}
+
+func (g *Gateway) serveHTTP(srv *http.Server) error {
+	var err error
+	if g.o.TLS != nil {
+		err = srv.ServeTLS(g.http, "", "")
+	} else {
+		err = srv.Serve(g.http)
+	}
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Upgrade makes a WebSocket connection out of a request, and hands it over.
+// Refusals are an Error as JSON. Spec: P-1.1, P-3.3, P-9.1.
+func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
+	addr, ok := remote(r.RemoteAddr)
+	if e := g.judge(r); e != nil {
+		g.refuse(w, e)
+		return
+	}
+	if !ok || !isUpgrade(r) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		writeError(w, http.StatusUpgradeRequired, im.Errorf(im.CodeInvalid, "this address speaks WebSocket only"))
+		return
+	}
+	if !g.begin() {
+		g.refuse(w, g.draining())
+		return
+	}
+	if g.deaf.Load() {
+		g.tasks.Done()
+		g.refuse(w, g.draining())
+		return
+	}
+	defer g.upgrades.Add(-1)
+	if int(g.upgrades.Add(1)) > g.o.MaxUpgrades {
+		g.tasks.Done()
+		g.refuse(w, tooMany("too many handshakes are under way", spread(time.Second)))
+		return
+	}
+	if e := g.limits.enter(addr, g.hub.Limits(), time.Now()); e != nil {
+		g.tasks.Done()
+		g.refuse(w, e)
+		return
+	}
+	nc, rw, _, err := ws.HTTPUpgrader{Timeout: handshakeTimeout}.Upgrade(r, w)
+	if err != nil {
+		if nc != nil {
+			_ = nc.Close() // it has been told why
+		}
+		g.limits.leave(addr, false)
+		g.tasks.Done()
+		return
+	}
+	var early []byte // frames sent right behind the request
+	if n := rw.Reader.Buffered(); n > 0 {
+		early, _ = rw.Reader.Peek(n)
+	}
+	g.hold(nc, addr, wire.WebSocket, early)
+}
+
+// judge refuses requests that must not become connections, whatever else.
+func (g *Gateway) judge(r *http.Request) *im.Error {
+	if hasToken(r.URL.RawQuery) {
+		return &im.Error{Code: im.CodeTokenInURL}
+	}
+	if origin := r.Header.Get("Origin"); !g.mayCome(origin, r.Host) {
+		return im.Errorf(im.CodeForbidden, "pages of %.100q may not connect; the operator can allow the origin", origin)
+	}
+	return nil
+}
+
+// hasToken reports whether a query carries what can be a token. A query that
+// does not parse is searched as it is. Spec: P-3.3.
+func hasToken(query string) bool {
+	if query == "" {
+		return false
+	}
+	q, err := url.ParseQuery(query)
+	if err != nil && (strings.Contains(query, "token") || strings.Contains(query, "pt_")) {
+		return true
+	}
+	for key, values := range q {
+		if key == "token" || key == "access_token" {
+			return true
+		}
+		for _, v := range values {
+			if strings.HasPrefix(v, "pt_") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayCome decides about browsers: they always say where a page came from, so a
+// page of somebody else cannot use what a browser has stored for us.
+func (g *Gateway) mayCome(origin, host string) bool {
+	if origin == "" {
+		return true // not a browser
+	}
+	for _, o := range g.o.Origins {
+		if o == "*" || strings.EqualFold(o, origin) {
+			return true
+		}
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
+}
+
+func isUpgrade(r *http.Request) bool {
+	return r.ProtoMajor == 1 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// remote reads the address of a peer.
+func remote(hostport string) (netip.Addr, bool) {
+	ap, err := netip.ParseAddrPort(hostport)
+	return ap.Addr().Unmap().WithZone(""), err == nil
+}
+
+// refuse answers an upgrade request that gets no connection.
+func (g *Gateway) refuse(w http.ResponseWriter, e *im.Error) {
+	g.stats.refused.Add(1)
+	writeError(w, e.Code.Info().HTTP, e)
+}
+
+func writeError(w http.ResponseWriter, status int, e *im.Error) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
+	}
+	b, err := protojson.Marshal(wire.ErrorFrame(e))
+	if err != nil {
+		b = []byte(`{"code":"internal"}`)
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // the peer may be gone
+}
+
+// acceptTCP takes the connections of the raw TCP listener until it is closed.
+func (g *Gateway) acceptTCP() error {
+	pause := time.Duration(0)
+	for {
+		nc, err := g.tcp.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			g.takeTCP(nc)
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		default: // no file descriptors left, most likely
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			g.log.Warn("accept failed", "err", err)
+			<-time.After(pause)
+		}
+	}
+}
+
+// takeTCP hands one accepted connection over, or refuses it.
+func (g *Gateway) takeTCP(nc net.Conn) {
+	addr, ok := remote(nc.RemoteAddr().String())
+	if !ok || !g.begin() {
+		_ = nc.Close()
+		return
+	}
+	e := g.limits.enter(addr, g.hub.Limits(), time.Now())
+	if g.o.TLS != nil {
+		nc = tls.Server(nc, g.o.TLS)
+	}
+	if e != nil {
+		g.stats.refused.Add(1)
+		if int(g.upgrades.Add(1)) > maxRefusals {
+			g.upgrades.Add(-1)
+			_ = nc.Close()
+			g.tasks.Done()
+			return
+		}
+		go g.turnAway(nc, e)
+		return
+	}
+	if len(g.loops) == 0 || g.o.TLS != nil {
+		g.hold(nc, addr, wire.TCP, nil)
+		return
+	}
+	// A hand-over waits for its loop; the next one must not wait for that.
+	go g.hold(nc, addr, wire.TCP, nil)
+}
+
+// maxRefusals is how many refused TCP connections are told why at once; the
+// others are just closed.
+const maxRefusals = 64
+
+// turnAway tells a TCP connection that there is no room. Counted in g.tasks.
+func (g *Gateway) turnAway(nc net.Conn, e *im.Error) {
+	defer g.tasks.Done()
+	defer g.upgrades.Add(-1)
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(time.Second))
+	enc := wire.Encoding{Codec: wire.JSON, Framing: wire.TCP}
+	if _, err := nc.Write(wire.AppendFrame(nil, enc, wire.KickFrame(e))); err != nil {
+		return
+	}
+	if c, ok := nc.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite()
+	}
+	var b [512]byte
+	for { // what it has sent would make the kernel reset the connection before it has read why
+		if _, err := nc.Read(b[:]); err != nil {
+			return
+		}
+	}
+}

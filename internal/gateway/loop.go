@@ -1,0 +1,464 @@
+//go:build linux
+
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// haveLoops: plaintext connections live in event loops here.
+const haveLoops = true
+
+// readBuffer is what one read of an event loop takes at most, in bytes. There
+// is one such buffer for each loop.
+const readBuffer = 64 << 10
+
+// loop is one event loop with its plaintext connections. All fields below mu's
+// belong to the loop's goroutine, and so does every connection of it.
+type loop struct {
+	gnet.BuiltinEventEngine
+	g      *Gateway
+	client *gnet.Client
+	open   atomic.Int32 // connections handed over and not yet closed
+
+	mu      sync.RWMutex   // tier 0; guards the fields below
+	el      gnet.EventLoop // known from the first connection on; nobody needs it before
+	stopped bool
+
+	flushTask, tickTask gnet.Runnable
+	ticking             atomic.Bool // a tick is queued
+
+	wheel  wheel
+	reader reader
+	dirty  []*fanout.Outbox // being flushed
+}
+
+func newLoop(g *Gateway) (*loop, error) {
+	l := &loop{g: g}
+	l.flushTask, l.tickTask = task(l.flush), task(l.tick)
+	l.reader.flusher = fanout.NewFlusher(func() { l.execute(l.flushTask) })
+	var err error
+	l.client, err = gnet.NewClient(l,
+		gnet.WithNumEventLoop(1), // a loop that is chosen here, not by gnet
+		gnet.WithReadBufferCap(readBuffer),
+		gnet.WithTCPNoDelay(gnet.TCPDelay), // means: leave it alone, net has set it
+		gnet.WithLogger(gnetLog{g.log}))
+	if err != nil {
+		return nil, fmt.Errorf("make event loop: %w", err)
+	}
+	if err := l.client.Start(); err != nil {
+		return nil, fmt.Errorf("start event loop: %w", err)
+	}
+	return l, nil
+}
+
+// task is a function to run on the loop.
+type task func()
+
+// Run makes a task what gnet executes.
+func (t task) Run(context.Context) error {
+	t()
+	return nil
+}
+
+// execute queues a task for the loop's goroutine. It does nothing when there
+// never was a connection, or the loop has stopped: gnet would write to a file
+// descriptor that may be somebody else's by now.
+func (l *loop) execute(t gnet.Runnable) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.el != nil && !l.stopped {
+		_ = l.el.Execute(context.Background(), t) // fails only once stopped
+	}
+}
+
+// stop closes what is left of the connections and ends the loop. No hand-over
+// may be under way.
+func (l *loop) stop() {
+	l.mu.Lock()
+	l.stopped = true
+	l.mu.Unlock()
+	if err := l.client.Stop(); err != nil {
+		l.g.log.Warn("event loop stopped badly", "err", err)
+	}
+}
+
+var errNotEnrolled = errors.New("the event loop did not take the connection")
+
+// enroll hands a connection over to the loop and returns once the loop has it.
+// nc is closed, and its socket goes on, in the loop. early is what has been
+// read of it already. The caller lets go of its place in the limits when this
+// fails.
+func (l *loop) enroll(c *loopConn, nc *net.TCPConn, early []byte) error {
+	c.lp, c.link = l, c
+	if len(early) > 0 {
+		c.part = &partial{rest: append([]byte(nil), early...)}
+	}
+	l.open.Add(1)
+	_, err := l.client.EnrollContext(nc, c)
+	if err == nil && c.gc == nil { // set by OnOpen, which has run by now
+		err = errNotEnrolled
+	}
+	if err != nil {
+		l.open.Add(-1)
+		return fmt.Errorf("enroll %s: %w", c.addr, err)
+	}
+	return nil
+}
+
+// OnOpen takes a connection over, on the loop.
+func (l *loop) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
+	c := gc.Context().(*loopConn)
+	c.gc = gc
+	if l.el == nil {
+		l.mu.Lock()
+		l.el = gc.EventLoop()
+		l.mu.Unlock()
+	}
+	l.wheel.advance(l.g.ticks(), l.look) // it stands still while there is no connection
+	c.mark = l.wheel.now
+	l.wheel.put(c, c.mark+l.g.helloTicks)
+	defer l.rescue(c, &action)
+	if c.part != nil {
+		c.input(nil, &l.reader)
+		c.heard()
+	}
+	if l.g.ending.Load() { // endAll may have run before
+		c.end(l.g.draining(), &l.reader)
+	}
+	l.reader.kicks.Flush()
+	return nil, gnet.None
+}
+
+// OnTraffic takes everything that was read; what is not consumed here gnet
+// would gather without a bound.
+func (l *loop) OnTraffic(gc gnet.Conn) (action gnet.Action) {
+	c := gc.Context().(*loopConn)
+	defer l.rescue(c, &action)
+	b, _ := gc.Peek(-1) // the loop's own read buffer
+	if c.state == stateOpen {
+		c.input(b, &l.reader)
+		c.heard()
+	}
+	if c.state != stateClosed {
+		_, _ = gc.Discard(-1) // everything
+	}
+	l.reader.kicks.Flush()
+	return gnet.None
+}
+
+// OnClose ends a connection whose socket is closed. Its file descriptor can be
+// somebody else's from now on, so nothing may be written to it any more.
+func (l *loop) OnClose(gc gnet.Conn, _ error) gnet.Action {
+	c := gc.Context().(*loopConn)
+	c.state = stateClosed
+	l.wheel.remove(c)
+	c.leave()
+	l.open.Add(-1)
+	l.g.limits.leave(c.addr, c.greeted)
+	return gnet.None
+}
+
+// rescue keeps a panic within its connection.
+func (l *loop) rescue(c *loopConn, action *gnet.Action) {
+	if p := recover(); p != nil {
+		l.g.panicked(p, debug.Stack())
+		*action = gnet.Close
+	}
+}
+
+// flush writes what waits for the loop's connections: each one's with one
+// call, however many events it is.
+func (l *loop) flush() {
+	l.dirty = l.reader.flusher.Take(l.dirty)
+	for i, o := range l.dirty {
+		l.dirty[i] = nil
+		if c := o.Owner.(*loopConn); c.state == stateOpen {
+			c.flush(o)
+		}
+	}
+}
+
+// connections is how many there are.
+func (l *loop) connections() int { return int(l.open.Load()) }
+
+// tickSoon queues a tick, unless one is queued or there is nothing to look at.
+func (l *loop) tickSoon() {
+	if l.open.Load() > 0 && l.ticking.CompareAndSwap(false, true) {
+		l.execute(l.tickTask)
+	}
+}
+
+// tick looks at the connections that are due.
+func (l *loop) tick() {
+	l.ticking.Store(false)
+	l.wheel.advance(l.g.ticks(), l.look)
+	l.reader.kicks.Flush()
+}
+
+// look is called when a connection's tick has come.
+func (l *loop) look(c *loopConn) {
+	var action gnet.Action
+	func() {
+		defer l.rescue(c, &action)
+		c.expire()
+	}()
+	if action == gnet.Close && c.state != stateClosed {
+		c.drop()
+	}
+}
+
+// endAll ends every connection, each with a reason of its own.
+func (l *loop) endAll(reason func() *im.Error) {
+	l.execute(task(func() {
+		l.wheel.each(func(c *loopConn) {
+			if c.state == stateOpen {
+				c.end(reason(), &l.reader)
+			}
+		})
+		l.reader.kicks.Flush()
+	}))
+}
+
+// The states of a connection of a loop.
+const (
+	stateOpen    uint8 = iota
+	stateDrained       // its end is written; what gnet still holds of that is on its way
+	stateShut          // our side is shut; waiting for the peer's, so that it reads the end
+	stateClosed
+)
+
+// loopConn is a plaintext connection. An idle one costs this, gnet's own
+// connection, the session and nothing else.
+type loopConn struct {
+	conn
+	lp         *loop
+	gc         gnet.Conn
+	next, prev *loopConn // of the wheel's slot
+	due        uint32    // in ticks, as all times here
+	mark       uint32    // when it was opened, last heard (once greeted), or went to its state
+	written    uint32    // bytes, modulo 2^32
+	sent       uint32    // of these, taken by the kernel when last looked at
+	moved      uint32    // when sent last changed; counts while backlog
+	state      uint8
+	probes     uint8 // since it was last heard
+	planned    bool  // in the wheel
+	live       bool  // greeted: heartbeat instead of hello timeout
+	backlog    bool  // gnet holds bytes that the socket did not take
+	quick      bool  // finish without waiting for the peer
+}
+
+// heard notes a sign of life. Nothing is planned anew for it, unless the
+// connection comes under the heartbeat by it.
+func (c *loopConn) heard() {
+	if c.state != stateOpen || !c.greeted {
+		return
+	}
+	c.mark, c.probes = c.lp.wheel.now, 0
+	if !c.live {
+		c.live = true
+		c.lp.wheel.put(c, c.mark+c.g.beatTicks)
+	}
+}
+
+// put writes b; the socket may be closed behind it.
+func (c *loopConn) put(b []byte) {
+	if c.state == stateClosed || len(b) == 0 {
+		return
+	}
+	c.written += uint32(len(b))
+	_, _ = c.gc.Write(b) // an error closes the connection: OnClose has run
+	if c.state != stateClosed {
+		c.watch()
+	}
+}
+
+// watch looks soon at a connection whose socket does not take everything.
+func (c *loopConn) watch() {
+	n := c.gc.OutboundBuffered()
+	if n == 0 || c.backlog {
+		return
+	}
+	c.backlog = true
+	c.sent, c.moved = c.written-uint32(n), c.lp.wheel.now
+	c.lp.wheel.put(c, c.lp.wheel.now+1)
+}
+
+// held is how many bytes gnet holds of what was written.
+func (c *loopConn) held() int {
+	if c.state == stateClosed {
+		return 0
+	}
+	return c.gc.OutboundBuffered()
+}
+
+// flush writes what waits in the outbox, and the end if that is reached.
+func (c *loopConn) flush(o *fanout.Outbox) {
+	p, end := o.Take()
+	c.put(p.Bytes)
+	o.Wrote(p, c.held())
+	if !c.live {
+		c.noticeGreeting()
+		c.heard()
+	}
+	if end != nil && c.state == stateOpen {
+		c.put(c.closing(nil, end))
+		c.finish(false)
+	}
+}
+
+func (c *loopConn) busy(limit int) bool {
+	waiting := c.held()
+	if c.sess != nil {
+		waiting = c.sess.Out.Pending()
+	}
+	if waiting <= limit || c.sess == nil || c.state != stateOpen {
+		return waiting > limit
+	}
+	c.flush(c.sess.Out)
+	return c.state != stateOpen || c.held() > limit
+}
+
+func (c *loopConn) finish(quick bool) {
+	if c.state != stateOpen {
+		return
+	}
+	c.leave()
+	c.state, c.quick, c.mark = stateDrained, quick, c.lp.wheel.now
+	c.expire()
+}
+
+// expire looks at the connection: its tick has come, or its state changed.
+func (c *loopConn) expire() {
+	now := c.lp.wheel.now
+	switch c.state {
+	case stateClosed:
+		return
+	case stateDrained:
+		if c.held() == 0 {
+			c.shut()
+			return
+		}
+		if now-c.mark >= c.g.graceTicks {
+			c.drop()
+			return
+		}
+	case stateShut:
+		if now-c.mark >= c.g.graceTicks {
+			c.drop()
+			return
+		}
+	case stateOpen:
+		next := c.checkLife(now)
+		if c.state != stateOpen {
+			return // planned by whoever changed it
+		}
+		if c.backlog && c.checkProgress(now) {
+			next = now + 1
+		}
+		if c.state == stateOpen {
+			c.lp.wheel.put(c, next)
+		}
+		return
+	}
+	c.lp.wheel.put(c, now+1)
+}
+
+// checkLife enforces hello timeout and heartbeat, and returns when to look
+// again. Spec: P-3.1, P-7.
+func (c *loopConn) checkLife(now uint32) (next uint32) {
+	if c.deaf {
+		return now + 1
+	}
+	if c.sess != nil && !c.live {
+		c.noticeGreeting()
+		c.heard()
+	}
+	if !c.live {
+		if now-c.mark >= c.g.helloTicks {
+			c.end(&im.Error{Code: im.CodeHelloTimeout}, &c.lp.reader)
+			return now + 1
+		}
+		return c.mark + c.g.helloTicks
+	}
+	beat := c.g.beatTicks
+	silent := (now - c.mark) / beat
+	if int(silent) > c.g.o.Misses {
+		c.end(&im.Error{Code: im.CodeDeadLink}, &c.lp.reader)
+		return now + 1
+	}
+	if silent > uint32(c.probes) {
+		c.probes = uint8(min(silent, 255))
+		c.sess.Probe(&c.lp.reader.kicks)
+	}
+	return c.mark + (silent+1)*beat
+}
+
+// checkProgress corrects what the outbox thinks of the backlog, and ends a
+// connection that takes nothing of it. It reports whether there is one still.
+// Spec: P-6.4.
+func (c *loopConn) checkProgress(now uint32) bool {
+	held := c.held()
+	if c.sess != nil {
+		c.sess.Out.Backlog(held)
+	}
+	if held == 0 {
+		c.backlog = false
+		return false
+	}
+	if sent := c.written - uint32(held); sent != c.sent {
+		c.sent, c.moved = sent, now
+		return true
+	}
+	if now-c.moved < c.g.stallTicks {
+		return true
+	}
+	if now-c.moved >= c.g.stallTicks+c.g.graceTicks {
+		c.drop()
+	} else if !c.deaf {
+		c.end(&im.Error{Code: im.CodeSlowConsumer}, &c.lp.reader)
+	}
+	return true
+}
+
+// shut tells the peer that nothing more comes, and goes on reading, so that
+// the kernel does not reset the connection before the peer has read its end.
+func (c *loopConn) shut() {
+	if c.quick || unix.Shutdown(c.gc.Fd(), unix.SHUT_WR) != nil {
+		c.drop()
+		return
+	}
+	c.state, c.mark = stateShut, c.lp.wheel.now
+	c.lp.wheel.put(c, c.mark+c.g.graceTicks)
+}
+
+// drop closes the socket now.
+func (c *loopConn) drop() {
+	_ = c.lp.el.Close(c.gc) // OnClose does the rest
+}
+
+// gnetLog sends gnet's own lines to our log.
+type gnetLog struct{ *slog.Logger }
+
+func (l gnetLog) Debugf(string, ...any) {}
+func (l gnetLog) Infof(string, ...any)  {}
+func (l gnetLog) Warnf(format string, a ...any) {
+	l.Warn("event loop", "err", fmt.Sprintf(format, a...))
+}
+func (l gnetLog) Errorf(format string, a ...any) {
+	l.Error("event loop", "err", fmt.Sprintf(format, a...))
+}
+func (l gnetLog) Fatalf(format string, a ...any) { l.Errorf(format, a...) }

@@ -1,0 +1,316 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+const (
+	handshakeTimeout = 5 * time.Second
+	minReadBuffer    = 1 << 10  // bytes; doubled whenever a read fills it
+	maxReadBuffer    = 16 << 10 // bytes; a TLS record
+	writeChunk       = 16 << 10 // bytes under one write deadline, so that only a standstill misses it
+)
+
+// stream is a connection with a goroutine of its own: TLS, and every other one
+// where there is no event loop. That goroutine reads, keeps the time by the
+// read deadline, and is the reader of conn. Another one writes; it lives only
+// while there is something to write.
+type stream struct {
+	conn
+	nc     net.Conn
+	reader reader
+	opened time.Time
+	heard  time.Time // last, greeted or not
+	probes int       // since then
+
+	writers sync.WaitGroup // at most one
+	mu      sync.Mutex     // tier 0; guards the fields below
+	out     []byte         // what was put: control frames, and ends without a session
+	fin     bool           // close behind out
+	quick   bool           // the peer sends nothing more
+	again   bool           // the outbox has something
+	writing bool           // there is a writer; stays so behind the end
+	written bool           // the end is written
+	closed  bool           // no writer may start any more
+}
+
+// serve runs a connection until it is gone. early is what has been read of it
+// already.
+func (s *stream) serve(early []byte) {
+	defer s.g.closed(s)
+	if t, ok := s.nc.(*tls.Conn); ok && !shake(t) {
+		s.drop()
+		return
+	}
+	s.reader.flusher = fanout.NewFlusher(s.wake)
+	s.opened = time.Now()
+	s.heard = s.opened
+	func() {
+		defer s.rescue()
+		s.read(early)
+	}()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.drop() // also ends a write under way
+	s.writers.Wait()
+	s.leave()
+	s.reader.kicks.Flush()
+}
+
+// shake does the TLS handshake, if it is not done.
+func shake(t *tls.Conn) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+	defer cancel()
+	return t.HandshakeContext(ctx) == nil
+}
+
+// rescue keeps a panic within its connection.
+func (s *stream) rescue() {
+	if p := recover(); p != nil {
+		s.g.panicked(p, debug.Stack())
+	}
+}
+
+// read passes on what comes, until the connection is over.
+func (s *stream) read(b []byte) {
+	if len(b) > 0 {
+		s.input(b, &s.reader)
+		s.reader.kicks.Flush()
+	}
+	s.wait(s.deadline())
+	buf := make([]byte, minReadBuffer)
+	for {
+		n, err := s.nc.Read(buf)
+		if n > 0 && !s.over() {
+			was := s.greeted
+			s.heard, s.probes = time.Now(), 0
+			s.input(buf[:n], &s.reader)
+			s.reader.kicks.Flush()
+			if s.greeted != was {
+				s.wait(s.deadline())
+			}
+			if n == len(buf) && n < maxReadBuffer {
+				buf = make([]byte, 2*n)
+			}
+		}
+		switch {
+		case err == nil:
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return
+		case s.over():
+			s.linger(buf)
+			return
+		default:
+			s.expire()
+		}
+	}
+}
+
+// over reports whether the end is written.
+func (s *stream) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written
+}
+
+// linger waits for the peer to close, so that the kernel does not reset the
+// connection before the peer has read its end.
+func (s *stream) linger(buf []byte) {
+	s.leave()
+	s.reader.kicks.Flush()
+	s.mu.Lock()
+	quick := s.quick
+	s.mu.Unlock()
+	if quick {
+		return
+	}
+	_ = s.nc.SetReadDeadline(time.Now().Add(s.g.grace))
+	for {
+		if _, err := s.nc.Read(buf); err != nil {
+			return
+		}
+	}
+}
+
+// wait sets the read deadline. Whoever wants the reader's attention sets a
+// flag first and a deadline of now behind it, so the flags are looked at again
+// behind the own deadline.
+func (s *stream) wait(until time.Time) {
+	_ = s.nc.SetReadDeadline(until)
+	if s.over() || s.g.ending.Load() && !s.deaf {
+		s.poke()
+	}
+}
+
+// poke makes the reader look at the flags.
+func (s *stream) poke() { _ = s.nc.SetReadDeadline(time.Now()) }
+
+// deadline is when the connection has to be looked at next; zero: never.
+func (s *stream) deadline() time.Time {
+	if s.sess != nil && !s.deaf {
+		s.noticeGreeting()
+	}
+	switch {
+	case s.deaf: // the writer ends it, and pokes
+		return time.Time{}
+	case !s.greeted:
+		return s.opened.Add(s.g.o.HelloTimeout)
+	case s.g.o.Heartbeat < 0:
+		return time.Time{}
+	}
+	return s.heard.Add(time.Duration(s.probes+1) * s.g.o.Heartbeat)
+}
+
+// expire does what is due: the end of everything, hello timeout, heartbeat.
+// Spec: P-3.1, P-7, P-9.3.
+func (s *stream) expire() {
+	due := s.deadline()
+	late := !due.IsZero() && !time.Now().Before(due)
+	switch {
+	case s.deaf:
+	case s.g.ending.Load():
+		s.end(s.g.draining(), &s.reader)
+	case !late:
+	case !s.greeted:
+		s.end(&im.Error{Code: im.CodeHelloTimeout}, &s.reader)
+	case s.probes >= s.g.o.Misses:
+		s.end(&im.Error{Code: im.CodeDeadLink}, &s.reader)
+	default:
+		s.probes++
+		s.sess.Probe(&s.reader.kicks)
+	}
+	s.reader.kicks.Flush()
+	s.wait(s.deadline())
+}
+
+// put queues b for the writer.
+func (s *stream) put(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out = append(s.out, b...)
+	s.startLocked()
+}
+
+func (s *stream) finish(quick bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fin, s.quick = true, quick
+	s.startLocked()
+}
+
+func (s *stream) busy(limit int) bool {
+	s.mu.Lock()
+	n := len(s.out)
+	s.mu.Unlock()
+	if s.sess != nil {
+		n += s.sess.Out.Pending()
+	}
+	return n > limit
+}
+
+// wake is called by the flusher: the outbox has something.
+func (s *stream) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.again = true
+	s.startLocked()
+}
+
+// startLocked starts a writer if there is none.
+func (s *stream) startLocked() {
+	if !s.writing && !s.closed {
+		s.writing = true
+		s.writers.Go(s.write)
+	}
+}
+
+// write writes what there is, until there is no more or the end is written.
+func (s *stream) write() {
+	var list []*fanout.Outbox
+	for {
+		s.mu.Lock()
+		out, fin, again := s.out, s.fin, s.again
+		s.out, s.again = nil, false
+		if len(out) == 0 && !fin && !again {
+			s.writing = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		ok := s.send(out, nil)
+		if again && !fin {
+			list = s.reader.flusher.Take(list)
+			for _, o := range list { // one, or none
+				p, end := o.Take()
+				ok = ok && s.send(p.Bytes, o)
+				o.Wrote(p, 0)
+				if end != nil {
+					fin = true
+					ok = ok && s.send(s.closing(nil, end), nil)
+				}
+			}
+		}
+		if !ok {
+			s.drop()
+			return
+		}
+		if fin {
+			s.shut()
+			return
+		}
+	}
+}
+
+// send writes b, and keeps o informed of what is left of it. Spec: P-6.4.
+func (s *stream) send(b []byte, o *fanout.Outbox) bool {
+	for len(b) > 0 {
+		_ = s.nc.SetWriteDeadline(time.Now().Add(s.g.o.WriteStall))
+		n, err := s.nc.Write(b[:min(len(b), writeChunk)])
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				s.g.ended(&im.Error{Code: im.CodeSlowConsumer}) // there is no way to tell it
+			}
+			return false
+		}
+		if b = b[n:]; o != nil && len(b) > 0 {
+			o.Backlog(len(b))
+		}
+	}
+	return true
+}
+
+// shut tells the peer that nothing more comes, and leaves the rest to the
+// reader.
+func (s *stream) shut() {
+	if t, ok := s.nc.(*tls.Conn); ok {
+		_ = t.CloseWrite()
+	}
+	if t, ok := bottom(s.nc).(*net.TCPConn); ok {
+		_ = t.CloseWrite()
+	}
+	s.mu.Lock()
+	s.written = true
+	s.mu.Unlock()
+	s.poke()
+}
+
+// drop closes the socket without a word; a TLS alert could block.
+func (s *stream) drop() { _ = bottom(s.nc).Close() }
+
+func bottom(nc net.Conn) net.Conn {
+	if t, ok := nc.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return nc
+}
