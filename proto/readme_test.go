@@ -39,24 +39,3 @@ func TestExamplesOfTheSpecificationAreFrames(t *testing.T) {
 		t.Errorf("found %d examples, want at least 30", examples)
 	}
 }
-
-// TestClausesThatAreCitedExist covers the catalogue, the schema and the
-// specification itself.
-func TestClausesThatAreCitedExist(t *testing.T) {
-	spec := read(t, "README.md")
-	exists := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^\*\*(P-\d+\.\d+) |^## (P-\d+) `).FindAllStringSubmatch(spec, -1) {
-		exists[m[1]+m[2]] = true
-	}
-	if len(exists) < 60 {
-		t.Errorf("found %d clauses and sections, want at least 60", len(exists))
-	}
-	cited := regexp.MustCompile(`P-\d+(\.\d+)?`)
-	for _, name := range []string{"README.md", "errors.yaml", "petrel/v1/frames.proto", "petrel/v1/message.proto", "petrel/v1/admin.proto"} {
-		for _, c := range cited.FindAllString(read(t, name), -1) {
-			if !exists[c] {
-				t.Errorf("%s cites %s, which does not exist", name, c)
-			}
-		}
-	}
-}
