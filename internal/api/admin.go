@@ -26,7 +26,7 @@ type Server struct {
 	Users *user.Users
 	Convs *conv.Convs
 
-	CloseUser    func(im.Account, im.Code) int // ends a user's sessions
+	CloseUser    func(context.Context, im.Account, im.Code) (int, error) // ends a user's sessions
 	Limits       func() *petrelv1.ServerLimits
 	ChangeLimits func(*petrelv1.ServerLimits) *petrelv1.ServerLimits
 	Stats        func() *petrelv1.Stats
@@ -133,7 +133,11 @@ func (s *Server) RevokeTokens(ctx context.Context, r *connect.Request[petrelv1.R
 	if err := s.Users.Revoke(ctx, a); err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&petrelv1.RevokeTokensResponse{Sessions: uint32(s.CloseUser(a, im.CodeRevoked))}), nil
+	n, err := s.CloseUser(ctx, a, im.CodeRevoked)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&petrelv1.RevokeTokensResponse{Sessions: uint32(n)}), nil
 }
 
 // submit appends one entry and waits for its answer.

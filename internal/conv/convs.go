@@ -78,7 +78,8 @@ type Convs struct {
 	convs    map[im.Key]*conv
 	ring     []*conv // conversations with queued sends, in turn
 	jobs     []func()
-	inFlight int // bytes
+	inFlight int // bytes of sends not answered
+	waiting  int // their number
 	closing  bool
 	refused  []*conv       // their newest batches were refused; the committer rolls them back
 	wake     chan struct{} // capacity 1; a token: ring has work
@@ -150,7 +151,7 @@ func (cs *Convs) Run(ctx context.Context) error {
 
 // drain commits what is queued and waits until all of it is published.
 func (cs *Convs) drain() error {
-	for cs.InFlight() > 0 {
+	for cs.Waiting() > 0 {
 		if err := cs.commitQueued(); err != nil {
 			return err
 		}
@@ -164,11 +165,18 @@ func (cs *Convs) drain() error {
 	return nil
 }
 
-// InFlight is how many bytes of sends are admitted and not answered.
-func (cs *Convs) InFlight() int {
+// Waiting is how many sends have no answer yet.
+func (cs *Convs) Waiting() int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return cs.inFlight
+	return cs.waiting
+}
+
+// Loaded is how many conversations are in memory.
+func (cs *Convs) Loaded() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.convs)
 }
 
 // Published is the position up to which commits are durable and readable.

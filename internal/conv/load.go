@@ -80,7 +80,7 @@ func (cs *Convs) fail(sends []*Send, e *im.Error) {
 		s.answer(Result{Err: e}, &k)
 		bytes += s.bytes
 	}
-	cs.release(nil, bytes)
+	cs.release(nil, len(sends), bytes)
 	k.Flush()
 }
 

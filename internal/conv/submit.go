@@ -94,6 +94,7 @@ func (cs *Convs) enqueueLocked(s *Send) bool {
 		return false
 	}
 	cs.inFlight += s.bytes
+	cs.waiting++
 	c.queueBytes += s.bytes
 	c.queue = append(c.queue, s)
 	cs.activateLocked(c)
@@ -189,11 +190,12 @@ func (cs *Convs) settle(cm *commit) {
 }
 
 // release gives back what the answered sends and the published batch held.
-func (cs *Convs) release(done []work, bytes int) {
+func (cs *Convs) release(done []work, sends, bytes int) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for _, w := range done {
 		w.c.users--
 	}
 	cs.inFlight -= bytes
+	cs.waiting -= sends
 }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/bus"
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
@@ -42,6 +43,7 @@ type Hub struct {
 	convs *conv.Convs
 	sync  *inbox.Syncer
 	table *fanout.Table
+	bus   bus.Bus // set by Attach
 
 	limits   atomic.Pointer[Limits]
 	draining atomic.Bool
@@ -97,19 +99,6 @@ func (h *Hub) SetLimits(l Limits) { h.limits.Store(&l) }
 
 // Drain makes the hub refuse new sessions.
 func (h *Hub) Drain() { h.draining.Store(true) }
-
-// CloseUser ends every session of a user and returns how many there were. The
-// caller has made the reason durable before: a login under way sees it, since
-// it checks its token again once it is in the online table. Spec: P-3.5.
-func (h *Hub) CloseUser(a im.Account, code im.Code) int {
-	var k fanout.Kicks
-	list := h.table.Of(a)
-	for _, o := range list {
-		o.End(&im.Error{Code: code}, &k)
-	}
-	k.Flush()
-	return len(list)
-}
 
 // Conn is what a gateway tells of a connection.
 type Conn struct {

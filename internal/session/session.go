@@ -105,6 +105,10 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.Kicks) 
 		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeRateLimited, RetryAfter: time.Duration(wait) * time.Millisecond}, k)
 		return nil
 	}
+	if s.hub.draining.Load() {
+		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}, k)
+		return nil
+	}
 	send, err := conv.Prepare(s.Out.Account, f, l.BodyBytes)
 	if err != nil {
 		origin.Reply(wire.Ack{}, err, k)

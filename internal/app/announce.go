@@ -1,0 +1,111 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+func (a *App) httpURL() string {
+	scheme := "http"
+	if a.cfg.TLS.On() {
+		scheme = "https"
+	}
+	return scheme + "://" + reachable(a.HTTPAddr())
+}
+
+// reachable names an address that a browser on this machine can open.
+func reachable(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// announce says that the server is ready: a tree of addresses on a terminal,
+// one line of JSON otherwise.
+func (a *App) announce() {
+	if a.o.Banner == nil {
+		return
+	}
+	if !isTerminal(a.o.Banner) {
+		a.announceJSON()
+		return
+	}
+	w := a.o.Banner
+	fmt.Fprintf(w, "\n  petrel %s   one node   data %s   pid %d   ready in %d ms\n", a.o.Version, a.cfg.Store.Dir, os.Getpid(), time.Since(a.begun).Milliseconds())
+	var lines [][2]string
+	if a.HTTPAddr() != nil {
+		url := a.httpURL()
+		lines = append(lines,
+			[2]string{"Realtime", "ws" + url[len("http"):] + "/v1/ws"},
+			[2]string{"Admin API", url + "/petrel.v1.AdminService/"},
+			[2]string{"Health", url + "/readyz   " + url + "/healthz"},
+			[2]string{"Metrics", url + "/metrics"})
+	}
+	if a.TCPAddr() != nil {
+		scheme := "tcp"
+		if a.cfg.TLS.On() {
+			scheme = "tls"
+		}
+		lines = append(lines, [2]string{"TCP", scheme + "://" + reachable(a.TCPAddr())})
+	}
+	if link := a.SetupLink(); link != "" {
+		lines = append(lines, [2]string{"First run", link + "   makes the first admin key; 15 minutes, one use"})
+	}
+	for i, l := range lines {
+		branch := "├─"
+		if i == len(lines)-1 {
+			branch = "└─"
+		}
+		fmt.Fprintf(w, "  %s %-10s %s\n", branch, l[0], l[1])
+	}
+	if !a.cfg.TLS.On() {
+		fmt.Fprint(w, "  no TLS: only this machine can connect. Before others may: petrel doctor\n")
+	}
+	fmt.Fprint(w, "  Ctrl-C drains and stops\n\n")
+}
+
+func (a *App) announceJSON() {
+	line := map[string]any{"ready": true, "version": a.o.Version, "data": a.cfg.Store.Dir, "pid": os.Getpid(), "tls": a.cfg.TLS.On()}
+	if a.HTTPAddr() != nil {
+		line["http"] = reachable(a.HTTPAddr())
+	}
+	if a.TCPAddr() != nil {
+		line["tcp"] = reachable(a.TCPAddr())
+	}
+	if link := a.SetupLink(); link != "" {
+		line["setup"] = link
+	}
+	b, err := json.Marshal(line)
+	if err == nil {
+		fmt.Fprintf(a.o.Banner, "%s\n", b)
+	}
+}
+
+// farewell says what became of what was in flight when the drain began.
+func (a *App) farewell(inFlight int, err error) {
+	if a.o.Banner == nil {
+		return
+	}
+	if err != nil {
+		fmt.Fprintf(a.o.Banner, "  stopped: %d messages were in flight; %v\n", inFlight, err)
+		return
+	}
+	fmt.Fprintf(a.o.Banner, "  drained: %d messages were in flight, all stored and answered, 0 lost\n", inFlight)
+}
+
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,251 @@
+// Package app is the composition root: it makes the parts of a server from a
+// configuration, starts them in order, and stops them in the reverse one.
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus/localbus"
+	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/gateway"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/internal/user"
+)
+
+// Options are what a configuration does not hold.
+type Options struct {
+	Log     *slog.Logger
+	Banner  io.Writer // where the start and the end are announced; nil: nowhere
+	Version string
+}
+
+// App is one server.
+type App struct {
+	o     Options
+	cfg   *config.Config
+	log   *slog.Logger
+	begun time.Time
+
+	store    *pebblestore.Store
+	fan      *fanout.Fan
+	convs    *conv.Convs
+	users    *user.Users
+	consumer *inbox.Consumer
+	bus      *localbus.Bus
+	hub      *session.Hub
+	gateway  *gateway.Gateway
+
+	setup    string // the one-time code; empty: an admin key exists
+	draining atomic.Bool
+	limitsMu sync.Mutex // tier 2; one change of the limits at a time
+}
+
+// setupFile holds the setup link for the command line on the same machine.
+const setupFile = "setup-link"
+
+// New opens the store, binds the addresses and returns a server that is not
+// running yet. Errors say what the operator can do.
+func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &App{o: o, cfg: cfg, log: o.Log, begun: time.Now()}
+	if err := a.open(ctx); err != nil {
+		if a.store != nil {
+			err = errors.Join(err, a.store.Close())
+		}
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *App) open(ctx context.Context) error {
+	tlsConfig, err := a.tls()
+	if err != nil {
+		return err
+	}
+	a.store, err = pebblestore.Open(pebblestore.Options{
+		Dir: a.cfg.Store.Dir, Log: a.log, CacheBytes: a.cfg.Store.CacheBytes,
+		MinFreeBytes: orNone(a.cfg.Store.MinFreeBytes), BallastBytes: orNone(a.cfg.Store.BallastBytes),
+	})
+	if err != nil {
+		return err
+	}
+	if a.users, err = user.New(ctx, user.Options{Log: a.log}, a.store); err != nil {
+		return err
+	}
+	a.fan = fanout.New(fanout.NewTable())
+	l := &a.cfg.Limits
+	a.convs, err = conv.New(ctx, conv.Options{
+		Log: a.log, UserExists: a.users.Exists, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
+	}, a.store, a.fan)
+	if err != nil {
+		return err
+	}
+	if a.consumer, err = inbox.NewConsumer(ctx, a.log, a.convs, a.store); err != nil {
+		return err
+	}
+	if a.bus, err = localbus.New().Join(im.Node("local")); err != nil {
+		return err
+	}
+	info := a.store.Info()
+	a.hub = session.New(session.Options{
+		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
+	}, a.users, a.convs, &inbox.Syncer{Convs: a.convs, Store: info}, a.fan.Table, limits(l))
+	a.hub.Attach(a.bus)
+	if a.setup, err = a.users.OpenSetup(ctx); err != nil {
+		return err
+	}
+	a.gateway, err = gateway.New(gateway.Options{
+		HTTPAddr: a.cfg.Listen.HTTP, TCPAddr: a.cfg.Listen.TCP, TLS: tlsConfig, Handler: a.handler(),
+		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout,
+		Log: a.log,
+	}, a.hub)
+	if err != nil {
+		return err
+	}
+	return a.writeSetupLink()
+}
+
+// orNone turns the configuration's 0, which means none, into the store's.
+func orNone(n int64) int64 {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+func (a *App) tls() (*tls.Config, error) {
+	if !a.cfg.TLS.On() {
+		return nil, nil
+	}
+	cert, err := tls.LoadX509KeyPair(a.cfg.TLS.CertFile, a.cfg.TLS.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read tls.cert_file and tls.key_file: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// HTTPAddr and TCPAddr are the addresses bound; nil: none.
+func (a *App) HTTPAddr() net.Addr { return a.gateway.HTTPAddr() }
+
+// TCPAddr is the address of the TCP protocol.
+func (a *App) TCPAddr() net.Addr { return a.gateway.TCPAddr() }
+
+// SetupLink is where the first admin key is made; empty: there is one.
+func (a *App) SetupLink() string {
+	if a.setup == "" || a.HTTPAddr() == nil {
+		return ""
+	}
+	return a.httpURL() + "/setup#k=" + a.setup
+}
+
+func (a *App) writeSetupLink() error {
+	path := filepath.Join(a.cfg.Store.Dir, setupFile)
+	link := a.SetupLink()
+	if link == "" {
+		return removeFile(path)
+	}
+	return os.WriteFile(path, []byte(link+"\n"), 0o600)
+}
+
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Run serves until ctx ends, then drains: what is in flight is stored and
+// answered, the clients are told to come back, the store is closed. A store
+// that fails ends it with an error at once; the process must exit then.
+func (a *App) Run(ctx context.Context) error {
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	serve, stopServing := context.WithCancel(work)
+	defer stopServing()
+	var wg sync.WaitGroup
+	failed := make(chan error, 5) // one for each part
+	start := func(ctx context.Context, what string, run func(context.Context) error) {
+		wg.Go(func() {
+			if err := run(ctx); err != nil {
+				failed <- fmt.Errorf("%s: %w", what, err)
+			}
+		})
+	}
+	start(work, "conversations", a.convs.Run)
+	start(work, "bus", a.bus.Run)
+	start(work, "sessions", a.hub.Run)
+	start(work, "inboxes", a.consumer.Run)
+	served := make(chan struct{})
+	start(serve, "gateway", func(ctx context.Context) error {
+		defer close(served)
+		return a.gateway.Run(ctx)
+	})
+	a.announce()
+	select {
+	case <-ctx.Done():
+	case <-a.store.Failed():
+		return a.storeFailed()
+	case err := <-failed:
+		return err
+	}
+	inFlight, err := a.drain(stopServing, served)
+	stopWork()
+	wg.Wait()
+	select {
+	case <-a.store.Failed():
+		return a.storeFailed()
+	default:
+	}
+	err = errors.Join(err, a.store.Close(), removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)))
+	a.farewell(inFlight, err)
+	return err
+}
+
+// storeFailed ends the process's service: nothing more is answered, and what
+// waits stays unknown to its senders.
+func (a *App) storeFailed() error {
+	a.draining.Store(true)
+	return fmt.Errorf("serve %s: %w; restart to recover what is durable", a.cfg.Store.Dir, store.ErrFailed)
+}
+
+// drain refuses new work, waits until what is in flight is answered, and ends
+// the connections. It returns how many messages were in flight at its beginning.
+func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, err error) {
+	a.draining.Store(true)
+	a.hub.Drain()
+	inFlight = a.convs.Waiting()
+	limit := time.After(a.cfg.Drain.Timeout)
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for a.convs.Waiting() > 0 && err == nil {
+		select {
+		case <-poll.C:
+		case <-a.store.Failed():
+			return inFlight, store.ErrFailed
+		case <-limit:
+			err = fmt.Errorf("drain: %d messages were not stored within %s; their senders do not know and will send them again", a.convs.Waiting(), a.cfg.Drain.Timeout)
+		}
+	}
+	stopServing()
+	<-served
+	return inFlight, err
+}

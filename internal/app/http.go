@@ -1,0 +1,195 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/petrel-im/petrel/internal/api"
+	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/metrics"
+	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// handler is everything on the HTTP address but the WebSocket.
+func (a *App) handler() http.Handler {
+	mux := http.NewServeMux()
+	srv := &api.Server{
+		Users: a.users, Convs: a.convs, CloseUser: a.hub.CloseUser,
+		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
+		ChangeLimits: a.changeLimits,
+		Stats:        a.stats,
+		Redeemed: func() {
+			if err := removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)); err != nil {
+				a.log.Warn("remove setup link failed", "err", err)
+			}
+		},
+		BodyBytes: func() int { return a.hub.Limits().BodyBytes },
+	}
+	srv.Register(mux)
+	mux.HandleFunc("GET /setup", api.SetupPage)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]any{"ok": true}) })
+	mux.HandleFunc("GET /readyz", a.ready)
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"version": a.o.Version, "go": runtime.Version(), "protocol": map[string]int{"min": session.Version, "max": session.Version}})
+	})
+	if a.cfg.Metrics.Enabled {
+		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(a.values())))
+	}
+	return mux
+}
+
+// ready is red while the server should get no new clients.
+func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
+	reason := ""
+	if err := a.store.Writable(); err != nil {
+		reason = err.Error()
+	} else if a.draining.Load() {
+		reason = "draining"
+	}
+	if reason != "" {
+		reply(w, http.StatusServiceUnavailable, map[string]any{"ready": false, "reason": reason})
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"ready": true})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client is gone otherwise
+}
+
+func (a *App) guardMetrics(h http.Handler) http.Handler {
+	if a.cfg.Metrics.Token == "" {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+a.cfg.Metrics.Token {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (a *App) values() []metrics.Value {
+	count := func(f func() uint64) func() float64 { return func() float64 { return float64(f()) } }
+	return []metrics.Value{
+		{Name: "petrel_messages_accepted_total", Help: "Entries made durable.", Counter: true, Read: count(a.convs.Accepted.Load)},
+		{Name: "petrel_messages_repeated_total", Help: "Sends that were stored before.", Counter: true, Read: count(a.convs.Repeats.Load)},
+		{Name: "petrel_events_delivered_total", Help: "Events put into outboxes.", Counter: true, Read: count(a.fan.Delivered.Load)},
+		{Name: "petrel_events_lagged_total", Help: "Events that a lagging session did not get and syncs.", Counter: true, Read: count(a.fan.Lagged.Load)},
+		{Name: "petrel_commits_total", Help: "Group commits.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Commits) }},
+		{Name: "petrel_store_disk_bytes", Help: "What the store takes on disk.", Read: func() float64 { return float64(a.store.Stats().DiskBytes) }},
+		{Name: "petrel_store_writable", Help: "1 while sends are taken.", Read: func() float64 {
+			if a.store.Writable() != nil {
+				return 0
+			}
+			return 1
+		}},
+		{Name: "petrel_sessions", Help: "Sessions online.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
+		{Name: "petrel_hellos_refused_total", Help: "Hellos refused.", Counter: true, Read: count(a.hub.Refused.Load)},
+		{Name: "petrel_sends_waiting", Help: "Sends admitted and not answered.", Read: func() float64 { return float64(a.convs.Waiting()) }},
+		{Name: "petrel_conversations_loaded", Help: "Conversations in memory.", Read: func() float64 { return float64(a.convs.Loaded()) }},
+	}
+}
+
+// stats are the totals of GetStats.
+func (a *App) stats() *petrelv1.Stats {
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	var use syscall.Rusage
+	cpu := 0.0
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &use) == nil {
+		cpu = float64(use.Utime.Nano()+use.Stime.Nano()) / 1e9
+	}
+	st := a.store.Stats()
+	return &petrelv1.Stats{
+		CpuS: cpu, RssBytes: residentBytes(), HeapBytes: mem.HeapInuse, Connections: uint64(max(0, a.hub.Sessions.Load())),
+		Accepted: a.convs.Accepted.Load(), Delivered: a.fan.Delivered.Load(), Lagged: a.fan.Lagged.Load(),
+		Commits: st.Commits, DiskBytes: st.DiskBytes,
+	}
+}
+
+// residentBytes is this process's resident memory; 0 where the system does not
+// tell.
+func residentBytes() uint64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseUint(f[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * uint64(os.Getpagesize())
+}
+
+// limits maps the configuration to the hub's limits.
+func limits(l *config.Limits) session.Limits {
+	return session.Limits{
+		Connections: connections(l.Connections), ConnectionsPerUser: int(l.ConnectionsPerUser), ConnectionsPerIP: int(l.ConnectionsPerIP),
+		NewPerIPPerSecond: int(l.NewConnectionsPerIPPerS), Unauthenticated: int(l.Unauthenticated), UnauthenticatedPerIP: int(l.UnauthenticatedPerIP),
+		SendsPerSecond: int(l.SendsPerS), SendBurst: int(l.SendBurst), WindowSends: int(l.WindowSends), WindowBytes: int(l.WindowBytes), OutboxBytes: int(l.OutboxBytes),
+		FrameBytes: int(l.FrameBytes), FrameBytesBeforeHello: int(l.HelloFrameBytes), BodyBytes: int(l.BodyBytes), HistoryMessages: int(l.HistoryMessages),
+	}
+}
+
+// spareFiles are kept for the store and for HTTP.
+const spareFiles = 256
+
+// connections turns 0 into what the limit of open files allows.
+func connections(n int64) int {
+	if n != 0 {
+		return int(n)
+	}
+	var lim syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim) != nil || lim.Cur <= 2*spareFiles {
+		return -1
+	}
+	return int(min(lim.Cur-spareFiles, 1<<30))
+}
+
+func toMessage(l *session.Limits) *petrelv1.ServerLimits {
+	return &petrelv1.ServerLimits{
+		Connections: int64(l.Connections), ConnectionsPerUser: int64(l.ConnectionsPerUser), ConnectionsPerIp: int64(l.ConnectionsPerIP),
+		NewConnectionsPerIpPerS: int64(l.NewPerIPPerSecond), Unauthenticated: int64(l.Unauthenticated), UnauthenticatedPerIp: int64(l.UnauthenticatedPerIP),
+		SendsPerS: int64(l.SendsPerSecond), SendBurst: int64(l.SendBurst), WindowSends: int64(l.WindowSends), WindowBytes: int64(l.WindowBytes), OutboxBytes: int64(l.OutboxBytes),
+	}
+}
+
+// changeLimits takes over what is not 0 in m.
+func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.ServerLimits {
+	a.limitsMu.Lock()
+	defer a.limitsMu.Unlock()
+	l := *a.hub.Limits()
+	set := func(to *int, n int64) {
+		if n != 0 {
+			*to = int(max(n, -1))
+		}
+	}
+	set(&l.Connections, m.Connections)
+	set(&l.ConnectionsPerUser, m.ConnectionsPerUser)
+	set(&l.ConnectionsPerIP, m.ConnectionsPerIp)
+	set(&l.NewPerIPPerSecond, m.NewConnectionsPerIpPerS)
+	set(&l.Unauthenticated, m.Unauthenticated)
+	set(&l.UnauthenticatedPerIP, m.UnauthenticatedPerIp)
+	set(&l.SendsPerSecond, m.SendsPerS)
+	set(&l.SendBurst, m.SendBurst)
+	set(&l.WindowSends, m.WindowSends)
+	set(&l.WindowBytes, m.WindowBytes)
+	set(&l.OutboxBytes, m.OutboxBytes)
+	a.hub.SetLimits(l)
+	return toMessage(&l)
+}
