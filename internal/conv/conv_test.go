@@ -87,6 +87,7 @@ type world struct {
 	table *fanout.Table
 	convs *conv.Convs
 	ended chan error // what Run returned
+	fills int        // calls of fill
 	stop  func()
 }
 

@@ -1,0 +1,110 @@
+package conv_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// fill appends n messages of bob's and returns when they are durable.
+func (w *world) fill(key im.Key, n int) {
+	w.t.Helper()
+	w.fills++
+	for i := 0; i < n; {
+		var sends []*conv.Send
+		for range min(500, n-i) {
+			sends = append(sends, message(key, "bob", fmt.Sprint(w.fills, " ", i), 1, "x"))
+			i++
+		}
+		// Each id is new, so after may be any head: 1 makes the tail long.
+		for _, s := range sends {
+			s.After = im.Seq(max(1, i-len(sends)))
+		}
+		for _, a := range w.submit(sends...) {
+			if r := w.await(a); r.Err != nil {
+				w.t.Fatal(r.Err)
+			}
+		}
+	}
+}
+
+func TestSeqsAreGivenOnceAndWithoutHoles(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob")
+	last := im.Seq(1)
+	for i := range 400 {
+		if q := w.mustSend(message(key, "alice", fmt.Sprint(i), int(last), "x")); q != last+1 {
+			t.Fatalf("send %d has seq %d behind %d", i, q, last)
+		}
+		last++
+	}
+	if got := len(w.history(key, "bob")); got != 401 {
+		t.Errorf("%d entries, want 401", got)
+	}
+}
+
+// Spec: P-4.7.
+func TestAfterDecidesHowFarARepeatIsLookedFor(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob")
+	first := w.mustSend(message(key, "alice", "first", 1, "hello"))
+	w.fill(key, 5000)
+	w.restart() // the tail is empty now
+	if q := w.mustSend(message(key, "alice", "first", 1, "hello")); q != first {
+		t.Errorf("far: seq %d, want %d", q, first)
+	}
+	wantCode(t, w.send(message(key, "alice", "first", 1, "changed")), im.CodeConflict)
+	if r := w.send(message(key, "alice", "new", 1, "new")); r.Err != nil || r.Seq != 5003 {
+		t.Errorf("far and new: %+v, want seq 5003", r)
+	}
+	w.fill(key, 10_000)
+	w.restart()
+	r := w.send(message(key, "alice", "first", 1, "hello"))
+	wantCode(t, r, im.CodeBehind)
+	if r.Err != nil && r.Err.Head != 15_003 {
+		t.Errorf("behind names head %d, want 15003", r.Err.Head)
+	}
+	r = w.send(message(key, "alice", "ahead", 15_004, "x"))
+	wantCode(t, r, im.CodeAfterAhead)
+	if q := w.mustSend(message(key, "alice", "near", 15_003, "x")); q != 15_004 {
+		t.Errorf("near: seq %d, want 15004", q)
+	}
+	// Without after the distance does not matter: there is a key.
+	keyed := w.mustSend(message(key, "alice", "keyed", -1, "x"))
+	if q := w.mustSend(message(key, "alice", "keyed", -1, "x")); q != keyed {
+		t.Errorf("keyed: seq %d, want %d", q, keyed)
+	}
+}
+
+// A scan lets the sends behind it wait, so that their order is kept.
+func TestOrderIsKeptBehindAScan(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob")
+	w.fill(key, 3000)
+	w.restart()
+	answers := w.submit(message(key, "alice", "a", 3001, "1"), message(key, "alice", "b", 1, "2"), message(key, "alice", "c", 3001, "3"))
+	for i, a := range answers {
+		if r := w.await(a); r.Err != nil || r.Seq != im.Seq(3002+i) {
+			t.Errorf("answer %d: %+v, want seq %d", i, r, 3002+i)
+		}
+	}
+}
+
+func TestDirectConversationComesToBeByWriting(t *testing.T) {
+	w := newWorld(t)
+	to := func(from, peer im.User, k string) *conv.Send {
+		s := message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, from, peer)}, from, k, -1, "hi")
+		s.Peer = peer
+		return s
+	}
+	if a, b := w.mustSend(to("alice", "bob", "1")), w.mustSend(to("bob", "alice", "1")); a != 1 || b != 2 {
+		t.Errorf("seqs %d and %d, want 1 and 2", a, b)
+	}
+	wantCode(t, w.send(to("alice", "nobody", "1")), im.CodeNoUser)
+	unknown := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "x", "y")}
+	wantCode(t, w.send(message(unknown, "alice", "2", 0, "hi")), im.CodeNoConversation)
+	known := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "alice", "bob")}
+	wantCode(t, w.send(message(known, "eve", "3", 0, "hi")), im.CodeNotMember)
+}
