@@ -42,9 +42,8 @@ func (c *Conn) History(ctx context.Context, h *petrelv1.GetHistory) (*petrelv1.H
 	return nil, fmt.Errorf("history: answered by %T", f.Body)
 }
 
-// Sync asks what changed since token (nil: everything) and makes the server
-// push events from here on. Whoever has called it must keep calling Recv.
-// Errors: *im.Error, *Closed. Spec: P-6.
+// Sync asks what changed since token (nil: everything), and ends a lag.
+// Errors: *im.Error, *Closed. Spec: P-6.2.
 func (c *Conn) Sync(ctx context.Context, token []byte) (*petrelv1.SyncPage, error) {
 	f, err := c.ask(ctx, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}})
 	if err != nil {

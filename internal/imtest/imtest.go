@@ -1,0 +1,305 @@
+// Package imtest starts a whole server inside a test, on free ports of the
+// loopback and a folder of its own, as `petrel serve` would, and gives the test
+// an operator's hands: users, groups, limits.
+package imtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/app"
+	"github.com/petrel-im/petrel/internal/client"
+	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+)
+
+// Options say which server a test wants; the zero value is one without TLS and
+// without the limits that only get into a test's way.
+type Options struct {
+	Dir    string            // of the store; "": a temporary folder
+	TLS    bool              // with a certificate made for this test
+	Config map[string]string // option → value, over those of imtest
+}
+
+// limits off by default: a test plays many users from one address, in a hurry.
+var testConfig = map[string]string{
+	"listen.http":                         "127.0.0.1:0",
+	"listen.tcp":                          "127.0.0.1:0",
+	"limits.sends_per_s":                  "-1",
+	"limits.send_burst":                   "-1",
+	"limits.connections_per_user":         "-1",
+	"limits.connections_per_ip":           "-1",
+	"limits.new_connections_per_ip_per_s": "-1",
+	"limits.unauthenticated_per_ip":       "-1",
+	"store.min_free":                      "0",
+	"log.level":                           "warn",
+}
+
+// Server is one server of a test. It ends with the test.
+type Server struct {
+	Dir string
+	// Admin speaks for the operator. It is the same over restarts.
+	Admin petrelv1connect.AdminServiceClient
+
+	t     testing.TB
+	o     Options
+	cert  *certificate // nil: no TLS
+	log   *logBuffer
+	key   string
+	app   *app.App
+	stop  context.CancelFunc
+	ended chan error // capacity 1; what Run returned
+}
+
+// readyTimeout is how long a server may take to start or to end.
+const readyTimeout = 20 * time.Second
+
+// Start starts a server, waits until it is ready, and redeems its setup link.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	s := &Server{Dir: o.Dir, t: t, o: o, log: &logBuffer{}}
+	if s.Dir == "" {
+		s.Dir = t.TempDir()
+	}
+	if o.TLS {
+		s.cert = newCertificate(t)
+	}
+	t.Cleanup(func() {
+		s.Stop()
+		if t.Failed() {
+			t.Logf("log of the server:\n%s", s.log)
+		}
+	})
+	s.run()
+	s.setUp()
+	return s
+}
+
+// run starts the server on its folder.
+func (s *Server) run() {
+	s.t.Helper()
+	flags := maps.Clone(testConfig)
+	flags["store.dir"] = s.Dir
+	if s.cert != nil {
+		flags["tls.cert_file"], flags["tls.key_file"] = s.cert.certFile, s.cert.keyFile
+	}
+	maps.Copy(flags, s.o.Config)
+	cfg, err := config.Load(config.Source{Flags: flags})
+	if err != nil {
+		s.t.Fatalf("configure the server: %v", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	a, err := app.New(ctx, cfg, app.Options{
+		Log:    slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Banner: s.log, Version: "test",
+	})
+	if err != nil {
+		stop()
+		s.t.Fatalf("start the server: %v", err)
+	}
+	s.app, s.stop, s.ended = a, stop, make(chan error, 1)
+	go func() { s.ended <- a.Run(ctx) }()
+	s.waitReady()
+}
+
+func (s *Server) waitReady() {
+	s.t.Helper()
+	deadline := time.After(readyTimeout)
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	last := "no answer"
+	for {
+		if r, err := s.HTTP().Get(s.BaseURL() + "/readyz"); err == nil {
+			last = r.Status
+			_ = r.Body.Close() // only the status counts
+			if r.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case err := <-s.ended:
+			s.ended <- err // for Stop
+			s.t.Fatalf("server ended at its start: %v\n%s", err, s.log)
+		case <-deadline:
+			s.t.Fatalf("server was not ready after %v: %s\n%s", readyTimeout, last, s.log)
+		case <-poll.C:
+		}
+	}
+}
+
+// setUp makes the admin key, as the operator does with the printed link.
+func (s *Server) setUp() {
+	s.t.Helper()
+	if s.key == "" {
+		link, err := os.ReadFile(filepath.Join(s.Dir, "setup-link"))
+		if err != nil {
+			s.t.Fatalf("read the setup link: %v", err)
+		}
+		_, code, ok := strings.Cut(strings.TrimSpace(string(link)), "#k=")
+		if !ok {
+			s.t.Fatalf("setup link %q has no code", link)
+		}
+		r, err := petrelv1connect.NewSetupServiceClient(s.HTTP(), s.BaseURL()).
+			Redeem(s.t.Context(), connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
+		if err != nil {
+			s.t.Fatalf("redeem the setup code: %v", err)
+		}
+		s.key = r.Msg.AdminKey
+	}
+	s.Admin = petrelv1connect.NewAdminServiceClient(s.HTTP(), s.BaseURL(), connect.WithInterceptors(bearer(s.key)))
+}
+
+func bearer(key string) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			r.Header().Set("Authorization", "Bearer "+key)
+			return next(ctx, r)
+		}
+	}
+}
+
+// Stop ends the server as Ctrl-C does and waits for it.
+func (s *Server) Stop() {
+	s.t.Helper()
+	if s.stop == nil {
+		return
+	}
+	s.stop()
+	s.stop = nil
+	select {
+	case err := <-s.ended:
+		if err != nil && err != context.Canceled {
+			s.t.Errorf("server ended with: %v", err)
+		}
+	case <-time.After(readyTimeout):
+		s.t.Errorf("server did not end within %v", readyTimeout)
+	}
+}
+
+// Restart stops the server and starts another one on the same folder. Its
+// ports are others.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	s.run()
+	s.setUp()
+}
+
+// BaseURL is the address of HTTP, http:// or https://.
+func (s *Server) BaseURL() string {
+	if s.cert != nil {
+		return "https://" + s.app.HTTPAddr().String()
+	}
+	return "http://" + s.app.HTTPAddr().String()
+}
+
+// URL is the address for clients on a transport.
+func (s *Server) URL(f wire.Framing) string {
+	switch {
+	case f == wire.WebSocket && s.cert != nil:
+		return "wss://" + s.app.HTTPAddr().String()
+	case f == wire.WebSocket:
+		return "ws://" + s.app.HTTPAddr().String()
+	case s.cert != nil:
+		return "tls://" + s.app.TCPAddr().String()
+	}
+	return "tcp://" + s.app.TCPAddr().String()
+}
+
+// TLS is what a client of this server needs; nil without TLS.
+func (s *Server) TLS() *tls.Config {
+	if s.cert == nil {
+		return nil
+	}
+	return s.cert.client
+}
+
+// HTTP is a client that trusts this server and keeps no connections.
+func (s *Server) HTTP() *http.Client {
+	return &http.Client{Timeout: readyTimeout, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.TLS()}}
+}
+
+// Users makes users of a tenant ("": the default one) and returns a token for
+// each, in their order.
+func (s *Server) Users(tenant string, users ...string) []string {
+	s.t.Helper()
+	r, err := s.Admin.CreateUsers(s.t.Context(), connect.NewRequest(&petrelv1.CreateUsersRequest{Tenant: tenant, Users: users}))
+	if err != nil {
+		s.t.Fatalf("make users %v of tenant %q: %v", users, tenant, err)
+	}
+	var tokens []string
+	for _, u := range r.Msg.Tokens {
+		tokens = append(tokens, u.Token)
+	}
+	if len(tokens) != len(users) {
+		s.t.Fatalf("make users %v: got %d tokens", users, len(tokens))
+	}
+	return tokens
+}
+
+// Group makes a group of a tenant and returns its id. The first member owns it.
+func (s *Server) Group(tenant, key string, members ...string) string {
+	s.t.Helper()
+	q := &petrelv1.CreateConversationRequest{Tenant: tenant, Key: key, Title: key}
+	for i, m := range members {
+		role := petrelv1.Role_ROLE_MEMBER
+		if i == 0 {
+			role = petrelv1.Role_ROLE_OWNER
+		}
+		q.Members = append(q.Members, &petrelv1.MemberRef{User: m, Role: role})
+	}
+	r, err := s.Admin.CreateConversation(s.t.Context(), connect.NewRequest(q))
+	if err != nil {
+		s.t.Fatalf("make group %s of tenant %q: %v", key, tenant, err)
+	}
+	return r.Msg.Conv
+}
+
+// Dial connects a client, which is closed with the test.
+func (s *Server) Dial(f wire.Framing, c wire.Codec, token, device string) *client.Conn {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), readyTimeout)
+	defer cancel()
+	conn, err := client.Dial(ctx, client.Options{URL: s.URL(f), Codec: c, Token: token, Device: device, TLS: s.TLS()})
+	if err != nil {
+		s.t.Fatalf("connect %s: %v", device, err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
+	return conn
+}
+
+// Log is what the server has logged and printed so far.
+func (s *Server) Log() string { return s.log.String() }
+
+// logBuffer gathers the server's log and banner.
+type logBuffer struct {
+	mu sync.Mutex // tier 0; guards b
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprint(l.b.String())
+}
