@@ -28,6 +28,7 @@ type Listen struct {
 	HTTP              string // host:port; empty: not at all
 	TCP               string // host:port; empty: not at all
 	InsecurePlaintext bool
+	Origins           []string
 }
 
 // TLS is on when both files are set.
@@ -43,6 +44,7 @@ type Store struct {
 	Dir          string
 	CacheBytes   int64
 	MinFreeBytes int64
+	BallastBytes int64
 }
 
 // Limits bound what clients can make the server hold. -1 means no limit where

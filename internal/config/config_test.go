@@ -53,7 +53,7 @@ func TestLaterLayersWin(t *testing.T) {
 		"heartbeat.misses":   {"3", file + ":2"},
 		"heartbeat.silence":  {"6s", "env PETREL_HEARTBEAT__SILENCE"},
 		"limits.send_burst":  {"9", "flag --limits-send-burst"},
-		"store.dir":          {"d", "flag --store-dir"},
+		"store.dir":          {"d", "flag --data"},
 		"limits.sends_per_s": {"10", "default"},
 	}
 	for _, v := range c.Values() {
@@ -101,6 +101,8 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 		{name: "duration out of range", flags: map[string]string{"heartbeat.silence": "5h"}, want: []string{"flag --heartbeat-silence: heartbeat.silence = 5h: it is out of range; allowed: a time from 1s to 1h"}},
 		{name: "number in quotes", file: "[heartbeat]\nmisses = \"3\"", want: []string{"a number without quotes"}},
 		{name: "a fraction", file: "[heartbeat]\nmisses = 1.5", want: []string{"heartbeat.misses = 1.5"}},
+		{name: "list of numbers", file: "[listen]\norigins = [1]", want: []string{"listen.origins", "a list of texts"}},
+		{name: "list where a text belongs", file: "[store]\ndir = [\"a\"]", want: []string{"store.dir = a: it is not a text in quotes"}},
 		{name: "bool in quotes", file: "[metrics]\nenabled = \"true\"", want: []string{"true or false without quotes"}},
 		{name: "text without quotes", file: "[store]\ndir = 3", want: []string{"a text in quotes"}},
 		{name: "zero that would let nobody in", file: "[limits]\nconnections_per_ip = 0", want: []string{"0 would let nobody in", "-1 for no limit"}},
@@ -239,6 +241,24 @@ func TestEveryOptionIsWholeAndInADocumentedSection(t *testing.T) {
 		}
 		if o.get() != o.def {
 			t.Errorf("%s: got %q, want the default %q", o.name, o.get(), o.def)
+		}
+	}
+}
+
+func TestListsAreReadFromEveryLayer(t *testing.T) {
+	want := []string{"https://a.example", "https://b.example"}
+	for _, s := range []Source{
+		{File: writeFile(t, "[listen]\norigins = [\n\"https://a.example\", # one\n\"https://b.example\",\n]")},
+		{Env: []string{"PETREL_LISTEN__ORIGINS=https://a.example, https://b.example"}},
+		{Flags: map[string]string{"listen.origins": "https://a.example,https://b.example"}},
+		{File: writeFile(t, "[listen]\norigins = [\"x\"]"), Flags: map[string]string{"listen.origins": "[https://a.example,https://b.example]"}},
+	} {
+		c, err := Load(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, c.Listen.Origins); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", s, diff)
 		}
 	}
 }

@@ -71,10 +71,28 @@ func collect(entries []entry, name string, b []byte, section string, kv *unstabl
 		r.form = formInt
 	case unstable.Bool:
 		r.form = formBool
+	case unstable.Array:
+		r = arrayOf(v)
 	default:
 		r.form = formOther
 	}
 	return append(entries, entry{key: key, value: r, origin: Origin{Place: name, Line: line}})
+}
+
+// arrayOf reads an array of texts.
+func arrayOf(v *unstable.Node) raw {
+	var parts []string
+	for it := v.Children(); it.Next(); {
+		n := it.Node()
+		if n.Kind == unstable.Comment {
+			continue
+		}
+		if n.Kind != unstable.String {
+			return raw{text: "[…]", form: formOther}
+		}
+		parts = append(parts, string(n.Data))
+	}
+	return raw{text: strings.Join(parts, ","), form: formList}
 }
 
 // path is a dotted key and the line of its last part.

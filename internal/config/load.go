@@ -254,7 +254,11 @@ func envName(option string) string {
 }
 
 // FlagName is the flag of an option, without the dashes: limits.send_burst is
-// limits-send-burst.
+// limits-send-burst. The folder of the store is named by --data, which every
+// command knows.
 func FlagName(option string) string {
+	if option == "store.dir" {
+		return "data"
+	}
 	return strings.NewReplacer(".", "-", "_", "-").Replace(option)
 }

@@ -36,6 +36,7 @@ const (
 	formString             // the rest: in the file
 	formInt
 	formBool
+	formList // of strings; the text has them behind commas
 	formOther
 )
 
@@ -112,6 +113,27 @@ func address(name string, p *string, def, doc string) option {
 		return set(r)
 	}
 	return o
+}
+
+// list is a list of texts without commas.
+func list(name string, p *[]string, doc string) option {
+	*p = nil
+	return option{
+		name: name, doc: doc, def: "[]", allowed: `a list like ["a", "b"]; in the environment and flags a,b`, literal: true,
+		set: func(r raw) error {
+			if err := r.must("a list of texts", formList, formString); err != nil {
+				return err
+			}
+			*p = nil
+			for part := range strings.SplitSeq(strings.Trim(r.text, "[]"), ",") {
+				if part = strings.TrimSpace(part); part != "" {
+					*p = append(*p, part)
+				}
+			}
+			return nil
+		},
+		get: func() string { return "[" + strings.Join(*p, ", ") + "]" },
+	}
 }
 
 func boolean(name string, p *bool, def bool, doc string) option {

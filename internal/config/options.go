@@ -22,6 +22,8 @@ func options(c *Config) []option {
 			"Address of the plain TCP protocol. Empty: do not listen."),
 		boolean("listen.insecure_plaintext", &c.Listen.InsecurePlaintext, false,
 			"Listen without TLS on addresses other hosts can reach. Tokens and messages then cross the network in clear; right only behind a proxy that ends TLS."),
+		list("listen.origins", &c.Listen.Origins,
+			"Origins that browsers may connect from, like https://chat.example.org, beside the server's own. \"*\" is any."),
 
 		text("tls.cert_file", &c.TLS.CertFile, "",
 			"PEM file with the certificate and its chain. With tls.key_file: HTTPS, WSS and TLS on the TCP port."),
@@ -29,9 +31,11 @@ func options(c *Config) []option {
 
 		text("store.dir", &c.Store.Dir, "petrel-data",
 			"Folder of the embedded store, relative to the working directory. One process at a time."),
-		size("store.cache", &c.Store.CacheBytes, 64*mib, 1*mib, 1<<40, "Memory for blocks of the store that were read."),
+		size("store.cache", &c.Store.CacheBytes, 256*mib, 16*mib, 1<<40, "Memory of the store: blocks that were read, and what was written and is not yet in tables."),
 		size("store.min_free", &c.Store.MinFreeBytes, 256*mib, 0, 1<<50,
 			"Below this much free space on the disk of the store sends are refused (disk_full) and reads go on. 0: do not check."),
+		size("store.ballast", &c.Store.BallastBytes, 64*mib, 0, 1*gib,
+			"Size of a file that is given up when the disk is nearly full, so that what was accepted can still be stored. 0: none."),
 
 		size("limits.frame", &l.FrameBytes, 64*kib, 4*kib, 16*mib, "Largest frame of a client."),
 		size("limits.body", &l.BodyBytes, 48*kib, 1, 16*mib, "Largest text or data of a message. A body has to fit a frame with 1KiB to spare."),

@@ -93,7 +93,7 @@ func WriteReference(w io.Writer) error {
 	b.WriteString("# Configuration\n\nGenerated from `internal/config/options.go` by `make gen`.\n\n" +
 		"Nothing has to be set. Later wins: the default, the file (`./petrel.toml`, else `/etc/petrel/petrel.toml`, or the one named by\n" +
 		"`--config`), the environment (`PETREL_SECTION__KEY`, for example `PETREL_STORE__DIR`), flags (`--section-key`, for example\n" +
-		"`--store-dir`). An unknown option and a value that is not allowed are errors. `petrel config show --origin` says where each\n" +
+		"`--log-level`; the folder of the store is `--data`). An unknown option and a value that is not allowed are errors. `petrel config show --origin` says where each\n" +
 		"value comes from, `petrel config default` prints a file with all of them.\n")
 	section := ""
 	for _, o := range options(&Config{}) {
