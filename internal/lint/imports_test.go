@@ -32,7 +32,6 @@ var imports = map[string][]string{
 	"internal/bus/localbus":      {"internal/bus", "internal/im"},
 	"internal/store":             {"internal/im"},
 	"internal/store/pebblestore": {"internal/im", "internal/sabotage", "internal/store"},
-	"internal/store/storetest":   {"internal/im", "internal/store"},
 
 	"internal/config":      {},
 	"internal/im":          {},
