@@ -111,7 +111,7 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	g.setTicks()
 	var err error
 	if o.HTTPAddr != "" {
-		if g.http, err = listen(o.HTTPAddr, "--listen"); err != nil {
+		if g.http, err = listen(o.HTTPAddr, "--listen-http"); err != nil {
 			return nil, err
 		}
 	}

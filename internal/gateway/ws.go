@@ -118,7 +118,7 @@ func (f *framer) check(h *header, all bool) *fault {
 		return brokenFrame("a reserved bit of a WebSocket frame is set")
 	case !h.masked:
 		return &fault{err: &im.Error{Code: im.CodeUnmasked}}
-	case h.op >= opClose && (h.op > opPong || !h.fin || h.length > maxControl):
+	case h.op >= opClose && (h.op > opPong || !h.fin || h.length > maxControl || h.padded):
 		return brokenFrame("a WebSocket control frame is unknown, fragmented or too long")
 	case h.op > opBinary && h.op < opClose:
 		return brokenFrame("a WebSocket frame has an unknown opcode")
