@@ -39,7 +39,8 @@ type guard struct {
 	mu    sync.Mutex // tier 1; guards the fields below, and is held over the write of the inventory
 	inv   inventory
 	fresh []uint64 // log files made and not yet listed
-	moved bool     // the marker points to another manifest, not yet durably
+	moves int      // of the marker to another manifest
+	moved int      // moves that are durable
 }
 
 var errReadOnly = errors.New("store is open for checking only")
@@ -99,7 +100,7 @@ func (g *guard) wrap(f vfs.File, base string) vfs.File {
 		w.manifest, w.hash = n, sha256.New()
 	} else if strings.HasPrefix(base, "marker."+manifestMarker+".") {
 		g.mu.Lock()
-		g.moved = true
+		g.moves++
 		g.mu.Unlock()
 	}
 	return w
@@ -226,24 +227,31 @@ func (d *guardedDir) Sync() error {
 		return err
 	}
 	g.mu.Lock()
-	fresh, moved := len(g.fresh), g.moved // what comes during the sync is not covered by it
+	fresh, moves := slices.Clone(g.fresh), g.moves // what comes during the sync is not covered by it
 	g.mu.Unlock()
 	if err := g.check("sync", d.name, d.File.Sync()); err != nil {
 		return err
 	}
-	if fresh == 0 && !moved {
-		return nil
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, n := range g.fresh[:fresh] {
+	changed := false
+	for _, n := range fresh {
+		i := slices.Index(g.fresh, n)
+		if i < 0 {
+			continue // listed by another sync
+		}
+		g.fresh = slices.Delete(g.fresh, i, i+1)
 		g.inv.logs = append(g.inv.logs, logFile{number: n})
 		g.wit.log.Store(max(g.wit.log.Load(), n))
+		changed = true
 	}
-	g.fresh = slices.Delete(g.fresh, 0, fresh)
-	if moved {
-		g.moved = false
+	if g.moved < moves {
+		g.moved = moves
 		g.inv.manifests = slices.Delete(g.inv.manifests, 0, max(0, len(g.inv.manifests)-1))
+		changed = true
+	}
+	if !changed {
+		return nil
 	}
 	return g.record()
 }

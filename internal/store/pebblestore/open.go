@@ -63,7 +63,7 @@ func Open(o Options) (*Store, error) {
 
 // acquire makes the folder and locks it.
 func (p place) acquire() (io.Closer, error) {
-	if err := p.fs.MkdirAll(p.dir, 0o700); err != nil {
+	if err := makeDir(p.fs, p.dir); err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
 	lock, err := p.fs.Lock(p.lock)
@@ -79,6 +79,36 @@ func (p place) acquire() (io.Closer, error) {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
 	return lock, nil
+}
+
+// makeDir makes dir and the folders above it, durably.
+func makeDir(fs vfs.FS, dir string) error {
+	var made []string // the folder above each new one
+	for d := dir; ; {
+		if _, err := fs.Stat(d); err == nil {
+			break
+		} else if !isNotExist(err) {
+			return err
+		}
+		above := fs.PathDir(d)
+		made = append(made, above)
+		if above == d {
+			break
+		}
+		d = above
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, d := range made {
+		if err := syncDir(fs, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func readFile(fs vfs.FS, path string) ([]byte, error) {

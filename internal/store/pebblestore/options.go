@@ -26,6 +26,8 @@ type Options struct {
 
 	CheckEvery time.Duration // interval of the checks of free space and of hung syncs, 1 s
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s
+
+	tune func(*pebble.Options) // for tests: smaller files
 }
 
 func (o Options) withDefaults() Options {
@@ -98,6 +100,9 @@ func pebbleOptions(o Options, fs vfs.FS, out *outage) *pebble.Options {
 		p.Levels[i].BlockSize = 16 << 10
 		p.Levels[i].IndexBlockSize = 64 << 10
 		p.Levels[i].FilterPolicy = keyFilter{}
+	}
+	if o.tune != nil {
+		o.tune(p)
 	}
 	return p
 }

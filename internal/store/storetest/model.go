@@ -1,0 +1,199 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// state is what a store holds after some steps.
+type state struct {
+	pos   im.Pos
+	trim  im.Pos
+	feed  map[im.Pos]uint64 // time of each entry
+	rows  map[im.Key][]string
+	first map[im.Key]im.Seq   // of rows
+	kept  map[string]string   // the other records, by a readable name
+	hash  map[im.Key][]im.Seq // seqs with a dedupe key
+}
+
+// model is the state after the first k steps.
+func (t *Told) model(k int) *state {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.modelLocked(k)
+}
+
+func (t *Told) modelLocked(k int) *state {
+	m := &state{
+		feed: map[im.Pos]uint64{}, rows: map[im.Key][]string{}, first: map[im.Key]im.Seq{},
+		kept: map[string]string{}, hash: map[im.Key][]im.Seq{},
+	}
+	for _, c := range t.convs {
+		m.first[c] = 1
+	}
+	for _, s := range t.steps[:k] {
+		m.apply(s)
+	}
+	return m
+}
+
+func (m *state) apply(s step) {
+	switch {
+	case s.batch != nil:
+		m.batch(s.batch)
+	case s.put != nil:
+		for _, p := range s.put {
+			name := "record " + string(p.Key)
+			if p.Value == nil {
+				delete(m.kept, name)
+			} else {
+				m.kept[name] = string(p.Value)
+			}
+		}
+	case s.below != 0:
+		if n := int(s.below - m.first[s.drop]); n > 0 {
+			m.rows[s.drop] = slices.Clone(m.rows[s.drop][n:])
+			m.first[s.drop] = s.below
+		}
+	default:
+		for p := m.trim + 1; p <= s.trim; p++ {
+			delete(m.feed, p)
+		}
+		m.trim = max(m.trim, s.trim)
+	}
+}
+
+func (m *state) batch(b *store.Batch) {
+	m.pos++
+	m.feed[m.pos] = b.Entry.GetTimeMs()
+	for _, r := range b.Rows {
+		i := int(r.Seq - m.first[r.Conv])
+		if i == len(m.rows[r.Conv]) {
+			m.rows[r.Conv] = append(m.rows[r.Conv], "")
+		}
+		m.rows[r.Conv][i] = string(r.Value)
+	}
+	for _, d := range b.Dedupe {
+		m.hash[d.Conv] = append(m.hash[d.Conv], d.Seq)
+	}
+	for _, p := range b.Convs {
+		m.kept[fmt.Sprint("conversation ", p.Conv)] = p.Record.String()
+	}
+	for _, p := range b.Members {
+		m.kept[fmt.Sprint("member ", p.User, " ", p.Conv)] = p.Record.String()
+	}
+	for _, p := range b.Cursors {
+		m.kept[fmt.Sprint("cursor ", p.User, " ", p.Conv)] = p.Record.String()
+	}
+}
+
+// compare reads all of st and says how it differs from m.
+func (m *state) compare(ctx context.Context, st store.Store, convs []im.Key) error {
+	kept := map[string]string{}
+	for _, c := range convs {
+		if err := m.compareRows(ctx, st, c); err != nil {
+			return err
+		}
+		conv, err := st.Conversation(ctx, c)
+		if err != nil {
+			return err
+		}
+		if conv != nil {
+			kept[fmt.Sprint("conversation ", c)] = conv.String()
+		}
+		err = st.Members(ctx, c, func(u im.User, r *storepb.Member) bool {
+			kept[fmt.Sprint("member ", u, " ", c)] = r.String()
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		err = st.Cursors(ctx, c, func(u im.User, r *storepb.Cursor) bool {
+			kept[fmt.Sprint("cursor ", u, " ", c)] = r.String()
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err := st.Records(ctx, store.Settings, 0, nil, func(k, v []byte) bool {
+		kept["record "+string(k)] = string(v)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for name, v := range m.kept {
+		if kept[name] != v {
+			return fmt.Errorf("%s: got %q, want %q", name, kept[name], v)
+		}
+	}
+	if len(kept) != len(m.kept) {
+		return fmt.Errorf("got %d records, want %d", len(kept), len(m.kept))
+	}
+	return m.compareFeed(ctx, st)
+}
+
+func (m *state) compareRows(ctx context.Context, st store.Store, c im.Key) error {
+	want, first := m.rows[c], m.first[c]
+	last, err := st.LastRow(ctx, c)
+	if err != nil {
+		return err
+	}
+	if head := first + im.Seq(len(want)) - 1; last == nil && len(want) > 0 || last != nil && last.Seq != head {
+		return fmt.Errorf("%s: the last row is %v, want %d", c, last, head)
+	}
+	var differs error
+	err = st.Rows(ctx, c, first, first+im.Seq(len(want))-1, func(r store.Row) bool {
+		if string(r.Value) != want[r.Seq-first] {
+			differs = fmt.Errorf("%s row %d: got %.20x, want %.20x", c, r.Seq, r.Value, want[r.Seq-first])
+		}
+		return differs == nil
+	})
+	if err := errors.Join(differs, err); err != nil {
+		return err
+	}
+	for _, q := range m.hash[c] {
+		got, err := st.Dedupe(ctx, c, uint64(q)<<8)
+		if err != nil {
+			return err
+		}
+		if len(got) != 1 || got[0] != q {
+			return fmt.Errorf("%s: hash of row %d: got %v", c, q, got)
+		}
+	}
+	next := first + im.Seq(len(want))
+	if got, err := st.Dedupe(ctx, c, uint64(next)<<8); err != nil {
+		return err
+	} else if len(got) > 0 {
+		return fmt.Errorf("%s: hash of row %d, which is not there: got %v", c, next, got)
+	}
+	return nil
+}
+
+func (m *state) compareFeed(ctx context.Context, st store.Store) error {
+	n := 0
+	var differs error
+	err := st.ScanFeed(ctx, st.FeedOf(0), m.trim, m.pos, func(p im.Pos, e *storepb.FeedEntry) bool {
+		n++
+		if e.GetTimeMs() != m.feed[p] {
+			differs = fmt.Errorf("feed entry %d: got time %d, want %d", p, e.GetTimeMs(), m.feed[p])
+		}
+		return differs == nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case differs != nil:
+		return differs
+	case n != len(m.feed):
+		return fmt.Errorf("the feed has %d entries, want %d", n, len(m.feed))
+	}
+	return nil
+}

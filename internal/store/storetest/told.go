@@ -1,0 +1,404 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// Told is what the users of a store were told, over all its lives: the commits
+// that one writer tried, how many of them were acked, and what readers saw. It
+// is filled by Drive and compared with a store by Promise.Check.
+type Told struct {
+	convs []im.Key
+
+	mu    sync.Mutex // tier 0; guards the fields below
+	steps []step     // in the order of their commits
+	acked int        // this many are durable
+	heads map[im.Key]im.Seq
+	first map[im.Key]im.Seq
+	saw   map[im.Key]map[im.Seq]string // what readers were given: the mark of each row
+	ticks [2]uint64                    // the counter that a second writer raises: acked, tried
+	info  store.Info
+	born  bool
+}
+
+// step is one commit: a batch, or else one of the others.
+type step struct {
+	batch *store.Batch
+	put   []store.RecordPut
+	drop  im.Key
+	below im.Seq // with drop
+	trim  im.Pos
+}
+
+// NewTold has promised nothing.
+func NewTold() *Told {
+	t := &Told{
+		heads: map[im.Key]im.Seq{}, first: map[im.Key]im.Seq{}, saw: map[im.Key]map[im.Seq]string{},
+	}
+	for i := range byte(5) {
+		c := key(im.Tenant(1+i/4), i)
+		t.convs = append(t.convs, c)
+		t.first[c], t.saw[c] = 1, map[im.Seq]string{}
+	}
+	return t
+}
+
+// markBytes begin the value of a row and survive a rewrite of it.
+const markBytes = 12
+
+// Acked is the number of commits that were acked to the writer.
+func (t *Told) Acked() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.acked
+}
+
+// Drive writes n commits to st while a second writer and a reader use it as
+// well, and returns when all are answered or st has failed. The store must be
+// the one that t is about, as Check left it.
+func (t *Told) Drive(ctx context.Context, st store.Store, rng *rand.Rand, n int) error {
+	f := st.FeedOf(0)
+	epoch, pos, err := st.Takeover(ctx, f)
+	if err != nil {
+		return err
+	}
+	d := &driver{t: t, st: st, rng: rng, feed: f, epoch: epoch, pos: pos, model: t.model(len(t.steps))}
+	var wg sync.WaitGroup
+	var stop atomic.Bool
+	errs := make(chan error, 3)
+	seed := rng.Uint64()
+	wg.Go(func() { errs <- t.tick(ctx, st, &stop) })
+	wg.Go(func() { errs <- t.read(ctx, st, rand.New(rand.NewPCG(seed, 1)), &stop) })
+	err = d.run(ctx, n)
+	stop.Store(true)
+	wg.Wait()
+	return errors.Join(err, <-errs, <-errs)
+}
+
+// driver is the writer of one life.
+type driver struct {
+	t     *Told
+	st    store.Store
+	rng   *rand.Rand
+	feed  store.Feed
+	epoch im.Epoch
+	pos   im.Pos
+	model *state // after all steps tried
+}
+
+func (d *driver) run(ctx context.Context, n int) error {
+	var wg sync.WaitGroup
+	var failed atomic.Pointer[error]
+	for range n {
+		if failed.Load() != nil {
+			break
+		}
+		s := d.next()
+		d.t.mu.Lock()
+		d.t.steps = append(d.t.steps, s)
+		place := len(d.t.steps)
+		d.t.mu.Unlock()
+		d.model.apply(s)
+		settle := func(err error) {
+			if err != nil {
+				err = fmt.Errorf("commit %d: %w", place, err)
+				failed.CompareAndSwap(nil, &err)
+				return
+			}
+			d.t.ack(place)
+		}
+		switch {
+		case s.batch != nil:
+			d.pos++
+			wg.Add(1)
+			d.st.Append([]*store.Batch{s.batch}, func(r []error) { defer wg.Done(); settle(r[0]) })
+		case s.put != nil:
+			settle(d.st.Update(ctx, s.put))
+		case s.below != 0:
+			d.t.mu.Lock()
+			d.t.first[s.drop] = s.below
+			d.t.mu.Unlock()
+			settle(d.st.DropRows(ctx, s.drop, s.below))
+		default:
+			settle(d.st.TrimFeed(ctx, d.feed, s.trim))
+		}
+	}
+	wg.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// ack publishes the heads of the step at place.
+func (t *Told) ack(place int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.acked = max(t.acked, place)
+	if b := t.steps[place-1].batch; b != nil {
+		for _, r := range b.Rows {
+			t.heads[r.Conv] = max(t.heads[r.Conv], r.Seq)
+		}
+	}
+}
+
+// next makes a step up.
+func (d *driver) next() step {
+	c := d.t.convs[d.rng.IntN(len(d.t.convs))]
+	n := im.Seq(len(d.model.rows[c]))
+	last := d.model.first[c] + n - 1
+	switch p := d.rng.IntN(100); {
+	case p < 6:
+		k := fmt.Appendf(nil, "k%d", d.rng.IntN(9))
+		put := store.RecordPut{Table: store.Settings, Key: k, Value: d.bytes(40)}
+		if d.rng.IntN(4) == 0 {
+			put.Value = nil
+		}
+		return step{put: []store.RecordPut{put}}
+	case p < 8 && n > 4:
+		return step{drop: c, below: last - 2}
+	case p < 10 && d.pos > d.model.trim+3:
+		return step{trim: d.pos - 2}
+	}
+	return step{batch: d.batch()}
+}
+
+// batch is 1 to 8 rows, sometimes hundreds or a big one, and what goes with them.
+func (d *driver) batch() *store.Batch {
+	b := &store.Batch{Feed: d.feed, Epoch: d.epoch, From: d.pos, Entry: &storepb.FeedEntry{TimeMs: d.rng.Uint64() >> 20}}
+	heads := map[im.Key]im.Seq{}
+	count, size := 1+d.rng.IntN(8), 200
+	switch d.rng.IntN(60) {
+	case 0:
+		count = 300
+	case 1:
+		count, size = 1, 40<<10
+	}
+	for range count {
+		c := d.t.convs[d.rng.IntN(len(d.t.convs))]
+		if heads[c] == 0 {
+			heads[c] = d.model.first[c] + im.Seq(len(d.model.rows[c])) - 1
+		}
+		if old := d.model.rows[c]; len(old) > 0 && d.rng.IntN(12) == 0 {
+			q := d.model.first[c] + im.Seq(d.rng.IntN(len(old)))
+			mark := old[q-d.model.first[c]][:markBytes]
+			b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: q, Value: append([]byte(mark), d.bytes(30)...)})
+			continue
+		}
+		heads[c]++
+		b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: heads[c], Value: d.bytes(size)})
+		b.Entry.Items = append(b.Entry.Items, &storepb.FeedItem{Tenant: uint32(c.Tenant), Conv: c.Conv[:], From: uint64(heads[c]), Count: 1, Kinds: 1})
+		if d.rng.IntN(3) == 0 {
+			b.Dedupe = append(b.Dedupe, store.DedupePut{Conv: c, Hash: uint64(heads[c]) << 8, Seq: heads[c]})
+		}
+	}
+	c, u := d.t.convs[d.rng.IntN(len(d.t.convs))], im.User(fmt.Sprintf("u%d", d.rng.IntN(5)))
+	switch d.rng.IntN(6) {
+	case 0:
+		b.Convs = append(b.Convs, store.ConvPut{Conv: c, Record: &storepb.Conversation{Kind: 2, CreatedMs: d.rng.Uint64() >> 20}})
+	case 1:
+		b.Members = append(b.Members, store.MemberPut{Conv: c, User: u, Record: &storepb.Member{Version: d.rng.Uint64() >> 20}})
+	case 2:
+		b.Cursors = append(b.Cursors, store.CursorPut{Conv: c, User: u, Record: &storepb.Cursor{Read: d.rng.Uint64() >> 20}})
+	}
+	return b
+}
+
+// bytes are markBytes to markBytes+n random ones.
+func (d *driver) bytes(n int) []byte {
+	b := make([]byte, markBytes+d.rng.IntN(n+1))
+	for i := range b {
+		b[i] = byte(d.rng.Uint32())
+	}
+	return b
+}
+
+// tick raises a counter as fast as it is acked.
+func (t *Told) tick(ctx context.Context, st store.Store, stop *atomic.Bool) error {
+	for !stop.Load() {
+		t.mu.Lock()
+		t.ticks[1]++
+		n := t.ticks[1]
+		t.mu.Unlock()
+		put := store.RecordPut{Table: store.Consumers, Key: []byte("ticks"), Value: fmt.Append(nil, n)}
+		if err := st.Update(ctx, []store.RecordPut{put}); err != nil {
+			return fmt.Errorf("tick %d: %w", n, err)
+		}
+		t.mu.Lock()
+		t.ticks[0] = n
+		t.mu.Unlock()
+	}
+	return nil
+}
+
+// read reads up to the published heads, which is all that readers are told.
+func (t *Told) read(ctx context.Context, st store.Store, rng *rand.Rand, stop *atomic.Bool) error {
+	for !stop.Load() {
+		c := t.convs[rng.IntN(len(t.convs))]
+		t.mu.Lock()
+		from, to := t.first[c], t.heads[c]
+		t.mu.Unlock()
+		from = max(from, to-min(to, 20))
+		marks := map[im.Seq]string{}
+		err := st.Rows(ctx, c, from, to, func(r store.Row) bool {
+			marks[r.Seq] = string(r.Value[:markBytes])
+			return true
+		})
+		t.mu.Lock()
+		if t.first[c] > from {
+			err = nil // the rows were dropped meanwhile
+		}
+		for q, mark := range marks {
+			if old, ok := t.saw[c][q]; ok && old != mark {
+				err = fmt.Errorf("row %d of %s was %x and is now %x", q, c, old, mark)
+			}
+			t.saw[c][q] = mark
+		}
+		t.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("reader: %w", err)
+		}
+	}
+	return nil
+}
+
+// Promise is what had been told at one moment.
+type Promise struct {
+	t     *Told
+	acked int
+	ticks uint64
+	saw   map[im.Key]map[im.Seq]string
+	info  store.Info
+	born  bool
+}
+
+// Promise is what has been told so far. A crash after it must keep it.
+func (t *Told) Promise() Promise {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := Promise{t: t, acked: t.acked, ticks: t.ticks[0], saw: map[im.Key]map[im.Seq]string{}, info: t.info, born: t.born}
+	for c, m := range t.saw {
+		p.saw[c] = maps.Clone(m)
+	}
+	return p
+}
+
+// Acked is the number of commits that the promise covers.
+func (p Promise) Acked() int { return p.acked }
+
+// Found is what a store turned out to hold after a crash.
+type Found struct {
+	Steps int // commits of the first writer
+	ticks uint64
+}
+
+// Check compares st with the promise: what st holds must be the result of the
+// first k commits that were tried, for one k that is at least the number acked.
+// So nothing acked is lost, changed or moved, nothing shows of half a batch,
+// and nothing that a reader saw is gone.
+func (p Promise) Check(ctx context.Context, st store.Store) (Found, error) {
+	if p.born && p.info != st.Info() {
+		return Found{}, fmt.Errorf("identity: got %+v, want %+v", st.Info(), p.info)
+	}
+	_, pos, err := st.Takeover(ctx, st.FeedOf(0))
+	if err != nil {
+		return Found{}, err
+	}
+	v, err := st.Record(ctx, store.Consumers, 0, []byte("ticks"))
+	if err != nil {
+		return Found{}, err
+	}
+	p.t.mu.Lock()
+	tried := p.t.ticks[1]
+	steps := p.t.steps
+	p.t.mu.Unlock()
+	var ticks uint64
+	if len(v) > 0 {
+		if _, err := fmt.Sscan(string(v), &ticks); err != nil {
+			return Found{}, fmt.Errorf("ticks %q: %w", v, err)
+		}
+	}
+	if ticks < p.ticks || ticks > tried {
+		return Found{}, fmt.Errorf("the counter is %d: %d was acked, %d tried", ticks, p.ticks, tried)
+	}
+	k, err := p.find(ctx, st, pos, steps)
+	if err != nil {
+		return Found{}, err
+	}
+	return Found{Steps: k, ticks: ticks}, p.seen(ctx, st, k)
+}
+
+// find looks for the prefix of steps that explains st.
+func (p Promise) find(ctx context.Context, st store.Store, pos im.Pos, steps []step) (int, error) {
+	m := p.t.model(p.acked)
+	if pos < m.pos {
+		return 0, fmt.Errorf("acked commits are lost: the feed stands at %d, %d was acked", pos, m.pos)
+	}
+	var differs error
+	for k := p.acked; ; k++ {
+		if m.pos == pos {
+			if differs = m.compare(ctx, st, p.t.convs); differs == nil {
+				return k, nil
+			}
+		}
+		if k == len(steps) || m.pos > pos {
+			break
+		}
+		m.apply(steps[k])
+	}
+	if differs == nil {
+		return 0, fmt.Errorf("the feed stands at %d, only %d were tried", pos, m.pos)
+	}
+	return 0, fmt.Errorf("at position %d, %d commits acked: %w", pos, p.acked, differs)
+}
+
+// seen checks that what readers saw is still there.
+func (p Promise) seen(ctx context.Context, st store.Store, k int) error {
+	m := p.t.model(k)
+	for c, marks := range p.saw {
+		for q, mark := range marks {
+			if q < m.first[c] {
+				continue
+			}
+			same := false
+			err := st.Rows(ctx, c, q, q, func(r store.Row) bool {
+				same = bytes.HasPrefix(r.Value, []byte(mark))
+				return true
+			})
+			if err != nil {
+				return fmt.Errorf("row %d of %s was read and is gone: %w", q, c, err)
+			}
+			if !same {
+				return fmt.Errorf("row %d of %s was read and is another now", q, c)
+			}
+		}
+	}
+	return nil
+}
+
+// Adopt makes what Check found the history of the store: the next
+// life goes on from there.
+func (t *Told) Adopt(st store.Store, f Found) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.steps = t.steps[:f.Steps:f.Steps]
+	t.acked, t.ticks = f.Steps, [2]uint64{f.ticks, f.ticks}
+	t.info, t.born = st.Info(), true
+	m := t.modelLocked(f.Steps)
+	for _, c := range t.convs {
+		t.first[c] = m.first[c]
+		t.heads[c] = m.first[c] + im.Seq(len(m.rows[c])) - 1
+		maps.DeleteFunc(t.saw[c], func(q im.Seq, _ string) bool { return q < m.first[c] || q > t.heads[c] })
+	}
+}
