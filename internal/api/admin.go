@@ -27,6 +27,7 @@ type Server struct {
 	Convs *conv.Convs
 
 	CloseUser    func(context.Context, im.Account, im.Code) (int, error) // ends a user's sessions
+	Settle       func(context.Context) error                             // waits until the members' lists have what was changed
 	Limits       func() *petrelv1.ServerLimits
 	ChangeLimits func(*petrelv1.ServerLimits) *petrelv1.ServerLimits
 	Stats        func() *petrelv1.Stats
@@ -138,6 +139,16 @@ func (s *Server) RevokeTokens(ctx context.Context, r *connect.Request[petrelv1.R
 		return nil, err
 	}
 	return connect.NewResponse(&petrelv1.RevokeTokensResponse{Sessions: uint32(n)}), nil
+}
+
+// settleTime bounds how long a change of members waits for the members' lists;
+// what is later reaches their sessions by itself.
+const settleTime = 5 * time.Second
+
+func (s *Server) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	_ = s.Settle(ctx) // only late
 }
 
 // submit appends one entry and waits for its answer.

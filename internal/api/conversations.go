@@ -43,6 +43,7 @@ func (s *Server) CreateConversation(ctx context.Context, r *connect.Request[petr
 	if err != nil {
 		return nil, err
 	}
+	s.settle(ctx)
 	return connect.NewResponse(&petrelv1.CreateConversationResponse{Conv: id.String(), Created: !res.Repeat}), nil
 }
 
@@ -76,6 +77,7 @@ func (s *Server) ChangeMembers(ctx context.Context, r *connect.Request[petrelv1.
 	if err != nil {
 		return nil, err
 	}
+	s.settle(ctx)
 	return connect.NewResponse(&petrelv1.ChangeMembersResponse{Seq: uint64(res.Seq)}), nil
 }
 

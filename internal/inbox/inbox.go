@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
@@ -30,6 +32,18 @@ type Consumer struct {
 	feed  store.Feed
 	done  im.Pos // everything up to here is in the inboxes
 	saved im.Pos
+
+	asked chan struct{} // capacity 1; a token: somebody waits
+
+	mu      sync.Mutex // tier 1; guards the fields below
+	reached im.Pos     // done, as others see it
+	waiters []waiter
+}
+
+// waiter waits until the inboxes have reached a position.
+type waiter struct {
+	pos im.Pos
+	ch  chan struct{} // closed then
 }
 
 // saveEvery is how often the place in the feed is saved while it moves. What
@@ -38,7 +52,7 @@ const saveEvery = 5 * time.Second
 
 // NewConsumer continues where the last one of this store stopped.
 func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, st store.Store) (*Consumer, error) {
-	c := &Consumer{convs: cs, store: st, log: log}
+	c := &Consumer{convs: cs, store: st, log: log, asked: make(chan struct{}, 1)}
 	c.feed, _ = cs.Published()
 	value, err := st.Record(ctx, store.Consumers, 0, c.key())
 	if err != nil {
@@ -46,12 +60,49 @@ func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, st store
 	}
 	if len(value) == 8 {
 		c.done = im.Pos(binary.BigEndian.Uint64(value))
-		c.saved = c.done
+		c.saved, c.reached = c.done, c.done
 	}
 	return c, nil
 }
 
 func (c *Consumer) key() []byte { return fmt.Appendf(nil, "inbox/%d", c.feed) }
+
+// Await returns when the inboxes have every change of membership that was
+// published before the call, or when ctx ends.
+func (c *Consumer) Await(ctx context.Context) error {
+	_, pos := c.convs.Published()
+	c.mu.Lock()
+	if c.reached >= pos {
+		c.mu.Unlock()
+		return nil
+	}
+	w := waiter{pos, make(chan struct{})}
+	c.waiters = append(c.waiters, w)
+	c.mu.Unlock()
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+	select {
+	case <-w.ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// arrived tells those who wait how far the inboxes are.
+func (c *Consumer) arrived() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reached = c.done
+	c.waiters = slices.DeleteFunc(c.waiters, func(w waiter) bool {
+		if w.pos <= c.reached {
+			close(w.ch)
+		}
+		return w.pos <= c.reached
+	})
+}
 
 // Run follows the feed until ctx ends.
 func (c *Consumer) Run(ctx context.Context) error {
@@ -68,6 +119,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-c.convs.MembershipMoved():
+		case <-c.asked:
 		case <-tick.C:
 			if err := c.save(ctx); err != nil {
 				c.log.Warn("save place in the feed failed", "err", err)
@@ -121,6 +173,7 @@ func (c *Consumer) catchUp(ctx context.Context) error {
 			return err
 		}
 		c.done = at
+		c.arrived()
 	}
 }
 

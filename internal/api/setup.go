@@ -1,0 +1,29 @@
+package api
+
+import (
+	_ "embed"
+	"net/http"
+)
+
+//go:embed setup.html
+var setupPage []byte
+
+// SetupPage turns the one-time code behind # in its address into the first
+// admin key and shows it once. The code stays out of logs: a browser does not
+// send what stands behind #.
+func SetupPage(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; connect-src 'self'; script-src 'sha256-"+setupScriptHash+"'; style-src 'sha256-"+setupStyleHash+"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	_, _ = w.Write(setupPage) // the browser is gone otherwise
+}
+
+// The hashes let the page's own script and style run and nothing else; a test
+// compares them with the page.
+const (
+	setupScriptHash = "SgMbdtLSVBjyvaClk0bI7TE3rZUpekI3rq0HuOyUDg4="
+	setupStyleHash  = "im4mIwgFpBmC85GAV3DdXEl0X9okyevB49y06Lhrw5Q="
+)
