@@ -18,10 +18,10 @@ var imports = map[string][]string{
 	"bench":      {"internal/client", "internal/im", "internal/wire"},
 
 	"internal/app":     {anything}, // the only composition root
-	"internal/api":     {"internal/conv", "internal/im", "internal/user", "internal/wire"},
+	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/user", "internal/wire"}, // fanout, store: types of conv's verbs
 	"internal/gateway": {"internal/fanout", "internal/im", "internal/session", "internal/wire"},
-	"internal/session": {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/user", "internal/wire"},
-	"internal/inbox":   {"internal/conv", "internal/im", "internal/store", "internal/wire"},
+	"internal/session": {"internal/bus", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/user", "internal/wire"},
+	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
 	"internal/conv":    {"internal/bus", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
 	"internal/fanout":  {"internal/bus", "internal/im", "internal/sabotage", "internal/wire"},
 	"internal/user":    {"internal/im", "internal/store"},

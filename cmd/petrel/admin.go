@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+)
+
+// Files of the data folder that the server and its tools share.
+const (
+	adminKeyName  = "admin.key"
+	setupLinkName = "setup-link"
+	tokensName    = "tokens"
+)
+
+// callTimeout bounds one call of the admin API.
+const callTimeout = 30 * time.Second
+
+func httpClient() *http.Client { return &http.Client{Timeout: callTimeout} }
+
+// admin is the admin API of one server, with the key.
+type admin struct {
+	petrelv1connect.AdminServiceClient
+	url string
+	key string
+}
+
+// admin finds the admin key, redeeming the setup link when there is none yet,
+// and returns the API.
+func (c *cli) admin(ctx context.Context, t target) (*admin, error) {
+	key, err := c.adminKey(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	bearer := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			r.Header().Set("Authorization", "Bearer "+key)
+			return next(ctx, r)
+		}
+	})
+	return &admin{
+		AdminServiceClient: petrelv1connect.NewAdminServiceClient(httpClient(), t.url, connect.WithInterceptors(bearer)),
+		url:                t.url,
+		key:                key,
+	}, nil
+}
+
+// adminKey looks in the order that --admin-key-file explains.
+func (c *cli) adminKey(ctx context.Context, t target) (string, error) {
+	if c.adminKeyFile != "" {
+		return readSecret(c.adminKeyFile)
+	}
+	if key := c.getenv("PETREL_ADMIN_KEY"); key != "" {
+		return key, nil
+	}
+	key, err := readSecret(filepath.Join(t.data, adminKeyName))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	link, err := os.ReadFile(filepath.Join(t.data, setupLinkName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", &fault{exit: exitAuth, code: "no_admin_key", what: "there is no admin key for " + t.url,
+			why: fmt.Sprintf("neither %s nor %s is in %s", adminKeyName, setupLinkName, t.data),
+			fix: "run this where the server's data folder is (--data DIR), or give the key with --admin-key-file or PETREL_ADMIN_KEY"}
+	}
+	if err != nil {
+		return "", err
+	}
+	return redeem(ctx, t, codeOf(strings.TrimSpace(string(link))))
+}
+
+// codeOf is the code of a setup link, or s itself when it is only the code.
+func codeOf(s string) string {
+	if u, err := url.Parse(s); err == nil {
+		if v, err := url.ParseQuery(u.Fragment); err == nil && v.Get("k") != "" {
+			return v.Get("k")
+		}
+	}
+	return s
+}
+
+// redeem turns the one-time code into an admin key and keeps it in the data
+// folder.
+func redeem(ctx context.Context, t target, code string) (string, error) {
+	// The key is shown once, so the place for it comes first.
+	keep, err := prepareSecret(filepath.Join(t.data, adminKeyName))
+	if err != nil {
+		return "", err
+	}
+	defer keep.abandon()
+	api := petrelv1connect.NewSetupServiceClient(httpClient(), t.url)
+	r, err := api.Redeem(ctx, connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
+	if err != nil {
+		f := fromServer(t.url, "redeem the setup link", err)
+		if f.code == string(im.CodeSetupClosed) {
+			// Somebody may have been faster, in this folder.
+			if key, err := readSecret(filepath.Join(t.data, adminKeyName)); err == nil {
+				return key, nil
+			}
+		}
+		return "", f
+	}
+	if err := keep.write(r.Msg.AdminKey); err != nil {
+		return "", err
+	}
+	return r.Msg.AdminKey, nil
+}
+
+// readSecret reads a file that holds one secret and that nobody else may read.
+func readSecret(name string) (string, error) {
+	i, err := os.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	if i.Mode().Perm()&0o077 != 0 {
+		return "", &fault{exit: exitAuth, code: "open_secret", what: "others can read " + name,
+			why: fmt.Sprintf("its mode is %04o", i.Mode().Perm()), fix: "chmod 600 " + name}
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// secretFile is a place for a secret, made before the secret is known.
+type secretFile struct {
+	name string
+	tmp  *os.File // mode 0600
+	done bool
+}
+
+func prepareSecret(name string) (*secretFile, error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return nil, err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return nil, err
+	}
+	return &secretFile{name: name, tmp: tmp}, nil
+}
+
+func (s *secretFile) write(secret string) error {
+	_, err := s.tmp.WriteString(secret + "\n")
+	if err == nil {
+		err = s.tmp.Sync()
+	}
+	if err == nil {
+		err = os.Rename(s.tmp.Name(), s.name)
+	}
+	s.done = err == nil
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// abandon removes what is left when the secret was not written.
+func (s *secretFile) abandon() {
+	_ = s.tmp.Close() // synced or not wanted
+	if !s.done {
+		_ = os.Remove(s.tmp.Name())
+	}
+}
+
+func writeSecret(name, secret string) error {
+	s, err := prepareSecret(name)
+	if err != nil {
+		return err
+	}
+	defer s.abandon()
+	return s.write(secret)
+}
+
+// tokenFile is where the token of a user is kept, "" when the name of the user
+// is none for a file.
+func tokenFile(data, tenant, user string) string {
+	if tenant == "" {
+		tenant = "default"
+	}
+	if user == "" || user == "." || user == ".." {
+		return ""
+	}
+	return filepath.Join(data, tokensName, tenant, user)
+}

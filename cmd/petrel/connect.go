@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/internal/client"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// session is as whom, and how, a command connects.
+type session struct {
+	as        string
+	tenant    string
+	tokenFile string
+	codec     string
+}
+
+func (s *session) addFlags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&s.as, "as", "", "`USER` to connect as, with the token that `petrel user add` kept")
+	fs.StringVar(&s.tenant, "tenant", "", "`NAME` of the tenant (default \"default\")")
+	fs.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the access token, instead of --as (or PETREL_TOKEN)")
+	fs.StringVar(&s.codec, "codec", "protobuf", "json or protobuf")
+}
+
+// options are those of the client, with the token.
+func (s *session) options(c *cli, t target) (client.Options, error) {
+	o := client.Options{URL: t.url, Codec: wire.Proto, Device: "cli", DeviceKind: "cli", Client: "petrel-cli/" + version}
+	switch s.codec {
+	case "json":
+		o.Codec = wire.JSON
+	case "protobuf":
+	default:
+		return o, usage(fmt.Sprintf("%q is no codec", s.codec), "write --codec json or --codec protobuf")
+	}
+	var err error
+	o.Token, err = s.token(c, t)
+	return o, err
+}
+
+func (s *session) token(c *cli, t target) (string, error) {
+	if s.tokenFile != "" {
+		return readSecret(s.tokenFile)
+	}
+	if s.as == "" {
+		if token := c.getenv("PETREL_TOKEN"); token != "" {
+			return strings.TrimSpace(token), nil
+		}
+		return "", usage("as whom?", "give --as USER, --token-file FILE or PETREL_TOKEN")
+	}
+	if err := im.User(s.as).Check(); err != nil {
+		return "", usage(fmt.Sprintf("--as %s: %v", s.as, err), "")
+	}
+	token, err := readSecret(tokenFile(t.data, s.tenant, s.as))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", &fault{exit: exitAuth, code: "no_token", what: "there is no token of " + s.as,
+			why: tokenFile(t.data, s.tenant, s.as) + " does not exist", fix: "petrel user add " + s.as}
+	}
+	return token, err
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/internal/config"
+)
+
+// verdict is the outcome of one check of the doctor.
+type verdict struct {
+	Check  string         `json:"check"`
+	State  string         `json:"state"` // ok, warn, fail
+	Found  string         `json:"found"`
+	Fix    string         `json:"fix,omitempty"`
+	Values map[string]any `json:"values,omitempty"`
+}
+
+// The states of a verdict.
+const (
+	stateOK   = "ok"
+	stateWarn = "warn"
+	stateFail = "fail"
+)
+
+func newDoctor(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check whether this host can run the server well",
+		Long: "Checks the configuration, the limit of open files, whether the ports are free, the disk of the data folder (how\n" +
+			"long an fdatasync takes, measured for a second, and how much space is free) and the clock. Changes nothing.",
+		Example: "  petrel doctor\n  petrel doctor --data /srv/petrel --json",
+		Args:    cobra.NoArgs,
+		RunE: command(func(cmd *cobra.Command, _ []string) error {
+			conf, err := c.load(cmd)
+			if err != nil {
+				return err
+			}
+			vs := examine(cmd.Context(), conf)
+			if err := c.print(vs, func(w io.Writer) { writeVerdicts(w, vs) }); err != nil {
+				return err
+			}
+			if i := slices.IndexFunc(vs, func(v verdict) bool { return v.State == stateFail }); i >= 0 {
+				return &fault{exit: exitFailed, code: "doctor", what: "this host is not ready: " + vs[i].Check, why: vs[i].Found, fix: vs[i].Fix}
+			}
+			return nil
+		}),
+	}
+	addOptionFlags(cmd.Flags())
+	return cmd
+}
+
+func writeVerdicts(w io.Writer, vs []verdict) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, v := range vs {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", v.State, v.Check, v.Found)
+		if v.Fix != "" {
+			fmt.Fprintf(tw, "\t\tfix: %s\n", v.Fix)
+		}
+	}
+	_ = tw.Flush() // to the terminal
+}
+
+func examine(ctx context.Context, conf *config.Config) []verdict {
+	vs := []verdict{checkTransport(conf), checkFiles(conf)}
+	for _, l := range []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP}} {
+		if l.addr != "" {
+			vs = append(vs, checkPort(ctx, l.name, l.addr))
+		}
+	}
+	dir := existing(conf.Store.Dir)
+	return append(vs, checkSpace(dir, conf), checkSync(ctx, dir), checkClock())
+}
+
+func checkTransport(conf *config.Config) verdict {
+	v := verdict{Check: "transport", State: stateOK}
+	switch {
+	case conf.TLS.On():
+		v.Found = "TLS with " + conf.TLS.CertFile
+		for _, name := range []string{conf.TLS.CertFile, conf.TLS.KeyFile} {
+			if _, err := os.ReadFile(name); err != nil {
+				v.State, v.Found, v.Fix = stateFail, err.Error(), "name a file that this user may read"
+			}
+		}
+	case conf.Listen.InsecurePlaintext:
+		v.State, v.Found, v.Fix = stateWarn, "listen.insecure_plaintext: tokens and messages cross the network in clear", "keep a proxy that ends TLS in front, or set tls.cert_file and tls.key_file"
+	default:
+		v.Found = "plaintext, reachable from this host only"
+	}
+	return v
+}
+
+// wantFiles is the limit of open files below which the doctor warns: a
+// connection takes one.
+const wantFiles = 65536
+
+// storeFiles are the open files that are not left for connections.
+const storeFiles = 1200
+
+func checkFiles(conf *config.Config) verdict {
+	v := verdict{Check: "open files", State: stateOK}
+	limit, err := openFiles()
+	if err != nil {
+		v.State, v.Found = stateWarn, "limit not known: "+err.Error()
+		return v
+	}
+	v.Values = map[string]any{"limit": limit}
+	room := uint64(0)
+	if limit > storeFiles {
+		room = limit - storeFiles
+	}
+	v.Found = fmt.Sprintf("limit %d: room for about %d connections", limit, room)
+	switch {
+	case conf.Limits.Connections > 0 && uint64(conf.Limits.Connections) > room:
+		v.State = stateFail
+		v.Found += fmt.Sprintf(", limits.connections is %d", conf.Limits.Connections)
+		v.Fix = fmt.Sprintf("ulimit -n %d, or LimitNOFILE= of the systemd unit", uint64(conf.Limits.Connections)+storeFiles)
+	case limit < wantFiles:
+		v.State = stateWarn
+		v.Fix = "ulimit -n 1048576, or LimitNOFILE=1048576 of the systemd unit"
+	}
+	return v
+}
+
+func checkPort(ctx context.Context, name, addr string) verdict {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return verdict{Check: name, State: stateFail, Found: err.Error(),
+			Fix: "stop what listens there (a running petrel is one), or choose another address"}
+	}
+	_ = l.Close() // nobody connected
+	return verdict{Check: name, State: stateOK, Found: addr + " is free"}
+}
+
+// existing is dir, or the nearest folder above it that exists.
+func existing(dir string) string {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "."
+	}
+	for {
+		if i, err := os.Stat(dir); err == nil && i.IsDir() || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func checkSpace(dir string, conf *config.Config) verdict {
+	v := verdict{Check: "free space", State: stateOK}
+	free, err := freeBytes(dir)
+	if err != nil {
+		v.State, v.Found = stateWarn, "not known: "+err.Error()
+		return v
+	}
+	v.Values = map[string]any{"free_bytes": free}
+	v.Found = fmt.Sprintf("%.1f GiB on the disk of %s", float64(free)/(1<<30), dir)
+	switch least := uint64(conf.Store.MinFreeBytes + conf.Store.BallastBytes); {
+	case free < least:
+		v.State, v.Fix = stateFail, fmt.Sprintf("free at least %s, or lower store.min_free", config.FormatSize(int64(least)))
+	case free < 4*least:
+		v.State, v.Fix = stateWarn, fmt.Sprintf("below %s nothing more is accepted", config.FormatSize(conf.Store.MinFreeBytes))
+	}
+	return v
+}
+
+// syncFor is how long the disk is measured.
+const syncFor = time.Second
+
+// slowSync is the p99 of an fdatasync above which acks are felt to be slow.
+const slowSync = 20 * time.Millisecond
+
+// checkSync measures what every ack waits for: 4 KiB written at the end of a
+// file, and an fdatasync.
+func checkSync(ctx context.Context, dir string) verdict {
+	v := verdict{Check: "disk sync", State: stateOK}
+	fail := func(err error) verdict {
+		v.State, v.Found, v.Fix = stateFail, err.Error(), "choose a data folder that this user may write to (--data DIR)"
+		return v
+	}
+	f, err := os.CreateTemp(dir, ".petrel-doctor-*")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close() // measured, not kept
+	block := make([]byte, 4<<10)
+	var took []time.Duration
+	for end := time.Now().Add(syncFor); ctx.Err() == nil && (len(took) == 0 || time.Now().Before(end)); {
+		if _, err := f.Write(block); err != nil {
+			return fail(err)
+		}
+		began := time.Now()
+		if err := dataSync(f); err != nil {
+			return fail(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	if len(took) == 0 {
+		return fail(ctx.Err())
+	}
+	slices.Sort(took)
+	p50, p99 := took[len(took)/2], took[len(took)*99/100]
+	v.Values = map[string]any{"p50_ms": ms(p50), "p99_ms": ms(p99), "samples": len(took)}
+	v.Found = fmt.Sprintf("fdatasync p50 %.2f ms, p99 %.2f ms (%d samples)", ms(p50), ms(p99), len(took))
+	if p99 > slowSync {
+		v.State, v.Fix = stateWarn, "every ack waits for one: use a local disk with a write cache that survives power loss"
+	}
+	return v
+}
+
+func ms(d time.Duration) float64 { return math.Round(float64(d)/float64(time.Microsecond)) / 1000 }
+
+// earliest is before every release: a clock before it was never set.
+var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func checkClock() verdict {
+	now := time.Now().UTC()
+	v := verdict{Check: "clock", State: stateOK, Found: now.Format(time.RFC3339)}
+	synced, known := clockSynced()
+	switch {
+	case now.Before(earliest):
+		v.State, v.Fix = stateFail, "set the clock; messages carry its time"
+	case known && !synced:
+		v.State = stateWarn
+		v.Found += ", not synchronised"
+		v.Fix = "run an NTP client; messages carry the server's time, though nothing is ordered by it"
+	case known:
+		v.Found += ", synchronised"
+	}
+	return v
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"os"
+)
+
+func openFiles() (uint64, error) { return 0, errors.ErrUnsupported }
+
+func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }
+
+func dataSync(f *os.File) error { return f.Sync() }
+
+func clockSynced() (synced, known bool) { return false, false }

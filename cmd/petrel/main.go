@@ -1,0 +1,63 @@
+// Command petrel is the one binary: the server, and the tools to set it up, to
+// talk to it and to measure it. The files here parse flags and call; one file
+// for each command.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args, env []string, in io.Reader, out, errOut io.Writer) int {
+	c := &cli{env: env, in: in, out: out, err: errOut}
+	root := newRoot(c)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	f := asFault(err)
+	f.print(errOut, c.json)
+	return f.exit
+}
+
+func newRoot(c *cli) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "petrel",
+		Short: "A chat server to put into your own product",
+		Long: "Petrel is a chat server for people who put chat into their own product and want to run it themselves.\n" +
+			"`petrel serve` needs no configuration. Exit codes: 0 ok, 1 failed, 2 usage, 3 configuration, 4 cannot reach\n" +
+			"the server, 5 not allowed, 6 a threshold or an invariant was violated.",
+		Example:       "  petrel serve\n  petrel user add alice bob\n  petrel tail --as alice\n  petrel send --as bob --to alice \"hi\"",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		// Completion of shells is offered by cobra under `completion`.
+	}
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	fs := root.PersistentFlags()
+	fs.BoolVar(&c.json, "json", false, "write data as JSON, one value or one line each")
+	fs.StringVar(&c.configFile, "config", "", "configuration `FILE` (default ./petrel.toml, else /etc/petrel/petrel.toml)")
+	fs.StringVar(&c.data, "data", "", "`DIR` of the store, the admin key and the tokens (default store.dir of the configuration)")
+	fs.StringVar(&c.server, "server", "", "`URL` of the server (default PETREL_SERVER, else listen.http of the configuration)")
+	fs.StringVar(&c.adminKeyFile, "admin-key-file", "", "`FILE` with the admin key (default PETREL_ADMIN_KEY, else admin.key in the data folder)")
+	root.AddCommand(
+		newServe(c), newSetup(c), newUser(c), newConv(c), newSend(c), newTail(c), newBench(c),
+		newConfig(c), newDoctor(c), newVersion(c), newDocs(c),
+	)
+	return root
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/internal/config"
+)
+
+func TestExitCodesTellWhatKindOfErrorItIs(t *testing.T) {
+	data := t.TempDir()
+	closed := "PETREL_SERVER=http://127.0.0.1:1" // nothing listens there
+	for _, tc := range []struct {
+		line  string
+		env   []string
+		exit  int
+		parts []string
+	}{
+		{line: "", exit: exitOK, parts: []string{"Available Commands"}},
+		{line: "conv members", exit: exitOK, parts: []string{"add", "remove"}},
+		{line: "sned", exit: exitUsage, parts: []string{"error usage: unknown command", "did you mean send?"}},
+		{line: "conv sned", exit: exitUsage, parts: []string{"unknown command"}},
+		{line: "version --colour", exit: exitUsage, parts: []string{"unknown flag: --colour"}},
+		{line: "user add", exit: exitUsage},
+		{line: "send hi --as bob", exit: exitUsage, parts: []string{"--to USER"}},
+		{line: "send hi --to bob --conv c --as bob", exit: exitUsage, parts: []string{"--to USER"}},
+		{line: "send hi --to bob", exit: exitUsage, parts: []string{"as whom?"}},
+		{line: "tail --as bob --codec xml", exit: exitUsage, parts: []string{"json or --codec protobuf"}},
+		{line: "conv add alice:king", exit: exitUsage, parts: []string{"USER:admin"}},
+		{line: "user add alice --server nowhere", exit: exitUsage, parts: []string{"http://127.0.0.1:8080"}},
+		{line: "config check --limits-frame 3", exit: exitConfig, parts: []string{"flag --limits-frame: limits.frame = 3", "fix   allowed: a size from 4KiB"}},
+		{line: "user add alice", env: []string{"PETREL_LOG__LEVEL=loud"}, exit: exitConfig, parts: []string{"PETREL_LOG__LEVEL"}},
+		{line: "config check --config nowhere.toml", exit: exitConfig, parts: []string{"nowhere.toml"}},
+		{line: "user add alice", env: []string{closed, "PETREL_ADMIN_KEY=pk_x"}, exit: exitUnreachable, parts: []string{"error unreachable", "cannot reach http://127.0.0.1:1", "petrel serve"}},
+		{line: "send hi --to bob", env: []string{closed, "PETREL_TOKEN=pt_x"}, exit: exitUnreachable, parts: []string{"error unreachable"}},
+		{line: "tail", env: []string{closed, "PETREL_TOKEN=pt_x"}, exit: exitUnreachable, parts: []string{"error unreachable"}},
+		{line: "user add alice", env: []string{closed}, exit: exitAuth, parts: []string{"error no_admin_key"}},
+		{line: "tail --as bob", env: []string{closed}, exit: exitAuth, parts: []string{"error no_token", "petrel user add bob"}},
+	} {
+		t.Run(tc.line, func(t *testing.T) {
+			env := append([]string{"PETREL_STORE__DIR=" + filepath.Join(data, "none")}, tc.env...)
+			petrel(t, env, strings.Fields(tc.line)...).want(t, tc.exit, tc.parts...)
+		})
+	}
+}
+
+func TestEveryCommandHasAnExample(t *testing.T) {
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Example == "" || cmd.Short == "" {
+			t.Errorf("%s: no example or no short text", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Example) {
+			if !strings.HasPrefix(line, "  ") || !strings.Contains(line, "petrel ") {
+				t.Errorf("%s: example %q", cmd.CommandPath(), line)
+			}
+		}
+		for _, below := range cmd.Commands() {
+			if below.Name() != "help" && below.Name() != "completion" {
+				walk(below)
+			}
+		}
+	}
+	walk(newRoot(&cli{}))
+}
+
+// TestEveryOptionHasAFlag also shows that a flag has the last word.
+func TestEveryOptionHasAFlag(t *testing.T) {
+	for _, o := range config.Options() {
+		value := o.Default
+		if value == "" {
+			value = "x-0123456789abcdef"
+		}
+		switch o.Name {
+		case "tls.cert_file", "tls.key_file": // only together
+			continue
+		case "metrics.token", "log.format", "listen.http", "listen.tcp":
+			value = map[string]string{"metrics.token": value, "log.format": "json", "listen.http": "127.0.0.1:1", "listen.tcp": "127.0.0.1:2"}[o.Name]
+		}
+		r := petrel(t, nil, "config", "show", "--origin", "--json", "--"+config.FlagName(o.Name)+"="+value)
+		var values []config.Value
+		if err := json.Unmarshal([]byte(r.out), &values); err != nil {
+			t.Fatalf("%s: %v of %s%s", o.Name, err, r.out, r.err)
+		}
+		for _, v := range values {
+			if v.Name == o.Name && v.Origin != "flag --"+config.FlagName(o.Name) {
+				t.Errorf("%s: from %s", v.Name, v.Origin)
+			}
+		}
+	}
+}
+
+func TestServerIsWhereTheConfigurationListens(t *testing.T) {
+	for conf, want := range map[string]string{
+		"":                                 "http://127.0.0.1:8080",
+		"[listen]\nhttp = \"127.0.0.1:9\"": "http://127.0.0.1:9",
+		"[listen]\nhttp = \"\"":            "http://127.0.0.1:8080",
+		"[listen]\nhttp = \":9\"\n[tls]\ncert_file = \"c\"\nkey_file = \"k\"": "https://127.0.0.1:9",
+		"[listen]\nhttp = \"[::]:9\"\ninsecure_plaintext = true":              "http://127.0.0.1:9",
+	} {
+		name := filepath.Join(t.TempDir(), "petrel.toml")
+		if err := os.WriteFile(name, []byte(conf), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(config.Source{File: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := localURL(c); got != want {
+			t.Errorf("%q: got %s, want %s", conf, got, want)
+		}
+	}
+}
+
+func TestDoctorMeasuresTheDiskAndFindsATakenPort(t *testing.T) {
+	l := listen(t)
+	r := petrel(t, nil, "doctor", "--json", "--data", filepath.Join(t.TempDir(), "not", "yet"), "--listen-http", l, "--listen-tcp", "127.0.0.1:0")
+	r.want(t, exitFailed, "error")
+	var vs []verdict
+	if err := json.Unmarshal([]byte(r.out), &vs); err != nil {
+		t.Fatalf("%v of %s", err, r.out)
+	}
+	states := map[string]verdict{}
+	for _, v := range vs {
+		states[v.Check] = v
+	}
+	if v := states["HTTP port"]; v.State != stateFail || v.Fix == "" {
+		t.Errorf("a taken port: got %+v", v)
+	}
+	if v := states["TCP port"]; v.State != stateOK {
+		t.Errorf("a free port: got %+v", v)
+	}
+	if v := states["disk sync"]; v.State == stateFail || v.Values["p99_ms"].(float64) <= 0 || v.Values["p50_ms"].(float64) > v.Values["p99_ms"].(float64) {
+		t.Errorf("disk: got %+v", v)
+	}
+	for _, check := range []string{"open files", "free space", "clock", "transport"} {
+		if v := states[check]; v.Found == "" {
+			t.Errorf("%s: got %+v", check, v)
+		}
+	}
+}
+
+func TestDocsNameEveryCommandAndOption(t *testing.T) {
+	dir := t.TempDir()
+	petrel(t, nil, "docs", dir).want(t, exitOK)
+	commands, err := os.ReadFile(filepath.Join(dir, "cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"## petrel user add\n", "## petrel conv members remove\n", "`--timeout", "| `--json`"} {
+		if !strings.Contains(string(commands), part) {
+			t.Errorf("cli.md does not have %q", part)
+		}
+	}
+	conf, err := os.ReadFile(filepath.Join(dir, "config.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range config.Options() {
+		if !strings.Contains(string(conf), "`"+o.Name+"`") {
+			t.Errorf("config.md does not have %s", o.Name)
+		}
+	}
+}
+
+func TestMessagesCannotSteerTheTerminal(t *testing.T) {
+	if got, want := printable("a\x1b[2Jb\nc\u009bd海燕"), "a·[2Jb⏎c·d海燕"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// listen takes a port of this host and returns its address.
+func listen(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}

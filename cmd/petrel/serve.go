@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/internal/app"
+	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
+)
+
+func newServe(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server",
+		Long: "Runs the server on an embedded store. Nothing has to be configured; every option has a flag, an environment\n" +
+			"variable and a place in the file. The first start prints a one-time link that makes the first admin key. Ctrl-C (or\n" +
+			"SIGTERM) drains: what is in flight is stored and acked, clients are told to come back.",
+		Example: "  petrel serve\n  petrel serve --data /srv/petrel --listen-http 127.0.0.1:9000\n" +
+			"  petrel serve --listen-http :443 --tls-cert-file cert.pem --tls-key-file key.pem",
+		Args: cobra.NoArgs,
+		RunE: command(func(cmd *cobra.Command, _ []string) error {
+			conf, err := c.load(cmd)
+			if err != nil {
+				return err
+			}
+			a, err := app.New(cmd.Context(), conf, app.Options{Log: newLog(c.err, conf.Log), Banner: c.out, Version: version})
+			if err != nil {
+				return cannotServe(err)
+			}
+			return a.Run(cmd.Context())
+		}),
+	}
+	addOptionFlags(cmd.Flags())
+	return cmd
+}
+
+// cannotServe is the fault of a server that does not start. Its errors say
+// what to do behind the last semicolon.
+func cannotServe(err error) error {
+	f := &fault{exit: exitFailed, code: "failed", what: err.Error(), err: err}
+	if i := strings.LastIndex(f.what, "; "); i >= 0 {
+		f.what, f.fix = f.what[:i], f.what[i+2:]
+	}
+	if _, ok := errors.AsType[*pebblestore.Damaged](err); ok {
+		f.code, f.what, f.why = "damaged", "the store has lost or changed what it acked, and is not served", f.what
+	}
+	return f
+}
+
+// newLog writes for people on a terminal and JSON elsewhere.
+func newLog(w io.Writer, conf config.Log) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(conf.Level)); err != nil { // the configuration was checked
+		level = slog.LevelInfo
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if conf.Format == "json" || conf.Format == "auto" && !isTerminal(w) {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			a.Value = slog.StringValue(a.Value.Time().Format("15:04:05.000"))
+		}
+		return a
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// live is a server that runs in this process.
+type live struct {
+	data string
+	http string // host:port
+	stop func() result
+}
+
+// serveHere runs `petrel serve` on a data folder until the test ends or stop is
+// called; stop returns what it wrote and its exit code.
+func serveHere(t *testing.T, data, addr string, flags ...string) *live {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r, w := io.Pipe()
+	var log strings.Builder
+	ended := make(chan int, 1)
+	go func() {
+		args := append([]string{"serve", "--data", data, "--listen-http", addr, "--listen-tcp", "127.0.0.1:0"}, flags...)
+		ended <- run(ctx, args, nil, strings.NewReader(""), w, &log)
+		_ = w.Close() // never fails
+	}()
+	out := bufio.NewReader(r)
+	first, err := out.ReadBytes('\n')
+	s := &live{data: data}
+	var banner struct{ HTTP, Setup string }
+	if err == nil {
+		err = json.Unmarshal(first, &banner)
+	}
+	if err != nil {
+		cancel()
+		t.Fatalf("petrel serve: exit %d, first line %q: %v\n%s", <-ended, first, err, &log)
+	}
+	s.http = banner.HTTP
+	var last *result
+	s.stop = func() result {
+		if last == nil {
+			cancel()
+			rest, err := io.ReadAll(out)
+			if err != nil {
+				t.Error(err)
+			}
+			last = &result{<-ended, string(first) + string(rest), log.String()}
+		}
+		return *last
+	}
+	t.Cleanup(func() { s.stop().want(t, exitOK) })
+	return s
+}
+
+func (s *live) env() []string {
+	return []string{"PETREL_SERVER=http://" + s.http, "PETREL_STORE__DIR=" + s.data}
+}
+
+// inBackground runs one command line; its result comes when it ends.
+func inBackground(t *testing.T, env []string, args ...string) <-chan result {
+	done := make(chan result, 1)
+	go func() { done <- petrel(t, env, args...) }()
+	return done
+}
+
+func await(t *testing.T, what string, done <-chan result) result {
+	t.Helper()
+	select {
+	case r := <-done:
+		return r
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s has not ended", what)
+		return result{}
+	}
+}
+
+func TestFirstMessageByTheWordsOfTheReadme(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK, "alice", "bob")
+	for _, codec := range []string{"json", "protobuf"} {
+		tail := inBackground(t, s.env(), "tail", "--as", "alice", "--last", "1", "--count", "1", "--codec", codec)
+		petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "hi by "+codec, "--codec", codec).want(t, exitOK, "✓ stored  seq")
+		await(t, "tail", tail).want(t, exitOK, "bob: hi")
+	}
+	again := petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "once", "--id", "k1", "--json")
+	again.want(t, exitOK, `"seq":"3"`)
+	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "once", "--id", "k1", "--json").want(t, exitOK, `"seq":"3"`)
+	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "other", "--id", "k1").want(t, exitFailed, "error conflict")
+	petrel(t, s.env(), "send", "--as", "bob", "--to", "nobody", "hi").want(t, exitFailed, "error no_user")
+	petrel(t, s.env(), "user", "revoke", "bob").want(t, exitOK)
+	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "hi").want(t, exitAuth, "error no_token")
+	s.stop().want(t, exitOK, "0 messages were in flight")
+}
+
+func TestGroupsAreMadeAndChanged(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "user", "add", "alice", "bob", "carol").want(t, exitOK)
+	made := petrel(t, s.env(), "conv", "add", "--key", "order-1", "--title", "Team", "alice", "bob:admin")
+	made.want(t, exitOK)
+	conv := strings.TrimSpace(made.out)
+	petrel(t, s.env(), "conv", "add", "--key", "order-1", "alice").want(t, exitOK, conv+" (was there)")
+	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitFailed, "error not_member")
+	petrel(t, s.env(), "conv", "members", "add", conv, "carol").want(t, exitOK, "seq")
+	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitOK)
+	petrel(t, s.env(), "tail", "--as", "bob", "--conv", conv, "--last", "1", "--count", "1").want(t, exitOK, `"Team"`, "carol: hi")
+	petrel(t, s.env(), "conv", "members", "remove", conv, "carol").want(t, exitOK)
+	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "bye").want(t, exitFailed, "error not_member")
+}
+
+func TestTailShowsEveryMessageOnceThroughARestart(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := serveHere(t, data, "127.0.0.1:0")
+	addr, env := s.http, s.env()
+	petrel(t, env, "user", "add", "alice", "bob").want(t, exitOK)
+	send := func(n int) {
+		petrel(t, env, "send", "--as", "bob", "--to", "alice", fmt.Sprintf("message %d", n)).want(t, exitOK, fmt.Sprintf("seq %d ", n))
+	}
+	send(1)
+	const all = 6
+	tail := inBackground(t, env, "tail", "--as", "alice", "--json", "--last", "10", "--count", fmt.Sprint(all))
+	send(2)
+	send(3)
+	s.stop()
+	serveHere(t, data, addr)
+	for n := 4; n <= all; n++ {
+		send(n)
+	}
+	r := await(t, "tail", tail)
+	r.want(t, exitOK)
+	for n, line := range strings.Split(strings.TrimSpace(r.out), "\n") {
+		var m struct{ Seq, Text string }
+		if err := json.Unmarshal([]byte(line), &m); err != nil || m.Seq != fmt.Sprint(n+1) || m.Text != fmt.Sprintf("message %d", n+1) {
+			t.Errorf("line %d: %s, %v, want message %d", n+1, line, err, n+1)
+		}
+	}
+}
+
+func TestServeSaysWhatStopsIt(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := serveHere(t, data, "127.0.0.1:0")
+	petrel(t, nil, "serve", "--data", data, "--listen-http", "127.0.0.1:0").want(t, exitFailed, "locked by", "fix   stop it")
+	other := filepath.Join(t.TempDir(), "data")
+	petrel(t, nil, "serve", "--data", other, "--listen-http", s.http, "--listen-tcp", "").want(t, exitFailed, "address in use", "fix   ", "--listen-http")
+	petrel(t, nil, "serve", "--data", other, "--listen-http", "0.0.0.0:0").want(t, exitConfig, "insecure_plaintext")
+}
+
+func TestMetricsAskForTheirToken(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--metrics-token", "0123456789abcdef")
+	get := func(token string) int {
+		req, err := http.NewRequest(http.MethodGet, "http://"+s.http+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		r, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close() // only the status counts
+		return r.StatusCode
+	}
+	if none, wrong, right := get(""), get("0123456789abcdee"), get("0123456789abcdef"); none != 401 || wrong != 401 || right != 200 {
+		t.Errorf("without, with a wrong, with the right token: %d, %d, %d, want 401, 401, 200", none, wrong, right)
+	}
+}
+
+// TestCommandsOfTheDocumentsExist reads the command lines in the documents
+// that people write.
+func TestCommandsOfTheDocumentsExist(t *testing.T) {
+	found := 0
+	for _, page := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"} {
+		b, err := os.ReadFile(filepath.Join("..", "..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if _, words, ok := strings.Cut(line, "./build/bin/petrel "); ok {
+				found++
+				words, _, _ = strings.Cut(words, "`") // in a sentence
+				checkCommand(t, page, strings.TrimSpace(words))
+			}
+		}
+	}
+	if found < 4 {
+		t.Errorf("found %d command lines, want at least 4", found)
+	}
+}
+
+func checkCommand(t *testing.T, page, line string) {
+	t.Helper()
+	line, _, _ = strings.Cut(line, " #")
+	var words []string
+	for i, part := range strings.Split(line, `"`) { // every second part is quoted
+		if i%2 == 1 {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.Fields(part)...)
+		}
+	}
+	var cmd *cobra.Command
+	cmd, rest, err := newRoot(&cli{}).Find(words)
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if err == nil {
+		err = cmd.ValidateArgs(cmd.Flags().Args())
+	}
+	if err != nil {
+		t.Errorf("%s: %s: %v", page, line, err)
+	}
+}

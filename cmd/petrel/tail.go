@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+func newTail(c *cli) *cobra.Command {
+	var (
+		as   session
+		conv string
+		last uint64
+		n    int
+	)
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Print a user's messages as they come",
+		Long: "Connects as a user and prints every entry of their conversations, each once and in order: what the push misses is\n" +
+			"read from the history, and a lost connection is made again.",
+		Example: "  petrel tail --as alice\n  petrel tail --as alice --last 20 --json\n  petrel tail --as alice --conv gKQtYt3wSdI4pbTbl9KK9 --count 1",
+		Args:    cobra.NoArgs,
+		RunE: command(func(cmd *cobra.Command, _ []string) error {
+			t, err := c.target(cmd)
+			if err != nil {
+				return err
+			}
+			o, err := as.options(c, t)
+			if err != nil {
+				return err
+			}
+			f := newFollower(last, conv)
+			f.limit = n
+			f.show = c.showEntry
+			f.online = func(w *petrelv1.Welcome) {
+				if !c.json {
+					fmt.Fprintf(c.err, "tailing as %s on %s, Ctrl-C ends\n", w.User, t.url)
+				}
+			}
+			f.offline = func(err error) { fmt.Fprintf(c.err, "offline: %v; coming back\n", err) }
+			return f.run(cmd.Context(), o)
+		}),
+	}
+	as.addFlags(cmd)
+	cmd.Flags().StringVar(&conv, "conv", "", "only this `CONV`")
+	cmd.Flags().Uint64Var(&last, "last", 0, "begin with the last `N` entries of each conversation")
+	cmd.Flags().IntVar(&n, "count", 0, "end after `N` entries (0: never)")
+	return cmd
+}
+
+// showEntry prints one entry.
+func (c *cli) showEntry(m *petrelv1.Message, where *petrelv1.ConvState) error {
+	if c.json {
+		b, err := protojson.Marshal(m)
+		if err != nil {
+			return err
+		}
+		var line bytes.Buffer
+		if err := json.Compact(&line, b); err != nil { // protojson puts in spaces at random
+			return err
+		}
+		line.WriteByte('\n')
+		_, err = line.WriteTo(c.out)
+		return err
+	}
+	_, err := fmt.Fprintf(c.out, "%s  %s #%d  %s: %s\n",
+		time.UnixMilli(int64(m.TimeMs)).Format(time.TimeOnly), place(m, where), m.Seq, sender(m), content(m))
+	return err
+}
+
+// place names the conversation of m for a person; s is nil when it is too new
+// to be known.
+func place(m *petrelv1.Message, s *petrelv1.ConvState) string {
+	switch {
+	case s == nil:
+		return m.Conv
+	case s.Title != "":
+		return fmt.Sprintf("%q", s.Title)
+	case s.Peer != "":
+		return "@" + s.Peer
+	}
+	return m.Conv
+}
+
+func sender(m *petrelv1.Message) string {
+	if m.From == "" {
+		return "(server)"
+	}
+	return m.From
+}
+
+// content is the body of an entry in one line.
+func content(m *petrelv1.Message) string {
+	switch b := m.Body.(type) {
+	case *petrelv1.Message_Text:
+		return printable(b.Text)
+	case *petrelv1.Message_Data:
+		return fmt.Sprintf("(%d bytes of %s)", len(b.Data), printable(m.Type))
+	case nil:
+		if m.Withheld {
+			return "(withheld)"
+		}
+		return "(recalled)"
+	}
+	b, err := protojson.Marshal(m)
+	if err != nil {
+		return "(unreadable)"
+	}
+	return string(b)
+}
+
+// printable keeps a message from steering the terminal.
+func printable(s string) string {
+	out := make([]rune, 0, len(s))
+	for _, r := range s {
+		switch {
+		case r == '\n':
+			out = append(out, '⏎')
+		case r < ' ', r == 0x7f, 0x80 <= r && r < 0xa0:
+			out = append(out, '·')
+		default:
+			out = append(out, r)
+		}
+	}
+	return string(out)
+}
