@@ -1,0 +1,360 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func mustRun(t *testing.T, p Params) *Report {
+	t.Helper()
+	r, err := Run(t.Context(), p)
+	if err != nil {
+		t.Fatalf("Run(%+v): %v", p, err)
+	}
+	return r
+}
+
+func text(r *Report) string {
+	var b bytes.Buffer
+	_ = r.WriteText(&b)
+	return b.String()
+}
+
+func TestACorrectServerIsClean(t *testing.T) {
+	for _, scenario := range []string{Direct, Group} {
+		for _, codec := range []string{"proto", "json"} {
+			for _, transport := range []string{"ws", "tcp"} {
+				t.Run(scenario+" "+codec+" "+transport, func(t *testing.T) {
+					f := newFake(t)
+					p := f.params(scenario)
+					p.Codec, p.Transport = codec, transport
+					r := mustRun(t, p)
+					if err := r.Clean(nil); err != nil {
+						t.Fatalf("%v\n%s", err, text(r))
+					}
+					if r.Audit.Lagged+r.Unknown+r.Rejected != 0 || r.Audit.HistoryRead == 0 {
+						t.Errorf("lagged, unknown, rejected or read nothing back:\n%s", text(r))
+					}
+					receivers := uint64(1)
+					if scenario == Group {
+						receivers = uint64(p.Members - 1)
+					}
+					if want := r.Audit.Messages * receivers; r.Audit.Deliveries != want || r.Audit.Messages != f.accepted {
+						t.Errorf("%d messages, %d deliveries; want %d and %d", r.Audit.Messages, r.Audit.Deliveries, f.accepted, want)
+					}
+					if l := r.Latency; l.Ack.P50 <= 0 || l.EndToEnd.P99 < l.EndToEnd.P50 || l.Ack.P999 < l.Ack.P99 {
+						t.Errorf("latency %+v", l)
+					}
+				})
+			}
+		}
+	}
+}
+
+// onePush does wrong once: when seq is pushed to a user for the first time.
+func onePush(seq uint64, wrong func(to *fakeSession, row []byte) []byte) func(*fakeSession, string, uint64, []byte) []byte {
+	done := false
+	return func(to *fakeSession, _ string, q uint64, row []byte) []byte {
+		if q != seq || done {
+			return row
+		}
+		done = true
+		return wrong(to, row)
+	}
+}
+
+func altered(row []byte) []byte {
+	b := bytes.Clone(row)
+	b[len(b)-3]++ // within the text
+	return b
+}
+
+func TestWhatAServerDoesWrongIsFound(t *testing.T) {
+	swap := func() func(*fakeSession, string, uint64, []byte) []byte { // 20 and 21 of one stream change places
+		var held []byte
+		var who *fakeSession
+		var where string
+		return func(to *fakeSession, conv string, q uint64, row []byte) []byte {
+			switch {
+			case q == 20 && held == nil:
+				held, who, where = row, to, conv
+				return nil
+			case q == 21 && to == who && conv == where:
+				who = nil
+				return append(bytes.Clone(row), held...)
+			}
+			return row
+		}
+	}
+	cases := []struct {
+		name  string
+		wrong func(f *fake)
+		want  func(Findings) bool
+	}{
+		{"a lost push", func(f *fake) {
+			f.onPush = onePush(20, func(*fakeSession, []byte) []byte { return nil })
+		}, func(a Findings) bool { return a.Lost == 1 && a.Ghost+a.Duplicate+a.Reordered == 0 }},
+		{"the same push twice", func(f *fake) {
+			f.onPush = onePush(20, func(_ *fakeSession, row []byte) []byte { return append(bytes.Clone(row), row...) })
+		}, func(a Findings) bool { return a.Duplicate == 1 && a.Lost+a.Ghost+a.Reordered == 0 }},
+		{"an altered body", func(f *fake) {
+			f.onPush = onePush(20, func(_ *fakeSession, row []byte) []byte { return altered(row) })
+		}, func(a Findings) bool { return a.Ghost == 1 && a.Lost+a.Duplicate+a.Reordered == 0 }},
+		{"two pushes that change places", func(f *fake) { f.onPush = swap() },
+			func(a Findings) bool { return a.Reordered == 1 && a.Lost+a.Duplicate+a.Ghost == 0 }},
+		{"an ack with another seq", func(f *fake) {
+			f.onAck = func(a *wireAck) {
+				if a.Seq == 20 {
+					a.Seq = 19
+				}
+			}
+		}, func(a Findings) bool { return a.Reordered > 0 }},
+		{"an ack of what is not stored", func(f *fake) {
+			f.onAck = func(a *wireAck) {
+				if a.Seq == 20 {
+					a.Seq = 1 << 20
+				}
+			}
+		}, func(a Findings) bool { return a.Lost > 0 }},
+		{"a history with a hole", func(f *fake) {
+			f.onRead = func(p *petrelv1.HistoryPage) {
+				for i, m := range p.Messages {
+					if m.Seq%500 == 20 {
+						p.Messages = append(p.Messages[:i], p.Messages[i+1:]...)
+						return
+					}
+				}
+			}
+		}, func(a Findings) bool { return a.Lost > 0 }},
+	}
+	for _, c := range cases {
+		for _, scenario := range []string{Direct, Group} {
+			t.Run(c.name+" "+scenario, func(t *testing.T) {
+				f := newFake(t)
+				c.wrong(f)
+				p := f.brief(scenario)
+				p.quiet = 300 * time.Millisecond
+				r := mustRun(t, p)
+				if !c.want(r.Audit.Findings) || r.Clean(nil) == nil {
+					t.Errorf("findings %v\n%s", r.Audit.Findings, text(r))
+				}
+			})
+		}
+	}
+}
+
+func TestARejectedMessageThatIsDeliveredIsAGhost(t *testing.T) {
+	f := newFake(t)
+	n := 0
+	var hidden *petrelv1.Send
+	f.onSend = func(s *petrelv1.Send) *im.Error {
+		if s.Conv == "" {
+			return nil
+		}
+		if n++; n == 30 {
+			hidden = s
+			return &im.Error{Code: im.CodeForbidden}
+		}
+		return nil
+	}
+	f.onAck = func(a *wireAck) {
+		if hidden == nil {
+			return
+		}
+		// The refused message is stored and pushed all the same.
+		for _, s := range f.sessions {
+			if s.user == f.convs[hidden.Conv].members[0] {
+				h := hidden
+				hidden = nil
+				f.store(s, h.Conv, &petrelv1.Message{From: s.user, ClientMsgId: h.ClientMsgId, Body: &petrelv1.Message_Text{Text: h.GetText()}})
+				return
+			}
+		}
+	}
+	p := f.brief(Direct)
+	p.quiet = 300 * time.Millisecond // the sender waits in vain for an event of its own message
+	r := mustRun(t, p)
+	if n < 31 || r.Audit.Ghost == 0 {
+		t.Errorf("%d sends, findings %v\n%s", n, r.Audit.Findings, text(r))
+	}
+}
+
+func TestALaggingConnectionCatchesUpByHistory(t *testing.T) {
+	for _, scenario := range []string{Direct, Group} {
+		for _, codec := range []string{"proto", "json"} {
+			t.Run(scenario+" "+codec, func(t *testing.T) {
+				f := newFake(t)
+				f.onPush = func(to *fakeSession, _ string, q uint64, row []byte) []byte {
+					if q%50 == 0 && to.user[len(to.user)-1]%2 == 0 {
+						to.lag()
+					}
+					return row
+				}
+				p := f.brief(scenario)
+				p.Codec = codec
+				r := mustRun(t, p)
+				if err := r.Clean(nil); err != nil || r.Audit.Lagged == 0 {
+					t.Errorf("%v\n%s", err, text(r))
+				}
+			})
+		}
+	}
+}
+
+func TestAnUnsettledErrorIsRepeatedWithTheSameID(t *testing.T) {
+	f := newFake(t)
+	refused := map[string]bool{}
+	f.onSend = func(s *petrelv1.Send) *im.Error {
+		if len(refused) < 40 && !refused[s.ClientMsgId] {
+			refused[s.ClientMsgId] = true
+			return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Millisecond}
+		}
+		return nil
+	}
+	r := mustRun(t, f.brief(Direct))
+	if err := r.Clean(nil); err != nil || r.Audit.Errors["overloaded"] != 40 || r.Unknown != 0 || r.Audit.Messages != f.accepted {
+		t.Errorf("%v\n%s", err, text(r))
+	}
+	for _, v := range f.convs {
+		for k := range v.k {
+			for id := range refused {
+				if len(k) > len(id) && k[len(k)-len(id):] == id {
+					delete(refused, id)
+				}
+			}
+		}
+	}
+	if len(refused) > 0 {
+		t.Errorf("%d refused messages were never sent again", len(refused))
+	}
+}
+
+func TestSettledErrorsAreRejectedNotLost(t *testing.T) {
+	f := newFake(t)
+	n := 0
+	f.onSend = func(s *petrelv1.Send) *im.Error {
+		if n++; n%5 == 0 {
+			return &im.Error{Code: im.CodeForbidden}
+		}
+		return nil
+	}
+	r := mustRun(t, f.brief(Direct))
+	if err := r.Clean(nil); err != nil || r.Rejected == 0 || r.Unknown != 0 {
+		t.Errorf("%v, %d rejected\n%s", err, r.Rejected, text(r))
+	}
+}
+
+func TestABrokenConnectionIsReported(t *testing.T) {
+	f := newFake(t)
+	f.onPush = onePush(20, func(to *fakeSession, row []byte) []byte {
+		to.conn.Close()
+		return row
+	})
+	r := mustRun(t, f.brief(Direct))
+	if r.Clean(nil) == nil || len(r.Audit.Connections) == 0 || r.Audit.Findings != (Findings{}) {
+		t.Errorf("connections lost: %v\n%s", r.Audit.Connections, text(r))
+	}
+}
+
+func TestAStallCountsForEveryMessageThatWasDueInIt(t *testing.T) {
+	f := newFake(t)
+	begin := time.Now()
+	var stalled time.Time
+	f.stall = func() time.Duration {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.accepted > 0 && stalled.IsZero() && time.Since(begin) > 300*time.Millisecond {
+			stalled = time.Now().Add(300 * time.Millisecond)
+		}
+		return time.Until(stalled)
+	}
+	p := f.params(Direct)
+	p.Rate, p.Seconds, p.WarmUp = 500, 1, 0
+	r := mustRun(t, p)
+	if err := r.Clean(nil); err != nil {
+		t.Fatal(err)
+	}
+	// A third of the window is a stall: those who wait for acks would see it
+	// once for each sender.
+	if got := r.Latency.EndToEnd; got.P99 < 200 || got.P50 > 150 {
+		t.Errorf("end to end %+v, want p99 above 200 ms\n%s", got, text(r))
+	}
+	if r.Offered < 490 || r.Offered > 510 {
+		t.Errorf("offered %d, want 500", r.Offered)
+	}
+}
+
+func TestIdleConnectionsStay(t *testing.T) {
+	f := newFake(t)
+	p := f.params(Connect)
+	r := mustRun(t, p)
+	if err := r.Clean(nil); err != nil {
+		t.Error(err)
+	}
+	if len(f.sessions) != p.Connections {
+		t.Errorf("%d sessions, want %d", len(f.sessions), p.Connections)
+	}
+}
+
+func TestLimitsAreRaisedAndSetBack(t *testing.T) {
+	f := newFake(t)
+	p := f.brief(Direct)
+	p.Senders, p.Window = 20, 200
+	r := mustRun(t, p)
+	want := []Raised{{"connections_per_ip", 10, 23}, {"sends_per_s", 10, -1}, {"send_burst", 40, -1}, {"window_sends", 64, 200}}
+	if len(r.Raised) != len(want) {
+		t.Fatalf("raised %v, want %v", r.Raised, want)
+	}
+	for i := range want {
+		if r.Raised[i] != want[i] {
+			t.Errorf("raised %v, want %v", r.Raised[i], want[i])
+		}
+	}
+	if n := len(f.set); n != 2 || f.set[1].ConnectionsPerIp != 10 || f.set[1].SendsPerS != 10 || f.set[1].WindowSends != 64 || f.set[1].Connections != 0 {
+		t.Errorf("SetLimits was called with %v", f.set)
+	}
+}
+
+func TestTheReportHasItsKeys(t *testing.T) {
+	var b bytes.Buffer
+	if err := (&Report{Scenario: Direct, Params: DefaultParams(Direct)}).WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string][]string{
+		"": {"scenario", "params", "offered", "accepted", "delivered", "rejected", "unknown", "accepted_per_s", "delivered_per_s",
+			"audit", "latency_ms", "server", "generator", "disk", "machine"},
+		"audit":      {"lost", "duplicate", "ghost", "reordered"},
+		"latency_ms": {"ack", "end_to_end"},
+		"server": {"cpu_s", "rss_bytes", "accepted_per_cpu_s", "delivered_per_cpu_s", "bytes_per_connection",
+			"disk_bytes_per_message", "messages_per_commit"},
+		"generator": {"cpu_s"},
+		"disk":      {"fdatasync_ms"},
+	}
+	for object, names := range keys {
+		in := got
+		if object != "" {
+			in, _ = got[object].(map[string]any)
+		}
+		for _, k := range names {
+			if _, ok := in[k]; !ok {
+				t.Errorf("the report has no %q in %q", k, object)
+			}
+		}
+	}
+	if bytes.Contains(b.Bytes(), []byte("pk_")) {
+		t.Error("the admin key is in the report")
+	}
+}

@@ -1,0 +1,161 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+)
+
+// conclude reads back, closes the books and fills in the report.
+func (r *run) conclude(ctx context.Context) error {
+	g, rep := r.gen, r.report
+	rep.Unknown = g.audit.unknown()
+	read, err := r.readBack(ctx)
+	if err != nil {
+		return err
+	}
+	r.figures()
+	rep.Audit = Audit{
+		Findings: g.audit.close(), Messages: g.tally.accepted, Deliveries: g.tally.delivered, HistoryRead: read,
+		Lagged: g.lagged, Errors: g.errors, Connections: g.lost, Witnesses: g.audit.witnesses,
+	}
+	if g.tally.accepted == 0 {
+		return nil
+	}
+	after, err := r.op.stats(ctx)
+	if err != nil {
+		return err
+	}
+	disk := after.DiskBytes
+	if r.child != nil {
+		r.child.stop()
+		if disk, err = diskBytes(r.child.dir); err != nil {
+			return err
+		}
+	}
+	rep.Server.DiskBytesPerMessage = round(float64(int64(disk-r.diskBefore))/float64(g.tally.accepted), 10)
+	return nil
+}
+
+// figures fills in what was measured in the window.
+func (r *run) figures() {
+	g, rep := r.gen, r.report
+	begin, end := g.begin, g.end
+	from, to := r.marks[0], r.marks[1]
+	rep.Seconds = float64(end.at-begin.at) / 1e9
+	rep.Offered, rep.Accepted = end.offered-begin.offered, end.accepted-begin.accepted
+	rep.Delivered, rep.Rejected = end.delivered-begin.delivered, end.rejected-begin.rejected
+	rep.AcceptedPerS = round(float64(rep.Accepted)/rep.Seconds, 10)
+	rep.DeliveredPerS = round(float64(rep.Delivered)/rep.Seconds, 10)
+	rep.Latency = Latency{Ack: g.ackTime.percentiles(), EndToEnd: g.endToEnd.percentiles()}
+	rep.Generator.CPU = round(to.ownCPU-from.ownCPU, 1000)
+	s := &rep.Server
+	s.CPU, s.RSSBytes = to.serverCPU-from.serverCPU, r.memory
+	if r.child == nil {
+		s.CPU, s.RSSBytes = to.stats.CpuS-from.stats.CpuS, to.stats.RssBytes
+	}
+	s.CPU = round(s.CPU, 1000)
+	if s.CPU > 0 {
+		s.AcceptedPerCPU = round(float64(rep.Accepted)/s.CPU, 10)
+		s.DeliveredPerCPU = round(float64(rep.Delivered)/s.CPU, 10)
+	}
+	if r.p.Scenario == Connect {
+		s.BytesPerConnection = round(float64(int64(s.RSSBytes-r.memoryBefore))/float64(r.p.Connections), 10)
+	}
+	if commits := to.stats.Commits - from.stats.Commits; commits > 0 {
+		s.MessagesPerCommit = round(float64(to.stats.Accepted-from.stats.Accepted)/float64(commits), 100)
+	}
+}
+
+// round keeps the digits that mean something: parts is 10 for one behind the
+// point.
+func round(v, parts float64) float64 {
+	if v < 0 {
+		return -round(-v, parts)
+	}
+	return float64(int64(v*parts+0.5)) / parts
+}
+
+const (
+	sampledConvs   = 16
+	sampledEntries = 2000 // of each, the newest
+)
+
+// readBack compares the history of some conversations, and all of those in
+// which something is missing or without an answer, with the books.
+func (r *run) readBack(ctx context.Context) (read uint64, err error) {
+	a := r.gen.audit
+	doubtful := map[*convBook]bool{}
+	for _, v := range a.convs {
+		for i := range v.streams {
+			if s := &v.streams[i]; s.gone || s.missing(v.head) > 0 {
+				doubtful[v] = true
+			}
+		}
+	}
+	for i := range a.senders {
+		if s := &a.senders[i]; s.composed > s.acked+s.rejected {
+			doubtful[s.conv] = true
+		}
+	}
+	order := rand.New(rand.NewPCG(r.p.Seed, 2)).Perm(len(a.convs))
+	for n, i := range order {
+		v := a.convs[i]
+		if v.id == "" || n >= sampledConvs && !doubtful[v] {
+			continue
+		}
+		after := uint64(0)
+		if !doubtful[v] && v.head > sampledEntries {
+			after = v.head - sampledEntries
+		}
+		n, err := r.readConv(ctx, v, after)
+		read += n
+		if err != nil {
+			return read, err
+		}
+	}
+	return read, nil
+}
+
+// readConv reads a conversation from behind after to its end. What a connection
+// that broke has missed counts as delivered if it is there: its client would
+// read it when it comes back.
+func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read uint64, err error) {
+	a := r.gen.audit
+	r.say("reading %s back", v)
+	for {
+		page, err := r.op.history(ctx, v.id, after)
+		if err != nil {
+			return read, err
+		}
+		for _, m := range page.Messages {
+			if m.Seq <= after {
+				a.found.Reordered++
+				a.witness("%s: the history goes back from seq %d to %d", v, after, m.Seq)
+			} else if m.Seq > after+1 {
+				a.found.Lost += m.Seq - after - 1
+				a.witness("%s: the history goes from seq %d to %d", v, after, m.Seq)
+			}
+			after = max(after, m.Seq)
+			e := entryOf(m)
+			a.readBack(-1, &e)
+			read++
+			for i := range v.streams {
+				if s := &v.streams[i]; s.gone {
+					s.read(m.Seq)
+				}
+			}
+		}
+		if page.More && len(page.Messages) > 0 {
+			continue
+		}
+		if after < v.head {
+			a.found.Lost += v.head - after
+			a.witness("%s: the history ends at seq %d, seq %d was acked or seen", v, after, v.head)
+		}
+		if page.More {
+			return read, fmt.Errorf("read history of %s after %d: an empty page says that there is more", v, after)
+		}
+		return read, nil
+	}
+}

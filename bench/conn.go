@@ -1,0 +1,298 @@
+package bench
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// conn is one connection of the generator, past its welcome and first sync.
+type conn struct {
+	index  int
+	fd     int    // -1: closed
+	in     []byte // the beginning of a frame that is not complete
+	out    []byte // what the socket did not take yet
+	place  reader // in the group's script
+	sender *sender
+	again  []uint64 // numbers of messages to send once more
+	token  []byte   // of the last sync page
+	kicked string   // what the server said before it closed
+	dirty  bool     // has something to send in this turn
+}
+
+// sender is a connection's sending side.
+type sender struct {
+	conn    *conn
+	ordinal uint32
+	peer    string // user it writes to until the conversation's id is known
+	book    *convBook
+	head    uint64 // highest seq of the conversation that it knows
+
+	window, windowBytes         int // what may be unanswered
+	largest                     int // bytes of a frame, with room for longer numbers
+	unanswered, unansweredBytes int
+	slots                       []slot // unanswered sends, by number; a power of two
+}
+
+// slot is one unanswered send, with what it takes to send it again the same.
+type slot struct {
+	number   uint64 // 0: free
+	sentNs   int64
+	after    uint64
+	bytes    int
+	attempts int
+	byUser   bool
+}
+
+func (s *sender) slot(number uint64) *slot { return &s.slots[number&uint64(len(s.slots)-1)] }
+
+// controlID is added to the ids of frames that are not sends; the id of a send
+// is its number.
+const controlID = 1 << 40
+
+// received takes what was read from a connection.
+func (g *generator) received(c *conn, b []byte, now int64) {
+	if len(c.in) == 0 && c.place.part != nil {
+		b = g.follow(c, b, now)
+	}
+	if len(c.in) == 0 {
+		n := g.frames(c, b, now)
+		c.in = append(c.in, b[n:]...)
+		return
+	}
+	c.in = append(c.in, b...)
+	n := g.frames(c, c.in, now)
+	c.in = c.in[:copy(c.in, c.in[n:])]
+}
+
+// follow takes what of b stands in the script and returns the rest, which goes
+// on at the script's end. If b goes another way, the frame at hand is put
+// together in c.in.
+func (g *generator) follow(c *conn, b []byte, now int64) []byte {
+	for len(b) > 0 {
+		rest, diverged := c.place.match(b)
+		if diverged {
+			c.in = append(append(c.in[:0], c.place.open()...), rest...)
+			c.place.rewind()
+			g.deliver(c, c.place.passed(), now)
+			return nil
+		}
+		g.deliver(c, c.place.passed(), now)
+		if len(rest) == len(b) {
+			return rest
+		}
+		b = rest
+	}
+	return nil
+}
+
+// deliver books audited messages that have reached one more member.
+func (g *generator) deliver(c *conn, msgs []scriptMessage, now int64) {
+	if len(msgs) == 0 {
+		return
+	}
+	st := g.group.stream(c.index)
+	for i := range msgs {
+		m := &msgs[i]
+		came := st.push(m.seq)
+		if came != fresh {
+			g.audit.count(g.group, c.index, m.seq, came)
+		}
+		if m.sentNs >= 0 && came <= late {
+			g.tally.delivered++
+			g.endToEnd.record(m.sentNs, now)
+		}
+	}
+}
+
+// frames takes the complete frames of b and returns their length.
+func (g *generator) frames(c *conn, b []byte, now int64) (n int) {
+	for c.fd >= 0 {
+		content, size, op, err := split(g.enc, b[n:])
+		if err != nil {
+			g.lose(c, err.Error())
+			return len(b)
+		}
+		if size == 0 {
+			return n
+		}
+		g.frame(c, b[n:n+size], content, op, now)
+		n += size
+	}
+	return len(b)
+}
+
+func (g *generator) frame(c *conn, raw, content []byte, op byte, now int64) {
+	switch op {
+	case opText, opBinary:
+	case opPing:
+		mask := g.mask()
+		c.out = beginFrame(c.out, g.enc, opPong, len(content), mask)
+		c.out = endFrame(append(c.out, content...), g.enc, len(c.out), mask)
+		g.mark(c)
+		return
+	case opClose:
+		code := 1005
+		if len(content) >= 2 {
+			code, content = int(binary.BigEndian.Uint16(content)), content[2:]
+		}
+		g.lose(c, fmt.Sprintf("closed by the server: %d %s", code, content))
+		return
+	default:
+		return
+	}
+	if c.place.part != nil && g.sameAsScript(c, raw, now) {
+		return
+	}
+	var f frame
+	if err := scan(g.enc.Codec, content, &f); err != nil {
+		g.lose(c, err.Error())
+		return
+	}
+	switch f.kind {
+	case ackFrame:
+		g.acked(c, &f, now)
+	case eventsFrame:
+		g.events(c, raw, &f, now)
+	default:
+		s, err := decodeServerFrame(g.enc.Codec, content)
+		if err != nil {
+			g.lose(c, err.Error())
+			return
+		}
+		g.other(c, s, now)
+	}
+}
+
+// sameAsScript takes a frame that comes next in the script.
+func (g *generator) sameAsScript(c *conn, raw []byte, now int64) bool {
+	r := &c.place
+	if r.atEnd() || !bytesBegin(r.part.data[r.off:], raw) {
+		return false
+	}
+	r.off += len(raw)
+	g.deliver(c, r.passed(), now)
+	return true
+}
+
+func bytesBegin(b, prefix []byte) bool {
+	return len(b) >= len(prefix) && string(b[:len(prefix)]) == string(prefix)
+}
+
+// events takes an Events frame.
+func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
+	leads := c.place.part != nil && c.place.atEnd()
+	if !leads {
+		c.place.part = nil
+	}
+	g.noted = g.noted[:0]
+	for rest := f.messages; ; {
+		var e entry
+		var more bool
+		var err error
+		if rest, more, err = nextEntry(g.enc.Codec, rest, &e); err != nil {
+			g.lose(c, err.Error())
+			return
+		}
+		if !more {
+			break
+		}
+		sentNs, first := g.audit.pushed(c.index, &e)
+		if first {
+			g.tally.delivered++
+			g.endToEnd.record(sentNs, now)
+		} else {
+			sentNs = -1
+		}
+		if leads {
+			g.noted = append(g.noted, scriptMessage{e.seq, sentNs})
+		}
+		if s := c.sender; s != nil && string(e.conv) == s.book.id {
+			s.head = max(s.head, e.seq)
+		}
+	}
+	if leads {
+		g.script.write(&c.place, raw, g.noted)
+	}
+}
+
+// acked takes the ack of a send.
+func (g *generator) acked(c *conn, f *frame, now int64) {
+	s := c.sender
+	if s == nil {
+		g.audit.ghostAck(c.index, f.id)
+		return
+	}
+	sl := s.slot(f.id)
+	if f.id == 0 || sl.number != f.id {
+		g.audit.ghostAck(c.index, f.id)
+		return
+	}
+	if s.book.id == "" && len(f.conv) > 0 {
+		g.audit.learn(s.book, string(f.conv))
+	}
+	g.audit.ack(s.ordinal, f.id, f.seq, sl.attempts > 1)
+	s.head = max(s.head, f.seq)
+	g.tally.accepted++
+	g.ackTime.record(sl.sentNs, now)
+	g.settle(s, sl)
+}
+
+// settle frees the slot of a send.
+func (g *generator) settle(s *sender, sl *slot) {
+	s.unanswered--
+	s.unansweredBytes -= sl.bytes
+	g.unanswered--
+	sl.number = 0
+	g.mark(s.conn)
+}
+
+// mark has the connection looked at when this turn's reads are done.
+func (g *generator) mark(c *conn) {
+	if !c.dirty {
+		c.dirty = true
+		g.dirty = append(g.dirty, c)
+	}
+}
+
+// lose gives a connection up.
+func (g *generator) lose(c *conn, reason string) {
+	if c.fd < 0 {
+		return
+	}
+	closeSocket(c.fd)
+	c.fd = -1
+	g.open--
+	if c.kicked != "" {
+		reason = c.kicked
+	}
+	g.lost = append(g.lost, fmt.Sprintf("connection %d: %s", c.index, reason))
+	for _, v := range g.audit.convs {
+		if st := v.stream(c.index); st != nil {
+			st.gone = true
+		}
+	}
+	if s := c.sender; s != nil {
+		g.unanswered -= s.unanswered
+	}
+}
+
+// other takes the frames that do not come with every message.
+func (g *generator) other(c *conn, f *petrelv1.ServerFrame, now int64) {
+	switch b := f.Body.(type) {
+	case *petrelv1.ServerFrame_Error:
+		g.refusal(c, f.Id, b.Error, now)
+	case *petrelv1.ServerFrame_History:
+		g.historyPage(c, b.History, now)
+	case *petrelv1.ServerFrame_Sync:
+		g.syncPage(c, b.Sync)
+	case *petrelv1.ServerFrame_Lagged:
+		g.lagged++
+		g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
+	case *petrelv1.ServerFrame_Ping:
+		g.send(c, &petrelv1.ClientFrame{Id: f.Id, Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}})
+	case *petrelv1.ServerFrame_Kick:
+		c.kicked = "kicked: " + b.Kick.Code
+	}
+}

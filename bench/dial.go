@@ -1,0 +1,238 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// greeted is a connection that has been welcomed and has synced.
+type greeted struct {
+	fd      int // non-blocking, the caller's
+	welcome *petrelv1.Welcome
+	token   []byte
+	convs   []*petrelv1.ConvState
+	early   []byte // what the server sent behind the sync page
+}
+
+const (
+	dialers     = 32
+	dialTimeout = 30 * time.Second // for one connection, from the dial to the sync page
+)
+
+// dialAll makes a connection for each token, some at a time.
+func dialAll(ctx context.Context, addr string, e wire.Encoding, tokens []string, done func(n int)) ([]greeted, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	all := make([]greeted, len(tokens))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards finished, and makes calls of done follow each other
+	finished := 0
+	for range dialers {
+		wg.Go(func() {
+			for i := range next {
+				g, err := dial(ctx, addr, e, tokens[i], fmt.Sprintf("bench-%d", i))
+				if err != nil {
+					cancel(fmt.Errorf("connection %d: %w", i, err))
+					continue
+				}
+				all[i] = g
+				mu.Lock()
+				finished++
+				done(finished)
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range tokens {
+		all[i].fd = -1
+		if ctx.Err() == nil {
+			next <- i
+		}
+	}
+	close(next)
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		for _, g := range all {
+			if g.fd >= 0 {
+				closeSocket(g.fd)
+			}
+		}
+		return nil, err
+	}
+	return all, nil
+}
+
+// dial connects, says hello and syncs.
+func dial(ctx context.Context, addr string, e wire.Encoding, token, device string) (greeted, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	d := net.Dialer{KeepAlive: -1} // the protocol has its own
+	nc, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return greeted{}, fmt.Errorf("connect: %w", err)
+	}
+	defer nc.Close()
+	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	p := &talk{nc: nc, e: e}
+	if e.Framing == wire.WebSocket {
+		if err := p.upgrade(addr); err != nil {
+			return greeted{}, err
+		}
+	}
+	g, err := p.greet(token, device)
+	if err != nil {
+		return greeted{}, err
+	}
+	g.early = p.in
+	if g.fd, err = takeSocket(nc.(*net.TCPConn)); err != nil {
+		return greeted{}, fmt.Errorf("take socket: %w", err)
+	}
+	return g, nil
+}
+
+// takeSocket returns a socket of our own for the connection, which is to be
+// closed afterwards.
+func takeSocket(c *net.TCPConn) (fd int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	if err2 := raw.Control(func(old uintptr) {
+		syscall.ForkLock.RLock() // no child process gets it
+		defer syscall.ForkLock.RUnlock()
+		if fd, err = syscall.Dup(int(old)); err == nil {
+			syscall.CloseOnExec(fd)
+		}
+	}); err2 != nil {
+		return -1, err2
+	}
+	return fd, err
+}
+
+// talk is a connection while requests and answers alternate.
+type talk struct {
+	nc net.Conn
+	e  wire.Encoding
+	in []byte // read, and not yet taken
+}
+
+// upgrade asks for a WebSocket. The key is checked by nobody who knows what he
+// connects to; it is random all the same.
+func (t *talk) upgrade(host string) error {
+	var key [16]byte
+	_, _ = rand.Read(key[:]) // never fails
+	req := "GET /v1/ws HTTP/1.1\r\nHost: " + host + "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " +
+		base64.StdEncoding.EncodeToString(key[:]) + "\r\n\r\n"
+	if _, err := io.WriteString(t.nc, req); err != nil {
+		return fmt.Errorf("ask for a WebSocket: %w", err)
+	}
+	const most = 8 << 10
+	for len(t.in) < most {
+		if i := bytes.Index(t.in, []byte("\r\n\r\n")); i >= 0 {
+			line, _, _ := bufio.NewReader(bytes.NewReader(t.in)).ReadLine()
+			if !bytes.HasPrefix(t.in, []byte("HTTP/1.1 101 ")) {
+				return fmt.Errorf("ask for a WebSocket: the server answers %q", line)
+			}
+			t.in = t.in[i+4:]
+			return nil
+		}
+		if err := t.fill(); err != nil {
+			return fmt.Errorf("ask for a WebSocket: %w", err)
+		}
+	}
+	return errors.New("ask for a WebSocket: the answer is too long")
+}
+
+func (t *talk) fill() error {
+	var b [4096]byte
+	n, err := t.nc.Read(b[:])
+	t.in = append(t.in, b[:n]...)
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// ask sends a frame and waits for the answer.
+func (t *talk) ask(f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
+	b, err := appendClientFrame(nil, t.e, f, uint32(mix(f.Id)))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := t.nc.Write(b); err != nil {
+		return nil, err
+	}
+	for {
+		content, n, op, err := split(t.e, t.in)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			if err := t.fill(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if op == opClose {
+			return nil, fmt.Errorf("the server closed the connection: %q", content)
+		}
+		s, err := decodeServerFrame(t.e.Codec, content)
+		if err != nil {
+			return nil, err
+		}
+		t.in = append([]byte(nil), t.in[n:]...)
+		if k := s.GetKick(); k != nil {
+			return nil, fmt.Errorf("kicked: %s: %s", k.Code, k.Message)
+		}
+		if s.Id != f.Id {
+			continue // events of the inbox can come before the answer
+		}
+		if e := s.GetError(); e != nil {
+			return nil, fmt.Errorf("%s: %s", e.Code, e.Message)
+		}
+		return s, nil
+	}
+}
+
+// greet says hello and syncs until there is no more.
+func (t *talk) greet(token, device string) (g greeted, err error) {
+	answer, err := t.ask(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: &petrelv1.Hello{
+		VersionMin: 1, VersionMax: 1, Token: token, Device: device, DeviceKind: "bench", Client: "petrel bench",
+	}}})
+	if err != nil {
+		return g, fmt.Errorf("say hello: %w", err)
+	}
+	if g.welcome = answer.GetWelcome(); g.welcome == nil {
+		return g, errors.New("say hello: the answer is no welcome")
+	}
+	for id := uint64(2); ; id++ {
+		answer, err := t.ask(&petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: g.token}}})
+		if err != nil {
+			return g, fmt.Errorf("sync: %w", err)
+		}
+		page := answer.GetSync()
+		if page == nil {
+			return g, errors.New("sync: the answer is no sync page")
+		}
+		g.token = page.Token
+		g.convs = append(g.convs, page.Convs...)
+		if !page.More {
+			return g, nil
+		}
+	}
+}

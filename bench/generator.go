@@ -1,0 +1,332 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// phase is where a run stands. It only moves forward; the caller moves it, the
+// generator follows within a turn.
+type phase int32
+
+const (
+	warmingUp phase = iota
+	measuring
+	draining
+)
+
+// generator is the load: every connection of a run on one thread with one epoll
+// set. In each turn it reads what has come, books it, and writes once for each
+// connection that has something to say.
+type generator struct {
+	enc    wire.Encoding
+	corpus *corpus
+	audit  *audit
+	conns  []*conn
+	pace   *pace // nil: closed loop
+	rate   float64
+	poll   *poller
+
+	group  *convBook // the group's book; nil without one
+	script *script
+
+	base   time.Time // zero of the clock
+	phase  atomic.Int32
+	at     phase // the phase the generator has taken notice of
+	atMark func(phase)
+
+	open       int // connections that are not closed
+	sending    bool
+	unanswered int
+	dirty      []*conn
+	writing    []*conn
+	retries    []retry
+	controls   uint64
+	maskState  uint64
+	noted      []scriptMessage
+	buf, out   []byte
+	quiet      time.Duration // without a byte from the server: the drain is over
+	drainFrom  int64         // when draining began
+	lastRead   int64
+
+	tally    tally
+	begin    tally // at both ends of the measured window
+	end      tally
+	endToEnd *latency
+	ackTime  *latency
+	lagged   uint64
+	errors   map[string]uint64 // by code
+	lost     []string          // connections that ended, with the reason
+
+	progress chan Progress // capacity 1; a line that nobody has taken yet is replaced by nothing
+	started  int64
+	told     int64
+	before   tally
+}
+
+// tally counts messages since the start.
+type tally struct {
+	at                                     int64 // ns of the generator's clock
+	offered, accepted, delivered, rejected uint64
+}
+
+const (
+	readBytes = 64 << 10
+	// longestWait bounds a turn, so that phases and retries are noticed.
+	longestWait = 5 * time.Millisecond
+	// maxUnwritten is how much may wait for a socket that is full before a
+	// sender stops composing.
+	maxUnwritten = 64 << 10 // bytes
+
+	drainLimit = 30 * time.Second // for everything that is under way at the end
+	drainQuiet = 10 * time.Second // without a byte from the server
+)
+
+func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
+	g := &generator{
+		enc: e, corpus: c, audit: a, base: time.Now(), sending: true, maskState: c.seed,
+		buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
+		errors: map[string]uint64{}, progress: make(chan Progress, 1),
+	}
+	return g
+}
+
+// now is the generator's clock, in ns; it never goes back.
+func (g *generator) now() int64 { return int64(time.Since(g.base)) }
+
+// mask draws a masking key.
+func (g *generator) mask() uint32 {
+	g.maskState++
+	return uint32(mix(g.maskState))
+}
+
+// enter moves the run on.
+func (g *generator) enter(p phase) { g.phase.Store(int32(p)) }
+
+// run drives the connections until the drain is over or ctx ends. The
+// connections are closed then.
+func (g *generator) run(ctx context.Context) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var err error
+	if g.poll, err = newPoller(); err != nil {
+		return err
+	}
+	defer g.poll.close()
+	defer g.closeAll()
+	for _, c := range g.conns {
+		if err := g.poll.add(c.fd, c.index); err != nil {
+			return err
+		}
+		g.open++
+		if c.sender != nil {
+			g.mark(c)
+		}
+		// What came along with the sync page has no edge of its own.
+		early := c.in
+		c.in = nil
+		g.received(c, early, g.now())
+	}
+	if g.rate > 0 {
+		g.pace = newPace(g.now(), g.rate, len(g.audit.senders))
+	}
+	g.started = g.now()
+	g.told = g.started
+	var events []ready
+	for {
+		now := g.now()
+		if done := g.tick(now); done || ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		g.flush(now)
+		if events, err = g.poll.wait(g.patience(), events); err != nil {
+			return err
+		}
+		for i := range events {
+			g.ready(&events[i])
+		}
+	}
+}
+
+func (g *generator) closeAll() {
+	for _, c := range g.conns {
+		if c.fd >= 0 {
+			closeSocket(c.fd)
+			c.fd = -1
+		}
+	}
+}
+
+// patience is how long the next wait may take.
+func (g *generator) patience() time.Duration {
+	if g.pace == nil || g.at == draining {
+		return longestWait
+	}
+	return min(longestWait, time.Duration(g.pace.next()-g.now()))
+}
+
+// tick does what the clock asks for and reports whether the run is over.
+func (g *generator) tick(now int64) (done bool) {
+	if p := phase(g.phase.Load()); p != g.at {
+		g.turnPhase(p, now)
+	}
+	if g.pace != nil && g.at != draining {
+		from, to := g.pace.advance(now)
+		for i := from; i < to && i < from+uint64(g.pace.senders); i++ {
+			g.mark(g.conns[g.pace.sender(i)])
+		}
+		g.tally.offered += to - from
+	}
+	if len(g.retries) > 0 {
+		g.dueRetries(now)
+	}
+	if now-g.told >= int64(time.Second) {
+		g.tell(now)
+	}
+	if g.at != draining {
+		return g.open == 0
+	}
+	quiet := now-max(g.lastRead, g.drainFrom) > int64(g.quiet)
+	return g.open == 0 || quiet || now-g.drainFrom > int64(drainLimit) ||
+		g.unanswered == 0 && !g.backlog() && g.audit.complete()
+}
+
+func (g *generator) turnPhase(p phase, now int64) {
+	g.at = p
+	g.tally.at = now
+	switch p {
+	case measuring:
+		g.begin = g.tally
+		g.endToEnd.from, g.ackTime.from = now, now
+	case draining:
+		g.end = g.tally
+		g.endToEnd.to, g.ackTime.to = now, now
+		g.drainFrom = now
+		g.sending = g.pace != nil // what was due is still sent, nothing new becomes due
+	}
+	if g.atMark != nil {
+		g.atMark(p)
+	}
+}
+
+// backlog reports whether an open loop has not sent all that was due.
+func (g *generator) backlog() bool {
+	if g.pace == nil {
+		return false
+	}
+	for i := range g.audit.senders {
+		s := &g.audit.senders[i]
+		if s.composed < g.pace.of(i) && g.conns[s.conn].fd >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *generator) ready(e *ready) {
+	c := g.conns[e.conn]
+	if c.fd < 0 {
+		return
+	}
+	if e.writable && len(c.out) > 0 {
+		g.mark(c)
+	}
+	if !e.readable {
+		return
+	}
+	for c.fd >= 0 {
+		n, again, err := readSocket(c.fd, g.buf)
+		if again {
+			return
+		}
+		if err != nil || n == 0 {
+			reason := "closed by the server"
+			if err != nil {
+				reason = err.Error()
+			}
+			g.lose(c, reason)
+			return
+		}
+		now := g.now()
+		g.lastRead = now
+		g.received(c, g.buf[:n], now)
+		if n < len(g.buf) {
+			return // drained; the next byte makes a new edge
+		}
+	}
+}
+
+// flush writes for every connection that has something to say, once.
+func (g *generator) flush(now int64) {
+	g.dirty, g.writing = g.writing[:0], g.dirty
+	for _, c := range g.writing {
+		c.dirty = false
+		if c.fd < 0 {
+			continue
+		}
+		out := append(g.out[:0], c.out...)
+		if s := c.sender; s != nil && len(out) < maxUnwritten {
+			out = g.compose(s, out, now)
+		}
+		g.out = out
+		n, err := writeSocket(c.fd, out)
+		if err != nil {
+			g.lose(c, err.Error())
+			continue
+		}
+		c.out = append(c.out[:0], out[n:]...)
+	}
+}
+
+// compose appends what a sender may send now.
+func (g *generator) compose(s *sender, out []byte, now int64) []byte {
+	for _, n := range s.conn.again {
+		if sl := s.slot(n); sl.number == n {
+			sl.attempts++
+			out, _ = g.appendSend(out, s, sl)
+		}
+	}
+	s.conn.again = s.conn.again[:0]
+	book := &g.audit.senders[s.ordinal]
+	for g.sending && s.unanswered < s.window && s.unansweredBytes+s.largest <= s.windowBytes && len(out) < maxUnwritten {
+		number := book.composed + 1
+		sl := s.slot(number)
+		if sl.number != 0 {
+			break // an old one has not been settled yet
+		}
+		sentNs := now
+		if g.pace != nil {
+			if number > g.pace.of(int(s.ordinal)) {
+				break
+			}
+			sentNs = g.pace.sentAt(int(s.ordinal), number)
+		} else {
+			g.tally.offered++
+		}
+		g.audit.compose(s.ordinal)
+		*sl = slot{number: number, sentNs: sentNs, after: s.head, attempts: 1, byUser: s.book.id == ""}
+		out, sl.bytes = g.appendSend(out, s, sl)
+		s.unanswered++
+		s.unansweredBytes += sl.bytes
+		s.largest = max(s.largest, sl.bytes)
+		g.unanswered++
+	}
+	return out
+}
+
+func (g *generator) appendSend(out []byte, s *sender, sl *slot) ([]byte, int) {
+	o := outgoing{
+		id: sl.number, after: sl.after, corpus: g.corpus,
+		msg: proof{sender: s.ordinal, number: sl.number, sentNs: sl.sentNs},
+	}
+	if sl.byUser {
+		o.user = s.peer
+	} else {
+		o.conv = s.book.id
+	}
+	return appendSend(out, g.enc, &o, g.mask())
+}

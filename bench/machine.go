@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Machine is where a run was made. A figure without it says little.
+type Machine struct {
+	CPU        string `json:"cpu"`
+	Cores      int    `json:"cores"`
+	GOMAXPROCS int    `json:"gomaxprocs"`
+	MemBytes   uint64 `json:"mem_bytes"`
+	Kernel     string `json:"kernel"`
+	Go         string `json:"go"`
+	Commit     string `json:"commit"` // of this binary; ends in "+" when the tree had changes
+	OpenFiles  uint64 `json:"open_files"`
+	CoLocated  bool   `json:"co_located"` // server and generator share the machine
+}
+
+func describeMachine(ownServer bool) Machine {
+	m := Machine{
+		CPU: procLine("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		MemBytes: kilobytes(procLine("/proc/meminfo", "MemTotal")), Go: runtime.Version(), Commit: commit(), CoLocated: ownServer,
+	}
+	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.Kernel = strings.TrimSpace(string(b))
+	}
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil {
+		m.OpenFiles = files.Cur
+	}
+	return m
+}
+
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	c, changed := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			c = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "+"
+		}
+	}
+	return c + changed
+}
+
+// procLine is the value of the first line "key: value" of a file of /proc, ""
+// without one.
+func procLine(file, key string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		k, v, ok := strings.Cut(line, ":")
+		if ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// kilobytes reads "123 kB".
+func kilobytes(s string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimSuffix(s, " kB"), 10, 64) // 0 when there is none
+	return n << 10
+}
+
+// processCPU is the CPU time of a process since its start, in seconds.
+func processCPU(pid int) (float64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read cpu time: %w", err)
+	}
+	s := string(b)
+	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:]) // behind the name; utime and stime are 14 and 15 of all
+	if len(f) < 13 {
+		return 0, fmt.Errorf("read cpu time of %d: %.80q", pid, s)
+	}
+	user, err1 := strconv.ParseUint(f[11], 10, 64)
+	system, err2 := strconv.ParseUint(f[12], 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return 0, fmt.Errorf("read cpu time of %d: %w", pid, err)
+	}
+	const ticksPerSecond = 100 // USER_HZ, the same on every Linux that Go runs on
+	return float64(user+system) / ticksPerSecond, nil
+}
+
+// processMemory is the resident memory of a process, in bytes.
+func processMemory(pid int) uint64 {
+	return kilobytes(procLine(fmt.Sprintf("/proc/%d/status", pid), "VmRSS"))
+}
+
+// ownCPU is the CPU time of this process, in seconds.
+func ownCPU() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}
+
+// Disk is how fast the disk of the server's folder is without a server: what
+// one fdatasync behind an append of 256 bytes takes, measured before the run.
+type Disk struct {
+	Fdatasync SyncTime `json:"fdatasync_ms"`
+}
+
+// SyncTime is in milliseconds.
+type SyncTime struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+}
+
+// measureDisk appends and syncs in dir for a time.
+func measureDisk(dir string, d time.Duration) (Disk, error) {
+	f, err := os.Create(filepath.Join(dir, "fdatasync"))
+	if err != nil {
+		return Disk{}, fmt.Errorf("measure the disk: %w", err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	block := []byte(strings.Repeat("petrel, ", 32))
+	var took []time.Duration
+	for start := time.Now(); time.Since(start) < d; {
+		began := time.Now()
+		if _, err = f.Write(block); err == nil {
+			err = fdatasync(f)
+		}
+		if err != nil {
+			return Disk{}, fmt.Errorf("measure the disk: %w", err)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	at := func(q float64) float64 { return ms(int64(took[int(q*float64(len(took)-1))])) }
+	return Disk{SyncTime{P50: at(0.5), P99: at(0.99)}}, nil
+}

@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+)
+
+// operator is the run's access to the admin API of the server.
+type operator struct {
+	api  petrelv1connect.AdminServiceClient
+	http *http.Client
+}
+
+// close ends the connections that are kept for the next call.
+func (o *operator) close() { o.http.CloseIdleConnections() }
+
+// newOperator makes the client of a server's API at url.
+func newOperator(url, adminKey string) *operator {
+	withKey := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			r.Header().Set("Authorization", "Bearer "+adminKey)
+			return next(ctx, r)
+		}
+	})
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
+	return &operator{api: petrelv1connect.NewAdminServiceClient(client, url, connect.WithInterceptors(withKey)), http: client}
+}
+
+// redeem makes the first admin key of a server.
+func redeem(ctx context.Context, url, code string) (adminKey string, err error) {
+	setup := petrelv1connect.NewSetupServiceClient(&http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}, url)
+	r, err := setup.Redeem(ctx, connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
+	if err != nil {
+		return "", fmt.Errorf("redeem the setup code: %w", err)
+	}
+	return r.Msg.AdminKey, nil
+}
+
+// usersPerCall is the most that CreateUsers takes.
+const usersPerCall = 1000
+
+// createUsers makes users and returns a token for each.
+func (o *operator) createUsers(ctx context.Context, users []string) ([]string, error) {
+	tokens := make([]string, 0, len(users))
+	for len(users) > 0 {
+		n := min(len(users), usersPerCall)
+		r, err := o.api.CreateUsers(ctx, connect.NewRequest(&petrelv1.CreateUsersRequest{Users: users[:n]}))
+		if err != nil {
+			return nil, fmt.Errorf("create users: %w", err)
+		}
+		if len(r.Msg.Tokens) != n {
+			return nil, fmt.Errorf("create users: %d tokens for %d users", len(r.Msg.Tokens), n)
+		}
+		for _, t := range r.Msg.Tokens {
+			tokens = append(tokens, t.Token)
+		}
+		users = users[n:]
+	}
+	return tokens, nil
+}
+
+func (o *operator) createGroup(ctx context.Context, title string, users []string) (conv string, err error) {
+	members := make([]*petrelv1.MemberRef, len(users))
+	for i, u := range users {
+		members[i] = &petrelv1.MemberRef{User: u, Role: petrelv1.Role_ROLE_MEMBER}
+	}
+	members[0].Role = petrelv1.Role_ROLE_OWNER
+	r, err := o.api.CreateConversation(ctx, connect.NewRequest(&petrelv1.CreateConversationRequest{Title: title, Members: members}))
+	if err != nil {
+		return "", fmt.Errorf("create a group: %w", err)
+	}
+	return r.Msg.Conv, nil
+}
+
+func (o *operator) stats(ctx context.Context) (*petrelv1.Stats, error) {
+	r, err := o.api.GetStats(ctx, connect.NewRequest(&petrelv1.GetStatsRequest{}))
+	if err != nil {
+		return nil, fmt.Errorf("get stats: %w", err)
+	}
+	return r.Msg, nil
+}
+
+// history reads a page of a conversation, upwards from behind after.
+func (o *operator) history(ctx context.Context, conv string, after uint64) (*petrelv1.HistoryPage, error) {
+	r, err := o.api.ReadHistory(ctx, connect.NewRequest(&petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: conv, After: after}}))
+	if err != nil {
+		return nil, fmt.Errorf("read history of %s: %w", conv, err)
+	}
+	return r.Msg, nil
+}
+
+// limit is one limit that a run may have to raise.
+type limit struct {
+	name string
+	of   func(*petrelv1.ServerLimits) *int64
+	need int64 // -1: no limit; 0: any will do
+}
+
+// needs are the limits under which a run is possible.
+func (p *Params) needs() []limit {
+	connections := int64(p.connections())
+	l := []limit{
+		{"connections", func(l *petrelv1.ServerLimits) *int64 { return &l.Connections }, connections},
+		{"connections_per_ip", func(l *petrelv1.ServerLimits) *int64 { return &l.ConnectionsPerIp }, connections},
+		{"new_connections_per_ip_per_s", func(l *petrelv1.ServerLimits) *int64 { return &l.NewConnectionsPerIpPerS }, -1},
+		{"unauthenticated", func(l *petrelv1.ServerLimits) *int64 { return &l.Unauthenticated }, 2 * dialers},
+		{"unauthenticated_per_ip", func(l *petrelv1.ServerLimits) *int64 { return &l.UnauthenticatedPerIp }, 2 * dialers},
+	}
+	if p.senders() == 0 {
+		return l
+	}
+	window := int64(p.Window)
+	if p.Rate > 0 {
+		window = 0
+	}
+	return append(l,
+		limit{"sends_per_s", func(l *petrelv1.ServerLimits) *int64 { return &l.SendsPerS }, -1},
+		limit{"send_burst", func(l *petrelv1.ServerLimits) *int64 { return &l.SendBurst }, -1},
+		limit{"window_sends", func(l *petrelv1.ServerLimits) *int64 { return &l.WindowSends }, window},
+		limit{"window_bytes", func(l *petrelv1.ServerLimits) *int64 { return &l.WindowBytes }, window * int64(p.Size+sendOverhead)},
+	)
+}
+
+// sendOverhead is about what a send frame holds beside the body, in either
+// codec.
+const sendOverhead = 192 // bytes
+
+// Raised is a limit that a run has raised.
+type Raised struct {
+	Limit string `json:"limit"`
+	From  int64  `json:"from"`
+	To    int64  `json:"to"` // -1: none
+}
+
+// raise sets the limits that are too low. restore sets them back.
+func (o *operator) raise(ctx context.Context, needs []limit) (raised []Raised, restore func(context.Context) error, err error) {
+	now, err := o.api.GetLimits(ctx, connect.NewRequest(&petrelv1.GetLimitsRequest{}))
+	if err != nil {
+		return nil, nil, fmt.Errorf("get limits: %w", err)
+	}
+	higher, before := &petrelv1.ServerLimits{}, &petrelv1.ServerLimits{}
+	for _, l := range needs {
+		is := *l.of(now.Msg)
+		if is < 0 || l.need >= 0 && is >= l.need {
+			continue
+		}
+		*l.of(higher), *l.of(before) = l.need, is
+		raised = append(raised, Raised{l.name, is, l.need})
+	}
+	if len(raised) == 0 {
+		return nil, func(context.Context) error { return nil }, nil
+	}
+	set := func(ctx context.Context, l *petrelv1.ServerLimits) error {
+		if _, err := o.api.SetLimits(ctx, connect.NewRequest(l)); err != nil {
+			return fmt.Errorf("set limits: %w", err)
+		}
+		return nil
+	}
+	return raised, func(ctx context.Context) error { return set(ctx, before) }, set(ctx, higher)
+}

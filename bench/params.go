@@ -1,0 +1,149 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// The scenarios.
+const (
+	Direct  = "direct"  // senders write to receivers, each pair in its own direct conversation
+	Group   = "group"   // some members of one group write, all are online
+	Connect = "connect" // connections are authenticated and idle
+)
+
+// Params are what a run does. DefaultParams fills in those of a scenario.
+type Params struct {
+	Scenario string `json:"scenario"`
+
+	Senders     int     `json:"senders"`     // users that send; in a group they are among the members
+	Receivers   int     `json:"receivers"`   // direct: sender i writes to receiver i modulo this
+	Members     int     `json:"members"`     // group: all of them, online
+	Connections int     `json:"connections"` // connect
+	Size        int     `json:"size"`        // bytes of a text, at least MinSize
+	Window      int     `json:"window"`      // closed loop: unacked messages of each sender
+	Rate        float64 `json:"rate"`        // open loop: messages per second in all; 0: closed loop
+
+	Seconds float64 `json:"seconds"` // measured; connect: idle time before the memory is read
+	WarmUp  float64 `json:"warm_up"` // seconds of load before
+
+	Codec     string `json:"codec"`     // proto or json
+	Transport string `json:"transport"` // ws or tcp
+	Seed      uint64 `json:"seed"`      // of bodies, ids and masks
+
+	// URL of a running server, http://host:port; empty: the run starts one.
+	URL      string `json:"url"`
+	TCPAddr  string `json:"tcp_addr"` // of a running server; empty: its host and port 8081
+	AdminKey string `json:"-"`        // of a running server
+
+	Dir        string   `json:"-"`          // where the temporary folder of an own server is made; empty: the system's
+	ServeArgs  []string `json:"serve_args"` // further arguments of an own server
+	Executable string   `json:"-"`          // of an own server; empty: this program
+
+	Progress func(Progress) `json:"-"` // is told once a second and at every step; may be nil
+
+	quiet time.Duration // silence that ends the drain; 0: drainQuiet
+}
+
+// MinSize is the least size of a text: what the proof in it takes.
+const MinSize = proofBytes
+
+// DefaultParams are the parameters of a scenario as its figures are taken.
+func DefaultParams(scenario string) Params {
+	p := Params{Scenario: scenario, Size: 100, Seconds: 10, WarmUp: 2, Codec: "proto", Transport: "ws", Seed: 1}
+	switch scenario {
+	case Direct:
+		p.Senders, p.Receivers, p.Window = 200, 200, 16
+	case Group:
+		p.Senders, p.Members, p.Window = 4, 1000, 16
+	case Connect:
+		p.Connections, p.Seconds, p.WarmUp = 10_000, 15, 0
+	}
+	return p
+}
+
+const (
+	maxWindow      = 1 << 14
+	maxConnections = 1 << 20
+	maxSize        = 48 << 10
+)
+
+// Check says what is wrong with p.
+func (p *Params) Check() error {
+	between := func(name string, v, low, high int) error {
+		if v < low || v > high {
+			return fmt.Errorf("%s is %d; allowed: %d to %d", name, v, low, high)
+		}
+		return nil
+	}
+	var checks []error
+	switch p.Scenario {
+	case Direct:
+		checks = append(checks, between("senders", p.Senders, 1, maxConnections), between("receivers", p.Receivers, 1, maxConnections))
+	case Group:
+		checks = append(checks, between("members", p.Members, 2, maxConnections), between("senders", p.Senders, 1, p.Members))
+	case Connect:
+		checks = append(checks, between("connections", p.Connections, 1, maxConnections))
+	default:
+		return fmt.Errorf("there is no scenario %q; there are %s, %s and %s", p.Scenario, Direct, Group, Connect)
+	}
+	if p.Scenario != Connect {
+		checks = append(checks, between("size", p.Size, MinSize, maxSize))
+		if p.Rate == 0 {
+			checks = append(checks, between("window", p.Window, 1, maxWindow))
+		}
+	}
+	for _, err := range checks {
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case p.Codec != "proto" && p.Codec != "json":
+		return fmt.Errorf("there is no codec %q; there are proto and json", p.Codec)
+	case p.Transport != "ws" && p.Transport != "tcp":
+		return fmt.Errorf("there is no transport %q; there are ws and tcp", p.Transport)
+	case p.Seconds <= 0 || p.Seconds > 86400:
+		return fmt.Errorf("seconds is %g; allowed: above 0, up to 86400", p.Seconds)
+	case p.WarmUp < 0 || p.WarmUp > 3600:
+		return fmt.Errorf("warm-up is %g; allowed: 0 to 3600 seconds", p.WarmUp)
+	case p.Rate < 0 || p.Rate > 1e7:
+		return fmt.Errorf("rate is %g; allowed: 0 to 10,000,000 messages per second", p.Rate)
+	case p.URL != "" && p.AdminKey == "":
+		return fmt.Errorf("a run against %s needs its admin key", p.URL)
+	}
+	return nil
+}
+
+func (p *Params) encoding() wire.Encoding {
+	e := wire.Encoding{Codec: wire.Proto, Framing: wire.WebSocket}
+	if p.Codec == "json" {
+		e.Codec = wire.JSON
+	}
+	if p.Transport == "tcp" {
+		e.Framing = wire.TCP
+	}
+	return e
+}
+
+// connections counts those the run makes.
+func (p *Params) connections() int {
+	switch p.Scenario {
+	case Direct:
+		return p.Senders + p.Receivers
+	case Group:
+		return p.Members
+	}
+	return p.Connections
+}
+
+func (p *Params) senders() int {
+	if p.Scenario == Connect {
+		return 0
+	}
+	return p.Senders
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package bench
+
+import (
+	"os"
+	"syscall"
+)
+
+func endWithParent() *syscall.SysProcAttr { return nil }
+func fdatasync(f *os.File) error          { return f.Sync() }

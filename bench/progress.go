@@ -1,0 +1,92 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Progress is what a run tells about itself once a second. The rates are those
+// since the last one.
+type Progress struct {
+	Phase      string        // what the run is doing
+	Elapsed    time.Duration // since the first message; 0 before
+	Total      time.Duration // planned, without the drain
+	Offered    float64       // per second, as the other two
+	Accepted   float64
+	Delivered  float64
+	P99        float64 // end to end, ms
+	Unanswered int
+	Note       string // instead of the numbers: a step of the preparation
+}
+
+// tell offers a Progress; if the last one has not been taken yet it is left
+// out.
+func (g *generator) tell(now int64) {
+	d := float64(now-g.told) / 1e9
+	t := g.tally
+	p := Progress{
+		Phase:      [...]string{"warm-up", "measure", "drain"}[g.at],
+		Elapsed:    time.Duration(now - g.started),
+		Offered:    float64(t.offered-g.before.offered) / d,
+		Accepted:   float64(t.accepted-g.before.accepted) / d,
+		Delivered:  float64(t.delivered-g.before.delivered) / d,
+		P99:        g.endToEnd.recent(),
+		Unanswered: g.unanswered,
+	}
+	g.before, g.told = t, now
+	select {
+	case g.progress <- p:
+	default:
+	}
+}
+
+// Draw returns a receiver of Progress that writes one line for each to w. On a
+// terminal the line of the running second is drawn over the one before.
+func Draw(w io.Writer, terminal bool) func(Progress) {
+	open := false
+	return func(p Progress) {
+		line := p.Note
+		if line == "" {
+			line = p.line()
+		}
+		if !terminal {
+			fmt.Fprintln(w, line)
+			return
+		}
+		if p.Note != "" {
+			if open {
+				fmt.Fprintln(w)
+			}
+			open = false
+			fmt.Fprintln(w, line)
+			return
+		}
+		open = true
+		fmt.Fprintf(w, "\r\x1b[K%s %s", p.bar(), line)
+	}
+}
+
+func (p Progress) line() string {
+	return fmt.Sprintf("%-7s %4.0fs  offered %s/s  accepted %s/s  delivered %s/s  p99 %.2f ms  unanswered %d",
+		p.Phase, p.Elapsed.Seconds(), count(p.Offered), count(p.Accepted), count(p.Delivered), p.P99, p.Unanswered)
+}
+
+func (p Progress) bar() string {
+	const width = 16
+	done := 0
+	if p.Total > 0 {
+		done = min(width, int(float64(width)*p.Elapsed.Seconds()/p.Total.Seconds()))
+	}
+	const full, empty = "################", "................"
+	return "[" + full[:done] + empty[done:] + "]"
+}
+
+// count writes a number with separated thousands.
+func count(v float64) string {
+	s := fmt.Sprintf("%.0f", v)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// What a real client does when something does not go by itself: it sends
+// again what was put off, syncs when it lags, and reads what it missed.
+
+// retry is a message to be sent again.
+type retry struct {
+	due    int64 // ns of the generator's clock
+	sender *sender
+	number uint64
+}
+
+// defaultRetryMs is the pause before a repeat when the server names none.
+const defaultRetryMs = 100
+
+// refusal takes an error.
+func (g *generator) refusal(c *conn, id uint64, e *petrelv1.Error, now int64) {
+	g.errors[e.Code]++
+	s := c.sender
+	if s == nil || id >= controlID || id == 0 || s.slot(id).number != id {
+		return
+	}
+	sl := s.slot(id)
+	switch {
+	case e.Settled:
+		g.audit.reject(s.ordinal, id)
+		g.tally.rejected++
+		g.settle(s, sl)
+	case im.Code(e.Code) == im.CodeBehind && sl.attempts == 1:
+		// No earlier attempt ended unknown, so there is nothing to look for. P-4.7
+		sl.after = max(sl.after, e.Head)
+		c.again = append(c.again, id)
+		g.mark(c)
+	case e.Retryable:
+		g.retries = append(g.retries, retry{now + int64(max(e.RetryAfterMs, defaultRetryMs))*1e6, s, id})
+	default:
+		g.settle(s, sl) // stays unknown in the books
+	}
+}
+
+// dueRetries puts the repeats that are due back to their connections.
+func (g *generator) dueRetries(now int64) {
+	rest := g.retries[:0]
+	for _, r := range g.retries {
+		if r.due > now {
+			rest = append(rest, r)
+			continue
+		}
+		r.sender.conn.again = append(r.sender.conn.again, r.number)
+		g.mark(r.sender.conn)
+	}
+	g.retries = rest
+}
+
+// request sends a frame under an id of its own.
+func (g *generator) request(c *conn, f *petrelv1.ClientFrame) {
+	g.controls++
+	f.Id = controlID + g.controls
+	g.send(c, f)
+}
+
+func (g *generator) send(c *conn, f *petrelv1.ClientFrame) {
+	out, err := appendClientFrame(c.out, g.enc, f, g.mask())
+	if err != nil { // a frame of ours that cannot be written
+		g.lose(c, err.Error())
+		return
+	}
+	c.out = out
+	g.mark(c)
+}
+
+// syncPage asks for what the page says is missing.
+func (g *generator) syncPage(c *conn, p *petrelv1.SyncPage) {
+	c.token = p.Token
+	for _, state := range p.Convs {
+		v := g.audit.named([]byte(state.Conv))
+		if v == nil {
+			continue
+		}
+		v.head = max(v.head, state.Head)
+		if st := v.stream(c.index); st != nil && st.lowest() <= state.Head {
+			g.askHistory(c, state.Conv, st.lowest()-1)
+		}
+	}
+	if p.More {
+		g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
+	}
+}
+
+func (g *generator) askHistory(c *conn, conv string, after uint64) {
+	g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: &petrelv1.GetHistory{Conv: conv, After: after}}})
+}
+
+// historyPage takes what was missed; it counts as delivered.
+func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
+	last := uint64(0)
+	for _, m := range p.Messages {
+		e := entryOf(m)
+		sentNs, first := g.audit.readBack(c.index, &e)
+		if first {
+			g.tally.delivered++
+			g.endToEnd.record(sentNs, now)
+		}
+		last = e.seq
+	}
+	v := g.audit.named([]byte(p.Conv))
+	if v == nil || last == 0 {
+		return
+	}
+	v.head = max(v.head, p.Head)
+	if st := v.stream(c.index); st != nil && (p.More || st.lowest() <= p.Head) {
+		g.askHistory(c, p.Conv, max(last, st.lowest()-1))
+	}
+}
+
+func entryOf(m *petrelv1.Message) entry {
+	e := entry{conv: []byte(m.Conv), from: []byte(m.From), id: []byte(m.ClientMsgId), seq: m.Seq}
+	if t, ok := m.Body.(*petrelv1.Message_Text); ok {
+		e.text, e.hasText = []byte(t.Text), true
+	}
+	return e
+}

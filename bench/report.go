@@ -1,0 +1,151 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Report is what a run found. Three rates are never mixed: offered is what the
+// senders wanted to send, accepted what was acked, that is durable, delivered
+// what receivers got. Counts are those of the measured window, unless they say
+// something else. What a scenario does not measure is 0.
+type Report struct {
+	Scenario string    `json:"scenario"`
+	At       time.Time `json:"at"`
+	Params   Params    `json:"params"`
+	Raised   []Raised  `json:"raised_limits"`
+
+	Seconds   float64 `json:"seconds"` // of the measured window, as it was
+	Offered   uint64  `json:"offered"`
+	Accepted  uint64  `json:"accepted"`
+	Delivered uint64  `json:"delivered"`
+	Rejected  uint64  `json:"rejected"`
+	Unknown   uint64  `json:"unknown"` // sent in the whole run and without an answer at its end
+
+	AcceptedPerS  float64 `json:"accepted_per_s"`
+	DeliveredPerS float64 `json:"delivered_per_s"`
+
+	Audit   Audit   `json:"audit"`
+	Latency Latency `json:"latency_ms"`
+
+	Server    Server    `json:"server"`
+	Generator Generator `json:"generator"`
+	Disk      Disk      `json:"disk"`
+	Machine   Machine   `json:"machine"`
+}
+
+// Audit is the books of the whole run, warm-up and drain included.
+type Audit struct {
+	Findings
+	Messages    uint64            `json:"messages"`         // acked
+	Deliveries  uint64            `json:"deliveries"`       // first arrivals, pushed or read
+	HistoryRead uint64            `json:"history_read"`     // entries read back and compared at the end
+	Lagged      uint64            `json:"lagged"`           // times a connection fell behind and caught up by history
+	Errors      map[string]uint64 `json:"errors"`           // error frames by code
+	Connections []string          `json:"connections_lost"` // connections that ended before the end, with the reason
+	Witnesses   []string          `json:"witnesses"`        // the first findings, in words
+}
+
+// Latency is in milliseconds: from the moment a message was sent, in open loop
+// from the moment it was due.
+type Latency struct {
+	Ack      Percentiles `json:"ack"`
+	EndToEnd Percentiles `json:"end_to_end"`
+}
+
+// Server is what the run cost the server.
+type Server struct {
+	CPU                 float64 `json:"cpu_s"`     // in the measured window
+	RSSBytes            uint64  `json:"rss_bytes"` // at its end
+	AcceptedPerCPU      float64 `json:"accepted_per_cpu_s"`
+	DeliveredPerCPU     float64 `json:"delivered_per_cpu_s"`
+	BytesPerConnection  float64 `json:"bytes_per_connection"`
+	DiskBytesPerMessage float64 `json:"disk_bytes_per_message"` // of the whole run, as the folder is when the server has stopped
+	MessagesPerCommit   float64 `json:"messages_per_commit"`
+}
+
+// Generator is what the run cost the generator.
+type Generator struct {
+	CPU float64 `json:"cpu_s"` // in the measured window
+}
+
+// WriteJSON writes the report as one JSON value.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// Clean says what is wrong with the run: findings of the audit, connections
+// that broke, nothing measured, targets missed.
+func (r *Report) Clean(targets Targets) error {
+	var errs []error
+	f := r.Audit.Findings
+	if f != (Findings{}) {
+		errs = append(errs, fmt.Errorf("the audit is not clean: %s", f))
+	}
+	if n := len(r.Audit.Connections); n > 0 {
+		errs = append(errs, fmt.Errorf("%d connections ended during the run, the first: %s", n, r.Audit.Connections[0]))
+	}
+	if r.Scenario != Connect && (r.Accepted == 0 || r.Delivered == 0) {
+		errs = append(errs, fmt.Errorf("nothing was measured: %d accepted, %d delivered", r.Accepted, r.Delivered))
+	}
+	return errors.Join(append(errs, targets.check(r)...)...)
+}
+
+func (f Findings) String() string {
+	return fmt.Sprintf("lost %d, duplicate %d, ghost %d, reordered %d", f.Lost, f.Duplicate, f.Ghost, f.Reordered)
+}
+
+// WriteText writes the report for people.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if r.Scenario == Connect {
+		line("connections", "%s idle for %.0f s, %.0f bytes of server memory each", count(float64(r.Params.Connections)), r.Seconds, r.Server.BytesPerConnection)
+	} else {
+		line("offered", "%s in %.1f s", count(float64(r.Offered)), r.Seconds)
+		line("accepted", "%s/s durable   %s per server CPU-second   rejected %d   unknown %d",
+			count(r.AcceptedPerS), count(r.Server.AcceptedPerCPU), r.Rejected, r.Unknown)
+		line("delivered", "%s/s   %s per server CPU-second", count(r.DeliveredPerS), count(r.Server.DeliveredPerCPU))
+		for _, l := range []struct {
+			name string
+			p    Percentiles
+		}{{"ack", r.Latency.Ack}, {"end to end", r.Latency.EndToEnd}} {
+			line(l.name, "p50 %.2f   p99 %.2f   p99.9 %.2f ms", l.p.P50, l.p.P99, l.p.P999)
+		}
+	}
+	line("server", "cpu %.2f s   memory %.0f MB   %.1f messages per commit   %.0f bytes on disk per message",
+		r.Server.CPU, float64(r.Server.RSSBytes)/(1<<20), r.Server.MessagesPerCommit, r.Server.DiskBytesPerMessage)
+	line("generator", "cpu %.2f s", r.Generator.CPU)
+	if r.Disk != (Disk{}) {
+		line("disk", "fdatasync p50 %.2f   p99 %.2f ms", r.Disk.Fdatasync.P50, r.Disk.Fdatasync.P99)
+	}
+	for _, l := range r.Raised {
+		line("raised", "%s from %d to %s", l.Limit, l.From, unlimited(l.To))
+	}
+	line("audit", "%s   of %s messages, %s deliveries; %s read back; lagged %d", r.Audit.Findings, count(float64(r.Audit.Messages)),
+		count(float64(r.Audit.Deliveries)), count(float64(r.Audit.HistoryRead)), r.Audit.Lagged)
+	for _, s := range r.Audit.Connections[:min(3, len(r.Audit.Connections))] {
+		line("", "%s", s)
+	}
+	for _, s := range r.Audit.Witnesses {
+		line("", "%s", s)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func unlimited(v int64) string {
+	if v < 0 {
+		return "none"
+	}
+	return fmt.Sprint(v)
+}

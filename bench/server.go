@@ -1,0 +1,181 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// child is a server that the run has started for itself, on a folder of its
+// own.
+type child struct {
+	HTTP string `json:"http"` // addresses it listens on
+	TCP  string `json:"tcp"`
+	PID  int    `json:"pid"`
+
+	dir    string // its data folder
+	cancel context.CancelFunc
+	ended  chan struct{} // closed behind err
+	err    error
+	log    tail
+}
+
+const (
+	startLimit = 20 * time.Second
+	stopLimit  = 20 * time.Second // between the request to stop and the kill
+)
+
+// startChild starts executable on folder dir and waits until it listens. Only
+// what is in args configures it, not the environment and no file.
+func startChild(ctx context.Context, executable, dir string, args []string) (*child, error) {
+	conf := filepath.Join(dir, "petrel.toml")
+	if err := os.WriteFile(conf, nil, 0o600); err != nil {
+		return nil, fmt.Errorf("prepare a server: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	c := &child{dir: filepath.Join(dir, "data"), cancel: cancel, ended: make(chan struct{})}
+	cmd := exec.CommandContext(ctx, executable, append([]string{
+		"serve", "--config", conf, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0"}, args...)...)
+	cmd.Dir = dir
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "PETREL_") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopLimit
+	cmd.SysProcAttr = endWithParent()
+	cmd.Stderr = &c.log
+	out, in := io.Pipe()
+	cmd.Stdout = in
+	started := make(chan error)
+	go func() { // ended by stop, which waits for it
+		runtime.LockOSThread() // the child ends with the thread that started it
+		defer close(c.ended)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			c.err = cmd.Wait()
+		}
+		_ = in.Close() // never fails
+	}()
+	if err := <-started; err != nil {
+		cancel()
+		return nil, fmt.Errorf("start %s: %w", executable, err)
+	}
+	if err := c.readAddresses(out); err != nil {
+		c.stop()
+		return nil, fmt.Errorf("start a server: %w\n%s", err, c.log.String())
+	}
+	return c, nil
+}
+
+// readAddresses waits for the line that a server writes when it listens, and
+// goes on taking its output.
+func (c *child) readAddresses(out *io.PipeReader) error {
+	line := make(chan []byte, 1) // there is one line
+	go func() {                  // ends with the server's output
+		r := bufio.NewReader(out)
+		b, _ := r.ReadBytes('\n')
+		line <- b
+		_, _ = io.Copy(io.Discard, r)
+	}()
+	select {
+	case b := <-line:
+		if err := json.Unmarshal(b, c); err != nil || c.HTTP == "" {
+			return fmt.Errorf("the first line of its output is not the one with its addresses: %.200q", b)
+		}
+		return nil
+	case <-c.ended:
+		return fmt.Errorf("it ended: %w", c.err)
+	case <-time.After(startLimit):
+		return fmt.Errorf("it does not listen after %s", startLimit)
+	}
+}
+
+// stop ends the server and waits for it. It may be called again.
+func (c *child) stop() {
+	c.cancel()
+	<-c.ended
+}
+
+// setupCode is the one-time code that the server has left in its folder.
+func (c *child) setupCode(ctx context.Context) (string, error) {
+	name := filepath.Join(c.dir, "setup-link")
+	for {
+		b, err := os.ReadFile(name)
+		if err == nil {
+			_, code, ok := bytes.Cut(bytes.TrimSpace(b), []byte("#k="))
+			if !ok {
+				return "", fmt.Errorf("read %s: there is no code in it", name)
+			}
+			return string(code), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("read the setup link: %w", err)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-c.ended:
+			return "", fmt.Errorf("the server ended: %w\n%s", c.err, c.log.String())
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailBytes = 4 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, b...)
+	if len(t.b) > 2*tailBytes {
+		t.b = append(t.b[:0], t.b[len(t.b)-tailBytes:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.b)
+}
+
+// diskBytes is how much is in the files of a folder; space that the file system
+// has set aside for them does not count.
+func diskBytes(dir string) (n uint64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		i, err := d.Info()
+		if err == nil {
+			n += uint64(i.Size())
+		}
+		return err
+	})
+	return n, err
+}
