@@ -183,7 +183,7 @@ func (a *App) Run(ctx context.Context) error {
 	serve, stopServing := context.WithCancel(work)
 	defer stopServing()
 	var wg sync.WaitGroup
-	failed := make(chan error, 5) // one for each part
+	failed := make(chan error, 6) // one for each part
 	start := func(ctx context.Context, what string, run func(context.Context) error) {
 		wg.Go(func() {
 			if err := run(ctx); err != nil {
@@ -195,6 +195,7 @@ func (a *App) Run(ctx context.Context) error {
 	start(work, "bus", a.bus.Run)
 	start(work, "sessions", a.hub.Run)
 	start(work, "inboxes", a.consumer.Run)
+	start(work, "memory", giveBack)
 	served := make(chan struct{})
 	start(serve, "gateway", func(ctx context.Context) error {
 		defer close(served)

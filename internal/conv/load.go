@@ -45,9 +45,15 @@ func (cs *Convs) acquire(ctx context.Context, key im.Key) (*conv, error) {
 
 func (cs *Convs) releaseOne(c *conv) {
 	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	c.users--
-	cs.mu.Unlock()
+	// What does not exist is not kept: asking for made-up ids costs no memory.
+	if c.unusedLocked() && c.info.Load().record == nil {
+		delete(cs.convs, c.key)
+	}
 }
+
+func (c *conv) unusedLocked() bool { return c.state == idle && c.users == 0 && len(c.queue) == 0 }
 
 // load reads a conversation's state. Nothing of it is in flight: one with an
 // append under way never leaves memory, so what is read here is durable.
@@ -174,7 +180,7 @@ func (cs *Convs) evictIdle() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for key, c := range cs.convs {
-		if c.state == idle && c.users == 0 && len(c.queue) == 0 && c.lastUse < limit {
+		if c.unusedLocked() && c.lastUse < limit {
 			delete(cs.convs, key)
 		}
 	}
