@@ -97,7 +97,8 @@ func ParseConvID(s string) (ConvID, error) {
 	if len(s) == 21 {
 		var src [20]byte
 		copy(src[:], s[1:])
-		if _, err := base64.RawURLEncoding.Decode(c[1:], src[:]); err == nil {
+		// Less than 15 bytes: the decoder skips line breaks.
+		if n, err := base64.RawURLEncoding.Decode(c[1:], src[:]); err == nil && n == len(c)-1 {
 			switch c[0] = s[0]; Kind(s[0]) {
 			case Direct, Group, Channel, Chatroom, Inbox:
 				return c, nil
