@@ -21,7 +21,7 @@ const (
 // CreateConversation makes a group; its first entry adds the members.
 func (s *Server) CreateConversation(ctx context.Context, r *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error) {
 	m := r.Msg
-	t, err := s.Users.EnsureTenant(ctx, orDefault(m.Tenant))
+	t, err := s.Users.Tenant(m.Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -136,13 +136,6 @@ func (s *Server) SetLimits(_ context.Context, r *connect.Request[petrelv1.Server
 // GetStats tells what the process has done so far.
 func (s *Server) GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error) {
 	return connect.NewResponse(s.Stats()), nil
-}
-
-func orDefault(tenant string) string {
-	if tenant == "" {
-		return "default"
-	}
-	return tenant
 }
 
 func randomID() string {

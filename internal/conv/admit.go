@@ -19,6 +19,9 @@ func (b *builder) admit(c *conv, s *Send) (*info, error) {
 	if from != "" && in.members.Role(from) == 0 && !sabotageSkipsAdmission {
 		return nil, &im.Error{Code: im.CodeNotMember}
 	}
+	if from != "" && c.key.Conv.Kind() == im.Inbox {
+		return nil, im.Errorf(im.CodeForbidden, "only the server writes to an inbox")
+	}
 	change := s.Entry.GetMembers()
 	if change == nil {
 		return in, nil

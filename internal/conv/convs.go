@@ -72,6 +72,7 @@ type Convs struct {
 	pos   im.Pos
 
 	published atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
+	members   atomic.Uint64 // im.Pos: no published commit above it, and above the one at the start, changed a membership
 	moved     chan struct{} // capacity 1; a token: a commit changed a membership
 
 	mu       sync.Mutex // tier 2; guards the fields below and the queues of the conversations
@@ -114,6 +115,7 @@ func New(ctx context.Context, o Options, st store.Store, fan *fanout.Fan) (*Conv
 		return nil, fmt.Errorf("take over feed %d: %w", cs.feed, err)
 	}
 	cs.published.Store(uint64(cs.pos))
+	cs.members.Store(uint64(cs.pos))
 	for range commitsInFlight {
 		cs.free <- &commit{}
 	}
@@ -130,7 +132,7 @@ func (cs *Convs) Run(ctx context.Context) error {
 	}
 	defer wg.Wait()
 	defer cs.stopJobs()
-	sweep := time.NewTicker(cs.o.IdleAfter / 4)
+	sweep := time.NewTicker(time.Second)
 	defer sweep.Stop()
 	for {
 		select {
@@ -182,6 +184,12 @@ func (cs *Convs) Loaded() int {
 // Published is the position up to which commits are durable and readable.
 func (cs *Convs) Published() (store.Feed, im.Pos) {
 	return cs.feed, im.Pos(cs.published.Load())
+}
+
+// MembershipSince tells whether a commit with after < Pos <= upTo may have
+// changed a membership; upTo is a published position.
+func (cs *Convs) MembershipSince(after, upTo im.Pos) bool {
+	return after < upTo && uint64(after) < cs.members.Load()
 }
 
 // MembershipMoved carries a token when a commit changed who is a member of

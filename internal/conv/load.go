@@ -174,12 +174,21 @@ func (cs *Convs) scan(c *conv, after im.Seq) {
 	}
 }
 
-// evictIdle forgets the conversations that nobody used for a while.
+// sweepSize is how many conversations one sweep looks at: few enough to hold
+// the lock for about a millisecond. A map is walked from a random place, so
+// sweeps reach all of them in time.
+const sweepSize = 10_000
+
+// evictIdle forgets conversations that nobody used for a while.
 func (cs *Convs) evictIdle() {
 	limit := cs.o.Now().Add(-cs.o.IdleAfter).Unix()
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	seen := 0
 	for key, c := range cs.convs {
+		if seen++; seen > sweepSize {
+			return
+		}
 		if c.unusedLocked() && c.lastUse < limit {
 			delete(cs.convs, key)
 		}

@@ -40,6 +40,9 @@ func (cs *Convs) show(cm *commit) {
 		m.c.head.Store(uint64(m.head))
 		kinds |= m.kinds
 	}
+	if kinds&FeedMembership != 0 {
+		cs.members.Store(uint64(pos)) // before published: MembershipSince relies on it
+	}
 	if cm.rows > 0 {
 		cs.published.Store(uint64(pos))
 		cs.Accepted.Add(uint64(cm.rows))

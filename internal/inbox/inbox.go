@@ -148,7 +148,9 @@ const batch = 512
 func (c *Consumer) catchUp(ctx context.Context) error {
 	for {
 		_, upTo := c.convs.Published()
-		if c.done >= upTo {
+		if !c.convs.MembershipSince(c.done, upTo) {
+			c.done = max(c.done, upTo)
+			c.arrived()
 			return nil
 		}
 		var items []*storepb.FeedItem
