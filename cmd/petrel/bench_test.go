@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMain is the binary itself when a benchmark starts it as its server.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestBenchReportsAndEndsRedWhenATargetIsMissed(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "report.json")
+	args := []string{"bench", "direct", "--senders", "2", "--receivers", "2", "--seconds", "0.3", "--warm-up", "0", "--dir", t.TempDir()}
+	petrel(t, nil, append(args, "--json", name, "--target", "lost=0,p99<60s")...).want(t, exitOK, "accepted", "lost 0, duplicate 0, ghost 0, reordered 0")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report map[string]any
+	if err := json.Unmarshal(b, &report); err != nil {
+		t.Fatalf("%v of %s", err, b)
+	}
+	for _, key := range []string{"scenario", "params", "offered", "accepted", "delivered", "rejected", "unknown", "accepted_per_s",
+		"delivered_per_s", "audit", "latency_ms", "server", "disk", "machine"} {
+		if _, ok := report[key]; !ok {
+			t.Errorf("the report has no %q: %s", key, b)
+		}
+	}
+	petrel(t, nil, append(args, "--target", "accepted_per_s>1e12")...).want(t, exitViolated, "error violated", "target accepted_per_s>1e12 is missed")
+}
+
+func TestBenchRefusesWhatItCannotRun(t *testing.T) {
+	for _, line := range [][]string{
+		{"bench", "direct", "--window", "0"},
+		{"bench", "direct", "--codec", "xml"},
+		{"bench", "direct", "--target", "speed>1"},
+		{"bench", "group", "--members", "1"},
+		{"bench", "everything"},
+	} {
+		petrel(t, nil, line...).want(t, exitUsage, "error usage")
+	}
+	petrel(t, nil, "bench", "direct", "--url", "http://127.0.0.1:1", "--data", t.TempDir()).want(t, exitAuth, "no_admin_key")
+}
+
+func TestBenchRunsAgainstARunningServer(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "bench", "group", "--url", "http://"+s.http, "--members", "3", "--senders", "2", "--seconds", "0.3", "--warm-up", "0", "--json", "-").
+		want(t, exitOK, `"scenario": "group"`, "lost 0, duplicate 0")
+}
