@@ -55,19 +55,34 @@ func appendVarintField(dst []byte, field byte, v uint64) []byte {
 func (a Ack) appendJSON(b []byte) []byte {
 	b = append(b, '{')
 	if a.ID != 0 {
-		b = append(b, `"id":"`...)
-		b = strconv.AppendUint(b, a.ID, 10)
-		b = append(b, `",`...)
+		b = appendNumberJSON(b, `"id":"`, a.ID)
+		b = append(b, ',')
 	}
 	b = append(b, `"ack":{`...)
+	empty := len(b)
 	if a.Conv != "" { // an id: nothing in it needs escaping
 		b = append(b, `"conv":"`...)
 		b = append(b, a.Conv...)
-		b = append(b, `",`...)
+		b = append(b, '"')
 	}
-	b = append(b, `"seq":"`...)
-	b = strconv.AppendUint(b, a.Seq, 10)
-	b = append(b, `","timeMs":"`...)
-	b = strconv.AppendUint(b, a.TimeMs, 10)
-	return append(b, `"}}`...)
+	for _, f := range [...]struct {
+		name  string
+		value uint64
+	}{{`"seq":"`, a.Seq}, {`"timeMs":"`, a.TimeMs}} {
+		if f.value == 0 {
+			continue
+		}
+		if len(b) > empty {
+			b = append(b, ',')
+		}
+		b = appendNumberJSON(b, f.name, f.value)
+	}
+	return append(b, "}}"...)
+}
+
+// appendNumberJSON writes a 64-bit number, which in JSON is a text.
+func appendNumberJSON(b []byte, name string, v uint64) []byte {
+	b = append(b, name...)
+	b = strconv.AppendUint(b, v, 10)
+	return append(b, '"')
 }

@@ -4,6 +4,7 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire/petrelv1"
@@ -30,22 +31,41 @@ func Decode(c Codec, b []byte, f *petrelv1.ClientFrame) *im.Error {
 	return nil
 }
 
-// validTexts checks the strings of the frames that the server keeps, forwards
-// or prints; the generated decoder leaves that to its caller.
+// validTexts checks every text of f; the generated decoder leaves that to its
+// caller. The frame of which there are many goes without reflection.
 func validTexts(f *petrelv1.ClientFrame) bool {
-	switch b := f.Body.(type) {
-	case *petrelv1.ClientFrame_Send:
-		s := b.Send
-		return s == nil || utf8.ValidString(s.ClientMsgId) && utf8.ValidString(s.Type) && utf8.ValidString(s.GetText()) &&
-			utf8.ValidString(s.Conv) && utf8.ValidString(s.User)
-	case *petrelv1.ClientFrame_Hello:
-		h := b.Hello
-		return h == nil || utf8.ValidString(h.Device) && utf8.ValidString(h.DeviceKind) && utf8.ValidString(h.Client) &&
-			utf8.ValidString(h.Token) && utf8.ValidString(h.HistoryId)
-	case *petrelv1.ClientFrame_History:
-		return b.History == nil || utf8.ValidString(b.History.Conv)
-	case *petrelv1.ClientFrame_Call:
-		return b.Call == nil || utf8.ValidString(b.Call.Method) && utf8.ValidString(b.Call.GetJson())
+	if s := f.GetSend(); s != nil {
+		switch s.Body.(type) {
+		case nil, *petrelv1.Send_Text, *petrelv1.Send_Data:
+			return utf8.ValidString(s.Conv) && utf8.ValidString(s.User) && utf8.ValidString(s.ClientMsgId) && utf8.ValidString(s.Type) &&
+				utf8.ValidString(s.GetText())
+		}
+	}
+	return validMessage(f.ProtoReflect())
+}
+
+// validMessage checks the texts of m and below it. Client frames have no maps.
+func validMessage(m protoreflect.Message) bool {
+	valid := true
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if !fd.IsList() {
+			valid = validValue(fd, v)
+			return valid
+		}
+		for l, i := v.List(), 0; i < l.Len() && valid; i++ {
+			valid = validValue(fd, l.Get(i))
+		}
+		return valid
+	})
+	return valid
+}
+
+func validValue(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		return utf8.ValidString(v.String())
+	case protoreflect.MessageKind:
+		return validMessage(v.Message())
 	}
 	return true
 }
