@@ -26,12 +26,18 @@ type conv struct {
 	// scanning. It runs ahead of what is published.
 	log logState
 
-	// The readers' side: it moves when a commit is durable. Members are
-	// published before the head, and read behind it.
-	head    atomic.Uint64 // im.Seq
-	counted atomic.Uint64
-	pos     atomic.Uint64 // im.Pos of the newest row
-	info    atomic.Pointer[info]
+	// The readers' side: it moves when a commit is durable. The info goes out
+	// before the point, and is read behind it.
+	point atomic.Pointer[point]
+	info  atomic.Pointer[info]
+}
+
+// point is where a conversation stands for its readers. It never changes; a
+// commit makes a new one.
+type point struct {
+	head    im.Seq
+	counted uint64 // at head
+	pos     im.Pos // of the newest row
 }
 
 // state tells who may touch a conv's log.

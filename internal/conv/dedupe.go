@@ -63,7 +63,7 @@ func (c *conv) checkAfter(after im.Seq) *im.Error {
 	case after+1 < l.info.firstSeq():
 		return &im.Error{Code: im.CodeTooOld}
 	case after < l.tail.from && l.head-after > MaxScan:
-		return &im.Error{Code: im.CodeBehind, Head: im.Seq(c.head.Load())}
+		return &im.Error{Code: im.CodeBehind, Head: c.point.Load().head}
 	}
 	return nil
 }

@@ -41,24 +41,29 @@ func (cs *Convs) History(ctx context.Context, key im.Key, user im.User, r Range)
 		return nil, err
 	}
 	defer cs.releaseOne(c)
-	head, in := c.readable()
+	at, in := c.readable()
+	head := at.head
 	if in.record == nil {
 		return nil, &im.Error{Code: im.CodeNoConversation}
 	}
 	first, last := im.Seq(1), head
 	if user != "" && !sabotageSkipsAdmission {
 		var ok bool
-		if first, last, ok = in.members.span(user, head); !ok {
+		if first, last, ok = in.members.reach(user, head); !ok {
 			return nil, &im.Error{Code: im.CodeNotMember}
 		}
 		last = min(last, head)
 	}
 	p := &Page{Head: last, FirstSeq: in.firstSeq()}
 	from, to := r.bounds(max(first, p.FirstSeq), last)
-	if from > to {
-		return p, nil
+	parts := []stay{{from, to}}
+	if user != "" && !sabotageSkipsAdmission {
+		parts = in.members.stays(user, from, to)
 	}
-	return p, cs.readPage(ctx, c, user, in, r, from, to, p)
+	if r.Before == 0 {
+		return p, cs.readUp(ctx, c, parts, r.limit(), p)
+	}
+	return p, cs.readDown(ctx, c, parts, r.limit(), p)
 }
 
 // HistoryPage is History as a frame's content; pages have at most max entries.
@@ -85,75 +90,136 @@ func (cs *Convs) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetH
 	return page, nil
 }
 
-// readable is the published state: the head first, the members behind it.
-func (c *conv) readable() (im.Seq, *info) {
-	head := im.Seq(c.head.Load())
+// readable is the published state: the point first, the info behind it.
+func (c *conv) readable() (point, *info) {
+	at := *c.point.Load()
 	if sabotageReadsOn {
-		head = c.log.head
+		at.head = c.log.head
 	}
-	return head, c.info.Load()
+	return at, c.info.Load()
 }
 
-// bounds is the range of seqs to read, both ends included.
+// stay is a range of seqs that a user may read, both ends included; empty when from > to.
+type stay struct{ from, to im.Seq }
+
+// bounds is the range of seqs asked for, cut to first..last.
 func (r Range) bounds(first, last im.Seq) (from, to im.Seq) {
-	limit := im.Seq(MaxPage)
-	if 0 < r.Limit && r.Limit < MaxPage {
-		limit = im.Seq(r.Limit)
+	from, to = first, last
+	if r.After >= last {
+		return 1, 0
 	}
-	if r.Before == 0 {
-		from = max(first, r.After+1)
-		return from, min(last, from+limit-1)
+	if r.Before > 0 {
+		to = min(last, r.Before-1)
 	}
-	to = min(last, r.Before-1)
-	from = max(first, r.After+1)
-	if to >= limit {
-		from = max(from, to-limit+1)
-	}
-	return from, to
+	return max(first, r.After+1), to
 }
 
-func (cs *Convs) readPage(ctx context.Context, c *conv, user im.User, in *info, r Range, from, to im.Seq, p *Page) error {
-	var bad error
-	bytes, next := 0, from
-	err := cs.store.Rows(ctx, c.key, from, to, func(row store.Row) bool {
-		head, stored, err := store.SplitRow(row.Value)
-		if err != nil {
-			bad = err
-			return false
+func (r Range) limit() int {
+	if 0 < r.Limit && r.Limit < MaxPage {
+		return r.Limit
+	}
+	return MaxPage
+}
+
+// readUp reads the first rows of parts. A page that leaves rows out has at
+// least one, so that the reader can go on behind it. Spec: P-5.2.
+func (cs *Convs) readUp(ctx context.Context, c *conv, parts []stay, limit int, p *Page) error {
+	bytes := 0
+	for _, s := range parts {
+		if s.from > s.to {
+			continue
 		}
-		if r.Before == 0 && bytes > 0 && bytes+len(stored) > MaxPageBytes {
-			return false
+		if len(p.Rows) >= limit {
+			p.More = true
+			return nil
 		}
-		next = row.Seq + 1
-		if head.Flags&store.RowWithheld == 0 && (user == "" || in.members.May(user, row.Seq) || sabotageSkipsAdmission) {
+		end := s.to
+		if n := im.Seq(limit - len(p.Rows)); end-s.from >= n {
+			end = s.from + n - 1
+		}
+		err := cs.readRows(ctx, c, stay{s.from, end}, func(stored []byte) bool {
+			if p.More = len(p.Rows) > 0 && bytes+len(stored) > MaxPageBytes; p.More {
+				return false
+			}
 			bytes += len(stored)
-			p.Rows = append(p.Rows, append([]byte(nil), stored...))
+			p.Rows = append(p.Rows, stored)
+			return true
+		})
+		if err != nil || p.More {
+			return err
 		}
-		return true
-	})
-	if err == nil {
-		err = bad
+		p.More = end < s.to
 	}
-	if err != nil {
-		return fmt.Errorf("read %s from %d to %d: %w", c.key, from, to, err)
-	}
-	if r.Before == 0 {
-		p.More = next <= p.Head
-		return nil
+	return nil
+}
+
+// readDown reads the last rows of parts; at least one of a page with more.
+func (cs *Convs) readDown(ctx context.Context, c *conv, parts []stay, limit int, p *Page) error {
+	bytes := 0
+	for i := len(parts) - 1; i >= 0; i-- {
+		s := parts[i]
+		if s.from > s.to {
+			continue
+		}
+		if len(p.Rows) >= limit || bytes > MaxPageBytes {
+			p.More = true
+			break
+		}
+		begin := s.from
+		if n := im.Seq(limit - len(p.Rows)); s.to-begin >= n {
+			begin = s.to - n + 1
+		}
+		var rows [][]byte
+		err := cs.readRows(ctx, c, stay{begin, s.to}, func(stored []byte) bool {
+			bytes += len(stored)
+			rows = append(rows, stored)
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		p.Rows = append(rows, p.Rows...)
+		if begin > s.from {
+			p.More = true
+			break
+		}
 	}
 	cut := 0
 	for ; bytes > MaxPageBytes && cut < len(p.Rows)-1; cut++ {
 		bytes -= len(p.Rows[cut])
 	}
-	p.Rows = p.Rows[cut:]
-	p.More = cut > 0 || from > max(p.FirstSeq, r.After+1)
+	p.Rows, p.More = p.Rows[cut:], p.More || cut > 0
+	return nil
+}
+
+// readRows passes copies of the wire parts of s, ascending, until fn returns
+// false.
+func (cs *Convs) readRows(ctx context.Context, c *conv, s stay, fn func(stored []byte) bool) error {
+	var bad error
+	err := cs.store.Rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
+		head, stored, err := store.SplitRow(row.Value)
+		if err != nil {
+			bad = err
+			return false
+		}
+		if head.Flags&store.RowWithheld != 0 {
+			return true
+		}
+		return fn(append([]byte(nil), stored...))
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return fmt.Errorf("read %s from %d to %d: %w", c.key, s.from, s.to, err)
+	}
 	return nil
 }
 
 // State is what a sync says of one conversation to one user.
 type State struct {
 	Head     im.Seq // the last entry the user may read
-	Counted  uint64 // at the published head
+	Counted  uint64 // at Head
 	FirstSeq im.Seq
 	Joined   im.Seq // the first entry the user may read
 	Pos      im.Pos // of the newest row
@@ -169,19 +235,37 @@ func (cs *Convs) Look(ctx context.Context, key im.Key, user im.User) (State, err
 		return State{}, err
 	}
 	defer cs.releaseOne(c)
-	pos := im.Pos(c.pos.Load())
-	head, in := c.readable()
+	at, in := c.readable()
 	if in.record == nil {
 		return State{}, &im.Error{Code: im.CodeNoConversation}
 	}
-	first, last, ok := in.members.span(user, head)
+	first, last, ok := in.members.reach(user, at.head)
 	if !ok {
 		return State{}, &im.Error{Code: im.CodeNotMember}
 	}
-	return State{
-		Head: min(last, head), Counted: c.counted.Load(), FirstSeq: in.firstSeq(), Joined: first, Pos: pos,
+	st := State{
+		Head: min(last, at.head), Counted: at.counted, FirstSeq: in.firstSeq(), Joined: first, Pos: at.pos,
 		Role: in.members.Role(user), Title: in.record.Title,
-	}, nil
+	}
+	if st.Role != 0 {
+		return st, nil
+	}
+	// A former member is not told of what came later, by its count either.
+	st.Counted = 0
+	if st.Head < st.FirstSeq {
+		return st, nil
+	}
+	var parse error
+	err = cs.readRows(ctx, c, stay{st.Head, st.Head}, func(stored []byte) bool {
+		var m petrelv1.Message
+		parse = wire.ParseMessage(stored, &m)
+		st.Counted = m.Counted
+		return true
+	})
+	if err == nil && parse != nil {
+		err = fmt.Errorf("read %s seq %d: %w", c.key, st.Head, parse)
+	}
+	return st, err
 }
 
 // Peers returns the users of a direct conversation, and the kind and title of

@@ -95,7 +95,7 @@ func (cs *Convs) read(ctx context.Context, c *conv) error {
 	if err != nil {
 		return err
 	}
-	in := &info{record: rec, members: noMembers}
+	in, at := &info{record: rec, members: noMembers}, point{}
 	c.log = logState{info: in}
 	if rec != nil {
 		m := &Members{}
@@ -108,36 +108,34 @@ func (cs *Convs) read(ctx context.Context, c *conv) error {
 		}
 		m.list()
 		in.members = m
-		if err := c.readHead(ctx, cs.store); err != nil {
+		if at, err = c.readPoint(ctx, cs.store); err != nil {
 			return err
 		}
 	}
+	c.log.head, c.log.counted = at.head, at.counted
 	c.log.tail.from = c.log.head
 	if sabotageForgets {
 		c.log.tail.from = 0
 	}
 	c.info.Store(in)
-	c.counted.Store(c.log.counted)
-	c.head.Store(uint64(c.log.head))
+	c.point.Store(&at)
 	return nil
 }
 
-func (c *conv) readHead(ctx context.Context, st store.Store) error {
+func (c *conv) readPoint(ctx context.Context, st store.Store) (point, error) {
 	row, err := st.LastRow(ctx, c.key)
 	if err != nil || row == nil {
-		return err
+		return point{}, err
 	}
 	head, stored, err := store.SplitRow(row.Value)
 	if err != nil {
-		return fmt.Errorf("read head of %s: %w", c.key, err)
+		return point{}, fmt.Errorf("read head of %s: %w", c.key, err)
 	}
 	var m petrelv1.Message
 	if err := wire.ParseMessage(stored, &m); err != nil || im.Seq(m.Seq) != row.Seq {
-		return fmt.Errorf("read head of %s: %w", c.key, store.ErrCorrupt)
+		return point{}, fmt.Errorf("read head of %s: %w", c.key, store.ErrCorrupt)
 	}
-	c.log.head, c.log.counted = row.Seq, m.Counted
-	c.pos.Store(uint64(head.Pos))
-	return nil
+	return point{row.Seq, m.Counted, head.Pos}, nil
 }
 
 // scan extends the tail of c down to after, on a loader, while the queue of c

@@ -57,9 +57,9 @@ func (m *Members) May(u im.User, q im.Seq) bool {
 	return false
 }
 
-// span is the first and last seq that u may read, given the head; false: u was
+// reach is the first and last seq that u may read, given the head; false: u was
 // never a member.
-func (m *Members) span(u im.User, head im.Seq) (first, last im.Seq, ok bool) {
+func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq, ok bool) {
 	i, ok := m.find(u)
 	if !ok || len(m.all[i].windows) == 0 {
 		return 0, 0, false
@@ -70,6 +70,25 @@ func (m *Members) span(u im.User, head im.Seq) (first, last im.Seq, ok bool) {
 		last = head
 	}
 	return first, last, true
+}
+
+// stays are the parts of from..to that u may read, oldest first.
+func (m *Members) stays(u im.User, from, to im.Seq) []stay {
+	i, ok := m.find(u)
+	if !ok {
+		return nil
+	}
+	var out []stay
+	for _, w := range m.all[i].windows {
+		s := stay{max(from, im.Seq(w.From)), to}
+		if w.To != 0 {
+			s.to = min(to, im.Seq(w.To))
+		}
+		if s.from <= s.to {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // apply makes the members after an entry q with a change, and lists the

@@ -35,9 +35,7 @@ func (cs *Convs) show(cm *commit) {
 	for i := range cm.moves {
 		m := &cm.moves[i]
 		m.c.info.Store(m.info)
-		m.c.counted.Store(m.counted)
-		m.c.pos.Store(uint64(pos))
-		m.c.head.Store(uint64(m.head))
+		m.c.point.Store(&point{m.head, m.counted, pos})
 		kinds |= m.kinds
 	}
 	if kinds&FeedMembership != 0 {
@@ -110,7 +108,8 @@ func (cs *Convs) rollBack() error {
 
 func (c *conv) rollBack() {
 	l := &c.log
-	l.head, l.counted, l.info = im.Seq(c.head.Load()), c.counted.Load(), c.info.Load()
+	now := c.point.Load()
+	l.head, l.counted, l.info = now.head, now.counted, c.info.Load()
 	if l.tail.from > l.head {
 		l.tail = tail{from: l.head}
 		return

@@ -75,7 +75,7 @@ var catalogue = map[Code]CodeInfo{
 	CodeStoreStalled:       {Text: "the store does not answer in time", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeDiskFull:           {Text: "the disk is nearly full and nothing more is accepted", Hint: "the operator frees space", Settled: false, Retryable: true, HTTP: 507, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeNotOwner:           {Text: "another node has this conversation now", Hint: "the server routes again by itself", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
-	CodeInternal:           {Text: "the server met an error of its own", Hint: "tell the operator the request id", Settled: false, Retryable: true, HTTP: 500, Close: 0, Reconnect: false, Clause: "P-9.4"},
+	CodeInternal:           {Text: "the server met an error of its own", Hint: "tell the operator the request id", Settled: false, Retryable: true, HTTP: 500, Close: 1011, Reconnect: true, Clause: "P-9.4"},
 	CodeUnsupported:        {Text: "this server does not offer the frame or the capability", Hint: "the welcome lists the capabilities", Settled: true, Retryable: false, HTTP: 501, Close: 0, Reconnect: false, Clause: "P-2.6"},
 	CodeBadToken:           {Text: "the sync token was not made by this server", Hint: "sync with an empty token", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-6.2"},
 	CodeSetupClosed:        {Text: "the setup code is wrong or used or expired", Hint: "restart the server for a new one while it has no admin key", Settled: false, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-10.1"},

@@ -35,6 +35,7 @@ type Error struct {
 	Message    string        // empty: the catalogue's text
 	RetryAfter time.Duration // 0: none is known
 	Head       Seq           // with behind and after_ahead
+	Request    string        // with internal: names the line in the log
 }
 
 func (e *Error) Error() string {

@@ -49,7 +49,7 @@ func (h *Hub) admitHello(f *petrelv1.Hello) *im.Error {
 // reject answers the hello with an error and ends the connection.
 func (s *Session) reject(id uint64, e *im.Error, k *fanout.Kicks) {
 	if e.Code.Info().Close == 0 {
-		e = &im.Error{Code: im.CodeInternal, Message: e.Error()}
+		e = &im.Error{Code: im.CodeInternal, Message: e.Error(), Request: e.Request}
 	}
 	s.hub.Refused.Add(1)
 	s.refuse(id, e, k)

@@ -150,5 +150,5 @@ func (h *Hub) internal(s *Session, what string, err error) *im.Error {
 	_, _ = rand.Read(b[:])
 	req := hex.EncodeToString(b[:])
 	h.o.Log.Error(what+" failed", "user", string(s.Out.Account.User), "req", req, "err", err)
-	return im.Errorf(im.CodeInternal, "the server met an error of its own (request %s)", req)
+	return &im.Error{Code: im.CodeInternal, Request: req}
 }

@@ -11,7 +11,7 @@ func ErrorFrame(e *im.Error) *petrelv1.Error {
 	return &petrelv1.Error{
 		Code: string(e.Code), Message: e.Error(), Hint: info.Hint,
 		Settled: info.Settled, Retryable: info.Retryable,
-		RetryAfterMs: uint32(e.RetryAfter.Milliseconds()), Head: uint64(e.Head),
+		RetryAfterMs: uint32(e.RetryAfter.Milliseconds()), Head: uint64(e.Head), RequestId: e.Request,
 	}
 }
 

@@ -1525,8 +1525,7 @@ func (x *HistoryPage) GetMore() bool {
 	return false
 }
 
-// Sync asks what changed since token, and makes the server push from here on.
-// Clause P-6.2.
+// Sync asks what changed since token, and ends a lag. Clause P-6.2.
 type Sync struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         []byte                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`    // empty: everything
