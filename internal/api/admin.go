@@ -31,6 +31,7 @@ type Server struct {
 	Limits       func() *petrelv1.ServerLimits
 	ChangeLimits func(*petrelv1.ServerLimits) *petrelv1.ServerLimits
 	Stats        func() *petrelv1.Stats
+	CompactStore func(context.Context) error
 	Redeemed     func() // the setup code was used
 	BodyBytes    func() int
 }

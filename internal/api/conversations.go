@@ -138,6 +138,14 @@ func (s *Server) GetStats(context.Context, *connect.Request[petrelv1.GetStatsReq
 	return connect.NewResponse(s.Stats()), nil
 }
 
+// Compact merges the store's tables.
+func (s *Server) Compact(ctx context.Context, _ *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
+	if err := s.CompactStore(ctx); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&petrelv1.CompactResponse{DiskBytes: s.Stats().DiskBytes}), nil
+}
+
 func randomID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -25,6 +25,7 @@ func (a *App) handler() http.Handler {
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,
 		Stats:        a.stats,
+		CompactStore: a.store.Compact,
 		Redeemed: func() {
 			if err := removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)); err != nil {
 				a.log.Warn("remove setup link failed", "err", err)

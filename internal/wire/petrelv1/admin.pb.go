@@ -963,6 +963,86 @@ func (*GetStatsRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
+type CompactRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactRequest) Reset() {
+	*x = CompactRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactRequest) ProtoMessage() {}
+
+func (x *CompactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactRequest.ProtoReflect.Descriptor instead.
+func (*CompactRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{17}
+}
+
+type CompactResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DiskBytes     uint64                 `protobuf:"varint,1,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"` // afterwards
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactResponse) Reset() {
+	*x = CompactResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactResponse) ProtoMessage() {}
+
+func (x *CompactResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
+func (*CompactResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CompactResponse) GetDiskBytes() uint64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
+}
+
 // Stats are totals since the start of the process.
 type Stats struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -981,7 +1061,7 @@ type Stats struct {
 
 func (x *Stats) Reset() {
 	*x = Stats{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	mi := &file_petrel_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1073,7 @@ func (x *Stats) String() string {
 func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	mi := &file_petrel_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1086,7 @@ func (x *Stats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Stats) GetCpuS() float64 {
@@ -1137,7 +1217,11 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\fwindow_bytes\x18\n" +
 	" \x01(\x03R\vwindowBytes\x12!\n" +
 	"\foutbox_bytes\x18\v \x01(\x03R\voutboxBytes\"\x11\n" +
-	"\x0fGetStatsRequest\"\x85\x02\n" +
+	"\x0fGetStatsRequest\"\x10\n" +
+	"\x0eCompactRequest\"0\n" +
+	"\x0fCompactResponse\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\x01 \x01(\x04R\tdiskBytes\"\x85\x02\n" +
 	"\x05Stats\x12\x13\n" +
 	"\x05cpu_s\x18\x01 \x01(\x01R\x04cpuS\x12\x1b\n" +
 	"\trss_bytes\x18\x02 \x01(\x04R\brssBytes\x12\x1d\n" +
@@ -1151,7 +1235,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"disk_bytes\x18\b \x01(\x04R\tdiskBytes\x12\x16\n" +
 	"\x06lagged\x18\t \x01(\x04R\x06lagged2M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xa5\x05\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xe7\x05\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12a\n" +
@@ -1161,7 +1245,8 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\vReadHistory\x12\x1d.petrel.v1.ReadHistoryRequest\x1a\x16.petrel.v1.HistoryPage\x12A\n" +
 	"\tGetLimits\x12\x1b.petrel.v1.GetLimitsRequest\x1a\x17.petrel.v1.ServerLimits\x12=\n" +
 	"\tSetLimits\x12\x17.petrel.v1.ServerLimits\x1a\x17.petrel.v1.ServerLimits\x128\n" +
-	"\bGetStats\x12\x1a.petrel.v1.GetStatsRequest\x1a\x10.petrel.v1.StatsB4Z2github.com/petrel-im/petrel/internal/wire/petrelv1b\x06proto3"
+	"\bGetStats\x12\x1a.petrel.v1.GetStatsRequest\x1a\x10.petrel.v1.Stats\x12@\n" +
+	"\aCompact\x12\x19.petrel.v1.CompactRequest\x1a\x1a.petrel.v1.CompactResponseB4Z2github.com/petrel-im/petrel/internal/wire/petrelv1b\x06proto3"
 
 var (
 	file_petrel_v1_admin_proto_rawDescOnce sync.Once
@@ -1175,7 +1260,7 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_admin_proto_rawDescData
 }
 
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_petrel_v1_admin_proto_goTypes = []any{
 	(*RedeemRequest)(nil),              // 0: petrel.v1.RedeemRequest
 	(*RedeemResponse)(nil),             // 1: petrel.v1.RedeemResponse
@@ -1194,19 +1279,21 @@ var file_petrel_v1_admin_proto_goTypes = []any{
 	(*GetLimitsRequest)(nil),           // 14: petrel.v1.GetLimitsRequest
 	(*ServerLimits)(nil),               // 15: petrel.v1.ServerLimits
 	(*GetStatsRequest)(nil),            // 16: petrel.v1.GetStatsRequest
-	(*Stats)(nil),                      // 17: petrel.v1.Stats
-	(*MemberRef)(nil),                  // 18: petrel.v1.MemberRef
-	(*MemberChange)(nil),               // 19: petrel.v1.MemberChange
-	(*Send)(nil),                       // 20: petrel.v1.Send
-	(*GetHistory)(nil),                 // 21: petrel.v1.GetHistory
-	(*HistoryPage)(nil),                // 22: petrel.v1.HistoryPage
+	(*CompactRequest)(nil),             // 17: petrel.v1.CompactRequest
+	(*CompactResponse)(nil),            // 18: petrel.v1.CompactResponse
+	(*Stats)(nil),                      // 19: petrel.v1.Stats
+	(*MemberRef)(nil),                  // 20: petrel.v1.MemberRef
+	(*MemberChange)(nil),               // 21: petrel.v1.MemberChange
+	(*Send)(nil),                       // 22: petrel.v1.Send
+	(*GetHistory)(nil),                 // 23: petrel.v1.GetHistory
+	(*HistoryPage)(nil),                // 24: petrel.v1.HistoryPage
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
 	4,  // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	18, // 1: petrel.v1.CreateConversationRequest.members:type_name -> petrel.v1.MemberRef
-	19, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	20, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	21, // 4: petrel.v1.ReadHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	20, // 1: petrel.v1.CreateConversationRequest.members:type_name -> petrel.v1.MemberRef
+	21, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	22, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	23, // 4: petrel.v1.ReadHistoryRequest.history:type_name -> petrel.v1.GetHistory
 	0,  // 5: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
 	2,  // 6: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
 	5,  // 7: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
@@ -1217,18 +1304,20 @@ var file_petrel_v1_admin_proto_depIdxs = []int32{
 	14, // 12: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
 	15, // 13: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
 	16, // 14: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	1,  // 15: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	3,  // 16: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	6,  // 17: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	8,  // 18: petrel.v1.AdminService.CreateConversation:output_type -> petrel.v1.CreateConversationResponse
-	10, // 19: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeMembersResponse
-	12, // 20: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.SendAsResponse
-	22, // 21: petrel.v1.AdminService.ReadHistory:output_type -> petrel.v1.HistoryPage
-	15, // 22: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
-	15, // 23: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
-	17, // 24: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	15, // [15:25] is the sub-list for method output_type
-	5,  // [5:15] is the sub-list for method input_type
+	17, // 15: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	1,  // 16: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	3,  // 17: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	6,  // 18: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	8,  // 19: petrel.v1.AdminService.CreateConversation:output_type -> petrel.v1.CreateConversationResponse
+	10, // 20: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeMembersResponse
+	12, // 21: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.SendAsResponse
+	24, // 22: petrel.v1.AdminService.ReadHistory:output_type -> petrel.v1.HistoryPage
+	15, // 23: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
+	15, // 24: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
+	19, // 25: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	18, // 26: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	16, // [16:27] is the sub-list for method output_type
+	5,  // [5:16] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
 	5,  // [5:5] is the sub-list for extension extendee
 	0,  // [0:5] is the sub-list for field type_name
@@ -1247,7 +1336,7 @@ func file_petrel_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -60,6 +60,8 @@ const (
 	AdminServiceSetLimitsProcedure = "/petrel.v1.AdminService/SetLimits"
 	// AdminServiceGetStatsProcedure is the fully-qualified name of the AdminService's GetStats RPC.
 	AdminServiceGetStatsProcedure = "/petrel.v1.AdminService/GetStats"
+	// AdminServiceCompactProcedure is the fully-qualified name of the AdminService's Compact RPC.
+	AdminServiceCompactProcedure = "/petrel.v1.AdminService/Compact"
 )
 
 // SetupServiceClient is a client for the petrel.v1.SetupService service.
@@ -149,6 +151,9 @@ type AdminServiceClient interface {
 	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
 	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error)
 	GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error)
+	// Compact makes the store take no more disk than its rows need. It may take
+	// minutes; sends and reads go on.
+	Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error)
 }
 
 // NewAdminServiceClient constructs a client for the petrel.v1.AdminService service. By default, it
@@ -216,6 +221,12 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("GetStats")),
 			connect.WithClientOptions(opts...),
 		),
+		compact: connect.NewClient[petrelv1.CompactRequest, petrelv1.CompactResponse](
+			httpClient,
+			baseURL+AdminServiceCompactProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("Compact")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -230,6 +241,7 @@ type adminServiceClient struct {
 	getLimits          *connect.Client[petrelv1.GetLimitsRequest, petrelv1.ServerLimits]
 	setLimits          *connect.Client[petrelv1.ServerLimits, petrelv1.ServerLimits]
 	getStats           *connect.Client[petrelv1.GetStatsRequest, petrelv1.Stats]
+	compact            *connect.Client[petrelv1.CompactRequest, petrelv1.CompactResponse]
 }
 
 // CreateUsers calls petrel.v1.AdminService.CreateUsers.
@@ -277,6 +289,11 @@ func (c *adminServiceClient) GetStats(ctx context.Context, req *connect.Request[
 	return c.getStats.CallUnary(ctx, req)
 }
 
+// Compact calls petrel.v1.AdminService.Compact.
+func (c *adminServiceClient) Compact(ctx context.Context, req *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
+	return c.compact.CallUnary(ctx, req)
+}
+
 // AdminServiceHandler is an implementation of the petrel.v1.AdminService service.
 type AdminServiceHandler interface {
 	// CreateUsers makes users and one access token for each. An existing user
@@ -294,6 +311,9 @@ type AdminServiceHandler interface {
 	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
 	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error)
 	GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error)
+	// Compact makes the store take no more disk than its rows need. It may take
+	// minutes; sends and reads go on.
+	Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error)
 }
 
 // NewAdminServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -357,6 +377,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("GetStats")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceCompactHandler := connect.NewUnaryHandler(
+		AdminServiceCompactProcedure,
+		svc.Compact,
+		connect.WithSchema(adminServiceMethods.ByName("Compact")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/petrel.v1.AdminService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AdminServiceCreateUsersProcedure:
@@ -377,6 +403,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceSetLimitsHandler.ServeHTTP(w, r)
 		case AdminServiceGetStatsProcedure:
 			adminServiceGetStatsHandler.ServeHTTP(w, r)
+		case AdminServiceCompactProcedure:
+			adminServiceCompactHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -420,4 +448,8 @@ func (UnimplementedAdminServiceHandler) SetLimits(context.Context, *connect.Requ
 
 func (UnimplementedAdminServiceHandler) GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetStats is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.Compact is not implemented"))
 }
