@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/sabotage"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -17,57 +15,37 @@ import (
 // follows after the witness. Two batches for one feed are an error of the
 // caller.
 func (s *Store) Append(batches []*store.Batch, done func([]error)) {
+	im.Assert(len(batches) <= 1, "append of %d batches to one feed", len(batches))
 	c := newCommit(len(batches), done)
+	c.stage = func() (*pebble.Batch, error) { return s.stageAppend(batches) }
 	if err := s.enter(); err != nil {
-		s.refuse(c, err)
+		c.fill(err)
+		if !s.queue.push(c) {
+			done(c.result) // the store is closed, and every earlier done has returned
+		}
 		return
 	}
 	defer s.leave()
-	im.Assert(len(batches) <= 1, "append of %d batches to one feed", len(batches))
-	if !s.begin() {
-		s.refuse(c, s.out.err())
-		return
-	}
-	c.placed = true
-	b, refusal := s.stage(batches)
-	if refusal != nil || b == nil {
-		s.refuse(c, refusal)
-		<-s.turn
-		return
-	}
-	next := last{n: s.last.n + 1, timeMs: uint64(s.o.Now().UnixMilli()), pos: s.last.pos + 1}
-	if s.commit(c, b, next) == nil {
-		s.wait(b, next)
-	}
-}
-
-// refuse answers an append that writes nothing, when its turn comes.
-func (s *Store) refuse(c *commit, err error) {
-	c.fill(err)
-	if !s.ack.push(c) {
-		c.done(c.result) // the store is closed, and every earlier done has returned
-	}
-}
-
-// begin takes the turn and a place among the pending commits; false means that
-// the store has failed.
-func (s *Store) begin() bool {
+	s.submit(c)
 	select {
-	case s.ack.places <- struct{}{}:
+	case <-c.synced:
 	case <-s.out.ch:
-		return false
-	}
-	select {
-	case s.turn <- struct{}{}:
-		return true
-	case <-s.out.ch:
-		return false
 	}
 }
 
-// stage builds the Pebble batch of an append, or says why it is refused. The
-// caller has the turn.
-func (s *Store) stage(batches []*store.Batch) (*pebble.Batch, error) {
+// submit queues c once there is a place for it. If the store fails meanwhile c
+// is answered like all others.
+func (s *Store) submit(c *commit) {
+	select {
+	case s.queue.places <- struct{}{}:
+		c.placed = true
+	case <-s.out.ch:
+	}
+	s.queue.push(c)
+}
+
+// stageAppend builds the Pebble batch of an append, or says why it is refused.
+func (s *Store) stageAppend(batches []*store.Batch) (*pebble.Batch, error) {
 	if s.space.full.Load() {
 		return nil, store.ErrFull
 	}
@@ -84,54 +62,13 @@ func (s *Store) stage(batches []*store.Batch) (*pebble.Batch, error) {
 		_ = b.Close() // was not committed
 		return nil, err
 	}
+	s.last.pos++
 	return b, nil
 }
 
-// commit writes b, with its number, to the log and makes it readable, without
-// waiting for the disk, and gives the turn back.
-func (s *Store) commit(c *commit, b *pebble.Batch, next last) error {
-	c.last, c.begun = next, time.Now()
-	var buf [3 * binary.MaxVarintLen64]byte
-	err := b.Set(keyCommit, next.append(buf[:0]), nil)
-	if err == nil {
-		s.ack.push(c)
-		err = s.apply(b)
-	}
-	if err != nil {
-		s.out.fail(fmt.Errorf("write commit %d: %w", next.n, err))
-		<-s.turn
-		return s.out.err()
-	}
-	s.last = next
-	s.commits.Add(1)
-	<-s.turn
-	return nil
-}
-
-// apply writes b to the log. Pebble panics when the log is broken.
-func (s *Store) apply(b *pebble.Batch) error {
-	return caught(func() error {
-		if sabotage.On("ack-before-sync") {
-			return s.db.Apply(b, pebble.NoSync)
-		}
-		return s.db.ApplyNoSyncWait(b, pebble.Sync)
-	})
-}
-
-// wait returns when b is synced, and lets its witness be written.
-func (s *Store) wait(b *pebble.Batch, l last) {
-	if !sabotage.On("ack-before-sync") {
-		if err := b.SyncWait(); err != nil {
-			s.out.fail(fmt.Errorf("sync commit %d: %w", l.n, err))
-			return
-		}
-	}
-	_ = b.Close() // is synced
-	s.ack.synced(l.n)
-}
-
-// write commits what fill puts into a batch and returns when it is witnessed.
-// fill has the turn; an error from it means that nothing was written.
+// write commits what fill puts into a batch of about size bytes and returns
+// when it is witnessed. An error from fill means that nothing was written. When
+// ctx ends first the outcome is unknown.
 func (s *Store) write(ctx context.Context, size int, fill func(*pebble.Batch) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -140,29 +77,22 @@ func (s *Store) write(ctx context.Context, size int, fill func(*pebble.Batch) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !s.begin() {
-		return s.out.err()
+	answer := make(chan error, 1)
+	c := newCommit(1, func(r []error) { answer <- r[0] })
+	c.stage = func() (*pebble.Batch, error) {
+		b := s.db.NewBatchWithSize(size)
+		if err := fill(b); err != nil {
+			_ = b.Close() // was not committed
+			return nil, err
+		}
+		return b, nil
 	}
-	b := s.db.NewBatchWithSize(size)
-	if err := fill(b); err != nil {
-		_ = b.Close() // was not committed
-		<-s.turn
-		<-s.ack.places
-		return err
-	}
-	next := last{n: s.last.n + 1, timeMs: uint64(s.o.Now().UnixMilli()), pos: s.last.pos}
-	witnessed := make(chan error, 1)
-	c := newCommit(1, func(r []error) { witnessed <- r[0] })
-	c.placed = true
-	if err := s.commit(c, b, next); err != nil {
-		return err
-	}
-	s.wait(b, next)
+	s.submit(c)
 	select {
-	case err := <-witnessed:
+	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("wait for commit %d: %w", next.n, ctx.Err())
+		return fmt.Errorf("wait for the disk: %w", ctx.Err())
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	cuts        = flag.Int("cuts", fromEnv("PETREL_CUTS", 1000), "simulated power cuts")
-	corruptions = flag.Int("corruptions", fromEnv("PETREL_CORRUPTIONS", 120), "damaged stores")
+	cuts        = flag.Int("cuts", fromEnv("PETREL_CUTS", 1000/raceFactor), "simulated power cuts")
+	corruptions = flag.Int("corruptions", fromEnv("PETREL_CORRUPTIONS", 120/raceFactor), "damaged stores")
 	seedFlag    = flag.Uint64("seed", uint64(fromEnv("PETREL_SEED", 0)), "of the randomised tests; 0: another one each time")
 )
 
@@ -65,8 +65,8 @@ type life struct {
 	fs    *vfs.MemFS
 	told  *storetest.Told
 	mu    sync.Mutex
-	rng   *rand.Rand
-	left  int // operations until the next cut
+	rng   *rand.Rand // of the cuts
+	left  int        // operations until the next cut
 	every int
 	want  int // cuts
 	cuts  []cut
@@ -126,9 +126,9 @@ func TestPowerCutsLoseNothingThatWasTold(t *testing.T) {
 			fs, told = vfs.NewCrashableMem(), storetest.NewTold()
 		}
 		before := told.Acked()
-		l := &life{fs: fs, told: told, rng: rng, every: 1 + rng.IntN(600), want: min(6, *cuts-done)}
+		l := &life{fs: fs, told: told, rng: rand.New(rand.NewPCG(seed, 1<<32+uint64(lives))), every: 1 + rng.IntN(600), want: min(6, *cuts-done)}
 		l.left = 1 + rng.IntN(l.every)
-		l.run(t, 20+rng.IntN(120))
+		l.run(t, rng, 20+rng.IntN(120))
 		acked += told.Acked() - before
 		for i, c := range l.cuts {
 			done++
@@ -147,13 +147,13 @@ func TestPowerCutsLoseNothingThatWasTold(t *testing.T) {
 
 // run drives a store until its work is done and takes a last cut, which keeps
 // what was not synced, as kill -9 does.
-func (l *life) run(t *testing.T, n int) {
+func (l *life) run(t *testing.T, rng *rand.Rand, n int) {
 	t.Helper()
 	st, err := Open(busy(&hookFS{FS: l.fs, at: l.at}))
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	if err := l.told.Drive(t.Context(), st, l.rng, n); err != nil {
+	if err := l.told.Drive(t.Context(), st, rng, n); err != nil {
 		t.Fatalf("drive: %v", err)
 	}
 	if len(l.cuts) < l.want {

@@ -29,7 +29,8 @@ func isNotExist(err error) bool { return err != nil && oserror.IsNotExist(err) }
 //     leaves the list before it is removed or reused. Its length is listed with
 //     the file that follows it.
 //
-// After the first error of a write it lets no further one through.
+// After the first error of a write it lets no further one through, and keeps
+// the goroutines that try: Pebble panics or tries again when a write fails.
 type guard struct {
 	vfs.FS
 	dir string
@@ -45,28 +46,29 @@ type guard struct {
 
 var errReadOnly = errors.New("store is open for checking only")
 
-// usable is asked before every write.
+// usable is asked before every write. It does not return once the store has
+// failed.
 func (g *guard) usable() error {
 	if g.wit == nil {
 		return errReadOnly
 	}
-	return g.out.err()
+	if g.out.err() != nil {
+		g.out.park()
+	}
+	return nil
 }
 
-// check ends the store at the first error of a write.
-func (g *guard) check(verb, name string, err error) error {
+// check ends the store at the first error of a write, and then does not return.
+func (g *guard) check(verb, name string, err error) {
 	if err != nil {
 		g.out.fail(fmt.Errorf("%s %s: %w", verb, g.PathBase(name), err))
+		g.out.park()
 	}
-	return err
 }
 
 // record writes the inventory if it has changed. The caller holds g.mu.
-func (g *guard) record() error {
-	if err := g.wit.inventory(g.inv); err != nil {
-		return g.check("write inventory for", "witness", err)
-	}
-	return nil
+func (g *guard) record() {
+	g.check("write inventory to", "witness", g.wit.inventory(g.inv))
 }
 
 // Create implements vfs.FS.
@@ -77,14 +79,10 @@ func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	base := g.PathBase(name)
 	if strings.HasPrefix(base, "marker."+manifestMarker+".") {
 		// The name of the manifest must not be less durable than its marker.
-		if err := g.check("sync", g.dir, syncDir(g.FS, g.dir)); err != nil {
-			return nil, err
-		}
+		g.check("sync", g.dir, syncDir(g.FS, g.dir))
 	}
 	f, err := g.FS.Create(name, c)
-	if err != nil {
-		return nil, g.check("create", name, err)
-	}
+	g.check("create", name, err)
 	return g.wrap(f, base), nil
 }
 
@@ -107,19 +105,18 @@ func (g *guard) wrap(f vfs.File, base string) vfs.File {
 }
 
 // forget takes a log file off the list before it goes.
-func (g *guard) forget(name string) error {
+func (g *guard) forget(name string) {
 	n, ok := logNumber(g.PathBase(name))
 	if !ok {
-		return nil
+		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i := slices.IndexFunc(g.inv.logs, func(l logFile) bool { return l.number == n })
-	if i < 0 {
-		return nil
+	if i >= 0 {
+		g.inv.logs = slices.Delete(g.inv.logs, i, i+1)
+		g.record()
 	}
-	g.inv.logs = slices.Delete(g.inv.logs, i, i+1)
-	return g.record()
 }
 
 // Remove implements vfs.FS.
@@ -127,14 +124,12 @@ func (g *guard) Remove(name string) error {
 	if err := g.usable(); err != nil {
 		return err
 	}
-	if err := g.forget(name); err != nil {
-		return err
-	}
+	g.forget(name)
 	err := g.FS.Remove(name)
-	if isNotExist(err) {
-		return err
+	if !isNotExist(err) {
+		g.check("remove", name, err)
 	}
-	return g.check("remove", name, err)
+	return err
 }
 
 // RemoveAll implements vfs.FS.
@@ -145,7 +140,8 @@ func (g *guard) Rename(from, to string) error {
 	if err := g.usable(); err != nil {
 		return err
 	}
-	return g.check("rename", from, g.FS.Rename(from, to))
+	g.check("rename", from, g.FS.Rename(from, to))
+	return nil
 }
 
 // Link implements vfs.FS.
@@ -153,7 +149,8 @@ func (g *guard) Link(from, to string) error {
 	if err := g.usable(); err != nil {
 		return err
 	}
-	return g.check("link", from, g.FS.Link(from, to))
+	g.check("link", from, g.FS.Link(from, to))
+	return nil
 }
 
 // ReuseForWrite implements vfs.FS.
@@ -161,13 +158,9 @@ func (g *guard) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.Fil
 	if err := g.usable(); err != nil {
 		return nil, err
 	}
-	if err := g.forget(from); err != nil {
-		return nil, err
-	}
+	g.forget(from)
 	f, err := g.FS.ReuseForWrite(from, to, c)
-	if err != nil {
-		return nil, g.check("reuse", from, err)
-	}
+	g.check("reuse", from, err)
 	return g.wrap(f, g.PathBase(to)), nil
 }
 
@@ -177,9 +170,7 @@ func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.Ope
 		return nil, err
 	}
 	f, err := g.FS.OpenReadWrite(name, c, o...)
-	if err != nil {
-		return nil, g.check("open", name, err)
-	}
+	g.check("open", name, err)
 	return &guardedFile{File: f, g: g, name: g.PathBase(name)}, nil
 }
 
@@ -188,7 +179,8 @@ func (g *guard) MkdirAll(name string, perm os.FileMode) error {
 	if err := g.usable(); err != nil {
 		return err
 	}
-	return g.check("make", name, g.FS.MkdirAll(name, perm))
+	g.check("make", name, g.FS.MkdirAll(name, perm))
+	return nil
 }
 
 // OpenDir implements vfs.FS.
@@ -229,9 +221,7 @@ func (d *guardedDir) Sync() error {
 	g.mu.Lock()
 	fresh, moves := slices.Clone(g.fresh), g.moves // what comes during the sync is not covered by it
 	g.mu.Unlock()
-	if err := g.check("sync", d.name, d.File.Sync()); err != nil {
-		return err
-	}
+	g.check("sync", d.name, d.File.Sync())
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	changed := false
@@ -250,10 +240,10 @@ func (d *guardedDir) Sync() error {
 		g.inv.manifests = slices.Delete(g.inv.manifests, 0, max(0, len(g.inv.manifests)-1))
 		changed = true
 	}
-	if !changed {
-		return nil
+	if changed {
+		g.record()
 	}
-	return g.record()
+	return nil
 }
 
 // guardedFile is a file that Pebble writes.
@@ -278,7 +268,8 @@ func (f *guardedFile) Write(p []byte) (int, error) {
 	}
 	n, err := f.File.Write(p)
 	f.written += uint64(n)
-	return n, f.g.check("write", f.name, err)
+	f.g.check("write", f.name, err)
+	return n, nil
 }
 
 // Sync implements vfs.File.
@@ -292,12 +283,10 @@ func (f *guardedFile) sync(sync func() error) error {
 		return err
 	}
 	covers := f.written
-	if err := f.g.check("sync", f.name, sync()); err != nil {
-		return err
-	}
+	f.g.check("sync", f.name, sync())
 	f.synced = covers
 	if f.hash != nil {
-		return f.g.manifestSynced(f)
+		f.g.manifestSynced(f)
 	}
 	return nil
 }
@@ -308,7 +297,8 @@ func (f *guardedFile) SyncTo(length int64) (bool, error) {
 		return false, err
 	}
 	all, err := f.File.SyncTo(length)
-	return all, f.g.check("sync", f.name, err)
+	f.g.check("sync", f.name, err)
+	return all, nil
 }
 
 // Close implements vfs.File.
@@ -320,7 +310,7 @@ func (f *guardedFile) Close() error {
 }
 
 // manifestSynced lists the length and hash of a manifest.
-func (g *guard) manifestSynced(f *guardedFile) error {
+func (g *guard) manifestSynced(f *guardedFile) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := manifest{number: f.manifest, length: f.written}
@@ -331,7 +321,7 @@ func (g *guard) manifestSynced(f *guardedFile) error {
 		g.inv.manifests = append(g.inv.manifests, m)
 	}
 	g.inv.manifests[i] = m
-	return g.record()
+	g.record()
 }
 
 // logClosed notes the length of a log file; it is written with the next file.

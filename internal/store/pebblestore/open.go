@@ -56,6 +56,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s.lock = lock
+	go s.writeLog() // Close waits for logged, unless the store has failed
 	s.tasks.Go(s.answer)
 	s.tasks.Go(s.watch)
 	return s, nil
@@ -380,15 +381,18 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	db, err := openPebble(o, p.db, p.fs, w, f.inv, out)
 	if err != nil {
 		_ = w.close() // the first error says more
+		if errors.Is(err, store.ErrCorrupt) || pebble.IsCorruptionError(err) {
+			return nil, &Damaged{Dir: p.dir, Missing: "the database cannot be read", Cause: err, WitnessedMs: f.acked.timeMs}
+		}
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
 	s := &Store{
 		o: o, log: o.Log, db: db, witness: w, out: out,
 		info: store.Info{StoreID: f.id.store, HistoryID: f.id.history, Secret: f.id.secret, Level: store.FormatLevel},
-		turn: make(chan struct{}, 1), last: f.last, epoch: f.epoch, trim: f.trim,
-		stop: make(chan struct{}), idle: make(chan struct{}),
+		last: f.last, epoch: f.epoch, trim: f.trim,
+		stop: make(chan struct{}), idle: make(chan struct{}), logged: make(chan struct{}),
 	}
-	s.ack.init()
+	s.queue.init()
 	s.space.init(o, p)
 	// Both slots: one of them may have been torn.
 	for range 2 {

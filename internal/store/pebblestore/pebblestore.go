@@ -36,15 +36,13 @@ type Store struct {
 	lock io.Closer
 	info store.Info
 
-	// turn is a lock that can be given up on: who puts the token in orders the
-	// commits and owns the fields below until it takes the token out. The log is
-	// written in that order, without waiting for the disk.
-	turn  chan struct{} // capacity 1
-	last  last          // of the newest commit, not necessarily durable
+	// Only writeLog uses these, and open before it starts.
+	last  last // of the newest commit, not necessarily durable
 	epoch im.Epoch
 	trim  im.Pos
 
-	ack     acker
+	queue   queue
+	logged  chan struct{} // closed when writeLog has returned
 	witness *witness
 	out     *outage
 
@@ -140,8 +138,11 @@ func (s *Store) Close() error {
 	case <-s.out.ch:
 	}
 	close(s.stop)
-	s.ack.wake()
 	s.tasks.Wait()
+	select {
+	case <-s.logged:
+	case <-s.out.ch:
+	}
 	var err error
 	if s.out.err() == nil {
 		err = s.db.Close()
@@ -191,7 +192,7 @@ func (s *Store) watch() {
 }
 
 func (s *Store) checkStall() {
-	at := s.ack.oldest()
+	at := s.queue.oldest()
 	stalled := !at.IsZero() && time.Since(at) > s.o.StallAfter
 	if s.stalled.Swap(stalled) != stalled {
 		if stalled {

@@ -1,0 +1,277 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/petrel-im/petrel/internal/sabotage"
+)
+
+// maxPending is how many commits may be in the queue; further ones wait before
+// they enter it.
+const maxPending = 64
+
+// commit is one durable write on its way: staged and logged by
+// Store.writeLog, answered by Store.answer.
+type commit struct {
+	stage  func() (*pebble.Batch, error) // called by writeLog, in order; no batch and no error: nothing to write
+	begun  time.Time
+	placed bool          // holds a token of queue.places
+	synced chan struct{} // closed when writeLog is done with it
+
+	batch   *pebble.Batch // from stage; only writeLog uses it
+	last    last          // n is set, under queue.mu, before the batch is logged
+	refusal error         // guarded by queue.mu, like refused
+	refused bool          // nothing is written; refusal may be nil
+
+	done   func([]error)
+	result []error // set when the commit leaves the queue
+	one    [1]error
+}
+
+func newCommit(batches int, done func([]error)) *commit {
+	c := &commit{done: done, begun: time.Now(), synced: make(chan struct{})}
+	if c.result = c.one[:]; batches != 1 {
+		c.result = make([]error, batches)
+	}
+	return c
+}
+
+func (c *commit) fill(err error) {
+	for i := range c.result {
+		c.result[i] = err
+	}
+}
+
+// queue holds the commits in their order until they are answered.
+type queue struct {
+	places chan struct{} // capacity maxPending; a token for every commit in list or about to be
+	work   chan struct{} // capacity 1; a token: there is something to stage
+	ready  chan struct{} // capacity 1; a token: there is something to answer
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	list    []*commit  // oldest first
+	taken   int        // the first of list, which writeLog has or had
+	durable uint64     // commits up to this number are synced
+	closed  bool       // nobody answers any more
+}
+
+func (q *queue) init() {
+	q.places = make(chan struct{}, maxPending)
+	q.work = make(chan struct{}, 1)
+	q.ready = make(chan struct{}, 1)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// push puts c in the queue; false means that the store is closed.
+func (q *queue) push(c *commit) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	q.list = append(q.list, c)
+	signal(q.work)
+	signal(q.ready) // a failed store answers without staging
+	return true
+}
+
+// take moves what is to be staged to buf.
+func (q *queue) take(buf []*commit) []*commit {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	buf = append(buf[:0], q.list[q.taken:]...)
+	q.taken = len(q.list)
+	return buf
+}
+
+// oldest is when the oldest commit was asked for, zero if there is none.
+func (q *queue) oldest() time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.list) == 0 {
+		return time.Time{}
+	}
+	return q.list[0].begun
+}
+
+// pop moves the commits that can be answered to buf and sets their results:
+// refused or synced ones with nothing else before them. If the store has failed
+// that is all of them.
+func (q *queue) pop(buf []*commit, outage error) []*commit {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for ; n < len(q.list); n++ {
+		if c := q.list[n]; c.refused {
+			c.fill(c.refusal)
+		} else if outage != nil {
+			c.fill(outage)
+		} else if c.last.n == 0 || c.last.n > q.durable {
+			break
+		}
+	}
+	buf = append(buf[:0], q.list[:n]...)
+	rest := copy(q.list, q.list[n:])
+	clear(q.list[rest:])
+	q.list = q.list[:rest]
+	q.taken = max(0, q.taken-n)
+	return buf
+}
+
+// writeLog takes what is queued, writes it to the log and waits for one sync
+// for all of it. It owns last, epoch and trim. It may be held for ever by a
+// failing disk, so nobody waits for it after a failure.
+func (s *Store) writeLog() {
+	defer close(s.logged)
+	var buf []*commit
+	for {
+		select {
+		case <-s.queue.work:
+		case <-s.out.ch:
+			return
+		case <-s.stop:
+			return
+		}
+		buf = s.queue.take(buf)
+		for _, c := range buf {
+			if s.out.err() != nil {
+				return
+			}
+			s.logOne(c)
+		}
+		for _, c := range buf {
+			if !s.sync(c) {
+				return
+			}
+		}
+		s.queue.mu.Lock()
+		s.queue.durable = s.last.n
+		s.queue.mu.Unlock()
+		signal(s.queue.ready)
+		for _, c := range buf {
+			close(c.synced)
+		}
+	}
+}
+
+// logOne stages one commit and writes it to the log, which makes it readable,
+// without waiting for the disk.
+func (s *Store) logOne(c *commit) {
+	b, err := c.stage()
+	if b == nil {
+		s.queue.mu.Lock()
+		c.refusal, c.refused = err, true
+		s.queue.mu.Unlock()
+		return
+	}
+	s.last.n++
+	s.last.timeMs = uint64(s.o.Now().UnixMilli())
+	c.batch = b
+	s.queue.mu.Lock()
+	c.last = s.last
+	s.queue.mu.Unlock()
+	var buf [3 * binary.MaxVarintLen64]byte
+	err = b.Set(keyCommit, s.last.append(buf[:0]), nil)
+	if err == nil {
+		err = caught(func() error { // Pebble panics when its log is broken
+			if sabotage.On("ack-before-sync") {
+				return s.db.Apply(b, pebble.NoSync)
+			}
+			return s.db.ApplyNoSyncWait(b, pebble.Sync)
+		})
+	}
+	if err != nil {
+		s.out.fail(fmt.Errorf("write commit %d: %w", s.last.n, err))
+		return
+	}
+	s.commits.Add(1)
+}
+
+// sync waits until c is on the disk; false means that the store has failed.
+func (s *Store) sync(c *commit) bool {
+	if c.batch == nil {
+		return true
+	}
+	if !sabotage.On("ack-before-sync") {
+		if err := c.batch.SyncWait(); err != nil {
+			s.out.fail(fmt.Errorf("sync commit %d: %w", c.last.n, err))
+		}
+	}
+	if s.out.err() != nil {
+		return false
+	}
+	_ = c.batch.Close() // is synced
+	c.batch = nil
+	return true
+}
+
+// answer calls done for every commit in their order: it takes all that are
+// synced and writes one witness for the newest. It ends when Close has seen the
+// last call leave, after which nothing can be queued.
+func (s *Store) answer() {
+	var buf []*commit
+	outage := s.out.ch
+	for stopping := false; !stopping; {
+		select {
+		case <-s.queue.ready:
+		case <-outage:
+			outage = nil // it stays closed; later commits make ready
+		case <-s.stop:
+			stopping = true
+		}
+		for {
+			buf = s.queue.pop(buf, s.out.err())
+			if len(buf) == 0 {
+				break
+			}
+			s.testify(buf)
+			for _, c := range buf {
+				c.done(c.result)
+				if c.placed {
+					<-s.queue.places
+				}
+			}
+		}
+	}
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	s.queue.closed = true
+}
+
+// testify writes the witness of the newest of cs that is to be acked. If it
+// cannot, none is.
+func (s *Store) testify(cs []*commit) {
+	var newest last
+	for _, c := range cs {
+		if c.last.n > newest.n && c.result[0] == nil {
+			newest = c.last
+		}
+	}
+	if newest.n == 0 || sabotage.On("ack-before-sync") {
+		return
+	}
+	err := s.out.err() // a sync of a failed store means nothing
+	if err == nil {
+		if err = s.witness.commit(newest); err == nil {
+			return
+		}
+		s.out.fail(fmt.Errorf("witness commit %d: %w", newest.n, err))
+		err = s.out.err()
+	}
+	for _, c := range cs {
+		if c.last.n > 0 {
+			c.fill(err)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storetest"
+)
+
+// rewriteFile replaces a file of a store that is not open; nil removes it.
+func rewriteFile(t testing.TB, fs vfs.FS, path string, content []byte) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(fs.Remove(path))
+	if content != nil {
+		f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+		must(err)
+		_, err = f.Write(slices.Clone(content)) // a write may change what it is given
+		must(err)
+		must(f.Sync())
+		must(f.Close())
+	}
+	must(syncDir(fs, fs.PathDir(path)))
+}
+
+func contentOf(t testing.TB, fs vfs.FS, path string) []byte {
+	t.Helper()
+	b, err := readFile(fs, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// filesOf lists the files of one kind, as isFile names them, by their paths.
+func filesOf(t testing.TB, fs vfs.FS, kind string) []string {
+	t.Helper()
+	if kind == "witness" {
+		return []string{"data/witness"}
+	}
+	names, err := fs.List("data/store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	var got []string
+	for _, n := range names {
+		if isFile(n, kind) {
+			got = append(got, "data/store/"+n)
+		}
+	}
+	return got
+}
+
+// damage changes one file at random and says how.
+func damage(t *testing.T, fs *vfs.MemFS, path, kind string, rng *rand.Rand) string {
+	b := contentOf(t, fs, path)
+	if strings.Contains(path, "marker.") && kind == "flip" {
+		// The content is the name.
+		name := []byte(fs.PathBase(path))
+		i := len("marker.") + rng.IntN(len(name)-len("marker."))
+		if name[i] ^= 1 << rng.IntN(4); name[i] == '/' {
+			name[i] ^= 2
+		}
+		if err := fs.Rename(path, fs.PathJoin(fs.PathDir(path), string(name))); err != nil {
+			t.Fatal(err)
+		}
+		return "renamed to " + string(name)
+	}
+	span := len(b)
+	if span == 0 && kind != "delete" {
+		return "empty"
+	}
+	at := 0
+	if span > 0 {
+		at = rng.IntN(span)
+	}
+	if strings.HasSuffix(path, "witness") && rng.IntN(4) > 0 {
+		at = rng.IntN(4)*slotBytes + rng.IntN(60) // the rest of a slot is empty
+	}
+	switch kind {
+	case "flip":
+		b[at] ^= 1 << rng.IntN(8)
+		rewriteFile(t, fs, path, b)
+	case "zero":
+		clear(b[at:min(span, at+1+rng.IntN(5000))])
+		rewriteFile(t, fs, path, b)
+	case "truncate":
+		if rng.IntN(3) == 0 {
+			at &^= 32<<10 - 1 // the end of a block of the log is the hardest to see
+		}
+		rewriteFile(t, fs, path, append([]byte{}, b[:at]...))
+	case "delete":
+		rewriteFile(t, fs, path, nil)
+	}
+	return fmt.Sprintf("at %d of %d", at, span)
+}
+
+func TestDamageIsNeverServed(t *testing.T) {
+	seed := newSeed(t)
+	begun := time.Now()
+	kinds := []string{"flip", "zero", "truncate", "delete"}
+	targets := []string{"log", "sst", "manifest", "marker", "witness"}
+	counts := map[string]int{}
+	var base *vfs.MemFS
+	var promise storetest.Promise
+	how := ""
+	for i := range *corruptions {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		if i%8 == 0 {
+			base, promise, how = damageBase(t, rng)
+		}
+		kind, target := kinds[i%len(kinds)], targets[rng.IntN(len(targets))]
+		fs := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
+		files := filesOf(t, fs, target)
+		if len(files) == 0 {
+			target, files = "log", filesOf(t, fs, "log")
+		}
+		path := files[rng.IntN(len(files))]
+		if rng.IntN(2) == 0 {
+			path = files[len(files)-1] // the newest matters most
+		}
+		what := fmt.Sprintf("seed %d number %d: %s %s of a store that was %s: %s", seed, i, kind, path, how, damage(t, fs, path, kind, rng))
+		counts[fmt.Sprintf("%-8s %-8s %s", target, kind, outcome(t, fs, promise, what))]++
+	}
+	var lines []string
+	for k, n := range counts {
+		lines = append(lines, fmt.Sprintf("%s %d", k, n))
+	}
+	slices.Sort(lines)
+	t.Logf("seed %d: %d damaged stores, none served, %s\n%s", seed, *corruptions, time.Since(begun).Round(time.Millisecond), strings.Join(lines, "\n"))
+}
+
+// damageBase is a disk with a store that was closed or killed.
+func damageBase(t *testing.T, rng *rand.Rand) (*vfs.MemFS, storetest.Promise, string) {
+	l := &life{fs: vfs.NewCrashableMem(), told: storetest.NewTold(), rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), every: 1}
+	if rng.IntN(2) == 0 {
+		l.run(t, rng, 20+rng.IntN(150))
+		return l.fs, l.told.Promise(), "closed"
+	}
+	l.want, l.left = 1, 1<<30
+	l.run(t, rng, 20+rng.IntN(150))
+	return l.cuts[0].fs, l.cuts[0].promise, "killed"
+}
+
+// outcome opens a damaged store and fails the test if it serves anything else
+// than what was acked.
+func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) string {
+	t.Helper()
+	st, err := Open(busy(fs))
+	if _, ok := errors.AsType[*Damaged](err); ok {
+		return "refused"
+	} else if err != nil {
+		return "error"
+	}
+	defer func() { _ = st.Close() }() // a failed store may not close
+	switch _, err := p.Check(t.Context(), st); {
+	case err == nil:
+		return "harmless"
+	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrFailed):
+		return "read error"
+	default:
+		t.Errorf("%s: %v\n%s", what, err, fs)
+		return "SERVED"
+	}
+}

@@ -1,0 +1,269 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/store/storetest"
+)
+
+// wantFailed checks that nothing is taken or served any more.
+func wantFailed(t *testing.T, st *Store, w *writer) {
+	t.Helper()
+	select {
+	case <-st.Failed():
+	case <-time.After(10 * time.Second):
+		t.Fatal("Failed is not closed")
+	}
+	ctx := t.Context()
+	_, last := st.LastRow(ctx, conv)
+	_, conversation := st.Conversation(ctx, conv)
+	_, dedupe := st.Dedupe(ctx, conv, 1)
+	_, record := st.Record(ctx, store.Users, 1, []byte("a"))
+	_, _, takeover := st.Takeover(ctx, feed)
+	for name, err := range map[string]error{
+		"Writable": st.Writable(), "Append": storetest.Append(st, w.next()), "LastRow": last,
+		"Conversation": conversation, "Dedupe": dedupe, "Record": record, "Takeover": takeover,
+		"Update":   st.Update(ctx, []store.RecordPut{{Table: store.Users, Key: []byte("a")}}),
+		"Rows":     st.Rows(ctx, conv, 1, 1, func(store.Row) bool { return true }),
+		"Members":  st.Members(ctx, conv, func(im.User, *storepb.Member) bool { return true }),
+		"Cursors":  st.Cursors(ctx, conv, func(im.User, *storepb.Cursor) bool { return true }),
+		"ScanFeed": st.ScanFeed(ctx, feed, 0, 1, func(im.Pos, *storepb.FeedEntry) bool { return true }),
+		"Records":  st.Records(ctx, store.Users, 1, nil, func(_, _ []byte) bool { return true }),
+		"DropRows": st.DropRows(ctx, conv, 2),
+		"TrimFeed": st.TrimFeed(ctx, feed, 1),
+	} {
+		if !errors.Is(err, store.ErrFailed) {
+			t.Errorf("%s of a failed store: got %v, want %v", name, err, store.ErrFailed)
+		}
+	}
+}
+
+func TestF20SyncErrorPoisons(t *testing.T) {
+	disk := errors.New("injected: input/output error")
+	for _, c := range []struct{ file, op string }{
+		{"log", "sync"}, {"log", "write"}, {"witness", "sync"}, {"witness", "write"},
+		{"sst", "sync"}, {"sst", "write"}, {"sst", "create"}, {"manifest", "sync"}, {"manifest", "write"}, {"log", "create"},
+	} {
+		t.Run(c.file+" "+c.op, func(t *testing.T) {
+			var mu sync.Mutex
+			var armed bool
+			broken, again, later := "", 0, 0
+			fs := vfs.NewCrashableMem()
+			st := mustOpen(t, busy(&hookFS{FS: fs, at: func(e event) error {
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case e.after:
+				case broken != "":
+					if later++; e.path == broken {
+						again++
+					}
+				case armed && e.op == c.op && isFile(e.path, c.file):
+					broken = e.path
+					return disk
+				}
+				return nil
+			}}))
+			w := newWriter(t, st)
+			w.add(t, 20)
+			mu.Lock()
+			armed = true
+			mu.Unlock()
+			acked := w.seq
+			var err error
+			for n := 0; n < 2000 && err == nil; n++ {
+				if err = storetest.Append(st, w.next()); err == nil {
+					acked = w.seq
+				}
+			}
+			if !errors.Is(err, store.ErrFailed) || !errors.Is(err, disk) {
+				t.Errorf("append: got %v, want %v because of %v", err, store.ErrFailed, disk)
+			}
+			wantFailed(t, st, w)
+			mu.Lock()
+			// One log write and one witness write can be under way beside it.
+			if again > 0 || later > 4 {
+				t.Errorf("%d operations on the broken file and %d in all came after the error", again, later)
+			}
+			mu.Unlock()
+			_ = st.Close() // abandoned
+			// What was not acked is unknown: it may be there.
+			for what, left := range map[string]*vfs.MemFS{"kept": killed(fs), "lost": unplugged(fs)} {
+				again, err := Open(busy(left))
+				if err != nil {
+					t.Fatalf("unsynced data %s: %v", what, err)
+				}
+				if got := lastSeq(t, again); got < acked || got > acked+1 {
+					t.Errorf("unsynced data %s: last row %d, want %d or one more", what, got, acked)
+				}
+				if err := again.Rows(t.Context(), conv, 1, acked, func(store.Row) bool { return true }); err != nil {
+					t.Errorf("unsynced data %s: %v", what, err)
+				}
+				mustClose(t, again)
+			}
+		})
+	}
+}
+
+func TestF20EveryWaitingAppendIsAnswered(t *testing.T) {
+	gate := make(chan struct{})
+	var armed atomic.Bool
+	st := mustOpen(t, mem(&hookFS{FS: vfs.NewCrashableMem(), at: func(e event) error {
+		if armed.Load() && isFile(e.path, "witness") && e.op == "sync" && !e.after {
+			<-gate
+			return errors.New("injected")
+		}
+		return nil
+	}}))
+	w := newWriter(t, st)
+	armed.Store(true)
+	var got []error
+	all := make(chan struct{})
+	const n = 20
+	for range n {
+		st.Append([]*store.Batch{w.next()}, func(r []error) {
+			if got = append(got, r[0]); len(got) == n {
+				close(all)
+			}
+		})
+	}
+	close(gate)
+	<-all
+	for i, err := range got {
+		if !errors.Is(err, store.ErrFailed) {
+			t.Errorf("append %d: got %v, want %v", i, err, store.ErrFailed)
+		}
+	}
+	wantFailed(t, st, w)
+	_ = st.Close() // abandoned
+}
+
+func TestNothingIsAckedBeforeItsWitness(t *testing.T) {
+	gate := make(chan struct{})
+	var armed atomic.Bool
+	var writes atomic.Int32
+	st := mustOpen(t, mem(&hookFS{FS: vfs.NewCrashableMem(), at: func(e event) error {
+		if armed.Load() && isFile(e.path, "witness") && e.op == "sync" && !e.after {
+			writes.Add(1)
+			<-gate
+		}
+		return nil
+	}}))
+	defer mustClose(t, st)
+	w := newWriter(t, st)
+	armed.Store(true)
+	const n = 20
+	var acked atomic.Int32
+	for range n {
+		st.Append([]*store.Batch{w.next()}, func(r []error) {
+			if r[0] != nil {
+				t.Error(r[0])
+			}
+			acked.Add(1)
+		})
+	}
+	if got := lastSeq(t, st); got != n {
+		t.Errorf("last row is %d after %d appends returned", got, n)
+	}
+	if got := acked.Load(); got != 0 {
+		t.Errorf("%d appends were acked before a witness was written", got)
+	}
+	close(gate)
+	eventually(t, "all acked", func() bool { return acked.Load() == n })
+	if got := writes.Load(); got != 2 {
+		t.Errorf("%d witnesses were written, want one for the first and one for all that waited", got)
+	}
+}
+
+func TestF20DiskFullRefusesAndRecovers(t *testing.T) {
+	var free atomic.Uint64
+	free.Store(math.MaxUint64)
+	o := small(Options{Dir: t.TempDir(), CheckEvery: time.Millisecond, MinFreeBytes: 1000})
+	o.BallastBytes = 1 << 20
+	o.FreeBytes = func() (uint64, error) { return free.Load(), nil }
+	st := mustOpen(t, o)
+	defer mustClose(t, st)
+	w := newWriter(t, st)
+	w.add(t, 3)
+	ballast := func() bool {
+		_, err := os.Stat(filepath.Join(o.Dir, "ballast"))
+		return err == nil
+	}
+	full := func() bool { return errors.Is(st.Writable(), store.ErrFull) }
+	if !ballast() {
+		t.Fatal("no ballast on an empty disk")
+	}
+	free.Store(900)
+	eventually(t, "full", full)
+	b := w.next()
+	if err := storetest.Append(st, b); !errors.Is(err, store.ErrFull) {
+		t.Errorf("append: got %v, want %v", err, store.ErrFull)
+	}
+	if err := st.Update(t.Context(), []store.RecordPut{{Table: store.Users, Key: []byte("a"), Value: []byte("a")}}); !errors.Is(err, store.ErrFull) {
+		t.Errorf("update: got %v, want %v", err, store.ErrFull)
+	}
+	if got := lastSeq(t, st); got != 3 {
+		t.Errorf("last row is %d, want 3: reads go on and nothing was written", got)
+	}
+	if !ballast() {
+		t.Error("the ballast went before it was needed")
+	}
+	free.Store(100)
+	eventually(t, "ballast given up", func() bool { return !ballast() })
+	free.Store(1100)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	<-tick.C
+	if !full() {
+		t.Error("appends are taken again just above the limit: the answer would flap")
+	}
+	free.Store(1300)
+	eventually(t, "space again", func() bool { return st.Writable() == nil })
+	if err := storetest.Append(st, b); err != nil {
+		t.Errorf("append after space came back: %v", err)
+	}
+	free.Store(math.MaxUint64)
+	eventually(t, "ballast again", ballast)
+}
+
+func TestF20HungSyncMakesWritableRefuse(t *testing.T) {
+	gate := make(chan struct{})
+	var armed atomic.Bool
+	o := mem(&hookFS{FS: vfs.NewCrashableMem(), at: func(e event) error {
+		if armed.Load() && isFile(e.path, "log") && e.op == "sync" && !e.after {
+			<-gate
+		}
+		return nil
+	}})
+	o.CheckEvery, o.StallAfter = time.Millisecond, 5*time.Millisecond
+	st := mustOpen(t, o)
+	defer mustClose(t, st)
+	w := newWriter(t, st)
+	armed.Store(true)
+	outcome := make(chan error, 1)
+	go func() { outcome <- storetest.Append(st, w.next()) }()
+	eventually(t, "stalled", func() bool { return errors.Is(st.Writable(), ErrStalled) })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := st.Update(ctx, []store.RecordPut{{Table: store.Users, Key: []byte("a"), Value: []byte("a")}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("update with a deadline: got %v, want %v", err, context.DeadlineExceeded)
+	}
+	close(gate)
+	if err := <-outcome; err != nil {
+		t.Errorf("the append that hung: %v", err)
+	}
+	eventually(t, "answers again", func() bool { return st.Writable() == nil })
+}
