@@ -20,7 +20,7 @@ type Outbox struct {
 
 	enc     wire.Encoding
 	flusher *Flusher
-	limit   int // bytes
+	limit   int // bytes; negative: none
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	pend    []byte     // from bufPool
@@ -37,7 +37,8 @@ type Outbox struct {
 	unansweredSends, unansweredBytes int
 }
 
-// NewOutbox makes the outbox of a connection. limit is in bytes.
+// NewOutbox makes the outbox of a connection. limit is in bytes; negative means
+// that there is none.
 func NewOutbox(enc wire.Encoding, f *Flusher, limit int, owner any) *Outbox {
 	return &Outbox{enc: enc, flusher: f, limit: limit, Owner: owner, quiet: true}
 }
@@ -105,7 +106,7 @@ func (o *Outbox) push(b []byte, shared bool, k *Kicks) bool {
 	if o.closed || o.end != nil || o.lagged || o.quiet {
 		return false
 	}
-	if len(o.pend)+len(o.ref)+o.backlog+len(b) > o.limit {
+	if o.limit >= 0 && len(o.pend)+len(o.ref)+o.backlog+len(b) > o.limit {
 		o.lagged = true
 		o.appendLocked(laggedFrame)
 		o.markLocked(k)
