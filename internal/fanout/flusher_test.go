@@ -1,0 +1,184 @@
+package fanout
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+func TestOneWakeUpForACommit(t *testing.T) {
+	woken := 0
+	fl := NewFlusher(func() { woken++ })
+	outs := []*Outbox{NewOutbox(protoTCP, fl, 1<<20, nil), NewOutbox(protoTCP, fl, 1<<20, nil)}
+	var k Kicks
+	for range 5 {
+		for _, o := range outs {
+			o.Answer(pong(1), &k)
+		}
+	}
+	if woken != 0 {
+		t.Error("the writer is woken before the work is flushed")
+	}
+	k.Flush()
+	k.Flush()
+	if woken != 1 {
+		t.Errorf("woken %d times, want 1", woken)
+	}
+	if got := fl.Take(nil); len(got) != 2 {
+		t.Errorf("%d outboxes to write, want each of 2 once", len(got))
+	}
+	outs[0].Answer(pong(2), &k) // was not taken since: the writer has it still
+	k.Flush()
+	if got := fl.Take(nil); len(got) != 0 || woken != 1 {
+		t.Errorf("an outbox that is due came up again: %d, woken %d times", len(got), woken)
+	}
+	outs[0].Take()
+	outs[0].Answer(pong(3), &k)
+	k.Flush()
+	if got := fl.Take(nil); len(got) != 1 || woken != 2 {
+		t.Errorf("%d outboxes, woken %d times; want 1 and 2", len(got), woken)
+	}
+}
+
+// Many add to the outboxes of a few writers while these write: everything that
+// was added is written without anybody adding more, so no wake-up gets lost.
+func TestNoWakeUpIsLost(t *testing.T) {
+	const writers, conns, producers, rounds = 3, 4, 6, 2000
+	type writer struct {
+		flusher *Flusher
+		wake    chan struct{}
+		got     int
+	}
+	var all [writers]writer
+	var outs []*Outbox
+	for i := range all {
+		w := &all[i]
+		w.wake = make(chan struct{}, 1)
+		w.flusher = NewFlusher(func() {
+			select {
+			case w.wake <- struct{}{}:
+			default:
+			}
+		})
+		for range conns {
+			o := NewOutbox(protoTCP, w.flusher, -1, nil)
+			o.quiet = false
+			outs = append(outs, o)
+		}
+	}
+	e := event(1, 1)
+	const total = producers * rounds * 3 * conns // of each writer, in events
+	var wg sync.WaitGroup
+	for i := range all {
+		w := &all[i]
+		wg.Go(func() {
+			var list []*Outbox
+			limit := time.After(20 * time.Second)
+			for w.got < total*len(e) {
+				select {
+				case <-w.wake:
+				case <-limit:
+					t.Errorf("writer %d got %d bytes of %d and is not woken any more", i, w.got, total*len(e))
+					return
+				}
+				list = w.flusher.Take(list)
+				for _, o := range list {
+					p, _ := o.Take()
+					w.got += len(p.Bytes)
+					o.Wrote(p, 0)
+				}
+			}
+		})
+	}
+	for p := range producers {
+		wg.Go(func() {
+			var k Kicks
+			for i := range rounds {
+				for j, o := range outs {
+					o.push(e, (i+j)%2 == 0, &k)
+					o.push(e, false, &k)
+					o.push(e, true, &k)
+					if (i+j+p)%5 == 0 {
+						k.Flush()
+					}
+				}
+				k.Flush()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Deliver, answers, ends and closes of the same outboxes from several sides.
+func TestOutboxUnderConcurrency(t *testing.T) {
+	f := New(NewTable())
+	fl := NewFlusher(func() {})
+	var screens []*screen
+	for _, u := range []im.User{"alice", "alice", "bob", "carol"} {
+		s := &screen{t, NewOutbox(protoTCP, fl, 4000, nil)}
+		s.out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
+		screens = append(screens, s)
+	}
+	var publisher, rest sync.WaitGroup
+	done := make(chan struct{})
+	publisher.Go(func() {
+		defer close(done)
+		for q := range im.Seq(2000) {
+			items := []Item{server(q)}
+			if s := screens[q%4]; s.out.Window(1, 10, -1) {
+				items = append(items, Item{Sender: Origin{Out: s.out, Bytes: 1}, Err: &im.Error{Code: im.CodeConflict}})
+			}
+			f.Deliver(im.DefaultTenant, []im.User{"alice", "bob", "carol"}, items)
+			f.Flush()
+		}
+	})
+	for i, s := range screens {
+		rest.Go(func() {
+			var k Kicks
+			f.Table.Enter(s.out.Account, s.out, -1)
+			s.out.Welcome(pong(1), &k)
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				s.out.Answer(pong(2), &k)
+				s.out.Resume()
+				k.Flush()
+				if i == 3 && n == 100 {
+					s.out.End(&im.Error{Code: im.CodeRevoked}, &k)
+				}
+				if i == 2 && n == 100 {
+					f.Table.Leave(s.out.Account, s.out)
+					s.out.Close()
+				}
+			}
+		})
+	}
+	rest.Go(func() {
+		var list []*Outbox
+		for {
+			list = fl.Take(list)
+			for _, o := range list {
+				p, _ := o.Take()
+				show(t, p.Bytes) // whole frames
+				o.Wrote(p, len(p.Bytes)/3)
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	publisher.Wait()
+	rest.Wait()
+	for i, s := range screens {
+		if s.out.unansweredSends != 0 || s.out.unansweredBytes != 0 {
+			t.Errorf("session %d: %d sends of %d bytes have no answer", i, s.out.unansweredSends, s.out.unansweredBytes)
+		}
+	}
+}
