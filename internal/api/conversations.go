@@ -143,7 +143,8 @@ func (s *Server) Compact(ctx context.Context, _ *connect.Request[petrelv1.Compac
 	if err := s.CompactStore(ctx); err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&petrelv1.CompactResponse{DiskBytes: s.Stats().DiskBytes}), nil
+	st := s.Stats()
+	return connect.NewResponse(&petrelv1.CompactResponse{DiskBytes: st.DiskBytes, TableBytes: st.TableBytes}), nil
 }
 
 func randomID() string {

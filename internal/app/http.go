@@ -115,7 +115,7 @@ func (a *App) stats() *petrelv1.Stats {
 	return &petrelv1.Stats{
 		CpuS: cpu, RssBytes: residentBytes(), HeapBytes: mem.HeapInuse, Connections: uint64(max(0, a.hub.Sessions.Load())),
 		Accepted: a.convs.Accepted.Load(), Delivered: a.fan.Delivered.Load(), Lagged: a.fan.Lagged.Load(),
-		Commits: st.Commits, DiskBytes: st.DiskBytes,
+		Commits: st.Commits, DiskBytes: st.DiskBytes, TableBytes: st.TableBytes,
 	}
 }
 

@@ -131,8 +131,9 @@ type Info struct {
 
 // Stats are totals since the store was opened.
 type Stats struct {
-	Commits   uint64
-	DiskBytes uint64 // what the store takes on disk now
+	Commits    uint64
+	DiskBytes  uint64 // what the store takes on disk now
+	TableBytes uint64 // of it, in tables; the rest is log, of bounded size
 }
 
 // Batch is what one commit adds to one feed. It is accepted only if the feed

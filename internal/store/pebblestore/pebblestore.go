@@ -113,7 +113,8 @@ func (s *Store) Writable() error {
 func (s *Store) Stats() store.Stats {
 	t := store.Stats{Commits: s.commits.Load()}
 	if s.enter() == nil {
-		t.DiskBytes = s.db.Metrics().DiskSpaceUsage()
+		m := s.db.Metrics()
+		t.DiskBytes, t.TableBytes = m.DiskSpaceUsage(), uint64(max(0, m.Total().TablesSize))
 		s.leave()
 	}
 	return t

@@ -1002,6 +1002,7 @@ func (*CompactRequest) Descriptor() ([]byte, []int) {
 type CompactResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DiskBytes     uint64                 `protobuf:"varint,1,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"` // afterwards
+	TableBytes    uint64                 `protobuf:"varint,2,opt,name=table_bytes,json=tableBytes,proto3" json:"table_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1043,6 +1044,13 @@ func (x *CompactResponse) GetDiskBytes() uint64 {
 	return 0
 }
 
+func (x *CompactResponse) GetTableBytes() uint64 {
+	if x != nil {
+		return x.TableBytes
+	}
+	return 0
+}
+
 // Stats are totals since the start of the process.
 type Stats struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1055,6 +1063,7 @@ type Stats struct {
 	Commits       uint64                 `protobuf:"varint,7,opt,name=commits,proto3" json:"commits,omitempty"`
 	DiskBytes     uint64                 `protobuf:"varint,8,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
 	Lagged        uint64                 `protobuf:"varint,9,opt,name=lagged,proto3" json:"lagged,omitempty"`
+	TableBytes    uint64                 `protobuf:"varint,10,opt,name=table_bytes,json=tableBytes,proto3" json:"table_bytes,omitempty"` // of disk_bytes: in tables; the rest is log, of bounded size
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1152,6 +1161,13 @@ func (x *Stats) GetLagged() uint64 {
 	return 0
 }
 
+func (x *Stats) GetTableBytes() uint64 {
+	if x != nil {
+		return x.TableBytes
+	}
+	return 0
+}
+
 var File_petrel_v1_admin_proto protoreflect.FileDescriptor
 
 const file_petrel_v1_admin_proto_rawDesc = "" +
@@ -1218,10 +1234,12 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	" \x01(\x03R\vwindowBytes\x12!\n" +
 	"\foutbox_bytes\x18\v \x01(\x03R\voutboxBytes\"\x11\n" +
 	"\x0fGetStatsRequest\"\x10\n" +
-	"\x0eCompactRequest\"0\n" +
+	"\x0eCompactRequest\"Q\n" +
 	"\x0fCompactResponse\x12\x1d\n" +
 	"\n" +
-	"disk_bytes\x18\x01 \x01(\x04R\tdiskBytes\"\x85\x02\n" +
+	"disk_bytes\x18\x01 \x01(\x04R\tdiskBytes\x12\x1f\n" +
+	"\vtable_bytes\x18\x02 \x01(\x04R\n" +
+	"tableBytes\"\xa6\x02\n" +
 	"\x05Stats\x12\x13\n" +
 	"\x05cpu_s\x18\x01 \x01(\x01R\x04cpuS\x12\x1b\n" +
 	"\trss_bytes\x18\x02 \x01(\x04R\brssBytes\x12\x1d\n" +
@@ -1233,7 +1251,10 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\acommits\x18\a \x01(\x04R\acommits\x12\x1d\n" +
 	"\n" +
 	"disk_bytes\x18\b \x01(\x04R\tdiskBytes\x12\x16\n" +
-	"\x06lagged\x18\t \x01(\x04R\x06lagged2M\n" +
+	"\x06lagged\x18\t \x01(\x04R\x06lagged\x12\x1f\n" +
+	"\vtable_bytes\x18\n" +
+	" \x01(\x04R\n" +
+	"tableBytes2M\n" +
 	"\fSetupService\x12=\n" +
 	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xe7\x05\n" +
 	"\fAdminService\x12L\n" +

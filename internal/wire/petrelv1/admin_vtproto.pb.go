@@ -929,6 +929,11 @@ func (m *CompactResponse) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.TableBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.TableBytes))
+		i--
+		dAtA[i] = 0x10
+	}
 	if m.DiskBytes != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DiskBytes))
 		i--
@@ -966,6 +971,11 @@ func (m *Stats) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.TableBytes != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.TableBytes))
+		i--
+		dAtA[i] = 0x50
 	}
 	if m.Lagged != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Lagged))
@@ -1358,6 +1368,9 @@ func (m *CompactResponse) SizeVT() (n int) {
 	if m.DiskBytes != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.DiskBytes))
 	}
+	if m.TableBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.TableBytes))
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -1394,6 +1407,9 @@ func (m *Stats) SizeVT() (n int) {
 	}
 	if m.Lagged != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Lagged))
+	}
+	if m.TableBytes != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.TableBytes))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -3474,6 +3490,25 @@ func (m *CompactResponse) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TableBytes", wireType)
+			}
+			m.TableBytes = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.TableBytes |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -3684,6 +3719,25 @@ func (m *Stats) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Lagged |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TableBytes", wireType)
+			}
+			m.TableBytes = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.TableBytes |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -5861,6 +5915,25 @@ func (m *CompactResponse) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
+		case 2:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TableBytes", wireType)
+			}
+			m.TableBytes = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.TableBytes |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -6071,6 +6144,25 @@ func (m *Stats) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Lagged |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TableBytes", wireType)
+			}
+			m.TableBytes = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.TableBytes |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
