@@ -21,11 +21,17 @@ type conn struct {
 	sess *session.Session // nil before the first frame
 	framer
 	addr    netip.Addr
-	greeted bool        // the session is welcomed, and counted so
-	deaf    bool        // the end is decided: nothing that is read counts any more
-	broken  atomic.Bool // the WebSocket framing is broken; the writer reads it
-	left    bool        // the session knows that the connection is gone
+	greeted bool          // the session is welcomed, and counted so
+	deaf    bool          // the end is decided: nothing that is read counts any more
+	marks   atomic.Uint32 // of the constants below; the writer reads them
+	left    bool          // the session knows that the connection is gone
 }
+
+// What the reader tells the writer about the end.
+const (
+	markBroken  = 1 << iota // the WebSocket framing is broken
+	markCounted             // the end is in the gateway's numbers
+)
 
 // link is the way back to the socket that a conn is read from. Only the
 // conn's reader calls it.
@@ -46,6 +52,7 @@ const (
 
 	maxUnread  = 64 << 10 // bytes waiting above which WebSocket pings go unanswered
 	maxAnswers = 4 << 20  // bytes of answers that may wait beyond the outbox's limit for events
+	maxExcess  = 16 << 20 // bytes read and thrown away behind the end, before the socket is closed on the peer
 )
 
 // input takes what was read; b may be changed and is not kept. The caller
@@ -63,7 +70,9 @@ func (c *conn) input(b []byte, r *reader) {
 	}
 	switch {
 	case ft != nil && ft != stopped:
-		c.broken.Store(ft.broken)
+		if ft.broken {
+			c.marks.Or(markBroken)
+		}
 		c.end(ft.err, r)
 	case c.deaf:
 	case ctl.op == opClose:
@@ -159,6 +168,8 @@ func beginsObject(b []byte) bool {
 func (c *conn) end(e *im.Error, r *reader) {
 	c.deaf = true
 	c.part = nil
+	c.marks.Or(markCounted)
+	c.g.ended(e)
 	if c.sess != nil {
 		c.sess.Out.End(e, &r.kicks)
 		return
@@ -170,12 +181,15 @@ func (c *conn) end(e *im.Error, r *reader) {
 // closing appends what the transport says at the end of a connection.
 // Spec: P-1.6.
 func (c *conn) closing(dst []byte, e *im.Error) []byte {
-	c.g.ended(e)
+	marks := c.marks.Load()
+	if marks&markCounted == 0 {
+		c.g.ended(e)
+	}
 	if c.framing != wire.WebSocket {
 		return dst
 	}
 	code := e.Code.Info().Close
-	if c.broken.Load() && e.Code == im.CodeBadFrame {
+	if marks&markBroken != 0 && e.Code == im.CodeBadFrame {
 		code = closeProtocol
 	}
 	if code == 0 {

@@ -12,6 +12,14 @@ import (
 // transports runs a test on every way a client can come: framing, with and
 // without TLS (a goroutine each, or an event loop).
 func transports(t *testing.T, o Options, f func(t *testing.T, s *server, fr wire.Framing)) {
+	eachTransport(t, o, func(t *testing.T, s *server, fr wire.Framing) {
+		t.Parallel()
+		f(t, s, fr)
+	})
+}
+
+// eachTransport does so one after the other, for tests that measure the process.
+func eachTransport(t *testing.T, o Options, f func(t *testing.T, s *server, fr wire.Framing)) {
 	for _, secure := range []bool{false, true} {
 		for _, fr := range []wire.Framing{wire.WebSocket, wire.TCP} {
 			name := map[wire.Framing]string{wire.WebSocket: "ws", wire.TCP: "tcp"}[fr]

@@ -74,15 +74,13 @@ func (t task) Run(context.Context) error {
 	return nil
 }
 
-// execute queues a task for the loop's goroutine. It does nothing when there
-// never was a connection, or the loop has stopped: gnet would write to a file
-// descriptor that may be somebody else's by now.
-func (l *loop) execute(t gnet.Runnable) {
+// execute queues a task for the loop's goroutine. It does nothing, and reports
+// false, before the first connection and when the loop has stopped: gnet would
+// write to a file descriptor that may be somebody else's by now.
+func (l *loop) execute(t gnet.Runnable) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if l.el != nil && !l.stopped {
-		_ = l.el.Execute(context.Background(), t) // fails only once stopped
-	}
+	return l.el != nil && !l.stopped && l.el.Execute(context.Background(), t) == nil
 }
 
 // stop closes what is left of the connections and ends the loop. No hand-over
@@ -152,6 +150,8 @@ func (l *loop) OnTraffic(gc gnet.Conn) (action gnet.Action) {
 	if c.state == stateOpen {
 		c.input(b, &l.reader)
 		c.heard()
+	} else if c.excess++; c.excess > maxExcess/readBuffer {
+		return gnet.Close
 	}
 	if c.state != stateClosed {
 		_, _ = gc.Discard(-1) // everything
@@ -197,8 +197,8 @@ func (l *loop) connections() int { return int(l.open.Load()) }
 
 // tickSoon queues a tick, unless one is queued or there is nothing to look at.
 func (l *loop) tickSoon() {
-	if l.open.Load() > 0 && l.ticking.CompareAndSwap(false, true) {
-		l.execute(l.tickTask)
+	if l.open.Load() > 0 && l.ticking.CompareAndSwap(false, true) && !l.execute(l.tickTask) {
+		l.ticking.Store(false)
 	}
 }
 
@@ -249,10 +249,11 @@ type loopConn struct {
 	gc         gnet.Conn
 	next, prev *loopConn // of the wheel's slot
 	due        uint32    // in ticks, as all times here
-	mark       uint32    // when it was opened, last heard (once greeted), or went to its state
+	mark       uint32    // when it was opened, last heard or probed (once greeted), or went to its state
 	written    uint32    // bytes, modulo 2^32
 	sent       uint32    // of these, taken by the kernel when last looked at
 	moved      uint32    // when sent last changed; counts while backlog
+	excess     uint16    // reads behind the end
 	state      uint8
 	probes     uint8 // since it was last heard
 	planned    bool  // in the wheel
@@ -394,17 +395,17 @@ func (c *loopConn) checkLife(now uint32) (next uint32) {
 		}
 		return c.mark + c.g.helloTicks
 	}
-	beat := c.g.beatTicks
-	silent := (now - c.mark) / beat
-	if int(silent) > c.g.o.Misses {
+	if now-c.mark < c.g.beatTicks {
+		return c.mark + c.g.beatTicks
+	}
+	if int(c.probes) >= c.g.o.Misses {
 		c.end(&im.Error{Code: im.CodeDeadLink}, &c.lp.reader)
 		return now + 1
 	}
-	if silent > uint32(c.probes) {
-		c.probes = uint8(min(silent, 255))
-		c.sess.Probe(&c.lp.reader.kicks)
-	}
-	return c.mark + (silent+1)*beat
+	c.probes++
+	c.mark = now // a whole interval to answer, however late this look was
+	c.sess.Probe(&c.lp.reader.kicks)
+	return now + c.g.beatTicks
 }
 
 // checkProgress corrects what the outbox thinks of the backlog, and ends a

@@ -204,10 +204,12 @@ func (s *server) connect(fr wire.Framing) *peer {
 	}
 	nc, err := net.Dial("tcp", addr.String())
 	must(s.t, err)
-	if s.tls != nil {
-		nc = tls.Client(nc, s.tls)
-	}
 	must(s.t, nc.SetDeadline(time.Now().Add(patience)))
+	if s.tls != nil {
+		c := tls.Client(nc, s.tls)
+		must(s.t, c.Handshake())
+		nc = c
+	}
 	s.t.Cleanup(func() { _ = nc.Close() })
 	return &peer{t: s.t, nc: nc, r: bufio.NewReader(nc), fr: fr}
 }

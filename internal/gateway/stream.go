@@ -30,9 +30,11 @@ type stream struct {
 	nc     net.Conn
 	reader reader
 	opened time.Time
-	heard  time.Time // last, greeted or not
-	probes int       // since then
+	mark   time.Time // when it was last heard or probed, or made deaf
+	probes int       // since it was last heard
+	excess int       // bytes read behind the end
 
+	began   bool           // the writer's: it has written; the welcome is the first, so the reader looks up
 	writers sync.WaitGroup // at most one
 	mu      sync.Mutex     // tier 0; guards the fields below
 	out     []byte         // what was put: control frames, and ends without a session
@@ -54,7 +56,7 @@ func (s *stream) serve(early []byte) {
 	}
 	s.reader.flusher = fanout.NewFlusher(s.wake)
 	s.opened = time.Now()
-	s.heard = s.opened
+	s.mark = s.opened
 	func() {
 		defer s.rescue()
 		s.read(early)
@@ -92,17 +94,22 @@ func (s *stream) read(b []byte) {
 	buf := make([]byte, minReadBuffer)
 	for {
 		n, err := s.nc.Read(buf)
-		if n > 0 && !s.over() {
-			was := s.greeted
-			s.heard, s.probes = time.Now(), 0
+		switch {
+		case n == 0:
+		case s.deaf:
+			if s.excess += n; s.excess > maxExcess {
+				return
+			}
+		default:
+			s.mark, s.probes = time.Now(), 0
 			s.input(buf[:n], &s.reader)
 			s.reader.kicks.Flush()
-			if s.greeted != was {
+			if s.deaf {
 				s.wait(s.deadline())
 			}
-			if n == len(buf) && n < maxReadBuffer {
-				buf = make([]byte, 2*n)
-			}
+		}
+		if n == len(buf) && n < maxReadBuffer {
+			buf = make([]byte, 2*n)
 		}
 		switch {
 		case err == nil:
@@ -136,10 +143,12 @@ func (s *stream) linger(buf []byte) {
 		return
 	}
 	_ = s.nc.SetReadDeadline(time.Now().Add(s.g.grace))
-	for {
-		if _, err := s.nc.Read(buf); err != nil {
+	for s.excess <= maxExcess {
+		n, err := s.nc.Read(buf)
+		if err != nil {
 			return
 		}
+		s.excess += n
 	}
 }
 
@@ -163,21 +172,23 @@ func (s *stream) deadline() time.Time {
 	}
 	switch {
 	case s.deaf: // the writer ends it, and pokes
-		return time.Time{}
+		return s.mark.Add(s.g.grace)
 	case !s.greeted:
 		return s.opened.Add(s.g.o.HelloTimeout)
 	case s.g.o.Heartbeat < 0:
 		return time.Time{}
 	}
-	return s.heard.Add(time.Duration(s.probes+1) * s.g.o.Heartbeat)
+	return s.mark.Add(s.g.o.Heartbeat)
 }
 
 // expire does what is due: the end of everything, hello timeout, heartbeat.
 // Spec: P-3.1, P-7, P-9.3.
 func (s *stream) expire() {
-	due := s.deadline()
+	was, due := s.deaf, s.deadline()
 	late := !due.IsZero() && !time.Now().Before(due)
 	switch {
+	case s.deaf && late: // and does not come to it
+		s.drop()
 	case s.deaf:
 	case s.g.ending.Load():
 		s.end(s.g.draining(), &s.reader)
@@ -188,7 +199,11 @@ func (s *stream) expire() {
 		s.end(&im.Error{Code: im.CodeDeadLink}, &s.reader)
 	default:
 		s.probes++
+		s.mark = time.Now() // a whole interval to answer, however late this look was
 		s.sess.Probe(&s.reader.kicks)
+	}
+	if s.deaf != was {
+		s.mark = time.Now()
 	}
 	s.reader.kicks.Flush()
 	s.wait(s.deadline())
@@ -261,13 +276,16 @@ func (s *stream) write() {
 				}
 			}
 		}
-		if !ok {
+		switch {
+		case !ok:
 			s.drop()
 			return
-		}
-		if fin {
+		case fin:
 			s.shut()
 			return
+		case !s.began:
+			s.began = true
+			s.poke()
 		}
 	}
 }
