@@ -1,0 +1,264 @@
+package scenario
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// deadline is a context for one call to the server.
+func (w *world) deadline() context.Context {
+	ctx, cancel := context.WithTimeout(w.t.Context(), waitFor)
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+// execute runs a directive or a command, as often as it says.
+func (w *world) execute(l line) {
+	w.t.Helper()
+	for n := l.from; n <= l.to; n++ {
+		a, err := parseArgs(expand(l.text, n))
+		if err != nil {
+			w.fatalf("%v", err)
+		}
+		switch {
+		case l.kind == directive:
+			w.direct(a)
+		case l.actor == "admin":
+			w.admin(a)
+		default:
+			w.session(l.actor).command(a)
+		}
+	}
+}
+
+// direct runs a line about the world: "users …", "alice connects".
+func (w *world) direct(a args) {
+	w.t.Helper()
+	t := w.tenant("")
+	if a.word(0) == "tenant" {
+		name, ok := strings.CutSuffix(a.word(1), ":")
+		if !ok {
+			w.fatalf("want: tenant NAME: users … or group …")
+		}
+		t = w.tenant(name)
+		a.words = a.words[2:]
+	}
+	switch a.word(0) {
+	case "server": // newWorld has read it
+	case "users":
+		w.makeUsers(t, a.words[1:])
+	case "group":
+		w.makeGroup(t, a.word(1), a.words[2:])
+	case "limits":
+		w.setLimits(a.values)
+	case "restart":
+		w.srv.Restart()
+	default:
+		w.directSession(w.session(a.word(0)), a)
+	}
+}
+
+func (w *world) directSession(s *session, a args) {
+	w.t.Helper()
+	switch strings.Join(a.words[1:], " ") {
+	case "opens":
+		s.open(false)
+	case "connects":
+		s.connect(false)
+		s.catchUp()
+	case "connects with a small buffer":
+		s.connect(true)
+		s.catchUp()
+	case "connects without sync":
+		s.connect(false)
+	case "disconnects":
+		if !*update {
+			w.expectSilence(s)
+		}
+		s.close()
+	case "breaks off":
+		s.close()
+	case "stops reading":
+		s.read(false)
+	case "is cut off":
+		s.waitCut()
+	case "reads again":
+		s.read(true)
+	default:
+		switch a.word(1) {
+		case "has":
+			s.has(a.word(2), a.word(3))
+		case "repairs":
+			s.repair(a.word(2))
+		default:
+			w.fatalf("cannot %s", strings.Join(a.words, " "))
+		}
+	}
+}
+
+func (w *world) makeUsers(t *tenant, names []string) {
+	w.t.Helper()
+	tokens := w.srv.Users(t.name, names...)
+	for i, n := range names {
+		t.users[n] = &user{name: n, tenant: t, token: tokens[i]}
+	}
+	w.know(t)
+}
+
+func (w *world) makeGroup(t *tenant, name string, members []string) {
+	w.t.Helper()
+	id := w.srv.Group(t.name, name, members...)
+	t.groups[name] = id
+	w.names[id] = place{tenant: t, group: name}
+	for _, m := range members {
+		t.users[m].list(change{id, 1})
+	}
+}
+
+// setLimits sets limits by their names in the API: "window_sends=8".
+func (w *world) setLimits(values map[string]string) {
+	w.t.Helper()
+	l := &petrelv1.ServerLimits{}
+	for name, value := range values {
+		n, err := strconv.ParseInt(value, 10, 64)
+		f := l.ProtoReflect().Descriptor().Fields().ByTextName(name)
+		if err != nil || f == nil {
+			w.fatalf("there is no limit %s=%s", name, value)
+		}
+		l.ProtoReflect().Set(f, protoInt64(n))
+	}
+	if _, err := w.srv.Admin.SetLimits(w.deadline(), connect.NewRequest(l)); err != nil {
+		w.fatalf("set limits: %v", err)
+	}
+}
+
+// catchUp syncs as a client does after the welcome, without lines.
+func (s *session) catchUp() {
+	s.w.t.Helper()
+	s.waitListed()
+	for more := true; more; {
+		p, err := s.conn.Sync(s.w.deadline(), s.token)
+		if err != nil {
+			s.w.fatalf("%s syncs: %v", s.name, err)
+		}
+		s.synced(p)
+		s.token, more = p.Token, p.More
+	}
+}
+
+// waitListed waits until the user's inbox says what the scenario did so far:
+// the inbox runs behind the conversations by a little.
+func (s *session) waitListed() {
+	s.w.t.Helper()
+	missing := map[change]bool{}
+	for _, c := range s.user.listed {
+		missing[c] = true
+	}
+	after := uint64(0)
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	ctx := s.w.deadline()
+	for len(missing) > 0 {
+		p, err := s.conn.History(ctx, &petrelv1.GetHistory{Conv: s.user.inbox, After: after})
+		switch {
+		case err != nil && im.CodeOf(err) != im.CodeNoConversation && im.CodeOf(err) != im.CodeNotMember:
+			s.w.fatalf("%s reads the inbox, which lacks %v: %v", s.name, missing, err)
+		case err == nil:
+			for _, m := range p.Messages {
+				after = m.Seq
+				switch e := m.GetInbox().GetEntry().(type) {
+				case *petrelv1.InboxEntry_Joined:
+					delete(missing, change{e.Joined.Conv, e.Joined.Seq})
+				case *petrelv1.InboxEntry_Left:
+					delete(missing, change{e.Left.Conv, e.Left.Seq})
+				}
+			}
+		}
+		if len(missing) > 0 {
+			select {
+			case <-poll.C:
+			case <-ctx.Done():
+				s.w.fatalf("inbox of %s does not say %v", s.name, missing)
+			}
+		}
+	}
+}
+
+// waitCut waits until the server has dropped the session, which does not read
+// and so cannot tell.
+func (s *session) waitCut() {
+	s.w.t.Helper()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	ctx := s.w.deadline()
+	for {
+		r, err := s.w.srv.Admin.GetStats(ctx, connect.NewRequest(&petrelv1.GetStatsRequest{}))
+		if err != nil {
+			s.w.fatalf("wait until %s is cut off: %v", s.name, err)
+		}
+		open := uint64(0)
+		for _, o := range s.w.sessions {
+			if o.conn != nil {
+				open++
+			}
+		}
+		if r.Msg.Connections < open {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			s.w.fatalf("%s is not cut off: %d connections, of %d", s.name, r.Msg.Connections, open)
+		}
+	}
+}
+
+// repair reads by history what the session lacks of a conversation below the
+// head it has heard of, without lines.
+func (s *session) repair(name string) {
+	s.w.t.Helper()
+	s.render()
+	conv, _ := s.w.resolve(s.user, name)
+	have := uint64(0)
+	for {
+		for s.seen[conv][have+1] {
+			have++
+		}
+		if have >= s.heads[conv] {
+			return
+		}
+		p, err := s.conn.History(s.w.deadline(), &petrelv1.GetHistory{Conv: conv, After: have})
+		if err != nil || len(p.Messages) == 0 {
+			s.w.fatalf("%s repairs %s after %d: got %v, %v", s.name, name, have, p, err)
+		}
+		s.page(p)
+	}
+}
+
+// has checks that the session was told every entry of a range "1..500".
+func (s *session) has(name, span string) {
+	s.w.t.Helper()
+	s.render()
+	conv, _ := s.w.resolve(s.user, name)
+	first, last, _ := strings.Cut(span, "..")
+	from, err1 := strconv.ParseUint(first, 10, 64)
+	to, err2 := strconv.ParseUint(last, 10, 64)
+	if err1 != nil || err2 != nil || from > to {
+		s.w.fatalf("%q is no range", span)
+	}
+	for q := from; q <= to; q++ {
+		if !s.seen[conv][q] {
+			s.w.fatalf("%s has not got %s seq %d", s.name, name, q)
+		}
+	}
+	if n := uint64(len(s.seen[conv])); n != to-from+1 {
+		s.w.fatalf("%s has %d entries of %s, want %s and nothing else", s.name, n, name, span)
+	}
+}

@@ -1,0 +1,155 @@
+package scenario
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// line is one line of a scenario file.
+type line struct {
+	no       int
+	raw      string
+	kind     kind
+	from, to int    // repeat from..to; 1, 1 without
+	repeats  bool   // has a repeat, even of one
+	actor    string // session, or admin
+	text     string // behind the actor's mark; of a directive the whole line
+}
+
+// kind tells what a line is.
+type kind uint8
+
+const (
+	blank     kind = iota // empty or a comment
+	directive             // "group g1 alice bob"
+	command               // "alice> send g1 "hi""
+	expected              // "bob< message g1 seq=1 from=alice "hi""
+)
+
+var (
+	repeatMark = regexp.MustCompile(`^repeat (?:(\d+)\.\.)?(\d+): *`)
+	actorMark  = regexp.MustCompile(`^([A-Za-z0-9._+/@-]+)([<>])\s+`)
+)
+
+func parseFile(text string) ([]line, error) {
+	var lines []line
+	for i, raw := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		l, err := parseLine(raw)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+		l.no = i + 1
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+func parseLine(raw string) (line, error) {
+	l := line{raw: raw, from: 1, to: 1}
+	s := strings.TrimSpace(raw)
+	if s == "" || s[0] == '#' {
+		return l, nil
+	}
+	if m := repeatMark.FindStringSubmatch(s); m != nil {
+		l.repeats = true
+		if m[1] != "" {
+			l.from, _ = strconv.Atoi(m[1]) // digits only
+		}
+		l.to, _ = strconv.Atoi(m[2])
+		if l.to < l.from {
+			return l, fmt.Errorf("repeat %d..%d is empty", l.from, l.to)
+		}
+		s = s[len(m[0]):]
+	}
+	l.kind, l.text = directive, s
+	if m := actorMark.FindStringSubmatch(s); m != nil {
+		l.kind, l.actor, l.text = command, m[1], s[len(m[0]):]
+		if m[2] == "<" {
+			l.kind = expected
+		}
+	}
+	return l, nil
+}
+
+var counterMark = regexp.MustCompile(`\{(n|x)([+*-]\d+)?\}`)
+
+// expand puts the counter n into a text: {n}, {n+5}, {n-1}, and {x*1000} for a
+// thousand times the letter x.
+func expand(text string, n int) string {
+	return counterMark.ReplaceAllStringFunc(text, func(m string) string {
+		arg, _ := strconv.Atoi(strings.TrimLeft(m[2:len(m)-1], "*")) // 0 without
+		if m[1] == 'x' {
+			return strings.Repeat("x", arg)
+		}
+		return strconv.Itoa(n + arg)
+	})
+}
+
+// args are the words of a command: plain ones, quoted ones, and key=value.
+type args struct {
+	words  []string
+	bodies []string // the quoted ones, unquoted
+	values map[string]string
+}
+
+func parseArgs(s string) (args, error) {
+	a := args{values: map[string]string{}}
+	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
+		end := strings.IndexAny(s, " \t\"")
+		if end < 0 {
+			end = len(s)
+		}
+		word, quoted := s[:end], ""
+		if end < len(s) && s[end] == '"' {
+			q, err := strconv.QuotedPrefix(s[end:])
+			if err != nil {
+				return a, fmt.Errorf("quotes of %s do not end", s[end:])
+			}
+			end += len(q)
+			quoted, _ = strconv.Unquote(q) // QuotedPrefix has checked it
+			if word == "" {
+				a.bodies = append(a.bodies, quoted)
+				s = s[end:]
+				continue
+			}
+		}
+		s = s[end:]
+		if key, value, ok := strings.Cut(word, "="); ok {
+			a.values[key] = value + quoted
+		} else {
+			a.words = append(a.words, word)
+		}
+	}
+	return a, nil
+}
+
+// word is the i-th plain word, "" if there are fewer.
+func (a args) word(i int) string {
+	if i < len(a.words) {
+		return a.words[i]
+	}
+	return ""
+}
+
+func TestParseFindsActorsRepeatsAndArguments(t *testing.T) {
+	l, err := parseLine(`  repeat 51..100: bob/phone< message d:alice seq={n+1} from=alice "m{n}"  `)
+	if err != nil || l.kind != expected || l.actor != "bob/phone" || l.from != 51 || l.to != 100 {
+		t.Errorf("got %+v, %v", l, err)
+	}
+	if got := expand(l.text, 60); got != `message d:alice seq=61 from=alice "m60"` {
+		t.Errorf("expand: got %s", got)
+	}
+	a, err := parseArgs(`send g1 "a \"b\" c" k=x1 after=none type="app x"`)
+	if err != nil || a.word(1) != "g1" || a.bodies[0] != `a "b" c` || a.values["k"] != "x1" || a.values["type"] != "app x" {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	if _, err := parseLine("repeat 5..4: alice> sync"); err == nil {
+		t.Error("an empty repeat was accepted")
+	}
+	if l, _ := parseLine(`group g1 alice bob`); l.kind != directive {
+		t.Errorf("directive: got %+v", l)
+	}
+}

@@ -1,0 +1,208 @@
+// Package scenario runs the conversations written down in the .txt files of
+// this folder against a whole server: each in both codecs over WebSocket, TCP,
+// and WebSocket with TLS. README.md has their language.
+package scenario
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+var update = flag.Bool("update", false, "write what is observed over the expected lines")
+
+// waitFor is how long an expected line may take.
+const waitFor = 20 * time.Second
+
+// way is how the clients of a run connect.
+type way struct {
+	name    string
+	framing wire.Framing
+	codec   wire.Codec
+	tls     bool
+}
+
+var ways = []way{
+	{"WebSocketProto", wire.WebSocket, wire.Proto, false},
+	{"WebSocketJSON", wire.WebSocket, wire.JSON, false},
+	{"TCPProto", wire.TCP, wire.Proto, false},
+	{"TCPJSON", wire.TCP, wire.JSON, false},
+	{"TLSProto", wire.WebSocket, wire.Proto, true},
+	{"TLSJSON", wire.WebSocket, wire.JSON, true},
+}
+
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(file, ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, err := parseFile(string(text))
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if *update {
+				w := newWorld(t, file, ways[0], lines)
+				if err := os.WriteFile(file, []byte(w.rewrite(lines)), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				w.audit()
+				return
+			}
+			for _, way := range ways {
+				t.Run(way.name, func(t *testing.T) {
+					t.Parallel()
+					w := newWorld(t, file, way, lines)
+					w.play(lines)
+					w.audit()
+				})
+			}
+		})
+	}
+}
+
+// newWorld starts the server that the "server" lines ask for.
+func newWorld(t *testing.T, file string, way way, lines []line) *world {
+	config := map[string]string{}
+	for _, l := range lines {
+		rest, ok := strings.CutPrefix(l.text, "server ")
+		if l.kind != directive || !ok {
+			continue
+		}
+		for _, f := range strings.Fields(rest) {
+			key, value, _ := strings.Cut(f, "=")
+			config[key] = value
+		}
+	}
+	w := &world{
+		t: t, file: file, way: way, ledger: newLedger(),
+		tenants: map[string]*tenant{}, names: map[string]place{}, sessions: map[string]*session{},
+		srv: imtest.Start(t, imtest.Options{TLS: way.tls, Config: config}),
+	}
+	t.Cleanup(func() {
+		for _, s := range w.sessions {
+			s.close()
+		}
+	})
+	return w
+}
+
+// play runs the lines and compares what every session gets with what stands
+// there, in its order.
+func (w *world) play(lines []line) {
+	for _, l := range lines {
+		w.line = l.no
+		switch l.kind {
+		case directive, command:
+			w.execute(l)
+		case expected:
+			for n := l.from; n <= l.to; n++ {
+				w.expect(l.actor, expand(l.text, n))
+			}
+		}
+	}
+	for _, name := range w.order {
+		w.expectSilence(w.sessions[name])
+	}
+}
+
+// expect takes the next line of a session and compares. "... X" passes over
+// what comes before X.
+func (w *world) expect(actor, want string) {
+	w.t.Helper()
+	s := w.session(actor)
+	want, skip := strings.CutPrefix(want, "... ")
+	if w.way.framing == wire.TCP {
+		want = closeMark.ReplaceAllString(want, "")
+	}
+	for {
+		got, ok := s.next(strings.HasPrefix(want, "inbox "))
+		if !ok {
+			w.fatalf("%s got nothing, want: %s", actor, want)
+		}
+		if got == want {
+			return
+		}
+		if code, ok := strings.CutPrefix(want, "gone "); ok && (strings.HasPrefix(got, "kicked "+code) || strings.HasPrefix(got, "closed")) {
+			return // the kick can get lost with the connection (P-1.6)
+		}
+		if !skip {
+			w.fatalf("%s\n got: %.300s\nwant: %.300s", actor, got, want)
+		}
+	}
+}
+
+// expectSilence makes sure that nothing more is on its way to s.
+func (w *world) expectSilence(s *session) {
+	w.t.Helper()
+	if s.live() {
+		s.barrier()
+	}
+	if s.render(); len(s.lines) > 0 {
+		w.fatalf("%s got what nobody expected: %q (%d lines)", s.name, s.lines[0], len(s.lines))
+	}
+}
+
+// rewrite runs the lines and returns the file with what was observed. Lines
+// with "..." and those of the inbox are kept and checked.
+func (w *world) rewrite(lines []line) string {
+	var out []string
+	for i := 0; i < len(lines); i++ {
+		l := lines[i]
+		w.line = l.no
+		if l.kind == expected {
+			w.fatalf("expects something before anything was done")
+		}
+		out = append(out, l.raw)
+		if l.kind == blank {
+			continue
+		}
+		w.execute(l)
+		for i+1 < len(lines) && lines[i+1].kind == expected {
+			i++
+			if e := lines[i]; strings.HasPrefix(e.text, "... ") || strings.HasPrefix(e.text, "inbox ") {
+				w.line = e.no
+				for n := e.from; n <= e.to; n++ {
+					w.expect(e.actor, expand(e.text, n))
+				}
+				out = append(out, e.raw)
+			}
+		}
+		w.settle()
+		for _, name := range w.order {
+			if s := w.sessions[name]; s.reading() { // what one holds back comes later, and how much is chance
+				s.render()
+				out = append(out, fold(name, s.lines)...)
+				s.lines = nil
+			}
+		}
+	}
+	return strings.Join(out, "\n") + "\n"
+}
+
+// settle waits until every answer and every event of what was done is there.
+func (w *world) settle() {
+	for range 3 { // an event can follow the answer that another session waited for
+		for _, name := range w.order {
+			s := w.sessions[name]
+			if s.conn != nil && s.asked && !s.greeted {
+				s.waitGreeted()
+			}
+			if s.live() {
+				s.waitAnswered()
+				s.barrier()
+			}
+		}
+	}
+}

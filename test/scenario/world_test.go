@@ -1,0 +1,213 @@
+package scenario
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+// world is one run of one scenario. Only the goroutine of the test uses it.
+type world struct {
+	t    *testing.T
+	file string
+	line int
+	way  way
+	srv  *imtest.Server
+
+	tenants  map[string]*tenant
+	names    map[string]place // by conversation id
+	sessions map[string]*session
+	order    []string // of sessions, as they came up
+	ledger   *ledger
+	lastK    int
+}
+
+type tenant struct {
+	name   string
+	number im.Tenant // 0: not known yet
+	users  map[string]*user
+	groups map[string]string // name → conversation id
+}
+
+type user struct {
+	name   string
+	tenant *tenant
+	token  string
+	inbox  string // conversation id; "": never logged in
+	sent   []*sent
+	listed []change // what the inbox must say before a sync is worth looking at
+}
+
+// change is one thing an inbox says: about conv, by its entry seq.
+type change struct {
+	conv string
+	seq  uint64
+}
+
+// sent is a send and its fate.
+type sent struct {
+	by       *user
+	frame    *petrelv1.Send
+	named    bool // the scenario gave the id
+	conv     string
+	answered bool // ack or settled error
+}
+
+// place is what a conversation is called.
+type place struct {
+	tenant *tenant
+	group  string // "": a direct one of a and b
+	a, b   string
+}
+
+var closeMark = regexp.MustCompile(` close=\d+`)
+
+func (w *world) fatalf(format string, args ...any) {
+	w.t.Helper()
+	w.t.Fatalf("%s:%d: %s", w.file, w.line, fmt.Sprintf(format, args...))
+}
+
+func (w *world) tenant(name string) *tenant {
+	t := w.tenants[name]
+	if t == nil {
+		t = &tenant{name: name, users: map[string]*user{}, groups: map[string]string{}}
+		if name == "" {
+			t.number = im.DefaultTenant
+		}
+		w.tenants[name] = t
+	}
+	return t
+}
+
+// user finds "alice" or "alice@acme".
+func (w *world) user(name string) *user {
+	w.t.Helper()
+	n, t, _ := strings.Cut(name, "@")
+	u := w.tenant(t).users[n]
+	if u == nil {
+		w.fatalf("there is no user %s", name)
+	}
+	return u
+}
+
+// session finds or makes the session "alice", "alice@acme" or "alice/phone".
+func (w *world) session(name string) *session {
+	w.t.Helper()
+	s := w.sessions[name]
+	if s == nil {
+		s = &session{
+			w: w, name: name, heads: map[string]uint64{}, seen: map[string]map[uint64]bool{},
+			changed: make(chan struct{}, 1),
+		}
+		if name != "admin" {
+			account, _, _ := strings.Cut(name, "/")
+			s.user = w.user(account)
+		}
+		w.sessions[name] = s
+		w.order = append(w.order, name)
+	}
+	return s
+}
+
+// know names the direct conversations of a tenant whose number is known.
+func (w *world) know(t *tenant) {
+	if t.number == 0 {
+		return
+	}
+	for a := range t.users {
+		for b := range t.users {
+			w.names[im.DirectID(t.number, im.User(a), im.User(b)).String()] = place{tenant: t, a: a, b: b}
+		}
+	}
+}
+
+// learnNumber finds a tenant's number by the inbox id of one of its users,
+// which is derived from it.
+func (w *world) learnNumber(u *user) {
+	w.t.Helper()
+	for n := im.Tenant(1); u.tenant.number == 0 && n < 1000; n++ {
+		if im.InboxID(n, im.User(u.name)).String() == u.inbox {
+			u.tenant.number = n
+			w.know(u.tenant)
+		}
+	}
+	if im.InboxID(u.tenant.number, im.User(u.name)).String() != u.inbox {
+		w.fatalf("inbox of %s: got %s, which is not derived from tenant and user", u.name, u.inbox)
+	}
+}
+
+// nameOf is what u calls a conversation.
+func (w *world) nameOf(u *user, conv string) string {
+	p, ok := w.names[conv]
+	switch {
+	case !ok:
+		return "conv:" + conv
+	case p.group != "" && u != nil && p.tenant == u.tenant:
+		return p.group
+	case p.group != "":
+		return p.group + at(p.tenant)
+	case u != nil && p.tenant == u.tenant && p.a == u.name:
+		return "d:" + p.b
+	case u != nil && p.tenant == u.tenant && p.b == u.name:
+		return "d:" + p.a
+	}
+	return "d:" + min(p.a, p.b) + "," + max(p.a, p.b) + at(p.tenant)
+}
+
+func at(t *tenant) string {
+	if t.name == "" {
+		return ""
+	}
+	return "@" + t.name
+}
+
+// resolve finds the conversation that u calls name, and for a direct one of u
+// the peer: "g1", "g1@acme", "d:bob", "d:alice,bob@acme", "conv:ID".
+func (w *world) resolve(u *user, name string) (conv, peer string) {
+	w.t.Helper()
+	if raw, ok := strings.CutPrefix(name, "conv:"); ok {
+		return raw, ""
+	}
+	t := w.tenant("")
+	if u != nil {
+		t = u.tenant
+	}
+	name, tenantName, ok := strings.Cut(name, "@")
+	if ok {
+		t = w.tenant(tenantName)
+	}
+	pair, direct := strings.CutPrefix(name, "d:")
+	if !direct {
+		id, ok := t.groups[name]
+		if !ok {
+			w.fatalf("there is no group %s", name)
+		}
+		return id, ""
+	}
+	if a, b, ok := strings.Cut(pair, ","); ok {
+		return im.DirectID(t.number, im.User(a), im.User(b)).String(), ""
+	}
+	if u == nil {
+		w.fatalf("d:%s: whose?", pair)
+	}
+	return im.DirectID(t.number, im.User(u.name), im.User(pair)).String(), pair
+}
+
+// list notes what the inbox of a user must say.
+func (u *user) list(c change) {
+	if !slices.Contains(u.listed, c) {
+		u.listed = append(u.listed, c)
+	}
+}
+
+// nextK makes a client message id.
+func (w *world) nextK() string {
+	w.lastK++
+	return fmt.Sprintf("k%d", w.lastK)
+}
