@@ -29,8 +29,10 @@ func (us *Users) OpenSetup(ctx context.Context) (string, error) {
 	if err != nil || any {
 		return "", err
 	}
-	us.mu.Lock()
-	defer us.mu.Unlock()
+	if err := us.begin(ctx); err != nil {
+		return "", err
+	}
+	defer func() { <-us.turn }()
 	us.setup = setupCode{secret(), us.now().Add(SetupTime)}
 	return us.setup.code, nil
 }
@@ -38,8 +40,10 @@ func (us *Users) OpenSetup(ctx context.Context) (string, error) {
 // Redeem turns the setup code into the first admin key. It works once, however
 // many ask at the same time. Codes: setup_closed.
 func (us *Users) Redeem(ctx context.Context, code string) (string, error) {
-	us.mu.Lock()
-	defer us.mu.Unlock()
+	if err := us.begin(ctx); err != nil {
+		return "", err
+	}
+	defer func() { <-us.turn }()
 	s := us.setup
 	if s.code == "" || !us.now().Before(s.until) || subtle.ConstantTimeCompare([]byte(code), []byte(s.code)) != 1 {
 		return "", &im.Error{Code: im.CodeSetupClosed}

@@ -22,9 +22,23 @@ type Users struct {
 	log   *slog.Logger
 	now   func() time.Time
 
-	mu      sync.Mutex // tier 1; guards the fields below
+	// turn orders the changes that read before they write: who puts the token
+	// in makes one. Logins do not wait for it.
+	turn  chan struct{} // capacity 1
+	setup setupCode     // of who has the turn
+
+	mu      sync.Mutex // tier 0; guards the field below
 	tenants map[string]im.Tenant
-	setup   setupCode
+}
+
+// begin takes the turn; the caller gives it back with <-us.turn.
+func (us *Users) begin(ctx context.Context) error {
+	select {
+	case us.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for another change of accounts: %w", ctx.Err())
+	}
 }
 
 // Options tune Users.
@@ -41,7 +55,7 @@ func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	us := &Users{store: st, log: o.Log, now: o.Now, tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant}}
+	us := &Users{store: st, log: o.Log, now: o.Now, turn: make(chan struct{}, 1), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant}}
 	var bad error
 	err := st.Records(ctx, store.Tenants, 0, nil, func(key, value []byte) bool {
 		var t storepb.Tenant
@@ -84,26 +98,38 @@ func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, erro
 	if err := im.User(name).Check(); err != nil || len(name) > maxTenantName || strings.Contains(name, ".") {
 		return 0, im.Errorf(im.CodeInvalid, "a tenant's name has 1 to %d letters, digits and _ @ + -", maxTenantName)
 	}
-	us.mu.Lock()
-	defer us.mu.Unlock()
-	if t, ok := us.tenants[name]; ok {
+	if err := us.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer func() { <-us.turn }()
+	if t, err := us.Tenant(name); err == nil {
 		return t, nil
 	}
-	t := im.DefaultTenant
-	for _, n := range us.tenants {
-		t = max(t, n)
-	}
-	t++
+	t := us.nextTenant()
 	value, err := (&storepb.Tenant{Number: uint32(t), Name: name}).MarshalVT()
 	if err != nil {
 		return 0, err
 	}
 	put := store.RecordPut{Table: store.Tenants, Key: []byte(name), Value: value, IfAbsent: true}
-	if err := us.store.Update(ctx, []store.RecordPut{put}); err != nil {
+	// Not given up on with the caller: a number of which it is unknown whether it
+	// was written could be given out twice.
+	if err := us.store.Update(context.WithoutCancel(ctx), []store.RecordPut{put}); err != nil {
 		return 0, fmt.Errorf("make tenant %s: %w", name, err)
 	}
+	us.mu.Lock()
+	defer us.mu.Unlock()
 	us.tenants[name] = t
 	return t, nil
+}
+
+func (us *Users) nextTenant() im.Tenant {
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	t := im.DefaultTenant
+	for _, n := range us.tenants {
+		t = max(t, n)
+	}
+	return t + 1
 }
 
 // maxTenantName is in bytes; the name is part of tokens.
@@ -192,8 +218,10 @@ func (us *Users) prepare(ctx context.Context, t im.Tenant, tenantName string, us
 // Revoke makes every token of a user void. The caller closes the sessions.
 // Codes: no_user.
 func (us *Users) Revoke(ctx context.Context, a im.Account) error {
-	us.mu.Lock() // two revocations at once must not write the same epoch
-	defer us.mu.Unlock()
+	if err := us.begin(ctx); err != nil { // two revocations at once must not write the same epoch
+		return err
+	}
+	defer func() { <-us.turn }()
 	u, err := us.read(ctx, a)
 	if err != nil {
 		return err
