@@ -1,0 +1,225 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/client"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+const sendWindow = 16
+
+func codeOf(err error) im.Code {
+	if e, ok := errors.AsType[*im.Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// message is one message of a sender. Its body follows from sender and number,
+// so that a stored row proves its own origin.
+type message struct {
+	sender, n int
+	conv      *conv
+	frame     *petrelv1.Send
+	tried     int
+	id        uint64 // of its frame on this connection
+	probe     bool   // repeats an acked message with another body: must be a conflict
+}
+
+func (m *message) k() string { return fmt.Sprintf("%d-%d", m.sender, m.n) }
+
+// bodyOf is the body of message n of a sender.
+func (w *world) bodyOf(sender, n int) string {
+	rng := rand.New(rand.NewPCG(w.seed, uint64(sender)<<40|uint64(n)))
+	return fmt.Sprintf("%d|%d|%d|%s", w.seed, sender, n, strings.Repeat(strconv.FormatUint(rng.Uint64(), 36), rng.IntN(12)))
+}
+
+// sender sends without a pause, window full, over every crash: what has no
+// answer goes out again with the same id and after, oldest first.
+type sender struct {
+	w     *world
+	i     int
+	role  role
+	convs []int // it is a member of, indexes into world.convs
+	heads map[*conv]uint64
+	rng   *rand.Rand
+
+	quiet   atomic.Bool  // compose nothing more
+	waiting atomic.Int64 // messages without an answer
+
+	open  []*message // composed and without an answer, oldest first
+	acked *message   // the last one, for probes
+
+	deferred bool // an unsettled error made a message wait while later ones went on (P-4.3)
+}
+
+func newSender(w *world, i int, r role) *sender {
+	s := &sender{w: w, i: i, role: r, heads: map[*conv]uint64{}, rng: rand.New(rand.NewPCG(w.seed, uint64(100+i)))}
+	for n, c := range w.convs {
+		for _, m := range c.members {
+			if m == r.user {
+				s.convs = append(s.convs, n)
+			}
+		}
+	}
+	return s
+}
+
+func (s *sender) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		c := s.w.dial(ctx, s.role, "sender")
+		if c == nil {
+			return
+		}
+		s.session(ctx, c)
+		_ = c.Close() // it has ended
+	}
+}
+
+// session sends over one connection until it ends.
+func (s *sender) session(ctx context.Context, c *client.Conn) {
+	for _, m := range s.open {
+		m.id = 0
+	}
+	for ctx.Err() == nil {
+		if !s.fill(c) {
+			return
+		}
+		one, cancel := context.WithTimeout(ctx, time.Second)
+		f, err := c.Recv(one)
+		cancel()
+		switch {
+		case errors.Is(err, context.DeadlineExceeded): // quiet, or the server is busy
+		case err != nil:
+			return
+		default:
+			s.take(ctx, f)
+		}
+	}
+}
+
+// fill sends what has no frame on this connection yet, and composes more up
+// to the window.
+func (s *sender) fill(c *client.Conn) bool {
+	for !s.quiet.Load() && len(s.open) < sendWindow {
+		s.open = append(s.open, s.compose())
+	}
+	s.waiting.Store(int64(len(s.open)))
+	for _, m := range s.open {
+		if m.id != 0 {
+			continue
+		}
+		if m.tried++; m.tried > 1 && !m.probe {
+			s.w.ledger.add(&s.w.ledger.resent, 1)
+		}
+		id, err := c.SendAsync(m.frame)
+		if err != nil {
+			return false
+		}
+		m.id = id
+	}
+	return true
+}
+
+func (s *sender) compose() *message {
+	if s.acked != nil && s.rng.IntN(50) == 0 {
+		p := &message{sender: s.i, n: s.acked.n, conv: s.acked.conv, probe: true}
+		p.frame = &petrelv1.Send{Conv: s.acked.frame.Conv, User: s.acked.frame.User, ClientMsgId: s.acked.frame.ClientMsgId, After: s.acked.frame.After}
+		p.frame.Body = &petrelv1.Send_Text{Text: "another body"}
+		return p
+	}
+	at := s.convs[s.rng.IntN(len(s.convs))]
+	m := &message{sender: s.i, n: s.w.ledger.composed(s.i, at), conv: s.w.convs[at]}
+	m.frame = &petrelv1.Send{ClientMsgId: m.k(), Body: &petrelv1.Send_Text{Text: s.w.bodyOf(s.i, m.n)}}
+	if s.i%3 != 0 { // the others keep no heads
+		after := s.heads[m.conv]
+		m.frame.After = &after
+	}
+	switch {
+	case m.conv.a == "":
+		m.frame.Conv = s.w.idOf(m.conv)
+	case m.conv.a == s.role.user:
+		m.frame.User = m.conv.b
+	default:
+		m.frame.User = m.conv.a
+	}
+	return m
+}
+
+// take reads an answer.
+func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
+	l := s.w.ledger
+	for _, e := range f.GetEvents().GetMessages() {
+		l.told(s.role.String(), e)
+	}
+	if f.Id == 0 {
+		return
+	}
+	for i, m := range s.open {
+		if m.id != f.Id {
+			continue
+		}
+		switch a, e := f.GetAck(), f.GetError(); {
+		case a != nil && m.probe:
+			l.note(&l.dup, "%s was acked at seq %d with another body", m.k(), a.Seq)
+		case a != nil:
+			s.stored(m, a)
+		case e != nil && e.Settled && m.probe && e.Code == string(im.CodeConflict):
+			l.add(&l.conflicts, 1)
+		case e != nil && e.Settled:
+			l.note(&l.lost, "%s of %s was refused: %s: %s", m.k(), s.role, e.Code, e.Message)
+		case e != nil:
+			m.id, s.deferred = 0, true // nothing was decided: the same again
+			wait(ctx, min(time.Duration(e.RetryAfterMs)*time.Millisecond, 100*time.Millisecond))
+			if !e.Retryable {
+				l.note(&l.lost, "%s of %s: %s: %s", m.k(), s.role, e.Code, e.Message)
+			}
+			return
+		}
+		s.open = append(s.open[:i], s.open[i+1:]...)
+		s.waiting.Store(int64(len(s.open)))
+		return
+	}
+}
+
+func (s *sender) stored(m *message, a *petrelv1.Ack) {
+	if m.conv.a != "" {
+		s.w.named(m.conv, a.Conv)
+	}
+	s.w.ledger.ack(m, s.w.idOf(m.conv), a.Seq)
+	s.heads[m.conv] = max(s.heads[m.conv], a.Seq)
+	s.acked = m
+}
+
+// intrude sends to a group it is no member of: always refused, never stored.
+func (w *world) intrude(ctx context.Context, r role) {
+	l := w.ledger
+	for n := 0; ctx.Err() == nil; n++ {
+		c := w.dial(ctx, r, "outsider")
+		if c == nil {
+			return
+		}
+		for ctx.Err() == nil {
+			_, err := c.Send(ctx, &petrelv1.Send{Conv: w.convs[0].id, ClientMsgId: fmt.Sprintf("zoe-%d", n), Body: &petrelv1.Send_Text{Text: "let me in"}})
+			if n++; err == nil {
+				l.note(&l.ghost, "somebody who is no member was acked")
+			}
+			if code := codeOf(err); code == im.CodeNotMember {
+				l.add(&l.refused, 1)
+			} else if client.Unknown(err) {
+				break
+			}
+			wait(ctx, 5*time.Millisecond)
+		}
+		_ = c.Close() // it has ended
+	}
+}

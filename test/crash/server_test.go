@@ -1,0 +1,154 @@
+package crash
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// server is the process that is killed, on one folder and two fixed ports.
+type server struct {
+	t         *testing.T
+	bin, dir  string
+	http, tcp string // addresses
+	run       *process
+	slowest   time.Duration // from start to ready, of all
+}
+
+// process is one life of the server.
+type process struct {
+	cmd    *exec.Cmd
+	output bytes.Buffer // read once done is closed
+	begun  time.Time
+	done   chan struct{} // closed when it has ended; err is set before
+	err    error
+}
+
+func newServer(t *testing.T) *server {
+	s := &server{t: t, bin: filepath.Join(t.TempDir(), "petrel"), dir: filepath.Join(t.TempDir(), "data"), http: freeAddr(t), tcp: freeAddr(t)}
+	out, err := exec.Command("go", "build", "-tags", buildTags, "-o", s.bin, "github.com/petrel-im/petrel/cmd/petrel").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build petrel: %v\n%s", err, out)
+	}
+	t.Cleanup(func() {
+		if s.run != nil {
+			s.kill()
+		}
+	})
+	return s
+}
+
+func freeAddr(t *testing.T) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// launch starts the process and does not wait for it.
+func (s *server) launch() {
+	s.t.Helper()
+	p := &process{cmd: exec.Command(s.bin, "serve"), begun: time.Now(), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	p.cmd.Dir = filepath.Dir(s.dir)
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "PETREL_") || strings.HasPrefix(v, "PETREL_SABOTAGE=") {
+			p.cmd.Env = append(p.cmd.Env, v)
+		}
+	}
+	p.cmd.Env = append(p.cmd.Env,
+		"PETREL_LISTEN__HTTP="+s.http, "PETREL_LISTEN__TCP="+s.tcp, "PETREL_STORE__DIR="+s.dir, "PETREL_LOG__LEVEL=warn",
+		"PETREL_LIMITS__SENDS_PER_S=-1", "PETREL_LIMITS__SEND_BURST=-1", "PETREL_LIMITS__NEW_CONNECTIONS_PER_IP_PER_S=-1",
+		"PETREL_LIMITS__UNAUTHENTICATED_PER_IP=-1",
+	)
+	if err := p.cmd.Start(); err != nil {
+		s.t.Fatalf("start petrel: %v", err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	s.run = p
+}
+
+// start starts the process and waits until it is ready.
+func (s *server) start() {
+	s.t.Helper()
+	s.launch()
+	c := &http.Client{Timeout: maxReady, Transport: &http.Transport{DisableKeepAlives: true}}
+	ready := until(s.t.Context(), 4*maxReady, func() bool {
+		if s.run.ended() {
+			s.t.Fatalf("petrel ended at its start: %v\n%s", s.run.err, s.run.output.String())
+		}
+		r, err := c.Get("http://" + s.http + "/readyz")
+		if err != nil {
+			return false
+		}
+		_ = r.Body.Close() // only the status counts
+		return r.StatusCode == http.StatusOK
+	})
+	if !ready {
+		s.t.Fatalf("petrel is not ready after %v", 4*maxReady)
+	}
+	s.slowest = max(s.slowest, time.Since(s.run.begun))
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends the process at once, wherever it is. One that has ended by itself
+// is a fault.
+func (s *server) kill() {
+	s.t.Helper()
+	if s.run.ended() {
+		s.t.Errorf("petrel ended by itself: %v\n%s", s.run.err, s.run.output.String())
+	}
+	_ = s.run.cmd.Process.Signal(syscall.SIGKILL) // ended: nothing to kill
+	<-s.run.done
+	s.run.check(s.t)
+	s.run = nil
+}
+
+// end asks the process to end, as Ctrl-C does.
+func (s *server) end() {
+	s.t.Helper()
+	_ = s.run.cmd.Process.Signal(syscall.SIGTERM) // ended: shows in err
+	<-s.run.done
+	if s.run.err != nil {
+		s.t.Errorf("petrel ended with: %v\n%s", s.run.err, s.run.output.String())
+	}
+	s.run.check(s.t)
+	s.run = nil
+}
+
+// check looks for what no life of a server may print.
+func (p *process) check(t *testing.T) {
+	t.Helper()
+	if out := p.output.String(); strings.Contains(out, "panic:") || strings.Contains(out, "fatal error:") || strings.Contains(out, "goroutine ") {
+		t.Errorf("petrel printed:\n%s", out)
+	}
+}
+
+func (s *server) url(f wire.Framing) string {
+	if f == wire.TCP {
+		return "tcp://" + s.tcp
+	}
+	return "ws://" + s.http
+}

@@ -1,0 +1,5 @@
+//go:build !sabotage
+
+package crash
+
+const buildTags = "" // of the server
