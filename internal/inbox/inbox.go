@@ -214,7 +214,8 @@ func (c *Consumer) submit(ctx context.Context, sends []*conv.Send) error {
 	for range n {
 		select {
 		case r := <-results:
-			if r.Err != nil {
+			// A conflict says that the change is entered, in other words.
+			if r.Err != nil && r.Err.Code != im.CodeConflict {
 				failed = r.Err
 			}
 		case <-ctx.Done():
@@ -289,10 +290,18 @@ func (c *Consumer) eachChange(ctx context.Context, key im.Key, from im.Seq, coun
 }
 
 // entry is the append of one inbox entry. Its id names the cause, so that the
-// same change is never entered twice.
+// same change is never entered twice, and what it says, for a change that
+// concerns a user in more than one way.
 func entry(cause im.Key, u im.User, e *petrelv1.InboxEntry, q im.Seq) *conv.Send {
 	s := &conv.Send{Conv: im.Key{Tenant: cause.Tenant, Conv: im.InboxID(cause.Tenant, u)}, Peer: u, Keyed: true}
-	s.Entry.ClientMsgId = fmt.Sprintf("%s:%d", cause.Conv, q)
+	what := "joined"
+	switch e.Entry.(type) {
+	case *petrelv1.InboxEntry_Left:
+		what = "left"
+	case *petrelv1.InboxEntry_Role:
+		what = "role"
+	}
+	s.Entry.ClientMsgId = fmt.Sprintf("%s:%d:%s", cause.Conv, q, what)
 	s.Entry.Body = &petrelv1.Message_Inbox{Inbox: e}
 	return s
 }
