@@ -223,3 +223,33 @@ func checkCommand(t *testing.T, page, line string) {
 		t.Errorf("%s: %s: %v", page, line, err)
 	}
 }
+
+func TestADamagedStoreIsRefusedUntilItIsRepaired(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := serveHere(t, data, "127.0.0.1:0")
+	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	for n := range 5 {
+		petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", fmt.Sprintf("message %d", n+1)).want(t, exitOK)
+	}
+	s.stop()
+	petrel(t, nil, "repair", "--data", data).want(t, exitOK, "the store is sound")
+
+	logs, err := filepath.Glob(filepath.Join(data, "store", "*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("no log file in the store: %v", err)
+	}
+	last := logs[len(logs)-1]
+	i, err := os.Stat(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(last, i.Size()*3/4); err != nil {
+		t.Fatal(err)
+	}
+	petrel(t, nil, "serve", "--data", data, "--listen-http", "127.0.0.1:0").want(t, exitFailed, "error damaged", "petrel repair --data "+data)
+	r := petrel(t, nil, "repair", "--data", data)
+	r.want(t, exitOK, "found ", "kept       commits up to", "history ")
+	s = serveHere(t, data, "127.0.0.1:0")
+	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "after").want(t, exitOK)
+	petrel(t, nil, "repair", "--data", data).want(t, exitFailed, "locked by")
+}

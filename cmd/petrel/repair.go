@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
+)
+
+// repaired is the answer of `repair`.
+type repaired struct {
+	Sound     bool     `json:"sound"` // there was nothing to repair
+	Found     string   `json:"found,omitempty"`
+	Recovered uint64   `json:"recovered_commit,string,omitempty"` // the last commit that is kept
+	Time      uint64   `json:"recovered_time_ms,string,omitempty"`
+	HistoryID string   `json:"history_id,omitempty"`
+	Aside     string   `json:"aside,omitempty"`
+	Files     []string `json:"files,omitempty"`
+}
+
+func newRepair(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "repair",
+		Short: "Accept the loss of a store that the server refuses to serve",
+		Long: "For a store that has lost or changed what it acked: keeps the longest unbroken run of commits, sets the rest aside in\n" +
+			"the data folder, and draws a new history id, which tells clients to forget what they remember and to send again what\n" +
+			"they still have to send. A backup is better, if there is one: try that first. A sound store is left as it is.",
+		Example: "  petrel repair --data /srv/petrel",
+		Args:    cobra.NoArgs,
+		RunE: command(func(cmd *cobra.Command, _ []string) error {
+			conf, err := c.load(cmd)
+			if err != nil {
+				return err
+			}
+			r, err := pebblestore.Repair(pebblestore.Options{Dir: conf.Store.Dir, Log: newLog(c.err, conf.Log)})
+			if errors.Is(err, pebblestore.ErrSound) {
+				return c.print(repaired{Sound: true}, func(w io.Writer) { fmt.Fprintln(w, "the store is sound: there is nothing to repair") })
+			}
+			if err != nil {
+				return cannotServe(err)
+			}
+			out := repaired{
+				Recovered: r.Recovered, Time: r.RecoveredMs, HistoryID: fmt.Sprintf("%016x", r.HistoryID), Aside: r.Aside, Files: r.Files,
+			}
+			if r.Found != nil {
+				out.Found = r.Found.Error()
+			}
+			return c.print(out, out.write)
+		}),
+	}
+}
+
+func (r repaired) write(w io.Writer) {
+	found, _, _ := strings.Cut(r.Found, "; run ")
+	fmt.Fprintf(w, "found      %s\n", found)
+	fmt.Fprintf(w, "kept       commits up to %d", r.Recovered)
+	if r.Time > 0 {
+		fmt.Fprintf(w, ", of %s", time.UnixMilli(int64(r.Time)).UTC().Format(time.RFC3339))
+	}
+	fmt.Fprintln(w)
+	if r.Aside != "" {
+		fmt.Fprintf(w, "set aside  %s in %s\n", strings.Join(r.Files, ", "), r.Aside)
+	}
+	fmt.Fprintf(w, "history    %s: clients forget what they remember, and send again what they still have to send\n", r.HistoryID)
+}
