@@ -97,15 +97,21 @@ func (x *sent) change(s *session, a args) {
 	}
 }
 
-// again finds what to send once more: the user's last send, the one with k=…,
-// or all that are unanswered. The same k, after and body go out unless the line
+// again finds what to send once more: the user's last send, the last one with
+// k=…, to TARGET if there is one, or all that are unanswered. The same k, after and body go out unless the line
 // says otherwise.
 func (s *session) again(a args) []*sent {
 	s.w.t.Helper()
 	s.render()
 	var list []*sent
+	conv := ""
+	if a.word(1) != "" && a.word(1) != "unanswered" {
+		conv, _ = s.w.resolve(s.user, a.word(1))
+	}
 	for _, x := range slices.Backward(s.user.sent) {
 		switch k := a.values["k"]; {
+		case conv != "" && x.conv != conv:
+			continue
 		case a.word(1) == "unanswered":
 			if !x.answered {
 				list = append(list, x)
