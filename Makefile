@@ -37,8 +37,9 @@ build: ## build the binary, build/bin/petrel
 	@mkdir -p $(BIN)
 	go build -trimpath -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
 
-test: $(PYTHON) $(NODE) ## run all tests, with the race detector, and the clients of other languages
+test: $(PYTHON) $(NODE) ## run all tests: race detector, clients of other languages, rules broken on purpose
 	go test -race -timeout 15m ./...
+	go test -count=1 -timeout 15m -tags sabotage ./test/sabotage
 
 check: format vet lint fresh ## everything that can be said without running the server
 
@@ -85,7 +86,7 @@ bench: build ## measure this machine: build/bench/*.json
 
 crash: ## the long crash suites: power cuts, corruptions, kill -9
 	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 \
-		go test -count=1 -timeout 0 -v -run 'Cut|Crash|Corrupt|Kill|Damage' ./internal/store/... ./test/...
+		go test -count=1 -timeout 0 -v -run 'Cut|Crash|Kill|Damage' ./internal/store/... ./test/crash
 
 clean: ## remove build/
 	rm -rf $(BUILD)

@@ -9,7 +9,8 @@ import (
 
 // imports is the table of allowed arrows, which point down: a package and the
 // packages of this module it may import. A new arrow needs a line here and a
-// reason in the commit. Tests may import what they like.
+// reason in the commit. Tests may import what they like. The app is the only
+// composition root.
 //
 // A package brings its generated part with it: who may import wire may import
 // wire/petrelv1, who may import store may import store/storepb.
@@ -17,8 +18,8 @@ var imports = map[string][]string{
 	"cmd/petrel": {"bench", "internal/app", "internal/client", "internal/config", "internal/im", "internal/store/pebblestore", "internal/wire"},
 	"bench":      {"internal/client", "internal/im", "internal/wire"},
 
-	"internal/app":     {anything}, // the only composition root
-	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/user", "internal/wire"}, // fanout, store: types of conv's verbs
+	"internal/app":     {anything},
+	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/user", "internal/wire"},
 	"internal/gateway": {"internal/fanout", "internal/im", "internal/session", "internal/wire"},
 	"internal/session": {"internal/bus", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/user", "internal/wire"},
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
