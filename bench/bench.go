@@ -194,8 +194,18 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	return r.assemble(all)
 }
 
-// before reads what is compared with the end of the run.
+// before reads what is compared with the end of the run. Memory is compared at
+// two moments that are alike: behind an idle time of the same length, in which
+// a server gives back what making the users has left.
 func (r *run) before(ctx context.Context) error {
+	if r.p.Scenario == Connect {
+		r.say("leaving the server idle for %g s, to know its memory without connections", r.p.Seconds)
+		select {
+		case <-time.After(seconds(r.p.Seconds)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	s, err := r.op.stats(ctx)
 	if err != nil {
 		return err
@@ -318,6 +328,10 @@ func (r *run) drive(ctx context.Context) error {
 			r.p.Progress(note)
 		case <-next.C:
 			if p > draining {
+				continue
+			}
+			if p == draining && r.p.enough != nil && !r.p.enough() {
+				next.Reset(5 * time.Millisecond)
 				continue
 			}
 			if p == draining { // the connections are still there

@@ -128,7 +128,7 @@ func TestWhatAServerDoesWrongIsFound(t *testing.T) {
 		{"a history with a hole", func(f *fake) {
 			f.onRead = func(p *petrelv1.HistoryPage) {
 				for i, m := range p.Messages {
-					if m.Seq%500 == 20 {
+					if m.Seq%100 == 20 {
 						p.Messages = append(p.Messages[:i], p.Messages[i+1:]...)
 						return
 					}
@@ -194,7 +194,7 @@ func TestALaggingConnectionCatchesUpByHistory(t *testing.T) {
 			t.Run(scenario+" "+codec, func(t *testing.T) {
 				f := newFake(t)
 				f.onPush = func(to *fakeSession, _ string, q uint64, row []byte) []byte {
-					if q%50 == 0 && to.user[len(to.user)-1]%2 == 0 {
+					if q%100 == 50 && to.user[len(to.user)-1]%2 == 0 {
 						to.lag()
 					}
 					return row

@@ -85,6 +85,9 @@ const (
 // which something is missing or without an answer, with the books.
 func (r *run) readBack(ctx context.Context) (read uint64, err error) {
 	a := r.gen.audit
+	if len(a.convs) == 0 {
+		return 0, nil
+	}
 	doubtful := map[*convBook]bool{}
 	for _, v := range a.convs {
 		for i := range v.streams {
@@ -98,6 +101,7 @@ func (r *run) readBack(ctx context.Context) (read uint64, err error) {
 			doubtful[s.conv] = true
 		}
 	}
+	r.say("reading history back: all of %d conversations, the newest of %d more", len(doubtful), max(0, min(sampledConvs, len(a.convs))-len(doubtful)))
 	order := rand.New(rand.NewPCG(r.p.Seed, 2)).Perm(len(a.convs))
 	for n, i := range order {
 		v := a.convs[i]
@@ -122,7 +126,6 @@ func (r *run) readBack(ctx context.Context) (read uint64, err error) {
 // read it when it comes back.
 func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read uint64, err error) {
 	a := r.gen.audit
-	r.say("reading %s back", v)
 	for {
 		page, err := r.op.history(ctx, v.id, after)
 		if err != nil {

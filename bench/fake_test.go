@@ -118,14 +118,20 @@ func (f *fake) params(scenario string) Params {
 	p := DefaultParams(scenario)
 	p.URL, p.TCPAddr, p.AdminKey = f.url, f.tcp, "pk_test"
 	p.Senders, p.Receivers, p.Members, p.Connections = 4, 3, 12, 30
-	p.Seconds, p.WarmUp = 0.3, 0.1
+	p.Seconds, p.WarmUp = 0.1, 0.05
 	return p
 }
 
-// brief are the parameters of a short run.
+// brief are the parameters of a run of 600 messages or more.
 func (f *fake) brief(scenario string) Params {
 	p := f.params(scenario)
-	p.Seconds, p.WarmUp = 0.15, 0
+	p.Seconds, p.WarmUp = 0.03, 0
+	begun := time.Now()
+	p.enough = func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.accepted > 600 || f.onAck != nil && time.Since(begun) > time.Second // what is acked wrongly may stop all sends
+	}
 	return p
 }
 
@@ -270,7 +276,7 @@ func (f *fake) frame(s *fakeSession, c *petrelv1.ClientFrame) {
 func (f *fake) page(h *petrelv1.GetHistory) *petrelv1.HistoryPage {
 	v := f.convs[h.Conv]
 	p := &petrelv1.HistoryPage{Conv: h.Conv, Head: uint64(len(v.rows))}
-	const limit = 7
+	const limit = 60
 	for q := h.After + 1; q <= p.Head && len(p.Messages) < limit; q++ {
 		m := &petrelv1.Message{}
 		if err := wire.ParseMessage(v.rows[q-1], m); err != nil {

@@ -254,8 +254,8 @@ func (g *generator) ready(e *ready) {
 		now := g.now()
 		g.lastRead = now
 		g.received(c, g.buf[:n], now)
-		if n < len(g.buf) {
-			return // drained; the next byte makes a new edge
+		if n < len(g.buf) && !e.hangup {
+			return // drained; what comes next makes a new edge
 		}
 	}
 }

@@ -44,7 +44,8 @@ type Params struct {
 
 	Progress func(Progress) `json:"-"` // is told once a second and at every step; may be nil
 
-	quiet time.Duration // silence that ends the drain; 0: drainQuiet
+	quiet  time.Duration // silence that ends the drain; 0: drainQuiet
+	enough func() bool   // the measured window goes on until this says so; nil: it ends by time alone
 }
 
 // MinSize is the least size of a text: what the proof in it takes.

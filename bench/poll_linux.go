@@ -20,6 +20,7 @@ type poller struct {
 type ready struct {
 	conn               int
 	readable, writable bool
+	hangup             bool // nothing will come behind what is there
 }
 
 func newPoller() (*poller, error) {
@@ -67,8 +68,8 @@ func (p *poller) wait(d time.Duration, out []ready) ([]ready, error) {
 	out = out[:0]
 	for i := range p.events[:n] {
 		e := &p.events[i]
-		const in = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
-		out = append(out, ready{int(e.Fd), e.Events&in != 0, e.Events&unix.EPOLLOUT != 0})
+		const end = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+		out = append(out, ready{int(e.Fd), e.Events&(unix.EPOLLIN|end) != 0, e.Events&unix.EPOLLOUT != 0, e.Events&end != 0})
 	}
 	return out, nil
 }
@@ -77,7 +78,7 @@ func (p *poller) wait(d time.Duration, out []ready) ([]ready, error) {
 // again: the other side has closed.
 func readSocket(fd int, b []byte) (n int, again bool, err error) {
 	for {
-		r, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
+		r, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
 		switch errno {
 		case 0:
 			return int(r), false, nil

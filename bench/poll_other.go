@@ -12,8 +12,8 @@ var errLinuxOnly = errors.New("petrel bench needs Linux: its load generator is b
 type poller struct{}
 
 type ready struct {
-	conn               int
-	readable, writable bool
+	conn                       int
+	readable, writable, hangup bool
 }
 
 func newPoller() (*poller, error)                            { return nil, errLinuxOnly }

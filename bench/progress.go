@@ -17,6 +17,7 @@ type Progress struct {
 	Delivered  float64
 	P99        float64 // end to end, ms
 	Unanswered int
+	Open       int    // connections
 	Note       string // instead of the numbers: a step of the preparation
 }
 
@@ -33,6 +34,10 @@ func (g *generator) tell(now int64) {
 		Delivered:  float64(t.delivered-g.before.delivered) / d,
 		P99:        g.endToEnd.recent(),
 		Unanswered: g.unanswered,
+		Open:       g.open,
+	}
+	if len(g.audit.senders) == 0 {
+		p.Phase = "idle"
 	}
 	g.before, g.told = t, now
 	select {
@@ -68,6 +73,9 @@ func Draw(w io.Writer, terminal bool) func(Progress) {
 }
 
 func (p Progress) line() string {
+	if p.Phase == "idle" {
+		return fmt.Sprintf("%-7s %4.0fs  %s connections are open", p.Phase, p.Elapsed.Seconds(), count(float64(p.Open)))
+	}
 	return fmt.Sprintf("%-7s %4.0fs  offered %s/s  accepted %s/s  delivered %s/s  p99 %.2f ms  unanswered %d",
 		p.Phase, p.Elapsed.Seconds(), count(p.Offered), count(p.Accepted), count(p.Delivered), p.P99, p.Unanswered)
 }
