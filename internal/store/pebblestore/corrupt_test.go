@@ -78,6 +78,9 @@ func damage(t *testing.T, fs *vfs.MemFS, path, kind string, rng *rand.Rand) stri
 		if err := fs.Rename(path, fs.PathJoin(fs.PathDir(path), string(name))); err != nil {
 			t.Fatal(err)
 		}
+		if err := syncDir(fs, fs.PathDir(path)); err != nil {
+			t.Fatal(err)
+		}
 		return "renamed to " + string(name)
 	}
 	span := len(b)
@@ -162,7 +165,7 @@ func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) stri
 	t.Helper()
 	st, err := Open(busy(fs))
 	if _, ok := errors.AsType[*Damaged](err); ok {
-		return "refused"
+		return "refused, " + repaired(t, killed(fs), p, what)
 	} else if err != nil {
 		return "error"
 	}
@@ -176,4 +179,28 @@ func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) stri
 		t.Errorf("%s: %v\n%s", what, err, fs)
 		return "SERVED"
 	}
+}
+
+// repaired repairs a refused store. It must then hold some first commits and
+// nothing else.
+func repaired(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) string {
+	t.Helper()
+	if _, err := Repair(busy(fs)); err != nil {
+		return "cannot be repaired"
+	}
+	st, err := Open(busy(fs))
+	if err != nil {
+		t.Errorf("%s: open after repair: %v", what, err)
+		return "REPAIR FAILED"
+	}
+	defer mustClose(t, st)
+	found, err := p.Lossy().Check(t.Context(), st)
+	if err != nil {
+		t.Errorf("%s: after repair: %v", what, err)
+		return "REPAIR FAILED"
+	}
+	if found.Steps >= p.Acked() {
+		return "repaired without loss"
+	}
+	return "repaired with loss"
 }

@@ -152,6 +152,12 @@ func (m manifest) check(fs vfs.FS, path, name string) (missing string, cause err
 	return "", nil
 }
 
+// newManifest describes a manifest by its content.
+func newManifest(name string, content []byte) manifest {
+	n, _ := manifestNumber(name) // 0 fits no marker
+	return manifest{number: n, length: uint64(len(content)), sum: sha256.Sum256(content)}
+}
+
 // manifestMarker is Pebble's name for the marker file that names the manifest.
 const manifestMarker = "manifest"
 

@@ -297,6 +297,10 @@ func (t *Told) Promise() Promise {
 // Acked is the number of commits that the promise covers.
 func (p Promise) Acked() int { return p.acked }
 
+// Lossy is the promise that a repaired store keeps: whatever it holds is the
+// result of some first commits.
+func (p Promise) Lossy() Promise { return Promise{t: p.t} }
+
 // Found is what a store turned out to hold after a crash.
 type Found struct {
 	Steps int // commits of the first writer
@@ -339,25 +343,31 @@ func (p Promise) Check(ctx context.Context, st store.Store) (Found, error) {
 	return Found{Steps: k, ticks: ticks}, p.seen(ctx, st, k)
 }
 
-// find looks for the prefix of steps that explains st.
+// find looks for the longest prefix of steps that explains st.
 func (p Promise) find(ctx context.Context, st store.Store, pos im.Pos, steps []step) (int, error) {
 	m := p.t.model(p.acked)
 	if pos < m.pos {
 		return 0, fmt.Errorf("acked commits are lost: the feed stands at %d, %d was acked", pos, m.pos)
 	}
+	found := -1
 	var differs error
-	for k := p.acked; ; k++ {
+	for k := p.acked; m.pos <= pos; k++ {
 		if m.pos == pos {
-			if differs = m.compare(ctx, st, p.t.convs); differs == nil {
-				return k, nil
+			if err := m.compare(ctx, st, p.t.convs); err == nil {
+				found = k
+			} else {
+				differs = err
 			}
 		}
-		if k == len(steps) || m.pos > pos {
+		if k == len(steps) {
 			break
 		}
 		m.apply(steps[k])
 	}
-	if differs == nil {
+	switch {
+	case found >= 0:
+		return found, nil
+	case differs == nil:
 		return 0, fmt.Errorf("the feed stands at %d, only %d were tried", pos, m.pos)
 	}
 	return 0, fmt.Errorf("at position %d, %d commits acked: %w", pos, p.acked, differs)

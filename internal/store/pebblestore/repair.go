@@ -1,0 +1,482 @@
+package pebblestore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+	"github.com/cockroachdb/pebble/v2/wal"
+)
+
+// ErrSound is returned by Repair for a store that Open takes.
+var ErrSound = errors.New("the store is sound, there is nothing to repair")
+
+// Report is what Repair found and did.
+type Report struct {
+	Found *Damaged // why Open refused the store
+
+	Recovered   uint64 // number of the last commit that is kept
+	RecoveredMs uint64 // its time, Unix milliseconds
+	HistoryID   uint64 // the new one
+
+	Aside string   // folder with what was taken out, empty if nothing was
+	Files []string // in Aside: log files, as they were
+}
+
+// Repair accepts the loss of a store that Open refuses. It keeps the longest
+// unbroken run of commits, sets the rest aside, draws a new history id, which
+// tells clients to drop what they remember, and ends all earlier writers.
+//
+// It drops only the end of the history. A table that is missing or damaged
+// would leave holes in it; then Repair changes nothing and says which it is.
+// ErrSound: nothing was wrong, in the tables neither.
+func Repair(o Options) (Report, error) {
+	o = o.withDefaults()
+	p := o.place()
+	lock, err := p.acquire()
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := repair(o, p)
+	if e := lock.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return Report{}, fmt.Errorf("repair %s: %w", p.dir, err)
+	}
+	return r, nil
+}
+
+func repair(o Options, p place) (Report, error) {
+	if _, err := p.fs.Stat(p.db); isNotExist(err) {
+		return Report{}, errors.New("there is no database left; restore a backup, or empty the folder to begin anew")
+	} else if err != nil {
+		return Report{}, err
+	}
+	_, err := inspect(o, p)
+	if err == nil { // as far as a start looks
+		if _, err := verifyTables(o, p); err != nil {
+			return Report{}, err
+		}
+		return Report{}, ErrSound
+	}
+	r := Report{}
+	if d, ok := errors.AsType[*Damaged](err); ok {
+		r.Found = d
+	} else {
+		return Report{}, err
+	}
+	if err := p.restoreMarkers(); err != nil {
+		return Report{}, err
+	}
+	base, err := verifyTables(o, p)
+	if err != nil {
+		return Report{}, err
+	}
+	cuts, err := p.findCuts(base)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := p.setAside(cuts, &r); err != nil {
+		return Report{}, err
+	}
+	return r, p.finish(o, &r)
+}
+
+// restoreMarkers puts back the two marker files that Pebble needs. The names of
+// the manifests are enough for that.
+func (p place) restoreMarkers() error {
+	var inv inventory
+	if s, err := readWitness(p.fs, p.witness); err == nil {
+		inv, _ = s.inventory() // none is as good as an unreadable one
+	} else if !isNotExist(err) {
+		return err
+	}
+	names, err := p.fs.List(p.db)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, "marker.") && !isMarker(n, names) {
+			if err := p.fs.Remove(p.fs.PathJoin(p.db, n)); err != nil { // it has no content
+				return err
+			}
+		}
+	}
+	pointed, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
+	if err != nil {
+		return err
+	}
+	if want := p.manifestToUse(inv, names, pointed); want == "" {
+		return errors.New("there is no manifest left; restore a backup")
+	} else if want != pointed {
+		if err := p.moveMarker(manifestMarker, want); err != nil {
+			return err
+		}
+	}
+	if v, err := atomicfs.ReadMarker(p.fs, p.db, formatMarker); err != nil || v != "" {
+		return err
+	}
+	return p.moveMarker(formatMarker, pebbleFormat.String())
+}
+
+// formatMarker is Pebble's name for the marker file of its format.
+const formatMarker = "format-version"
+
+// isMarker tells whether a file has a name that Pebble can have given it. Only
+// this Pebble's format is one: it is the first that Petrel has used.
+func isMarker(name string, names []string) bool {
+	f := strings.SplitN(name, ".", 4)
+	if len(f) != 4 {
+		return false
+	}
+	if _, err := strconv.ParseUint(f[2], 10, 64); err != nil {
+		return false
+	}
+	switch f[1] {
+	case manifestMarker:
+		_, ok := manifestNumber(f[3])
+		return ok && slices.Contains(names, f[3])
+	case formatMarker:
+		return f[3] == pebbleFormat.String()
+	}
+	return false
+}
+
+// manifestToUse is the newer one of the manifest pointed to and the one that the
+// inventory knows to be whole: an interrupted repair has moved the marker, and
+// its inventory had no name yet. Without both it is the newest there is.
+func (p place) manifestToUse(inv inventory, names []string, pointed string) string {
+	number, ok := manifestNumber(pointed)
+	if !ok || !slices.Contains(names, pointed) {
+		number, pointed = 0, ""
+	}
+	for _, m := range slices.Backward(inv.manifests) {
+		name := fmt.Sprintf("MANIFEST-%06d", m.number)
+		if missing, err := m.check(p.fs, p.fs.PathJoin(p.db, name), name); missing == "" && err == nil && m.number > number {
+			return name
+		}
+	}
+	if pointed != "" {
+		return pointed
+	}
+	newest := ""
+	for _, n := range names {
+		if i, ok := manifestNumber(n); ok && i >= number {
+			newest, number = n, i
+		}
+	}
+	return newest
+}
+
+func (p place) moveMarker(name, value string) error {
+	m, _, err := atomicfs.LocateMarker(p.fs, p.db, name)
+	if err != nil {
+		return err
+	}
+	err = m.Move(value)
+	if e := m.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// withoutLogs is a folder whose log files cannot be seen.
+type withoutLogs struct{ vfs.FS }
+
+func (w withoutLogs) List(dir string) ([]string, error) {
+	names, err := w.FS.List(dir)
+	return slices.DeleteFunc(names, func(n string) bool {
+		_, ok := logNumber(n)
+		return ok
+	}), err
+}
+
+// verifyTables reads all tables and returns the last commit in them.
+func verifyTables(o Options, p place) (last, error) {
+	db, err := openPebble(o, p.db, withoutLogs{p.fs}, nil, inventory{}, newOutage(o.Log))
+	var l last
+	if err == nil {
+		if err = p.verifyManifest(db); err == nil {
+			l, err = verify(db)
+		}
+		if e := db.Close(); err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return last{}, fmt.Errorf("the tables cannot be read, restore a backup: %w", err)
+	}
+	return l, nil
+}
+
+// verifyManifest refuses a manifest of which only the first record can be read.
+// That lists the tables; how much of them is visible is said by the second.
+func (p place) verifyManifest(db *pebble.DB) error {
+	name, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
+	if err != nil {
+		return err
+	}
+	f, err := p.fs.Open(p.fs.PathJoin(p.db, name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // read-only
+	r := record.NewReader(f, 0)
+	for range 2 {
+		rec, err := r.Next()
+		if err == nil {
+			_, err = io.Copy(io.Discard, rec)
+		}
+		if err == nil {
+			continue
+		}
+		levels, e := db.SSTables()
+		if e != nil {
+			return e
+		}
+		for _, tables := range levels {
+			if len(tables) > 0 {
+				return fmt.Errorf("manifest %s: %w", name, err)
+			}
+		}
+		return nil // it has no more: a new store
+	}
+	return nil
+}
+
+func verify(db *pebble.DB) (last, error) {
+	it, err := db.NewIter(nil)
+	if err != nil {
+		return last{}, err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		_, err = it.ValueAndErr()
+	}
+	if e := it.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return last{}, err
+	}
+	s := Store{db: db}
+	b, err := s.get(keyCommit)
+	if b == nil || err != nil {
+		return last{}, err // nothing was flushed yet
+	}
+	return parseLast(b)
+}
+
+// logCut says that a log file is kept up to some length.
+type logCut struct {
+	name string
+	keep int64 // 0: the whole file goes
+}
+
+// findCuts follows the numbers of the commits through the log files and says
+// what has to go so that they run on from base without a gap.
+func (p place) findCuts(base last) ([]logCut, error) {
+	logs, err := wal.Scan(wal.Dir{FS: p.fs, Dirname: p.db})
+	if err != nil {
+		return nil, err
+	}
+	var cuts []logCut
+	n, broken := base.n, false
+	for _, l := range logs {
+		c := logCut{name: logName(uint64(l.Num))}
+		clean := false
+		if !broken {
+			c.keep, n, broken, clean = follow(l, n)
+		}
+		if broken || !clean {
+			cuts = append(cuts, c)
+		}
+	}
+	return cuts, nil
+}
+
+// follow reads a log file after commit n. keep is the length up to which it can
+// be read and goes on from n, reached the last commit in it, gap that one
+// follows which does not, clean that Pebble reads it to its end.
+func follow(l wal.LogicalLog, n uint64) (keep int64, reached uint64, gap, clean bool) {
+	r := l.OpenForRead()
+	defer func() { _ = r.Close() }() // read-only
+	for {
+		rec, at, err := r.NextRecord()
+		var repr []byte
+		if err == nil {
+			repr, err = io.ReadAll(rec)
+		}
+		if err != nil {
+			return at.Physical, n, false, errors.Is(err, io.EOF)
+		}
+		switch c, ok := commitOf(repr); {
+		case !ok || c > n+1:
+			return at.Physical, n, true, true
+		case c == n+1:
+			n = c
+		}
+	}
+}
+
+// commitOf is the number of the commit that a batch in the log is.
+func commitOf(repr []byte) (uint64, bool) {
+	if len(repr) < batchrepr.HeaderLen {
+		return 0, false
+	}
+	for r := batchrepr.Read(repr); ; {
+		kind, key, value, ok, err := r.Next()
+		if !ok || err != nil {
+			return 0, false
+		}
+		if kind == pebble.InternalKeyKindSet && bytes.Equal(key, keyCommit) {
+			l, err := parseLast(value)
+			return l.n, err == nil
+		}
+	}
+}
+
+// setAside copies the log files of cuts into a folder of their own and cuts
+// them.
+func (p place) setAside(cuts []logCut, r *Report) error {
+	if len(cuts) == 0 {
+		return nil
+	}
+	for i := 1; r.Aside == ""; i++ {
+		dir := p.fs.PathJoin(p.dir, fmt.Sprintf("lost-%d", i))
+		if _, err := p.fs.Stat(dir); isNotExist(err) {
+			r.Aside = dir
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := makeDir(p.fs, r.Aside); err != nil {
+		return err
+	}
+	// The last file first: a repair that is cut short leaves no gap behind.
+	for _, c := range slices.Backward(cuts) {
+		from, to := p.fs.PathJoin(p.db, c.name), p.fs.PathJoin(r.Aside, c.name)
+		if err := vfs.Copy(p.fs, from, to); err != nil {
+			return err
+		}
+		if err := syncDir(p.fs, r.Aside); err != nil {
+			return err
+		}
+		err := p.fs.Remove(from)
+		if c.keep > 0 {
+			err = vfs.LimitedCopy(p.fs, to, from, c.keep)
+		}
+		if err != nil {
+			return err
+		}
+		if err := syncDir(p.fs, p.db); err != nil {
+			return err
+		}
+		r.Files = append(r.Files, c.name)
+	}
+	slices.Sort(r.Files)
+	return nil
+}
+
+// finish gives the store a new history and, last, a new witness: until that has
+// its name, Open refuses the store as before.
+func (p place) finish(o Options, r *Report) error {
+	f := new(finding)
+	db, err := openPebble(o, p.db, p.fs, nil, inventory{}, newOutage(o.Log))
+	if err != nil {
+		return fmt.Errorf("what is left cannot be read, restore a backup: %w", err)
+	}
+	err = f.load(db)
+	if e := db.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("what is left is no store, restore a backup: %w", err)
+	}
+	fresh := p.witness + ".new"
+	if err := createWitness(p.fs, p.dir, fresh, f.id.store); err != nil {
+		return err
+	}
+	w, err := openWitness(p.fs, fresh, f.id.store)
+	if err != nil {
+		return err
+	}
+	r.Recovered, r.RecoveredMs = f.last.n, f.last.timeMs
+	f.id.history = newIdentity().history
+	r.HistoryID = f.id.history
+	err = p.rebase(o, w, f)
+	if e := w.close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = p.fs.Rename(fresh, p.witness)
+	}
+	if err == nil {
+		err = syncDir(p.fs, p.dir)
+	}
+	return err
+}
+
+// rebase writes the identity of f and a higher epoch, and the witness of that.
+func (p place) rebase(o Options, w *witness, f *finding) error {
+	inv, err := p.takeInventory()
+	if err != nil {
+		return err
+	}
+	db, err := openPebble(o, p.db, p.fs, w, inv, newOutage(o.Log))
+	if err != nil {
+		return err
+	}
+	l := last{n: f.last.n + 1, timeMs: uint64(o.Now().UnixMilli()), pos: f.last.pos}
+	b := db.NewBatch()
+	for _, kv := range [][2][]byte{
+		{keyIdentity, f.id.encode()}, {keyEpoch, be64(uint64(f.epoch) + 1)}, {keyCommit, l.append(nil)},
+	} {
+		if err := b.Set(kv[0], kv[1], nil); err != nil {
+			return err
+		}
+	}
+	err = caught(func() error { return b.Commit(pebble.Sync) })
+	if e := db.Close(); err == nil {
+		err = e
+	}
+	for range 2 {
+		if err == nil {
+			err = w.commit(l)
+		}
+	}
+	return err
+}
+
+// takeInventory lists the files as they are.
+func (p place) takeInventory() (inventory, error) {
+	var v inventory
+	names, err := p.fs.List(p.db)
+	if err != nil {
+		return v, err
+	}
+	value, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
+	if err != nil {
+		return v, err
+	}
+	b, err := readFile(p.fs, p.fs.PathJoin(p.db, value))
+	if err != nil {
+		return v, err
+	}
+	v.manifests = []manifest{newManifest(value, b)}
+	for _, n := range names {
+		if i, ok := logNumber(n); ok {
+			v.logs = append(v.logs, logFile{number: i})
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,237 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storetest"
+)
+
+func TestRepairLeavesASoundStoreAlone(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	st := mustOpen(t, mem(fs))
+	newWriter(t, st).add(t, 5)
+	for what, disk := range map[string]*vfs.MemFS{"killed": killed(fs), "unplugged": unplugged(fs)} {
+		before := everything(t, disk)
+		if _, err := Repair(mem(disk)); !errors.Is(err, ErrSound) {
+			t.Errorf("%s: got %v, want %v", what, err, ErrSound)
+		}
+		for name, was := range before {
+			if now := everything(t, disk)[name]; name != "data/pid" && now != was {
+				t.Errorf("%s: %s has changed", what, name)
+			}
+		}
+	}
+	mustClose(t, st)
+}
+
+func TestRepairKeepsTheUnbrokenPart(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	st := mustOpen(t, mem(fs))
+	info := st.Info()
+	w := newWriter(t, st)
+	w.add(t, 20)
+	disk := killed(fs)
+	mustClose(t, st)
+	logs := filesOf(t, disk, "log")
+	path := logs[len(logs)-1]
+	whole := contentOf(t, disk, path)
+	rewriteFile(t, disk, path, flipped(whole, len(whole)*2/3))
+	refusal(t, disk, "flipped")
+	r, err := Repair(mem(disk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Found.Last != 22 && r.Found.Cause == nil {
+		t.Errorf("found %v", r.Found)
+	}
+	if got := contentOf(t, disk, r.Aside+"/"+disk.PathBase(path)); len(r.Files) != 1 || string(got) != string(flipped(whole, len(whole)*2/3)) {
+		t.Errorf("the damaged log is not as it was in %s: %v", r.Aside, r.Files)
+	}
+	again := mustOpen(t, mem(disk))
+	defer mustClose(t, again)
+	if got := again.Info(); got.StoreID != info.StoreID || got.HistoryID == info.HistoryID || got.HistoryID != r.HistoryID || got.Secret != info.Secret {
+		t.Errorf("got %+v after %+v, want the same store with a new history", got, info)
+	}
+	left := lastSeq(t, again)
+	if left < 5 || left >= 20 || r.Recovered != uint64(left)+2 {
+		t.Errorf("last row is %d and commit %d was recovered, want a part of 20 rows and two commits more", left, r.Recovered)
+	}
+	if err := again.Rows(t.Context(), conv, 1, left, func(store.Row) bool { return true }); err != nil {
+		t.Error(err)
+	}
+	if err := storetest.Append(again, w.next()); !errors.Is(err, store.ErrStale) {
+		t.Errorf("the writer from before the repair: got %v, want %v", err, store.ErrStale)
+	}
+	newWriter(t, again).add(t, 3)
+}
+
+func TestRepairGivesUpWhatFollowsAMissingLog(t *testing.T) {
+	disk, _, last := severalLogs(t)
+	logs := filesOf(t, disk, "log")
+	rewriteFile(t, disk, logs[len(logs)-2], nil)
+	refusal(t, disk, "a log in the middle is gone")
+	r, err := Repair(mem(disk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := mustOpen(t, mem(disk))
+	defer mustClose(t, again)
+	left := lastSeq(t, again)
+	if left == 0 || left >= last {
+		t.Errorf("last row is %d, want a part of %d", left, last)
+	}
+	if err := again.Rows(t.Context(), conv, 1, left, func(store.Row) bool { return true }); err != nil {
+		t.Errorf("what is left has a hole: %v", err)
+	}
+	if len(r.Files) != 1 || r.Files[0] != disk.PathBase(logs[len(logs)-1]) {
+		t.Errorf("set aside: %v, want the last log", r.Files)
+	}
+}
+
+// severalLogs is the disk of a store that was killed with more than two log
+// files whose data is in no table, its history id and its last row.
+func severalLogs(t *testing.T) (*vfs.MemFS, uint64, im.Seq) {
+	t.Helper()
+	gate := make(chan struct{})
+	var armed atomic.Bool
+	fs := vfs.NewCrashableMem()
+	o := mem(&hookFS{FS: fs, at: func(e event) error {
+		if armed.Load() && isFile(e.path, "sst") && e.op == "create" {
+			<-gate // nothing is flushed
+		}
+		return nil
+	}})
+	o.MemTableBytes = 64 << 10
+	st := mustOpen(t, o)
+	w := newWriter(t, st)
+	armed.Store(true)
+	for len(filesOf(t, fs, "log")) < 4 {
+		w.add(t, 20)
+	}
+	w.add(t, 5)
+	disk := killed(fs)
+	close(gate)
+	mustClose(t, st)
+	return disk, st.Info().HistoryID, w.seq
+}
+
+func TestRepairPutsBackALostMarker(t *testing.T) {
+	for _, name := range []string{"marker.manifest.", "marker.format-version."} {
+		fs := vfs.NewCrashableMem()
+		st := mustOpen(t, busy(fs))
+		newWriter(t, st).add(t, 900)
+		mustClose(t, st)
+		for _, f := range filesOf(t, fs, "marker") {
+			if strings.Contains(f, name) {
+				rewriteFile(t, fs, f, nil)
+			}
+		}
+		refusal(t, fs, name)
+		r, err := Repair(busy(fs))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		again := mustOpen(t, busy(fs))
+		if got := lastSeq(t, again); got != 900 || len(r.Files) > 0 {
+			t.Errorf("%s: last row is %d and %v were set aside, want all 900 rows", name, got, r.Files)
+		}
+		mustClose(t, again)
+	}
+}
+
+func TestRepairNamesATableItCannotMissAndChangesNothing(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	st := mustOpen(t, busy(fs))
+	newWriter(t, st).add(t, 900)
+	if err := st.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, st)
+	tables := filesOf(t, fs, "sst")
+	path := tables[len(tables)-1]
+	whole := contentOf(t, fs, path)
+	for what, b := range map[string][]byte{"missing": nil, "cut": whole[:len(whole)-1], "flipped": flipped(whole, len(whole)/3)} {
+		bad := killed(fs)
+		rewriteFile(t, bad, path, b)
+		st, err := Open(busy(bad))
+		if err == nil { // the damage is met later
+			_ = st.Rows(t.Context(), conv, 1, 900, func(store.Row) bool { return true })
+			_ = st.Close()
+			continue
+		}
+		bad = killed(bad) // an open that fails half way keeps its lock until the process ends
+		before := everything(t, bad)
+		_, err = Repair(busy(bad))
+		if number := strings.TrimSuffix(fs.PathBase(path), ".sst"); err == nil || !strings.Contains(err.Error(), number) {
+			t.Errorf("%s: got %v, want the name of table %s", what, err, number)
+		}
+		for name, was := range before {
+			if now := everything(t, bad)[name]; name != "data/pid" && now != was {
+				t.Errorf("%s: %s has changed", what, name)
+			}
+		}
+	}
+}
+
+// TestRepairIsDoneOrNotDone cuts the power during repairs.
+func TestRepairIsDoneOrNotDone(t *testing.T) {
+	disk, history, _ := severalLogs(t)
+	logs := filesOf(t, disk, "log")
+	rewriteFile(t, disk, logs[len(logs)-2], nil)
+	rng := rand.New(rand.NewPCG(newSeed(t), 0))
+	var want im.Seq
+	for n := 0; ; n++ {
+		fs := killed(disk)
+		left := n
+		var cut *vfs.MemFS
+		_, err := Repair(mem(&hookFS{FS: fs, at: func(event) error {
+			if left--; left == 0 {
+				cut = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+			}
+			return nil
+		}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cut == nil && n > 0 {
+			if n < 20 {
+				t.Errorf("a repair has only %d steps", n)
+			}
+			return
+		}
+		if n == 0 {
+			cut = fs
+		}
+		what := fmt.Sprintf("repair cut at step %d", n)
+		again, err := Open(mem(cut))
+		if err != nil {
+			if _, ok := errors.AsType[*Damaged](err); !ok {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if _, err := Repair(mem(cut)); err != nil {
+				t.Fatalf("%s: second repair: %v", what, err)
+			}
+			again = mustOpen(t, mem(cut))
+		}
+		if got := again.Info().HistoryID; got == history {
+			t.Errorf("%s: the history is still the old one", what)
+		}
+		got := lastSeq(t, again)
+		if n == 0 {
+			want = got
+		}
+		if got != want {
+			t.Errorf("%s: last row is %d, want %d", what, got, want)
+		}
+		mustClose(t, again)
+	}
+}
