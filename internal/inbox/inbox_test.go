@@ -1,0 +1,400 @@
+package inbox_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// deadline bounds what a working server does at once.
+const deadline = 20 * time.Second
+
+// world is a store with its conversations and inboxes.
+type world struct {
+	t        *testing.T
+	fs       vfs.FS
+	store    store.Store
+	table    *fanout.Table
+	convs    *conv.Convs
+	sync     *inbox.Syncer
+	consumer *inbox.Consumer
+	stopConv func()
+	stopFeed func() // nil: no consumer runs
+	ids      int
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, fs: vfs.NewMem()}
+	w.start()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// Write gets the consumer's warnings and errors, of which there must be none: a
+// change that fails is tried again for ever, and those behind it wait.
+func (w *world) Write(line []byte) (int, error) {
+	w.t.Errorf("consumer: %s", line)
+	return len(line), nil
+}
+
+func (w *world) start() {
+	w.t.Helper()
+	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: w.fs, CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.store, w.table = st, fanout.NewTable()
+	if w.convs, err = conv.New(context.Background(), conv.Options{}, st, fanout.New(w.table)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.sync = &inbox.Syncer{Convs: w.convs, Store: st.Info()}
+	w.stopConv = w.run("conversations", w.convs.Run)
+	w.consume()
+}
+
+// run runs f until the returned function is called.
+func (w *world) run(what string, f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Errorf("run %s: %v", what, err)
+		}
+	}
+}
+
+// consume starts a consumer, as a start of the server does.
+func (w *world) consume() {
+	w.t.Helper()
+	c, err := inbox.NewConsumer(context.Background(), slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn})), w.convs, w.store)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.consumer = c
+	w.stopFeed = w.run("inboxes", c.Run)
+}
+
+// kill ends the consumer; what it has not saved is forgotten.
+func (w *world) kill() {
+	if w.stopFeed != nil {
+		w.stopFeed()
+		w.stopFeed = nil
+	}
+}
+
+func (w *world) stop() {
+	w.kill()
+	w.stopConv()
+	if err := w.store.Close(); err != nil {
+		w.t.Errorf("close store: %v", err)
+	}
+}
+
+func (w *world) restart() {
+	w.t.Helper()
+	w.stop()
+	w.start()
+}
+
+func (w *world) send(s *conv.Send) conv.Result {
+	w.t.Helper()
+	ch := make(chan conv.Result, 1)
+	s.Done = func(r conv.Result) { ch <- r }
+	var k fanout.Kicks
+	w.convs.Submit([]*conv.Send{s}, &k)
+	k.Flush()
+	select {
+	case r := <-ch:
+		return r
+	case <-time.After(deadline):
+		w.t.Fatal("no answer")
+		return conv.Result{}
+	}
+}
+
+func (w *world) mustSend(s *conv.Send) im.Seq {
+	w.t.Helper()
+	r := w.send(s)
+	if r.Err != nil {
+		w.t.Fatalf("send %s: %v (%s)", s.Entry.ClientMsgId, r.Err, r.Err.Code)
+	}
+	return r.Seq
+}
+
+// id is a new client message id.
+func (w *world) id() string {
+	w.ids++
+	return fmt.Sprint("id ", w.ids)
+}
+
+// change appends a change of members, by the server.
+func (w *world) change(key im.Key, ch *petrelv1.MemberChange) im.Seq {
+	w.t.Helper()
+	return w.mustSend(w.entry(key, ch))
+}
+
+func (w *world) entry(key im.Key, ch *petrelv1.MemberChange) *conv.Send {
+	s := &conv.Send{Conv: key, Keyed: true}
+	s.Entry.ClientMsgId = w.id()
+	s.Entry.Body = &petrelv1.Message_Members{Members: ch}
+	return s
+}
+
+func refs(role petrelv1.Role, users ...string) []*petrelv1.MemberRef {
+	var all []*petrelv1.MemberRef
+	for _, u := range users {
+		all = append(all, &petrelv1.MemberRef{User: u, Role: role})
+	}
+	return all
+}
+
+// group makes a group with members.
+func (w *world) group(name string, users ...string) im.Key {
+	w.t.Helper()
+	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, name)}
+	s := w.entry(key, &petrelv1.MemberChange{Added: refs(0, users...)})
+	s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: name}
+	w.mustSend(s)
+	return key
+}
+
+// say sends a text.
+func (w *world) say(key im.Key, from im.User, text string) im.Seq {
+	w.t.Helper()
+	s := &conv.Send{Conv: key, Keyed: true}
+	s.Entry.From, s.Entry.ClientMsgId, s.Entry.Body = string(from), w.id(), &petrelv1.Message_Text{Text: text}
+	return w.mustSend(s)
+}
+
+// direct sends a text to a user.
+func (w *world) direct(from, to im.User, text string) im.Key {
+	w.t.Helper()
+	s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, from, to)}, Peer: to, Keyed: true}
+	s.Entry.From, s.Entry.ClientMsgId, s.Entry.Body = string(from), w.id(), &petrelv1.Message_Text{Text: text}
+	w.mustSend(s)
+	return s.Conv
+}
+
+// inbox reads a user's inbox: "joined CONV@seq kind peer title", "left …".
+func (w *world) inbox(u im.User) []string {
+	w.t.Helper()
+	var all []string
+	key := im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, u)}
+	for after := im.Seq(0); ; {
+		p, err := w.convs.History(context.Background(), key, u, conv.Range{After: after})
+		if im.CodeOf(err) == im.CodeNoConversation && err != nil {
+			return nil
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, row := range p.Rows {
+			var m petrelv1.Message
+			if err := wire.ParseMessage(row, &m); err != nil {
+				w.t.Fatal(err)
+			}
+			after = im.Seq(m.Seq)
+			all = append(all, showEntry(&m))
+		}
+		if !p.More {
+			return all
+		}
+	}
+}
+
+func showEntry(m *petrelv1.Message) string {
+	switch e := m.GetInbox().GetEntry().(type) {
+	case *petrelv1.InboxEntry_Joined:
+		j := e.Joined
+		return fmt.Sprintf("joined %s@%d %s peer=%s title=%s", j.Conv, j.Seq, j.Kind.String()[len("CONV_KIND_"):], j.Peer, j.Title)
+	case *petrelv1.InboxEntry_Left:
+		return fmt.Sprintf("left %s@%d", e.Left.Conv, e.Left.Seq)
+	case *petrelv1.InboxEntry_Role:
+		return fmt.Sprintf("role %s@%d %s", e.Role.Conv, e.Role.Seq, e.Role.Role.String()[len("ROLE_"):])
+	}
+	return m.String()
+}
+
+// awaitInbox waits until an inbox has exactly some entries.
+func (w *world) awaitInbox(u im.User, want ...string) {
+	w.t.Helper()
+	for end := time.Now().Add(deadline); ; {
+		got := w.inbox(u)
+		if len(got) >= len(want) || time.Now().After(end) {
+			if d := cmp.Diff(want, got); d != "" {
+				w.t.Errorf("inbox of %s (-want +got):\n%s", u, d)
+			}
+			return
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// settle waits until the inboxes have everything so far.
+func (w *world) settle() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	if err := w.consumer.Await(ctx); err != nil {
+		w.t.Fatalf("the consumer does not come through: %v", err)
+	}
+}
+
+func TestEveryChangeReachesTheInboxesOfThoseConcerned(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("team", "alice", "bob")
+	id := key.Conv.String()
+	w.say(key, "alice", "nothing of this is in an inbox")
+	w.change(key, &petrelv1.MemberChange{Added: refs(0, "carol"), Removed: []string{"bob"}, Roles: refs(petrelv1.Role_ROLE_ADMIN, "alice")})
+	w.change(key, &petrelv1.MemberChange{Left: []string{"carol"}})
+	w.change(key, &petrelv1.MemberChange{Added: refs(petrelv1.Role_ROLE_OWNER, "bob")})
+	w.awaitInbox("alice", "joined "+id+"@1 GROUP peer= title=team", "role "+id+"@3 ADMIN")
+	w.awaitInbox("bob", "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@3", "joined "+id+"@5 GROUP peer= title=team")
+	w.awaitInbox("carol", "joined "+id+"@3 GROUP peer= title=team", "left "+id+"@4")
+	w.settle()
+	if got := len(w.inbox("alice")); got != 2 {
+		t.Errorf("alice's inbox has %d entries in the end", got)
+	}
+}
+
+// Spec: P-8.4.
+func TestDirectConversationReachesBothInboxes(t *testing.T) {
+	w := newWorld(t)
+	one := w.direct("alice", "bob", "hi").Conv.String()
+	w.direct("bob", "alice", "hi back")
+	self := w.direct("alice", "alice", "note").Conv.String()
+	w.awaitInbox("alice", "joined "+one+"@1 DIRECT peer=bob title=", "joined "+self+"@1 DIRECT peer=alice title=")
+	w.awaitInbox("bob", "joined "+one+"@1 DIRECT peer=alice title=")
+	w.settle()
+	if a, b := len(w.inbox("alice")), len(w.inbox("bob")); a != 2 || b != 1 {
+		t.Errorf("in the end the inboxes have %d and %d entries", a, b)
+	}
+}
+
+func TestEntriesComeOnceThoughTheConsumerStartsAgain(t *testing.T) {
+	w := newWorld(t)
+	want := map[string][]string{}
+	for i := range 12 {
+		name := fmt.Sprint("group ", i)
+		key := w.group(name, "alice", "bob")
+		id := key.Conv.String()
+		if i%3 == 1 {
+			w.kill() // at any point of its work
+		}
+		w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
+		w.direct("alice", im.User(fmt.Sprint("peer", i)), "hi")
+		if i%3 == 1 {
+			w.consume()
+		}
+		if i == 7 {
+			w.restart()
+		}
+		direct := im.DirectID(im.DefaultTenant, "alice", im.User(fmt.Sprint("peer", i))).String()
+		want["alice"] = append(want["alice"], "joined "+id+"@1 GROUP peer= title="+name, "joined "+direct+"@1 DIRECT peer=peer"+fmt.Sprint(i)+" title=")
+		want["bob"] = append(want["bob"], "joined "+id+"@1 GROUP peer= title="+name, "left "+id+"@2")
+	}
+	for range 3 { // from the very beginning of the feed, over what is there
+		w.kill()
+		err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: []byte("inbox/0")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.consume()
+		w.settle()
+	}
+	w.restart()
+	w.settle()
+	w.awaitInbox("alice", want["alice"]...)
+	w.awaitInbox("bob", want["bob"]...)
+}
+
+// What a change that was published before the end of the process left to do is
+// done by the next one.
+func TestChangesBeforeARestartReachTheInboxesBehindIt(t *testing.T) {
+	w := newWorld(t)
+	w.group("carried", "alice")
+	w.settle()
+	w.kill()
+	key := w.group("waiting", "alice", "bob")
+	w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
+	w.restart()
+	w.settle()
+	id := key.Conv.String()
+	w.awaitInbox("bob", "joined "+id+"@1 GROUP peer= title=waiting", "left "+id+"@2")
+	if got := len(w.inbox("alice")); got != 2 {
+		t.Errorf("alice's inbox has %d entries, want 2", got)
+	}
+}
+
+func TestAwaitWaitsForTheInboxes(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.kill()
+	w.group("team", "alice")
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := w.consumer.Await(ctx); err == nil || len(w.inbox("alice")) != 0 {
+		t.Errorf("nobody carries, and Await says %v; the inbox has %v", err, w.inbox("alice"))
+	}
+	w.consume()
+	w.settle()
+	if got := len(w.inbox("alice")); got != 1 {
+		t.Errorf("after Await the inbox has %d entries, want 1", got)
+	}
+	for i := range 30 {
+		u := im.User(fmt.Sprint("user", i))
+		w.group(fmt.Sprint("group", i), string(u))
+		w.settle()
+		if got := len(w.inbox(u)); got != 1 {
+			t.Fatalf("after Await the inbox of %s has %d entries, want 1", u, got)
+		}
+	}
+}
+
+// One entry of a conversation can concern a user in more than one way.
+func TestOneChangeThatNamesAUserTwiceDoesNotStopTheInboxes(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("team", "alice", "bob", "carol")
+	id := key.Conv.String()
+	w.change(key, &petrelv1.MemberChange{Added: refs(0, "dave"), Roles: refs(petrelv1.Role_ROLE_ADMIN, "dave")})
+	w.change(key, &petrelv1.MemberChange{Removed: []string{"carol"}, Left: []string{"carol"}})
+	w.change(key, &petrelv1.MemberChange{Added: refs(0, "erin", "erin"), Removed: []string{"erin"}})
+	w.change(key, &petrelv1.MemberChange{Roles: append(refs(petrelv1.Role_ROLE_ADMIN, "alice"), refs(petrelv1.Role_ROLE_OWNER, "alice")...)})
+	w.settle()
+	w.awaitInbox("dave", "joined "+id+"@2 GROUP peer= title=team", "role "+id+"@2 ADMIN")
+	w.awaitInbox("carol", "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@3")
+	w.awaitInbox("erin", "joined "+id+"@4 GROUP peer= title=team", "left "+id+"@4")
+}
+
+// An inbox is private: another user cannot read it.
+func TestInboxIsReadByItsUserOnly(t *testing.T) {
+	w := newWorld(t)
+	w.direct("alice", "bob", "hi")
+	w.settle()
+	for _, u := range []im.User{"bob", "eve"} {
+		_, err := w.convs.History(context.Background(), im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "alice")}, u, conv.Range{})
+		if im.CodeOf(err) != im.CodeNotMember {
+			t.Errorf("%s reads alice's inbox: %v", u, err)
+		}
+	}
+}
