@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -39,7 +41,7 @@ type Options struct {
 	WriteStall   time.Duration // how long a socket may take nothing of what waits; 10 s
 	DrainTimeout time.Duration // how long the end of Run waits for connections to close; 5 s
 
-	Loops       int // event loops; half of the cores, at least 1
+	Loops       int // event loops; half of the cores, at least 1; negative: none, a goroutine for each connection
 	MaxUpgrades int // WebSocket handshakes under way at once; 1,024
 
 	Log *slog.Logger // nil: none
@@ -58,7 +60,7 @@ func (o *Options) setDefaults() {
 	if o.Misses <= 0 {
 		o.Misses = 2
 	}
-	if o.Loops <= 0 {
+	if o.Loops == 0 {
 		o.Loops = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	if o.MaxUpgrades <= 0 {
@@ -144,9 +146,6 @@ func (g *Gateway) setTicks() {
 	g.graceTicks = in(g.grace)
 }
 
-// ticks is the time as the wheels count it.
-func (g *Gateway) ticks() uint32 { return uint32(time.Since(g.began) / g.tick) }
-
 func listen(addr, flag string) (net.Listener, error) {
 	// The heartbeat finds dead peers; probes of the kernel every 15 s, Go's
 	// default, would be 67,000 packets a second for a million idle connections.
@@ -214,10 +213,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 
 // start makes the event loops.
 func (g *Gateway) start() error {
-	for range g.o.Loops {
-		if !haveLoops || g.o.TLS != nil {
-			break
-		}
+	for n := g.o.Loops; haveLoops && g.o.TLS == nil && n > 0; n-- {
 		l, err := newLoop(g)
 		if err != nil {
 			g.closeListeners()
@@ -284,10 +280,10 @@ func (g *Gateway) drain(srv *http.Server, tick <-chan time.Time) {
 
 	g.mu.Lock()
 	g.serving = false // from here on nobody hands over
-	for s := range g.streams {
+	g.mu.Unlock()
+	for _, s := range g.allStreams() {
 		s.drop()
 	}
-	g.mu.Unlock()
 	g.tasks.Wait()
 	for _, l := range g.loops {
 		l.stop()
@@ -300,11 +296,15 @@ func (g *Gateway) endAll() {
 	for _, l := range g.loops {
 		l.endAll(g.draining)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for s := range g.streams {
+	for _, s := range g.allStreams() {
 		s.poke()
 	}
+}
+
+func (g *Gateway) allStreams() []*stream {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.streams))
 }
 
 // draining is the end of one connection of many: they come back over a time

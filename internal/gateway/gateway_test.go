@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -9,8 +11,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// transports runs a test on every way a client can come: framing, with and
-// without TLS (a goroutine each, or an event loop).
+// transports runs a test on every way a client can come: either framing, in an
+// event loop, on a goroutine of its own, and there with TLS.
 func transports(t *testing.T, o Options, f func(t *testing.T, s *server, fr wire.Framing)) {
 	eachTransport(t, o, func(t *testing.T, s *server, fr wire.Framing) {
 		t.Parallel()
@@ -20,22 +22,21 @@ func transports(t *testing.T, o Options, f func(t *testing.T, s *server, fr wire
 
 // eachTransport does so one after the other, for tests that measure the process.
 func eachTransport(t *testing.T, o Options, f func(t *testing.T, s *server, fr wire.Framing)) {
-	for _, secure := range []bool{false, true} {
+	for _, kind := range []string{"loop", "goroutine", "tls"} {
 		for _, fr := range []wire.Framing{wire.WebSocket, wire.TCP} {
-			name := map[wire.Framing]string{wire.WebSocket: "ws", wire.TCP: "tcp"}[fr]
-			if secure {
-				name += " over tls"
-			}
-			t.Run(name, func(t *testing.T) {
+			t.Run(kind+map[wire.Framing]string{wire.WebSocket: " ws", wire.TCP: " tcp"}[fr], func(t *testing.T) {
 				o := o
-				if !secure {
-					f(t, serve(t, o, noLimits()), fr)
+				switch kind {
+				case "goroutine":
+					o.Loops = -1
+				case "tls":
+					client := withTLS(t, &o)
+					s := serve(t, o, noLimits())
+					s.tls = client
+					f(t, s, fr)
 					return
 				}
-				client := withTLS(t, &o)
-				s := serve(t, o, noLimits())
-				s.tls = client
-				f(t, s, fr)
+				f(t, serve(t, o, noLimits()), fr)
 			})
 		}
 	}
@@ -81,6 +82,36 @@ func TestFramesBehindTheRequestAreNotLost(t *testing.T) {
 			p.write(frame[cut:])
 			p.hear(`"welcome"`)
 		}
+	})
+}
+
+func TestHandshakeMayComeInPieces(t *testing.T) {
+	s := serve(t, Options{}, noLimits())
+	p := s.connect(wire.WebSocket)
+	for i := range len(upgradeRequest) {
+		p.write([]byte(upgradeRequest[i : i+1]))
+	}
+	if status := p.readResponse(); status != 101 {
+		t.Fatalf("the upgrade ends with %d", status)
+	}
+	p.hello(s.token)
+}
+
+func TestOtherPathsAreTheHandlers(t *testing.T) {
+	h := http.NewServeMux()
+	h.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("fine")) })
+	s := serve(t, Options{Handler: h}, noLimits())
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := c.Get("http://" + s.HTTPAddr().String() + "/healthz")
+	must(t, err)
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); err != nil || string(b) != "fine" {
+		t.Errorf("got %q, %v", b, err)
+	}
+	until(t, "the HTTP connection is not counted any more", func() bool {
+		s.limits.mu.Lock()
+		defer s.limits.mu.Unlock()
+		return s.limits.http == 0
 	})
 }
 

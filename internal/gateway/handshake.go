@@ -41,6 +41,21 @@ func (g *Gateway) server(base context.Context) *http.Server {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), // what strangers do wrong
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnState:         g.countHTTP,
+	}
+}
+
+// countHTTP bounds what strangers can make the HTTP server hold.
+func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
+	addr, _ := remote(nc.RemoteAddr().String())
+	switch state {
+	case http.StateNew:
+		if !g.limits.enterHTTP(addr) {
+			g.stats.refused.Add(1)
+			_ = nc.Close()
+		}
+	case http.StateHijacked, http.StateClosed:
+		g.limits.leaveHTTP(addr)
 	}
 }
 
@@ -66,8 +81,10 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !ok || !isUpgrade(r) {
-		w.Header().Set("Connection", "Upgrade")
-		w.Header().Set("Upgrade", "websocket")
+		if r.ProtoMajor == 1 {
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Upgrade", "websocket")
+		}
 		writeError(w, http.StatusUpgradeRequired, im.Errorf(im.CodeInvalid, "this address speaks WebSocket only"))
 		return
 	}

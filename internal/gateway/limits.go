@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -16,6 +17,7 @@ type limits struct {
 	mu      sync.Mutex // tier 0; guards the fields below
 	total   int
 	waiting int // of these, not yet greeted
+	http    int // connections of the HTTP server; an upgrade takes one out
 	sources map[source]usage
 	gone    []source // whose last connection has ended, oldest first; each at most once
 }
@@ -28,10 +30,10 @@ type source [16]byte
 // and its bucket is full again, so there are never many more of them than
 // connections.
 type usage struct {
-	total, waiting int32
-	gone           bool    // stands in limits.gone
-	tokens         float32 // new connections it may still make
-	at             int64   // when tokens was right, in ns
+	total, waiting, http int32
+	gone                 bool    // stands in limits.gone
+	tokens               float32 // new connections it may still make
+	at                   int64   // when tokens was right, in ns
 }
 
 func sourceOf(a netip.Addr) source {
@@ -82,10 +84,7 @@ func (l *limits) enter(a netip.Addr, lim *session.Limits, now time.Time) *im.Err
 	u.waiting++
 	l.total++
 	l.waiting++
-	if l.sources == nil {
-		l.sources = make(map[source]usage)
-	}
-	l.sources[s] = u
+	l.storeLocked(s, u)
 	return nil
 }
 
@@ -119,11 +118,53 @@ func (l *limits) leave(a netip.Addr, greeted bool) {
 		u.waiting--
 		l.waiting--
 	}
-	if u.total == 0 && !u.gone {
+	l.storeLocked(s, u)
+}
+
+// storeLocked writes u back and notes when there is nothing left of it.
+func (l *limits) storeLocked(s source, u usage) {
+	if u.total == 0 && u.http == 0 && !u.gone {
 		u.gone = true
 		l.gone = append(l.gone, s)
 	}
+	if l.sources == nil {
+		l.sources = make(map[source]usage)
+	}
 	l.sources[s] = u
+}
+
+// What the HTTP server holds beside the connections of clients: requests that
+// do not come to their end, and idle ones. Its timeouts end both.
+const (
+	maxHTTP      = 8192
+	maxHTTPPerIP = 512
+)
+
+// enterHTTP counts a new connection of the HTTP server and reports whether it
+// may stay. It is given back by leaveHTTP either way.
+func (l *limits) enterHTTP(a netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := sourceOf(a)
+	u, known := l.sources[s]
+	if !known {
+		u.tokens = math.MaxFloat32 // cut to the rate when it is looked at
+	}
+	u.http++
+	l.http++
+	l.storeLocked(s, u)
+	return l.http <= maxHTTP && u.http <= maxHTTPPerIP
+}
+
+// leaveHTTP ends what enterHTTP began.
+func (l *limits) leaveHTTP(a netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := sourceOf(a)
+	u := l.sources[s]
+	u.http--
+	l.http--
+	l.storeLocked(s, u)
 }
 
 // forget drops sources without connections whose bucket is full again, which
@@ -135,7 +176,7 @@ func (l *limits) forget(now time.Time) {
 	for _, s := range l.gone {
 		u := l.sources[s]
 		switch {
-		case u.total > 0:
+		case u.total > 0 || u.http > 0:
 			u.gone = false
 			l.sources[s] = u
 		case now.UnixNano()-u.at < int64(time.Second):

@@ -88,6 +88,41 @@ func TestNewConnectionsOfASourceAreRateLimited(t *testing.T) {
 	}
 }
 
+func TestConnectionsOfTheHTTPServerAreBounded(t *testing.T) {
+	var l limits
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	n := 0
+	for l.enterHTTP(a) {
+		if n++; n > 10_000 {
+			t.Fatal("no limit")
+		}
+	}
+	if n != maxHTTPPerIP {
+		t.Errorf("one source gets %d connections, want %d", n, maxHTTPPerIP)
+	}
+	if !l.enterHTTP(b) {
+		t.Error("another source gets none")
+	}
+	l.leaveHTTP(b)
+	for range n + 1 {
+		l.leaveHTTP(a)
+	}
+	lim := noLimits()
+	lim.NewPerIPPerSecond = 1 // a source known by HTTP only has a full bucket
+	now := time.Unix(1_000_000, 0)
+	if e := l.enter(a, &lim, now); e != nil {
+		t.Error(e)
+	}
+	if e := l.enter(a, &lim, now); e == nil {
+		t.Error("the bucket holds more than the rate")
+	}
+	l.leave(a, false)
+	l.forget(now.Add(time.Minute))
+	if len(l.sources) != 0 || l.http != 0 {
+		t.Errorf("%d sources and %d HTTP connections are left", len(l.sources), l.http)
+	}
+}
+
 // request asks for an upgrade and returns what refuses it.
 func (s *server) request(target string, header http.Header) (status int, after string, code string) {
 	s.t.Helper()
@@ -189,6 +224,7 @@ func TestUnauthenticatedConnectionsAreFewAndShort(t *testing.T) {
 		}
 		silent.end(im.CodeHelloTimeout, 4408)
 		chatty.end(im.CodeHelloTimeout, 4408)
+		_, _ = silent.nc.Close(), chatty.nc.Close()
 		until(t, "their places are free", func() bool { return s.Stats().Unauthenticated == 0 })
 		p := s.dial(fr)
 		p.hello(s.token)

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/panjf2000/gnet/v2"
 	"golang.org/x/sys/unix"
@@ -76,7 +77,8 @@ func (t task) Run(context.Context) error {
 
 // execute queues a task for the loop's goroutine. It does nothing, and reports
 // false, before the first connection and when the loop has stopped: gnet would
-// write to a file descriptor that may be somebody else's by now.
+// write to a file descriptor that may be somebody else's by now. Under the lock
+// it writes to an eventfd, which does not block.
 func (l *loop) execute(t gnet.Runnable) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -191,6 +193,9 @@ func (l *loop) flush() {
 		}
 	}
 }
+
+// ticks is the time as the wheels count it.
+func (g *Gateway) ticks() uint32 { return uint32(time.Since(g.began) / g.tick) }
 
 // connections is how many there are.
 func (l *loop) connections() int { return int(l.open.Load()) }

@@ -1,0 +1,86 @@
+//go:build linux
+
+package gateway
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+func TestWheelLooksAtEachConnectionInTime(t *testing.T) {
+	var w wheel
+	conns := make([]*loopConn, 500)
+	due := map[*loopConn]uint32{}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	plan := func(c *loopConn, ahead uint32) {
+		w.put(c, w.now+ahead)
+		due[c] = w.now + min(max(ahead, 1), wheelSlots-1)
+	}
+	for i := range conns {
+		conns[i] = &loopConn{}
+		plan(conns[i], rnd.Uint32N(2*wheelSlots))
+	}
+	looks := 0
+	look := func(c *loopConn) {
+		if due[c] != w.now {
+			t.Fatalf("looked at %d, planned for %d", w.now, due[c])
+		}
+		looks++
+		delete(due, c)
+		switch rnd.IntN(4) {
+		case 0: // closed
+		default:
+			plan(c, rnd.Uint32N(300))
+		}
+		other := conns[rnd.IntN(len(conns))]
+		if _, ok := due[other]; ok && other != c {
+			if rnd.IntN(2) == 0 {
+				w.remove(other)
+				delete(due, other)
+			} else {
+				plan(other, rnd.Uint32N(300))
+			}
+		}
+	}
+	for w.now < 3*wheelSlots {
+		w.advance(w.now+1+rnd.Uint32N(20), look)
+		for c, at := range due {
+			if int32(at-w.now) <= 0 {
+				t.Fatalf("at %d nobody has looked at a connection planned for %d: %+v", w.now, at, c.planned)
+			}
+		}
+	}
+	left := 0
+	w.each(func(*loopConn) { left++ })
+	if left != len(due) || looks == 0 {
+		t.Errorf("%d connections are in the wheel, want %d; %d looks", left, len(due), looks)
+	}
+}
+
+func TestPanicEndsOneConnection(t *testing.T) {
+	s := serve(t, Options{Loops: 1}, noLimits())
+	broken, other := s.dial(wire.WebSocket), s.dial(wire.WebSocket)
+	broken.hello(s.token)
+	done := make(chan struct{})
+	s.loops[0].execute(task(func() {
+		s.loops[0].wheel.each(func(c *loopConn) {
+			if c.sess != nil {
+				c.g = nil // a broken invariant
+			}
+		})
+		close(done)
+	}))
+	<-done
+	broken.say(`{"id":"2","ping":{}}`)
+	broken.gone()
+	other.hello(s.token)
+	other.say(`{"id":"2","ping":{}}`)
+	other.hear(`"pong"`)
+	if n := s.Stats().Panics; n != 1 || !strings.Contains(s.logs.String(), "connection panicked") {
+		t.Errorf("%d panics are counted, want 1; the log: %s", n, s.logs)
+	}
+	s.panics = true
+}
