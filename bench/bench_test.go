@@ -2,13 +2,16 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"net"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/petrelv1"
 )
 
@@ -238,6 +241,60 @@ func TestAnUnsettledErrorIsRepeatedWithTheSameID(t *testing.T) {
 	}
 }
 
+func TestAMessageThatIsBehindIsSentAgainFromTheHead(t *testing.T) {
+	f := newFake(t)
+	heads := map[string]uint64{}
+	f.onSend = func(s *petrelv1.Send) *im.Error {
+		v := f.convs[s.Conv]
+		head, again := heads[s.ClientMsgId]
+		switch {
+		case again && s.GetAfter() != head:
+			panic("a message that was behind came again with another after than the head")
+		case !again && v != nil && len(heads) < 20:
+			heads[s.ClientMsgId] = uint64(len(v.rows))
+			return &im.Error{Code: im.CodeBehind, Head: im.Seq(len(v.rows))}
+		}
+		return nil
+	}
+	r := mustRun(t, f.brief(Direct))
+	if err := r.Clean(nil); err != nil || r.Audit.Errors["behind"] != 20 || r.Unknown != 0 {
+		t.Errorf("%v\n%s", err, text(r))
+	}
+}
+
+func TestAnEndThatComesTogetherWithDataIsNoticed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	out, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	in, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}
+	if _, err := in.Write(wire.AppendFrame(nil, e, &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Kick{Kick: &petrelv1.Kick{Code: "draining"}}})); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	fd, err := takeSocket(out.(*net.TCPConn))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGenerator(e, newCorpus(1, 40), newAudit(newCorpus(1, 40)))
+	g.conns = []*conn{{fd: fd}}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := g.run(ctx); err != nil || len(g.lost) != 1 || g.lost[0] != "connection 0: kicked: draining" {
+		t.Errorf("run: %v, lost %q", err, g.lost)
+	}
+}
+
 func TestSettledErrorsAreRejectedNotLost(t *testing.T) {
 	f := newFake(t)
 	n := 0
@@ -277,8 +334,9 @@ func TestAStallCountsForEveryMessageThatWasDueInIt(t *testing.T) {
 		}
 		return time.Until(stalled)
 	}
+	f.limits.WindowSends = 1 // so that it cannot leave in time
 	p := f.params(Direct)
-	p.Rate, p.Seconds, p.WarmUp = 500, 1, 0
+	p.Rate, p.Seconds, p.WarmUp = 1000, 1, 0
 	r := mustRun(t, p)
 	if err := r.Clean(nil); err != nil {
 		t.Fatal(err)
@@ -288,8 +346,8 @@ func TestAStallCountsForEveryMessageThatWasDueInIt(t *testing.T) {
 	if got := r.Latency.EndToEnd; got.P99 < 200 || got.P50 > 150 {
 		t.Errorf("end to end %+v, want p99 above 200 ms\n%s", got, text(r))
 	}
-	if r.Offered < 490 || r.Offered > 510 {
-		t.Errorf("offered %d, want 500", r.Offered)
+	if r.Offered < 980 || r.Offered > 1020 {
+		t.Errorf("offered %d, want 1000", r.Offered)
 	}
 }
 
