@@ -312,7 +312,7 @@ func TestSyncAfterALagNamesWhatWasDropped(t *testing.T) {
 			b = b[4+n:]
 			lagged = lagged || f.GetLagged() != nil
 			for _, m := range f.GetEvents().GetMessages() {
-				seen[fmt.Sprint(m.Conv, m.Seq)] = true
+				seen[fmt.Sprintf("%s %d", m.Conv, m.Seq)] = true
 			}
 		}
 		return lagged
@@ -321,7 +321,7 @@ func TestSyncAfterALagNamesWhatWasDropped(t *testing.T) {
 		w.say(one, "bob", "a message that takes its place in the outbox")
 	}
 	w.say(two, "bob", "the last one, dropped")
-	if !pushed() || seen[fmt.Sprint(two.Conv, 2)] {
+	if !pushed() || seen[fmt.Sprintf("%s %d", two.Conv, 2)] {
 		t.Fatal("the outbox did not overflow")
 	}
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -351,7 +351,7 @@ func TestSyncAfterALagNamesWhatWasDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		for q := states[k.Conv.String()].GetHead() + 1; q <= uint64(st.Head); q++ {
-			if !seen[fmt.Sprint(k.Conv, q)] {
+			if !seen[fmt.Sprintf("%s %d", k.Conv, q)] {
 				t.Errorf("%s seq %d was neither pushed nor below the head of the sync", k, q)
 			}
 		}
