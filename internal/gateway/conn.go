@@ -117,14 +117,12 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 		c.deaf = true
 		return stopped
 	}
-	if !c.greeted {
-		c.noticeGreeting()
-		c.limit = c.frameLimit()
-	}
 	return nil
 }
 
-// frameLimit is the largest message that is taken now. Spec: P-2.5.
+// frameLimit is the largest message that is taken in this read. A client waits
+// for its welcome before it sends more, so it does not change within one.
+// Spec: P-2.5, P-3.1.
 func (c *conn) frameLimit() int {
 	l := c.g.hub.Limits()
 	if c.sess != nil && c.sess.Ready() {

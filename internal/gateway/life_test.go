@@ -31,6 +31,9 @@ func TestSilenceIsProbedAndADeadLinkIsEnded(t *testing.T) {
 		if d := time.Since(began); d < 3*beat*3/4 {
 			t.Errorf("3 probes after %s, want one each %s", d, beat)
 		}
+		if d := time.Since(began); d > 8*beat {
+			t.Errorf("3 probes took %s: the hello timeout of 10 s stood in for the heartbeat", d)
+		}
 		heard := time.Now()
 		p.hear(`{"ping":{}}`)
 		p.end(im.CodeDeadLink, 4410)
@@ -158,33 +161,39 @@ func TestF21NeverBuffersWithoutBound(t *testing.T) {
 		if grown := int64(peak.Load()) - int64(before.HeapInuse); grown > 48<<20 {
 			t.Errorf("%d bytes of requests without reading an answer made the heap grow by %d", asked, grown)
 		}
+		if asked > 8*maxExcess {
+			t.Errorf("%d bytes were read and thrown away", asked)
+		}
 		t.Logf("asked %d bytes; heap %d before, %d at most, %d after", asked, before.HeapInuse, peak.Load(), after.HeapInuse)
 	})
 }
 
 func TestConnectionThatTakesNothingIsEnded(t *testing.T) {
-	transports(t, Options{WriteStall: 300 * time.Millisecond}, func(t *testing.T, s *server, fr wire.Framing) {
-		// It asks until the sockets are full, and waits.
+	const stall = time.Second
+	transports(t, Options{WriteStall: stall}, func(t *testing.T, s *server, fr wire.Framing) {
 		p := s.dial(fr)
 		p.hello(s.token)
-		ping := strings.Repeat(`{"id":"9","focus":{}}`+"\n", 50)
+		request := []byte(`{"id":"9","focus":{}}` + "\n")
 		if fr == wire.WebSocket {
-			ping = string(masked(text, `{"id":"9","focus":{}}`))
-			ping = strings.Repeat(ping, 50)
+			request = masked(text, `{"id":"9","focus":{}}`)
 		}
-		began := time.Now()
-		var last time.Time
-		for s.Stats().SlowConsumers == 0 {
-			if _, err := p.nc.Write([]byte(ping)); err != nil {
-				break
+		// It asks until both sockets are full, but not for so much that this
+		// alone ends it, and waits.
+		full := time.Now()
+		until(t, "its sockets are full", func() bool {
+			if s.unread() == 0 {
+				full = time.Now()
+				p.write(bytes.Repeat(request, 200))
 			}
-			last = time.Now()
-			if time.Since(began) > patience {
-				t.Fatal("nothing ends it")
-			}
-		}
+			return time.Since(full) > stall/4
+		})
 		until(t, "it is gone", func() bool { return s.Stats().Connections == 0 })
-		t.Logf("ended %s after its last request", time.Since(last))
+		if d := time.Since(full); d < stall*3/4 {
+			t.Errorf("it is gone %s after the last byte it took, want %s", d, stall)
+		}
+		if st := s.Stats(); st.SlowConsumers != 1 {
+			t.Errorf("%d slow consumers are counted, want 1", st.SlowConsumers)
+		}
 	})
 }
 
@@ -230,12 +239,26 @@ func TestDrainTellsEverybodyToComeBack(t *testing.T) {
 		}
 		greeted.gone()
 		fresh.end(im.CodeDraining, 1001)
+		if n := s.Stats().Connections; n != 2 {
+			t.Errorf("%d connections wait for the peer to close, want 2", n)
+		}
 		_, _ = greeted.nc.Close(), fresh.nc.Close()
 		s.shutdown()
 		if nc, err := net.Dial("tcp", s.TCPAddr().String()); err == nil {
 			_ = nc.Close()
 			t.Error("the gateway still accepts")
 		}
+	})
+}
+
+func TestNothingIsTakenOnceTheDrainHasBegun(t *testing.T) {
+	transports(t, Options{}, func(t *testing.T, s *server, fr wire.Framing) {
+		p := s.dial(fr)
+		p.hello(s.token)
+		s.deaf.Store(true)
+		p.say(`{"id":"2","ping":{}}`)
+		s.stop()
+		p.hear(`"draining"`) // and no pong before
 	})
 }
 

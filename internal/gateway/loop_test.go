@@ -84,3 +84,24 @@ func TestPanicEndsOneConnection(t *testing.T) {
 	}
 	s.panics = true
 }
+
+func TestClosedConnectionsLeaveTheWheel(t *testing.T) {
+	s := serve(t, Options{Loops: 1}, noLimits())
+	stays := s.dial(wire.TCP)
+	stays.hello(s.token)
+	for range 20 {
+		p := s.dial(wire.WebSocket)
+		p.hello(s.token)
+		must(t, p.nc.Close())
+	}
+	until(t, "all but one are gone", func() bool { return s.Stats().Connections == 1 })
+	planned := make(chan int)
+	s.loops[0].execute(task(func() {
+		n := 0
+		s.loops[0].wheel.each(func(*loopConn) { n++ })
+		planned <- n
+	}))
+	if n := <-planned; n != 1 {
+		t.Errorf("%d connections are in the wheel, want 1", n)
+	}
+}

@@ -48,6 +48,7 @@ type server struct {
 	*Gateway
 	t     *testing.T
 	hub   *session.Hub
+	table *fanout.Table
 	users *user.Users
 	token string // of alice
 	tls   *tls.Config
@@ -78,6 +79,7 @@ func serve(t *testing.T, o Options, l session.Limits) *server {
 	s.users, err = user.New(ctx, user.Options{}, st)
 	must(t, err)
 	fan := fanout.New(fanout.NewTable())
+	s.table = fan.Table
 	convs, err := conv.New(ctx, conv.Options{UserExists: s.users.Exists}, st, fan)
 	must(t, err)
 	s.hub = session.New(session.Options{Heartbeat: o.Heartbeat, Misses: o.Misses}, s.users, convs, &inbox.Syncer{Convs: convs, Store: st.Info()}, fan.Table, l)
@@ -106,6 +108,14 @@ func serve(t *testing.T, o Options, l session.Limits) *server {
 		}
 	})
 	return s
+}
+
+// unread is how many bytes wait for alice's connections.
+func (s *server) unread() (n int) {
+	for _, o := range s.table.Of(im.Account{Tenant: im.DefaultTenant, User: "alice"}) {
+		n += o.Pending()
+	}
+	return n
 }
 
 // shutdown ends the gateway, once.
