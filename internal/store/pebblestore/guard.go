@@ -37,11 +37,12 @@ type guard struct {
 	out *outage
 	wit *witness // nil: nothing may be written
 
-	mu    sync.Mutex // tier 1; guards the fields below, and is held over the write of the inventory
-	inv   inventory
-	fresh []uint64 // log files made and not yet listed
-	moves int      // of the marker to another manifest
-	moved int      // moves that are durable
+	mu     sync.Mutex // tier 1; guards the fields below, and is held over the write of the inventory
+	played []uint64   // log files that were read, in order
+	inv    inventory
+	fresh  []uint64 // log files made and not yet listed
+	moves  int      // of the marker to another manifest
+	moved  int      // moves that are durable
 }
 
 var errReadOnly = errors.New("store is open for checking only")
@@ -69,6 +70,16 @@ func (g *guard) check(verb, name string, err error) {
 // record writes the inventory if it has changed. The caller holds g.mu.
 func (g *guard) record() {
 	g.check("write inventory to", "witness", g.wit.inventory(g.inv))
+}
+
+// Open implements vfs.FS.
+func (g *guard) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	if n, ok := logNumber(g.PathBase(name)); ok {
+		g.mu.Lock()
+		g.played = append(g.played, n)
+		g.mu.Unlock()
+	}
+	return g.FS.Open(name, o...)
 }
 
 // Create implements vfs.FS.

@@ -103,8 +103,10 @@ func (v inventory) clone() inventory {
 // Errors that are not about missing or changed data are returned as cause.
 func (v inventory) check(fs vfs.FS, dir string) (missing string, cause error) {
 	value, err := atomicfs.ReadMarker(fs, dir, manifestMarker)
-	if err != nil {
+	if err != nil && isOurs(err) {
 		return "", err
+	} else if err != nil {
+		return err.Error(), nil // a file with the name of a marker is none
 	}
 	if value == "" {
 		return "the marker of the manifest is missing", nil

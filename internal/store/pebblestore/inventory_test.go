@@ -1,6 +1,9 @@
 package pebblestore
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storetest"
 )
 
@@ -107,7 +111,7 @@ func covers(t *testing.T, disk *vfs.MemFS, inv inventory, name string, e event) 
 
 // alone opens a store as Pebble would by itself and returns its last commit.
 func alone(fs *vfs.MemFS, o Options) (uint64, error) {
-	db, err := openPebble(o, "data/store", fs, nil, inventory{}, newOutage(o.withDefaults().Log))
+	db, err := openPebble(o, &guard{FS: fs, dir: "data/store", out: newOutage(o.withDefaults().Log)})
 	if err != nil {
 		return 0, err
 	}
@@ -191,5 +195,54 @@ func TestEveryMissingOrCutLogIsRefused(t *testing.T) {
 	t.Logf("Pebble alone hides %d losses behind the newest commit, in %d logs", hidden, len(logs))
 	if hidden == 0 {
 		t.Error("Pebble alone finds all of them: what does the inventory prove?")
+	}
+}
+
+func TestABitThatEndsALogInTheMiddleIsRefused(t *testing.T) {
+	disk, _, _ := severalLogs(t)
+	o := mem(disk)
+	o.MemTableBytes = 64 << 10
+	want, err := alone(disk, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := filesOf(t, disk, "log")
+	hidden := 0
+	for _, path := range logs[:len(logs)-1] {
+		whole := contentOf(t, disk, path)
+		number, _ := logNumber(disk.PathBase(path))
+		header := binary.LittleEndian.AppendUint32(nil, uint32(number))
+		next := binary.LittleEndian.AppendUint32(nil, uint32(number)+1)
+		for at, n := 0, 0; n < 40; n++ {
+			i := bytes.Index(whole[at:], header)
+			if i < 0 {
+				break
+			}
+			at += i
+			b := slices.Clone(whole)
+			copy(b[at:], next)
+			at++
+			bad := killed(disk)
+			rewriteFile(t, bad, path, b)
+			if n, err := alone(bad, o); err != nil || n != want {
+				continue // Pebble or the newest commit shows it
+			}
+			st, err := Open(mem(bad))
+			if err == nil { // it was no header
+				if got := st.Rows(t.Context(), conv, 1, lastSeq(t, st), func(store.Row) bool { return true }); got != nil {
+					t.Errorf("%s with another number at %d: %v", path, at, got)
+				}
+				mustClose(t, st)
+				continue
+			}
+			hidden++
+			if d, ok := errors.AsType[*Damaged](err); !ok || d.Cause != nil || d.Last >= want {
+				t.Errorf("%s with another number at %d: got %v, want the missing commits", path, at, err)
+			}
+		}
+	}
+	t.Logf("Pebble alone hides %d of them behind the newest commit", hidden)
+	if hidden == 0 {
+		t.Error("Pebble alone finds all of them: what does the check prove?")
 	}
 }

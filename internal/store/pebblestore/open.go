@@ -185,7 +185,8 @@ func inspect(o Options, p place) (*finding, error) {
 	} else if missing != "" {
 		return nil, damaged(missing, nil)
 	}
-	db, err := openPebble(o, p.db, p.fs, nil, f.inv, newOutage(o.Log))
+	g := &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log), inv: f.inv}
+	db, err := openPebble(o, g)
 	if err != nil {
 		if isOurs(err) {
 			return nil, fmt.Errorf("open %s: %w", p.dir, err)
@@ -209,6 +210,12 @@ func inspect(o Options, p place) (*finding, error) {
 		d.RecoveredMs, d.WitnessedMs = f.last.timeMs, f.acked.timeMs
 		return nil, d
 	}
+	if d, err := f.inv.checkLogs(p.fs, p.db, g.played); err != nil {
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	} else if d != nil {
+		d.Dir, d.WitnessedMs = p.dir, f.acked.timeMs
+		return nil, d
+	}
 	return f, nil
 }
 
@@ -219,12 +226,12 @@ func isOurs(err error) bool {
 	return errors.As(err, &no) && no != syscall.ENOENT
 }
 
-// openPebble opens the database in dir. Without a witness it is only read.
-func openPebble(o Options, dir string, fs vfs.FS, w *witness, inv inventory, out *outage) (*pebble.DB, error) {
-	g := &guard{FS: fs, dir: dir, out: out, wit: w, inv: inv.clone()}
-	po := pebbleOptions(o, g, out)
-	po.ReadOnly = w == nil
-	po.ErrorIfNotExists = w == nil || len(inv.manifests) > 0
+// openPebble opens the database that g guards. Without a witness it is only
+// read.
+func openPebble(o Options, g *guard) (*pebble.DB, error) {
+	po := pebbleOptions(o, g, g.out)
+	po.ReadOnly = g.wit == nil
+	po.ErrorIfNotExists = g.wit == nil || len(g.inv.manifests) > 0
 	type opened struct {
 		db  *pebble.DB
 		err error
@@ -234,7 +241,7 @@ func openPebble(o Options, dir string, fs vfs.FS, w *witness, inv inventory, out
 	go func() {
 		var r opened
 		r.err = caught(func() (err error) {
-			r.db, err = pebble.Open(dir, po)
+			r.db, err = pebble.Open(g.dir, po)
 			return err
 		})
 		c <- r
@@ -242,8 +249,8 @@ func openPebble(o Options, dir string, fs vfs.FS, w *witness, inv inventory, out
 	select {
 	case r := <-c:
 		return r.db, r.err
-	case <-out.ch:
-		return nil, out.err()
+	case <-g.out.ch:
+		return nil, g.out.err()
 	}
 }
 
@@ -345,7 +352,7 @@ func newIdentity() identity {
 
 // fillNew writes commit 1 into a new database.
 func fillNew(o Options, p place, w *witness, id identity) error {
-	db, err := openPebble(o, p.birth, p.fs, w, inventory{}, newOutage(o.Log))
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.birth, out: newOutage(o.Log), wit: w})
 	if err != nil {
 		return err
 	}
@@ -378,7 +385,7 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	}
 	w.turn = f.inv.turn
 	out := newOutage(o.Log)
-	db, err := openPebble(o, p.db, p.fs, w, f.inv, out)
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: out, wit: w, inv: f.inv.clone()})
 	if err != nil {
 		_ = w.close() // the first error says more
 		if errors.Is(err, store.ErrCorrupt) || pebble.IsCorruptionError(err) {

@@ -1,5 +1,33 @@
 // Package pebblestore is the embedded store: Pebble behind the contract of
-// package store, with one feed for all partitions.
+// package store, with one feed for all partitions. The keys are in keys.go.
+//
+// A commit goes by append.go into the queue; commit.go writes it to Pebble's log
+// and waits for one sync for all that was queued, writes the witness, and calls
+// done. The witness (witness.go) is a file of its own that says how far the log
+// and the manifest reach, because Pebble takes a shortened one for a whole one.
+// guard.go is the file system that keeps it ahead of Pebble, open.go compares
+// the two at a start, repair.go accepts a loss.
+//
+// # What a start notices
+//
+// The end of the log is lost: the number of the newest commit is below the
+// witness. A file of the log is missing, cut, or ends early in the middle; the
+// manifest is missing, cut, damaged, or another one; a marker or the witness is
+// gone; a table is missing or has another size. The start is refused, and
+// nothing is changed. A damaged block of a table is noticed by whatever reads
+// it, which ends the store.
+//
+// # What nobody notices
+//
+//   - The whole folder is set back to an earlier copy of itself. Restoring a
+//     backup must draw a new history id.
+//   - Two faults at once: the newer commit slot of the witness is damaged, and
+//     of the log just the commits that it alone spoke of are lost. These are
+//     the ones that the last sync covered.
+//   - A file is replaced by another that is right in itself, or is damaged in a
+//     way that CRC-32C does not show (one in four billion at random).
+//   - Damage where nothing is read: tables nobody asks for (Repair reads them
+//     all), the rest of a reused log file, the manifest before the current one.
 package pebblestore
 
 import (

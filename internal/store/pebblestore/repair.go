@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/batchrepr"
 	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
@@ -203,7 +201,7 @@ func (w withoutLogs) List(dir string) ([]string, error) {
 
 // verifyTables reads all tables and returns the last commit in them.
 func verifyTables(o Options, p place) (last, error) {
-	db, err := openPebble(o, p.db, withoutLogs{p.fs}, nil, inventory{}, newOutage(o.Log))
+	db, err := openPebble(o, &guard{FS: withoutLogs{p.fs}, dir: p.db, out: newOutage(o.Log)})
 	var l last
 	if err == nil {
 		if err = p.verifyManifest(db); err == nil {
@@ -308,41 +306,13 @@ func (p place) findCuts(base last) ([]logCut, error) {
 // be read and goes on from n, reached the last commit in it, gap that one
 // follows which does not, clean that Pebble reads it to its end.
 func follow(l wal.LogicalLog, n uint64) (keep int64, reached uint64, gap, clean bool) {
-	r := l.OpenForRead()
-	defer func() { _ = r.Close() }() // read-only
-	for {
-		rec, at, err := r.NextRecord()
-		var repr []byte
-		if err == nil {
-			repr, err = io.ReadAll(rec)
+	keep, err := readLog(l, func(c uint64) bool {
+		if gap = c > n+1; !gap {
+			n = max(n, c)
 		}
-		if err != nil {
-			return at.Physical, n, false, errors.Is(err, io.EOF)
-		}
-		switch c, ok := commitOf(repr); {
-		case !ok || c > n+1:
-			return at.Physical, n, true, true
-		case c == n+1:
-			n = c
-		}
-	}
-}
-
-// commitOf is the number of the commit that a batch in the log is.
-func commitOf(repr []byte) (uint64, bool) {
-	if len(repr) < batchrepr.HeaderLen {
-		return 0, false
-	}
-	for r := batchrepr.Read(repr); ; {
-		kind, key, value, ok, err := r.Next()
-		if !ok || err != nil {
-			return 0, false
-		}
-		if kind == pebble.InternalKeyKindSet && bytes.Equal(key, keyCommit) {
-			l, err := parseLast(value)
-			return l.n, err == nil
-		}
-	}
+		return !gap
+	})
+	return keep, n, gap, gap || err == nil
 }
 
 // setAside copies the log files of cuts into a folder of their own and cuts
@@ -391,7 +361,7 @@ func (p place) setAside(cuts []logCut, r *Report) error {
 // its name, Open refuses the store as before.
 func (p place) finish(o Options, r *Report) error {
 	f := new(finding)
-	db, err := openPebble(o, p.db, p.fs, nil, inventory{}, newOutage(o.Log))
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log)})
 	if err != nil {
 		return fmt.Errorf("what is left cannot be read, restore a backup: %w", err)
 	}
@@ -432,7 +402,7 @@ func (p place) rebase(o Options, w *witness, f *finding) error {
 	if err != nil {
 		return err
 	}
-	db, err := openPebble(o, p.db, p.fs, w, inv, newOutage(o.Log))
+	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log), wit: w, inv: inv})
 	if err != nil {
 		return err
 	}
