@@ -93,17 +93,38 @@ func (g *generator) deliver(c *conn, msgs []scriptMessage, now int64) {
 		return
 	}
 	st := g.group.stream(c.index)
-	for i := range msgs {
-		m := &msgs[i]
-		came := st.push(m.seq)
-		if came != fresh {
-			g.audit.count(g.group, c.index, m.seq, came)
+	for len(msgs) > 0 {
+		// Those that one turn composed share the moment, and are booked at once
+		// if they go on where the stream stands.
+		n := 1
+		for n < len(msgs) && msgs[n].sentNs == msgs[0].sentNs && msgs[n].seq == msgs[0].seq+uint64(n) {
+			n++
 		}
-		if m.sentNs >= 0 && came <= late {
-			g.tally.delivered++
-			g.endToEnd.record(m.sentNs, now)
+		first := msgs[0]
+		msgs = msgs[n:]
+		if first.seq == st.next {
+			st.next += uint64(n)
+			g.arrived(first.sentNs, now, n)
+			continue
+		}
+		for i := range uint64(n) {
+			came := st.push(first.seq + i)
+			g.audit.count(g.group, c.index, first.seq+i, came)
+			if came <= late {
+				g.arrived(first.sentNs, now, 1)
+			}
 		}
 	}
+}
+
+// arrived counts first deliveries; a message that the audit found wrong has no
+// moment of sending and does not count.
+func (g *generator) arrived(sentNs, now int64, n int) {
+	if sentNs < 0 {
+		return
+	}
+	g.tally.delivered += uint64(n)
+	g.endToEnd.record(sentNs, now, n)
 }
 
 // frames takes the complete frames of b and returns their length.
@@ -200,8 +221,7 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		}
 		sentNs, first := g.audit.pushed(c.index, &e)
 		if first {
-			g.tally.delivered++
-			g.endToEnd.record(sentNs, now)
+			g.arrived(sentNs, now, 1)
 		} else {
 			sentNs = -1
 		}
@@ -235,7 +255,7 @@ func (g *generator) acked(c *conn, f *frame, now int64) {
 	g.audit.ack(s.ordinal, f.id, f.seq, sl.attempts > 1)
 	s.head = max(s.head, f.seq)
 	g.tally.accepted++
-	g.ackTime.record(sl.sentNs, now)
+	g.ackTime.record(sl.sentNs, now, 1)
 	g.settle(s, sl)
 }
 

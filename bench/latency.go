@@ -16,7 +16,7 @@ type latency struct {
 
 	from, to int64  // the measured window, in ns of the generator's clock
 	seen     uint64 // since newest was emptied
-	skip     uint64 // newest takes every (skip+1)th; one below a power of two
+	skip     uint64 // newest takes every (skip+1)th record; one below a power of two
 }
 
 // Durations are kept from 1 µs to 2 minutes with 3 digits; what is longer
@@ -34,13 +34,14 @@ func newLatency() *latency {
 	}
 }
 
-func (l *latency) record(sentNs, now int64) {
+// record takes n messages that were sent, and have arrived, at the same moments.
+func (l *latency) record(sentNs, now int64, n int) {
 	d := min(max(now-sentNs, 0), longest)
 	if sentNs >= l.from && sentNs < l.to {
-		_ = l.all.RecordValue(d) // within the bounds
+		_ = l.all.RecordValues(d, int64(n)) // within the bounds
 	}
 	if l.seen++; l.seen&l.skip == 0 {
-		_ = l.newest.RecordValue(d)
+		_ = l.newest.RecordValues(d, int64(n))
 	}
 }
 

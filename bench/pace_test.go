@@ -41,7 +41,7 @@ func TestALateMessageCountsFromWhenItWasDue(t *testing.T) {
 	answered := int64(500 * time.Millisecond) // all at once, behind a stall
 	p.advance(answered)
 	for n := uint64(1); n <= 500; n++ {
-		l.record(p.sentAt(0, n), answered)
+		l.record(p.sentAt(0, n), answered, 1)
 	}
 	got := l.percentiles()
 	if got.P50 < 249 || got.P50 > 252 || got.P99 < 494 || got.P99 > 500 {
@@ -53,12 +53,12 @@ func TestOnlyMessagesOfTheWindowAreMeasured(t *testing.T) {
 	l := newLatency()
 	l.from, l.to = 100, 200
 	for _, sent := range []int64{99, 200, 1000} {
-		l.record(sent, sent+5_000_000)
+		l.record(sent, sent+5_000_000, 1)
 	}
 	if l.all.TotalCount() != 0 {
 		t.Errorf("%d were measured", l.all.TotalCount())
 	}
-	l.record(150, 150+int64(time.Hour)) // sent in it, arrived long behind it
+	l.record(150, 150+int64(time.Hour), 1) // sent in it, arrived long behind it
 	if l.all.TotalCount() != 1 || l.percentiles().P50 < 119_000 {
 		t.Errorf("%d were measured: %+v", l.all.TotalCount(), l.percentiles())
 	}

@@ -103,8 +103,7 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 		e := entryOf(m)
 		sentNs, first := g.audit.readBack(c.index, &e)
 		if first {
-			g.tally.delivered++
-			g.endToEnd.record(sentNs, now)
+			g.arrived(sentNs, now, 1)
 		}
 		last = e.seq
 	}
