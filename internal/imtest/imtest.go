@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -301,5 +300,5 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Sprint(l.b.String())
+	return l.b.String()
 }

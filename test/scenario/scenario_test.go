@@ -11,11 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write what is observed over the expected lines")
+
+// A server that has ended leaves no goroutine behind, and neither does a client.
+// Those that imports start are there before the first test.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) }
 
 // waitFor is how long an expected line may take.
 const waitFor = 20 * time.Second
