@@ -1,11 +1,13 @@
 package conv_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
 )
 
 // fill appends n messages of bob's and returns when they are durable.
@@ -107,4 +109,18 @@ func TestDirectConversationComesToBeByWriting(t *testing.T) {
 	wantCode(t, w.send(message(unknown, "alice", "2", 0, "hi")), im.CodeNoConversation)
 	known := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "alice", "bob")}
 	wantCode(t, w.send(message(known, "eve", "3", 0, "hi")), im.CodeNotMember)
+}
+
+func TestAddingAMemberOnceMoreKeepsTheirRole(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob")
+	w.mustSend(entry(key, "owner", &petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}}}))
+	w.mustSend(add(key, "again", "alice"))
+	for range 2 {
+		st, err := w.convs.Look(context.Background(), key, "alice")
+		if err != nil || st.Role != petrelv1.Role_ROLE_OWNER || st.Joined != 1 {
+			t.Errorf("alice is %v, joined at %d, %v; want the owner since 1", st.Role, st.Joined, err)
+		}
+		w.restart()
+	}
 }

@@ -128,8 +128,7 @@ func (m *Members) join(u im.User, role petrelv1.Role, q im.Seq) {
 	}
 	x := &m.all[i]
 	if x.role != 0 {
-		x.role = role // was a member: only the role counts
-		return
+		return // is a member: adding once more changes nothing, roles neither
 	}
 	x.role = role
 	x.windows = append(slices.Clone(x.windows), window)
