@@ -39,6 +39,7 @@ build: ## build the binary, build/bin/petrel
 
 test: $(PYTHON) $(NODE) ## run all tests: race detector, clients of other languages, rules broken on purpose
 	go test -race -timeout 15m ./...
+	go test -count=1 -timeout 15m -v -run 'Cut|Damage|Kill' ./internal/store/pebblestore ./test/crash | grep -E '^ok|^FAIL|^---|seed|kills='
 	go test -count=1 -timeout 15m -tags sabotage ./test/sabotage
 
 check: format vet lint fresh ## everything that can be said without running the server
