@@ -86,11 +86,12 @@ func (o *Outbox) answerSend(f *petrelv1.ServerFrame, a wire.Ack, bytes int, k *K
 	o.markLocked(k)
 }
 
-// Window takes room for one send of a number of bytes; false: there is none.
+// Window takes room for one send of a number of bytes; false: there is none, or
+// the connection is being ended.
 func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if maxSends >= 0 && o.unansweredSends+1 > maxSends || maxBytes >= 0 && o.unansweredBytes+bytes > maxBytes {
+	if o.closed || o.end != nil || maxSends >= 0 && o.unansweredSends+1 > maxSends || maxBytes >= 0 && o.unansweredBytes+bytes > maxBytes {
 		return false
 	}
 	o.unansweredSends++

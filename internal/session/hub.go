@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -143,8 +144,8 @@ const requestTimeout = 10 * time.Second
 // internal turns err into what a client sees; what is not meant for clients
 // goes to the log under a request id.
 func (h *Hub) internal(s *Session, what string, err error) *im.Error {
-	if code := im.CodeOf(err); code != im.CodeInternal {
-		return &im.Error{Code: code, Message: err.Error()}
+	if e, ok := errors.AsType[*im.Error](err); ok && e.Code != im.CodeInternal {
+		return e
 	}
 	var b [8]byte
 	_, _ = rand.Read(b[:])

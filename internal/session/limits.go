@@ -31,7 +31,7 @@ type bucket struct {
 // take reports whether a send may pass, and if not, in how many milliseconds
 // one may.
 func (b *bucket) take(nowMs int64, perSecond, burst int) (bool, int64) {
-	if perSecond < 0 {
+	if perSecond < 0 || burst < 0 {
 		return true, 0
 	}
 	if b.last == 0 {

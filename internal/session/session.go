@@ -131,10 +131,12 @@ func (s *Session) ReadDone(k *fanout.Kicks) {
 // request serves a read of the store on a worker.
 func (s *Session) request(id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
 	busy := &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
-	if s.Out.Pending() > s.hub.Limits().OutboxBytes || s.requests.Add(1) > maxRequests {
-		if s.requests.Load() > maxRequests {
-			s.requests.Add(-1)
-		}
+	if limit := s.hub.Limits().OutboxBytes; limit >= 0 && s.Out.Pending() > limit {
+		s.refuse(id, busy, k)
+		return
+	}
+	if s.requests.Add(1) > maxRequests {
+		s.requests.Add(-1)
 		s.refuse(id, busy, k)
 		return
 	}
