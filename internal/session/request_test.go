@@ -1,0 +1,274 @@
+package session_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+func TestHistoryIsCutToTheLimitOfThePage(t *testing.T) {
+	w := newWorld(t)
+	w.limits.HistoryMessages = 5
+	w.start()
+	id := w.group("team", "alice")
+	alice := w.login(w.token("", "alice"))
+	for i := range 9 {
+		alice.send(text(2, id, fmt.Sprint("k", i), "x"))
+		alice.want(fmt.Sprintf("ack %d of 2", i+2))
+	}
+	for limit, want := range map[uint32]int{0: 5, 1: 1, 5: 5, 6: 5, 1 << 31: 5} {
+		f := history(3, id)
+		f.GetHistory().Limit = limit
+		alice.send(f)
+		got := alice.next()
+		if h := got.GetHistory(); len(h.GetMessages()) != want || got.Id != 3 || h.GetHead() != 10 || !h.GetMore() || h.GetConv() != id {
+			t.Errorf("limit %d: %v, want %d messages", limit, got, want)
+		}
+	}
+}
+
+func TestRefusedReads(t *testing.T) {
+	w := newWorld(t).start()
+	other := w.group("other", "bob")
+	alice := w.login(w.token("", "alice"))
+	alice.send(history(2, "garbage"))
+	alice.want("no_conversation of 2")
+	alice.send(history(3, im.KeyedGroupID(im.DefaultTenant, "none").String()))
+	alice.want("no_conversation of 3")
+	alice.send(history(4, other))
+	alice.want("not_member of 4")
+	alice.send(syncFrame(5, []byte("garbage")))
+	alice.want("bad_token of 5")
+	stranger := w.login(w.token("acme", "bob"))
+	stranger.send(history(6, other))
+	stranger.want("no_conversation of 6")
+	if w.log.String() != "" {
+		t.Errorf("what a client did wrong is in the log: %s", w.log.String())
+	}
+}
+
+// blockLoads holds up every load of a conversation; the returned channel has a
+// token for each that waits.
+func (w *world) blockLoads() (waiting chan im.Key, open func()) {
+	in, out := make(chan im.Key, 1024), make(chan struct{})
+	w.store.onConversation(func(k im.Key) {
+		in <- k
+		<-out
+	})
+	return in, func() {
+		w.store.onConversation(nil)
+		close(out)
+	}
+}
+
+// nowhere is a conversation that does not exist, and was not asked for before:
+// to answer, it has to be looked up in the store.
+func (w *world) nowhere() string {
+	w.unknown++
+	return im.KeyedGroupID(im.DefaultTenant, fmt.Sprint("nowhere ", w.unknown)).String()
+}
+
+// Spec: P-2.2.
+func TestRequestsOfASessionAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.o.Workers = 20
+	w.start()
+	alice, bob := w.login(w.token("", "alice")), w.login(w.token("", "bob"))
+	for round := range 3 {
+		id := w.nowhere()
+		waiting, open := w.blockLoads()
+		for i := range 20 {
+			alice.send(history(uint64(100+i), id))
+		}
+		await(t, waiting)
+		for i := 16; i < 20; i++ {
+			f := alice.next()
+			if e := f.GetError(); f.Id != uint64(100+i) || e.GetCode() != string(im.CodeOverloaded) || e.GetRetryAfterMs() == 0 {
+				t.Errorf("round %d: request %d gets %v, want %s", round, i, f, im.CodeOverloaded)
+			}
+		}
+		bob.send(ping(2)) // others are served meanwhile
+		bob.want("pong of 2")
+		open()
+		for range 16 {
+			if f := alice.next(); f.GetError().GetCode() != string(im.CodeNoConversation) {
+				t.Errorf("round %d: %v", round, f)
+			}
+		}
+	}
+}
+
+// However requests end, their place is free again: also that of one which is
+// refused while another one ends.
+func TestPlacesOfRequestsAreNotLost(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	w := newWorld(t)
+	w.limits.OutboxBytes = 64 << 20
+	w.start()
+	id := w.group("team", "alice")
+	alice := w.login(w.token("", "alice"))
+	const asked = 25_000
+	for range asked {
+		alice.send(history(3, id))
+	}
+	answered := 0
+	for range asked {
+		if f := alice.next(); f.GetHistory() != nil {
+			answered++
+		} else if f.GetError().GetCode() != string(im.CodeOverloaded) {
+			t.Fatalf("frame %v", f)
+		}
+	}
+	waiting, open := w.blockLoads()
+	id = w.nowhere()
+	for range 16 {
+		alice.send(history(4, id))
+	}
+	await(t, waiting)
+	open()
+	for range 16 {
+		if f := alice.next(); f.GetError().GetCode() != string(im.CodeNoConversation) {
+			t.Fatalf("after %d requests, %d of them served, 16 are too many: %v", asked, answered, f)
+		}
+	}
+}
+
+func TestRequestsAreRefusedWhileAnswersWait(t *testing.T) {
+	w := newWorld(t)
+	w.limits.OutboxBytes = 2000
+	w.start()
+	id := w.group("team", "alice")
+	alice := w.login(w.token("", "alice"))
+	for i := range 3 {
+		alice.send(text(2, id, fmt.Sprint("k", i), strings.Repeat("x", 900)))
+		alice.want(fmt.Sprintf("ack %d of 2", i+2))
+	}
+	alice.send(history(3, id))
+	until(t, "the page waits", func() bool { return alice.s.Out.Pending() > 2000 })
+	alice.send(history(4, id), syncFrame(5, nil))
+	alice.want("history of 4 of 3", "overloaded of 4", "overloaded of 5")
+	alice.send(history(6, id))
+	alice.want("history of 4 of 6")
+}
+
+func TestNoLimitOfTheOutboxServesRequests(t *testing.T) {
+	w := newWorld(t)
+	w.limits.OutboxBytes = -1
+	w.start()
+	id := w.group("team", "alice")
+	alice := w.login(w.token("", "alice"))
+	alice.send(history(2, id), ping(3))
+	alice.want("pong of 3", "history of 1 of 2")
+}
+
+func TestFullQueueOfTheHubRefusesUnsettled(t *testing.T) {
+	w := newWorld(t)
+	w.o.Workers, w.o.Waiting = 1, 2
+	w.start()
+	alice := w.login(w.token("", "alice"))
+	in, out := make(chan struct{}, 64), make(chan struct{})
+	blocker := w.connect()
+	w.store.onRecord(func(store.Table, []byte, bool) error {
+		in <- struct{}{}
+		<-out
+		return nil
+	})
+	blocker.send(hello("pt_default.alice.x"))
+	await(t, in) // the only worker
+	for i := range uint64(4) {
+		alice.send(syncFrame(10+i, nil))
+	}
+	alice.want("overloaded of 12", "overloaded of 13")
+	close(out)
+	w.store.onRecord(nil)
+	alice.want("sync of 0 of 10", "sync of 0 of 11")
+	alice.send(syncFrame(20, nil))
+	alice.want("sync of 0 of 20")
+}
+
+// A sync lets events in again before it reads the heads: what is committed
+// while it reads is pushed, or in its page. Spec: P-6.3.
+func TestSyncLetsEventsInBeforeItReadsTheHeads(t *testing.T) {
+	w := newWorld(t)
+	w.limits.OutboxBytes = 1500
+	w.start()
+	ids := []string{w.group("one", "alice", "bob"), w.group("two", "alice", "bob")}
+	if ids[0] > ids[1] {
+		ids[0], ids[1] = ids[1], ids[0] // a page is sorted
+	}
+	alice, bob := w.login(w.token("", "alice")), w.login(w.token("", "bob"))
+	for i := range 3 {
+		bob.send(text(2, ids[0], fmt.Sprint("k", i), strings.Repeat("x", 700)))
+		bob.want(fmt.Sprintf("ack %d of 2", i+2))
+	}
+	until(t, "alice lags", func() bool {
+		alice.take()
+		n := len(alice.frames)
+		return n > 0 && alice.frames[n-1].GetLagged() != nil
+	})
+	alice.frames = nil
+	w.forget()
+	second, err := im.ParseConvID(ids[1])
+	w.must(err)
+	in, out := make(chan struct{}), make(chan struct{})
+	w.store.onConversation(func(k im.Key) {
+		if k.Conv == second {
+			w.store.onConversation(nil)
+			in <- struct{}{}
+			<-out
+		}
+	})
+	alice.send(syncFrame(3, nil))
+	await(t, in) // the head of the first one has been read
+	bob.send(text(4, ids[0], "late", "while it reads"))
+	bob.want("ack 5 of 4")
+	close(out)
+	alice.want("5:while it reads", "sync of 2 of 3")
+}
+
+func TestAnswerBehindTheCloseIsDropped(t *testing.T) {
+	w := newWorld(t).start()
+	id := w.group("team", "alice")
+	alice := w.login(w.token("", "alice"))
+	waiting, open := w.blockLoads()
+	shut := w.store.shut()
+	alice.send(history(2, w.nowhere()), text(3, id, "k", "x"))
+	await(t, waiting)
+	alice.close()
+	open()
+	shut()
+	until(t, "the send is stored", func() bool { return len(w.texts(id)) == 1 })
+	alice.wantNothing()
+	if n := len(w.table.Of(account("alice"))); n != 0 || w.hub.Sessions.Load() != 0 {
+		t.Errorf("%d outboxes stay in the table, %d sessions", n, w.hub.Sessions.Load())
+	}
+}
+
+// Spec: P-7.1.
+func TestProbeIsAPing(t *testing.T) {
+	w := newWorld(t).start()
+	alice := w.login(w.token("", "alice"))
+	alice.s.Probe(&alice.kicks)
+	alice.kicks.Flush()
+	alice.want("ping")
+}
+
+// Spec: P-9.4.
+func TestBrokenReadIsInternalAndKeepsTheConnection(t *testing.T) {
+	w := newWorld(t).start()
+	alice := w.login(w.token("", "alice"))
+	w.store.breakConversations(errDisk)
+	id := w.nowhere()
+	alice.send(history(2, id))
+	f := alice.next()
+	if e := f.GetError(); f.Id != 2 || e.GetCode() != string(im.CodeInternal) || e.GetRequestId() == "" || !strings.Contains(w.log.String(), e.GetRequestId()) {
+		t.Errorf("history gets %v, want %s and a request id that is in the log: %s", f, im.CodeInternal, w.log.String())
+	}
+	w.store.breakConversations(nil)
+	alice.send(history(3, id))
+	alice.want("no_conversation of 3")
+}

@@ -1,0 +1,498 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/internal/bus/localbus"
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// deadline bounds what a working server does at once.
+const deadline = 20 * time.Second
+
+// staged is a store between whose steps a test can act.
+type staged struct {
+	store.Store
+	mu     sync.Mutex
+	held   chan struct{} // commits are durable when it is closed; nil: at once
+	record func(t store.Table, key []byte, after bool) error
+	read   func(c im.Key) // before a conversation's record is read
+	broken error          // what such a read returns
+}
+
+func (s *staged) breakConversations(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = err
+}
+
+// onRecord sets what happens around the look-up of a record; an error replaces
+// its result.
+func (s *staged) onRecord(f func(t store.Table, key []byte, after bool) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record = f
+}
+
+func (s *staged) onConversation(f func(c im.Key)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read = f
+}
+
+func (s *staged) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
+	s.mu.Lock()
+	f := s.record
+	s.mu.Unlock()
+	if f == nil {
+		return s.Store.Record(ctx, t, tenant, key)
+	}
+	if err := f(t, key, false); err != nil {
+		return nil, err
+	}
+	v, err := s.Store.Record(ctx, t, tenant, key)
+	if err := f(t, key, true); err != nil {
+		return nil, err
+	}
+	return v, err
+}
+
+func (s *staged) Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error) {
+	s.mu.Lock()
+	f, err := s.read, s.broken
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		f(c)
+	}
+	return s.Store.Conversation(ctx, c)
+}
+
+func (s *staged) Append(batches []*store.Batch, done func([]error)) {
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	s.Store.Append(batches, func(r []error) {
+		if held != nil {
+			<-held
+		}
+		done(r)
+	})
+}
+
+// shut holds the commits from here on; the returned function lets them go.
+func (s *staged) shut() (open func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ch := make(chan struct{})
+	s.held = ch
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.held = nil
+			close(ch)
+		})
+	}
+}
+
+// logLines gathers what the server logs.
+type logLines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// world is a server without a network.
+type world struct {
+	t      *testing.T
+	fs     vfs.FS
+	store  *staged
+	table  *fanout.Table
+	convs  *conv.Convs
+	users  *user.Users
+	inbox  *inbox.Consumer
+	hub    *session.Hub
+	log    logLines
+	o      session.Options
+	limits session.Limits
+	stops  []func()
+
+	unknown int // conversations asked for that do not exist
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, fs: vfs.NewMem(), now: time.UnixMilli(1795262400000), limits: session.Limits{
+		ConnectionsPerUser: -1, SendsPerSecond: -1, SendBurst: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10,
+		FrameBytes: 64 << 10, FrameBytesBeforeHello: 4 << 10, BodyBytes: 1000, HistoryMessages: 200,
+	}}
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// start starts the server with w.o and w.limits.
+func (w *world) start() *world {
+	w.t.Helper()
+	ctx := context.Background()
+	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: w.fs, CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
+	w.must(err)
+	w.stops = []func(){func() { w.must(st.Close()) }}
+	w.store, w.table = &staged{Store: st}, fanout.NewTable()
+	w.users, err = user.New(ctx, user.Options{Now: w.clock}, w.store)
+	w.must(err)
+	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists, Now: w.clock, IdleAfter: 20 * time.Millisecond}, w.store, fanout.New(w.table))
+	w.must(err)
+	log := slog.New(slog.NewTextHandler(&w.log, nil))
+	w.inbox, err = inbox.NewConsumer(ctx, log, w.convs, w.store)
+	w.must(err)
+	w.o.Log, w.o.Now, w.o.Version, w.o.HistoryID = log, w.clock, "test", st.Info().HistoryID
+	w.o.Heartbeat, w.o.Misses = 30*time.Second, 2
+	w.hub = session.New(w.o, w.users, w.convs, &inbox.Syncer{Convs: w.convs, Store: st.Info()}, w.table, w.limits)
+	b, err := localbus.New().Join("one")
+	w.must(err)
+	w.hub.Attach(b)
+	for _, run := range []func(context.Context) error{w.convs.Run, b.Run, w.inbox.Run, w.hub.Run} {
+		ctx, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- run(ctx) }()
+		w.stops = append(w.stops, func() {
+			cancel()
+			if err := <-ended; err != nil {
+				w.t.Error(err)
+			}
+		})
+	}
+	return w
+}
+
+func (w *world) stop() {
+	for len(w.stops) > 0 {
+		n := len(w.stops) - 1
+		w.stops[n]()
+		w.stops = w.stops[:n]
+	}
+}
+
+func (w *world) restart() {
+	w.t.Helper()
+	w.stop()
+	w.start()
+}
+
+func (w *world) token(tenant string, u im.User) string {
+	w.t.Helper()
+	issued, err := w.users.Create(context.Background(), tenant, []im.User{u})
+	w.must(err)
+	return issued[0].Token
+}
+
+// forget makes the conversations leave memory.
+func (w *world) forget() {
+	w.t.Helper()
+	w.pass(time.Minute)
+	until(w.t, "no conversation is in memory", func() bool { return w.convs.Loaded() == 0 })
+}
+
+func account(u im.User) im.Account { return im.Account{Tenant: im.DefaultTenant, User: u} }
+
+// group makes a group and waits until it is in the lists of its members.
+func (w *world) group(name string, users ...string) string {
+	w.t.Helper()
+	s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, name)}, Keyed: true}
+	s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: name}
+	change := &petrelv1.MemberChange{}
+	for _, u := range users {
+		change.Added = append(change.Added, &petrelv1.MemberRef{User: u})
+	}
+	s.Entry.ClientMsgId, s.Entry.Body = "create", &petrelv1.Message_Members{Members: change}
+	done := make(chan conv.Result, 1)
+	s.Done = func(r conv.Result) { done <- r }
+	w.convs.Submit([]*conv.Send{s}, &fanout.Kicks{})
+	if r := <-done; r.Err != nil {
+		w.t.Fatal(r.Err)
+	}
+	w.must(w.inbox.Await(context.Background()))
+	return s.Conv.Conv.String()
+}
+
+// texts are the messages of a conversation, read by the operator.
+func (w *world) texts(id string) []string {
+	w.t.Helper()
+	p, err := w.convs.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: id}, 200)
+	w.must(err)
+	var all []string
+	for _, m := range p.Messages {
+		if m.GetMembers() == nil {
+			all = append(all, m.From+":"+m.GetText())
+		}
+	}
+	return all
+}
+
+// client is one connection, in protobuf.
+type client struct {
+	t       *testing.T
+	s       *session.Session
+	flusher *fanout.Flusher
+	wake    chan struct{}
+	kicks   fanout.Kicks
+	frames  []*petrelv1.ServerFrame
+	end     *im.Error // why the server closes the connection
+	gone    bool
+}
+
+func (w *world) connect() *client {
+	c := &client{t: w.t, wake: make(chan struct{}, 1)}
+	c.flusher = fanout.NewFlusher(func() {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	})
+	c.s = w.hub.Open(session.Conn{Encoding: wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, Flusher: c.flusher, Owner: c})
+	w.t.Cleanup(c.close)
+	return c
+}
+
+func (c *client) close() {
+	if !c.gone {
+		c.gone = true
+		c.s.Closed()
+	}
+}
+
+// send hands frames to the session as one read does; false: it wants no more.
+func (c *client) send(frames ...*petrelv1.ClientFrame) bool {
+	var all [][]byte
+	for _, f := range frames {
+		b, err := proto.Marshal(f)
+		if err != nil {
+			c.t.Error(err)
+		}
+		all = append(all, b)
+	}
+	return c.read(all...)
+}
+
+func (c *client) read(frames ...[]byte) bool {
+	defer c.kicks.Flush()
+	defer c.s.ReadDone(&c.kicks)
+	for _, b := range frames {
+		if !c.s.Receive(b, &c.kicks) {
+			return false
+		}
+	}
+	return true
+}
+
+// take gathers what the server has written so far.
+func (c *client) take() {
+	for _, o := range c.flusher.Take(nil) {
+		p, end := o.Take()
+		if end != nil {
+			c.end = end
+		}
+		for b := p.Bytes; len(b) > 0; {
+			n := binary.BigEndian.Uint32(b)
+			f := &petrelv1.ServerFrame{}
+			if err := proto.Unmarshal(b[4:4+n], f); err != nil {
+				c.t.Error(err)
+			}
+			c.frames = append(c.frames, f)
+			b = b[4+n:]
+		}
+		o.Wrote(p, 0)
+	}
+}
+
+// next is the next frame.
+func (c *client) next() *petrelv1.ServerFrame {
+	c.t.Helper()
+	limit := time.After(deadline)
+	for {
+		if len(c.frames) > 0 {
+			f := c.frames[0]
+			c.frames = c.frames[1:]
+			return f
+		}
+		select {
+		case <-c.wake:
+			c.take()
+		case <-limit:
+			c.t.Fatal("no frame came")
+		}
+	}
+}
+
+// show is a frame in a few words.
+func show(f *petrelv1.ServerFrame) string {
+	who := ""
+	if f.Id != 0 {
+		who = fmt.Sprint(" of ", f.Id)
+	}
+	switch b := f.Body.(type) {
+	case *petrelv1.ServerFrame_Ack:
+		return fmt.Sprint("ack ", b.Ack.Seq, who)
+	case *petrelv1.ServerFrame_Error:
+		return b.Error.Code + who
+	case *petrelv1.ServerFrame_Kick:
+		return "kick " + b.Kick.Code + who
+	case *petrelv1.ServerFrame_Events:
+		var all []string
+		for _, m := range b.Events.Messages {
+			all = append(all, fmt.Sprintf("%d:%s", m.Seq, m.GetText()))
+		}
+		return strings.Join(all, " ")
+	case *petrelv1.ServerFrame_History:
+		return fmt.Sprint("history of ", len(b.History.Messages), who)
+	case *petrelv1.ServerFrame_Sync:
+		return fmt.Sprint("sync of ", len(b.Sync.Convs), who)
+	}
+	return f.ProtoReflect().WhichOneof(f.ProtoReflect().Descriptor().Oneofs().Get(0)).TextName() + who
+}
+
+// want reads as many frames as it names.
+func (c *client) want(frames ...string) {
+	c.t.Helper()
+	var got []string
+	for range frames {
+		got = append(got, show(c.next()))
+	}
+	if d := cmp.Diff(frames, got); d != "" {
+		c.t.Errorf("frames (-want +got):\n%s", d)
+	}
+}
+
+// wantEnd checks that the connection is ended behind what was read.
+func (c *client) wantEnd(code im.Code) {
+	c.t.Helper()
+	c.take()
+	if c.end == nil || c.end.Code != code || len(c.frames) > 0 {
+		c.t.Errorf("the connection ends with %v behind %v, want %s", c.end, c.frames, code)
+	}
+}
+
+// wantNothing checks that nothing has come.
+func (c *client) wantNothing() {
+	c.t.Helper()
+	c.take()
+	if len(c.frames) > 0 || c.end != nil {
+		c.t.Errorf("frames %v, end %v; want nothing", c.frames, c.end)
+	}
+}
+
+func hello(token string) *petrelv1.ClientFrame {
+	return &petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: token}}}
+}
+
+// login is a welcomed connection.
+func (w *world) login(token string) *client {
+	w.t.Helper()
+	c := w.connect()
+	c.send(hello(token))
+	c.want("welcome of 1")
+	return c
+}
+
+func text(id uint64, conv, k, body string) *petrelv1.ClientFrame {
+	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Send{Send: &petrelv1.Send{Conv: conv, ClientMsgId: k, After: proto.Uint64(1), Body: &petrelv1.Send_Text{Text: body}}}}
+}
+
+func ping(id uint64) *petrelv1.ClientFrame {
+	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}
+}
+
+func history(id uint64, conv string) *petrelv1.ClientFrame {
+	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_History{History: &petrelv1.GetHistory{Conv: conv}}}
+}
+
+func syncFrame(id uint64, token []byte) *petrelv1.ClientFrame {
+	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}}
+}
+
+// await takes what a channel brings.
+func await[T any](t *testing.T, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(deadline):
+		t.Fatal("what was waited for never came")
+		panic("not reached")
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(deadline); !cond(); {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+var errDisk = errors.New("broken disk")
