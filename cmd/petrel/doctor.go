@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/im"
 )
 
 // verdict is the outcome of one check of the doctor.
@@ -75,7 +77,7 @@ func examine(ctx context.Context, conf *config.Config) []verdict {
 	vs := []verdict{checkTransport(conf), checkFiles(conf)}
 	for _, l := range []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP}} {
 		if l.addr != "" {
-			vs = append(vs, checkPort(ctx, l.name, l.addr))
+			vs = append(vs, checkPort(ctx, conf, l.name, l.addr))
 		}
 	}
 	dir := existing(conf.Store.Dir)
@@ -132,15 +134,36 @@ func checkFiles(conf *config.Config) verdict {
 	return v
 }
 
-func checkPort(ctx context.Context, name, addr string) verdict {
+func checkPort(ctx context.Context, conf *config.Config, name, addr string) verdict {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return verdict{Check: name, State: stateFail, Found: err.Error(),
-			Fix: "stop what listens there (a running petrel is one), or choose another address"}
+	switch {
+	case err == nil:
+		_ = l.Close() // nobody connected
+		return verdict{Check: name, State: stateOK, Found: addr + " is free"}
+	case !conf.TLS.On() && isPetrel(addr):
+		return verdict{Check: name, State: stateOK, Found: "a petrel is running on " + addr}
 	}
-	_ = l.Close() // nobody connected
-	return verdict{Check: name, State: stateOK, Found: addr + " is free"}
+	return verdict{Check: name, State: stateFail, Found: err.Error(), Fix: "stop what listens there, or choose another address"}
+}
+
+// isPetrel tells whether what listens on addr speaks our protocol: the first
+// byte of neither codec is answered by unknown_codec (P-1.3), and an HTTP
+// request by the version (P-10.5).
+func isPetrel(addr string) bool {
+	const limit = 2 * time.Second
+	conn, err := net.DialTimeout("tcp", addr, limit)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(limit)) // without it the read below fails or waits for the other side
+	if _, err := io.WriteString(conn, "GET /version HTTP/1.0\r\n\r\n"); err != nil {
+		return false
+	}
+	answer := make([]byte, 4<<10)
+	n, _ := io.ReadFull(conn, answer) // as much as comes
+	return bytes.Contains(answer[:n], []byte(`"protocol":`)) || bytes.Contains(answer[:n], []byte(im.CodeUnknownCodec))
 }
 
 // existing is dir, or the nearest folder above it that exists.

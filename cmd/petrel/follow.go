@@ -44,7 +44,7 @@ type follower struct {
 
 // followed is one conversation.
 type followed struct {
-	state  *petrelv1.ConvState // nil: not known yet
+	state  *petrelv1.ConvState // nil: not known yet, and nothing of it is shown
 	have   uint64              // everything up to here was shown
 	head   uint64              // the highest seq heard of
 	queued bool                // in missing, or its page is under way
@@ -217,7 +217,7 @@ func (f *follower) takeEvent(m *petrelv1.Message) error {
 		}
 	}
 	c.head = max(c.head, m.Seq)
-	if f.synced && !c.queued && m.Seq == c.have+1 {
+	if f.synced && c.state != nil && !c.queued && m.Seq == c.have+1 {
 		return f.print(c, m)
 	}
 	return f.repair(m.Conv)
@@ -226,7 +226,7 @@ func (f *follower) takeEvent(m *petrelv1.Message) error {
 // repair sees to it that what is missing is asked for.
 func (f *follower) repair(conv string) error {
 	c := f.convs[conv]
-	if f.synced && !c.queued && c.have < c.head {
+	if f.synced && c.state != nil && !c.queued && c.have < c.head {
 		c.queued = true
 		f.missing = append(f.missing, conv)
 	}

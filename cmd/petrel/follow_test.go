@@ -179,6 +179,31 @@ func TestTailShowsWhatWasPushedBeforeTheSync(t *testing.T) {
 	shows(t, s, 0, 2, "m5 m6")
 }
 
+func TestTailShowsANewGroupOnceItKnowsItsName(t *testing.T) {
+	const group = "gKQtYt3wSdI4pbTbl9KK9"
+	of := func(s string) string { return strings.ReplaceAll(s, someConv, group) }
+	syncs := 0
+	s := serveScript(t, func(_ int, f frame) []string {
+		switch {
+		case f.Hello != nil:
+			return []string{welcome("h1")}
+		case f.Sync == nil:
+			return []string{of(page(2, false, 1, 2))}
+		}
+		switch syncs++; syncs {
+		case 1:
+			return []string{synced("AQ==", 0), of(pushed(1))}
+		case 2: // too early: the list does not have the group yet
+			return []string{`{"id":"ID","sync":{"token":"Ag=="}}`, of(pushed(2)),
+				`{"events":{"messages":[{"conv":"iDZyNF3ZHqisvWUE89S2_","seq":"1","inbox":{"joined":{"conv":"` + group + `"}}}]}}`}
+		}
+		return []string{of(`{"id":"ID","sync":{"token":"Aw==","convs":[{"conv":"` + someConv + `","title":"Team","head":"2","joined":"1"}]}}`)}
+	})
+	env := []string{"PETREL_TOKEN=pt_x", "PETREL_STORE__DIR=" + t.TempDir()}
+	r := await(t, "tail", inBackground(t, env, "tail", "--server", "tcp://"+s.addr, "--codec", "json", "--count", "2"))
+	r.want(t, exitOK, `"Team" #1  bob: m1`, `"Team" #2  bob: m2`)
+}
+
 func TestTailSkipsWhatTheUserMayNotRead(t *testing.T) {
 	s := serveScript(t, func(_ int, f frame) []string {
 		switch {

@@ -146,6 +146,14 @@ func TestDoctorMeasuresTheDiskAndFindsATakenPort(t *testing.T) {
 	}
 }
 
+func TestDoctorKnowsARunningPetrel(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	r := petrel(t, nil, "doctor", "--data", s.data, "--listen-http", s.http, "--listen-tcp", s.tcp)
+	if !strings.Contains(r.out, "a petrel is running on "+s.http) || !strings.Contains(r.out, "a petrel is running on "+s.tcp) {
+		t.Errorf("got:\n%s", r.out)
+	}
+}
+
 func TestDocsNameEveryCommandAndOption(t *testing.T) {
 	dir := t.TempDir()
 	petrel(t, nil, "docs", dir).want(t, exitOK)

@@ -20,6 +20,7 @@ import (
 type live struct {
 	data string
 	http string // host:port
+	tcp  string
 	stop func() result
 }
 
@@ -39,7 +40,7 @@ func serveHere(t *testing.T, data, addr string, flags ...string) *live {
 	out := bufio.NewReader(r)
 	first, err := out.ReadBytes('\n')
 	s := &live{data: data}
-	var banner struct{ HTTP, Setup string }
+	var banner struct{ HTTP, TCP string }
 	if err == nil {
 		err = json.Unmarshal(first, &banner)
 	}
@@ -47,7 +48,7 @@ func serveHere(t *testing.T, data, addr string, flags ...string) *live {
 		cancel()
 		t.Fatalf("petrel serve: exit %d, first line %q: %v\n%s", <-ended, first, err, &log)
 	}
-	s.http = banner.HTTP
+	s.http, s.tcp = banner.HTTP, banner.TCP
 	var last *result
 	s.stop = func() result {
 		if last == nil {
@@ -90,9 +91,8 @@ func TestFirstMessageByTheWordsOfTheReadme(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK, "alice", "bob")
 	for _, codec := range []string{"json", "protobuf"} {
-		tail := inBackground(t, s.env(), "tail", "--as", "alice", "--last", "1", "--count", "1", "--codec", codec)
 		petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "hi by "+codec, "--codec", codec).want(t, exitOK, "✓ stored  seq")
-		await(t, "tail", tail).want(t, exitOK, "bob: hi")
+		petrel(t, s.env(), "tail", "--as", "alice", "--last", "1", "--count", "1", "--codec", codec).want(t, exitOK, "@bob #", "bob: hi by "+codec)
 	}
 	again := petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "once", "--id", "k1", "--json")
 	again.want(t, exitOK, `"seq":"3"`)
@@ -116,6 +116,7 @@ func TestGroupsAreMadeAndChanged(t *testing.T) {
 	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitOK)
 	petrel(t, s.env(), "tail", "--as", "bob", "--conv", conv, "--last", "1", "--count", "1").want(t, exitOK, `"Team"`, "carol: hi")
 	petrel(t, s.env(), "conv", "members", "remove", conv, "carol").want(t, exitOK)
+	petrel(t, s.env(), "tail", "--as", "alice", "--conv", conv, "--last", "3", "--count", "3").want(t, exitOK, "(added carol)", "carol: hi", "(removed carol)")
 	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "bye").want(t, exitFailed, "error not_member")
 }
 

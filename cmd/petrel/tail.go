@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,12 +75,9 @@ func (c *cli) showEntry(m *petrelv1.Message, where *petrelv1.ConvState) error {
 	return err
 }
 
-// place names the conversation of m for a person; s is nil when it is too new
-// to be known.
+// place names the conversation of m for a person.
 func place(m *petrelv1.Message, s *petrelv1.ConvState) string {
 	switch {
-	case s == nil:
-		return m.Conv
 	case s.Title != "":
 		return fmt.Sprintf("%q", s.Title)
 	case s.Peer != "":
@@ -102,6 +100,10 @@ func content(m *petrelv1.Message) string {
 		return printable(b.Text)
 	case *petrelv1.Message_Data:
 		return fmt.Sprintf("(%d bytes of %s)", len(b.Data), printable(m.Type))
+	case *petrelv1.Message_Members:
+		return members(b.Members)
+	case *petrelv1.Message_Profile:
+		return fmt.Sprintf("title %q", b.Profile.Title)
 	case nil:
 		if m.Withheld {
 			return "(withheld)"
@@ -113,6 +115,25 @@ func content(m *petrelv1.Message) string {
 		return "(unreadable)"
 	}
 	return string(b)
+}
+
+// members is a change of members in words.
+func members(c *petrelv1.MemberChange) string {
+	var words []string
+	for _, m := range c.Added {
+		words = append(words, "added "+m.User)
+	}
+	for _, u := range c.Removed {
+		words = append(words, "removed "+u)
+	}
+	for _, u := range c.Left {
+		words = append(words, u+" left")
+	}
+	for _, m := range c.Roles {
+		role := strings.ToLower(strings.TrimPrefix(m.Role.String(), "ROLE_"))
+		words = append(words, m.User+" is "+role)
+	}
+	return "(" + strings.Join(words, ", ") + ")"
 }
 
 // printable keeps a message from steering the terminal.
