@@ -380,6 +380,12 @@ func TestCloseUserEndsTheSessionsOfOneUser(t *testing.T) {
 	}
 	bob.wantNothing()
 	other.wantNothing()
+	acme, err := w.users.Tenant("acme")
+	w.must(err)
+	if n, err := w.hub.CloseUser(ctx, im.Account{Tenant: acme, User: "alice"}, im.CodeReplaced); n != 1 || err != nil {
+		t.Errorf("closed %d sessions of another tenant, %v; want 1", n, err)
+	}
+	other.want("kick replaced")
 	if n, err := w.hub.CloseUser(ctx, account("nobody"), im.CodeRevoked); n != 0 || err != nil {
 		t.Errorf("closed %d sessions of nobody, %v", n, err)
 	}

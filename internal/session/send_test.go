@@ -52,7 +52,7 @@ func TestSendsBeforeABadFrameAreStored(t *testing.T) {
 	}
 	alice.want("kick bad_frame")
 	until(t, "the first send is stored", func() bool { return cmp.Equal(w.texts(id), []string{"alice:before"}) })
-	if alice.read(late) {
+	if alice.read(late) || alice.send(ping(4)) || alice.send(history(5, id)) {
 		t.Error("an ended session takes frames")
 	}
 	alice.wantEnd(im.CodeBadFrame)
