@@ -174,7 +174,7 @@ func (f *fake) serve(c net.Conn, r *bufio.Reader, framing wire.Framing) {
 			panic("the generator sent a frame that does not decode: " + e.Error())
 		}
 		if f.stall != nil {
-			time.Sleep(f.stall())
+			<-time.After(f.stall())
 		}
 		f.frame(s, frame)
 	}

@@ -67,7 +67,11 @@ func (a *App) announce() {
 		fmt.Fprintf(w, "  %s %-10s %s\n", branch, l[0], l[1])
 	}
 	if !a.cfg.TLS.On() {
-		fmt.Fprint(w, "  no TLS: only this machine can connect. Before others may: petrel doctor\n")
+		note := "no TLS: only this machine can connect. Before others may: petrel doctor"
+		if a.cfg.Listen.InsecurePlaintext {
+			note = "no TLS, as listen.insecure_plaintext says: tokens and messages cross the network in clear"
+		}
+		fmt.Fprintf(w, "  %s\n", note)
 	}
 	fmt.Fprint(w, "  Ctrl-C drains and stops\n\n")
 }

@@ -24,9 +24,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline bounds what works at once.
-const deadline = 20 * time.Second
-
 // slow is a store whose updates a test can hold up.
 type slow struct {
 	store.Store
