@@ -261,17 +261,14 @@ func (s *Store) testify(cs []*commit) {
 	if newest.n == 0 || sabotage.On("ack-before-sync") {
 		return
 	}
-	err := s.out.err() // a sync of a failed store means nothing
+	err := s.witness.commit(newest)
 	if err == nil {
-		if err = s.witness.commit(newest); err == nil {
-			return
-		}
-		s.out.fail(fmt.Errorf("witness commit %d: %w", newest.n, err))
-		err = s.out.err()
+		return
 	}
+	s.out.fail(fmt.Errorf("witness commit %d: %w", newest.n, err))
 	for _, c := range cs {
 		if c.last.n > 0 {
-			c.fill(err)
+			c.fill(s.out.err())
 		}
 	}
 }

@@ -20,7 +20,8 @@ import (
 // TestInventoryIsAheadOfEveryFileThatGoes looks at the durable state of the
 // disk whenever a file is about to go or the marker to move.
 func TestInventoryIsAheadOfEveryFileThatGoes(t *testing.T) {
-	rng := rand.New(rand.NewPCG(newSeed(t), 0))
+	seed := newSeed(t)
+	rng, sample := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
 	fs, told := vfs.NewCrashableMem(), storetest.NewTold()
 	var mu sync.Mutex
 	looked := map[string]int{}
@@ -36,7 +37,7 @@ func TestInventoryIsAheadOfEveryFileThatGoes(t *testing.T) {
 		name := fs.PathBase(e.path)
 		goes := e.op == "remove" || e.op == "reuse"
 		moves := e.op == "create" && strings.HasPrefix(name, "marker.manifest.")
-		grows := e.op == "write" && kind == "log" && rng.IntN(20) == 0
+		grows := e.op == "write" && kind == "log" && sample.IntN(20) == 0
 		if e.after || kind == "" || !goes && !moves && !grows || !strings.HasPrefix(e.path, "data/store/") {
 			return nil
 		}
@@ -104,7 +105,12 @@ func covers(t *testing.T, disk *vfs.MemFS, inv inventory, name string, e event) 
 		t.Errorf("%s %s: %s is not in the inventory", e.op, e.path, name)
 		return
 	}
-	if got, want := inv.manifests[i], newManifest(name, contentOf(t, disk, "data/store/"+name)); got != want {
+	b, err := readFile(disk, "data/store/"+name)
+	if err != nil {
+		t.Errorf("%s %s: %v", e.op, e.path, err)
+		return
+	}
+	if got, want := inv.manifests[i], newManifest(name, b); got != want {
 		t.Errorf("%s %s: %s has %d bytes, the inventory %d, or another hash", e.op, e.path, name, want.length, got.length)
 	}
 }
@@ -207,7 +213,7 @@ func TestABitThatEndsALogInTheMiddleIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	logs := filesOf(t, disk, "log")
-	hidden := 0
+	hidden, named := 0, 0
 	for _, path := range logs[:len(logs)-1] {
 		whole := contentOf(t, disk, path)
 		number, _ := logNumber(disk.PathBase(path))
@@ -238,11 +244,16 @@ func TestABitThatEndsALogInTheMiddleIsRefused(t *testing.T) {
 			hidden++
 			if d, ok := errors.AsType[*Damaged](err); !ok || d.Cause != nil || d.Last >= want {
 				t.Errorf("%s with another number at %d: got %v, want the missing commits", path, at, err)
+			} else if d.First > 0 {
+				named++
 			}
 		}
 	}
-	t.Logf("Pebble alone hides %d of them behind the newest commit", hidden)
+	t.Logf("Pebble alone hides %d of them behind the newest commit, %d were named by their commits", hidden, named)
 	if hidden == 0 {
 		t.Error("Pebble alone finds all of them: what does the check prove?")
+	}
+	if named == 0 {
+		t.Error("no missing commit was named")
 	}
 }

@@ -76,7 +76,7 @@ func (v inventory) checkLogs(fs vfs.FS, dir string, replayed []uint64) (*Damaged
 	if err != nil {
 		return nil, err
 	}
-	var d *Damaged
+	var gap, short *Damaged
 	n := uint64(0)
 	for _, l := range logs {
 		if !slices.Contains(replayed, uint64(l.Num)) {
@@ -85,19 +85,19 @@ func (v inventory) checkLogs(fs vfs.FS, dir string, replayed []uint64) (*Damaged
 		// An error is the torn end of the newest; in others Pebble has seen it.
 		end, _ := readLog(l, func(c uint64) bool {
 			if n > 0 && c != n+1 {
-				d = &Damaged{First: n + 1, Last: c - 1}
+				gap = &Damaged{First: n + 1, Last: c - 1}
 			}
 			n = c
-			return d == nil
+			return gap == nil
 		})
-		if d != nil {
-			return d, nil
+		if gap != nil {
+			return gap, nil // says more than the length
 		}
 		i := slices.IndexFunc(v.logs, func(f logFile) bool { return f.number == uint64(l.Num) })
 		if i >= 0 && int64(v.logs[i].length) > end+trailerBytes {
 			name := logName(v.logs[i].number)
-			return &Damaged{Missing: fmt.Sprintf("log file %s ends after %d of %d bytes", name, end, v.logs[i].length)}, nil
+			short = &Damaged{Missing: fmt.Sprintf("log file %s ends after %d of %d bytes", name, end, v.logs[i].length)}
 		}
 	}
-	return nil, nil
+	return short, nil
 }

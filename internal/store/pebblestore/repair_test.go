@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -189,11 +190,14 @@ func TestRepairIsDoneOrNotDone(t *testing.T) {
 	rewriteFile(t, disk, logs[len(logs)-2], nil)
 	rng := rand.New(rand.NewPCG(newSeed(t), 0))
 	var want im.Seq
-	for n := 0; ; n++ {
+	for n := 0; ; n += raceFactor {
 		fs := killed(disk)
 		left := n
+		var mu sync.Mutex
 		var cut *vfs.MemFS
 		_, err := Repair(mem(&hookFS{FS: fs, at: func(event) error {
+			mu.Lock()
+			defer mu.Unlock()
 			if left--; left == 0 {
 				cut = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
 			}
