@@ -19,6 +19,7 @@ import (
 )
 
 func TestSilenceIsProbedAndADeadLinkIsEnded(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const beat = time.Second
 	transports(t, Options{Heartbeat: beat, Misses: 1}, func(t *testing.T, s *server, fr wire.Framing) {
 		began := time.Now()
@@ -47,6 +48,7 @@ func TestSilenceIsProbedAndADeadLinkIsEnded(t *testing.T) {
 }
 
 func TestTrafficPutsOffTheProbe(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const beat = time.Second
 	transports(t, Options{Heartbeat: beat}, func(t *testing.T, s *server, fr wire.Framing) {
 		p := s.dial(fr)
@@ -97,10 +99,8 @@ func TestWebSocketControlFramesAreAnswered(t *testing.T) {
 // that nobody takes.
 func stalled(s *server, fr wire.Framing, most time.Duration) (asked int) {
 	s.t.Helper()
+	s.narrow()
 	nc := s.connect(fr).nc
-	if t, ok := nc.(*net.TCPConn); ok {
-		must(s.t, t.SetReadBuffer(4<<10))
-	}
 	p := &peer{t: s.t, nc: nc, r: bufio.NewReaderSize(nc, 16), fr: fr}
 	if fr == wire.WebSocket {
 		p.write([]byte(upgradeRequest))
@@ -169,26 +169,28 @@ func TestF21NeverBuffersWithoutBound(t *testing.T) {
 }
 
 func TestConnectionThatTakesNothingIsEnded(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const stall = time.Second
 	transports(t, Options{WriteStall: stall}, func(t *testing.T, s *server, fr wire.Framing) {
+		s.narrow()
 		p := s.dial(fr)
 		p.hello(s.token)
 		request := []byte(`{"id":"9","focus":{}}` + "\n")
 		if fr == wire.WebSocket {
 			request = masked(text, `{"id":"9","focus":{}}`)
 		}
-		// It asks until both sockets are full, but not for so much that this
-		// alone ends it, and waits.
-		full := time.Now()
-		until(t, "its sockets are full", func() bool {
-			if s.unread() == 0 {
-				full = time.Now()
-				p.write(bytes.Repeat(request, 200))
+		// It asks only while everything it asked for fits into the sockets, so
+		// that the number of answers does not end it.
+		last := time.Now()
+		until(t, "it is gone", func() bool {
+			st := s.Stats()
+			if s.unread() == 0 && st.Connections == 1 && st.SlowConsumers == 0 {
+				last = time.Now()
+				_, _ = p.nc.Write(bytes.Repeat(request, 50)) // fails when it has just been ended
 			}
-			return time.Since(full) > stall/4
+			return st.Connections == 0
 		})
-		until(t, "it is gone", func() bool { return s.Stats().Connections == 0 })
-		if d := time.Since(full); d < stall*3/4 {
+		if d := time.Since(last); d < stall*3/4 {
 			t.Errorf("it is gone %s after the last byte it took, want %s", d, stall)
 		}
 		if st := s.Stats(); st.SlowConsumers != 1 {
@@ -198,18 +200,20 @@ func TestConnectionThatTakesNothingIsEnded(t *testing.T) {
 }
 
 func TestSlowConsumerThatMovesStays(t *testing.T) {
+	t.Parallel() // it mostly waits
 	const stall = time.Second
 	transports(t, Options{WriteStall: stall}, func(t *testing.T, s *server, fr wire.Framing) {
+		s.narrow()
 		p := s.dial(fr)
 		p.hello(s.token)
 		request := []byte(`{"id":"9","focus":{}}` + "\n")
 		if fr == wire.WebSocket {
 			request = masked(text, `{"id":"9","focus":{}}`)
 		}
-		p.write(bytes.Repeat(request, 20_000)) // some 3.8 MB of answers
+		p.write(bytes.Repeat(request, 4000)) // some 760 KB of answers
 		tick := time.NewTicker(stall / 10)
 		defer tick.Stop()
-		b := make([]byte, 100<<10)
+		b := make([]byte, 20<<10)
 		for range 30 { // three times the stall that it may have
 			<-tick.C
 			if _, err := io.ReadFull(p.r, b); err != nil {
@@ -255,9 +259,9 @@ func TestNothingIsTakenOnceTheDrainHasBegun(t *testing.T) {
 	transports(t, Options{}, func(t *testing.T, s *server, fr wire.Framing) {
 		p := s.dial(fr)
 		p.hello(s.token)
-		s.deaf.Store(true)
-		p.say(`{"id":"2","ping":{}}`)
 		s.stop()
+		until(t, "the drain has begun", s.deaf.Load)
+		p.say(`{"id":"2","ping":{}}`)
 		p.hear(`"draining"`) // and no pong before
 	})
 }

@@ -203,6 +203,7 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 }
 
 func TestUnauthenticatedConnectionsAreFewAndShort(t *testing.T) {
+	t.Parallel() // it mostly waits
 	transports(t, Options{HelloTimeout: 300 * time.Millisecond}, func(t *testing.T, s *server, fr wire.Framing) {
 		lim := noLimits()
 		lim.UnauthenticatedPerIP = 2

@@ -178,6 +178,7 @@ func (l *loop) OnClose(gc gnet.Conn, _ error) gnet.Action {
 func (l *loop) rescue(c *loopConn, action *gnet.Action) {
 	if p := recover(); p != nil {
 		l.g.panicked(p, debug.Stack())
+		l.reader.kicks.Flush() // others wait for what was done before it
 		*action = gnet.Close
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,7 +37,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, // gnet makes a pool of goroutines when it is imported
+	flag.Parse()
+	_ = flag.Set("test.parallel", "32") // the parallel tests mostly wait
+	goleak.VerifyTestMain(m,            // gnet makes a pool of goroutines when it is imported
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
 }
@@ -116,6 +120,20 @@ func (s *server) unread() (n int) {
 		n += o.Pending()
 	}
 	return n
+}
+
+// narrow makes the kernel hold little for the server's connections from now on,
+// so that a peer that does not read is soon noticed.
+func (s *server) narrow() {
+	for _, ln := range []net.Listener{s.http, s.tcp} {
+		rc, err := ln.(*net.TCPListener).SyscallConn()
+		must(s.t, err)
+		var bad error
+		must(s.t, rc.Control(func(fd uintptr) {
+			bad = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 16<<10) // inherited by what is accepted
+		}))
+		must(s.t, bad)
+	}
 }
 
 // shutdown ends the gateway, once.
