@@ -10,7 +10,7 @@ import (
 // Row is one stored entry of a conversation.
 type Row struct {
 	Seq   im.Seq
-	Value []byte // as EncodeRow made it
+	Value []byte // what AppendRowHead wrote, and the wire message
 }
 
 // Flags of a row.

@@ -151,7 +151,7 @@ type Batch struct {
 	Cursors []CursorPut
 }
 
-// RowPut stores a row encoded by EncodeRow.
+// RowPut stores a row: what AppendRowHead wrote, and the wire message.
 type RowPut struct {
 	Conv  im.Key
 	Seq   im.Seq
