@@ -210,10 +210,12 @@ func (r *run) before(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.memoryBefore, r.diskBefore = s.RssBytes, s.DiskBytes
+	r.memoryBefore = s.RssBytes
 	if r.child != nil {
 		r.memoryBefore = processMemory(r.child.PID)
-		r.diskBefore, err = diskBytes(r.child.dir)
+	}
+	if r.p.Scenario != Connect { // which stores nothing
+		r.diskBefore, err = r.diskBytes(ctx)
 	}
 	return err
 }

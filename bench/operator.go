@@ -87,6 +87,16 @@ func (o *operator) stats(ctx context.Context) (*petrelv1.Stats, error) {
 	return r.Msg, nil
 }
 
+// compact makes the store take no more than its rows need and returns the size
+// of its tables.
+func (o *operator) compact(ctx context.Context) (uint64, error) {
+	r, err := o.api.Compact(ctx, connect.NewRequest(&petrelv1.CompactRequest{}))
+	if err != nil {
+		return 0, fmt.Errorf("compact the store: %w", err)
+	}
+	return r.Msg.TableBytes, nil
+}
+
 // history reads a page of a conversation, upwards from behind after.
 func (o *operator) history(ctx context.Context, conv string, after uint64) (*petrelv1.HistoryPage, error) {
 	r, err := o.api.ReadHistory(ctx, connect.NewRequest(&petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: conv, After: after}}))

@@ -64,7 +64,7 @@ type Server struct {
 	AcceptedPerCPU      float64 `json:"accepted_per_cpu_s"`
 	DeliveredPerCPU     float64 `json:"delivered_per_cpu_s"`
 	BytesPerConnection  float64 `json:"bytes_per_connection"`
-	DiskBytesPerMessage float64 `json:"disk_bytes_per_message"` // of the whole run, as the folder is when the server has stopped
+	DiskBytesPerMessage float64 `json:"disk_bytes_per_message"` // of the whole run: tables after compaction; of a server that was there before, its whole store as it is
 	MessagesPerCommit   float64 `json:"messages_per_commit"`
 }
 

@@ -160,22 +160,3 @@ func (t *tail) String() string {
 	defer t.mu.Unlock()
 	return string(t.b)
 }
-
-// diskBytes is how much is in the files of a folder; space that the file system
-// has set aside for them does not count.
-func diskBytes(dir string) (n uint64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if !d.Type().IsRegular() {
-			return nil
-		}
-		i, err := d.Info()
-		if err == nil {
-			n += uint64(i.Size())
-		}
-		return err
-	})
-	return n, err
-}
