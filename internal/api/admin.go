@@ -5,7 +5,10 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +26,7 @@ import (
 
 // Server is what the services rest on. app fills it.
 type Server struct {
+	Log   *slog.Logger // nil: nowhere
 	Users *user.Users
 	Convs *conv.Convs
 
@@ -41,40 +45,56 @@ const maxRequestBytes = 1 << 20
 
 // Register adds the services to a mux.
 func (s *Server) Register(mux *http.ServeMux) {
+	if s.Log == nil {
+		s.Log = slog.New(slog.DiscardHandler)
+	}
 	opts := []connect.HandlerOption{connect.WithReadMaxBytes(maxRequestBytes), connect.WithInterceptors(connect.UnaryInterceptorFunc(s.intercept))}
 	mux.Handle(petrelv1connect.NewSetupServiceHandler(s, opts...))
-	mux.Handle(petrelv1connect.NewAdminServiceHandler(s, opts...))
+	mux.Handle(petrelv1connect.NewAdminServiceHandler(s, append(opts, connect.WithRequestGate(s.gate))...))
 }
 
-// intercept lets only admin keys past, but for the setup service, and gives
-// errors their codes.
+// gate lets only admin keys past, before anything of the request is read.
+// Spec: P-10.2.
+func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h http.Header) (context.Context, error) {
+	key, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
+	ok, err := s.Users.IsAdmin(ctx, key)
+	if err == nil && !ok {
+		err = im.Errorf(im.CodeUnauthenticated, "this call needs an admin key")
+	}
+	if err != nil {
+		return nil, s.fail(ctx, spec, err)
+	}
+	return ctx, nil
+}
+
+// intercept gives errors their codes.
 func (s *Server) intercept(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		if !strings.HasPrefix(req.Spec().Procedure, "/"+petrelv1connect.SetupServiceName+"/") {
-			key, _ := strings.CutPrefix(req.Header().Get("Authorization"), "Bearer ")
-			ok, err := s.Users.IsAdmin(ctx, key)
-			if err != nil {
-				return nil, asConnect(err)
-			}
-			if !ok {
-				return nil, asConnect(im.Errorf(im.CodeUnauthenticated, "this call needs an admin key"))
-			}
-		}
 		res, err := next(ctx, req)
 		if err != nil {
-			return nil, asConnect(err)
+			return nil, s.fail(ctx, req.Spec(), err)
 		}
 		return res, nil
 	}
 }
 
+// fail is err as the caller sees it. What is not meant for callers goes to the
+// log under a request id. Spec: P-9.4.
+func (s *Server) fail(ctx context.Context, spec connect.Spec, err error) error {
+	e, ok := errors.AsType[*im.Error](err)
+	switch {
+	case !ok && ctx.Err() != nil:
+		e = &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	case !ok || e.Code == im.CodeInternal && e.Request == "":
+		e = &im.Error{Code: im.CodeInternal, Request: randomID()}
+		s.Log.ErrorContext(ctx, "call failed", "req", e.Request, "err", fmt.Errorf("%s: %w", spec.Procedure, err))
+	}
+	return asConnect(e)
+}
+
 // asConnect keeps the catalogue's code: as the detail petrel.v1.Error and as
 // the header Petrel-Error.
-func asConnect(err error) error {
-	e, ok := errors.AsType[*im.Error](err)
-	if !ok {
-		e = &im.Error{Code: im.CodeInternal}
-	}
+func asConnect(e *im.Error) error {
 	codes := map[int]connect.Code{
 		400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 403: connect.CodePermissionDenied, 404: connect.CodeNotFound,
 		409: connect.CodeAborted, 410: connect.CodeOutOfRange, 413: connect.CodeInvalidArgument, 429: connect.CodeResourceExhausted,
@@ -170,7 +190,7 @@ func (s *Server) submit(ctx context.Context, send *conv.Send) (conv.Result, erro
 	}
 }
 
-// checkMembers checks the users of a change. Codes: invalid, no_user.
+// checkMembers checks the users and roles of a change. Codes: invalid, no_user.
 func (s *Server) checkMembers(ctx context.Context, t im.Tenant, ch *petrelv1.MemberChange) error {
 	if len(ch.Added)+len(ch.Removed)+len(ch.Left)+len(ch.Roles) == 0 {
 		return im.Errorf(im.CodeInvalid, "the change is empty")
@@ -178,13 +198,49 @@ func (s *Server) checkMembers(ctx context.Context, t im.Tenant, ch *petrelv1.Mem
 	if len(ch.Added) > conv.MaxMembers {
 		return im.Errorf(im.CodeInvalid, "a group has at most %d members", conv.MaxMembers)
 	}
-	for _, m := range append(append([]*petrelv1.MemberRef(nil), ch.Added...), ch.Roles...) {
-		ok, err := s.Users.Exists(ctx, im.Account{Tenant: t, User: im.User(m.User)})
+	users := slices.Concat(ch.Removed, ch.Left)
+	for _, m := range ch.Added {
+		if m.Role < petrelv1.Role_ROLE_UNSPECIFIED || m.Role > petrelv1.Role_ROLE_OWNER {
+			return im.Errorf(im.CodeInvalid, "there is no role %d", m.Role)
+		}
+		users = append(users, m.User)
+	}
+	for _, m := range ch.Roles {
+		if m.Role < petrelv1.Role_ROLE_MEMBER || m.Role > petrelv1.Role_ROLE_OWNER {
+			return im.Errorf(im.CodeInvalid, "there is no role %d", m.Role)
+		}
+		users = append(users, m.User)
+	}
+	for _, u := range users {
+		ok, err := s.Users.Exists(ctx, im.Account{Tenant: t, User: im.User(u)})
 		if err != nil {
 			return err
 		}
 		if !ok {
-			return im.Errorf(im.CodeNoUser, "there is no user %.64s", m.User)
+			return im.Errorf(im.CodeNoUser, "there is no user %.64s", u)
+		}
+	}
+	return nil
+}
+
+// checkStanding refuses a change that takes from somebody, or gives them a role,
+// who never was a member. Whether they are one now is the conversation's to say:
+// a repeated call is answered as before. Codes: not_member, no_conversation.
+func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.MemberChange) error {
+	users := slices.Concat(ch.Removed, ch.Left)
+	for _, m := range ch.Roles {
+		users = append(users, m.User)
+	}
+	for _, u := range users {
+		if slices.ContainsFunc(ch.Added, func(m *petrelv1.MemberRef) bool { return m.User == u }) {
+			continue
+		}
+		_, err := s.Convs.Look(ctx, key, im.User(u))
+		if err != nil && im.CodeOf(err) == im.CodeNotMember {
+			return im.Errorf(im.CodeNotMember, "%s never was a member of the conversation", u)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

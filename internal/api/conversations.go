@@ -64,13 +64,17 @@ func (s *Server) ChangeMembers(ctx context.Context, r *connect.Request[petrelv1.
 	if err := s.checkMembers(ctx, t, m.Change); err != nil {
 		return nil, err
 	}
+	key := im.Key{Tenant: t, Conv: id}
+	if err := s.checkStanding(ctx, key, m.Change); err != nil {
+		return nil, err
+	}
 	if m.RequestId == "" {
 		m.RequestId = randomID()
 	}
 	if len(m.RequestId) > conv.MaxClientMsgID {
 		return nil, im.Errorf(im.CodeInvalid, "request_id has at most %d bytes", conv.MaxClientMsgID)
 	}
-	send := &conv.Send{Conv: im.Key{Tenant: t, Conv: id}, Keyed: true}
+	send := &conv.Send{Conv: key, Keyed: true}
 	send.Entry.ClientMsgId = m.RequestId
 	send.Entry.Body = &petrelv1.Message_Members{Members: m.Change}
 	res, err := s.submit(ctx, send)

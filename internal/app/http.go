@@ -21,7 +21,7 @@ import (
 func (a *App) handler() http.Handler {
 	mux := http.NewServeMux()
 	srv := &api.Server{
-		Users: a.users, Convs: a.convs, CloseUser: a.hub.CloseUser, Settle: a.consumer.Await,
+		Log: a.log, Users: a.users, Convs: a.convs, CloseUser: a.hub.CloseUser, Settle: a.consumer.Await,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,
 		Stats:        a.stats,

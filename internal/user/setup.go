@@ -53,7 +53,7 @@ func (us *Users) Redeem(ctx context.Context, code string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := us.store.Update(ctx, []store.RecordPut{put}); err != nil {
+	if err := us.update(ctx, []store.RecordPut{put}); err != nil {
 		return "", err
 	}
 	us.setup = setupCode{}

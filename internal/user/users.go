@@ -41,6 +41,15 @@ func (us *Users) begin(ctx context.Context) error {
 	}
 }
 
+// update writes records as one unit. Codes: disk_full.
+func (us *Users) update(ctx context.Context, puts []store.RecordPut) error {
+	err := us.store.Update(ctx, puts)
+	if errors.Is(err, store.ErrFull) {
+		return &im.Error{Code: im.CodeDiskFull, RetryAfter: 5 * time.Second}
+	}
+	return err
+}
+
 // Options tune Users.
 type Options struct {
 	Log *slog.Logger
@@ -113,7 +122,7 @@ func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, erro
 	put := store.RecordPut{Table: store.Tenants, Key: []byte(name), Value: value, IfAbsent: true}
 	// Not given up on with the caller: a number of which it is unknown whether it
 	// was written could be given out twice.
-	if err := us.store.Update(context.WithoutCancel(ctx), []store.RecordPut{put}); err != nil {
+	if err := us.update(context.WithoutCancel(ctx), []store.RecordPut{put}); err != nil {
 		return 0, fmt.Errorf("make tenant %s: %w", name, err)
 	}
 	us.mu.Lock()
@@ -177,7 +186,7 @@ func (us *Users) Create(ctx context.Context, tenantName string, users []im.User)
 		if err != nil {
 			return nil, err
 		}
-		if err = us.store.Update(ctx, puts); !errors.Is(err, store.ErrExists) {
+		if err = us.update(ctx, puts); !errors.Is(err, store.ErrExists) {
 			return issued, err
 		}
 		// Somebody made one of them meanwhile: look again.
@@ -234,5 +243,5 @@ func (us *Users) Revoke(ctx context.Context, a im.Account) error {
 	if err != nil {
 		return err
 	}
-	return us.store.Update(ctx, []store.RecordPut{{Table: store.Users, Tenant: a.Tenant, Key: []byte(a.User), Value: value}})
+	return us.update(ctx, []store.RecordPut{{Table: store.Users, Tenant: a.Tenant, Key: []byte(a.User), Value: value}})
 }
