@@ -1,0 +1,278 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// breakable is a store whose records a test can make unreadable.
+type breakable struct {
+	store.Store
+	mu  sync.Mutex
+	err error
+}
+
+func (b *breakable) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+}
+
+func (b *breakable) Conversation(ctx context.Context, c im.Key) (rec *storepb.Conversation, err error) {
+	b.mu.Lock()
+	err = b.err
+	b.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return b.Store.Conversation(ctx, c)
+}
+
+// world is the services on HTTP, over a store in memory.
+type world struct {
+	t     *testing.T
+	store *breakable
+	users *user.Users
+	convs *conv.Convs
+	inbox *inbox.Consumer
+	srv   *Server
+	http  *httptest.Server
+	log   bytes.Buffer
+	admin petrelv1connect.AdminServiceClient
+	key   string
+
+	redeemed int
+
+	mu     sync.Mutex
+	closed []im.Account // by CloseUser
+	free   uint64       // what the disk has left
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, free: 1 << 40}
+	ctx := context.Background()
+	st, err := pebblestore.Open(pebblestore.Options{
+		Dir: "data", FS: vfs.NewMem(), CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1, CheckEvery: 5 * time.Millisecond,
+		FreeBytes: func() (uint64, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.free, nil },
+	})
+	w.must(err)
+	t.Cleanup(func() { w.must(st.Close()) })
+	w.store = &breakable{Store: st}
+	w.users, err = user.New(ctx, user.Options{}, w.store)
+	w.must(err)
+	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists}, w.store, fanout.New(fanout.NewTable()))
+	w.must(err)
+	w.inbox, err = inbox.NewConsumer(ctx, slog.New(slog.DiscardHandler), w.convs, w.store)
+	w.must(err)
+	for _, run := range []func(context.Context) error{w.convs.Run, w.inbox.Run} {
+		ctx, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- run(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	w.serve()
+	code, err := w.users.OpenSetup(ctx)
+	w.must(err)
+	r := w.curl("SetupService", "Redeem", "", `{"code":"`+code+`"}`)
+	if w.key, _, _ = strings.Cut(strings.TrimPrefix(r.body, `{"adminKey":"`), `"`); r.status != http.StatusOK || !strings.HasPrefix(w.key, "pk_") || w.redeemed != 1 {
+		t.Fatalf("redeem: %d %s, told %d times", r.status, r.body, w.redeemed)
+	}
+	if r := w.curl("SetupService", "Redeem", "", `{"code":"`+code+`"}`); r.code != im.CodeSetupClosed {
+		t.Errorf("redeem again: %d %s", r.status, r.body)
+	}
+	w.admin = w.as(w.key)
+	return w
+}
+
+func (w *world) serve() {
+	w.srv = &Server{
+		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Users: w.users, Convs: w.convs, Settle: w.inbox.Await,
+		CloseUser: func(_ context.Context, a im.Account, code im.Code) (int, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.closed = append(w.closed, a)
+			if code != im.CodeRevoked {
+				w.t.Errorf("sessions are closed with %s", code)
+			}
+			return 3, nil
+		},
+		Limits:       func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{Connections: 7} },
+		ChangeLimits: func(l *petrelv1.ServerLimits) *petrelv1.ServerLimits { return l },
+		Stats:        func() *petrelv1.Stats { return &petrelv1.Stats{Commits: 9} },
+		CompactStore: func(context.Context) error { return nil },
+		Redeemed:     func() { w.redeemed++ },
+		BodyBytes:    func() int { return 1000 },
+	}
+	mux := http.NewServeMux()
+	w.srv.Register(mux)
+	w.http = httptest.NewServer(mux)
+	w.t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		w.http.CloseClientConnections()
+		w.http.Close()
+	})
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// as is a client with an admin key.
+func (w *world) as(key string) petrelv1connect.AdminServiceClient {
+	return petrelv1connect.NewAdminServiceClient(w.http.Client(), w.http.URL, connect.WithInterceptors(connect.UnaryInterceptorFunc(
+		func(next connect.UnaryFunc) connect.UnaryFunc {
+			return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+				r.Header().Set("Authorization", "Bearer "+key)
+				return next(ctx, r)
+			}
+		})))
+}
+
+// reply is an answer to curl.
+type reply struct {
+	status int
+	code   im.Code // of the header
+	body   string
+	err    struct {
+		Code, Message string
+		Details       []struct{ Type, Value string }
+	}
+}
+
+// curl posts a body to a method, with an Authorization header unless it is empty.
+func (w *world) curl(service, method, auth, body string) reply {
+	w.t.Helper()
+	q, err := http.NewRequest(http.MethodPost, w.http.URL+"/petrel.v1."+service+"/"+method, strings.NewReader(body))
+	w.must(err)
+	q.Header.Set("Content-Type", "application/json")
+	if auth != "" {
+		q.Header.Set("Authorization", auth)
+	}
+	res, err := w.http.Client().Do(q)
+	w.must(err)
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	w.must(err)
+	r := reply{status: res.StatusCode, code: im.Code(res.Header.Get("Petrel-Error")), body: string(b)}
+	if r.status != http.StatusOK {
+		if err := json.Unmarshal(b, &r.err); err != nil {
+			w.t.Errorf("%s: the error is %d %q: %v", method, r.status, b, err)
+		}
+	}
+	return r
+}
+
+// detail is the first detail of an error.
+func (r reply) detail(t *testing.T) *petrelv1.Error {
+	t.Helper()
+	e := &petrelv1.Error{}
+	if len(r.err.Details) == 0 || r.err.Details[0].Type != "petrel.v1.Error" {
+		t.Errorf("the error has the details %v", r.err.Details)
+		return e
+	}
+	b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(r.err.Details[0].Value, "="))
+	if err == nil {
+		err = proto.Unmarshal(b, e)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return e
+}
+
+// codeOf is the catalogue's code of a client's error.
+func codeOf(err error) im.Code {
+	if c, ok := errors.AsType[*connect.Error](err); ok {
+		return im.Code(c.Meta().Get("Petrel-Error"))
+	}
+	return ""
+}
+
+func (w *world) wantCode(what string, err error, code im.Code) {
+	w.t.Helper()
+	if got := codeOf(err); got != code {
+		w.t.Errorf("%s: code %q (%v), want %s", what, got, err, code)
+	}
+}
+
+// makeUsers makes users of a tenant.
+func (w *world) makeUsers(tenant string, users ...string) {
+	w.t.Helper()
+	_, err := w.admin.CreateUsers(context.Background(), connect.NewRequest(&petrelv1.CreateUsersRequest{Tenant: tenant, Users: users}))
+	w.must(err)
+}
+
+func refs(role petrelv1.Role, users ...string) []*petrelv1.MemberRef {
+	var all []*petrelv1.MemberRef
+	for _, u := range users {
+		all = append(all, &petrelv1.MemberRef{User: u, Role: role})
+	}
+	return all
+}
+
+func (w *world) group(tenant, key string, users ...string) *petrelv1.CreateConversationResponse {
+	w.t.Helper()
+	r, err := w.admin.CreateConversation(context.Background(), connect.NewRequest(&petrelv1.CreateConversationRequest{Tenant: tenant, Key: key, Title: "team", Members: refs(0, users...)}))
+	w.must(err)
+	return r.Msg
+}
+
+func (w *world) change(conv, request string, ch *petrelv1.MemberChange) (uint64, error) {
+	r, err := w.admin.ChangeMembers(context.Background(), connect.NewRequest(&petrelv1.ChangeMembersRequest{Conv: conv, RequestId: request, Change: ch}))
+	if err != nil {
+		return 0, err
+	}
+	return r.Msg.Seq, nil
+}
+
+func (w *world) sendAs(from string, s *petrelv1.Send) (*petrelv1.SendAsResponse, error) {
+	r, err := w.admin.SendAs(context.Background(), connect.NewRequest(&petrelv1.SendAsRequest{From: from, Send: s}))
+	if err != nil {
+		return nil, err
+	}
+	return r.Msg, nil
+}
+
+func (w *world) history(conv string) *petrelv1.HistoryPage {
+	w.t.Helper()
+	r, err := w.admin.ReadHistory(context.Background(), connect.NewRequest(&petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: conv}}))
+	w.must(err)
+	return r.Msg
+}

@@ -1,0 +1,235 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+func TestCreateConversationIsIdempotentByKey(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "alice", "bob")
+	w.makeUsers("acme", "alice")
+	var wg sync.WaitGroup
+	results := make([]*petrelv1.CreateConversationResponse, 12)
+	for i := range results {
+		wg.Go(func() {
+			r, err := w.admin.CreateConversation(context.Background(), connect.NewRequest(&petrelv1.CreateConversationRequest{
+				Key: "team", Title: fmt.Sprint("title ", i), Members: refs(0, "alice"),
+			}))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			results[i] = r.Msg
+		})
+	}
+	wg.Wait()
+	created := 0
+	for _, r := range results {
+		if r.GetConv() != results[0].GetConv() {
+			t.Errorf("one key made %s and %s", results[0].GetConv(), r.GetConv())
+		}
+		if r.GetCreated() {
+			created++
+		}
+	}
+	if created != 1 || len(w.history(results[0].Conv).Messages) != 1 {
+		t.Errorf("created %d times, %d entries", created, len(w.history(results[0].Conv).Messages))
+	}
+	if other := w.group("acme", "team", "alice"); other.Conv == results[0].Conv || !other.Created {
+		t.Errorf("another tenant gets %v", other)
+	}
+	one, two := w.group("", "", "alice"), w.group("", "", "alice")
+	if one.Conv == two.Conv || !one.Created || !two.Created {
+		t.Errorf("without a key: %v and %v", one, two)
+	}
+}
+
+func TestCreateConversationRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "alice")
+	w.makeUsers("acme", "bob")
+	for what, c := range map[string]struct {
+		q    *petrelv1.CreateConversationRequest
+		code im.Code
+	}{
+		"nobody":                    {&petrelv1.CreateConversationRequest{}, im.CodeInvalid},
+		"a user who does not exist": {&petrelv1.CreateConversationRequest{Members: refs(0, "alice", "nobody")}, im.CodeNoUser},
+		"an empty user":             {&petrelv1.CreateConversationRequest{Members: refs(0, "")}, im.CodeNoUser},
+		"a user of another tenant":  {&petrelv1.CreateConversationRequest{Members: refs(0, "bob")}, im.CodeNoUser},
+		"a long title":              {&petrelv1.CreateConversationRequest{Title: strings.Repeat("x", 257), Members: refs(0, "alice")}, im.CodeInvalid},
+		"a long key":                {&petrelv1.CreateConversationRequest{Key: strings.Repeat("x", 129), Members: refs(0, "alice")}, im.CodeInvalid},
+		"a role of a later version": {&petrelv1.CreateConversationRequest{Members: refs(17, "alice")}, im.CodeInvalid},
+		"no tenant":                 {&petrelv1.CreateConversationRequest{Tenant: "none", Members: refs(0, "alice")}, im.CodeInvalid},
+	} {
+		_, err := w.admin.CreateConversation(context.Background(), connect.NewRequest(c.q))
+		w.wantCode(what, err, c.code)
+	}
+	if _, err := w.users.Tenant("none"); err == nil {
+		t.Error("a refused call has made a tenant")
+	}
+}
+
+func TestChangeMembersIsIdempotentByRequestID(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "alice", "bob", "carol")
+	id := w.group("", "team", "alice").Conv
+	addBob := &petrelv1.MemberChange{Added: refs(0, "bob")}
+	for range 3 {
+		if q, err := w.change(id, "request 1", addBob); q != 2 || err != nil {
+			t.Errorf("seq %d, %v; want 2", q, err)
+		}
+	}
+	_, err := w.change(id, "request 1", &petrelv1.MemberChange{Added: refs(0, "carol")})
+	w.wantCode("the same id with another change", err, im.CodeConflict)
+	for i, want := range []uint64{3, 4} {
+		if q, err := w.change(id, "", &petrelv1.MemberChange{Roles: refs(petrelv1.Role_ROLE_ADMIN, "bob")}); q != want || err != nil {
+			t.Errorf("without an id, %d: seq %d, %v; want %d", i, q, err, want)
+		}
+	}
+	if q, err := w.change(id, "remove", &petrelv1.MemberChange{Removed: []string{"bob"}}); q != 5 || err != nil {
+		t.Errorf("seq %d, %v; want 5", q, err)
+	}
+	// A repeat is answered as before, though it could not be done any more.
+	if q, err := w.change(id, "remove", &petrelv1.MemberChange{Removed: []string{"bob"}}); q != 5 || err != nil {
+		t.Errorf("repeated: seq %d, %v; want 5", q, err)
+	}
+	if got := w.history(id); len(got.Messages) != 5 || got.Head != 5 {
+		t.Errorf("%d entries, head %d; want 5", len(got.Messages), got.Head)
+	}
+}
+
+func TestChangeMembersRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "aaron", "alice", "bob", "zed")
+	id := w.group("", "team", "alice", "bob").Conv
+	direct := im.DirectID(im.DefaultTenant, "alice", "bob").String()
+	if _, err := w.sendAs("alice", &petrelv1.Send{User: "bob", ClientMsgId: "k", Body: &petrelv1.Send_Text{Text: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	add := &petrelv1.MemberChange{Added: refs(0, "zed")}
+	for what, c := range map[string]struct {
+		conv string
+		ch   *petrelv1.MemberChange
+		code im.Code
+	}{
+		"nothing":                        {id, nil, im.CodeInvalid},
+		"an empty change":                {id, &petrelv1.MemberChange{}, im.CodeInvalid},
+		"garbage":                        {"garbage", add, im.CodeNoConversation},
+		"a group that does not exist":    {im.KeyedGroupID(1, "none").String(), add, im.CodeNoConversation},
+		"a direct conversation":          {direct, add, im.CodeForbidden},
+		"an inbox":                       {im.InboxID(1, "alice").String(), add, im.CodeForbidden},
+		"added who does not exist":       {id, &petrelv1.MemberChange{Added: refs(0, "nobody")}, im.CodeNoUser},
+		"removed who does not exist":     {id, &petrelv1.MemberChange{Removed: []string{"nobody"}}, im.CodeNoUser},
+		"removed is no id":               {id, &petrelv1.MemberChange{Removed: []string{""}}, im.CodeNoUser},
+		"left who does not exist":        {id, &petrelv1.MemberChange{Left: []string{"\x00"}}, im.CodeNoUser},
+		"removed who never was a member": {id, &petrelv1.MemberChange{Removed: []string{"zed"}}, im.CodeNotMember},
+		"left who never was a member":    {id, &petrelv1.MemberChange{Left: []string{"aaron"}}, im.CodeNotMember},
+		"role of who never was a member": {id, &petrelv1.MemberChange{Roles: refs(petrelv1.Role_ROLE_ADMIN, "aaron")}, im.CodeNotMember},
+		"no role":                        {id, &petrelv1.MemberChange{Roles: refs(0, "bob")}, im.CodeInvalid},
+		"an unknown role":                {id, &petrelv1.MemberChange{Roles: refs(9, "bob")}, im.CodeInvalid},
+		"added with an unknown role":     {id, &petrelv1.MemberChange{Added: refs(-1, "zed")}, im.CodeInvalid},
+	} {
+		_, err := w.change(c.conv, "", c.ch)
+		w.wantCode(what, err, c.code)
+	}
+	_, err := w.change(id, strings.Repeat("x", 65), add)
+	w.wantCode("a long request id", err, im.CodeInvalid)
+	if got := w.history(id); got.Head != 1 {
+		t.Errorf("%d entries, want 1", got.Head)
+	}
+	// Somebody who is added may be named again in the same change.
+	if q, err := w.change(id, "", &petrelv1.MemberChange{Added: refs(0, "zed"), Roles: refs(petrelv1.Role_ROLE_ADMIN, "zed")}); q != 2 || err != nil {
+		t.Errorf("added with a role: seq %d, %v", q, err)
+	}
+}
+
+func TestSendAsIsASendOfTheUser(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "alice", "bob", "eve")
+	w.makeUsers("acme", "mallory")
+	id := w.group("", "team", "alice", "bob").Conv
+	send := &petrelv1.Send{Conv: id, ClientMsgId: "k", Body: &petrelv1.Send_Text{Text: "hello"}}
+	for range 3 {
+		r, err := w.sendAs("alice", send)
+		if err != nil || r.Seq != 2 || r.Conv != id || r.TimeMs == 0 {
+			t.Errorf("%v, %v; want seq 2", r, err)
+		}
+	}
+	r, err := w.sendAs("alice", &petrelv1.Send{User: "bob", ClientMsgId: "k", Body: &petrelv1.Send_Text{Text: "hello"}})
+	if err != nil || r.Conv != im.DirectID(1, "alice", "bob").String() || r.Seq != 1 {
+		t.Errorf("to a user: %v, %v", r, err)
+	}
+	with := func(change func(*petrelv1.Send)) *petrelv1.Send {
+		s := proto.Clone(send).(*petrelv1.Send)
+		s.ClientMsgId = "other"
+		change(s)
+		return s
+	}
+	for what, c := range map[string]struct {
+		from string
+		s    *petrelv1.Send
+		code im.Code
+	}{
+		"nothing":              {"alice", nil, im.CodeInvalid},
+		"nobody":               {"nobody", send, im.CodeNoUser},
+		"the server":           {"", send, im.CodeNoUser},
+		"of another tenant":    {"mallory", send, im.CodeNoUser},
+		"no member":            {"eve", send, im.CodeNotMember},
+		"other body":           {"alice", with(func(s *petrelv1.Send) { s.ClientMsgId, s.Body = "k", &petrelv1.Send_Text{Text: "other"} }), im.CodeConflict},
+		"too large":            {"alice", with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Text{Text: strings.Repeat("x", 1001)} }), im.CodeTooLarge},
+		"no target":            {"alice", with(func(s *petrelv1.Send) { s.Conv = "" }), im.CodeInvalid},
+		"no id":                {"alice", with(func(s *petrelv1.Send) { s.ClientMsgId = "" }), im.CodeInvalid},
+		"an edit":              {"alice", with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 2}} }), im.CodeUnsupported},
+		"own inbox":            {"alice", with(func(s *petrelv1.Send) { s.Conv = im.InboxID(1, "alice").String() }), im.CodeForbidden},
+		"after above the head": {"alice", with(func(s *petrelv1.Send) { s.After = proto.Uint64(99) }), im.CodeAfterAhead},
+	} {
+		_, err := w.sendAs(c.from, c.s)
+		w.wantCode(what, err, c.code)
+	}
+	if got := w.history(id); got.Head != 2 {
+		t.Errorf("%d entries, want 2", got.Head)
+	}
+}
+
+func TestOperatorReadsWithoutBeingAMember(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "alice")
+	w.makeUsers("acme", "alice")
+	id := w.group("", "team", "alice").Conv
+	if got := w.history(id); len(got.Messages) != 1 || got.Conv != id {
+		t.Errorf("history %v", got)
+	}
+	for what, c := range map[string]struct {
+		q    *petrelv1.ReadHistoryRequest
+		code im.Code
+	}{
+		"nothing":        {&petrelv1.ReadHistoryRequest{}, im.CodeInvalid},
+		"no tenant":      {&petrelv1.ReadHistoryRequest{Tenant: "none", History: &petrelv1.GetHistory{Conv: id}}, im.CodeInvalid},
+		"another tenant": {&petrelv1.ReadHistoryRequest{Tenant: "acme", History: &petrelv1.GetHistory{Conv: id}}, im.CodeNoConversation},
+	} {
+		_, err := w.admin.ReadHistory(context.Background(), connect.NewRequest(c.q))
+		w.wantCode(what, err, c.code)
+	}
+}
+
+// The answer to a change says that the members' lists have it.
+func TestChangesAreInTheListsWhenTheyAreAnswered(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "alice")
+	for i := range 20 {
+		w.group("", fmt.Sprint("group ", i), "alice")
+		if got := w.history(im.InboxID(1, "alice").String()).Head; got != uint64(i+1) {
+			t.Fatalf("after %d groups the list has %d entries", i+1, got)
+		}
+	}
+}
