@@ -91,6 +91,9 @@ func (b *Bus) Send(to im.Node, s bus.Subject, payload []byte) error {
 // Request implements bus.Bus.
 func (b *Bus) Request(ctx context.Context, to im.Node, s bus.Subject, payload []byte) ([]byte, error) {
 	m, peer, err := b.message(to, s, payload)
+	if err == nil {
+		err = ctx.Err() // one that has ended asks nobody
+	}
 	if err != nil {
 		return nil, err
 	}
