@@ -225,11 +225,22 @@ func TestOperatorReadsWithoutBeingAMember(t *testing.T) {
 // The answer to a change says that the members' lists have it.
 func TestChangesAreInTheListsWhenTheyAreAnswered(t *testing.T) {
 	w := newWorld(t)
-	w.makeUsers("", "alice")
+	w.makeUsers("", "alice", "bob")
+	awaited := 0
+	w.srv.Settle = func(ctx context.Context) error {
+		awaited++
+		return w.inbox.Await(ctx)
+	}
 	for i := range 20 {
-		w.group("", fmt.Sprint("group ", i), "alice")
-		if got := w.history(im.InboxID(1, "alice").String()).Head; got != uint64(i+1) {
-			t.Fatalf("after %d groups the list has %d entries", i+1, got)
+		id := w.group("", fmt.Sprint("group ", i), "alice").Conv
+		if got := w.history(im.InboxID(1, "alice").String()).Head; got != uint64(i+1) || awaited != 2*i+1 {
+			t.Fatalf("after %d groups the list has %d entries, and was awaited %d times", i+1, got, awaited)
+		}
+		if _, err := w.change(id, "", &petrelv1.MemberChange{Added: refs(0, "bob")}); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.history(im.InboxID(1, "bob").String()).Head; got != uint64(i+1) || awaited != 2*i+2 {
+			t.Fatalf("after %d changes the list has %d entries, and was awaited %d times", i+1, got, awaited)
 		}
 	}
 }
