@@ -161,8 +161,9 @@ func (a *App) SetupLink() string {
 func (a *App) writeSetupLink() error {
 	path := filepath.Join(a.cfg.Store.Dir, setupFile)
 	link := a.SetupLink()
-	if link == "" {
-		return removeFile(path)
+	// One that is there may be readable for others, and would stay so.
+	if err := removeFile(path); err != nil || link == "" {
+		return err
 	}
 	return os.WriteFile(path, []byte(link+"\n"), 0o600)
 }
