@@ -1,0 +1,59 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+)
+
+func TestEveryLimitOfTheConfigurationIsTheSessions(t *testing.T) {
+	got := limits(&config.Limits{
+		FrameBytes: 1, BodyBytes: 2, HistoryMessages: 3, HelloFrameBytes: 4, Unauthenticated: 5, UnauthenticatedPerIP: 6, Connections: 7, ConnectionsPerUser: 8,
+		ConnectionsPerIP: 9, NewConnectionsPerIPPerS: 10, WindowSends: 11, WindowBytes: 12, SendsPerS: 13, SendBurst: 14, OutboxBytes: 15,
+	})
+	want := session.Limits{
+		FrameBytes: 1, BodyBytes: 2, HistoryMessages: 3, FrameBytesBeforeHello: 4, Unauthenticated: 5, UnauthenticatedPerIP: 6, Connections: 7, ConnectionsPerUser: 8,
+		ConnectionsPerIP: 9, NewPerIPPerSecond: 10, WindowSends: 11, WindowBytes: 12, SendsPerSecond: 13, SendBurst: 14, OutboxBytes: 15,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("limits (-want +got):\n%s", d)
+	}
+	if n := limits(&config.Limits{}).Connections; n == 0 {
+		t.Error("connections by the limit of open files is 0")
+	}
+}
+
+func TestChangedLimitsAreThoseNamed(t *testing.T) {
+	s := start(t, t.TempDir())
+	before := *s.hub.Limits()
+	told := toMessage(&before)
+	if d := cmp.Diff(told, s.changeLimits(&petrelv1.ServerLimits{}), protocmp.Transform()); d != "" {
+		t.Errorf("nothing was named (-want +got):\n%s", d)
+	}
+	// Every field in turn: it changes that limit and no other.
+	fields := told.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		for _, v := range []struct{ set, want int64 }{{int64(1000 + i), int64(1000 + i)}, {-7, -1}} {
+			change, want := &petrelv1.ServerLimits{}, toMessage(s.hub.Limits())
+			change.ProtoReflect().Set(fd, fd.Default())
+			change.ProtoReflect().Set(fd, int64Value(v.set))
+			want.ProtoReflect().Set(fd, int64Value(v.want))
+			if d := cmp.Diff(want, s.changeLimits(change), protocmp.Transform()); d != "" {
+				t.Errorf("%s = %d (-want +got):\n%s", fd.Name(), v.set, d)
+			}
+			if d := cmp.Diff(want, toMessage(s.hub.Limits()), protocmp.Transform()); d != "" {
+				t.Errorf("%s = %d in force (-want +got):\n%s", fd.Name(), v.set, d)
+			}
+		}
+	}
+	after := *s.hub.Limits()
+	if after.FrameBytes != before.FrameBytes || after.BodyBytes != before.BodyBytes || after.HistoryMessages != before.HistoryMessages {
+		t.Errorf("limits that have no field were changed: %+v", after)
+	}
+}
