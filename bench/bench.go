@@ -44,7 +44,7 @@ type run struct {
 
 // mark is what was read at one end of the measured window.
 type mark struct {
-	serverCPU, ownCPU float64 // seconds
+	serverCPU, ownCPU cpuTime
 	stats             *petrelv1.Stats
 }
 

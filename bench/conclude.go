@@ -52,9 +52,12 @@ func (r *run) figures() {
 	rep.AcceptedPerS = round(float64(rep.Accepted)/rep.Seconds, 10)
 	rep.DeliveredPerS = round(float64(rep.Delivered)/rep.Seconds, 10)
 	rep.Latency = Latency{Ack: g.ackTime.percentiles(), EndToEnd: g.endToEnd.percentiles()}
-	rep.Generator.CPU = round(to.ownCPU-from.ownCPU, 1000)
+	rep.Generator = Generator{
+		CPU: round(to.ownCPU.all()-from.ownCPU.all(), 1000), User: round(to.ownCPU.user-from.ownCPU.user, 1000),
+	}
 	s := &rep.Server
-	s.CPU, s.RSSBytes = to.serverCPU-from.serverCPU, r.memory
+	s.CPU, s.RSSBytes = to.serverCPU.all()-from.serverCPU.all(), r.memory
+	s.User = round(to.serverCPU.user-from.serverCPU.user, 1000)
 	if r.child == nil {
 		s.CPU, s.RSSBytes = to.stats.CpuS-from.stats.CpuS, to.stats.RssBytes
 	}

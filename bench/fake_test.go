@@ -418,5 +418,5 @@ func (f *fake) GetStats(_ context.Context, r *connect.Request[petrelv1.GetStatsR
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return connect.NewResponse(&petrelv1.Stats{CpuS: ownCPU(), RssBytes: 1 << 20, Accepted: f.accepted, Commits: f.accepted / 2, DiskBytes: f.accepted * 100}), nil
+	return connect.NewResponse(&petrelv1.Stats{CpuS: ownCPU().all(), RssBytes: 1 << 20, Accepted: f.accepted, Commits: f.accepted / 2, DiskBytes: f.accepted * 100}), nil
 }

@@ -76,6 +76,10 @@ type tally struct {
 
 const (
 	readBytes = 64 << 10
+	// shortestTurn gathers what comes in quick succession. A generator that is
+	// woken for every socket a server writes to spends its time on waking up,
+	// and the server's on waking it. Latencies include the delay.
+	shortestTurn = 100 * time.Microsecond
 	// longestWait bounds a turn, so that phases and retries are noticed.
 	longestWait = 5 * time.Millisecond
 	// maxUnwritten is how much may wait for a socket that is full before a
@@ -90,7 +94,7 @@ func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	g := &generator{
 		enc: e, corpus: c, audit: a, base: time.Now(), sending: true, maskState: c.seed,
 		buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
-		errors: map[string]uint64{}, progress: make(chan Progress, 1),
+		errors: map[string]uint64{}, lost: []string{}, progress: make(chan Progress, 1),
 	}
 	return g
 }
@@ -143,6 +147,9 @@ func (g *generator) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		g.flush(now)
+		if rest := shortestTurn - time.Duration(g.now()-now); rest > 0 {
+			g.poll.pause(rest)
+		}
 		if events, err = g.poll.wait(g.patience(), events); err != nil {
 			return err
 		}

@@ -81,24 +81,29 @@ func kilobytes(s string) uint64 {
 	return n << 10
 }
 
-// processCPU is the CPU time of a process since its start, in seconds.
-func processCPU(pid int) (float64, error) {
+// cpuTime is what a process has used since its start, in seconds.
+type cpuTime struct{ user, system float64 }
+
+func (c cpuTime) all() float64 { return c.user + c.system }
+
+// processCPU reads the CPU time of a process.
+func processCPU(pid int) (cpuTime, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, fmt.Errorf("read cpu time: %w", err)
+		return cpuTime{}, fmt.Errorf("read cpu time: %w", err)
 	}
 	s := string(b)
 	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:]) // behind the name; utime and stime are 14 and 15 of all
 	if len(f) < 13 {
-		return 0, fmt.Errorf("read cpu time of %d: %.80q", pid, s)
+		return cpuTime{}, fmt.Errorf("read cpu time of %d: %.80q", pid, s)
 	}
 	user, err1 := strconv.ParseUint(f[11], 10, 64)
 	system, err2 := strconv.ParseUint(f[12], 10, 64)
 	if err := errors.Join(err1, err2); err != nil {
-		return 0, fmt.Errorf("read cpu time of %d: %w", pid, err)
+		return cpuTime{}, fmt.Errorf("read cpu time of %d: %w", pid, err)
 	}
 	const ticksPerSecond = 100 // USER_HZ, the same on every Linux that Go runs on
-	return float64(user+system) / ticksPerSecond, nil
+	return cpuTime{float64(user) / ticksPerSecond, float64(system) / ticksPerSecond}, nil
 }
 
 // processMemory is the resident memory of a process, in bytes.
@@ -106,13 +111,13 @@ func processMemory(pid int) uint64 {
 	return kilobytes(procLine(fmt.Sprintf("/proc/%d/status", pid), "VmRSS"))
 }
 
-// ownCPU is the CPU time of this process, in seconds.
-func ownCPU() float64 {
+// ownCPU is the CPU time of this process.
+func ownCPU() cpuTime {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
+		return cpuTime{}
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+	return cpuTime{time.Duration(u.Utime.Nano()).Seconds(), time.Duration(u.Stime.Nano()).Seconds()}
 }
 
 // Disk is how fast the disk of the server's folder is without a server: what

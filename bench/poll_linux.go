@@ -25,7 +25,13 @@ type ready struct {
 	hangup             bool // nothing will come behind what is there
 }
 
+// newPoller makes an empty set. The thread that waits must be the one that
+// called it: pauses are exact on that thread only.
 func newPoller() (*poller, error) {
+	const exact = 1000 // ns; by default the kernel adds up to 50 µs
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, exact, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("set timer slack: %w", err)
+	}
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("create epoll: %w", err)
@@ -81,6 +87,12 @@ func (p *poller) wait(d time.Duration, out []ready) ([]ready, error) {
 		out = append(out, ready{int(e.Fd), e.Events&(unix.EPOLLIN|end) != 0, e.Events&unix.EPOLLOUT != 0, e.Events&end != 0})
 	}
 	return out, nil
+}
+
+// pause sleeps for a time below a millisecond.
+func (p *poller) pause(d time.Duration) {
+	ts := unix.NsecToTimespec(int64(d))
+	_, _, _ = p.call(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0, 0, 0, 0) // an interrupted one is shorter
 }
 
 // readSocket reads without blocking. again: nothing is there now. n 0 without

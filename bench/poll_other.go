@@ -17,6 +17,7 @@ type ready struct {
 }
 
 func newPoller() (*poller, error)                            { return nil, errLinuxOnly }
+func (*poller) pause(time.Duration)                          {}
 func (*poller) close()                                       {}
 func (*poller) add(int, int) error                           { return errLinuxOnly }
 func (*poller) wait(time.Duration, []ready) ([]ready, error) { return nil, errLinuxOnly }
