@@ -197,7 +197,9 @@ func (v *convBook) String() string {
 }
 
 // newAudit makes the books of a run without conversations.
-func newAudit(c *corpus) *audit { return &audit{corpus: c, early: map[string][]earlyEntry{}, witnesses: []string{}} }
+func newAudit(c *corpus) *audit {
+	return &audit{corpus: c, early: map[string][]earlyEntry{}, witnesses: []string{}}
+}
 
 // learn notes the id of a direct conversation.
 func (a *audit) learn(v *convBook, id string) {
