@@ -214,8 +214,8 @@ func (r *run) before(ctx context.Context) error {
 	if r.child != nil {
 		r.memoryBefore = processMemory(r.child.PID)
 	}
-	if r.p.Scenario != Connect { // which stores nothing
-		r.diskBefore, err = r.diskBytes(ctx)
+	if r.child != nil && r.p.Scenario != Connect { // which stores nothing
+		r.diskBefore, err = r.op.compact(ctx)
 	}
 	return err
 }

@@ -65,7 +65,7 @@ type Server struct {
 	AcceptedPerCPU      float64 `json:"accepted_per_cpu_s"`
 	DeliveredPerCPU     float64 `json:"delivered_per_cpu_s"`
 	BytesPerConnection  float64 `json:"bytes_per_connection"`
-	DiskBytesPerMessage float64 `json:"disk_bytes_per_message"` // of the whole run: tables after compaction; of a server that was there before, its whole store as it is
+	DiskBytesPerMessage float64 `json:"disk_bytes_per_message"` // of the whole run: tables after compaction. The log is of bounded size and does not count. 0 for a server that the run did not start
 	MessagesPerCommit   float64 `json:"messages_per_commit"`
 }
 
@@ -126,8 +126,19 @@ func (r *Report) WriteText(w io.Writer) error {
 			line(l.name, "p50 %.2f   p99 %.2f   p99.9 %.2f ms", l.p.P50, l.p.P99, l.p.P999)
 		}
 	}
-	line("server", "cpu %.2f s, %.2f of it outside the kernel   memory %.0f MB   %.1f messages per commit   %.0f bytes on disk per message",
-		r.Server.CPU, r.Server.User, float64(r.Server.RSSBytes)/(1<<20), r.Server.MessagesPerCommit, r.Server.DiskBytesPerMessage)
+	server := fmt.Sprintf("cpu %.2f s", r.Server.CPU)
+	for _, part := range []struct {
+		format string
+		v      float64
+	}{
+		{", %.2f of it outside the kernel", r.Server.User}, {"   memory %.0f MB", float64(r.Server.RSSBytes) / (1 << 20)},
+		{"   %.1f messages per commit", r.Server.MessagesPerCommit}, {"   %.0f bytes on disk per message", r.Server.DiskBytesPerMessage},
+	} {
+		if part.v != 0 { // was measured
+			server += fmt.Sprintf(part.format, part.v)
+		}
+	}
+	line("server", "%s", server)
 	line("generator", "cpu %.2f s, %.2f of it outside the kernel", r.Generator.CPU, r.Generator.User)
 	if r.Disk != (Disk{}) {
 		line("disk", "fdatasync p50 %.2f   p99 %.2f ms", r.Disk.Fdatasync.P50, r.Disk.Fdatasync.P99)
