@@ -94,8 +94,10 @@ type Convs struct {
 	Repeats  atomic.Uint64 // sends answered from dedupe
 }
 
-// commitsInFlight: one is built while one syncs and one is published.
-const commitsInFlight = 4
+// commitsInFlight is one: the next batch is built when the last one is
+// published, from all that came meanwhile. More would overlap, and make more
+// and smaller batches of the same load (docs/decisions/003).
+const commitsInFlight = 1
 
 // New takes the feeds of st over; from here on this process is the only writer.
 func New(ctx context.Context, o Options, st store.Store, fan *fanout.Fan) (*Convs, error) {

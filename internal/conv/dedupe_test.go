@@ -124,3 +124,23 @@ func TestAddingAMemberOnceMoreKeepsTheirRole(t *testing.T) {
 		w.restart()
 	}
 }
+
+func TestChangesOfStrangersWriteNoRecord(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob", "mallory")
+	w.mustSend(kick(key, "kick", "mallory"))
+	w.mustSend(kick(key, "1", "zed"))   // behind all members
+	w.mustSend(kick(key, "2", "aaron")) // before all members
+	w.mustSend(entry(key, "3", &petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: "mallory", Role: petrelv1.Role_ROLE_ADMIN}}}))
+	for range 2 {
+		for _, u := range []im.User{"zed", "aaron"} {
+			if _, err := w.convs.Look(context.Background(), key, u); im.CodeOf(err) != im.CodeNotMember {
+				t.Errorf("%s is let in: %v", u, err)
+			}
+		}
+		if st, err := w.convs.Look(context.Background(), key, "mallory"); err != nil || st.Role != 0 || st.Head != 2 {
+			t.Errorf("mallory is %v up to %d, %v; want nobody up to 2", st.Role, st.Head, err)
+		}
+		w.restart()
+	}
+}

@@ -102,12 +102,14 @@ func (m *Members) apply(c *petrelv1.MemberChange, q im.Seq) (*Members, []im.User
 	}
 	for _, list := range [][]string{c.Removed, c.Left} {
 		for _, u := range list {
-			n.leave(im.User(u), q)
-			touched = append(touched, im.User(u))
+			if n.leave(im.User(u), q) { // who is no member has no record to write
+				touched = append(touched, im.User(u))
+			}
 		}
 	}
 	for _, r := range c.Roles {
-		if i, ok := n.find(im.User(r.User)); ok {
+		// A role without a window, or a window without a role, is no standing.
+		if i, ok := n.find(im.User(r.User)); ok && n.all[i].role != 0 && r.Role != 0 {
 			n.all[i].role = r.Role
 			touched = append(touched, im.User(r.User))
 		}
@@ -137,16 +139,18 @@ func (m *Members) join(u im.User, role petrelv1.Role, q im.Seq) {
 	}
 }
 
-func (m *Members) leave(u im.User, q im.Seq) {
+// leave ends u's stay with the entry q; false: u is no member.
+func (m *Members) leave(u im.User, q im.Seq) bool {
 	i, ok := m.find(u)
 	if !ok || m.all[i].role == 0 {
-		return
+		return false
 	}
 	x := &m.all[i]
 	x.role = 0
 	x.windows = slices.Clone(x.windows)
 	last := x.windows[len(x.windows)-1]
 	x.windows[len(x.windows)-1] = &storepb.Window{From: last.From, To: uint64(q)}
+	return true
 }
 
 // list makes current from all.

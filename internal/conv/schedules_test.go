@@ -275,9 +275,9 @@ func TestF22ColdConversationIsNotBehindAHotOne(t *testing.T) {
 	open()
 	<-done
 	w.await(last)
-	// Up to commitsInFlight batches of 256 were taken before it came, and one
-	// goes with it.
-	if limit := im.Seq(5*256 + 2); before > limit {
+	// One batch of 256 was under way before it came, and one goes with it; the
+	// publication of a further one may race with this look.
+	if limit := im.Seq(3*256 + 1); before > limit {
 		t.Errorf("the cold message was answered behind %d hot ones, want at most %d", before, limit)
 	}
 }
