@@ -43,20 +43,6 @@ func (m *Members) Role(u im.User) petrelv1.Role {
 	return 0
 }
 
-// May tells whether u may read the entry q.
-func (m *Members) May(u im.User, q im.Seq) bool {
-	i, ok := m.find(u)
-	if !ok {
-		return false
-	}
-	for _, w := range m.all[i].windows {
-		if im.Seq(w.From) <= q && (w.To == 0 || q <= im.Seq(w.To)) {
-			return true
-		}
-	}
-	return false
-}
-
 // reach is the first and last seq that u may read, given the head; false: u was
 // never a member.
 func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq, ok bool) {
