@@ -19,6 +19,7 @@ type conn struct {
 	token  []byte   // of the last sync page
 	kicked string   // what the server said before it closed
 	dirty  bool     // has something to send in this turn
+	later  bool     // is read in turn, not when something comes; its latencies are not the server's
 }
 
 // sender is a connection's sending side.
@@ -104,14 +105,14 @@ func (g *generator) deliver(c *conn, msgs []scriptMessage, now int64) {
 		msgs = msgs[n:]
 		if first.seq == st.next {
 			st.next += uint64(n)
-			g.arrived(first.sentNs, now, n)
+			g.arrived(c, first.sentNs, now, n)
 			continue
 		}
 		for i := range uint64(n) {
 			came := st.push(first.seq + i)
 			g.audit.count(g.group, c.index, first.seq+i, came)
 			if came <= late {
-				g.arrived(first.sentNs, now, 1)
+				g.arrived(c, first.sentNs, now, 1)
 			}
 		}
 	}
@@ -119,12 +120,14 @@ func (g *generator) deliver(c *conn, msgs []scriptMessage, now int64) {
 
 // arrived counts first deliveries; a message that the audit found wrong has no
 // moment of sending and does not count.
-func (g *generator) arrived(sentNs, now int64, n int) {
+func (g *generator) arrived(c *conn, sentNs, now int64, n int) {
 	if sentNs < 0 {
 		return
 	}
 	g.tally.delivered += uint64(n)
-	g.endToEnd.record(sentNs, now, n)
+	if !c.later {
+		g.endToEnd.record(sentNs, now, n)
+	}
 }
 
 // frames takes the complete frames of b and returns their length.
@@ -221,7 +224,7 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		}
 		sentNs, first := g.audit.pushed(c.index, &e)
 		if first {
-			g.arrived(sentNs, now, 1)
+			g.arrived(c, sentNs, now, 1)
 		} else {
 			sentNs = -1
 		}

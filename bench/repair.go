@@ -103,7 +103,7 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 		e := entryOf(m)
 		sentNs, first := g.audit.readBack(c.index, &e)
 		if first {
-			g.arrived(sentNs, now, 1)
+			g.arrived(c, sentNs, now, 1)
 		}
 		last = e.seq
 	}

@@ -51,7 +51,8 @@ type Audit struct {
 }
 
 // Latency is in milliseconds: from the moment a message was sent, in open loop
-// from the moment it was due.
+// from the moment it was due. In a closed loop, end to end is that of one
+// of onePrompt of the connections that only receive; the others are read in turn.
 type Latency struct {
 	Ack      Percentiles `json:"ack"`
 	EndToEnd Percentiles `json:"end_to_end"`
