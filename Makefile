@@ -23,7 +23,9 @@ NODE        := $(BUILD)/node/.installed
 VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 
 # Folders with Go code.
-GO_DIRS := bench cmd internal proto test
+GO_DIRS := bench cmd internal proto sdk/go test
+# The Go SDK is a module of its own.
+PACKAGES := ./... ./sdk/go/...
 
 .PHONY: help serve build test check format vet lint fresh gen bench crash clean
 
@@ -38,7 +40,7 @@ build: ## build the binary, build/bin/petrel
 	go build -trimpath -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
 
 test: $(PYTHON) $(NODE) ## run all tests: race detector, clients of other languages, rules broken on purpose
-	go test -race -timeout 15m ./...
+	go test -race -timeout 15m $(PACKAGES)
 	go test -count=1 -timeout 15m -v -run 'Cut|Damage|Kill' ./internal/store/pebblestore ./test/crash | grep -E '^ok|^FAIL|^---|seed|kills='
 	go test -count=1 -timeout 15m -tags sabotage ./test/sabotage
 
@@ -48,9 +50,9 @@ format:
 	@out=$$(gofmt -l $(GO_DIRS)); [ -z "$$out" ] || { echo "gofmt these files:"; echo "$$out"; exit 1; }
 
 vet: $(STATICCHECK)
-	go vet ./...
+	go vet $(PACKAGES)
 	go vet -tags sabotage ./...
-	$(STATICCHECK) ./...
+	$(STATICCHECK) $(PACKAGES)
 
 lint: $(BUF)
 	$(BUF) lint

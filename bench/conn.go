@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // conn is one connection of the generator, past its welcome and first sync.

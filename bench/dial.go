@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/wire"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // greeted is a connection that has been welcomed and has synced.

@@ -21,8 +21,8 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
 // fake is a server that keeps everything in memory, speaks the frames by

@@ -8,8 +8,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
 // operator is the run's access to the admin API of the server.

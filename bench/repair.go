@@ -2,7 +2,7 @@ package bench
 
 import (
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // What a real client does when something does not go by itself: it sends

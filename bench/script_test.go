@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/petrel-im/petrel/internal/wire"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // groupOf is a generator of a group of n connections, of which the first sends.

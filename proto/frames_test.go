@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	pb "github.com/petrel-im/petrel/internal/wire/petrelv1"
+	pb "github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // The ids are those of tenant 1: the conversation of alice and bob, alice's

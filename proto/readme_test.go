@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	pb "github.com/petrel-im/petrel/internal/wire/petrelv1"
+	pb "github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // TestExamplesOfTheSpecificationAreFrames reads every example without unknown

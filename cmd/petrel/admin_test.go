@@ -15,8 +15,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
 // result is what one command line did.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 func newTail(c *cli) *cobra.Command {

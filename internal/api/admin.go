@@ -20,12 +20,14 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
 // Server is what the services rest on. app fills it.
 type Server struct {
+	petrelv1connect.UnimplementedAdminServiceHandler
+
 	Log   *slog.Logger // nil: nowhere
 	Users *user.Users
 	Convs *conv.Convs

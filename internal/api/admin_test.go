@@ -12,7 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // methods are the methods of the operator's API, of the schema.

@@ -28,8 +28,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/user"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,7 +14,7 @@ import (
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/metrics"
 	"github.com/petrel-im/petrel/internal/session"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // handler is everything on the HTTP address but the WebSocket.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/session"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 func TestEveryLimitOfTheConfigurationIsTheSessions(t *testing.T) {

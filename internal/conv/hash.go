@@ -6,7 +6,7 @@ import (
 	"github.com/dchest/siphash"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // hasher makes the keyed hashes of dedupe. The key is the store's secret, so

@@ -2,7 +2,7 @@ package conv
 
 import (
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // maxType is the longest type of a message, in bytes.

@@ -10,7 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // Session is one connection's state above its bytes. Receive, ReadDone and

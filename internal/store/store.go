@@ -197,6 +197,8 @@ const (
 	Tokens    Table = 3 // tenant 0 for admin keys; key: SHA-256 of the token
 	Consumers Table = 4 // tenant 0; key: name of a consumer of the feed and its feed
 	Settings  Table = 5 // tenant 0; key: name
+	Devices   Table = 6 // key: user id, 0, device id
+	Requests  Table = 7 // tenant 0; key: SHA-256 of caller, method and request id
 )
 
 // RecordPut writes or deletes one record.

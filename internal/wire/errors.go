@@ -2,7 +2,7 @@ package wire
 
 import (
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // ErrorFrame is e as an Error frame's content, with what the catalogue adds.

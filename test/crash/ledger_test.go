@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // ledger is what clients were told. Everything in it must be so in the end,

@@ -14,8 +14,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/client"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1/petrelv1connect"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
 // world is one run.

@@ -8,7 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // ledger is what the clients of a run were told: the audit holds the history

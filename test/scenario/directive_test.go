@@ -9,7 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // deadline is a context for one call to the server.

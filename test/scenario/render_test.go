@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/petrel-im/petrel/internal/wire/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 func itoa[T ~int | ~uint64 | ~uint32](n T) string { return strconv.FormatUint(uint64(n), 10) }

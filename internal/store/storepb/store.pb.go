@@ -349,7 +349,7 @@ type FeedItem struct {
 	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
 	From          uint64                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
 	Count         uint64                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"` // rows from, from+1, … from+count-1
-	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox
+	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -475,7 +475,10 @@ type User struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CreatedMs     uint64                 `protobuf:"varint,1,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	Disabled      bool                   `protobuf:"varint,2,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // tokens of an older epoch are void
+	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`      // tokens of an older epoch are void
+	Password      string                 `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"` // argon2id, as a PHC string; empty: none
+	DisplayName   string                 `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	Logins        uint64                 `protobuf:"varint,6,opt,name=logins,proto3" json:"logins,omitempty"` // number of the newest login
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -531,6 +534,207 @@ func (x *User) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *User) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+func (x *User) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *User) GetLogins() uint64 {
+	if x != nil {
+		return x.Logins
+	}
+	return 0
+}
+
+// Device is one installation of a user, under the user id, a 0 byte and the
+// device id.
+type Device struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Kind             string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name             string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Client           string                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`
+	LoginMs          uint64                 `protobuf:"varint,4,opt,name=login_ms,json=loginMs,proto3" json:"login_ms,omitempty"`
+	Login            uint64                 `protobuf:"varint,5,opt,name=login,proto3" json:"login,omitempty"`       // number of its login; tokens of another one are void
+	Revoked          bool                   `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`   // tokens are void until it logs in again
+	Replaced         bool                   `protobuf:"varint,7,opt,name=replaced,proto3" json:"replaced,omitempty"` // revoked because another of its kind logged in
+	Refresh          []byte                 `protobuf:"bytes,8,opt,name=refresh,proto3" json:"refresh,omitempty"`    // SHA-256 of the refresh token that works
+	Spent            []byte                 `protobuf:"bytes,9,opt,name=spent,proto3" json:"spent,omitempty"`        // of the one before it; its use voids the device
+	RefreshExpiresMs uint64                 `protobuf:"varint,10,opt,name=refresh_expires_ms,json=refreshExpiresMs,proto3" json:"refresh_expires_ms,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Device) Reset() {
+	*x = Device{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Device) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Device) ProtoMessage() {}
+
+func (x *Device) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Device.ProtoReflect.Descriptor instead.
+func (*Device) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Device) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Device) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Device) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Device) GetLoginMs() uint64 {
+	if x != nil {
+		return x.LoginMs
+	}
+	return 0
+}
+
+func (x *Device) GetLogin() uint64 {
+	if x != nil {
+		return x.Login
+	}
+	return 0
+}
+
+func (x *Device) GetRevoked() bool {
+	if x != nil {
+		return x.Revoked
+	}
+	return false
+}
+
+func (x *Device) GetReplaced() bool {
+	if x != nil {
+		return x.Replaced
+	}
+	return false
+}
+
+func (x *Device) GetRefresh() []byte {
+	if x != nil {
+		return x.Refresh
+	}
+	return nil
+}
+
+func (x *Device) GetSpent() []byte {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+func (x *Device) GetRefreshExpiresMs() uint64 {
+	if x != nil {
+		return x.RefreshExpiresMs
+	}
+	return 0
+}
+
+// Request remembers the answer to a call that changed something, so that a
+// repeat gets the same. The key is a hash of caller, method and request id.
+type Request struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"` // of the request
+	Answer        []byte                 `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"` // sealed with a key that only the request and its credentials give
+	ExpiresMs     uint64                 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Request) Reset() {
+	*x = Request{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Request) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Request) ProtoMessage() {}
+
+func (x *Request) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Request.ProtoReflect.Descriptor instead.
+func (*Request) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Request) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *Request) GetAnswer() []byte {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *Request) GetExpiresMs() uint64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
 // Token is stored under the SHA-256 of the token.
 type Token struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -539,14 +743,17 @@ type Token struct {
 	ExpiresMs     uint64                 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // 0: never
 	Epoch         uint64                 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Device        string                 `protobuf:"bytes,5,opt,name=device,proto3" json:"device,omitempty"`
-	Scopes        []string               `protobuf:"bytes,6,rep,name=scopes,proto3" json:"scopes,omitempty"` // of an admin key
+	Scopes        []string               `protobuf:"bytes,6,rep,name=scopes,proto3" json:"scopes,omitempty"`  // of an admin key
+	Login         uint64                 `protobuf:"varint,7,opt,name=login,proto3" json:"login,omitempty"`   // number of the device's login that made it
+	Name          string                 `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"`      // of an admin key
+	Tenant        uint32                 `protobuf:"varint,9,opt,name=tenant,proto3" json:"tenant,omitempty"` // of an admin key: the only one it may act on; 0: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +765,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +778,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Token) GetUser() string {
@@ -616,6 +823,27 @@ func (x *Token) GetScopes() []string {
 	return nil
 }
 
+func (x *Token) GetLogin() uint64 {
+	if x != nil {
+		return x.Login
+	}
+	return 0
+}
+
+func (x *Token) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Token) GetTenant() uint32 {
+	if x != nil {
+		return x.Tenant
+	}
+	return 0
+}
+
 // SyncToken is what the opaque sync token holds.
 type SyncToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -630,7 +858,7 @@ type SyncToken struct {
 
 func (x *SyncToken) Reset() {
 	*x = SyncToken{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -642,7 +870,7 @@ func (x *SyncToken) String() string {
 func (*SyncToken) ProtoMessage() {}
 
 func (x *SyncToken) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -655,7 +883,7 @@ func (x *SyncToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncToken.ProtoReflect.Descriptor instead.
 func (*SyncToken) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SyncToken) GetHistoryId() uint64 {
@@ -703,7 +931,7 @@ type SyncPlace struct {
 
 func (x *SyncPlace) Reset() {
 	*x = SyncPlace{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +943,7 @@ func (x *SyncPlace) String() string {
 func (*SyncPlace) ProtoMessage() {}
 
 func (x *SyncPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +956,7 @@ func (x *SyncPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
 func (*SyncPlace) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SyncPlace) GetInbox() uint64 {
@@ -755,7 +983,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +995,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +1008,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -835,12 +1063,32 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05kinds\x18\x05 \x01(\rR\x05kinds\"4\n" +
 	"\x06Tenant\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"W\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xae\x01\n" +
 	"\x04User\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x01 \x01(\x04R\tcreatedMs\x12\x1a\n" +
 	"\bdisabled\x18\x02 \x01(\bR\bdisabled\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\x9f\x01\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x1a\n" +
+	"\bpassword\x18\x04 \x01(\tR\bpassword\x12!\n" +
+	"\fdisplay_name\x18\x05 \x01(\tR\vdisplayName\x12\x16\n" +
+	"\x06logins\x18\x06 \x01(\x04R\x06logins\"\x8d\x02\n" +
+	"\x06Device\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06client\x18\x03 \x01(\tR\x06client\x12\x19\n" +
+	"\blogin_ms\x18\x04 \x01(\x04R\aloginMs\x12\x14\n" +
+	"\x05login\x18\x05 \x01(\x04R\x05login\x12\x18\n" +
+	"\arevoked\x18\x06 \x01(\bR\arevoked\x12\x1a\n" +
+	"\breplaced\x18\a \x01(\bR\breplaced\x12\x18\n" +
+	"\arefresh\x18\b \x01(\fR\arefresh\x12\x14\n" +
+	"\x05spent\x18\t \x01(\fR\x05spent\x12,\n" +
+	"\x12refresh_expires_ms\x18\n" +
+	" \x01(\x04R\x10refreshExpiresMs\"X\n" +
+	"\aRequest\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x16\n" +
+	"\x06answer\x18\x02 \x01(\fR\x06answer\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x03 \x01(\x04R\texpiresMs\"\xe1\x01\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x1d\n" +
 	"\n" +
@@ -849,7 +1097,10 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"expires_ms\x18\x03 \x01(\x04R\texpiresMs\x12\x14\n" +
 	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06device\x18\x05 \x01(\tR\x06device\x12\x16\n" +
-	"\x06scopes\x18\x06 \x03(\tR\x06scopes\"\xba\x01\n" +
+	"\x06scopes\x18\x06 \x03(\tR\x06scopes\x12\x14\n" +
+	"\x05login\x18\a \x01(\x04R\x05login\x12\x12\n" +
+	"\x04name\x18\b \x01(\tR\x04name\x12\x16\n" +
+	"\x06tenant\x18\t \x01(\rR\x06tenant\"\xba\x01\n" +
 	"\tSyncToken\x12\x1d\n" +
 	"\n" +
 	"history_id\x18\x01 \x01(\x04R\thistoryId\x120\n" +
@@ -876,7 +1127,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
@@ -886,17 +1137,19 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*FeedItem)(nil),     // 5: petrel.store.v1.FeedItem
 	(*Tenant)(nil),       // 6: petrel.store.v1.Tenant
 	(*User)(nil),         // 7: petrel.store.v1.User
-	(*Token)(nil),        // 8: petrel.store.v1.Token
-	(*SyncToken)(nil),    // 9: petrel.store.v1.SyncToken
-	(*SyncPlace)(nil),    // 10: petrel.store.v1.SyncPlace
-	(*FeedPos)(nil),      // 11: petrel.store.v1.FeedPos
+	(*Device)(nil),       // 8: petrel.store.v1.Device
+	(*Request)(nil),      // 9: petrel.store.v1.Request
+	(*Token)(nil),        // 10: petrel.store.v1.Token
+	(*SyncToken)(nil),    // 11: petrel.store.v1.SyncToken
+	(*SyncPlace)(nil),    // 12: petrel.store.v1.SyncPlace
+	(*FeedPos)(nil),      // 13: petrel.store.v1.FeedPos
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.windows:type_name -> petrel.store.v1.Window
 	5,  // 1: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
-	10, // 2: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
-	10, // 3: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	11, // 4: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	12, // 2: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	12, // 3: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	13, // 4: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
 	5,  // [5:5] is the sub-list for method output_type
 	5,  // [5:5] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
@@ -915,7 +1168,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

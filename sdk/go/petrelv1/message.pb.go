@@ -718,6 +718,7 @@ type MemberChange struct {
 	Removed       []string               `protobuf:"bytes,2,rep,name=removed,proto3" json:"removed,omitempty"` // by somebody else
 	Left          []string               `protobuf:"bytes,3,rep,name=left,proto3" json:"left,omitempty"`       // of their own accord
 	Roles         []*MemberRef           `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
+	Dissolved     bool                   `protobuf:"varint,5,opt,name=dissolved,proto3" json:"dissolved,omitempty"` // all members go with this entry
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -778,6 +779,13 @@ func (x *MemberChange) GetRoles() []*MemberRef {
 		return x.Roles
 	}
 	return nil
+}
+
+func (x *MemberChange) GetDissolved() bool {
+	if x != nil {
+		return x.Dissolved
+	}
+	return false
 }
 
 type MemberRef struct {
@@ -1376,12 +1384,13 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\x06target\x18\x01 \x01(\x04R\x06target\x12\x18\n" +
 	"\aremoved\x18\x02 \x01(\bR\aremoved\"\x1f\n" +
 	"\aProfile\x12\x14\n" +
-	"\x05title\x18\x01 \x01(\tR\x05title\"\x94\x01\n" +
+	"\x05title\x18\x01 \x01(\tR\x05title\"\xb2\x01\n" +
 	"\fMemberChange\x12*\n" +
 	"\x05added\x18\x01 \x03(\v2\x14.petrel.v1.MemberRefR\x05added\x12\x18\n" +
 	"\aremoved\x18\x02 \x03(\tR\aremoved\x12\x12\n" +
 	"\x04left\x18\x03 \x03(\tR\x04left\x12*\n" +
-	"\x05roles\x18\x04 \x03(\v2\x14.petrel.v1.MemberRefR\x05roles\"D\n" +
+	"\x05roles\x18\x04 \x03(\v2\x14.petrel.v1.MemberRefR\x05roles\x12\x1c\n" +
+	"\tdissolved\x18\x05 \x01(\bR\tdissolved\"D\n" +
 	"\tMemberRef\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12#\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\"\xc1\x02\n" +
@@ -1433,7 +1442,7 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\x0fCONV_KIND_GROUP\x10\x02\x12\x15\n" +
 	"\x11CONV_KIND_CHANNEL\x10\x03\x12\x16\n" +
 	"\x12CONV_KIND_CHATROOM\x10\x04\x12\x13\n" +
-	"\x0fCONV_KIND_INBOX\x10\x05B4Z2github.com/petrel-im/petrel/internal/wire/petrelv1b\x06proto3"
+	"\x0fCONV_KIND_INBOX\x10\x05B-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
 var (
 	file_petrel_v1_message_proto_rawDescOnce sync.Once

@@ -1652,7 +1652,9 @@ type ConvState struct {
 	Role          Role                   `protobuf:"varint,10,opt,name=role,proto3,enum=petrel.v1.Role" json:"role,omitempty"`
 	Left          bool                   `protobuf:"varint,11,opt,name=left,proto3" json:"left,omitempty"` // head is the last entry the user may read
 	Newest        []*Message             `protobuf:"bytes,12,rep,name=newest,proto3" json:"newest,omitempty"`
-	Joined        uint64                 `protobuf:"varint,13,opt,name=joined,proto3" json:"joined,omitempty"` // the first entry the user may read
+	Joined        uint64                 `protobuf:"varint,13,opt,name=joined,proto3" json:"joined,omitempty"`                              // the first entry the user may read
+	ReadCounted   uint64                 `protobuf:"varint,14,opt,name=read_counted,json=readCounted,proto3" json:"read_counted,omitempty"` // counted at the own read cursor: unread = counted - read_counted - own messages above read
+	PeerReceipt   *Receipt               `protobuf:"bytes,15,opt,name=peer_receipt,json=peerReceipt,proto3" json:"peer_receipt,omitempty"`  // of a direct conversation: how far the other user is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1776,6 +1778,20 @@ func (x *ConvState) GetJoined() uint64 {
 		return x.Joined
 	}
 	return 0
+}
+
+func (x *ConvState) GetReadCounted() uint64 {
+	if x != nil {
+		return x.ReadCounted
+	}
+	return 0
+}
+
+func (x *ConvState) GetPeerReceipt() *Receipt {
+	if x != nil {
+		return x.PeerReceipt
+	}
+	return nil
 }
 
 // MoveCursor moves the user's cursors forward; read implies delivered.
@@ -2481,7 +2497,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\bSyncPage\x12*\n" +
 	"\x05convs\x18\x01 \x03(\v2\x14.petrel.v1.ConvStateR\x05convs\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\xec\x02\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\xc6\x03\n" +
 	"\tConvState\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
@@ -2496,7 +2512,9 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	" \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\x12\x12\n" +
 	"\x04left\x18\v \x01(\bR\x04left\x12*\n" +
 	"\x06newest\x18\f \x03(\v2\x12.petrel.v1.MessageR\x06newest\x12\x16\n" +
-	"\x06joined\x18\r \x01(\x04R\x06joined\"R\n" +
+	"\x06joined\x18\r \x01(\x04R\x06joined\x12!\n" +
+	"\fread_counted\x18\x0e \x01(\x04R\vreadCounted\x125\n" +
+	"\fpeer_receipt\x18\x0f \x01(\v2\x12.petrel.v1.ReceiptR\vpeerReceipt\"R\n" +
 	"\n" +
 	"MoveCursor\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x1c\n" +
@@ -2528,7 +2546,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x05proto\x18\x01 \x01(\fH\x00R\x05proto\x12\x14\n" +
 	"\x04json\x18\x02 \x01(\tH\x00R\x04jsonB\n" +
 	"\n" +
-	"\bresponseB4Z2github.com/petrel-im/petrel/internal/wire/petrelv1b\x06proto3"
+	"\bresponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
 var (
 	file_petrel_v1_frames_proto_rawDescOnce sync.Once
@@ -2616,12 +2634,13 @@ var file_petrel_v1_frames_proto_depIdxs = []int32{
 	32, // 33: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
 	33, // 34: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
 	31, // 35: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
-	10, // 36: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	11, // 36: petrel.v1.ConvState.peer_receipt:type_name -> petrel.v1.Receipt
+	10, // 37: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_frames_proto_init() }
