@@ -64,16 +64,28 @@ func (c *cli) getenv(name string) string {
 // addOptionFlags gives cmd one flag for each option of the configuration.
 func addOptionFlags(fs *pflag.FlagSet) {
 	for _, o := range config.Options() {
-		name := config.FlagName(o.Name)
+		name := config.FlagName(flagOption(o))
 		if name == "data" { // is there for all commands
 			continue
 		}
 		doc, _, _ := strings.Cut(o.Doc, ". ")
+		if o.Secret {
+			doc = "File with the " + strings.ToLower(doc[:1]) + doc[1:]
+		}
 		fs.Var(&optionFlag{value: o.Default}, name, strings.TrimSuffix(doc, "."))
 		if o.Default == "false" || o.Default == "true" {
 			fs.Lookup(name).NoOptDefVal = "true"
 		}
 	}
+}
+
+// flagOption is the option that the flag of o sets: of a secret its file, since
+// every user of a host sees its command lines.
+func flagOption(o config.Value) string {
+	if o.Secret {
+		return o.Name + "_file"
+	}
+	return o.Name
 }
 
 // optionFlag keeps what was written; the configuration judges it.
@@ -87,8 +99,9 @@ func (f *optionFlag) Type() string       { return "VALUE" }
 func (c *cli) load(cmd *cobra.Command) (*config.Config, error) {
 	given := map[string]string{}
 	for _, o := range config.Options() {
-		if f := cmd.Flags().Lookup(config.FlagName(o.Name)); f != nil && f.Changed {
-			given[o.Name] = f.Value.String()
+		option := flagOption(o)
+		if f := cmd.Flags().Lookup(config.FlagName(option)); f != nil && f.Changed {
+			given[option] = f.Value.String()
 		}
 	}
 	conf, err := config.Load(config.Source{File: c.configFile, Search: config.DefaultFiles, Env: c.env, Flags: given})

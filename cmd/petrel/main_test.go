@@ -77,20 +77,28 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 		if value == "" {
 			value = "x-0123456789abcdef"
 		}
-		switch o.Name {
-		case "tls.cert_file", "tls.key_file": // only together
+		flag := "--" + config.FlagName(o.Name)
+		want := "flag " + flag
+		switch {
+		case o.Name == "tls.cert_file", o.Name == "tls.key_file": // only together
 			continue
-		case "metrics.token", "log.format", "listen.http", "listen.tcp":
-			value = map[string]string{"metrics.token": value, "log.format": "json", "listen.http": "127.0.0.1:1", "listen.tcp": "127.0.0.1:2"}[o.Name]
+		case o.Secret: // by its file, never in a command line
+			petrel(t, nil, "config", "show", flag+"="+value).want(t, exitUsage, "unknown flag")
+			flag, value = flag+"-file", fileWith(t, value)
+			want = "flag " + flag + " " + value
+		case o.Name == "log.format":
+			value = "json"
+		case o.Name == "listen.http", o.Name == "listen.tcp":
+			value = "127.0.0.1:1"
 		}
-		r := petrel(t, nil, "config", "show", "--origin", "--json", "--"+config.FlagName(o.Name)+"="+value)
+		r := petrel(t, nil, "config", "show", "--origin", "--json", flag+"="+value)
 		var values []config.Value
 		if err := json.Unmarshal([]byte(r.out), &values); err != nil {
 			t.Fatalf("%s: %v of %s%s", o.Name, err, r.out, r.err)
 		}
 		for _, v := range values {
-			if v.Name == o.Name && v.Origin != "flag --"+config.FlagName(o.Name) {
-				t.Errorf("%s: from %s", v.Name, v.Origin)
+			if v.Name == o.Name && v.Origin != want {
+				t.Errorf("%s: from %s, want %s", v.Name, v.Origin, want)
 			}
 		}
 	}
@@ -181,6 +189,16 @@ func TestMessagesCannotSteerTheTerminal(t *testing.T) {
 	if got, want := printable("a\x1b[2Jb\nc\u009bd海燕"), "a·[2Jb⏎c·d海燕"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// fileWith makes a file with this content and returns its name.
+func fileWith(t *testing.T, content string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // listen takes a port of this host and returns its address.

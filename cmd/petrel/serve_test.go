@@ -158,7 +158,7 @@ func TestServeSaysWhatStopsIt(t *testing.T) {
 }
 
 func TestMetricsAskForTheirToken(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--metrics-token", "0123456789abcdef")
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--metrics-token-file", fileWith(t, "0123456789abcdef\n"))
 	get := func(token string) int {
 		req, err := http.NewRequest(http.MethodGet, "http://"+s.http+"/metrics", nil)
 		if err != nil {

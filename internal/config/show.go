@@ -18,6 +18,7 @@ type Value struct {
 	Origin  string `json:"origin"`
 	Doc     string `json:"doc"`
 	Allowed string `json:"allowed"`
+	Secret  bool   `json:"secret,omitempty"` // the flag names its file: a command line is seen by every user of the host
 }
 
 // Values are all options in the order of the table.
@@ -31,7 +32,7 @@ func (c *Config) Values() []Value {
 		if o.secret && v != "" {
 			v = hidden
 		}
-		vs[i] = Value{Name: o.name, Value: v, Default: o.def, Origin: c.Origin(o.name).String(), Doc: o.doc, Allowed: o.allowed}
+		vs[i] = Value{Name: o.name, Value: v, Default: o.def, Origin: c.Origin(o.name).String(), Doc: o.doc, Allowed: o.allowed, Secret: o.secret}
 	}
 	return vs
 }
@@ -93,7 +94,7 @@ func WriteReference(w io.Writer) error {
 	b.WriteString("# Configuration\n\nGenerated from `internal/config/options.go` by `make gen`.\n\n" +
 		"Nothing has to be set. Later wins: the default, the file (`./petrel.toml`, else `/etc/petrel/petrel.toml`, or the one named by\n" +
 		"`--config`), the environment (`PETREL_SECTION__KEY`, for example `PETREL_STORE__DIR`), flags (`--section-key`, for example\n" +
-		"`--log-level`; the folder of the store is `--data`). An unknown option and a value that is not allowed are errors. `petrel config show --origin` says where each\n" +
+		"`--log-level`; the folder of the store is `--data`; of a secret only its file, `--metrics-token-file`). An unknown option and a value that is not allowed are errors. `petrel config show --origin` says where each\n" +
 		"value comes from, `petrel config default` prints a file with all of them.\n")
 	section := ""
 	for _, o := range options(&Config{}) {
