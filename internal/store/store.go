@@ -85,6 +85,9 @@ type Store interface {
 	Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error
 	Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error
 
+	// Cursor returns one user's cursor, nil if there is none.
+	Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error)
+
 	// DropRows removes the rows of c below a seq. The caller has made the new
 	// first_seq durable before.
 	DropRows(ctx context.Context, c im.Key, below im.Seq) error

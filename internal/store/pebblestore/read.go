@@ -240,6 +240,22 @@ func (s *Store) Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb
 	return nil
 }
 
+// Cursor implements store.Store.
+func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (rec *storepb.Cursor, err error) {
+	err = s.read(ctx, func() error {
+		v, err := s.get(append(convKey(kindCursor, c), u...))
+		if err != nil || v == nil {
+			return err
+		}
+		rec = new(storepb.Cursor)
+		return asRecord(rec.UnmarshalVT(v))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read cursor of %s in %s: %w", u, c, err)
+	}
+	return rec, nil
+}
+
 func (s *Store) users(ctx context.Context, kind byte, c im.Key, fn func(im.User, []byte) (bool, error)) error {
 	return s.read(ctx, func() error {
 		return s.scan(ctx, convKey(kind, c), after(convKey(kind, c)), func(k, v []byte) (bool, error) {

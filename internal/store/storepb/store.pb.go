@@ -235,6 +235,7 @@ type Cursor struct {
 	Delivered     uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
 	Read          uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
 	ChangedPos    uint64                 `protobuf:"varint,3,opt,name=changed_pos,json=changedPos,proto3" json:"changed_pos,omitempty"`
+	Counted       uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // at read
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -286,6 +287,13 @@ func (x *Cursor) GetRead() uint64 {
 func (x *Cursor) GetChangedPos() uint64 {
 	if x != nil {
 		return x.ChangedPos
+	}
+	return 0
+}
+
+func (x *Cursor) GetCounted() uint64 {
+	if x != nil {
+		return x.Counted
 	}
 	return 0
 }
@@ -569,6 +577,7 @@ type Device struct {
 	Refresh          []byte                 `protobuf:"bytes,8,opt,name=refresh,proto3" json:"refresh,omitempty"`    // SHA-256 of the refresh token that works
 	Spent            []byte                 `protobuf:"bytes,9,opt,name=spent,proto3" json:"spent,omitempty"`        // of the one before it; its use voids the device
 	RefreshExpiresMs uint64                 `protobuf:"varint,10,opt,name=refresh_expires_ms,json=refreshExpiresMs,proto3" json:"refresh_expires_ms,omitempty"`
+	Access           []*Access              `protobuf:"bytes,11,rep,name=access,proto3" json:"access,omitempty"` // oldest first, at most 16; deleted with the next login
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -673,6 +682,66 @@ func (x *Device) GetRefreshExpiresMs() uint64 {
 	return 0
 }
 
+func (x *Device) GetAccess() []*Access {
+	if x != nil {
+		return x.Access
+	}
+	return nil
+}
+
+// Access is an access token of a device.
+type Access struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // SHA-256 of the token
+	ExpiresMs     uint64                 `protobuf:"varint,2,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Access) Reset() {
+	*x = Access{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Access) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Access) ProtoMessage() {}
+
+func (x *Access) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Access.ProtoReflect.Descriptor instead.
+func (*Access) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Access) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Access) GetExpiresMs() uint64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
 // Request remembers the answer to a call that changed something, so that a
 // repeat gets the same. The key is a hash of caller, method and request id.
 type Request struct {
@@ -686,7 +755,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +767,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +780,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Request) GetDigest() []byte {
@@ -753,7 +822,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +834,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +847,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Token) GetUser() string {
@@ -858,7 +927,7 @@ type SyncToken struct {
 
 func (x *SyncToken) Reset() {
 	*x = SyncToken{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +939,7 @@ func (x *SyncToken) String() string {
 func (*SyncToken) ProtoMessage() {}
 
 func (x *SyncToken) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +952,7 @@ func (x *SyncToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncToken.ProtoReflect.Descriptor instead.
 func (*SyncToken) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SyncToken) GetHistoryId() uint64 {
@@ -931,7 +1000,7 @@ type SyncPlace struct {
 
 func (x *SyncPlace) Reset() {
 	*x = SyncPlace{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1012,7 @@ func (x *SyncPlace) String() string {
 func (*SyncPlace) ProtoMessage() {}
 
 func (x *SyncPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1025,7 @@ func (x *SyncPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
 func (*SyncPlace) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SyncPlace) GetInbox() uint64 {
@@ -983,7 +1052,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1064,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1077,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -1046,12 +1115,13 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\",\n" +
 	"\x06Window\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x04R\x02to\"[\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\"u\n" +
 	"\x06Cursor\x12\x1c\n" +
 	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x1f\n" +
 	"\vchanged_pos\x18\x03 \x01(\x04R\n" +
-	"changedPos\"U\n" +
+	"changedPos\x12\x18\n" +
+	"\acounted\x18\x04 \x01(\x04R\acounted\"U\n" +
 	"\tFeedEntry\x12/\n" +
 	"\x05items\x18\x01 \x03(\v2\x19.petrel.store.v1.FeedItemR\x05items\x12\x17\n" +
 	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\"v\n" +
@@ -1071,7 +1141,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bpassword\x18\x04 \x01(\tR\bpassword\x12!\n" +
 	"\fdisplay_name\x18\x05 \x01(\tR\vdisplayName\x12\x16\n" +
-	"\x06logins\x18\x06 \x01(\x04R\x06logins\"\x8d\x02\n" +
+	"\x06logins\x18\x06 \x01(\x04R\x06logins\"\xbe\x02\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -1083,7 +1153,12 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\arefresh\x18\b \x01(\fR\arefresh\x12\x14\n" +
 	"\x05spent\x18\t \x01(\fR\x05spent\x12,\n" +
 	"\x12refresh_expires_ms\x18\n" +
-	" \x01(\x04R\x10refreshExpiresMs\"X\n" +
+	" \x01(\x04R\x10refreshExpiresMs\x12/\n" +
+	"\x06access\x18\v \x03(\v2\x17.petrel.store.v1.AccessR\x06access\"9\n" +
+	"\x06Access\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x02 \x01(\x04R\texpiresMs\"X\n" +
 	"\aRequest\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x16\n" +
 	"\x06answer\x18\x02 \x01(\fR\x06answer\x12\x1d\n" +
@@ -1127,7 +1202,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
@@ -1138,23 +1213,25 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Tenant)(nil),       // 6: petrel.store.v1.Tenant
 	(*User)(nil),         // 7: petrel.store.v1.User
 	(*Device)(nil),       // 8: petrel.store.v1.Device
-	(*Request)(nil),      // 9: petrel.store.v1.Request
-	(*Token)(nil),        // 10: petrel.store.v1.Token
-	(*SyncToken)(nil),    // 11: petrel.store.v1.SyncToken
-	(*SyncPlace)(nil),    // 12: petrel.store.v1.SyncPlace
-	(*FeedPos)(nil),      // 13: petrel.store.v1.FeedPos
+	(*Access)(nil),       // 9: petrel.store.v1.Access
+	(*Request)(nil),      // 10: petrel.store.v1.Request
+	(*Token)(nil),        // 11: petrel.store.v1.Token
+	(*SyncToken)(nil),    // 12: petrel.store.v1.SyncToken
+	(*SyncPlace)(nil),    // 13: petrel.store.v1.SyncPlace
+	(*FeedPos)(nil),      // 14: petrel.store.v1.FeedPos
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.windows:type_name -> petrel.store.v1.Window
 	5,  // 1: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
-	12, // 2: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
-	12, // 3: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	13, // 4: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	5,  // [5:5] is the sub-list for method output_type
-	5,  // [5:5] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	9,  // 2: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
+	13, // 3: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	13, // 4: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	14, // 5: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	6,  // [6:6] is the sub-list for method output_type
+	6,  // [6:6] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -1168,7 +1245,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

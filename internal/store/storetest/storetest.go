@@ -199,6 +199,16 @@ func (s *suite) batch() {
 	s.must(err)
 	s.same(fmt.Sprintln(conv.GetKind(), conv.GetTitle()), "2 t\n")
 	s.same(s.people(c), []string{"ann role 3", "ann read 1"})
+	cursor, err := s.Cursor(s.ctx, c, "ann")
+	s.must(err)
+	s.same(cursor.GetRead(), uint64(1))
+	for u, k := range map[im.User]im.Key{"an": c, "anne": c, "ann": d} {
+		cursor, err = s.Cursor(s.ctx, k, u)
+		s.must(err)
+		if cursor != nil {
+			s.Fatalf("got cursor %v of %s in %s, which was never written", cursor, u, k)
+		}
+	}
 	var feed []string
 	s.must(s.ScanFeed(s.ctx, s.feed, 0, 1, func(p im.Pos, e *storepb.FeedEntry) bool {
 		feed = append(feed, fmt.Sprint(p, e.GetTimeMs(), len(e.GetItems()), e.GetItems()[0].GetCount()))
