@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -34,8 +35,9 @@ func httpClient() *http.Client { return &http.Client{Timeout: callTimeout} }
 // admin is the admin API of one server, with the key.
 type admin struct {
 	petrelv1connect.AdminServiceClient
-	url string
-	key string
+	url  string
+	data string // data folder; need not exist
+	key  string
 }
 
 // admin finds the admin key, redeeming the setup link when there is none yet,
@@ -54,8 +56,39 @@ func (c *cli) admin(ctx context.Context, t target) (*admin, error) {
 	return &admin{
 		AdminServiceClient: petrelv1connect.NewAdminServiceClient(httpClient(), t.url, connect.WithInterceptors(bearer)),
 		url:                t.url,
+		data:               t.data,
 		key:                key,
 	}, nil
+}
+
+// operator makes the RunE of a command that calls the admin API.
+func (c *cli) operator(do func(ctx context.Context, api *admin, args []string) error) func(*cobra.Command, []string) error {
+	return command(func(cmd *cobra.Command, args []string) error {
+		t, err := c.target(cmd)
+		if err != nil {
+			return err
+		}
+		api, err := c.admin(cmd.Context(), t)
+		if err != nil {
+			return err
+		}
+		return do(cmd.Context(), api, args)
+	})
+}
+
+// call calls one method of the admin API; doing says what for.
+func call[Q, R any](ctx context.Context, a *admin, doing string,
+	method func(context.Context, *connect.Request[Q]) (*connect.Response[R], error), q *Q) (*R, error) {
+	r, err := method(ctx, connect.NewRequest(q))
+	if err != nil {
+		return nil, fromServer(a.url, doing, err)
+	}
+	return r.Msg, nil
+}
+
+// addTenant gives cmd the flag that names a tenant.
+func addTenant(cmd *cobra.Command, tenant *string) {
+	cmd.Flags().StringVar(tenant, "tenant", "", "`NAME` of the tenant (default \"default\")")
 }
 
 // adminKey looks in the order that --admin-key-file explains.

@@ -1,24 +1,22 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 func newConv(c *cli) *cobra.Command {
-	return group("conv", "Make groups and change their members",
-		"  petrel conv add --title Team alice bob:admin\n  petrel conv members add CONV carol",
-		newConvAdd(c),
-		group("members", "Add and remove members of a group",
-			"  petrel conv members add CONV carol\n  petrel conv members remove CONV bob",
-			newMembersAdd(c), newMembersRemove(c)))
+	return group("conv", "Conversations: make groups, change and read them",
+		"  petrel conv add --title Team alice bob:admin\n  petrel conv ls alice\n  petrel conv history CONV",
+		newConvAdd(c), newConvList(c), newConvMembers(c), newConvHistory(c), newConvExport(c), newConvRename(c), newConvDissolve(c))
 }
 
 // roles are what may stand behind the colon of USER:ROLE.
@@ -53,33 +51,25 @@ func newConvAdd(c *cli) *cobra.Command {
 		Long: "Makes a group with these members; a role is member, admin or owner. With --key, the application's own name for the\n" +
 			"group, repeating the command gives the same group. Direct conversations need not be made.",
 		Example: "  petrel conv add --title Team alice bob:admin\n  petrel conv add --key order-4711 alice bob --json",
-		RunE: command(func(cmd *cobra.Command, args []string) error {
-			var err error
-			if q.Members, err = parseMembers(args); err != nil {
-				return err
-			}
-			t, err := c.target(cmd)
+		Args: func(_ *cobra.Command, args []string) (err error) {
+			q.Members, err = parseMembers(args)
+			return err
+		},
+		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
+			r, err := call(ctx, api, "make the group", api.CreateConversation, &q)
 			if err != nil {
 				return err
 			}
-			api, err := c.admin(cmd.Context(), t)
-			if err != nil {
-				return err
-			}
-			r, err := api.CreateConversation(cmd.Context(), connect.NewRequest(&q))
-			if err != nil {
-				return fromServer(t.url, "make the group", err)
-			}
-			return c.print(map[string]any{"conv": r.Msg.Conv, "created": r.Msg.Created}, func(w io.Writer) {
-				if r.Msg.Created {
-					fmt.Fprintln(w, r.Msg.Conv)
+			return c.print(map[string]any{"conv": r.Conv, "created": r.Created}, func(w io.Writer) {
+				if r.Created {
+					fmt.Fprintln(w, r.Conv)
 				} else {
-					fmt.Fprintf(w, "%s (was there)\n", r.Msg.Conv)
+					fmt.Fprintf(w, "%s (was there)\n", r.Conv)
 				}
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&q.Tenant, "tenant", "", "`NAME` of the tenant (default \"default\")")
+	addTenant(cmd, &q.Tenant)
 	cmd.Flags().StringVar(&q.Key, "key", "", "the application's own `NAME` for the group")
 	cmd.Flags().StringVar(&q.Title, "title", "", "`TEXT` that members see")
 	return cmd
@@ -90,7 +80,6 @@ func newMembersAdd(c *cli) *cobra.Command {
 		Use:     "add CONV USER[:ROLE]...",
 		Short:   "Add members to a group, or change their roles",
 		Example: "  petrel conv members add gKQtYt3wSdI4pbTbl9KK9 carol dave:admin",
-		Args:    cobra.MinimumNArgs(2),
 	}
 	return changeMembers(c, cmd, func(users []string) (*petrelv1.MemberChange, error) {
 		added, err := parseMembers(users)
@@ -104,7 +93,6 @@ func newMembersRemove(c *cli) *cobra.Command {
 		Short:   "Remove members from a group",
 		Long:    "Removes members. They keep what they could read before and get nothing after.",
 		Example: "  petrel conv members remove gKQtYt3wSdI4pbTbl9KK9 bob",
-		Args:    cobra.MinimumNArgs(2),
 	}
 	return changeMembers(c, cmd, func(users []string) (*petrelv1.MemberChange, error) {
 		return &petrelv1.MemberChange{Removed: users}, nil
@@ -113,28 +101,77 @@ func newMembersRemove(c *cli) *cobra.Command {
 
 func changeMembers(c *cli, cmd *cobra.Command, change func(users []string) (*petrelv1.MemberChange, error)) *cobra.Command {
 	q := &petrelv1.ChangeMembersRequest{RequestId: rand.Text()}
-	cmd.Flags().StringVar(&q.Tenant, "tenant", "", "`NAME` of the tenant (default \"default\")")
-	cmd.RunE = command(func(cmd *cobra.Command, args []string) error {
-		var err error
-		q.Conv = args[0]
-		if q.Change, err = change(args[1:]); err != nil {
-			return err
+	addTenant(cmd, &q.Tenant)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		err := cobra.MinimumNArgs(2)(cmd, args)
+		if err == nil {
+			q.Conv = args[0]
+			q.Change, err = change(args[1:])
 		}
-		t, err := c.target(cmd)
+		return err
+	}
+	cmd.RunE = c.operator(func(ctx context.Context, api *admin, _ []string) error {
+		r, err := call(ctx, api, "change the members of "+q.Conv, api.ChangeMembers, q)
 		if err != nil {
 			return err
 		}
-		api, err := c.admin(cmd.Context(), t)
-		if err != nil {
-			return err
-		}
-		r, err := api.ChangeMembers(cmd.Context(), connect.NewRequest(q))
-		if err != nil {
-			return fromServer(t.url, "change the members of "+q.Conv, err)
-		}
-		return c.print(map[string]any{"conv": q.Conv, "seq": r.Msg.Seq}, func(w io.Writer) {
-			fmt.Fprintf(w, "changed  seq %d\n", r.Msg.Seq)
-		})
+		return c.printChange(q.Conv, "changed", r.Seq)
 	})
+	return cmd
+}
+
+// printChange prints the entry that a change has made.
+func (c *cli) printChange(conv, what string, seq uint64) error {
+	return c.print(map[string]any{"conv": conv, "seq": strconv.FormatUint(seq, 10)}, func(w io.Writer) {
+		fmt.Fprintf(w, "%s  seq %d\n", what, seq)
+	})
+}
+
+func newConvRename(c *cli) *cobra.Command {
+	q := &petrelv1.RenameConversationRequest{RequestId: rand.Text()}
+	cmd := &cobra.Command{
+		Use:     "rename CONV TITLE",
+		Short:   "Give a group another title",
+		Example: "  petrel conv rename gKQtYt3wSdI4pbTbl9KK9 \"The new boat\"",
+		Args:    cobra.ExactArgs(2),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.Conv, q.Title = args[0], args[1]
+			r, err := call(ctx, api, "rename "+q.Conv, api.RenameConversation, q)
+			if err != nil {
+				return err
+			}
+			return c.printChange(q.Conv, "renamed", r.Seq)
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	return cmd
+}
+
+func newConvDissolve(c *cli) *cobra.Command {
+	q := &petrelv1.DissolveConversationRequest{RequestId: rand.Text()}
+	var yes bool
+	cmd := &cobra.Command{
+		Use:     "dissolve CONV",
+		Short:   "End a group for all its members",
+		Long:    "Ends a group: it has no members any more, nobody writes there again, and what the members could read they still can.\nIt cannot be taken back.",
+		Example: "  petrel conv dissolve gKQtYt3wSdI4pbTbl9KK9 --yes",
+		Args: func(cmd *cobra.Command, args []string) error {
+			err := cobra.ExactArgs(1)(cmd, args)
+			if err == nil && !yes {
+				return usage("dissolve "+args[0]+": this cannot be taken back", "add --yes if you mean it")
+			}
+			return err
+		},
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.Conv = args[0]
+			r, err := call(ctx, api, "dissolve "+q.Conv, api.DissolveConversation, q)
+			if err != nil {
+				return err
+			}
+			return c.printChange(q.Conv, "dissolved", r.Seq)
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	return cmd
 }

@@ -49,7 +49,7 @@ func writeBelow(w *bytes.Buffer, parent *cobra.Command) {
 		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
 			continue
 		}
-		if cmd.HasSubCommands() {
+		if cmd.HasSubCommands() && !strings.Contains(cmd.Use, " ") { // it only groups them
 			writeBelow(w, cmd)
 			continue
 		}
@@ -65,6 +65,7 @@ func writeBelow(w *bytes.Buffer, parent *cobra.Command) {
 			w.WriteString("\n")
 			writeFlags(w, cmd.LocalNonPersistentFlags())
 		}
+		writeBelow(w, cmd)
 	}
 }
 

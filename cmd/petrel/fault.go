@@ -124,7 +124,7 @@ func fromServer(url, doing string, err error) *fault {
 		}
 	}
 	switch code {
-	case im.CodeUnauthenticated, im.CodeRevoked, im.CodeSetupClosed:
+	case im.CodeUnauthenticated, im.CodeRevoked, im.CodeSetupClosed, im.CodeForbidden, im.CodeBadCredentials, im.CodeReplaced:
 		f.exit = exitAuth
 		return f
 	}

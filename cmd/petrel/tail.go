@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -58,20 +60,25 @@ func newTail(c *cli) *cobra.Command {
 // showEntry prints one entry.
 func (c *cli) showEntry(m *petrelv1.Message, where *petrelv1.ConvState) error {
 	if c.json {
-		b, err := protojson.Marshal(m)
-		if err != nil {
-			return err
-		}
-		var line bytes.Buffer
-		if err := json.Compact(&line, b); err != nil { // protojson puts in spaces at random
-			return err
-		}
-		line.WriteByte('\n')
-		_, err = line.WriteTo(c.out)
-		return err
+		return writeLine(c.out, m)
 	}
 	_, err := fmt.Fprintf(c.out, "%s  %s #%d  %s: %s\n",
 		time.UnixMilli(int64(m.TimeMs)).Format(time.TimeOnly), place(m, where), m.Seq, sender(m), content(m))
+	return err
+}
+
+// writeLine writes m as JSON by the mapping of P-1.4, on one line.
+func writeLine(w io.Writer, m proto.Message) error {
+	b, err := protojson.Marshal(m)
+	if err != nil {
+		return err
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, b); err != nil { // protojson puts in spaces at random
+		return err
+	}
+	line.WriteByte('\n')
+	_, err = line.WriteTo(w)
 	return err
 }
 
@@ -104,6 +111,26 @@ func content(m *petrelv1.Message) string {
 		return members(b.Members)
 	case *petrelv1.Message_Profile:
 		return fmt.Sprintf("title %q", b.Profile.Title)
+	case *petrelv1.Message_Edit:
+		switch e := b.Edit.Body.(type) {
+		case *petrelv1.Edit_Text:
+			return fmt.Sprintf("(edited #%d) %s", b.Edit.Target, printable(e.Text))
+		case *petrelv1.Edit_Data:
+			return fmt.Sprintf("(edited #%d) (%d bytes of %s)", b.Edit.Target, len(e.Data), printable(b.Edit.Type))
+		}
+		return fmt.Sprintf("(edited #%d)", b.Edit.Target)
+	case *petrelv1.Message_Recall:
+		return fmt.Sprintf("(recalled #%d)", b.Recall.Target)
+	case *petrelv1.Message_Reaction:
+		if b.Reaction.Removed {
+			return fmt.Sprintf("(took %s from #%d)", printable(b.Reaction.Emoji), b.Reaction.Target)
+		}
+		return fmt.Sprintf("(%s on #%d)", printable(b.Reaction.Emoji), b.Reaction.Target)
+	case *petrelv1.Message_Pin:
+		if b.Pin.Removed {
+			return fmt.Sprintf("(unpinned #%d)", b.Pin.Target)
+		}
+		return fmt.Sprintf("(pinned #%d)", b.Pin.Target)
 	case nil:
 		if m.Withheld {
 			return "(withheld)"
@@ -130,10 +157,16 @@ func members(c *petrelv1.MemberChange) string {
 		words = append(words, u+" left")
 	}
 	for _, m := range c.Roles {
-		role := strings.ToLower(strings.TrimPrefix(m.Role.String(), "ROLE_"))
-		words = append(words, m.User+" is "+role)
+		words = append(words, m.User+" is "+roleName(m.Role))
+	}
+	if c.Dissolved {
+		words = append(words, "dissolved")
 	}
 	return "(" + strings.Join(words, ", ") + ")"
+}
+
+func roleName(r petrelv1.Role) string {
+	return strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_"))
 }
 
 // printable keeps a message from steering the terminal.

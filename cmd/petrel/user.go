@@ -1,22 +1,26 @@
 package main
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"text/tabwriter"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 func newUser(c *cli) *cobra.Command {
-	return group("user", "Make users and their access tokens, and end them",
-		"  petrel user add alice bob\n  petrel user revoke alice", newUserAdd(c), newUserRevoke(c))
+	return group("user", "Users: make, look at, give tokens, lock out",
+		"  petrel user add alice bob\n  petrel user sessions alice\n  petrel user revoke alice",
+		newUserAdd(c), newUserList(c), newUserShow(c), newUserSessions(c), newUserToken(c), newUserPasswd(c),
+		newUserDisable(c), newUserEnable(c), newUserRevoke(c))
 }
 
 // issued is one user of the answer of `user add`.
@@ -34,27 +38,19 @@ func newUserAdd(c *cli) *cobra.Command {
 		Short: "Make users, and an access token for each",
 		Long: "Makes the users that do not exist, and a further token for those that do. Tokens are shown once. Where the data\n" +
 			"folder is on this host they are also kept in tokens/TENANT/USER there, readable by their owner only, so that\n" +
-			"`petrel tail --as USER` and `petrel send --as USER` find them.",
+			"`petrel chat --as USER`, `tail` and `send` find them.",
 		Example: "  petrel user add alice bob\n  petrel user add --tenant acme carol --json",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: command(func(cmd *cobra.Command, args []string) error {
-			t, err := c.target(cmd)
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			r, err := call(ctx, api, "make users", api.CreateUsers, &petrelv1.CreateUsersRequest{Tenant: tenant, Users: args})
 			if err != nil {
 				return err
 			}
-			api, err := c.admin(cmd.Context(), t)
-			if err != nil {
-				return err
-			}
-			r, err := api.CreateUsers(cmd.Context(), connect.NewRequest(&petrelv1.CreateUsersRequest{Tenant: tenant, Users: args}))
-			if err != nil {
-				return fromServer(t.url, "make users", err)
-			}
-			list := make([]issued, len(r.Msg.Tokens))
-			for i, tok := range r.Msg.Tokens {
+			list := make([]issued, len(r.Tokens))
+			for i, tok := range r.Tokens {
 				list[i] = issued{User: tok.User, Token: tok.Token, Created: tok.Created}
 			}
-			kept := keepTokens(t.data, tenant, list)
+			kept := keepTokens(api.data, tenant, list)
 			err = c.print(list, func(w io.Writer) { writeIssued(w, list) })
 			return errors.Join(err, kept)
 		}),
@@ -95,7 +91,7 @@ func writeIssued(w io.Writer, list []issued) {
 	_ = tw.Flush() // to the terminal
 	for _, u := range list {
 		if u.File != "" {
-			fmt.Fprintln(w, "the tokens are shown once; `petrel tail --as` and `petrel send --as` find them in the data folder")
+			fmt.Fprintln(w, "the tokens are shown once; `petrel chat --as`, `tail` and `send` find them in the data folder")
 			return
 		}
 	}
@@ -103,33 +99,55 @@ func writeIssued(w io.Writer, list []issued) {
 }
 
 func newUserRevoke(c *cli) *cobra.Command {
-	var tenant string
+	var tenant, device string
 	cmd := &cobra.Command{
-		Use:     "revoke USER",
-		Short:   "End all tokens of a user and close their sessions",
-		Example: "  petrel user revoke alice",
+		Use:   "revoke USER",
+		Short: "End the tokens of a user and close their sessions",
+		Long: "Ends all tokens of a user, or with --device those of one device, and closes the sessions that were begun with them.\n" +
+			"`petrel user sessions USER --all` lists the devices. Whoever has the password can log in again; see `petrel user disable`.",
+		Example: "  petrel user revoke alice\n  petrel user revoke alice --device phone-1",
 		Args:    cobra.ExactArgs(1),
-		RunE: command(func(cmd *cobra.Command, args []string) error {
-			t, err := c.target(cmd)
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			user := args[0]
+			if device != "" {
+				r, err := call(ctx, api, "revoke the device "+device+" of "+user, api.RevokeUserDevice,
+					&petrelv1.RevokeUserDeviceRequest{Tenant: tenant, User: user, Device: device, RequestId: rand.Text()})
+				if err != nil {
+					return err
+				}
+				return c.print(map[string]any{"user": user, "device": device, "sessions": r.Sessions}, func(w io.Writer) {
+					fmt.Fprintf(w, "%s: the tokens of %s ended, %s closed\n", user, device, plural(r.Sessions, "session"))
+				})
+			}
+			r, err := call(ctx, api, "revoke the tokens of "+user, api.RevokeTokens, &petrelv1.RevokeTokensRequest{Tenant: tenant, User: user})
 			if err != nil {
 				return err
 			}
-			api, err := c.admin(cmd.Context(), t)
-			if err != nil {
-				return err
-			}
-			r, err := api.RevokeTokens(cmd.Context(), connect.NewRequest(&petrelv1.RevokeTokensRequest{Tenant: tenant, User: args[0]}))
-			if err != nil {
-				return fromServer(t.url, "revoke the tokens of "+args[0], err)
-			}
-			if name := tokenFile(t.data, tenant, args[0]); name != "" {
-				_ = os.Remove(name) // ended: whether it was kept here or not
-			}
-			return c.print(map[string]any{"user": args[0], "sessions": r.Msg.Sessions}, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: all tokens ended, %d sessions closed\n", args[0], r.Msg.Sessions)
+			dropToken(api.data, tenant, user)
+			return c.print(map[string]any{"user": user, "sessions": r.Sessions}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: all tokens ended, %s closed\n", user, plural(r.Sessions, "session"))
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "`NAME` of the tenant (default \"default\")")
+	addTenant(cmd, &tenant)
+	cmd.Flags().StringVar(&device, "device", "", "only the device with this `ID`")
 	return cmd
+}
+
+// dropToken removes the token of a user that has ended, if it was kept here.
+func dropToken(data, tenant, user string) {
+	if name := tokenFile(data, tenant, user); name != "" {
+		_ = os.Remove(name) // it is worth nothing any more
+	}
+}
+
+// plural is n things in words.
+func plural[N uint32 | uint64 | int](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	if one, ok := strings.CutSuffix(thing, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, one)
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

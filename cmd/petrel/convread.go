@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+func newConvList(c *cli) *cobra.Command {
+	var tenant string
+	cmd := &cobra.Command{
+		Use:     "ls USER",
+		Short:   "List the conversations of a user",
+		Long:    "Lists the conversations of a user, those they left included, with the user's role and what they have not read.",
+		Example: "  petrel conv ls alice\n  petrel conv ls alice --json | jq -r .conv",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q := &petrelv1.ListUserConversationsRequest{Tenant: tenant, User: args[0]}
+			t := c.table("CONV", "WHAT", "ROLE", "HEAD", "READ")
+			for {
+				r, err := call(ctx, api, "list the conversations of "+q.User, api.ListUserConversations, q)
+				if err != nil {
+					return err
+				}
+				for _, s := range r.Convs {
+					role := roleName(s.Role)
+					if s.Left {
+						role = "(left)"
+					}
+					if err := t.row(s, s.Conv, convName(s), role, s.Head, s.Read); err != nil {
+						return err
+					}
+				}
+				if q.Token = r.Token; len(q.Token) == 0 {
+					return t.end()
+				}
+			}
+		}),
+	}
+	addTenant(cmd, &tenant)
+	return cmd
+}
+
+// convName says in words which conversation s is.
+func convName(s *petrelv1.ConvState) string {
+	switch {
+	case s.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT:
+		return "@" + s.Peer
+	case s.Title != "":
+		return printable(s.Title)
+	}
+	return "(without title)"
+}
+
+// table prints rows for people, or each as a line of JSON.
+type table struct {
+	c  *cli
+	tw *tabwriter.Writer
+}
+
+func (c *cli) table(columns ...string) *table {
+	t := &table{c: c, tw: tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)}
+	if !c.json {
+		fmt.Fprintln(t.tw, strings.Join(columns, "\t"))
+	}
+	return t
+}
+
+func (t *table) row(m proto.Message, cells ...any) error {
+	if t.c.json {
+		return writeLine(t.c.out, m)
+	}
+	for i, cell := range cells {
+		if i > 0 {
+			fmt.Fprint(t.tw, "\t")
+		}
+		fmt.Fprint(t.tw, cell)
+	}
+	_, err := fmt.Fprintln(t.tw)
+	return err
+}
+
+func (t *table) end() error { return t.tw.Flush() }
+
+func newConvMembers(c *cli) *cobra.Command {
+	var tenant string
+	cmd := &cobra.Command{
+		Use:     "members CONV",
+		Short:   "List, add and remove the members of a conversation",
+		Long:    "Lists the members of a conversation with their roles. The commands below it change them.",
+		Example: "  petrel conv members gKQtYt3wSdI4pbTbl9KK9\n  petrel conv members add gKQtYt3wSdI4pbTbl9KK9 carol",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	list := c.operator(func(ctx context.Context, api *admin, args []string) error {
+		q := &petrelv1.ListConversationMembersRequest{Tenant: tenant, Conv: args[0]}
+		t := c.table("USER", "ROLE")
+		for {
+			r, err := call(ctx, api, "list the members of "+q.Conv, api.ListConversationMembers, q)
+			if err != nil {
+				return err
+			}
+			for _, m := range r.Members {
+				if err := t.row(m, m.User, roleName(m.Role)); err != nil {
+					return err
+				}
+				q.After = m.User
+			}
+			if !r.More {
+				return t.end()
+			}
+		}
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return list(cmd, args)
+	}
+	addTenant(cmd, &tenant)
+	cmd.AddCommand(newMembersAdd(c), newMembersRemove(c))
+	return cmd
+}
+
+func newConvHistory(c *cli) *cobra.Command {
+	q := &petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{}}
+	h := q.History
+	var last uint64
+	cmd := &cobra.Command{
+		Use:   "history CONV",
+		Short: "Print entries of a conversation",
+		Long: "Prints the newest entries of a conversation, oldest first; with --after those that follow an entry, with --before those\n" +
+			"that precede one. An entry that was edited or recalled is shown as its members see it.",
+		Example: "  petrel conv history gKQtYt3wSdI4pbTbl9KK9\n  petrel conv history gKQtYt3wSdI4pbTbl9KK9 --after 40 --last 10 --json",
+		Args:    cobra.ExactArgs(1),
+	}
+	fs := cmd.Flags()
+	addTenant(cmd, &q.Tenant)
+	fs.Uint64Var(&h.After, "after", 0, "only entries above `SEQ`, from there on")
+	fs.Uint64Var(&h.Before, "before", 0, "only entries below `SEQ`")
+	fs.Uint64Var(&last, "last", 20, "at most `N` entries")
+	cmd.RunE = c.operator(func(ctx context.Context, api *admin, args []string) error {
+		h.Conv = args[0]
+		if !cmd.Flags().Changed("after") && h.Before == 0 {
+			h.Before = math.MaxUint64 // the newest page
+		}
+		entries, err := readEntries(ctx, api, q, last)
+		if err != nil {
+			return err
+		}
+		for _, m := range entries {
+			if c.json {
+				err = writeLine(c.out, m)
+			} else {
+				_, err = fmt.Fprintf(c.out, "%s  #%d  %s: %s\n", time.UnixMilli(int64(m.TimeMs)).Format(time.DateTime), m.Seq, sender(m), content(m))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return cmd
+}
+
+// readEntries reads up to n entries of the range that q names, by as many pages
+// as that takes, ascending. Spec: P-5.2.
+func readEntries(ctx context.Context, api *admin, q *petrelv1.ReadHistoryRequest, n uint64) ([]*petrelv1.Message, error) {
+	h := q.History
+	var entries []*petrelv1.Message
+	for n > 0 {
+		h.Limit = uint32(min(n, maxPageEntries))
+		p, err := call(ctx, api, "read "+h.Conv, api.ReadHistory, q)
+		if err != nil {
+			return nil, err
+		}
+		if h.Before != 0 {
+			entries = append(p.Messages, entries...)
+		} else {
+			entries = append(entries, p.Messages...)
+		}
+		got := uint64(len(p.Messages))
+		if !p.More || got == 0 {
+			break
+		}
+		n -= min(n, got)
+		if h.Before != 0 {
+			h.Before = p.Messages[0].Seq
+		} else {
+			h.After = p.Messages[got-1].Seq
+		}
+	}
+	return entries, nil
+}
+
+// maxPageEntries is what is asked for at once; the server may give less.
+const maxPageEntries = 200
+
+func newConvExport(c *cli) *cobra.Command {
+	q := &petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{}}
+	h := q.History
+	cmd := &cobra.Command{
+		Use:   "export CONV",
+		Short: "Write all entries of a conversation as JSON lines",
+		Long: "Writes every entry of a conversation up to the head of that moment, each as a line of JSON in the form that clients\n" +
+			"get, oldest first. What it costs does not depend on how long the conversation is. When it breaks off it says how to\n" +
+			"go on: with --after the last SEQ that was written, into the same file.",
+		Example: "  petrel conv export gKQtYt3wSdI4pbTbl9KK9 > boat.jsonl\n  petrel conv export gKQtYt3wSdI4pbTbl9KK9 --after 4711 >> boat.jsonl",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			h.Conv = args[0]
+			n, err := export(ctx, api, q, c.out)
+			if err != nil {
+				f := failed(err)
+				if h.After > 0 {
+					f.fix = strings.TrimPrefix(f.fix+"\n", "\n") + fmt.Sprintf("go on with: petrel conv export %s --after %d", h.Conv, h.After)
+				}
+				return f
+			}
+			if !c.json {
+				fmt.Fprintf(c.err, "%s of %s\n", plural(n, "entry"), h.Conv)
+			}
+			return nil
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	cmd.Flags().Uint64Var(&h.After, "after", 0, "begin above `SEQ`")
+	return cmd
+}
+
+// export writes the entries above q.History.After, which it moves over what is
+// written, up to the head that the first page tells: an export ends, however
+// fast others write.
+func export(ctx context.Context, api *admin, q *petrelv1.ReadHistoryRequest, w io.Writer) (n int, err error) {
+	h := q.History
+	end := uint64(0)
+	for {
+		p, err := call(ctx, api, "export "+h.Conv, api.ReadHistory, q)
+		if err != nil {
+			return n, err
+		}
+		if end == 0 {
+			end = p.Head
+		}
+		for _, m := range p.Messages {
+			if m.Seq > end {
+				return n, nil
+			}
+			if err := writeLine(w, m); err != nil {
+				return n, err
+			}
+			h.After = m.Seq
+			n++
+		}
+		if !p.More || len(p.Messages) == 0 {
+			return n, nil
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
+)
+
+// password asks for a password without showing it, or, where the standard input
+// is no terminal, reads one line of it.
+func (c *cli) password(prompt string) (string, error) {
+	f, ok := c.in.(*os.File)
+	if !ok || !term.IsTerminal(f.Fd()) {
+		return readLine(c.in)
+	}
+	fmt.Fprintf(c.err, "%s: ", prompt)
+	b, err := term.ReadPassword(f.Fd())
+	fmt.Fprintln(c.err)
+	if err != nil {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	return string(b), nil
+}
+
+// newPassword is password, asked for twice where a person types it.
+func (c *cli) newPassword(prompt string) (string, error) {
+	first, err := c.password(prompt)
+	if err != nil || first == "" {
+		return "", or(err, usage("there is no password", "type one, or give it as a line of the standard input"))
+	}
+	if f, ok := c.in.(*os.File); ok && term.IsTerminal(f.Fd()) {
+		again, err := c.password("once more")
+		if err != nil {
+			return "", err
+		}
+		if again != first {
+			return "", usage("the two passwords differ", "type the same one twice")
+		}
+	}
+	return first, nil
+}
+
+func or(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// readLine reads one line and nothing behind it that a later reader would miss.
+func readLine(r io.Reader) (string, error) {
+	var line []byte
+	var b [1]byte
+	for {
+		n, err := r.Read(b[:])
+		if n == 1 && b[0] != '\n' {
+			line = append(line, b[0])
+			continue
+		}
+		if n == 1 || err == io.EOF {
+			return strings.TrimSuffix(string(line), "\r"), nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("read the password: %w", err)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+func newUserList(c *cli) *cobra.Command {
+	var tenant string
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Short:   "List the users",
+		Example: "  petrel user ls\n  petrel user ls --tenant acme --json",
+		Args:    cobra.NoArgs,
+		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
+			q := &petrelv1.ListUsersRequest{Tenant: tenant}
+			t := c.table("USER", "NAME", "MADE", "PASSWORD", "SESSIONS", "")
+			for {
+				r, err := call(ctx, api, "list users", api.ListUsers, q)
+				if err != nil {
+					return err
+				}
+				for _, u := range r.Users {
+					state := ""
+					if u.Disabled {
+						state = "disabled"
+					}
+					if err := t.row(u, u.User, printable(u.DisplayName), date(u.CreatedMs), yesNo(u.HasPassword), u.Sessions, state); err != nil {
+						return err
+					}
+					q.After = u.User
+				}
+				if !r.More {
+					return t.end()
+				}
+			}
+		}),
+	}
+	addTenant(cmd, &tenant)
+	return cmd
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// date is a time of the server in the zone of who reads it.
+func date(ms uint64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return time.UnixMilli(int64(ms)).Format("2006-01-02 15:04")
+}
+
+func newUserShow(c *cli) *cobra.Command {
+	var tenant string
+	cmd := &cobra.Command{
+		Use:     "show USER",
+		Short:   "Show a user and their devices",
+		Example: "  petrel user show alice\n  petrel user show alice --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.GetUserRequest{Tenant: tenant, User: args[0]})
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return writeLine(c.out, u)
+			}
+			writeUser(c.out, u)
+			if len(u.Devices) == 0 {
+				return nil
+			}
+			fmt.Fprintln(c.out)
+			return c.listDevices(u.Devices)
+		}),
+	}
+	addTenant(cmd, &tenant)
+	return cmd
+}
+
+func writeUser(w io.Writer, u *petrelv1.UserInfo) {
+	fmt.Fprintf(w, "user      %s\n", u.User)
+	if u.DisplayName != "" {
+		fmt.Fprintf(w, "name      %s\n", printable(u.DisplayName))
+	}
+	fmt.Fprintf(w, "made      %s\n", date(u.CreatedMs))
+	if u.Disabled {
+		fmt.Fprintln(w, "state     disabled: cannot log in; `petrel user enable` ends that")
+	}
+	fmt.Fprintf(w, "password  %s\n", yesNo(u.HasPassword))
+	fmt.Fprintf(w, "sessions  %d\n", u.Sessions)
+}
+
+func (c *cli) listDevices(devices []*petrelv1.Device) error {
+	t := c.table("DEVICE", "KIND", "NAME", "CLIENT", "LOGIN", "SESSIONS", "")
+	for _, d := range devices {
+		state := ""
+		if d.Revoked {
+			state = "revoked"
+		}
+		if err := t.row(d, d.Id, orDash(d.Kind), orDash(d.Name), orDash(d.Client), date(d.LoginMs), d.Sessions, state); err != nil {
+			return err
+		}
+	}
+	return t.end()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return printable(s)
+}
+
+func newUserSessions(c *cli) *cobra.Command {
+	var (
+		tenant string
+		all    bool
+	)
+	cmd := &cobra.Command{
+		Use:   "sessions USER",
+		Short: "List the devices a user is connected with",
+		Long: "Lists the devices of a user that are connected now, or with --all every device, newest login first. Sessions of tokens\n" +
+			"that `petrel user add` made belong to no device and are only counted.",
+		Example: "  petrel user sessions alice\n  petrel user sessions alice --all --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.GetUserRequest{Tenant: tenant, User: args[0]})
+			if err != nil {
+				return err
+			}
+			var devices []*petrelv1.Device
+			without := u.Sessions
+			for _, d := range u.Devices {
+				without -= min(without, d.Sessions)
+				if all || d.Sessions > 0 {
+					devices = append(devices, d)
+				}
+			}
+			if len(devices) > 0 {
+				if err := c.listDevices(devices); err != nil {
+					return err
+				}
+			}
+			if !c.json {
+				fmt.Fprintf(c.out, "%s of %s", plural(u.Sessions, "session"), u.User)
+				if without > 0 {
+					fmt.Fprintf(c.out, ", %d without a device", without)
+				}
+				fmt.Fprintln(c.out)
+			}
+			return nil
+		}),
+	}
+	addTenant(cmd, &tenant)
+	cmd.Flags().BoolVar(&all, "all", false, "devices that are not connected as well")
+	return cmd
+}
+
+func newUserDisable(c *cli) *cobra.Command {
+	return disableUser(c, true, &cobra.Command{
+		Use:     "disable USER",
+		Short:   "Lock a user out",
+		Long:    "Ends all tokens of a user, closes their sessions, and lets them log in no more. Their conversations and what they wrote\nstay. `petrel user enable` ends it; tokens that ended stay so.",
+		Example: "  petrel user disable mallory",
+	})
+}
+
+func newUserEnable(c *cli) *cobra.Command {
+	return disableUser(c, false, &cobra.Command{
+		Use:     "enable USER",
+		Short:   "Let a disabled user log in again",
+		Example: "  petrel user enable mallory",
+	})
+}
+
+func disableUser(c *cli, disabled bool, cmd *cobra.Command) *cobra.Command {
+	q := &petrelv1.DisableUserRequest{Disabled: disabled, RequestId: rand.Text()}
+	addTenant(cmd, &q.Tenant)
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = c.operator(func(ctx context.Context, api *admin, args []string) error {
+		q.User = args[0]
+		verb, _, _ := strings.Cut(cmd.Use, " ")
+		u, err := call(ctx, api, verb+" "+q.User, api.DisableUser, q)
+		if err != nil {
+			return err
+		}
+		if u.Disabled {
+			dropToken(api.data, q.Tenant, q.User)
+		}
+		if c.json {
+			return writeLine(c.out, u)
+		}
+		if u.Disabled {
+			fmt.Fprintf(c.out, "%s is locked out: all tokens ended, sessions closed\n", u.User)
+		} else {
+			fmt.Fprintf(c.out, "%s can log in again\n", u.User)
+		}
+		return nil
+	})
+	return cmd
+}

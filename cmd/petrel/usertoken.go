@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+func newUserToken(c *cli) *cobra.Command {
+	q := &petrelv1.MintTokenRequest{Device: &petrelv1.DeviceRef{}, RequestId: rand.Text()}
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use:   "token USER",
+		Short: "Log a device of a user in, without a password",
+		Long: "Makes an access token and a refresh token for one device of a user, as an application's back end does for the people it\n" +
+			"knows; a user that does not exist is made. A login of the same device again voids its earlier tokens; one of another\n" +
+			"device of the same kind may end that device's session (accounts.one_per_kind). Tokens are shown once.",
+		Example: "  petrel user token alice\n  petrel user token alice --device phone-1 --kind phone --ttl 24h --json | jq -r .accessToken",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
+				return err
+			}
+			if ttl < 0 || ttl > 30*24*time.Hour || ttl%time.Second != 0 {
+				return usage(fmt.Sprintf("--ttl %s is none for a token", ttl), "write whole seconds, 720h at most; 0 is what the server has set")
+			}
+			q.User, q.TtlS = args[0], uint32(ttl/time.Second)
+			return nil
+		},
+		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
+			if q.Device.Id == "" {
+				q.Device.Id = "cli-" + strings.ToLower(rand.Text()[:8])
+			}
+			r, err := call(ctx, api, "make a token of "+q.User, api.MintToken, q)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return writeLine(c.out, r)
+			}
+			fmt.Fprintf(c.out, "device   %s\naccess   %s  until %s\n", r.Device, r.AccessToken, date(r.AccessExpiresMs))
+			if r.RefreshToken != "" {
+				fmt.Fprintf(c.out, "refresh  %s  until %s\n", r.RefreshToken, date(r.RefreshExpiresMs))
+			}
+			return nil
+		}),
+	}
+	fs := cmd.Flags()
+	addTenant(cmd, &q.Tenant)
+	fs.StringVar(&q.Device.Id, "device", "", "`ID` of the device (default a new one)")
+	fs.StringVar(&q.Device.Kind, "kind", "", "`KIND` of the device: phone, desktop, web, … (default none, which ends no other session)")
+	fs.StringVar(&q.Device.Name, "name", "", "`NAME` of the device, for people")
+	fs.DurationVar(&ttl, "ttl", 0, "how long the access token is valid (default what the server has set)")
+	return cmd
+}
+
+func newUserPasswd(c *cli) *cobra.Command {
+	q := &petrelv1.SetPasswordRequest{RequestId: rand.Text()}
+	cmd := &cobra.Command{
+		Use:   "passwd USER",
+		Short: "Set the password of a user",
+		Long: "Sets the password that a user logs in with, asking for it twice on a terminal and reading one line from the standard\n" +
+			"input otherwise; it never stands in a command line. All tokens of the user end and their sessions are closed.",
+		Example: "  petrel user passwd alice\n  petrel user passwd alice < password.txt",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.User = args[0]
+			var err error
+			if q.Password, err = c.newPassword("new password of " + q.User); err != nil {
+				return err
+			}
+			u, err := call(ctx, api, "set the password of "+q.User, api.SetPassword, q)
+			if err != nil {
+				return err
+			}
+			dropToken(api.data, q.Tenant, q.User)
+			if c.json {
+				return writeLine(c.out, u)
+			}
+			fmt.Fprintf(c.out, "%s has a new password; all tokens ended, sessions closed\n", u.User)
+			return nil
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	return cmd
+}
