@@ -24,6 +24,7 @@ type commit struct {
 	spans   []span
 	moves   []move
 	scans   []scan
+	flushes []flush
 	bytes   int // of all sends taken and not put back
 	rows    int
 	repeats int
@@ -63,6 +64,7 @@ const (
 	FeedMembership = 2
 	FeedRewrites   = 4
 	FeedInbox      = 8
+	FeedCursors    = 16
 )
 
 var errScan = errors.New("the tail does not reach down to after")
@@ -80,14 +82,15 @@ func (cs *Convs) commitQueued() error {
 	}
 	cm.reset()
 	cm.work = cs.take(cm.work)
-	if len(cm.work) == 0 {
+	cs.takeCursors(cm)
+	if len(cm.work) == 0 && len(cm.flushes) == 0 {
 		cs.free <- cm
 		return nil
 	}
 	b := builder{cs: cs, cm: cm}
 	b.build()
 	cs.settle(cm)
-	if cm.rows == 0 {
+	if cm.rows == 0 && len(cm.flushes) == 0 {
 		return cs.answerOnly(cm)
 	}
 	cs.pos++
@@ -123,10 +126,12 @@ func (cm *commit) reset() {
 	clear(cm.items)
 	clear(cm.answers)
 	clear(cm.work)
+	clear(cm.flushes)
+	clear(cm.batch.Cursors)
 	*cm = commit{
 		work: cm.work[:0], arena: cm.arena[:0], items: cm.items[:0], answers: cm.answers[:0],
-		spans: cm.spans[:0], moves: cm.moves[:0], feed: cm.feed[:0], scans: cm.scans[:0],
-		batch: store.Batch{Rows: cm.batch.Rows[:0], Dedupe: cm.batch.Dedupe[:0]},
+		spans: cm.spans[:0], moves: cm.moves[:0], feed: cm.feed[:0], scans: cm.scans[:0], flushes: cm.flushes[:0],
+		batch: store.Batch{Rows: cm.batch.Rows[:0], Dedupe: cm.batch.Dedupe[:0], Cursors: cm.batch.Cursors[:0]},
 	}
 }
 
@@ -145,6 +150,7 @@ func (b *builder) build() {
 	for _, w := range cm.work {
 		b.buildConv(w)
 	}
+	b.buildCursors()
 	cm.entry.TimeMs = b.now
 	cm.entry.Items = make([]*storepb.FeedItem, len(cm.feed))
 	for i := range cm.feed {
@@ -201,7 +207,7 @@ func (b *builder) endSpan(c *conv, members []im.User, from, to int) {
 // the row, 0 without one.
 func (b *builder) stage(c *conv, s *Send) (uint32, error) {
 	s.Entry.Conv = c.id
-	hash, mac := b.cs.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), b.cs.hash.body(&s.Entry)
+	hash, mac := b.cs.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), b.cs.hash.first(s)
 	if sabotageAdmitsFirst {
 		if _, err := b.admit(c, s); err != nil {
 			b.answer(s, nil, Result{Err: &im.Error{Code: im.CodeOf(err)}})
@@ -265,7 +271,9 @@ func (b *builder) number(c *conv, s *Send, next *info, hash, mac uint64, slot ui
 	}
 	s.Entry.Seq, s.Entry.TimeMs, s.Entry.Counted = uint64(l.head), b.now, l.counted
 	if next != l.info {
-		kind |= FeedMembership
+		if next.members != l.info.members {
+			kind |= FeedMembership
+		}
 		b.write(c, s, next)
 		l.info = next
 	}
@@ -310,9 +318,12 @@ func (b *builder) write(c *conv, s *Send, next *info) {
 
 // changed lists the users whose member records s writes.
 func changed(c *conv, s *Send, next *info) []im.User {
-	if c.log.info.record == nil {
-		return next.members.current
+	switch before := c.log.info; {
+	case next.members == before.members:
+		return nil
+	case before.record == nil:
+		return next.members.users()
+	default:
+		return before.members.touched(s.Entry.GetMembers())
 	}
-	_, users := c.log.info.members.apply(s.Entry.GetMembers(), c.log.head)
-	return users
 }

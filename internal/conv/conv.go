@@ -18,8 +18,9 @@ type conv struct {
 	queue      []*Send
 	queueBytes int
 	state      state
-	users      int   // readers and commits under way: it must stay in memory
-	lastUse    int64 // Unix seconds
+	users      int      // readers and commits under way: it must stay in memory
+	lastUse    int64    // Unix seconds
+	cursors    *cursors // nil: nobody has moved one lately
 
 	// The log's side: what the rows appended so far say. Only the committer
 	// touches it, and a loader before done is closed or while state is

@@ -35,6 +35,7 @@ type Options struct {
 	InFlightBytes int           // of sends admitted and not answered, in all; 64 MiB
 	IdleAfter     time.Duration // an unused conversation leaves memory after this; 1 minute
 	Loaders       int           // goroutines that read conversations from the store; 4
+	WaitingMoves  int           // of cursors, not durable yet, in all; 262,144
 }
 
 func (o Options) withDefaults() Options {
@@ -55,6 +56,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Loaders == 0 {
 		o.Loaders = 4
+	}
+	if o.WaitingMoves == 0 {
+		o.WaitingMoves = 1 << 18
 	}
 	return o
 }
@@ -83,12 +87,20 @@ type Convs struct {
 	waiting  int // their number
 	closing  bool
 	refused  []*conv       // their newest batches were refused; the committer rolls them back
+	stale    bool          // a commit without rows was refused; the same
+	due      []*conv       // with cursors to write at once
+	cooling  []*conv       // whose cursors were written less than flushEvery ago, oldest first
+	moves    int           // of cursors without an answer
+	hurry    bool          // the end is near: cursors are written at once
 	wake     chan struct{} // capacity 1; a token: ring has work
 	jobReady *sync.Cond
 
 	free chan *commit // capacity commitsInFlight; commits to use again
 
+	cooled *time.Timer // the committer comes for the cursors of the first of cooling
+
 	refusals fanout.Kicks // only publish
+	answered fanout.Kicks // of moves of cursors; only publish
 
 	Accepted atomic.Uint64 // entries made durable
 	Repeats  atomic.Uint64 // sends answered from dedupe
@@ -104,7 +116,7 @@ func New(ctx context.Context, o Options, st store.Store, fan *fanout.Fan) (*Conv
 	cs := &Convs{
 		o: o.withDefaults(), store: st, fan: fan, hash: hasher{st.Info().Secret},
 		convs: map[im.Key]*conv{}, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1),
-		free: make(chan *commit, commitsInFlight),
+		free: make(chan *commit, commitsInFlight), cooled: time.NewTimer(flushEvery),
 	}
 	cs.jobReady = sync.NewCond(&cs.mu)
 	feeds := st.Feeds()
@@ -139,6 +151,7 @@ func (cs *Convs) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-cs.wake:
+		case <-cs.cooled.C:
 		case <-sweep.C:
 			cs.evictIdle()
 			continue
@@ -155,7 +168,10 @@ func (cs *Convs) Run(ctx context.Context) error {
 
 // drain commits what is queued and waits until all of it is published.
 func (cs *Convs) drain() error {
-	for cs.Waiting() > 0 {
+	cs.mu.Lock()
+	cs.hurry = true
+	cs.mu.Unlock()
+	for cs.Waiting() > 0 || cs.MovesWaiting() > 0 {
 		if err := cs.commitQueued(); err != nil {
 			return err
 		}

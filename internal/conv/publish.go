@@ -41,7 +41,8 @@ func (cs *Convs) show(cm *commit) {
 	if kinds&FeedMembership != 0 {
 		cs.members.Store(uint64(pos)) // before published: MembershipSince relies on it
 	}
-	if cm.rows > 0 {
+	cs.showCursors(cm)
+	if cm.rows > 0 || len(cm.flushes) > 0 {
 		cs.published.Store(uint64(pos))
 		cs.Accepted.Add(uint64(cm.rows))
 	}
@@ -58,6 +59,7 @@ func (cs *Convs) tell(cm *commit) {
 	for _, sp := range cm.spans {
 		cs.fan.Deliver(sp.tenant, sp.members, cm.items[sp.from:sp.to])
 	}
+	cs.tellCursors(cm)
 	cs.fan.Flush()
 	for _, a := range cm.answers {
 		a.done(a.r)
@@ -80,6 +82,7 @@ func (cs *Convs) refuse(cm *commit, err error) {
 		}
 	}
 	cs.refusals.Flush()
+	cs.refuseCursors(cm, e)
 	for _, a := range cm.answers {
 		a.done(Result{Err: e})
 	}
@@ -89,15 +92,15 @@ func (cs *Convs) refuse(cm *commit, err error) {
 // built on top of a refused one are refused as well, for their position.
 func (cs *Convs) rollBack() error {
 	cs.mu.Lock()
-	n := len(cs.refused)
+	none := len(cs.refused) == 0 && !cs.stale
 	cs.mu.Unlock()
-	if n == 0 {
+	if none {
 		return nil
 	}
 	return cs.alone(commitsInFlight, func() {
 		cs.mu.Lock()
 		refused := cs.refused
-		cs.refused = nil
+		cs.refused, cs.stale = nil, false
 		cs.mu.Unlock()
 		for _, c := range refused {
 			c.rollBack()

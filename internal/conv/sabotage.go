@@ -4,10 +4,12 @@ import "github.com/petrel-im/petrel/internal/sabotage"
 
 // The rules of this package that the sabotage build can break.
 var (
-	sabotageAdmitsFirst    = sabotage.On("admit-before-dedupe")
-	sabotageForgets        = sabotage.On("forget-dedupe")
-	sabotageReadsOn        = sabotage.On("read-past-head")
-	sabotageReusesSeq      = sabotage.On("reuse-seq")
-	sabotageChoosesEarly   = sabotage.On("recipients-before-commit")
-	sabotageSkipsAdmission = sabotage.On("skip-membership")
+	sabotageAdmitsFirst     = sabotage.On("admit-before-dedupe")
+	sabotageForgets         = sabotage.On("forget-dedupe")
+	sabotageReadsOn         = sabotage.On("read-past-head")
+	sabotageReusesSeq       = sabotage.On("reuse-seq")
+	sabotageChoosesEarly    = sabotage.On("recipients-before-commit")
+	sabotageAcksCursorEarly = sabotage.On("ack-before-flush")
+	sabotageSkipsAdmission  = sabotage.On("skip-membership")
+	sabotageSkipsRoles      = sabotage.On("skip-roles")
 )

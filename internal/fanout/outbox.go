@@ -18,6 +18,9 @@ type Outbox struct {
 	Owner   any        // the gateway's connection; set once, before the outbox is used
 	Account im.Account // set once, before the outbox enters the online table
 
+	// What the client's hello listed; set once, like Account. Spec: P-2.6.
+	Receipts bool // capability cursor
+
 	enc     wire.Encoding
 	flusher *Flusher
 	limit   int // bytes; negative: none
@@ -107,20 +110,29 @@ func (o *Outbox) push(b []byte, shared bool, k *Kicks) bool {
 	if o.closed || o.end != nil || o.lagged || o.quiet {
 		return false
 	}
-	if o.limit >= 0 && len(o.pend)+len(o.ref)+o.backlog+len(b) > o.limit {
+	if !o.roomLocked(len(b)) {
 		o.lagged = true
 		o.appendLocked(laggedFrame)
 		o.markLocked(k)
 		return false
 	}
-	if shared && o.pend == nil && o.ref == nil {
-		o.ref = b
-	} else {
-		o.ownLocked()
-		o.pend = append(o.pend, b...)
-	}
+	o.addLocked(b, shared)
 	o.markLocked(k)
 	return true
+}
+
+// roomLocked tells whether n more bytes of events fit.
+func (o *Outbox) roomLocked(n int) bool {
+	return o.limit < 0 || len(o.pend)+len(o.ref)+o.backlog+n <= o.limit
+}
+
+func (o *Outbox) addLocked(b []byte, shared bool) {
+	if shared && o.pend == nil && o.ref == nil {
+		o.ref = b
+		return
+	}
+	o.ownLocked()
+	o.pend = append(o.pend, b...)
 }
 
 var laggedFrame = &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Lagged{Lagged: &petrelv1.Lagged{}}}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 
@@ -35,10 +36,13 @@ type item struct {
 	at   im.Seq // of the newest inbox entry about it
 }
 
-// Sync lists the conversations of a user that changed since token. The caller
-// has put the session into the online table before. Codes: bad_token.
-// Spec: P-6.2, P-6.3.
-func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte) (*petrelv1.SyncPage, error) {
+// pageBytes is about how much of newest messages one page holds.
+const pageBytes = 256 << 10
+
+// Sync lists the conversations of a user that changed since token, each with
+// the newest so many of its messages. The caller has put the session into the
+// online table before. Codes: bad_token. Spec: P-6.2, P-6.3.
+func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest int) (*petrelv1.SyncPage, error) {
 	t, err := y.open(token)
 	if err != nil {
 		return nil, err
@@ -53,24 +57,36 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte) (*petrelv
 		t.Next = &storepb.SyncPlace{Inbox: uint64(inboxHead), Feeds: []*storepb.FeedPos{{Feed: uint32(feed), Pos: uint64(pos)}}}
 	}
 	page := &petrelv1.SyncPage{}
+	bytes := 0
 	for _, it := range items {
 		if t.Resume != "" && it.conv <= t.Resume {
 			continue
 		}
-		if len(page.Convs) == pageConvs {
+		if len(page.Convs) == pageConvs || bytes > pageBytes {
 			page.More = true
 			break
 		}
-		st, err := y.Convs.Look(ctx, im.Key{Tenant: a.Tenant, Conv: it.id}, a.User)
-		if im.CodeOf(err) == im.CodeNotMember {
+		state, pos, err := y.state(ctx, a, it)
+		if err != nil && im.CodeOf(err) == im.CodeNotMember {
 			continue // the conversation decides; the list runs behind it
 		}
 		if err != nil {
 			return nil, err
 		}
-		if uint64(st.Pos) > posOf(t.Known, feed) || uint64(it.at) > t.Known.GetInbox() {
-			page.Convs = append(page.Convs, state(it, st))
+		if uint64(pos) <= posOf(t.Known, feed) && uint64(it.at) <= t.Known.GetInbox() {
+			continue
 		}
+		if newest > 0 {
+			h, err := y.Convs.HistoryPage(ctx, a, &petrelv1.GetHistory{Conv: it.conv, Before: math.MaxUint64}, newest)
+			if err != nil {
+				return nil, err
+			}
+			state.Newest = h.Messages
+			for _, m := range h.Messages {
+				bytes += m.SizeVT()
+			}
+		}
+		page.Convs = append(page.Convs, state)
 	}
 	if page.More {
 		t.Resume = page.Convs[len(page.Convs)-1].Conv
@@ -90,11 +106,39 @@ func posOf(p *storepb.SyncPlace, feed store.Feed) uint64 {
 	return 0
 }
 
-func state(it item, st conv.State) *petrelv1.ConvState {
-	return &petrelv1.ConvState{
+// state is what a sync says of a conversation, and the position up to which it
+// says it.
+func (y *Syncer) state(ctx context.Context, a im.Account, it item) (*petrelv1.ConvState, im.Pos, error) {
+	key := im.Key{Tenant: a.Tenant, Conv: it.id}
+	st, err := y.Convs.Look(ctx, key, a.User)
+	if err != nil {
+		return nil, 0, err
+	}
+	own, err := y.Convs.CursorOf(ctx, key, a.User)
+	if err != nil {
+		return nil, 0, err
+	}
+	read, err := y.Convs.ReadCounted(ctx, key, a.User, own)
+	if err != nil {
+		return nil, 0, err
+	}
+	c := &petrelv1.ConvState{
 		Conv: it.conv, Kind: it.kind, Title: st.Title, Peer: it.peer, Head: uint64(st.Head), Counted: st.Counted,
 		FirstSeq: uint64(st.FirstSeq), Role: st.Role, Left: st.Role == 0, Joined: uint64(st.Joined),
+		Delivered: uint64(own.Delivered), Read: uint64(own.Read), ReadCounted: read,
 	}
+	pos := max(st.Pos, own.Pos)
+	if it.kind == petrelv1.ConvKind_CONV_KIND_DIRECT && it.peer != string(a.User) {
+		peer, err := y.Convs.CursorOf(ctx, key, im.User(it.peer))
+		if err != nil {
+			return nil, 0, err
+		}
+		if peer.Delivered > 0 {
+			c.PeerReceipt = &petrelv1.Receipt{Conv: it.conv, User: it.peer, Delivered: uint64(peer.Delivered), Read: uint64(peer.Read)}
+		}
+		pos = max(pos, peer.Pos)
+	}
+	return c, pos, nil
 }
 
 // list folds the user's inbox into their conversations, sorted by id.

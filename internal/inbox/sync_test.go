@@ -20,7 +20,7 @@ import (
 // page asks for one page of a sync.
 func (w *world) page(u im.User, token []byte) *petrelv1.SyncPage {
 	w.t.Helper()
-	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: u}, token)
+	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: u}, token, 0)
 	if err != nil {
 		w.t.Fatalf("sync of %s: %v", u, err)
 	}
@@ -94,7 +94,7 @@ func TestSyncSaysTheStateOfEveryConversation(t *testing.T) {
 	w.settle()
 	states, _ := w.all("carol", nil)
 	for _, want := range []*petrelv1.ConvState{
-		{Conv: key.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: "team", Head: 4, Counted: 2, FirstSeq: 1, Role: petrelv1.Role_ROLE_ADMIN, Joined: 3},
+		{Conv: key.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: "team", Head: 4, Counted: 2, FirstSeq: 1, Role: petrelv1.Role_ROLE_ADMIN, Joined: 3, ReadCounted: 1},
 		{Conv: direct.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_DIRECT, Peer: "bob", Head: 1, Counted: 1, FirstSeq: 1, Role: petrelv1.Role_ROLE_MEMBER, Joined: 1},
 		{Conv: self.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_DIRECT, Peer: "carol", Head: 1, Counted: 1, FirstSeq: 1, Role: petrelv1.Role_ROLE_MEMBER, Joined: 1},
 	} {
@@ -258,11 +258,11 @@ func TestForeignTokensAreRefused(t *testing.T) {
 		}
 	}
 	for what, token := range bad {
-		if p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token); err == nil || im.CodeOf(err) != im.CodeBadToken {
+		if p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, 0); err == nil || im.CodeOf(err) != im.CodeBadToken {
 			t.Errorf("%s: %v, %v; want %s", what, p, err, im.CodeBadToken)
 		}
 	}
-	if _, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, good); err != nil {
+	if _, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, good, 0); err != nil {
 		t.Errorf("the good token: %v", err)
 	}
 }
@@ -362,7 +362,7 @@ func TestTenantsHaveTheirOwnLists(t *testing.T) {
 	w := newWorld(t)
 	w.group("team", "alice")
 	w.settle()
-	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: 2, User: "alice"}, nil)
+	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: 2, User: "alice"}, nil, 0)
 	if err != nil || len(p.Convs) != 0 {
 		t.Errorf("alice of another tenant: %v, %v", p, err)
 	}

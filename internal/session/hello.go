@@ -63,6 +63,7 @@ func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fa
 	}
 	l := s.hub.Limits()
 	s.Out.Account = a
+	s.keep(h.Capabilities)
 	s.windowSends, s.windowBytes = l.WindowSends, l.WindowBytes
 	if !s.enter(l.ConnectionsPerUser) {
 		return &im.Error{Code: im.CodeTooManyConnections, RetryAfter: time.Second}
@@ -99,7 +100,7 @@ func (s *Session) welcomeFrame(id uint64, a im.Account, l *Limits) *petrelv1.Ser
 		HeartbeatMs: uint32(o.Heartbeat.Milliseconds()), HeartbeatMisses: uint32(o.Misses),
 		Window: &petrelv1.Window{Sends: announced(l.WindowSends), Bytes: announced(l.WindowBytes)},
 		Limits: &petrelv1.Limits{FrameBytes: announced(l.FrameBytes), BodyBytes: announced(l.BodyBytes), HistoryMessages: uint32(pageSize(l))},
-		Server: "petrel/" + o.Version,
+		Capabilities: capabilities, Server: "petrel/" + o.Version,
 	}}}
 }
 
@@ -116,19 +117,6 @@ func pageSize(l *Limits) int {
 		return conv.MaxPage
 	}
 	return l.HistoryMessages
-}
-
-// sync lets events in again, then asks what moved. Spec: P-6.2, P-6.3.
-func (s *Session) sync(id uint64, f *petrelv1.Sync, k *fanout.Kicks) {
-	if f.Newest != 0 {
-		s.refuse(id, &im.Error{Code: im.CodeUnsupported}, k)
-		return
-	}
-	s.request(id, "sync", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
-		s.Out.Resume()
-		page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token)
-		return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Sync{Sync: page}}, err
-	})
 }
 
 // history reads a page. Spec: P-5.2.

@@ -21,6 +21,7 @@ type Session struct {
 	hub      *Hub
 	phase    atomic.Int32 // of the constants below
 	requests atomic.Int32 // reads of the store under way
+	moves    atomic.Int32 // of cursors, unanswered
 
 	mu      sync.Mutex // tier 1; guards the fields below
 	entered bool       // Out is in the online table
@@ -84,6 +85,8 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.Kicks) *i
 		s.request(f.Id, "history", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) { return s.history(ctx, body.History) })
 	case *petrelv1.ClientFrame_Sync:
 		s.sync(f.Id, body.Sync, k)
+	case *petrelv1.ClientFrame_Cursor:
+		s.cursor(f.Id, body.Cursor, k)
 	case *petrelv1.ClientFrame_Ping:
 		s.Out.Answer(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Pong{Pong: &petrelv1.Pong{}}}, k)
 	case *petrelv1.ClientFrame_Pong:

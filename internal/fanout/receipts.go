@@ -1,0 +1,58 @@
+package fanout
+
+import (
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Receipt is a cursor that has moved.
+type Receipt struct {
+	*petrelv1.Receipt
+	Origins []*Outbox // that learn of it by the answer to their move
+}
+
+// Receipts tells users how far others, or themselves, are in one conversation.
+// Only sessions with the capability hear of it, and one that has no room, or
+// has the conversation out of its focus, only of its own user's: a lost receipt
+// is no gap. Like Deliver it is for who publishes. Spec: P-8.6.
+func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {
+	if len(receipts) == 0 {
+		return
+	}
+	var encoded [wire.Encodings][]byte
+	for _, u := range to {
+		for _, o := range f.Table.Of(im.Account{Tenant: key.Tenant, User: u}) {
+			if !o.Receipts || len(receipts) == 1 && slices.Contains(receipts[0].Origins, o) {
+				continue
+			}
+			i := o.enc.Index()
+			if encoded[i] == nil {
+				encoded[i] = wire.AppendFrame(nil, o.enc, receiptsFrame(receipts))
+			}
+			o.pushReceipts(encoded[i], &f.kicks)
+		}
+	}
+}
+
+func receiptsFrame(receipts []Receipt) *petrelv1.ServerFrame {
+	e := &petrelv1.Events{Receipts: make([]*petrelv1.Receipt, len(receipts))}
+	for i := range receipts {
+		e.Receipts[i] = receipts[i].Receipt
+	}
+	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: e}}
+}
+
+// pushReceipts adds encoded receipts, which all outboxes share, if there is
+// room.
+func (o *Outbox) pushReceipts(b []byte, k *Kicks) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.end != nil || o.lagged || o.quiet || !o.roomLocked(len(b)) {
+		return
+	}
+	o.addLocked(b, true)
+	o.markLocked(k)
+}
