@@ -3,14 +3,21 @@ package conv
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
+// MaxTitle is the longest title of a group, in bytes.
+const MaxTitle = 256
+
 // admit decides whether the sender may, and returns what the entry makes of
-// the conversation's info. A refusal is an *im.Error, settled. Spec: P-4.5.
+// the conversation's info. A change of members is cut to what takes effect. A
+// refusal is an *im.Error, settled. Spec: P-4.5.
 func (b *builder) admit(c *conv, s *Send) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if in.record == nil {
@@ -22,49 +29,217 @@ func (b *builder) admit(c *conv, s *Send) (*info, error) {
 	if from != "" && c.key.Conv.Kind() == im.Inbox {
 		return nil, im.Errorf(im.CodeForbidden, "only the server writes to an inbox")
 	}
-	change := s.Entry.GetMembers()
-	if change == nil {
-		return in, nil
+	switch body := s.Entry.Body.(type) {
+	case *petrelv1.Message_Members:
+		return b.changeMembers(c, s, body.Members)
+	case *petrelv1.Message_Profile:
+		return b.changeProfile(c, from, body.Profile)
 	}
+	return in, nil
+}
+
+// changeMembers admits a change of members by the roles before it, and cuts the
+// entry to what takes effect. Spec: P-8.8.
+func (b *builder) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*info, error) {
+	in, from := c.log.info, im.User(s.Entry.From)
 	if c.key.Conv.Kind() != im.Group {
 		return nil, im.Errorf(im.CodeForbidden, "the members of this conversation do not change")
 	}
-	members, _ := in.members.apply(change, c.log.head+1)
-	if len(members.current) > MaxMembers {
-		return nil, im.Errorf(im.CodeInvalid, "a group has at most %d members", MaxMembers)
+	if err := checkChange(ch); err != nil {
+		return nil, err
 	}
+	if from != "" {
+		if err := in.members.allow(from, ch); err != nil {
+			return nil, err
+		}
+	}
+	members, done, err := in.members.apply(ch, c.log.head+1)
+	switch {
+	case err != nil:
+		return nil, err
+	case done.SizeVT() == 0:
+		return nil, im.Errorf(im.CodeInvalid, "the change changes nothing")
+	case len(members.current) > MaxMembers:
+		return nil, im.Errorf(im.CodeInvalid, "a group has at most %d members", MaxMembers)
+	case from != "" && len(members.current) > 0 && len(in.members.owners()) > 0 && len(members.owners()) == 0:
+		return nil, im.Errorf(im.CodeInvalid, "the new owner is no member")
+	}
+	if from != "" {
+		if err := b.checkAdded(c, in.members, done); err != nil {
+			return nil, err
+		}
+	}
+	s.Entry.Body = &petrelv1.Message_Members{Members: done}
 	return &info{record: in.record, members: members}, nil
+}
+
+// checkChange looks at what a change says by itself. Codes: invalid.
+func checkChange(ch *petrelv1.MemberChange) error {
+	if ch.GetDissolved() && len(ch.Added)+len(ch.Removed)+len(ch.Left)+len(ch.Roles) > 0 {
+		return im.Errorf(im.CodeInvalid, "what dissolves a group changes nothing else")
+	}
+	for _, r := range ch.GetAdded() {
+		if r.Role < 0 || r.Role > petrelv1.Role_ROLE_OWNER {
+			return im.Errorf(im.CodeInvalid, "there is no role %d", r.Role)
+		}
+	}
+	for _, r := range ch.GetRoles() {
+		if r.Role < petrelv1.Role_ROLE_MEMBER || r.Role > petrelv1.Role_ROLE_OWNER {
+			return im.Errorf(im.CodeInvalid, "there is no role %d", r.Role)
+		}
+	}
+	return nil
+}
+
+// allow decides whether a member may make a change. Codes: forbidden. Spec: P-8.8.
+func (m *Members) allow(from im.User, ch *petrelv1.MemberChange) error {
+	owner := m.atLeast(from, petrelv1.Role_ROLE_OWNER)
+	if ch.Dissolved && !owner {
+		return im.Errorf(im.CodeForbidden, "only the owner dissolves a group")
+	}
+	if len(ch.Added)+len(ch.Removed) > 0 && !m.atLeast(from, petrelv1.Role_ROLE_ADMIN) {
+		return im.Errorf(im.CodeForbidden, "only admins and the owner add and remove members")
+	}
+	for _, r := range ch.Added {
+		if r.Role == petrelv1.Role_ROLE_OWNER || r.Role == petrelv1.Role_ROLE_ADMIN && !owner {
+			return im.Errorf(im.CodeForbidden, "a new member gets no such role")
+		}
+	}
+	for _, u := range ch.Removed {
+		if role := m.Role(im.User(u)); im.User(u) == from || role > petrelv1.Role_ROLE_MEMBER && !owner {
+			return im.Errorf(im.CodeForbidden, "admins remove members, the owner everybody else")
+		}
+	}
+	if err := m.allowLeave(from, ch.Left); err != nil {
+		return err
+	}
+	if len(ch.Roles) > 0 && !owner {
+		return im.Errorf(im.CodeForbidden, "only the owner gives roles")
+	}
+	handsOver := slices.ContainsFunc(ch.Roles, func(r *petrelv1.MemberRef) bool {
+		return r.Role == petrelv1.Role_ROLE_OWNER && im.User(r.User) != from
+	})
+	for _, r := range ch.Roles {
+		if im.User(r.User) == from && !handsOver && !sabotageSkipsRoles {
+			return im.Errorf(im.CodeForbidden, "the owner names another one first")
+		}
+	}
+	return nil
+}
+
+func (m *Members) allowLeave(from im.User, left []string) error {
+	for _, u := range left {
+		if im.User(u) != from {
+			return im.Errorf(im.CodeForbidden, "a member leaves for themselves only")
+		}
+		if m.Role(from) == petrelv1.Role_ROLE_OWNER && len(m.current) > 1 && !sabotageSkipsRoles {
+			return im.Errorf(im.CodeForbidden, "the owner hands the group over before they leave")
+		}
+	}
+	return nil
+}
+
+// atLeast tells whether a member has a role or a higher one.
+func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
+	return m.Role(u) >= role || sabotageSkipsRoles
+}
+
+// changeProfile admits a new title, which the conversation's record keeps.
+func (b *builder) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*info, error) {
+	in := c.log.info
+	switch {
+	case c.key.Conv.Kind() != im.Group:
+		return nil, im.Errorf(im.CodeForbidden, "only groups have titles")
+	case from != "" && !in.members.atLeast(from, petrelv1.Role_ROLE_ADMIN):
+		return nil, im.Errorf(im.CodeForbidden, "only admins and the owner rename a group")
+	case len(p.GetTitle()) > MaxTitle:
+		return nil, im.Errorf(im.CodeInvalid, "a title has at most %d bytes", MaxTitle)
+	case p.GetTitle() == in.record.Title:
+		return nil, im.Errorf(im.CodeInvalid, "the change changes nothing")
+	}
+	record := proto.CloneOf(in.record)
+	record.Title = p.GetTitle()
+	return &info{record: record, members: in.members}, nil
 }
 
 // create admits the first entry of a conversation that does not exist yet.
 func (b *builder) create(c *conv, s *Send) (*info, error) {
 	from := im.User(s.Entry.From)
-	var record *storepb.Conversation
-	members := &Members{}
+	in := &info{}
+	var err error
 	switch kind := c.key.Conv.Kind(); {
 	case kind == im.Direct && from != "" && s.Peer != "":
 		im.Assert(im.DirectID(c.key.Tenant, from, s.Peer) == c.key.Conv, "direct conversation of other users")
-		if err := b.checkPeer(im.Account{Tenant: c.key.Tenant, User: s.Peer}); err != nil {
+		if err := b.checkUser(im.Account{Tenant: c.key.Tenant, User: s.Peer}); err != nil {
 			return nil, err
 		}
-		record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: []string{string(min(from, s.Peer)), string(max(from, s.Peer))}}
-		members.join(from, petrelv1.Role_ROLE_MEMBER, 1)
-		members.join(s.Peer, petrelv1.Role_ROLE_MEMBER, 1)
+		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: []string{string(min(from, s.Peer)), string(max(from, s.Peer))}}
+		in.members = first(&petrelv1.MemberRef{User: string(from)}, &petrelv1.MemberRef{User: string(s.Peer)})
 	case kind == im.Inbox && from == "" && s.Peer != "":
-		record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_INBOX), Participants: []string{string(s.Peer)}}
-		members.join(s.Peer, petrelv1.Role_ROLE_OWNER, 1)
+		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_INBOX), Participants: []string{string(s.Peer)}}
+		in.members = first(&petrelv1.MemberRef{User: string(s.Peer), Role: petrelv1.Role_ROLE_OWNER})
 	case s.Create != nil:
-		record = s.Create
-		members, _ = members.apply(s.Entry.GetMembers(), 1)
+		if in, err = b.createGroup(c, s); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, &im.Error{Code: im.CodeNoConversation}
 	}
-	record.CreatedMs = b.now
-	members.list()
-	return &info{record: record, members: members}, nil
+	in.record.CreatedMs = b.now
+	return in, nil
 }
 
-func (b *builder) checkPeer(a im.Account) error {
+// first are members from the first entry on.
+func first(refs ...*petrelv1.MemberRef) *Members {
+	m := &Members{}
+	m.add(refs, 1)
+	m.list()
+	return m
+}
+
+// createGroup admits the first entry of a group. A user makes one as its owner.
+func (b *builder) createGroup(c *conv, s *Send) (*info, error) {
+	from, ch := im.User(s.Entry.From), s.Entry.GetMembers()
+	if err := checkChange(ch); err != nil {
+		return nil, err
+	}
+	members, done, err := noMembers.apply(ch, 1)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(members.current) == 0:
+		return nil, im.Errorf(im.CodeInvalid, "a group begins with a member")
+	case len(members.current) > MaxMembers:
+		return nil, im.Errorf(im.CodeInvalid, "a group has at most %d members", MaxMembers)
+	case len(s.Create.Title) > MaxTitle:
+		return nil, im.Errorf(im.CodeInvalid, "a title has at most %d bytes", MaxTitle)
+	case from != "" && members.Role(from) != petrelv1.Role_ROLE_OWNER:
+		return nil, im.Errorf(im.CodeForbidden, "who makes a group is its owner")
+	}
+	if from != "" {
+		if err := b.checkAdded(c, noMembers, done); err != nil {
+			return nil, err
+		}
+	}
+	s.Entry.Body = &petrelv1.Message_Members{Members: done}
+	return &info{record: s.Create, members: members}, nil
+}
+
+// checkAdded refuses users who do not exist; those who were members before do.
+// The operator's changes are looked at before they come here. Codes: no_user.
+func (b *builder) checkAdded(c *conv, before *Members, done *petrelv1.MemberChange) error {
+	for _, r := range done.Added {
+		if _, known := before.find(im.User(r.User)); known {
+			continue
+		}
+		if err := b.checkUser(im.Account{Tenant: c.key.Tenant, User: im.User(r.User)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) checkUser(a im.Account) error {
 	if b.cs.o.UserExists == nil {
 		return nil
 	}
@@ -73,7 +248,7 @@ func (b *builder) checkPeer(a im.Account) error {
 		return fmt.Errorf("look up user %s: %w", a, err)
 	}
 	if !ok {
-		return im.Errorf(im.CodeNoUser, "there is no user %s", a.User)
+		return im.Errorf(im.CodeNoUser, "there is no user %.64s", a.User)
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ import (
 func (b *builder) repeat(c *conv, s *Send, hash, mac uint64) (r Result, found bool, slot uint8, err error) {
 	l := &c.log
 	if s.Create != nil && l.head > 0 {
-		return Result{Seq: 1, Repeat: true}, true, 0, nil // the group is there
+		r, err := b.created(c, s, mac)
+		return r, true, 0, err
 	}
 	var failure error
 	match := func(q im.Seq) bool {
@@ -52,6 +53,22 @@ func (b *builder) repeat(c *conv, s *Send, hash, mac uint64) (r Result, found bo
 		}
 	}
 	return r, found, uint8(len(seqs)), failure
+}
+
+// created answers the creation of a group that is there. The operator's key
+// names it, whatever was asked; a user's call is repeated with the same content.
+func (b *builder) created(c *conv, s *Send, mac uint64) (Result, error) {
+	if s.Entry.From == "" {
+		return Result{Seq: 1, Repeat: true}, nil
+	}
+	if c.log.info.firstSeq() > 1 {
+		return Result{Err: &im.Error{Code: im.CodeTooOld}}, nil
+	}
+	r, found, err := b.compare(c, s, 1, mac)
+	if !found {
+		r.Err = &im.Error{Code: im.CodeConflict}
+	}
+	return r, err
 }
 
 // checkAfter refuses an after that cannot be looked up.

@@ -115,7 +115,8 @@ func TestAddingAMemberOnceMoreKeepsTheirRole(t *testing.T) {
 	w := newWorld(t)
 	key := w.group("alice", "bob")
 	w.mustSend(entry(key, "owner", &petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}}}))
-	w.mustSend(add(key, "again", "alice"))
+	wantCode(t, w.send(add(key, "again", "alice")), im.CodeInvalid)
+	w.mustSend(entry(key, "with carol", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice"}, {User: "carol"}}}))
 	for range 2 {
 		st, err := w.convs.Look(context.Background(), key, "alice")
 		if err != nil || st.Role != petrelv1.Role_ROLE_OWNER || st.Joined != 1 {
@@ -129,9 +130,13 @@ func TestChangesOfStrangersWriteNoRecord(t *testing.T) {
 	w := newWorld(t)
 	key := w.group("alice", "bob", "mallory")
 	w.mustSend(kick(key, "kick", "mallory"))
-	w.mustSend(kick(key, "1", "zed"))   // behind all members
-	w.mustSend(kick(key, "2", "aaron")) // before all members
-	w.mustSend(entry(key, "3", &petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: "mallory", Role: petrelv1.Role_ROLE_ADMIN}}}))
+	for i, ch := range []*petrelv1.MemberChange{
+		{Removed: []string{"zed"}}, {Left: []string{"aaron"}}, // behind and before all members
+		{Roles: []*petrelv1.MemberRef{{User: "mallory", Role: petrelv1.Role_ROLE_ADMIN}}},
+	} {
+		wantCode(t, w.send(entry(key, fmt.Sprint(i), ch)), im.CodeInvalid)
+	}
+	w.mustSend(entry(key, "all", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "carol"}}, Removed: []string{"zed", "aaron"}, Roles: []*petrelv1.MemberRef{{User: "mallory", Role: petrelv1.Role_ROLE_ADMIN}}}))
 	for range 2 {
 		for _, u := range []im.User{"zed", "aaron"} {
 			if _, err := w.convs.Look(context.Background(), key, u); im.CodeOf(err) != im.CodeNotMember {

@@ -25,8 +25,16 @@ func (h hasher) id(u im.User, k string) uint64 {
 	return h.sum(append(b, k...))
 }
 
-// body hashes the first type and body of an entry: what a repeat must bring
-// again to count as one.
+// first hashes what a repeat of s must bring again to count as one: its first
+// type and body, and the title of a group that it makes.
+func (h hasher) first(s *Send) uint64 {
+	mac := h.body(&s.Entry)
+	if s.Create == nil {
+		return mac
+	}
+	return h.sum(append(binary.BigEndian.AppendUint64(nil, mac), s.Create.Title...))
+}
+
 func (h hasher) body(m *petrelv1.Message) uint64 {
 	var buf [512]byte
 	b := append(buf[:0], byte(len(m.Type)))

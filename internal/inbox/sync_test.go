@@ -214,7 +214,8 @@ func TestSyncInPagesLosesNothingThatChangesBetweenThem(t *testing.T) {
 		if p.More {
 			joined++
 			keys = append(keys, w.group(fmt.Sprint("joined between pages ", joined), "alice", "bob"))
-			w.change(keys[3], &petrelv1.MemberChange{Roles: refs(petrelv1.Role_ROLE_ADMIN, "alice")})
+			role := []petrelv1.Role{petrelv1.Role_ROLE_MEMBER, petrelv1.Role_ROLE_ADMIN}[joined%2]
+			w.change(keys[3], &petrelv1.MemberChange{Roles: refs(role, "alice")})
 			w.settle()
 		} else if pages < 3 {
 			t.Errorf("%d pages for 450 conversations", pages)
