@@ -194,7 +194,16 @@ func (s *Server) Stop() {
 // ports are others.
 func (s *Server) Restart() {
 	s.t.Helper()
+	s.RestartOn(nil)
+}
+
+// RestartOn is Restart, with a change of the server's folder while it is down.
+func (s *Server) RestartOn(change func(dir string)) {
+	s.t.Helper()
 	s.Stop()
+	if change != nil {
+		change(s.Dir)
+	}
 	s.run()
 	s.setUp()
 }

@@ -21,12 +21,19 @@ func protoInt64(n int64) protoreflect.Value { return protoreflect.ValueOfInt64(n
 // command runs a line of a session: "send g1 "hi"".
 func (s *session) command(a args) {
 	s.w.t.Helper()
+	if s.accountCommand(a) || s.groupCommand(a) {
+		return
+	}
+	if a.word(0) == "http" {
+		s.callJSON(a, true)
+		return
+	}
 	if s.conn == nil {
 		s.w.fatalf("%s is not connected", s.name)
 	}
 	s.asked = true
 	switch a.word(0) {
-	case "send":
+	case "send", "edit", "recall", "react", "unreact", "pin", "unpin":
 		s.post(s.compose(a))
 	case "resend":
 		for _, x := range s.again(a) {
@@ -38,6 +45,15 @@ func (s *session) command(a args) {
 		s.history(a)
 	case "sync":
 		s.sync(a)
+	case "cursor":
+		conv, _ := s.w.resolve(s.user, a.word(1))
+		s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{
+			Conv: conv, Delivered: a.number(s.w, "delivered"), Read: a.number(s.w, "read"),
+		}}})
+	case "focus":
+		s.focus(a.words[1:])
+	case "call":
+		s.callJSON(a, false)
 	case "hello":
 		s.sayHello(a)
 	case "ping":
@@ -49,7 +65,23 @@ func (s *session) command(a args) {
 	}
 }
 
-// compose makes a send: "send TARGET "text" k=… after=… type=… data=hex".
+// focus asks for some conversations whole, or for "all".
+func (s *session) focus(names []string) {
+	s.w.t.Helper()
+	f := &petrelv1.SetFocus{}
+	for _, n := range names {
+		if n == "all" {
+			f.All = true
+			continue
+		}
+		conv, _ := s.w.resolve(s.user, n)
+		f.Convs = append(f.Convs, conv)
+	}
+	s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Focus{Focus: f}})
+}
+
+// compose makes a send: "send TARGET "text" k=… after=… type=… data=hex", or
+// one about an earlier entry: "edit TARGET SEQ "text"", "react TARGET SEQ 👍".
 func (s *session) compose(a args) *sent {
 	s.w.t.Helper()
 	s.render() // the heads it tells
@@ -63,12 +95,34 @@ func (s *session) compose(a args) *sent {
 	}
 	head := s.heads[conv]
 	x.frame.After = &head
+	if a.word(0) != "send" {
+		x.aim(s, a)
+	}
 	x.change(s, a)
 	s.user.sent = append(s.user.sent, x)
 	return x
 }
 
-// change sets what the words of a line say of a send.
+// aim makes x one about an earlier entry.
+func (x *sent) aim(s *session, a args) {
+	s.w.t.Helper()
+	q, err := strconv.ParseUint(a.word(2), 10, 64)
+	if err != nil {
+		s.w.fatalf("want: %s TARGET SEQ …", a.word(0))
+	}
+	switch a.word(0) {
+	case "edit":
+		x.frame.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: q}}
+	case "recall":
+		x.frame.Body = &petrelv1.Send_Recall{Recall: &petrelv1.Recall{Target: q}}
+	case "react", "unreact":
+		x.frame.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: q, Emoji: a.word(3), Removed: a.word(0) == "unreact"}}
+	default:
+		x.frame.Body = &petrelv1.Send_Pin{Pin: &petrelv1.Pin{Target: q, Removed: a.word(0) == "unpin"}}
+	}
+}
+
+// change sets what the words of a line say of a send, or of an edit.
 func (x *sent) change(s *session, a args) {
 	s.w.t.Helper()
 	switch after := a.values["after"]; after {
@@ -82,7 +136,10 @@ func (x *sent) change(s *session, a args) {
 		}
 		x.frame.After = &n
 	}
-	if kind, ok := a.values["type"]; ok {
+	edit := x.frame.GetEdit()
+	if kind, ok := a.values["type"]; ok && edit != nil {
+		edit.Type = kind
+	} else if ok {
 		x.frame.Type = kind
 	}
 	if d, ok := a.values["data"]; ok {
@@ -91,8 +148,13 @@ func (x *sent) change(s *session, a args) {
 			s.w.fatalf("data=%s is not hex", d)
 		}
 		x.frame.Body = &petrelv1.Send_Data{Data: b}
+		if edit != nil {
+			edit.Body, x.frame.Body = &petrelv1.Edit_Data{Data: b}, &petrelv1.Send_Edit{Edit: edit}
+		}
 	}
-	if len(a.bodies) > 0 {
+	if len(a.bodies) > 0 && edit != nil {
+		edit.Body = &petrelv1.Edit_Text{Text: a.bodies[0]}
+	} else if len(a.bodies) > 0 {
 		x.frame.Body = &petrelv1.Send_Text{Text: a.bodies[0]}
 	}
 }
@@ -185,7 +247,7 @@ func (s *session) history(a args) {
 			q.After = p.Messages[len(p.Messages)-1].Seq
 		}
 	}
-	s.lines = append(s.lines, s.page(whole)...)
+	s.putAll(s.page(whole))
 }
 
 func (a args) number(w *world, key string) uint64 {
@@ -208,14 +270,14 @@ func (a args) number(w *world, key string) uint64 {
 func (s *session) sync(a args) {
 	s.w.t.Helper()
 	s.waitListed()
-	token := s.token
+	token := s.syncToken
 	if a.word(1) == "fresh" {
 		token = nil
 	}
 	if t, ok := a.values["token"]; ok {
 		token = []byte(t)
 	}
-	s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}})
+	s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token, Newest: uint32(a.number(s.w, "newest"))}}})
 }
 
 // sayHello says hello with something of its own: token=…, versions=2..9.
@@ -255,20 +317,20 @@ func (w *world) admin(a args) {
 			Conv: conv, After: a.number(w, "after"), Before: a.number(w, "before"), Limit: uint32(a.number(w, "limit")),
 		}}))
 		if err == nil {
-			s.lines = append(s.lines, s.page(r.Msg)...)
+			s.putAll(s.page(r.Msg))
 		}
 	case "revoke":
 		u := w.user(a.word(1))
 		var r *connect.Response[petrelv1.RevokeTokensResponse]
 		r, err = w.srv.Admin.RevokeTokens(w.deadline(), connect.NewRequest(&petrelv1.RevokeTokensRequest{Tenant: u.tenant.name, User: u.name}))
 		if err == nil {
-			s.lines = append(s.lines, "ok sessions="+itoa(r.Msg.Sessions))
+			s.put("ok sessions=%d", r.Msg.Sessions)
 		}
 	default:
 		w.fatalf("admin cannot %s", a.word(0))
 	}
 	if err != nil {
-		s.lines = append(s.lines, "error "+adminCode(err))
+		s.put("error %s", codeOf(err))
 	}
 }
 
@@ -287,10 +349,8 @@ func (w *world) changeMembers(s *session, tenantName string, a args) error {
 	if err != nil {
 		return err
 	}
-	for _, u := range a.words[2:] {
-		w.tenant(tenantName).users[u].list(change{conv, r.Msg.Seq})
-	}
-	s.lines = append(s.lines, "ok seq="+itoa(r.Msg.Seq))
+	w.noteChange(conv, r.Msg.Seq)
+	s.put("ok seq=%d", r.Msg.Seq)
 	return nil
 }
 
@@ -310,18 +370,20 @@ func (w *world) sendAs(s *session, tenantName string, a args) error {
 		return err
 	}
 	if peer != "" {
-		u.list(change{conv, 1})
-		u.tenant.users[peer].list(change{conv, 1})
+		x.conv = r.Msg.Conv
+		w.names[x.conv] = place{tenant: u.tenant, a: u.name, b: peer}
+		u.list(change{x.conv, 1})
+		u.tenant.users[peer].list(change{x.conv, 1})
 	}
 	if err := w.ledger.acked(x, r.Msg.Seq); err != nil {
 		w.fatalf("admin: %v", err)
 	}
-	s.lines = append(s.lines, "ack seq="+itoa(r.Msg.Seq))
+	s.put("ack seq=%d", r.Msg.Seq)
 	return nil
 }
 
-// adminCode is the Petrel code of an error of the operator's API.
-func adminCode(err error) string {
+// codeOf is the Petrel code of an error of an API call.
+func codeOf(err error) string {
 	var e *connect.Error
 	if !errors.As(err, &e) {
 		return err.Error()

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,9 @@ func (w *world) execute(l line) {
 		case l.actor == "admin":
 			w.admin(a)
 		default:
+			if slices.Contains([]string{"register", "login", "exchange"}, a.word(0)) {
+				w.newcomer(l.actor)
+			}
 			w.session(l.actor).command(a)
 		}
 	}
@@ -51,7 +55,9 @@ func (w *world) direct(a args) {
 		a.words = a.words[2:]
 	}
 	switch a.word(0) {
-	case "server": // newWorld has read it
+	case "server", "ways": // read before the start
+	case "capabilities":
+		w.offers = a.words[1:]
 	case "users":
 		w.makeUsers(t, a.words[1:])
 	case "group":
@@ -59,7 +65,11 @@ func (w *world) direct(a args) {
 	case "limits":
 		w.setLimits(a.values)
 	case "restart":
-		w.srv.Restart()
+		w.restart(nil)
+	case "backup":
+		w.backup()
+	case "restore":
+		w.restore()
 	default:
 		w.directSession(w.session(a.word(0)), a)
 	}
@@ -91,6 +101,10 @@ func (w *world) directSession(s *session, a args) {
 		s.waitCut()
 	case "reads again":
 		s.read(true)
+	case "calls over the connection":
+		s.onConn = true
+	case "calls over HTTP":
+		s.onConn = false
 	default:
 		switch a.word(1) {
 		case "has":
@@ -105,11 +119,12 @@ func (w *world) directSession(s *session, a args) {
 
 func (w *world) makeUsers(t *tenant, names []string) {
 	w.t.Helper()
-	tokens := w.srv.Users(t.name, names...)
-	for i, n := range names {
-		t.users[n] = &user{name: n, tenant: t, token: tokens[i]}
+	for part := range slices.Chunk(names, 1000) { // P-10.3
+		tokens := w.srv.Users(t.name, part...)
+		for i, n := range part {
+			t.users[n] = &user{name: n, tenant: t, token: tokens[i]}
+		}
 	}
-	w.know(t)
 }
 
 func (w *world) makeGroup(t *tenant, name string, members []string) {
@@ -144,12 +159,12 @@ func (s *session) catchUp() {
 	s.w.t.Helper()
 	s.waitListed()
 	for more := true; more; {
-		p, err := s.conn.Sync(s.w.deadline(), s.token)
+		p, err := s.conn.Sync(s.w.deadline(), s.syncToken)
 		if err != nil {
 			s.w.fatalf("%s syncs: %v", s.name, err)
 		}
 		s.synced(p)
-		s.token, more = p.Token, p.More
+		s.syncToken, more = p.Token, p.More
 	}
 }
 

@@ -120,10 +120,35 @@ func parseArgs(s string) (args, error) {
 		if key, value, ok := strings.Cut(word, "="); ok {
 			a.values[key] = value + quoted
 		} else {
-			a.words = append(a.words, word)
+			a.words = append(a.words, span(word)...)
 		}
 	}
 	return a, nil
+}
+
+var spanMark = regexp.MustCompile(`^([a-z]+)(\d+)\.\.([a-z]+)(\d+)$`)
+
+// span is all of "u1..u100", and any other word itself.
+func span(word string) []string {
+	m := spanMark.FindStringSubmatch(word)
+	if m == nil || m[1] != m[3] {
+		return []string{word}
+	}
+	from, _ := strconv.Atoi(m[2]) // digits only
+	to, _ := strconv.Atoi(m[4])
+	var list []string
+	for n := from; n <= to; n++ {
+		list = append(list, m[1]+strconv.Itoa(n))
+	}
+	return list
+}
+
+// body is the first quoted one, "" if there is none.
+func (a args) body() string {
+	if len(a.bodies) == 0 {
+		return ""
+	}
+	return a.bodies[0]
 }
 
 // word is the i-th plain word, "" if there are fewer.
@@ -145,6 +170,9 @@ func TestParseFindsActorsRepeatsAndArguments(t *testing.T) {
 	a, err := parseArgs(`send g1 "a \"b\" c" k=x1 after=none type="app x"`)
 	if err != nil || a.word(1) != "g1" || a.bodies[0] != `a "b" c` || a.values["k"] != "x1" || a.values["type"] != "app x" {
 		t.Errorf("got %+v, %v", a, err)
+	}
+	if a, _ := parseArgs("users bob u9..u11 2..3"); strings.Join(a.words, " ") != "users bob u9 u10 u11 2..3" {
+		t.Errorf("span: got %v", a.words)
 	}
 	if _, err := parseLine("repeat 5..4: alice> sync"); err == nil {
 		t.Error("an empty repeat was accepted")

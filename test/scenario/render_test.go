@@ -22,53 +22,101 @@ func (s *session) render() {
 		s.renderFrame(f)
 	}
 	if ended != nil && s.conn != nil {
-		s.lines = append(s.lines, endLine(ended))
+		s.put("%s", endLine(ended))
 		s.close()
 	}
 }
 
 func (s *session) renderFrame(f *petrelv1.ServerFrame) {
 	delete(s.requests, f.Id)
-	line := func(format string, a ...any) { s.lines = append(s.lines, fmt.Sprintf(format, a...)) }
 	switch b := f.Body.(type) {
 	case *petrelv1.ServerFrame_Welcome:
 		s.welcome(b.Welcome)
-		line("welcome version=%d user=%s", b.Welcome.Version, b.Welcome.User)
+		l := fmt.Sprintf("welcome version=%d user=%s", b.Welcome.Version, b.Welcome.User)
+		if len(s.w.offers) > 0 {
+			l += " capabilities=" + strings.Join(slices.Sorted(slices.Values(b.Welcome.Capabilities)), ",")
+		}
+		s.put("%s", l)
 	case *petrelv1.ServerFrame_Ack:
 		x := s.pending[f.Id]
 		delete(s.pending, f.Id)
 		if x == nil {
-			line("ack of frame %d, which asked for none", f.Id)
+			s.put("ack of frame %d, which asked for none", f.Id)
 			return
 		}
 		s.acked(x, b.Ack)
-		line("ack%s seq=%d", x.label(), b.Ack.Seq)
+		s.put("ack%s seq=%d", x.label(), b.Ack.Seq)
 	case *petrelv1.ServerFrame_Error:
-		line("error %s", s.failed(f.Id, b.Error))
+		s.put("error %s", s.failed(f.Id, b.Error))
 	case *petrelv1.ServerFrame_Events:
-		for _, m := range b.Events.Messages {
-			s.told(m)
-			if e := m.GetInbox(); e != nil {
-				s.inbox = append(s.inbox, "inbox "+s.w.inboxText(s.user, e))
-				continue
-			}
-			line("message %s %s", s.w.nameOf(s.user, m.Conv), entryText(m))
-		}
-		if len(b.Events.Hints)+len(b.Events.Receipts) > 0 {
-			line("hints or receipts that were not asked for")
-		}
+		s.renderEvents(b.Events)
 	case *petrelv1.ServerFrame_History:
-		s.lines = append(s.lines, s.page(b.History)...)
+		s.putAll(s.page(b.History))
 	case *petrelv1.ServerFrame_Sync:
-		s.token = b.Sync.Token
-		s.lines = append(s.lines, s.synced(b.Sync)...)
+		s.syncToken = b.Sync.Token
+		s.putAll(s.synced(b.Sync))
+	case *petrelv1.ServerFrame_Cursor:
+		s.put("cursor %s%s", s.w.nameOf(s.user, b.Cursor.Conv), cursorText(b.Cursor))
+	case *petrelv1.ServerFrame_Focus:
+		s.putAll(s.focused(b.Focus))
 	case *petrelv1.ServerFrame_Pong:
 		s.ponged = f.Id
 	case *petrelv1.ServerFrame_Lagged:
-		line("lagged")
+		s.put("lagged")
 	default:
-		line("%T", f.Body)
+		s.put("%T", f.Body)
 	}
+}
+
+func (s *session) putAll(lines []string) {
+	for _, l := range lines {
+		s.put("%s", l)
+	}
+}
+
+func (s *session) renderEvents(e *petrelv1.Events) {
+	for _, m := range e.Messages {
+		s.told(m)
+		if i := m.GetInbox(); i != nil {
+			s.put("inbox %s", s.w.inboxText(s.user, i))
+			continue
+		}
+		s.put("message %s %s", s.w.nameOf(s.user, m.Conv), entryText(m))
+	}
+	for _, h := range e.Hints {
+		s.heads[h.Conv] = max(s.heads[h.Conv], h.Head)
+		s.put("hint %s head=%d counted=%d", s.w.nameOf(s.user, h.Conv), h.Head, h.Counted)
+	}
+	for _, r := range e.Receipts {
+		s.put("receipt %s %s%s", s.w.nameOf(s.user, r.Conv), r.User, cursorText(r))
+	}
+}
+
+// cursorText is a pair of cursors, without those at 0.
+func cursorText(c interface {
+	GetDelivered() uint64
+	GetRead() uint64
+}) string {
+	l := ""
+	if q := c.GetDelivered(); q > 0 {
+		l += " delivered=" + itoa(q)
+	}
+	if q := c.GetRead(); q > 0 {
+		l += " read=" + itoa(q)
+	}
+	return l
+}
+
+// focused is the answer to a focus: a line for each head in the order of the
+// names, and one for the end.
+func (s *session) focused(f *petrelv1.Focused) []string {
+	var lines []string
+	for _, h := range f.Heads {
+		s.heads[h.Conv] = max(s.heads[h.Conv], h.Head)
+		lines = append(lines, fmt.Sprintf("focus %s head=%d counted=%d", s.w.nameOf(s.user, h.Conv), h.Head, h.Counted))
+	}
+	slices.Sort(lines)
+	return append(lines, "focused")
 }
 
 func (x *sent) label() string {
@@ -140,30 +188,77 @@ func entryText(m *petrelv1.Message) string {
 	if m.From != "" {
 		l += " from=" + m.From
 	}
-	if m.Type != "" && m.Type != "text" {
-		l += " type=" + m.Type
+	if m.EditedBy > 0 {
+		l += " edited=" + itoa(m.EditedBy)
+	}
+	if m.RecalledBy > 0 {
+		l += " recalled=" + itoa(m.RecalledBy)
 	}
 	switch b := m.Body.(type) {
-	case *petrelv1.Message_Text:
-		return l + " " + strconv.Quote(b.Text)
-	case *petrelv1.Message_Data:
-		return l + " data=" + hex.EncodeToString(b.Data)
 	case *petrelv1.Message_Members:
 		return l + " members" + membersText(b.Members)
 	case *petrelv1.Message_Profile:
 		return l + " title=" + strconv.Quote(b.Profile.Title)
 	case *petrelv1.Message_Inbox:
 		return l + " inbox"
-	case nil:
-		return l + " empty"
+	case *petrelv1.Message_Edit:
+		return l + " edit " + itoa(b.Edit.Target) + bodyText(b.Edit)
+	case *petrelv1.Message_Recall:
+		return l + " recall " + itoa(b.Recall.Target)
+	case *petrelv1.Message_Reaction:
+		return l + " reaction " + itoa(b.Reaction.Target) + " " + b.Reaction.Emoji + removed(b.Reaction.Removed)
+	case *petrelv1.Message_Pin:
+		return l + " pin " + itoa(b.Pin.Target) + removed(b.Pin.Removed)
 	}
-	return l + fmt.Sprintf(" %T", m.Body)
+	return l + bodyText(m)
+}
+
+// bodied is what has the body of a message: a message, a send, an edit.
+type bodied interface {
+	GetType() string
+	GetText() string
+	GetData() []byte
+}
+
+// bodyText is a text or data, or that there is none.
+func bodyText(m bodied) string {
+	l := ""
+	if k := m.GetType(); k != "" && k != "text" {
+		l = " type=" + k
+	}
+	text, data := "", false
+	switch m := m.(type) {
+	case *petrelv1.Message:
+		if m.Body == nil {
+			return l + " empty"
+		}
+		_, data = m.Body.(*petrelv1.Message_Data)
+	case *petrelv1.Edit:
+		if m.Body == nil {
+			return l + " empty"
+		}
+		_, data = m.Body.(*petrelv1.Edit_Data)
+	}
+	if text = m.GetText(); data {
+		return l + " data=" + hex.EncodeToString(m.GetData())
+	}
+	return l + " " + strconv.Quote(text)
+}
+
+func removed(is bool) string {
+	if is {
+		return " removed"
+	}
+	return ""
 }
 
 func membersText(c *petrelv1.MemberChange) string {
 	var l string
 	for _, m := range c.Added {
 		l += " +" + m.User
+		if m.Role == petrelv1.Role_ROLE_ADMIN {
+			l += "=admin"
+		}
 	}
 	for _, u := range c.Removed {
 		l += " -" + u
@@ -172,9 +267,16 @@ func membersText(c *petrelv1.MemberChange) string {
 		l += " ~" + u
 	}
 	for _, m := range c.Roles {
-		l += " " + m.User + "=" + strings.ToLower(strings.TrimPrefix(m.Role.String(), "ROLE_"))
+		l += " " + m.User + "=" + roleText(m.Role)
+	}
+	if c.Dissolved {
+		l += " dissolved"
 	}
 	return l
+}
+
+func roleText(r petrelv1.Role) string {
+	return strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_"))
 }
 
 func (w *world) inboxText(u *user, e *petrelv1.InboxEntry) string {
@@ -184,7 +286,17 @@ func (w *world) inboxText(u *user, e *petrelv1.InboxEntry) string {
 	case *petrelv1.InboxEntry_Left:
 		return "left " + w.nameOf(u, b.Left.Conv)
 	case *petrelv1.InboxEntry_Role:
-		return "role " + w.nameOf(u, b.Role.Conv)
+		return "role " + w.nameOf(u, b.Role.Conv) + " " + roleText(b.Role.Role)
+	case *petrelv1.InboxEntry_Settings:
+		if b.Settings.Conv == "" {
+			return "settings" + valuesText(b.Settings.Values)
+		}
+		return "settings " + w.nameOf(u, b.Settings.Conv) + valuesText(b.Settings.Values)
+	case *petrelv1.InboxEntry_Session:
+		if b.Session.Revoked {
+			return "session " + b.Session.Device + " revoked"
+		}
+		return "session " + b.Session.Device
 	}
 	return fmt.Sprintf("%T", e.Entry)
 }
@@ -212,25 +324,68 @@ func (s *session) page(p *petrelv1.HistoryPage) []string {
 // synced is a page of a sync: a line for each conversation in the order of
 // their names, and one for the end of the page.
 func (s *session) synced(p *petrelv1.SyncPage) []string {
-	var lines []string
+	var groups [][]string // a changed line and its newest ones
 	for _, c := range p.Convs {
 		s.heads[c.Conv] = max(s.heads[c.Conv], c.Head)
-		name := s.w.nameOf(s.user, c.Conv)
-		if c.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT && name != "d:"+c.Peer {
-			name += " peer=" + c.Peer
+		g := []string{"changed " + s.stateText(c)}
+		for _, m := range c.Newest {
+			s.told(m)
+			g = append(g, "newest "+entryText(m))
 		}
-		l := fmt.Sprintf("changed %s head=%d", name, c.Head)
-		if c.Joined != 1 {
-			l += " joined=" + itoa(c.Joined)
-		}
-		if c.Left {
-			l += " left"
-		}
-		lines = append(lines, l)
+		groups = append(groups, g)
 	}
-	slices.Sort(lines)
+	slices.SortFunc(groups, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	lines := slices.Concat(groups...)
 	if p.More {
 		return append(lines, "synced more")
 	}
 	return append(lines, "synced")
+}
+
+// stateText is how a user stands in a conversation. A client with capabilities
+// sees more of it.
+func (s *session) stateText(c *petrelv1.ConvState) string {
+	name := s.w.nameOf(s.user, c.Conv)
+	if c.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT && name != "d:"+c.Peer {
+		name += " peer=" + c.Peer
+	}
+	l := fmt.Sprintf("%s head=%d", name, c.Head)
+	if c.Joined != 1 {
+		l += " joined=" + itoa(c.Joined)
+	}
+	if c.Left {
+		l += " left"
+	}
+	l += cursorText(c)
+	if r := c.PeerReceipt; r != nil && cursorText(r) != "" {
+		l += " peer:" + cursorText(r)
+	}
+	if len(s.w.offers) == 0 {
+		return l
+	}
+	if c.Kind == petrelv1.ConvKind_CONV_KIND_GROUP {
+		if c.Title != name {
+			l += " title=" + strconv.Quote(c.Title)
+		}
+		if c.Role > petrelv1.Role_ROLE_MEMBER {
+			l += " role=" + roleText(c.Role)
+		}
+	}
+	return l + fmt.Sprintf(" unread=%d", s.unread(c))
+}
+
+// unread is what a client makes of a state (P-8.7).
+func (s *session) unread(c *petrelv1.ConvState) int64 {
+	n := int64(c.Counted) - int64(c.ReadCounted)
+	if c.Read == 0 && c.Joined > 1 {
+		if m := s.w.ledger.entries[c.Conv][c.Joined]; m != nil { // it adds members: it counts nothing itself
+			n = int64(c.Counted) - int64(m.Counted)
+		}
+	}
+	for key, x := range s.w.ledger.stored {
+		if key.conv == c.Conv && key.by == s.user && x.counts && x.seq > c.Read && x.seq >= c.Joined && x.seq <= c.Head {
+			n--
+		}
+	}
+	return n
 }

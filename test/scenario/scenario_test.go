@@ -5,8 +5,11 @@ package scenario
 
 import (
 	"flag"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +69,7 @@ func TestScenarios(t *testing.T) {
 				w.audit()
 				return
 			}
-			for _, way := range ways {
+			for _, way := range waysOf(lines) {
 				t.Run(way.name, func(t *testing.T) {
 					t.Parallel()
 					w := newWorld(t, file, way, lines)
@@ -76,6 +79,16 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
+}
+
+// waysOf is in which ways a file is run: all, or those of its line "ways …".
+func waysOf(lines []line) []way {
+	for _, l := range lines {
+		if only, ok := strings.CutPrefix(l.text, "ways "); ok && l.kind == directive {
+			return slices.DeleteFunc(slices.Clone(ways), func(w way) bool { return !slices.Contains(strings.Fields(only), w.name) })
+		}
+	}
+	return ways
 }
 
 // newWorld starts the server that the "server" lines ask for.
@@ -96,10 +109,12 @@ func newWorld(t *testing.T, file string, way way, lines []line) *world {
 		tenants: map[string]*tenant{}, names: map[string]place{}, sessions: map[string]*session{},
 		srv: imtest.Start(t, imtest.Options{TLS: way.tls, Config: config}),
 	}
+	w.http = &http.Client{Timeout: waitFor, Transport: &http.Transport{TLSClientConfig: w.srv.TLS()}}
 	t.Cleanup(func() {
 		for _, s := range w.sessions {
 			s.close()
 		}
+		w.http.CloseIdleConnections()
 	})
 	return w
 }
@@ -123,17 +138,27 @@ func (w *world) play(lines []line) {
 	}
 }
 
+var withinMark = regexp.MustCompile(`^within (\S+): `)
+
 // expect takes the next line of a session and compares. "... X" passes over
 // what comes before X.
 func (w *world) expect(actor, want string) {
 	w.t.Helper()
 	s := w.session(actor)
+	within := waitFor
+	if m := withinMark.FindStringSubmatch(want); m != nil {
+		d, err := time.ParseDuration(m[1])
+		if err != nil {
+			w.fatalf("within %s: %v", m[1], err)
+		}
+		within, want = d, want[len(m[0]):]
+	}
 	want, skip := strings.CutPrefix(want, "... ")
 	if w.way.framing == wire.TCP {
 		want = closeMark.ReplaceAllString(want, "")
 	}
 	for {
-		got, ok := s.next(strings.HasPrefix(want, "inbox "))
+		got, ok := s.next(s.paceOf(want), within)
 		if !ok {
 			w.fatalf("%s got nothing, want: %s", actor, want)
 		}
@@ -155,8 +180,11 @@ func (w *world) expectSilence(s *session) {
 	if s.live() {
 		s.barrier()
 	}
-	if s.render(); len(s.lines) > 0 {
-		w.fatalf("%s got what nobody expected: %q (%d lines)", s.name, s.lines[0], len(s.lines))
+	s.render()
+	for p, lines := range s.lines {
+		if len(lines) > 0 && p != "inbox" {
+			w.fatalf("%s got what nobody expected: %q (%d lines)", s.name, lines[0], len(lines))
+		}
 	}
 }
 
@@ -189,8 +217,10 @@ func (w *world) rewrite(lines []line) string {
 		for _, name := range w.order {
 			if s := w.sessions[name]; s.reading() { // what one holds back comes later, and how much is chance
 				s.render()
-				out = append(out, fold(name, s.lines)...)
-				s.lines = nil
+				for _, p := range paces[:len(paces)-1] {
+					out = append(out, fold(name, s.lines[p])...)
+					s.lines[p] = nil
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -20,18 +21,23 @@ type session struct {
 	name string
 	user *user // nil: admin
 
-	conn     *client.Conn
-	greeted  bool
-	asked    bool // something was sent before the welcome: it or the end will come
-	lastID   uint64
-	pending  map[uint64]*sent // sends of this connection without an answer
-	requests map[uint64]bool  // other requests without an answer
-	ponged   uint64           // id of the last pong
-	token    []byte           // of the last sync
-	heads    map[string]uint64
-	seen     map[string]map[uint64]bool // entries this session was told, by conversation
-	lines    []string                   // rendered and not expected yet
-	inbox    []string                   // the same of the inbox, which has its own pace
+	conn      *client.Conn
+	greeted   bool
+	asked     bool // something was sent before the welcome: it or the end will come
+	lastID    uint64
+	pending   map[uint64]*sent // sends of this connection without an answer
+	requests  map[uint64]bool  // other requests without an answer
+	ponged    uint64           // id of the last pong
+	syncToken []byte           // of the last sync
+	heads     map[string]uint64
+	seen      map[string]map[uint64]bool // entries this session was told, by conversation
+	lines     map[pace][]string          // rendered and not expected yet
+
+	logged    *petrelv1.LoginResponse // tokens of the device; nil: those of the user
+	spent     string                  // the refresh token that was used last
+	kind      string                  // of the device; "": by the session's name
+	onConn    bool                    // API calls go over the connection
+	historyID string                  // of what the session remembers
 
 	changed chan struct{} // capacity 1; a token: the fields below changed
 
@@ -41,6 +47,17 @@ type session struct {
 	window window
 	gate   chan struct{} // nil: reading; else closed when reading goes on
 	done   chan struct{} // closed when take has returned
+}
+
+func newSession(w *world, name string, u *user) *session {
+	s := &session{w: w, name: name, user: u, lines: map[pace][]string{}, changed: make(chan struct{}, 1)}
+	s.forget()
+	return s
+}
+
+// forget drops what the session remembers of conversations.
+func (s *session) forget() {
+	s.syncToken, s.heads, s.seen = nil, map[string]uint64{}, map[string]map[uint64]bool{}
 }
 
 // window counts what is unanswered, as the welcome of the server bounds it.
@@ -96,14 +113,44 @@ func (s *session) connect(small bool) {
 }
 
 func (s *session) hello() *petrelv1.Hello {
+	d := s.device()
 	return &petrelv1.Hello{
-		VersionMin: client.Version, VersionMax: client.Version, Token: s.user.token,
-		Device: strings.ReplaceAll(s.name, "/", "-"), DeviceKind: "desktop", Client: "scenario",
+		VersionMin: client.Version, VersionMax: client.Version, Token: s.token(), HistoryId: s.historyID,
+		Device: d.Id, DeviceKind: d.Kind, Client: "scenario", Capabilities: s.w.offers,
 	}
 }
 
+// device is what the session's name says: "alice/phone2" is one of kind phone.
+func (s *session) device() *petrelv1.DeviceRef {
+	d := &petrelv1.DeviceRef{Id: strings.ReplaceAll(s.name, "/", "-"), Kind: s.kind, Name: s.name}
+	if _, kind, ok := strings.Cut(s.name, "/"); ok && d.Kind == "" {
+		d.Kind = strings.TrimRight(kind, "0123456789")
+	}
+	switch d.Kind {
+	case "":
+		d.Kind = "desktop"
+	case "none":
+		d.Kind = ""
+	}
+	return d
+}
+
+// token is the device's access token, or else the user's.
+func (s *session) token() string {
+	if s.logged != nil {
+		return s.logged.AccessToken
+	}
+	return s.user.token
+}
+
+// welcome takes what the server says of itself. Another history id voids what
+// the session remembers (P-3.4).
 func (s *session) welcome(w *petrelv1.Welcome) {
 	s.greeted = true
+	if s.historyID != "" && s.historyID != w.HistoryId {
+		s.forget()
+	}
+	s.historyID = w.HistoryId
 	s.conn.Welcome = w
 	s.user.inbox = w.Inbox
 	s.w.learnNumber(s.user)
@@ -208,27 +255,32 @@ func (s *session) awaitFor(d time.Duration, ok func() bool) bool {
 	return true
 }
 
-// next is the next line of the session; false: none came in time.
-func (s *session) next(inbox bool) (string, bool) {
-	q := &s.lines
-	if inbox {
-		q = &s.inbox
+// put adds a line of what the session got.
+func (s *session) put(format string, a ...any) {
+	l := fmt.Sprintf(format, a...)
+	s.lines[s.paceOf(l)] = append(s.lines[s.paceOf(l)], l)
+}
+
+// next is the next line of a pace; false: none came in time.
+func (s *session) next(p pace, within time.Duration) (string, bool) {
+	s.w.t.Helper()
+	if s.user != nil && p != "ok" { // what is called over HTTP is answered when the command returns
+		s.awaitFor(within, func() bool { s.render(); return len(s.lines[p]) > 0 })
 	}
-	if s.user == nil && len(*q) == 0 {
-		return "", false // what the admin gets is there when the command returns
-	}
-	got := s.awaitFor(waitFor, func() bool { s.render(); return len(*q) > 0 })
-	if !got {
+	if len(s.lines[p]) == 0 {
 		return "", false
 	}
-	l := (*q)[0]
-	*q = (*q)[1:]
+	l := s.lines[p][0]
+	s.lines[p] = s.lines[p][1:]
 	return l, true
 }
 
 // barrier waits until everything the server had for this connection is here.
 func (s *session) barrier() {
 	s.w.t.Helper()
+	if s.conn == nil {
+		return
+	}
 	id := s.id()
 	if _, err := s.conn.Write(&petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}); err != nil {
 		return // its end is a line

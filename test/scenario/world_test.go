@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ type world struct {
 	order    []string // of sessions, as they came up
 	ledger   *ledger
 	lastK    int
+	offers   []string     // capabilities of the hellos from now on
+	http     *http.Client // of API calls
+	spare    string       // folder with the copy that "backup" made
 }
 
 type tenant struct {
@@ -38,7 +42,7 @@ type tenant struct {
 type user struct {
 	name   string
 	tenant *tenant
-	token  string
+	token  string // of the operator, bound to no device; "": the user registers
 	inbox  string // conversation id; "": never logged in
 	sent   []*sent
 	listed []change // what the inbox must say before a sync is worth looking at
@@ -65,6 +69,28 @@ type place struct {
 	group  string // "": a direct one of a and b
 	a, b   string
 }
+
+// pace names lines that keep their order among themselves only: which of an
+// event and an answer over HTTP comes first is chance.
+type pace string
+
+// paceOf is "" for a line of the connection's own order.
+func (s *session) paceOf(line string) pace {
+	word, _, _ := strings.Cut(line, " ")
+	switch {
+	case s.user == nil:
+		return ""
+	case word == "refused":
+		return "ok"
+	case slices.Contains(paces[1:], pace(word)):
+		return pace(word)
+	}
+	return ""
+}
+
+// paces in the order in which -update writes them. Lines of the inbox may be
+// left out of a file, the others not.
+var paces = []pace{"", "ok", "receipt", "hint", "inbox"}
 
 var closeMark = regexp.MustCompile(` close=\d+`)
 
@@ -96,35 +122,30 @@ func (w *world) user(name string) *user {
 	return u
 }
 
+// newcomer makes the user of a session that is about to register or log in.
+func (w *world) newcomer(name string) {
+	account, _, _ := strings.Cut(name, "/")
+	n, tenantName, _ := strings.Cut(account, "@")
+	if t := w.tenant(tenantName); t.users[n] == nil {
+		t.users[n] = &user{name: n, tenant: t}
+	}
+}
+
 // session finds or makes the session "alice", "alice@acme" or "alice/phone".
 func (w *world) session(name string) *session {
 	w.t.Helper()
 	s := w.sessions[name]
 	if s == nil {
-		s = &session{
-			w: w, name: name, heads: map[string]uint64{}, seen: map[string]map[uint64]bool{},
-			changed: make(chan struct{}, 1),
-		}
+		var u *user
 		if name != "admin" {
 			account, _, _ := strings.Cut(name, "/")
-			s.user = w.user(account)
+			u = w.user(account)
 		}
+		s = newSession(w, name, u)
 		w.sessions[name] = s
 		w.order = append(w.order, name)
 	}
 	return s
-}
-
-// know names the direct conversations of a tenant whose number is known.
-func (w *world) know(t *tenant) {
-	if t.number == 0 {
-		return
-	}
-	for a := range t.users {
-		for b := range t.users {
-			w.names[im.DirectID(t.number, im.User(a), im.User(b)).String()] = place{tenant: t, a: a, b: b}
-		}
-	}
 }
 
 // learnNumber finds a tenant's number by the inbox id of one of its users,
@@ -134,7 +155,6 @@ func (w *world) learnNumber(u *user) {
 	for n := im.Tenant(1); u.tenant.number == 0 && n < 1000; n++ {
 		if im.InboxID(n, im.User(u.name)).String() == u.inbox {
 			u.tenant.number = n
-			w.know(u.tenant)
 		}
 	}
 	if im.InboxID(u.tenant.number, im.User(u.name)).String() != u.inbox {
@@ -190,13 +210,18 @@ func (w *world) resolve(u *user, name string) (conv, peer string) {
 		}
 		return id, ""
 	}
-	if a, b, ok := strings.Cut(pair, ","); ok {
-		return im.DirectID(t.number, im.User(a), im.User(b)).String(), ""
-	}
-	if u == nil {
+	a, b, ok := strings.Cut(pair, ",")
+	if !ok && u == nil {
 		w.fatalf("d:%s: whose?", pair)
 	}
-	return im.DirectID(t.number, im.User(u.name), im.User(pair)).String(), pair
+	if !ok {
+		a, b, peer = u.name, pair, pair
+	}
+	conv = im.DirectID(t.number, im.User(a), im.User(b)).String()
+	if t.number != 0 {
+		w.names[conv] = place{tenant: t, a: a, b: b}
+	}
+	return conv, peer
 }
 
 // list notes what the inbox of a user must say.

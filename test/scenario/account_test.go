@@ -1,0 +1,161 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// accountCommand runs a call of the AuthService or the AccountService; false:
+// it is none.
+func (s *session) accountCommand(a args) bool {
+	s.w.t.Helper()
+	request := a.values["request"]
+	switch a.word(0) {
+	case "register", "login", "exchange", "refresh":
+		s.logIn(a)
+	case "logout":
+		_, err := invoke[petrelv1.LogoutRequest, petrelv1.LogoutResponse](s, "AccountService/Logout", &petrelv1.LogoutRequest{RequestId: request})
+		s.reply(err, "")
+	case "account":
+		r, err := invoke[petrelv1.GetAccountRequest, petrelv1.Account](s, "AccountService/GetAccount", &petrelv1.GetAccountRequest{})
+		s.reply(err, "%s", accountText(r))
+	case "name":
+		r, err := invoke[petrelv1.UpdateAccountRequest, petrelv1.Account](s, "AccountService/UpdateAccount", &petrelv1.UpdateAccountRequest{DisplayName: a.body(), RequestId: request})
+		s.reply(err, "%s", accountText(r))
+	case "lookup":
+		r, err := invoke[petrelv1.LookUpUserRequest, petrelv1.Account](s, "AccountService/LookUpUser", &petrelv1.LookUpUserRequest{User: a.word(1)})
+		s.reply(err, "%s", accountText(r))
+	case "password":
+		if len(a.bodies) != 2 {
+			s.w.fatalf("want: password \"old\" \"new\"")
+		}
+		r, err := invoke[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse](s, "AccountService/ChangePassword",
+			&petrelv1.ChangePasswordRequest{OldPassword: a.bodies[0], NewPassword: a.bodies[1], RequestId: request})
+		s.reply(err, "sessions=%d", r.GetSessions())
+	case "devices":
+		r, err := invoke[petrelv1.ListDevicesRequest, petrelv1.ListDevicesResponse](s, "AccountService/ListDevices", &petrelv1.ListDevicesRequest{})
+		s.reply(err, "%s", devicesText(r.GetDevices()))
+	case "device": // device alice-phone "my phone"
+		r, err := invoke[petrelv1.RenameDeviceRequest, petrelv1.Device](s, "AccountService/RenameDevice", &petrelv1.RenameDeviceRequest{Device: a.word(1), Name: a.body(), RequestId: request})
+		s.reply(err, "%s %q", r.GetId(), r.GetName())
+	case "revoke":
+		r, err := invoke[petrelv1.RevokeDeviceRequest, petrelv1.RevokeDeviceResponse](s, "AccountService/RevokeDevice", &petrelv1.RevokeDeviceRequest{Device: a.word(1), RequestId: request})
+		s.reply(err, "sessions=%d", r.GetSessions())
+	case "settings":
+		s.settings(a)
+	default:
+		return false
+	}
+	return true
+}
+
+// logIn gets tokens for the session's device, which its next hello and calls
+// carry: "register "password"", "login "password"", "exchange "JWT"",
+// "refresh", "refresh spent".
+func (s *session) logIn(a args) {
+	s.w.t.Helper()
+	if k, ok := a.values["kind"]; ok {
+		s.kind = k
+	}
+	request, tenant := a.values["request"], s.user.tenant.name
+	var r *petrelv1.LoginResponse
+	var err error
+	switch a.word(0) {
+	case "register":
+		r, err = invoke[petrelv1.RegisterRequest, petrelv1.LoginResponse](s, "AuthService/Register",
+			&petrelv1.RegisterRequest{Tenant: tenant, User: s.user.name, Password: a.body(), DisplayName: a.values["name"], Device: s.device(), RequestId: request})
+	case "login":
+		r, err = invoke[petrelv1.LoginRequest, petrelv1.LoginResponse](s, "AuthService/Login",
+			&petrelv1.LoginRequest{Tenant: tenant, User: s.user.name, Password: a.body(), Device: s.device(), RequestId: request})
+	case "exchange":
+		r, err = invoke[petrelv1.ExchangeRequest, petrelv1.LoginResponse](s, "AuthService/Exchange",
+			&petrelv1.ExchangeRequest{Tenant: tenant, Token: a.body(), Device: s.device(), RequestId: request})
+	case "refresh":
+		token := s.logged.GetRefreshToken()
+		if a.word(1) == "spent" {
+			token = s.spent
+		}
+		r, err = invoke[petrelv1.RefreshRequest, petrelv1.LoginResponse](s, "AuthService/Refresh", &petrelv1.RefreshRequest{RefreshToken: token, RequestId: request})
+		if err == nil && token == s.logged.GetRefreshToken() {
+			s.spent = token
+		}
+	}
+	if err != nil {
+		s.reply(err, "")
+		return
+	}
+	if r.AccessToken == s.logged.GetAccessToken() && r.RefreshToken == s.logged.GetRefreshToken() {
+		s.reply(nil, "the same tokens")
+		return
+	}
+	s.logged = r
+	s.reply(nil, "tokens of %s for %s", r.User, r.Device)
+}
+
+// settings merges what the line says, or reads: "settings g1 mute=yes",
+// "settings account lang=fr", "settings".
+func (s *session) settings(a args) {
+	s.w.t.Helper()
+	if a.word(1) == "" {
+		r, err := invoke[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse](s, "AccountService/GetSettings", &petrelv1.GetSettingsRequest{})
+		var list []string
+		for _, x := range r.GetSettings() {
+			list = append(list, s.settingsPlace(x.Conv)+valuesText(x.Values))
+		}
+		slices.Sort(list)
+		s.reply(err, "%s", strings.Join(list, ", "))
+		return
+	}
+	q := &petrelv1.ChangeSettingsRequest{Values: a.values}
+	if a.word(1) != "account" {
+		q.Conv, _ = s.w.resolve(s.user, a.word(1))
+	}
+	_, err := invoke[petrelv1.ChangeSettingsRequest, petrelv1.ChangeResponse](s, "AccountService/ChangeSettings", q)
+	s.reply(err, "")
+}
+
+func (s *session) settingsPlace(conv string) string {
+	if conv == "" {
+		return "account"
+	}
+	return s.w.nameOf(s.user, conv)
+}
+
+// valuesText is settings in the order of their names, each behind a space.
+func valuesText(values map[string]string) string {
+	l := ""
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		l += " " + name + "=" + values[name]
+	}
+	return l
+}
+
+func accountText(a *petrelv1.Account) string {
+	if a.GetDisplayName() == "" {
+		return a.GetUser()
+	}
+	return fmt.Sprintf("%s %q", a.User, a.DisplayName)
+}
+
+// devicesText is a list of devices in the order of the answer.
+func devicesText(devices []*petrelv1.Device) string {
+	var list []string
+	for _, d := range devices {
+		l := d.Id
+		if d.Kind != "" {
+			l += " " + d.Kind
+		}
+		if d.Sessions > 0 {
+			l += " sessions=" + itoa(d.Sessions)
+		}
+		if d.Current {
+			l += " current"
+		}
+		list = append(list, l+map[bool]string{true: " revoked"}[d.Revoked])
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,121 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// version orders the copies of one entry: a higher one rewrites a lower.
+func version(m *petrelv1.Message) uint64 { return max(m.EditedBy, m.RecalledBy) }
+
+// rewritten tells whether the body of m is no more the one that was sent.
+func rewritten(m *petrelv1.Message) bool {
+	return version(m) > 0 || m.GetEdit() != nil && m.GetEdit().Body == nil
+}
+
+// sameEntry tells whether a and b are copies of one entry: of one version they
+// are equal, but for the body of an edit that a later one took the place of.
+func sameEntry(a, b *petrelv1.Message) bool {
+	if version(a) == version(b) && !(a.GetEdit() != nil && rewritten(a) != rewritten(b)) {
+		return proto.Equal(a, b)
+	}
+	return proto.Equal(fixed(a), fixed(b))
+}
+
+// fixed is what no edit or recall changes of an entry.
+func fixed(m *petrelv1.Message) *petrelv1.Message {
+	c := proto.CloneOf(m)
+	c.EditedBy, c.RecalledBy, c.Type, c.Body = 0, 0, "", nil
+	if e := m.GetEdit(); e != nil {
+		c.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: e.Target}}
+	}
+	return c
+}
+
+// counts tells whether a send counts as unread (P-5.1).
+func (x *sent) counts() bool {
+	switch x.frame.Body.(type) {
+	case *petrelv1.Send_Text, *petrelv1.Send_Data:
+		return true
+	}
+	return false
+}
+
+func sendBody(s *petrelv1.Send) string {
+	return bodyString(s, s.GetEdit(), s.GetRecall(), s.GetReaction(), s.GetPin())
+}
+
+func messageBody(m *petrelv1.Message) string {
+	return bodyString(m, m.GetEdit(), m.GetRecall(), m.GetReaction(), m.GetPin())
+}
+
+// bodyString is all of a body that a send and a message can have.
+func bodyString(m bodied, e *petrelv1.Edit, r *petrelv1.Recall, re *petrelv1.Reaction, p *petrelv1.Pin) string {
+	switch {
+	case e != nil:
+		return fmt.Sprintf("edit %d %s|%s%s", e.Target, e.Type, e.GetText(), e.GetData())
+	case r != nil:
+		return fmt.Sprintf("recall %d", r.Target)
+	case re != nil:
+		return fmt.Sprintf("reaction %d %s%s", re.Target, re.Emoji, removed(re.Removed))
+	case p != nil:
+		return fmt.Sprintf("pin %d%s", p.Target, removed(p.Removed))
+	}
+	return m.GetType() + "|" + m.GetText() + string(m.GetData())
+}
+
+// auditRewrites replays edits and recalls: every target is as the newest one
+// left it, and no former body is anywhere (P-5.3, P-5.6).
+func (w *world) auditRewrites(p place, rows []*petrelv1.Message) {
+	w.t.Helper()
+	edits, recalls := map[uint64][]*petrelv1.Message{}, map[uint64]*petrelv1.Message{}
+	for _, m := range rows {
+		target := max(m.GetEdit().GetTarget(), m.GetRecall().GetTarget())
+		switch {
+		case target == 0:
+			continue
+		case target >= m.Seq || recalls[target] != nil:
+			w.fatalf("audit of %v: seq %d rewrites %d, which it cannot", p, m.Seq, target)
+		case m.GetRecall() != nil:
+			recalls[target] = m
+		default:
+			edits[target] = append(edits[target], m)
+		}
+	}
+	for _, m := range rows {
+		list, newest := edits[m.Seq], (*petrelv1.Message)(nil)
+		if r := recalls[m.Seq]; r != nil {
+			if m.RecalledBy != r.Seq || m.Body != nil || m.Type != "" {
+				w.fatalf("audit of %v: seq %d was recalled by %d and is %v", p, m.Seq, r.Seq, m)
+			}
+		} else if len(list) > 0 {
+			newest, list = list[len(list)-1], list[:len(list)-1]
+			e := newest.GetEdit()
+			if m.EditedBy != newest.Seq || e.Body == nil || bodyString(m, nil, nil, nil, nil) != e.Type+"|"+e.GetText()+string(e.GetData()) {
+				w.fatalf("audit of %v: seq %d was edited by %v and is %v", p, m.Seq, newest, m)
+			}
+		} else if m.EditedBy > 0 || m.RecalledBy > 0 {
+			w.fatalf("audit of %v: nothing has rewritten seq %d, and it is %v", p, m.Seq, m)
+		}
+		for _, old := range list {
+			if old.GetEdit().Body != nil {
+				w.fatalf("audit of %v: the body of edit %d is still there: %v", p, old.Seq, old)
+			}
+		}
+	}
+}
+
+// auditSenders checks that everybody wrote while they were members (P-4.5).
+func (w *world) auditSenders(p place, rows []*petrelv1.Message, stays map[string][]stay) {
+	w.t.Helper()
+	for _, m := range rows {
+		in := func(s stay) bool { return s.from <= m.Seq && m.Seq <= s.to }
+		if m.From != "" && !slices.ContainsFunc(stays[m.From], in) {
+			w.fatalf("audit of %v: seq %d is of %s, who was no member", p, m.Seq, m.From)
+		}
+	}
+}
