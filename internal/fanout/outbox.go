@@ -17,6 +17,8 @@ import (
 type Outbox struct {
 	Owner   any        // the gateway's connection; set once, before the outbox is used
 	Account im.Account // set once, before the outbox enters the online table
+	Device  string     // set with Account; empty: the token is bound to none
+	Login   uint64     // set with Account; number of the device's login
 
 	// What the client's hello listed; set once, like Account. Spec: P-2.6.
 	Receipts bool // capability cursor

@@ -57,24 +57,30 @@ func (s *Session) reject(id uint64, e *im.Error, k *fanout.Kicks) {
 }
 
 func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fanout.Kicks) error {
-	a, err := s.hub.users.Authenticate(ctx, h.Token)
+	who, err := s.hub.users.AuthenticateSession(ctx, h.Token)
 	if err != nil {
 		return err
 	}
 	l := s.hub.Limits()
-	s.Out.Account = a
+	s.id = who
+	s.Out.Account, s.Out.Device, s.Out.Login = who.Account, who.Device, who.Login
 	s.keep(h.Capabilities)
 	s.windowSends, s.windowBytes = l.WindowSends, l.WindowBytes
 	if !s.enter(l.ConnectionsPerUser) {
 		return &im.Error{Code: im.CodeTooManyConnections, RetryAfter: time.Second}
 	}
-	// In the table first, then the token again: a revocation makes itself
-	// durable and then reads the table, so one of the two sees the other.
-	if _, err := s.hub.users.Authenticate(ctx, h.Token); err != nil {
+	// In the table first, then the token again: a revocation, or a newer login of
+	// the kind, makes itself durable and then reads the table, so one of the two
+	// sees the other. Spec: P-11.4.
+	if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {
 		return err
 	}
 	s.phase.Store(welcome)
-	s.Out.Welcome(s.welcomeFrame(id, a, l), k)
+	s.Out.Welcome(s.welcomeFrame(id, who.Account, l), k)
+	k.Flush() // the client need not wait for what follows
+	if err := s.hub.users.NoteClient(ctx, who, h.Client); err != nil {
+		s.hub.o.Log.Warn("note client failed", "user", string(who.Account.User), "device", who.Device, "err", err)
+	}
 	return nil
 }
 
@@ -98,8 +104,8 @@ func (s *Session) welcomeFrame(id uint64, a im.Account, l *Limits) *petrelv1.Ser
 		Version: Version, Session: hex.EncodeToString(b[:]), User: string(a.User), Inbox: im.InboxID(a.Tenant, a.User).String(),
 		HistoryId: fmt.Sprintf("%016x", o.HistoryID), ServerTimeMs: uint64(o.Now().UnixMilli()),
 		HeartbeatMs: uint32(o.Heartbeat.Milliseconds()), HeartbeatMisses: uint32(o.Misses),
-		Window: &petrelv1.Window{Sends: announced(l.WindowSends), Bytes: announced(l.WindowBytes)},
-		Limits: &petrelv1.Limits{FrameBytes: announced(l.FrameBytes), BodyBytes: announced(l.BodyBytes), HistoryMessages: uint32(pageSize(l))},
+		Window:       &petrelv1.Window{Sends: announced(l.WindowSends), Bytes: announced(l.WindowBytes)},
+		Limits:       &petrelv1.Limits{FrameBytes: announced(l.FrameBytes), BodyBytes: announced(l.BodyBytes), HistoryMessages: uint32(pageSize(l))},
 		Capabilities: capabilities, Server: "petrel/" + o.Version,
 	}}}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -19,9 +20,10 @@ type Session struct {
 	Out *fanout.Outbox
 
 	hub      *Hub
-	phase    atomic.Int32 // of the constants below
-	requests atomic.Int32 // reads of the store under way
-	moves    atomic.Int32 // of cursors, unanswered
+	id       user.Identity // set before the welcome
+	phase    atomic.Int32  // of the constants below
+	requests atomic.Int32  // reads of the store under way
+	moves    atomic.Int32  // of cursors, unanswered
 
 	mu      sync.Mutex // tier 1; guards the fields below
 	entered bool       // Out is in the online table
@@ -30,6 +32,7 @@ type Session struct {
 	// Only the reader.
 	sends       []*conv.Send // gathered from one read
 	rate        bucket
+	focuses     uint64 // requests to change the focus
 	windowSends int
 	windowBytes int
 	ended       bool
@@ -44,6 +47,9 @@ const (
 
 // maxRequests is how many reads of one session may be under way.
 const maxRequests = 16
+
+// Identity is who the session speaks for, once it is Ready.
+func (s *Session) Identity() user.Identity { return s.id }
 
 // Ready reports whether the session was welcomed.
 func (s *Session) Ready() bool { return s.phase.Load() == welcome }
@@ -87,6 +93,8 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.Kicks) *i
 		s.sync(f.Id, body.Sync, k)
 	case *petrelv1.ClientFrame_Cursor:
 		s.cursor(f.Id, body.Cursor, k)
+	case *petrelv1.ClientFrame_Focus:
+		s.focus(f.Id, body.Focus, k)
 	case *petrelv1.ClientFrame_Ping:
 		s.Out.Answer(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Pong{Pong: &petrelv1.Pong{}}}, k)
 	case *petrelv1.ClientFrame_Pong:

@@ -49,11 +49,11 @@ func (us *Users) Redeem(ctx context.Context, code string) (string, error) {
 		return "", &im.Error{Code: im.CodeSetupClosed}
 	}
 	key := keyPrefix + secret()
-	put, err := us.tokenPut(0, key, &storepb.Token{Scopes: []string{"admin"}})
+	puts, err := us.putToken(nil, 0, key, &storepb.Token{Name: "setup", Scopes: []string{ScopeAdmin}})
 	if err != nil {
 		return "", err
 	}
-	if err := us.update(ctx, []store.RecordPut{put}); err != nil {
+	if err := us.update(ctx, puts); err != nil {
 		return "", err
 	}
 	us.setup = setupCode{}

@@ -15,9 +15,13 @@ import (
 
 // Prefixes make tokens recognisable to secret scanners.
 const (
-	tokenPrefix = "pt_"
-	keyPrefix   = "pk_"
+	tokenPrefix   = "pt_"
+	refreshPrefix = "pr_"
+	keyPrefix     = "pk_"
 )
+
+// maxToken is the longest token that is looked at, in bytes.
+const maxToken = 256
 
 // secret returns 256 random bits as text.
 func secret() string {
@@ -26,55 +30,41 @@ func secret() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// newToken makes an access token. Tenant and user stand in it in clear, so
-// that it names the partition of its user; the rest is random.
-func (us *Users) newToken(t im.Tenant, tenantName string, u im.User, epoch uint64) (string, store.RecordPut, error) {
+// accessToken has tenant and user in clear, so that it names the partition of
+// its user; the rest is random.
+func accessToken(tenantName string, u im.User, secret string) string {
+	return tokenPrefix + named(tenantName) + "." + string(u) + "." + secret
+}
+
+// named is a tenant's name as it stands in tokens.
+func named(tenantName string) string {
 	if tenantName == "" {
-		tenantName = DefaultTenantName
+		return DefaultTenantName
 	}
-	// User ids may contain dots; tenant names and secrets do not.
-	token := tokenPrefix + tenantName + "." + string(u) + "." + secret()
-	put, err := us.tokenPut(t, token, &storepb.Token{User: string(u), Epoch: epoch})
-	return token, put, err
+	return tenantName
 }
 
-func (us *Users) tokenPut(t im.Tenant, token string, rec *storepb.Token) (store.RecordPut, error) {
-	rec.CreatedMs = uint64(us.now().UnixMilli())
-	value, err := rec.MarshalVT()
-	sum := sha256.Sum256([]byte(token))
-	return store.RecordPut{Table: store.Tokens, Tenant: t, Key: sum[:], Value: value, IfAbsent: true}, err
-}
-
-// Authenticate tells whose a token is. Codes: unauthenticated.
-func (us *Users) Authenticate(ctx context.Context, token string) (im.Account, error) {
-	bad := &im.Error{Code: im.CodeUnauthenticated}
-	body, ok := strings.CutPrefix(token, tokenPrefix)
+// cutToken takes a token apart; false: it has not the shape of one. User ids may
+// contain dots; tenant names and secrets do not.
+func (us *Users) cutToken(token, prefix string) (a im.Account, tenantName, secret string, ok bool) {
+	body, ok := strings.CutPrefix(token, prefix)
 	tenantName, rest, ok2 := strings.Cut(body, ".")
 	dot := strings.LastIndexByte(rest, '.')
-	if !ok || !ok2 || dot <= 0 || len(token) > 256 {
-		return im.Account{}, bad
+	if !ok || !ok2 || dot <= 0 || len(token) > maxToken || tenantName == "" {
+		return im.Account{}, "", "", false
 	}
 	t, err := us.Tenant(tenantName)
 	if err != nil {
-		return im.Account{}, bad
+		return im.Account{}, "", "", false
 	}
-	rec, err := us.lookUp(ctx, t, token)
-	if err != nil {
-		return im.Account{}, err
-	}
-	a := im.Account{Tenant: t, User: im.User(rest[:dot])}
-	if rec == nil || rec.User != string(a.User) {
-		return im.Account{}, bad
-	}
-	u, err := us.read(ctx, a)
-	if err != nil {
-		return im.Account{}, err
-	}
-	if u == nil || u.Disabled || u.Epoch != rec.Epoch || rec.ExpiresMs != 0 && rec.ExpiresMs <= uint64(us.now().UnixMilli()) {
-		return im.Account{}, bad
-	}
-	a.User = im.User(rec.User) // not a piece of the frame
-	return a, nil
+	return im.Account{Tenant: t, User: im.User(rest[:dot])}, tenantName, rest[dot+1:], true
+}
+
+func (us *Users) putToken(puts []store.RecordPut, t im.Tenant, token string, rec *storepb.Token) ([]store.RecordPut, error) {
+	rec.CreatedMs = us.nowMs()
+	value, err := rec.MarshalVT()
+	sum := sha256.Sum256([]byte(token))
+	return append(puts, store.RecordPut{Table: store.Tokens, Tenant: t, Key: sum[:], Value: value, IfAbsent: true}), err
 }
 
 func (us *Users) lookUp(ctx context.Context, t im.Tenant, token string) (*storepb.Token, error) {
@@ -88,13 +78,4 @@ func (us *Users) lookUp(ctx context.Context, t im.Tenant, token string) (*storep
 		return nil, fmt.Errorf("read token: %w", store.ErrCorrupt)
 	}
 	return rec, nil
-}
-
-// IsAdmin tells whether key is an admin key.
-func (us *Users) IsAdmin(ctx context.Context, key string) (bool, error) {
-	if !strings.HasPrefix(key, keyPrefix) || len(key) > 256 {
-		return false, nil
-	}
-	rec, err := us.lookUp(ctx, 0, key)
-	return rec != nil && rec.User == "", err
 }

@@ -133,15 +133,15 @@ func (w *world) tenant(name string) im.Tenant {
 
 func (w *world) wantAccount(token string, want im.Account) {
 	w.t.Helper()
-	if got, err := w.users.Authenticate(context.Background(), token); err != nil || got != want {
-		w.t.Errorf("the token of %s is that of %s, %v", want, got, err)
+	if got, err := w.users.Authenticate(context.Background(), token); err != nil || got != (user.Identity{Account: want}) {
+		w.t.Errorf("the token of %s is that of %+v, %v", want, got, err)
 	}
 }
 
 func (w *world) wantRefused(what, token string) {
 	w.t.Helper()
-	if got, err := w.users.Authenticate(context.Background(), token); im.CodeOf(err) != im.CodeUnauthenticated || err == nil || got != (im.Account{}) {
-		w.t.Errorf("%s: %q is %s, %v; want %s", what, token, got, err, im.CodeUnauthenticated)
+	if got, err := w.users.Authenticate(context.Background(), token); im.CodeOf(err) != im.CodeUnauthenticated || err == nil || got != (user.Identity{}) {
+		w.t.Errorf("%s: %q is %+v, %v; want %s", what, token, got, err, im.CodeUnauthenticated)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestDamagedRecordIsNotAWrongToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, err := w.users.Authenticate(context.Background(), token); err == nil || im.CodeOf(err) != im.CodeInternal {
-		t.Errorf("%s, %v; want an error of the server", a, err)
+		t.Errorf("%+v, %v; want an error of the server", a, err)
 	}
 }
 

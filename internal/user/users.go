@@ -18,12 +18,17 @@ import (
 
 // Users are the accounts of all tenants.
 type Users struct {
-	store store.Store
-	log   *slog.Logger
-	now   func() time.Time
+	store  store.Store
+	secret [16]byte // of the store; key of what is derived from tokens
+	log    *slog.Logger
+	now    func() time.Time
+	o      Options
+	jwt    *verifier // nil: none is configured
+	hasher hasher
+	rates  rates
 
-	// turn orders the changes that read before they write: who puts the token
-	// in makes one. Logins do not wait for it.
+	// turn orders the changes: who puts the token in reads, writes, and takes it
+	// out when the outcome is known. Authentication does not wait for it.
 	turn  chan struct{} // capacity 1
 	setup setupCode     // of who has the turn
 
@@ -41,30 +46,29 @@ func (us *Users) begin(ctx context.Context) error {
 	}
 }
 
-// update writes records as one unit. Codes: disk_full.
+// update writes records as one unit, by who has the turn. It is not given up on
+// with the caller: who has the next turn reads what came of it. Codes: disk_full.
 func (us *Users) update(ctx context.Context, puts []store.RecordPut) error {
-	err := us.store.Update(ctx, puts)
+	err := us.store.Update(context.WithoutCancel(ctx), puts)
 	if errors.Is(err, store.ErrFull) {
 		return &im.Error{Code: im.CodeDiskFull, RetryAfter: 5 * time.Second}
 	}
 	return err
 }
 
-// Options tune Users.
-type Options struct {
-	Log *slog.Logger
-	Now func() time.Time // token times; nil: the wall clock
-}
-
 // New opens the accounts of a store.
 func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
-	if o.Now == nil {
-		o.Now = time.Now
+	o.fill()
+	us := &Users{
+		store: st, secret: st.Info().Secret, log: o.Log, now: o.Now, o: o, hasher: newHasher(),
+		turn: make(chan struct{}, 1), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant},
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	if o.JWT != nil {
+		var err error
+		if us.jwt, err = newVerifier(o.JWT); err != nil {
+			return nil, err
+		}
 	}
-	us := &Users{store: st, log: o.Log, now: o.Now, turn: make(chan struct{}, 1), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant}}
 	var bad error
 	err := st.Records(ctx, store.Tenants, 0, nil, func(key, value []byte) bool {
 		var t storepb.Tenant
@@ -120,9 +124,7 @@ func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, erro
 		return 0, err
 	}
 	put := store.RecordPut{Table: store.Tenants, Key: []byte(name), Value: value, IfAbsent: true}
-	// Not given up on with the caller: a number of which it is unknown whether it
-	// was written could be given out twice.
-	if err := us.update(context.WithoutCancel(ctx), []store.RecordPut{put}); err != nil {
+	if err := us.update(ctx, []store.RecordPut{put}); err != nil {
 		return 0, fmt.Errorf("make tenant %s: %w", name, err)
 	}
 	us.mu.Lock()
@@ -169,8 +171,8 @@ type Issued struct {
 	Created bool // false: the user was there
 }
 
-// Create makes the users that do not exist, and a token for each; all of it in
-// one commit. Codes: invalid.
+// Create makes the users that do not exist, and a token for each that belongs to
+// no device and does not expire; all of it in one commit. Codes: invalid.
 func (us *Users) Create(ctx context.Context, tenantName string, users []im.User) ([]Issued, error) {
 	for _, u := range users {
 		if err := u.Check(); err != nil {
@@ -181,67 +183,45 @@ func (us *Users) Create(ctx context.Context, tenantName string, users []im.User)
 	if err != nil {
 		return nil, err
 	}
-	for {
-		issued, puts, err := us.prepare(ctx, t, tenantName, users)
-		if err != nil {
-			return nil, err
-		}
-		if err = us.update(ctx, puts); !errors.Is(err, store.ErrExists) {
-			return issued, err
-		}
-		// Somebody made one of them meanwhile: look again.
+	// A revocation between the look at a user's epoch and the commit would make
+	// the new token void.
+	if err := us.begin(ctx); err != nil {
+		return nil, err
 	}
-}
-
-func (us *Users) prepare(ctx context.Context, t im.Tenant, tenantName string, users []im.User) ([]Issued, []store.RecordPut, error) {
+	defer func() { <-us.turn }()
 	var issued []Issued
 	var puts []store.RecordPut
 	made := map[im.User]bool{}
 	for _, u := range users {
-		rec, err := us.read(ctx, im.Account{Tenant: t, User: u})
+		a := im.Account{Tenant: t, User: u}
+		rec, err := us.read(ctx, a)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		created := rec == nil && !made[u]
 		if rec == nil {
-			rec = &storepb.User{CreatedMs: uint64(us.now().UnixMilli())}
+			rec = us.newUser()
 		}
 		if created {
 			made[u] = true
-			value, err := rec.MarshalVT()
-			if err != nil {
-				return nil, nil, err
+			if puts, err = putUser(puts, a, rec); err != nil {
+				return nil, err
 			}
-			puts = append(puts, store.RecordPut{Table: store.Users, Tenant: t, Key: []byte(u), Value: value, IfAbsent: true})
 		}
-		token, put, err := us.newToken(t, tenantName, u, rec.Epoch)
-		if err != nil {
-			return nil, nil, err
+		token := accessToken(tenantName, u, secret())
+		if puts, err = us.putToken(puts, t, token, &storepb.Token{User: string(u), Epoch: rec.Epoch}); err != nil {
+			return nil, err
 		}
 		issued = append(issued, Issued{u, token, created})
-		puts = append(puts, put)
 	}
-	return issued, puts, nil
+	return issued, us.update(ctx, puts)
 }
 
-// Revoke makes every token of a user void. The caller closes the sessions.
-// Codes: no_user.
-func (us *Users) Revoke(ctx context.Context, a im.Account) error {
-	if err := us.begin(ctx); err != nil { // two revocations at once must not write the same epoch
-		return err
-	}
-	defer func() { <-us.turn }()
-	u, err := us.read(ctx, a)
-	if err != nil {
-		return err
-	}
-	if u == nil {
-		return im.Errorf(im.CodeNoUser, "there is no user %.64s", a.User)
-	}
-	u.Epoch++
+func (us *Users) newUser() *storepb.User { return &storepb.User{CreatedMs: us.nowMs()} }
+
+func (us *Users) nowMs() uint64 { return uint64(us.now().UnixMilli()) }
+
+func putUser(puts []store.RecordPut, a im.Account, u *storepb.User) ([]store.RecordPut, error) {
 	value, err := u.MarshalVT()
-	if err != nil {
-		return err
-	}
-	return us.update(ctx, []store.RecordPut{{Table: store.Users, Tenant: a.Tenant, Key: []byte(a.User), Value: value}})
+	return append(puts, store.RecordPut{Table: store.Users, Tenant: a.Tenant, Key: []byte(a.User), Value: value}), err
 }

@@ -1,0 +1,234 @@
+package user
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// Info describes a user.
+type Info struct {
+	User        im.User
+	DisplayName string
+	Created     time.Time
+	Disabled    bool
+	HasPassword bool
+}
+
+func describe(user im.User, u *storepb.User) Info {
+	return Info{User: user, DisplayName: u.DisplayName, Created: time.UnixMilli(int64(u.CreatedMs)).UTC(), Disabled: u.Disabled, HasPassword: u.Password != ""}
+}
+
+// Account describes a user to other users: one who is disabled is not there.
+// Codes: no_user.
+func (us *Users) Account(ctx context.Context, a im.Account) (Info, error) {
+	i, err := us.Get(ctx, a)
+	if err == nil && i.Disabled {
+		return Info{}, noUser(a)
+	}
+	return i, err
+}
+
+// Get describes a user to the operator. Codes: no_user.
+func (us *Users) Get(ctx context.Context, a im.Account) (Info, error) {
+	u, err := us.must(ctx, a)
+	if err != nil {
+		return Info{}, err
+	}
+	return describe(a.User, u), nil
+}
+
+func noUser(a im.Account) error { return im.Errorf(im.CodeNoUser, "there is no user %.64s", a.User) }
+
+// must is read for a user who has to be there. Codes: no_user.
+func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) {
+	u, err := us.read(ctx, a)
+	if err == nil && u == nil {
+		err = noUser(a)
+	}
+	return u, err
+}
+
+// changeUser changes a user's record; change returns further records to write
+// with it.
+func (us *Users) changeUser(ctx context.Context, a im.Account, change func(*storepb.User) ([]store.RecordPut, error)) (Info, error) {
+	if err := us.begin(ctx); err != nil {
+		return Info{}, err
+	}
+	defer func() { <-us.turn }()
+	u, err := us.must(ctx, a)
+	if err != nil {
+		return Info{}, err
+	}
+	puts, err := change(u)
+	if err == nil {
+		puts, err = putUser(puts, a, u)
+	}
+	if err == nil {
+		err = us.update(ctx, puts)
+	}
+	if err != nil {
+		return Info{}, err
+	}
+	return describe(a.User, u), nil
+}
+
+// UpdateAccount changes what others see of a user. Codes: invalid, no_user.
+func (us *Users) UpdateAccount(ctx context.Context, a im.Account, displayName string) (Info, error) {
+	if err := checkDisplayName(displayName); err != nil {
+		return Info{}, err
+	}
+	return us.changeUser(ctx, a, func(u *storepb.User) ([]store.RecordPut, error) {
+		u.DisplayName = displayName
+		return nil, nil
+	})
+}
+
+// ChangePassword changes a password for who knows the old one, and voids all
+// tokens but those of the device that asks (keepDevice; "": those without a
+// device). The caller ends the sessions of the devices returned with revoked;
+// "" among them stands for those without a device.
+// Codes: bad_credentials, invalid, rate_limited, overloaded.
+func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password, keepDevice string) ([]string, error) {
+	if err := checkPassword(a.User, password); err != nil {
+		return nil, err
+	}
+	stored, _, err := us.checkCredentials(ctx, a, old)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := us.hasher.hash(ctx, password)
+	if err != nil {
+		return nil, err
+	}
+	var ended []string
+	_, err = us.changeUser(ctx, a, func(u *storepb.User) ([]store.RecordPut, error) {
+		if u.Password != stored || u.Disabled { // changed meanwhile
+			return nil, &im.Error{Code: im.CodeBadCredentials}
+		}
+		u.Password = hash
+		puts, devices, err := us.voidOthers(ctx, nil, a, keepDevice)
+		ended = devices
+		if keepDevice != "" {
+			u.Epoch++
+			ended = append(ended, "")
+		}
+		return puts, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ended, nil
+}
+
+// SetPassword lets a user log in with a password and voids all tokens. The
+// caller ends the sessions with revoked. Codes: invalid, no_user, overloaded.
+func (us *Users) SetPassword(ctx context.Context, a im.Account, password string) (Info, error) {
+	if err := checkPassword(a.User, password); err != nil {
+		return Info{}, err
+	}
+	if _, err := us.must(ctx, a); err != nil {
+		return Info{}, err
+	}
+	hash, err := us.hasher.hash(ctx, password)
+	if err != nil {
+		return Info{}, err
+	}
+	return us.changeUser(ctx, a, func(u *storepb.User) ([]store.RecordPut, error) {
+		u.Password = hash
+		return us.voidAll(ctx, a, u)
+	})
+}
+
+// Disable voids a user's tokens and lets nobody log in as them, or ends that.
+// The caller ends the sessions with revoked. Codes: no_user.
+func (us *Users) Disable(ctx context.Context, a im.Account, disabled bool) (Info, error) {
+	return us.changeUser(ctx, a, func(u *storepb.User) ([]store.RecordPut, error) {
+		u.Disabled = disabled
+		if !disabled {
+			return nil, nil
+		}
+		return us.voidAll(ctx, a, u)
+	})
+}
+
+// Revoke makes every token of a user void. The caller ends the sessions with
+// revoked. Codes: no_user.
+func (us *Users) Revoke(ctx context.Context, a im.Account) error {
+	_, err := us.changeUser(ctx, a, func(u *storepb.User) ([]store.RecordPut, error) { return us.voidAll(ctx, a, u) })
+	return err
+}
+
+// voidAll voids all tokens: those of devices with their device, the others with
+// the user's epoch.
+func (us *Users) voidAll(ctx context.Context, a im.Account, u *storepb.User) ([]store.RecordPut, error) {
+	u.Epoch++
+	puts, _, err := us.voidOthers(ctx, nil, a, "")
+	return puts, err
+}
+
+// MaxUsersPage is the longest page of List.
+const MaxUsersPage = 1000
+
+// List describes the users of a tenant behind after, ascending by id, at most
+// limit of them (0 or too large: MaxUsersPage), and tells whether there are more.
+func (us *Users) List(ctx context.Context, t im.Tenant, after im.User, limit int) ([]Info, bool, error) {
+	if limit <= 0 || limit > MaxUsersPage {
+		limit = MaxUsersPage
+	}
+	after = after[:min(len(after), im.MaxUser)] // as much of it as an id can equal
+	var list []Info
+	var bad error
+	more := false
+	see := func(key, value []byte) bool {
+		if im.User(key) == after {
+			return true
+		}
+		if len(list) == limit {
+			more = true
+			return false
+		}
+		u := &storepb.User{}
+		if bad = u.UnmarshalVT(value); bad == nil {
+			list = append(list, describe(im.User(key), u))
+		}
+		return bad == nil
+	}
+	for prefix := range behind(after) {
+		if err := us.store.Records(ctx, store.Users, t, []byte(prefix), see); err != nil {
+			return nil, false, err
+		}
+		if bad != nil {
+			return nil, false, fmt.Errorf("list users: %w", store.ErrCorrupt)
+		}
+		if more {
+			break
+		}
+	}
+	return list, more, nil
+}
+
+// userBytes are the bytes of user ids, ascending.
+const userBytes = "+-.0123456789@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+
+// behind are the prefixes that, one after the other, every id greater than u has,
+// in their order, so that a page need not read what stands before it.
+func behind(u im.User) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !yield(string(u)) {
+			return
+		}
+		for i := len(u) - 1; i >= 0; i-- {
+			for _, c := range []byte(userBytes) {
+				if c > u[i] && !yield(string(u[:i])+string(c)) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package user
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+const (
+	maxJWT       = 8 << 10         // bytes
+	maxJWTLife   = 24 * time.Hour  // from now to exp
+	jwtLeeway    = 5 * time.Second // for clocks that differ
+	minJWTSecret = 32              // bytes, of HS256
+	minRSABits   = 2048
+)
+
+// verifier checks the tokens of one identity provider.
+type verifier struct {
+	tenant string
+	key    any // what the algorithm's method takes
+	with   []jwt.ParserOption
+}
+
+func newVerifier(o *JWT) (*verifier, error) {
+	if o.Issuer == "" || o.Audience == "" {
+		return nil, fmt.Errorf("open identity provider: issuer and audience must be set")
+	}
+	v := &verifier{tenant: named(o.Tenant), with: []jwt.ParserOption{
+		jwt.WithValidMethods([]string{o.Algorithm}), jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience),
+		jwt.WithExpirationRequired(), jwt.WithLeeway(jwtLeeway), jwt.WithStrictDecoding(),
+	}}
+	var err error
+	switch o.Algorithm {
+	case "EdDSA":
+		v.key, err = jwt.ParseEdPublicKeyFromPEM(o.Key)
+	case "ES256":
+		v.key, err = jwt.ParseECPublicKeyFromPEM(o.Key)
+	case "RS256":
+		var k *rsa.PublicKey
+		if k, err = jwt.ParseRSAPublicKeyFromPEM(o.Key); err == nil && k.N.BitLen() < minRSABits {
+			err = fmt.Errorf("an RSA key has at least %d bits", minRSABits)
+		}
+		v.key = k
+	case "HS256":
+		k := bytes.TrimSpace(o.Key)
+		if len(k) < minJWTSecret {
+			err = fmt.Errorf("the secret of HS256 has at least %d bytes", minJWTSecret)
+		}
+		v.key = k
+	default:
+		err = fmt.Errorf("it is none of EdDSA, ES256, RS256, HS256")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open identity provider: key for algorithm %q: %w", o.Algorithm, err)
+	}
+	return v, nil
+}
+
+// subject checks a token and returns its user.
+func (v *verifier) subject(token string, now time.Time) (im.User, error) {
+	if len(token) > maxJWT {
+		return "", fmt.Errorf("check JWT: %d bytes", len(token))
+	}
+	var c jwt.RegisteredClaims
+	p := jwt.NewParser(append(v.with, jwt.WithTimeFunc(func() time.Time { return now }))...)
+	if _, err := p.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return v.key, nil }); err != nil {
+		return "", fmt.Errorf("check JWT: %w", err)
+	}
+	if c.ExpiresAt.Sub(now) > maxJWTLife {
+		return "", fmt.Errorf("check JWT: it is valid for more than %s", maxJWTLife)
+	}
+	u := im.User(c.Subject)
+	return u, u.Check()
+}

@@ -1,0 +1,180 @@
+package user
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// ScopeAdmin covers every other scope, and the making of keys.
+const ScopeAdmin = "admin"
+
+// Scopes are what a key may be made for. Spec: P-10.6.
+var scopes = []string{ScopeAdmin, "users", "tokens", "conversations", "messages", "server"}
+
+// Key is an admin key without its secret.
+type Key struct {
+	ID         string    // names the key without being it
+	Name       string    // for people
+	Tenant     im.Tenant // the only one it may act on; 0: all
+	TenantName string    // "": all
+	Scopes     []string
+	Created    time.Time
+}
+
+// Covers tells whether the key's scopes allow what needs a scope.
+func (k *Key) Covers(scope string) bool {
+	return slices.Contains(k.Scopes, scope) || slices.Contains(k.Scopes, ScopeAdmin)
+}
+
+// keyIDBytes of a key's hash name it.
+const keyIDBytes = 8
+
+func (us *Users) key(sum []byte, rec *storepb.Token) Key {
+	return Key{
+		ID: hex.EncodeToString(sum[:keyIDBytes]), Name: rec.Name, Tenant: im.Tenant(rec.Tenant), TenantName: us.tenantName(im.Tenant(rec.Tenant)),
+		Scopes: rec.Scopes, Created: time.UnixMilli(int64(rec.CreatedMs)).UTC(),
+	}
+}
+
+// tenantName is a tenant's name; "" for 0.
+func (us *Users) tenantName(t im.Tenant) string {
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	for name, n := range us.tenants {
+		if n == t {
+			return name
+		}
+	}
+	return ""
+}
+
+// CreateKey makes an admin key and returns it with its description; it is shown
+// once. tenantName is the only tenant it may act on, "": all. Codes: invalid.
+func (us *Users) CreateKey(ctx context.Context, name, tenantName string, of []string) (string, Key, error) {
+	if name == "" || len(name) > 64 || !utf8.ValidString(name) {
+		return "", Key{}, im.Errorf(im.CodeInvalid, "name has 1 to 64 bytes")
+	}
+	if len(of) == 0 {
+		return "", Key{}, im.Errorf(im.CodeInvalid, "scopes has at least one of %s", strings.Join(scopes, ", "))
+	}
+	for _, s := range of {
+		if !slices.Contains(scopes, s) {
+			return "", Key{}, im.Errorf(im.CodeInvalid, "there is no scope %.32q; there are %s", s, strings.Join(scopes, ", "))
+		}
+	}
+	rec := &storepb.Token{Name: name, Scopes: slices.Compact(slices.Sorted(slices.Values(of)))}
+	if tenantName != "" {
+		t, err := us.EnsureTenant(ctx, tenantName)
+		if err != nil {
+			return "", Key{}, err
+		}
+		rec.Tenant = uint32(t)
+	}
+	if err := us.begin(ctx); err != nil {
+		return "", Key{}, err
+	}
+	defer func() { <-us.turn }()
+	key := keyPrefix + secret()
+	puts, err := us.putToken(nil, 0, key, rec)
+	if err == nil {
+		err = us.update(ctx, puts)
+	}
+	if err != nil {
+		return "", Key{}, err
+	}
+	sum := sha256.Sum256([]byte(key))
+	return key, us.key(sum[:], rec), nil
+}
+
+// Keys lists the admin keys, oldest first.
+func (us *Users) Keys(ctx context.Context) ([]Key, error) {
+	var keys []Key
+	var bad error
+	err := us.store.Records(ctx, store.Tokens, 0, nil, func(sum, value []byte) bool {
+		rec := &storepb.Token{}
+		if bad = rec.UnmarshalVT(value); bad == nil {
+			keys = append(keys, us.key(sum, rec))
+		}
+		return bad == nil
+	})
+	if err == nil && bad != nil {
+		err = fmt.Errorf("read keys: %w", store.ErrCorrupt)
+	}
+	slices.SortFunc(keys, func(x, y Key) int { return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.ID, y.ID)) })
+	return keys, err
+}
+
+// RevokeKey makes an admin key void. The last one that may make keys for all
+// tenants stays: without it nobody could make one. Codes: no_key, invalid.
+// Spec: P-10.6.
+func (us *Users) RevokeKey(ctx context.Context, id string) error {
+	if err := us.begin(ctx); err != nil {
+		return err
+	}
+	defer func() { <-us.turn }()
+	keys, err := us.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })
+	if i < 0 {
+		return im.Errorf(im.CodeNoKey, "there is no key %.32q", id)
+	}
+	others := slices.Delete(slices.Clone(keys), i, i+1)
+	if unbound(keys[i]) && !slices.ContainsFunc(others, unbound) {
+		return im.Errorf(im.CodeInvalid, "this is the last key with the scope %s; make another one first", ScopeAdmin)
+	}
+	prefix, err := hex.DecodeString(id)
+	if err != nil {
+		return err
+	}
+	var puts []store.RecordPut
+	err = us.store.Records(ctx, store.Tokens, 0, prefix, func(sum, _ []byte) bool {
+		puts = append(puts, store.RecordPut{Table: store.Tokens, Key: slices.Clone(sum)})
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return us.update(ctx, puts)
+}
+
+func unbound(k Key) bool { return k.Tenant == 0 && k.Covers(ScopeAdmin) }
+
+// AuthenticateKey tells what an admin key may do. Codes: unauthenticated.
+// Spec: P-10.2.
+func (us *Users) AuthenticateKey(ctx context.Context, key string) (Key, error) {
+	bad := im.Errorf(im.CodeUnauthenticated, "this call needs an admin key")
+	if !strings.HasPrefix(key, keyPrefix) || len(key) > maxToken {
+		return Key{}, bad
+	}
+	rec, err := us.lookUp(ctx, 0, key)
+	if err != nil {
+		return Key{}, err
+	}
+	if rec == nil || rec.User != "" {
+		return Key{}, bad
+	}
+	sum := sha256.Sum256([]byte(key))
+	return us.key(sum[:], rec), nil
+}
+
+// IsAdmin tells whether key is an admin key, whatever its scopes.
+func (us *Users) IsAdmin(ctx context.Context, key string) (bool, error) {
+	_, err := us.AuthenticateKey(ctx, key)
+	if err != nil && im.CodeOf(err) == im.CodeUnauthenticated {
+		return false, nil
+	}
+	return err == nil, err
+}

@@ -1,0 +1,309 @@
+package user
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"net/netip"
+	"time"
+	"unicode/utf8"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// Login is one device logged in, durably. The tokens are not kept anywhere in
+// clear. The caller ends the sessions of Ended before it tells anybody.
+type Login struct {
+	Account        im.Account
+	Device         string
+	Number         uint64 // of the user's logins; the higher one of a kind wins
+	Access         string
+	Refresh        string
+	AccessExpires  time.Time
+	RefreshExpires time.Time
+
+	// Ended are the devices whose earlier sessions end with replaced: those of
+	// the same kind, the device itself if it was logged in, and those that were
+	// forgotten because there are too many.
+	Ended []string
+}
+
+// maxDisplayName is in bytes.
+const maxDisplayName = 128
+
+// maxAccess is how many access tokens of one login work at the same time; a
+// refresh beyond it ends the oldest.
+const maxAccess = 16
+
+// maxMintTTL is the longest life of a minted access token.
+const maxMintTTL = 30 * 24 * time.Hour
+
+// Register makes a user with a password and logs their first device in. remote
+// is the client's address; the zero value is not limited.
+// Codes: forbidden, invalid, user_exists, rate_limited, overloaded.
+// Spec: P-11.1.
+func (us *Users) Register(ctx context.Context, tenantName string, user im.User, password, displayName string, ref DeviceRef, remote netip.Addr) (*Login, error) {
+	if us.o.NoRegistration {
+		return nil, im.Errorf(im.CodeForbidden, "registration is off on this server")
+	}
+	t, err := us.Tenant(tenantName)
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range []error{user.Check(), checkPassword(user, password), checkDisplayName(displayName), ref.check()} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := us.rates.take(us.now(), rateKey{what: rateRegister, ip: block(remote)}, us.o.Rates.Registrations, time.Hour); err != nil {
+		return nil, err
+	}
+	a := im.Account{Tenant: t, User: user}
+	taken := im.Errorf(im.CodeUserExists, "the user id %s is taken", user)
+	if ok, err := us.Exists(ctx, a); err != nil {
+		return nil, err
+	} else if ok {
+		return nil, taken // without the work of a hash
+	}
+	hash, err := us.hasher.hash(ctx, password)
+	if err != nil {
+		return nil, err
+	}
+	if err := us.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-us.turn }()
+	if ok, err := us.Exists(ctx, a); err != nil {
+		return nil, err
+	} else if ok {
+		return nil, taken
+	}
+	u := us.newUser()
+	u.Password, u.DisplayName = hash, displayName
+	return us.logIn(ctx, a, tenantName, u, ref, us.o.AccessTTL)
+}
+
+func checkDisplayName(name string) error {
+	if len(name) > maxDisplayName || !utf8.ValidString(name) {
+		return im.Errorf(im.CodeInvalid, "display_name has at most %d bytes", maxDisplayName)
+	}
+	return nil
+}
+
+// LogIn logs a device in with a password. An unknown user, tenant or password
+// and a disabled user get the same answer after the same work.
+// Codes: invalid, bad_credentials, rate_limited, overloaded. Spec: P-11.2.
+func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, password string, ref DeviceRef, remote netip.Addr) (*Login, error) {
+	if err := ref.check(); err != nil {
+		return nil, err
+	}
+	if err := us.rates.take(us.now(), rateKey{what: rateLoginIP, ip: block(remote)}, us.o.Rates.LoginsPerIP, time.Minute); err != nil {
+		return nil, err
+	}
+	t, err := us.Tenant(tenantName)
+	a := im.Account{Tenant: t, User: user} // of an unknown tenant: nobody's
+	if err != nil || user.Check() != nil {
+		a = im.Account{}
+	}
+	stored, rehash, err := us.checkCredentials(ctx, a, password)
+	if err != nil {
+		return nil, err
+	}
+	if err := us.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-us.turn }()
+	u, err := us.read(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if u == nil || u.Disabled || u.Password != stored { // changed meanwhile
+		return nil, &im.Error{Code: im.CodeBadCredentials}
+	}
+	if rehash != "" {
+		u.Password = rehash
+	}
+	return us.logIn(ctx, a, tenantName, u, ref, us.o.AccessTTL)
+}
+
+// checkCredentials returns the hash that the password fits, and, if that was
+// made with less work than new ones, a new one. The zero account is nobody.
+// Codes: bad_credentials, rate_limited, overloaded.
+func (us *Users) checkCredentials(ctx context.Context, a im.Account, password string) (stored, rehash string, err error) {
+	var u *storepb.User
+	if a.User != "" {
+		if err := us.rates.take(us.now(), rateKey{what: rateLogin, account: a}, us.o.Rates.Logins, time.Minute); err != nil {
+			return "", "", err
+		}
+		if u, err = us.read(ctx, a); err != nil {
+			return "", "", err
+		}
+	}
+	known := u != nil && !u.Disabled && u.Password != ""
+	stored = nobodysHash
+	if known {
+		stored = u.Password
+	}
+	ok, old, err := us.hasher.verify(ctx, stored, password)
+	if err != nil {
+		return "", "", err
+	}
+	if !ok || !known {
+		return "", "", &im.Error{Code: im.CodeBadCredentials}
+	}
+	if old {
+		rehash, err = us.hasher.hash(ctx, password)
+	}
+	return stored, rehash, err
+}
+
+// Exchange logs a device in with a JWT of the configured identity provider; its
+// sub is the user, who is made if there is none.
+// Codes: unsupported, invalid, bad_credentials, rate_limited. Spec: P-11.2.
+func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref DeviceRef) (*Login, error) {
+	if us.jwt == nil {
+		return nil, im.Errorf(im.CodeUnsupported, "no identity provider is configured")
+	}
+	if err := ref.check(); err != nil {
+		return nil, err
+	}
+	if tenantName == "" {
+		tenantName = us.jwt.tenant
+	}
+	user, err := us.jwt.subject(token, us.now())
+	if err != nil || named(tenantName) != us.jwt.tenant {
+		return nil, &im.Error{Code: im.CodeBadCredentials}
+	}
+	t, err := us.EnsureTenant(ctx, us.jwt.tenant)
+	if err != nil {
+		return nil, err
+	}
+	a := im.Account{Tenant: t, User: user}
+	if err := us.rates.take(us.now(), rateKey{what: rateLogin, account: a}, us.o.Rates.Logins, time.Minute); err != nil {
+		return nil, err
+	}
+	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, im.CodeBadCredentials)
+}
+
+// Mint logs a device in on the word of the application's back end; tenant and
+// user are made if there are none. ttl is the access token's life, at most 30
+// days; 0: that of the options. Codes: invalid, forbidden (the user is
+// disabled). Spec: P-11.4.
+func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref DeviceRef, ttl time.Duration) (*Login, error) {
+	if ttl < 0 || ttl > maxMintTTL {
+		return nil, im.Errorf(im.CodeInvalid, "ttl_s is at most %d", int(maxMintTTL.Seconds()))
+	}
+	if ttl == 0 {
+		ttl = us.o.AccessTTL
+	}
+	for _, err := range []error{user.Check(), ref.check()} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	t, err := us.EnsureTenant(ctx, named(tenantName))
+	if err != nil {
+		return nil, err
+	}
+	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, im.CodeForbidden)
+}
+
+// vouched logs a device in for whom somebody else vouches. A disabled user is
+// refused with code.
+func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, code im.Code) (*Login, error) {
+	if err := us.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-us.turn }()
+	u, err := us.read(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if u == nil {
+		u = us.newUser()
+	}
+	if u.Disabled {
+		return nil, &im.Error{Code: code}
+	}
+	return us.logIn(ctx, a, tenantName, u, ref, ttl)
+}
+
+// logIn gives a login of a device the next number of its user, voids what it
+// ends, and makes all of it and u durable at once. The caller has the turn.
+// Spec: P-11.4.
+func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, u *storepb.User, ref DeviceRef, ttl time.Duration) (*Login, error) {
+	u.Logins++
+	puts, err := putUser(nil, a, u)
+	if err != nil {
+		return nil, err
+	}
+	list, err := us.known(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	l := &Login{Account: a, Device: ref.ID, Number: u.Logins}
+	var d *storepb.Device
+	others := 0
+	for _, o := range list { // newest first
+		if o.id == ref.ID {
+			d = o.Device
+			l.Ended = append(l.Ended, o.id)
+			continue
+		}
+		others++
+		replace := !us.o.ManyPerKind && ref.Kind != "" && o.Kind == ref.Kind && !o.Revoked
+		if replace || others >= maxDevices {
+			l.Ended = append(l.Ended, o.id)
+		}
+		if others >= maxDevices {
+			puts = dropTokens(puts, a.Tenant, o.Device)
+			puts = append(puts, store.RecordPut{Table: store.Devices, Tenant: a.Tenant, Key: deviceKey(a.User, o.id)})
+		} else if replace {
+			void(o.Device, true)
+			if puts, err = putDevice(puts, a, o.id, o.Device); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if d == nil {
+		d = &storepb.Device{}
+	}
+	puts = dropTokens(puts, a.Tenant, d)
+	d.Kind, d.LoginMs, d.Login, d.Revoked, d.Replaced, d.Refresh = ref.Kind, us.nowMs(), l.Number, false, false, nil
+	if ref.Name != "" {
+		d.Name = ref.Name
+	}
+	var seed [32]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	if puts, err = us.issue(puts, l, tenantName, d, seed, ttl); err != nil {
+		return nil, err
+	}
+	return l, us.update(ctx, puts)
+}
+
+// issue gives a device a new pair of tokens, made of the seed.
+func (us *Users) issue(puts []store.RecordPut, l *Login, tenantName string, d *storepb.Device, seed [32]byte, ttl time.Duration) ([]store.RecordPut, error) {
+	now := time.UnixMilli(int64(us.nowMs()))
+	l.Access, l.Refresh = us.pair(l.Account, tenantName, d.Login, seed)
+	l.AccessExpires, l.RefreshExpires = now.Add(ttl), now.Add(us.o.RefreshTTL)
+	sum := sha256.Sum256([]byte(l.Refresh))
+	d.Spent, d.Refresh, d.RefreshExpiresMs = d.Refresh, sum[:], uint64(l.RefreshExpires.UnixMilli())
+	var live []*storepb.Access
+	for i, x := range d.Access { // oldest first
+		if x.ExpiresMs <= us.nowMs() || i <= len(d.Access)-maxAccess {
+			puts = append(puts, store.RecordPut{Table: store.Tokens, Tenant: l.Account.Tenant, Key: x.Key})
+		} else {
+			live = append(live, x)
+		}
+	}
+	expires := uint64(l.AccessExpires.UnixMilli())
+	key := sha256.Sum256([]byte(l.Access))
+	d.Access = append(live, &storepb.Access{Key: key[:], ExpiresMs: expires})
+	puts, err := us.putToken(puts, l.Account.Tenant, l.Access, &storepb.Token{User: string(l.Account.User), Device: l.Device, Login: d.Login, ExpiresMs: expires})
+	if err != nil {
+		return nil, err
+	}
+	return putDevice(puts, l.Account, l.Device, d)
+}

@@ -1,0 +1,60 @@
+package user
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options tune Users; zero values are the defaults.
+type Options struct {
+	Log *slog.Logger
+	Now func() time.Time // token times and rates; nil: the wall clock
+
+	AccessTTL      time.Duration // of access tokens of devices; 1 h
+	RefreshTTL     time.Duration // of refresh tokens; 30 days
+	NoRegistration bool          // Register is forbidden
+	ManyPerKind    bool          // a login does not replace the other devices of its kind
+	Rates          Rates
+	JWT            *JWT // nil: Exchange is unsupported
+}
+
+// Rates are how often something may be tried, averaged over the period and at
+// once. Negative: there is no limit.
+type Rates struct {
+	Logins        int // for one account in a minute; 5
+	LoginsPerIP   int // from one address in a minute; 20
+	Registrations int // from one address in an hour; 10
+	LookUps       int // of other users, by one user in a minute; 30
+	Refreshes     int // by one user in a minute; 60
+}
+
+// JWT is how the tokens of an identity provider are checked.
+type JWT struct {
+	Algorithm string // EdDSA, ES256, RS256 or HS256; no other is taken
+	Key       []byte // PEM of the public key; for HS256 the secret, at least 32 bytes
+	Issuer    string
+	Audience  string
+	Tenant    string // of the users; "": the default one
+}
+
+func (o *Options) fill() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.AccessTTL == 0 {
+		o.AccessTTL = time.Hour
+	}
+	if o.RefreshTTL == 0 {
+		o.RefreshTTL = 30 * 24 * time.Hour
+	}
+	for rate, def := range map[*int]int{
+		&o.Rates.Logins: 5, &o.Rates.LoginsPerIP: 20, &o.Rates.Registrations: 10, &o.Rates.LookUps: 30, &o.Rates.Refreshes: 60,
+	} {
+		if *rate == 0 {
+			*rate = def
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package user
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// Passwords have minPassword to maxPassword bytes.
+const (
+	minPassword = 8
+	maxPassword = 1024
+)
+
+// checkPassword says why a password is not taken. Codes: invalid. Spec: P-11.1.
+func checkPassword(u im.User, password string) error {
+	if len(password) < minPassword || len(password) > maxPassword {
+		return im.Errorf(im.CodeInvalid, "a password has %d to %d bytes", minPassword, maxPassword)
+	}
+	lower := strings.ToLower(password)
+	if slices.Contains(commonest, lower) || lower == strings.ToLower(string(u)) {
+		return im.Errorf(im.CodeInvalid, "this password is among the first that are tried; choose another one")
+	}
+	return nil
+}
+
+// commonest are the passwords of at least minPassword bytes that lists of stolen
+// ones have most often, in lower case.
+var commonest = []string{
+	"password", "password1", "password12", "password123", "password1234", "passw0rd", "p@ssw0rd", "p@ssword", "passpass",
+	"12345678", "123456789", "1234567890", "12345678910", "123123123", "0123456789", "987654321", "87654321", "0987654321",
+	"11111111", "111111111", "1111111111", "00000000", "0000000000", "88888888", "66666666", "99999999", "22222222", "55555555",
+	"12341234", "12344321", "11223344", "1122334455", "112233445566", "147258369", "159357159", "123454321", "123321123",
+	"qwertyui", "qwertyuiop", "qwerty12", "qwerty123", "qwerty1234", "qwerty12345", "qwertyqwerty", "asdfghjk", "asdfghjkl", "asdfasdf", "zxcvbnm1",
+	"1q2w3e4r", "1q2w3e4r5t", "q1w2e3r4", "q1w2e3r4t5", "1qaz2wsx", "1qazxsw2", "qazwsxedc", "zaq12wsx", "1234qwer", "qwer1234", "asdf1234",
+	"abc12345", "abcd1234", "a1b2c3d4", "aa123456", "a1234567", "a12345678", "aaaaaaaa", "abcdefgh", "abcdefghi", "1a2b3c4d",
+	"iloveyou", "iloveyou1", "iloveyou2", "sunshine", "sunshine1", "princess", "princess1", "football", "football1", "baseball", "baseball1",
+	"superman", "superman1", "trustno1", "letmein1", "welcome1", "welcome123", "whatever", "jennifer", "michelle", "computer", "internet",
+	"samantha", "starwars", "charlie1", "corvette", "dragon123", "monkey123", "mercedes", "victoria", "liverpool", "chocolate", "butterfly", "alexander",
+	"administrator", "admin123", "admin1234", "changeme", "changeme1", "default1", "testtest", "test1234", "test12345", "secret123", "master123", "access14",
+	"5201314520", "woaini1314", "woaini520", "wojiushiwo", "li123456", "zhang123", "q123456789", "google123", "facebook", "hello123", "pokemon1", "naruto123",
+}
+
+// work is how dear a hash is.
+type work struct {
+	memory  uint32 // KiB
+	time    uint32
+	threads uint8
+}
+
+// today is what new hashes are made with: about 30 ms of one core.
+var today = work{memory: 19456, time: 2, threads: 1}
+
+const (
+	saltBytes = 16
+	hashBytes = 32
+)
+
+// nobodysHash is checked for who has no password, so that they take as long. No
+// password is known to fit it: its bytes were drawn.
+var nobodysHash = phc(today, make([]byte, saltBytes), random(hashBytes))
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+func phc(w work, salt, hash []byte) string {
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, w.memory, w.time, w.threads, b64.EncodeToString(salt), b64.EncodeToString(hash))
+}
+
+func parsePHC(s string) (w work, salt, hash []byte, err error) {
+	var version int
+	p := strings.Split(s, "$")
+	if len(p) != 6 || p[0] != "" || p[1] != "argon2id" {
+		return w, nil, nil, fmt.Errorf("read password hash: %w", store.ErrCorrupt)
+	}
+	_, err = fmt.Sscanf(p[2]+" "+p[3], "v=%d m=%d,t=%d,p=%d", &version, &w.memory, &w.time, &w.threads)
+	if err == nil {
+		salt, err = base64.RawStdEncoding.DecodeString(p[4])
+	}
+	if err == nil {
+		hash, err = base64.RawStdEncoding.DecodeString(p[5])
+	}
+	if err != nil || version != argon2.Version || w.time == 0 || w.threads == 0 || len(hash) == 0 {
+		return w, nil, nil, fmt.Errorf("read password hash: %w", store.ErrCorrupt)
+	}
+	return w, salt, hash, nil
+}
+
+// maxWaitingHashes is how many logins may wait for the cores that hash.
+const maxWaitingHashes = 64
+
+// hasher bounds the memory and the cores that passwords take.
+type hasher struct {
+	slots   chan struct{} // capacity: the cores; a token for each hash under way
+	waiting atomic.Int32
+}
+
+func newHasher() hasher { return hasher{slots: make(chan struct{}, runtime.NumCPU())} }
+
+// enter waits for a core. Codes: overloaded.
+func (h *hasher) enter(ctx context.Context) error {
+	select {
+	case h.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	defer h.waiting.Add(-1)
+	if h.waiting.Add(1) > maxWaitingHashes {
+		return &im.Error{Code: im.CodeOverloaded, RetryAfter: 2 * time.Second}
+	}
+	select {
+	case h.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait to hash a password: %w", ctx.Err())
+	}
+}
+
+func (h *hasher) leave() { <-h.slots }
+
+// hash makes a PHC string. Codes: overloaded.
+func (h *hasher) hash(ctx context.Context, password string) (string, error) {
+	if err := h.enter(ctx); err != nil {
+		return "", err
+	}
+	defer h.leave()
+	salt := random(saltBytes)
+	return phc(today, salt, argon2.IDKey([]byte(password), salt, today.time, today.memory, today.threads, hashBytes)), nil
+}
+
+// verify tells whether a password fits a PHC string, and whether that was made
+// with other work than today's. Codes: overloaded.
+func (h *hasher) verify(ctx context.Context, stored, password string) (ok, old bool, err error) {
+	w, salt, want, err := parsePHC(stored)
+	if err != nil {
+		return false, false, err
+	}
+	if err := h.enter(ctx); err != nil {
+		return false, false, err
+	}
+	defer h.leave()
+	// One that is too long costs no more than another one, and does not fit.
+	got := argon2.IDKey([]byte(password[:min(len(password), maxPassword)]), salt, w.time, w.memory, w.threads, uint32(len(want)))
+	ok = subtle.ConstantTimeCompare(got, want) == 1 && len(password) <= maxPassword
+	return ok, w != today, nil
+}
+
+// Stretch makes of a low-entropy secret what is as dear to guess as a password
+// is from its hash: 32 bytes, the same for the same salt. Codes: overloaded.
+func (us *Users) Stretch(ctx context.Context, secret, salt []byte) ([]byte, error) {
+	if err := us.hasher.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer us.hasher.leave()
+	return argon2.IDKey(secret, salt, today.time, today.memory, today.threads, hashBytes), nil
+}

@@ -1,0 +1,159 @@
+package user
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// A refresh token's secret is the number of the login, random bytes, and a check
+// of both. So one that was never issued harms nobody, and one that was is known
+// as used for ever, without a record for each.
+const (
+	refreshRandom = 24 // bytes
+	refreshCheck  = 16 // bytes
+	refreshSecret = 8 + refreshRandom + refreshCheck
+)
+
+// repeatTime is how long a repeated refresh gets the same answer. Spec: P-11.3.
+const repeatTime = time.Minute
+
+// mac is a keyed hash under the store's secret, for one purpose.
+func (us *Users) mac(purpose string, parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, us.secret[:])
+	h.Write([]byte(purpose))
+	for _, p := range parts {
+		var n [4]byte
+		binary.BigEndian.PutUint32(n[:], uint32(len(p)))
+		h.Write(n[:])
+		h.Write(p)
+	}
+	return h.Sum(nil)
+}
+
+// pair makes the tokens of a seed; the same seed gives the same ones.
+func (us *Users) pair(a im.Account, tenantName string, login uint64, seed [32]byte) (access, refresh string) {
+	access = accessToken(tenantName, a.User, base64.RawURLEncoding.EncodeToString(us.mac("access token", seed[:])))
+	b := binary.BigEndian.AppendUint64(nil, login)
+	b = append(b, us.mac("refresh token", seed[:])[:refreshRandom]...)
+	b = append(b, us.refreshCheck(a, b)...)
+	return access, refreshPrefix + named(tenantName) + "." + string(a.User) + "." + base64.RawURLEncoding.EncodeToString(b)
+}
+
+func (us *Users) refreshCheck(a im.Account, b []byte) []byte {
+	return us.mac("refresh check", binary.BigEndian.AppendUint32(nil, uint32(a.Tenant)), []byte(a.User), b)[:refreshCheck]
+}
+
+// cutRefresh reads a refresh token that was issued here.
+func (us *Users) cutRefresh(token string) (a im.Account, tenantName string, login uint64, ok bool) {
+	a, tenantName, text, ok := us.cutToken(token, refreshPrefix)
+	if !ok {
+		return a, "", 0, false
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) != refreshSecret || len(text) != base64.RawURLEncoding.EncodedLen(refreshSecret) {
+		return a, "", 0, false
+	}
+	n := len(b) - refreshCheck
+	if !hmac.Equal(b[n:], us.refreshCheck(a, b[:n])) {
+		return a, "", 0, false
+	}
+	return a, tenantName, binary.BigEndian.Uint64(b), true
+}
+
+// Refresh turns a refresh token, which works once, into a new pair. The same
+// token with the same request id gets the same answer for a minute, also from a
+// server that was restarted: the new secrets are derived from both.
+//
+// With refresh_reused the Login is not nil and names the device, whose tokens
+// are void; the caller ends the sessions of Ended with revoked.
+// Codes: unauthenticated, refresh_reused, rate_limited. Spec: P-11.3.
+func (us *Users) Refresh(ctx context.Context, token, requestID string) (*Login, error) {
+	bad := &im.Error{Code: im.CodeUnauthenticated}
+	a, tenantName, number, ok := us.cutRefresh(token)
+	if !ok {
+		return nil, bad
+	}
+	if err := us.rates.take(us.now(), rateKey{what: rateRefresh, account: a}, us.o.Rates.Refreshes, time.Minute); err != nil {
+		return nil, err
+	}
+	if err := us.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-us.turn }()
+	u, err := us.read(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	list, err := us.known(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(list, func(d known) bool { return d.Login == number })
+	if u == nil || u.Disabled || i < 0 || list[i].Revoked {
+		return nil, bad
+	}
+	d := list[i]
+	l := &Login{Account: a, Device: d.id, Number: number}
+	sum := sha256.Sum256([]byte(token))
+	if bytes.Equal(sum[:], d.Refresh) {
+		if d.RefreshExpiresMs <= us.nowMs() {
+			return nil, bad
+		}
+		puts, err := us.issue(nil, l, tenantName, d.Device, us.refreshSeed(token, requestID), us.o.AccessTTL)
+		if err != nil {
+			return nil, err
+		}
+		return l, us.update(ctx, puts)
+	}
+	if bytes.Equal(sum[:], d.Spent) && requestID != "" {
+		if again, err := us.repeated(ctx, l, tenantName, d.Device, us.refreshSeed(token, requestID)); again || err != nil {
+			return l, err
+		}
+	}
+	void(d.Device, false)
+	l.Ended = []string{d.id}
+	puts, err := putDevice(nil, a, d.id, d.Device)
+	if err == nil {
+		err = us.update(ctx, puts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, &im.Error{Code: im.CodeRefreshReused}
+}
+
+// refreshSeed is what the next pair is made of. Without a request id it is
+// random: no repeat finds it again.
+func (us *Users) refreshSeed(token, requestID string) (seed [32]byte) {
+	if requestID == "" {
+		_, _ = rand.Read(seed[:]) // never fails
+		return seed
+	}
+	return [32]byte(us.mac("refresh seed", []byte(token), []byte(requestID)))
+}
+
+// repeated fills l with the pair that the last refresh gave, if that was this
+// one, less than repeatTime ago.
+func (us *Users) repeated(ctx context.Context, l *Login, tenantName string, d *storepb.Device, seed [32]byte) (bool, error) {
+	access, refresh := us.pair(l.Account, tenantName, d.Login, seed)
+	if sum := sha256.Sum256([]byte(refresh)); !bytes.Equal(sum[:], d.Refresh) {
+		return false, nil
+	}
+	rec, err := us.lookUp(ctx, l.Account.Tenant, access)
+	if err != nil || rec == nil || us.now().Sub(time.UnixMilli(int64(rec.CreatedMs))) >= repeatTime {
+		return false, err
+	}
+	l.Access, l.Refresh = access, refresh
+	l.AccessExpires, l.RefreshExpires = time.UnixMilli(int64(rec.ExpiresMs)), time.UnixMilli(int64(d.RefreshExpiresMs))
+	return true, nil
+}
