@@ -22,8 +22,11 @@ type Fan struct {
 	rows    [][]byte
 	senders []*Outbox
 	own     []byte
+	items   []Item // of the delivery at hand
+	newest  hint   // of these; head 0: not looked up yet
 
 	Delivered atomic.Uint64 // events put into outboxes
+	Hinted    atomic.Uint64 // events told by a hint
 	Lagged    atomic.Uint64 // events refused by an outbox
 }
 
@@ -62,6 +65,7 @@ func (g Origin) Reply(ack wire.Ack, err *im.Error, k *Kicks) {
 // the item's place and no event for it. Nothing blocks.
 func (f *Fan) Deliver(tenant im.Tenant, members []im.User, items []Item) {
 	f.rows, f.senders = f.rows[:0], f.senders[:0]
+	f.items, f.newest = items, hint{}
 	for i := range items {
 		if items[i].Row != nil {
 			f.rows = append(f.rows, items[i].Row)
@@ -76,10 +80,40 @@ func (f *Fan) Deliver(tenant im.Tenant, members []im.User, items []Item) {
 	for _, o := range f.senders {
 		f.deliverToSender(o, o.Account.Tenant == tenant && slices.Contains(members, o.Account.User), items)
 	}
+	f.items = nil
+}
+
+// tally counts what became of the entries of one delivery.
+type tally struct{ delivered, hinted, lagged int }
+
+func (f *Fan) count(t tally) {
+	f.Delivered.Add(uint64(t.delivered))
+	f.Lagged.Add(uint64(t.lagged))
+	if t.hinted > 0 {
+		f.Hinted.Add(uint64(t.hinted))
+	}
+}
+
+// give pushes encoded entries to o, or tells it of them in its own way.
+func (f *Fan) give(o *Outbox, b []byte, shared bool, entries int, t *tally) {
+	var pushed, hinted bool
+	if o.Hints {
+		pushed, hinted = o.pushOrHint(f.hint(), b, shared, &f.kicks)
+	} else {
+		pushed = o.push(b, shared, &f.kicks)
+	}
+	switch {
+	case pushed:
+		t.delivered += entries
+	case hinted:
+		t.hinted += entries
+	default:
+		t.lagged += entries
+	}
 }
 
 func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
-	delivered, lagged := 0, 0
+	var t tally
 	for _, u := range members {
 		for _, o := range f.Table.Of(im.Account{Tenant: tenant, User: u}) {
 			if slices.Contains(f.senders, o) {
@@ -89,32 +123,24 @@ func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 			if f.encoded[i] == nil {
 				f.encoded[i] = wire.AppendEvents(nil, o.enc, f.rows)
 			}
-			if o.push(f.encoded[i], true, &f.kicks) {
-				delivered += len(f.rows)
-			} else {
-				lagged += len(f.rows)
-			}
+			f.give(o, f.encoded[i], true, len(f.rows), &t)
 		}
 	}
 	f.encoded = [wire.Encodings][]byte{}
-	f.Delivered.Add(uint64(delivered))
-	f.Lagged.Add(uint64(lagged))
+	f.count(t)
 }
 
 // deliverToSender gives o its answers and, if it is a member's, the entries of
 // others between them.
 func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
+	var t tally
 	others := f.rows[:0]
 	flush := func() {
 		if len(others) == 0 {
 			return
 		}
 		f.own = wire.AppendEvents(f.own[:0], o.enc, others)
-		if o.push(f.own, false, &f.kicks) {
-			f.Delivered.Add(uint64(len(others)))
-		} else {
-			f.Lagged.Add(uint64(len(others)))
-		}
+		f.give(o, f.own, false, len(others), &t)
 		others = others[:0]
 	}
 	for i := range items {
@@ -127,6 +153,7 @@ func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
 		}
 	}
 	flush()
+	f.count(t)
 }
 
 // Flush wakes the writers of everything that was delivered.

@@ -22,6 +22,7 @@ type Outbox struct {
 
 	// What the client's hello listed; set once, like Account. Spec: P-2.6.
 	Receipts bool // capability cursor
+	Hints    bool // capability focus
 
 	enc     wire.Encoding
 	flusher *Flusher
@@ -36,6 +37,7 @@ type Outbox struct {
 	lagged  bool
 	quiet   bool // not welcomed yet: events are dropped, and the client's first reads come later
 	closed  bool
+	focus   *focus // nil: everything is pushed whole, and no hint is owed
 
 	// The send window: what this connection sent and has no answer to. Only
 	// Window and answers touch it.
@@ -113,14 +115,22 @@ func (o *Outbox) push(b []byte, shared bool, k *Kicks) bool {
 		return false
 	}
 	if !o.roomLocked(len(b)) {
-		o.lagged = true
-		o.appendLocked(laggedFrame)
-		o.markLocked(k)
+		o.lagLocked(k)
 		return false
 	}
 	o.addLocked(b, shared)
 	o.markLocked(k)
 	return true
+}
+
+// lagLocked makes the client sync; what it is owed is in the page.
+func (o *Outbox) lagLocked(k *Kicks) {
+	o.lagged = true
+	if o.focus != nil {
+		o.focus.hints = nil
+	}
+	o.appendLocked(laggedFrame)
+	o.markLocked(k)
 }
 
 // roomLocked tells whether n more bytes of events fit.
@@ -186,7 +196,7 @@ func (o *Outbox) Close() {
 	if o.pend != nil {
 		release(o.pend)
 	}
-	o.pend, o.ref = nil, nil
+	o.pend, o.ref, o.focus = nil, nil, nil
 	o.mu.Unlock()
 }
 
@@ -204,6 +214,9 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 	o.dirty = false
 	if o.closed {
 		return Piece{}, nil
+	}
+	if o.hintsDueLocked() {
+		o.writeHintsLocked()
 	}
 	if o.pend != nil {
 		p = Piece{o.pend, true}
@@ -226,9 +239,14 @@ func (o *Outbox) Wrote(p Piece, backlog int) {
 
 // Backlog corrects what the transport still holds.
 func (o *Outbox) Backlog(bytes int) {
+	var k Kicks
 	o.mu.Lock()
 	o.backlog = bytes
+	if o.hintsDueLocked() {
+		o.markLocked(&k)
+	}
 	o.mu.Unlock()
+	k.Flush()
 }
 
 func (o *Outbox) appendLocked(f *petrelv1.ServerFrame) {

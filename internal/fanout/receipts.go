@@ -32,7 +32,8 @@ func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {
 			if encoded[i] == nil {
 				encoded[i] = wire.AppendFrame(nil, o.enc, receiptsFrame(receipts))
 			}
-			o.pushReceipts(encoded[i], &f.kicks)
+			own := slices.ContainsFunc(receipts, func(r Receipt) bool { return r.User == string(u) })
+			o.pushReceipts(encoded[i], key.Conv, own, &f.kicks)
 		}
 	}
 }
@@ -47,10 +48,10 @@ func receiptsFrame(receipts []Receipt) *petrelv1.ServerFrame {
 
 // pushReceipts adds encoded receipts, which all outboxes share, if there is
 // room.
-func (o *Outbox) pushReceipts(b []byte, k *Kicks) {
+func (o *Outbox) pushReceipts(b []byte, id im.ConvID, own bool, k *Kicks) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || o.end != nil || o.lagged || o.quiet || !o.roomLocked(len(b)) {
+	if o.closed || o.end != nil || o.lagged || o.quiet || !own && !o.focus.has(id) || !o.roomLocked(len(b)) {
 		return
 	}
 	o.addLocked(b, true)

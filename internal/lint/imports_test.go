@@ -23,7 +23,7 @@ var imports = map[string][]string{
 	"internal/app":     {anything},
 	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/user", "internal/wire"},
 	"internal/gateway": {"internal/fanout", "internal/im", "internal/session", "internal/wire"},
-	"internal/session": {"internal/bus", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/user", "internal/wire"},
+	"internal/session": {"internal/bus", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/sabotage", "internal/user", "internal/wire"},
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
 	"internal/conv":    {"internal/bus", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
 	"internal/fanout":  {"internal/bus", "internal/im", "internal/sabotage", "internal/wire"},

@@ -29,6 +29,8 @@ func (s *Session) keep(listed []string) {
 		switch c {
 		case capCursor:
 			s.Out.Receipts = true
+		case capFocus:
+			s.Out.Hints = true
 		}
 	}
 }

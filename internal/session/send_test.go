@@ -110,18 +110,15 @@ func TestRefusedSends(t *testing.T) {
 }
 
 // Spec: P-2.6.
-func TestWhatIsNotOfferedIsUnsupported(t *testing.T) {
+func TestFocusOfAClientThatDidNotListItIsUnsupported(t *testing.T) {
 	w := newWorld(t).start()
 	alice := w.login(w.token("", "alice"))
 	alice.send(
-		&petrelv1.ClientFrame{Id: 2, Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{}}},
-		&petrelv1.ClientFrame{Id: 3, Body: &petrelv1.ClientFrame_Focus{Focus: &petrelv1.SetFocus{All: true}}},
-		&petrelv1.ClientFrame{Id: 4, Body: &petrelv1.ClientFrame_Call{Call: &petrelv1.Call{Method: "petrel.v1.AdminService/GetStats"}}},
-		&petrelv1.ClientFrame{Id: 5, Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Newest: 1}}},
+		&petrelv1.ClientFrame{Id: 3, Body: &petrelv1.ClientFrame_Focus{Focus: &petrelv1.SetFocus{}}},
 		&petrelv1.ClientFrame{Id: 6, Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}},
 		ping(7),
 	)
-	alice.want("unsupported of 2", "unsupported of 3", "unsupported of 4", "unsupported of 5", "pong of 7")
+	alice.want("unsupported of 3", "pong of 7")
 	alice.wantNothing()
 }
 

@@ -1,0 +1,95 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/sabotage"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// maxFocus is how many conversations a focus may name.
+const maxFocus = 1000
+
+var sabotageReadsHeadsFirst = sabotage.On("heads-before-focus")
+
+// focus changes what is pushed whole, and answers with the heads of what was
+// not before. Requests are numbered in the order in which they came, since
+// workers take them in any. Spec: P-6.5.
+func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.Kicks) {
+	convs, err := parseFocus(f)
+	if err == nil && !s.Out.Hints {
+		err = im.Errorf(im.CodeUnsupported, "the hello did not list %s", capFocus)
+	}
+	if err != nil {
+		s.refuse(id, s.hub.internal(s, "focus", err), k)
+		return
+	}
+	s.focuses++
+	n := s.focuses
+	s.request(id, "focus", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
+		early, err := s.headsTooEarly(ctx, convs)
+		if err != nil {
+			return nil, err
+		}
+		fresh := s.Out.Focus(n, convs)
+		heads, err := s.heads(ctx, fresh)
+		if early != nil {
+			heads = early
+		}
+		return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Focus{Focus: &petrelv1.Focused{Heads: heads}}}, err
+	})
+}
+
+// parseFocus returns the conversations of f, nil for all.
+func parseFocus(f *petrelv1.SetFocus) (map[im.ConvID]bool, error) {
+	switch {
+	case f.All && len(f.Convs) > 0:
+		return nil, im.Errorf(im.CodeInvalid, "a focus names conversations or all")
+	case len(f.Convs) > maxFocus:
+		return nil, im.Errorf(im.CodeInvalid, "a focus names at most %d conversations", maxFocus)
+	case f.All:
+		return nil, nil
+	}
+	convs := make(map[im.ConvID]bool, len(f.Convs))
+	for _, text := range f.Convs {
+		id, err := im.ParseConvID(text)
+		if err != nil {
+			return nil, err
+		}
+		convs[id] = true
+	}
+	return convs, nil
+}
+
+// heads reads how far conversations are; those that the user is no member of
+// are left out.
+func (s *Session) heads(ctx context.Context, convs []im.ConvID) ([]*petrelv1.Hint, error) {
+	a := s.Out.Account
+	heads := make([]*petrelv1.Hint, 0, len(convs))
+	for _, id := range convs {
+		st, err := s.hub.convs.Look(ctx, im.Key{Tenant: a.Tenant, Conv: id}, a.User)
+		switch code := im.CodeOf(err); {
+		case err != nil && (code == im.CodeNoConversation || code == im.CodeNotMember):
+		case err != nil:
+			return nil, fmt.Errorf("read head of %s: %w", id, err)
+		case st.Role != 0:
+			heads = append(heads, &petrelv1.Hint{Conv: id.String(), Head: uint64(st.Head), Counted: st.Counted})
+		}
+	}
+	return heads, nil
+}
+
+// headsTooEarly is what the sabotage build answers with.
+func (s *Session) headsTooEarly(ctx context.Context, convs map[im.ConvID]bool) ([]*petrelv1.Hint, error) {
+	if !sabotageReadsHeadsFirst {
+		return nil, nil
+	}
+	var all []im.ConvID
+	for id := range convs {
+		all = append(all, id)
+	}
+	return s.heads(ctx, all)
+}
