@@ -29,7 +29,7 @@ const deadline = 20 * time.Second
 
 // world is a store with its conversations and inboxes.
 type world struct {
-	t        *testing.T
+	t        testing.TB
 	fs       vfs.FS
 	store    store.Store
 	table    *fanout.Table
@@ -41,7 +41,7 @@ type world struct {
 	ids      int
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t, fs: vfs.NewMem()}
 	w.start()
 	t.Cleanup(func() { w.stop() })
@@ -57,6 +57,13 @@ func (w *world) Write(line []byte) (int, error) {
 
 func (w *world) start() {
 	w.t.Helper()
+	w.open()
+	w.consume()
+}
+
+// open is start without a consumer.
+func (w *world) open() {
+	w.t.Helper()
 	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: w.fs, CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
 	if err != nil {
 		w.t.Fatal(err)
@@ -67,7 +74,6 @@ func (w *world) start() {
 	}
 	w.sync = &inbox.Syncer{Convs: w.convs, Store: st.Info()}
 	w.stopConv = w.run("conversations", w.convs.Run)
-	w.consume()
 }
 
 // run runs f until the returned function is called.

@@ -66,15 +66,19 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest in
 			page.More = true
 			break
 		}
-		state, pos, err := y.state(ctx, a, it)
+		changed, err := y.changed(ctx, a, it, t.Known, feed)
+		if err != nil {
+			return nil, err
+		}
+		if !changed {
+			continue
+		}
+		state, err := y.state(ctx, a, it)
 		if err != nil && im.CodeOf(err) == im.CodeNotMember {
 			continue // the conversation decides; the list runs behind it
 		}
 		if err != nil {
 			return nil, err
-		}
-		if uint64(pos) <= posOf(t.Known, feed) && uint64(it.at) <= t.Known.GetInbox() {
-			continue
 		}
 		if newest > 0 {
 			h, err := y.Convs.HistoryPage(ctx, a, &petrelv1.GetHistory{Conv: it.conv, Before: math.MaxUint64}, newest)
@@ -106,39 +110,52 @@ func posOf(p *storepb.SyncPlace, feed store.Feed) uint64 {
 	return 0
 }
 
-// state is what a sync says of a conversation, and the position up to which it
-// says it.
-func (y *Syncer) state(ctx context.Context, a im.Account, it item) (*petrelv1.ConvState, im.Pos, error) {
+// changed tells whether there is news of a conversation behind a place.
+func (y *Syncer) changed(ctx context.Context, a im.Account, it item, known *storepb.SyncPlace, feed store.Feed) (bool, error) {
+	if known == nil || uint64(it.at) > known.Inbox {
+		return true, nil
+	}
+	pos, err := y.Convs.ChangedAt(ctx, im.Key{Tenant: a.Tenant, Conv: it.id}, a.User, it.other(a.User))
+	return uint64(pos) > posOf(known, feed), err
+}
+
+// other is the user whose cursors a sync tells beside u's own; empty: nobody's.
+func (it *item) other(u im.User) im.User {
+	if it.kind != petrelv1.ConvKind_CONV_KIND_DIRECT || it.peer == string(u) {
+		return ""
+	}
+	return im.User(it.peer)
+}
+
+// state is what a sync says of a conversation.
+func (y *Syncer) state(ctx context.Context, a im.Account, it item) (*petrelv1.ConvState, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: it.id}
 	st, err := y.Convs.Look(ctx, key, a.User)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	own, err := y.Convs.CursorOf(ctx, key, a.User)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	read, err := y.Convs.ReadCounted(ctx, key, a.User, own)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	c := &petrelv1.ConvState{
 		Conv: it.conv, Kind: it.kind, Title: st.Title, Peer: it.peer, Head: uint64(st.Head), Counted: st.Counted,
 		FirstSeq: uint64(st.FirstSeq), Role: st.Role, Left: st.Role == 0, Joined: uint64(st.Joined),
 		Delivered: uint64(own.Delivered), Read: uint64(own.Read), ReadCounted: read,
 	}
-	pos := max(st.Pos, own.Pos)
-	if it.kind == petrelv1.ConvKind_CONV_KIND_DIRECT && it.peer != string(a.User) {
-		peer, err := y.Convs.CursorOf(ctx, key, im.User(it.peer))
-		if err != nil {
-			return nil, 0, err
-		}
-		if peer.Delivered > 0 {
-			c.PeerReceipt = &petrelv1.Receipt{Conv: it.conv, User: it.peer, Delivered: uint64(peer.Delivered), Read: uint64(peer.Read)}
-		}
-		pos = max(pos, peer.Pos)
+	other := it.other(a.User)
+	if other == "" {
+		return c, nil
 	}
-	return c, pos, nil
+	peer, err := y.Convs.CursorOf(ctx, key, other)
+	if err == nil && peer.Delivered > 0 {
+		c.PeerReceipt = &petrelv1.Receipt{Conv: it.conv, User: it.peer, Delivered: uint64(peer.Delivered), Read: uint64(peer.Read)}
+	}
+	return c, err
 }
 
 // list folds the user's inbox into their conversations, sorted by id.

@@ -368,3 +368,7 @@ func TestTenantsHaveTheirOwnLists(t *testing.T) {
 		t.Errorf("alice of another tenant: %v, %v", p, err)
 	}
 }
+
+func (w *world) move(u im.User, key im.Key, delivered, read im.Seq) (*petrelv1.CursorMoved, error) {
+	return w.convs.MoveCursor(context.Background(), im.Account{Tenant: im.DefaultTenant, User: u}, key, delivered, read)
+}

@@ -1,0 +1,119 @@
+package inbox_test
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// cpu is what the process has used of the processors.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// many submits sends and waits for all answers.
+func (w *world) many(sends []*conv.Send) {
+	w.t.Helper()
+	for len(sends) > 0 {
+		n := min(len(sends), 10_000)
+		ch := make(chan conv.Result, n)
+		for _, s := range sends[:n] {
+			s.Done = func(r conv.Result) { ch <- r }
+		}
+		var k fanout.Kicks
+		w.convs.Submit(append([]*conv.Send(nil), sends[:n]...), &k)
+		k.Flush()
+		for range n {
+			if r := <-ch; r.Err != nil {
+				w.t.Fatal(r.Err)
+			}
+		}
+		sends = sends[n:]
+	}
+}
+
+// BenchmarkSync5000 syncs a user with 5,000 conversations, half of them direct,
+// of 20 messages each, of which 20 have changed since the token. cold: nothing
+// of it is in memory but what the store keeps in its cache.
+func BenchmarkSync5000(b *testing.B) {
+	w := newWorld(b)
+	const n = 5000
+	keys := make([]im.Key, n)
+	var first, rest []*conv.Send
+	for i := range keys {
+		peer := im.User(fmt.Sprint("user", i))
+		s := &conv.Send{Keyed: true}
+		s.Entry.ClientMsgId = "first"
+		if i%2 == 0 {
+			keys[i] = im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "alice", peer)}
+			s.Peer, s.Entry.From, s.Entry.Body = "alice", string(peer), &petrelv1.Message_Text{Text: "hello"}
+		} else {
+			keys[i] = im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, string(peer))}
+			s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: "group"}
+			s.Entry.Body = &petrelv1.Message_Members{Members: &petrelv1.MemberChange{Added: refs(0, string(peer), "alice", "bob", "carol", "dave")}}
+		}
+		s.Conv = keys[i]
+		first = append(first, s)
+	}
+	w.many(first)
+	for j := range 19 {
+		for i, key := range keys {
+			s := &conv.Send{Conv: key, After: 1}
+			s.Entry.From, s.Entry.ClientMsgId, s.Entry.Body = fmt.Sprint("user", i), fmt.Sprint(j), &petrelv1.Message_Text{Text: "how are you, and where are you?"}
+			rest = append(rest, s)
+		}
+	}
+	w.many(rest)
+	w.settle()
+	for i := 0; i < n; i += 3 {
+		if _, err := w.move("alice", keys[i], 5, 5); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_, token := w.all("alice", nil)
+	for i := range 20 {
+		w.say(keys[i*n/20], im.User(fmt.Sprint("user", i*n/20)), "news")
+	}
+	sync := func() {
+		p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, 0)
+		if err != nil || len(p.Convs) != 20 || p.More {
+			b.Fatalf("%d conversations, %v", len(p.GetConvs()), err)
+		}
+	}
+	b.Run("cold", func(b *testing.B) {
+		b.ReportAllocs()
+		var used time.Duration
+		for range b.N {
+			b.StopTimer()
+			w.stop()
+			w.open() // a consumer would load what it carries
+			b.StartTimer()
+			before := cpu()
+			sync()
+			used += cpu() - before
+		}
+		b.ReportMetric(used.Seconds()*1e3/float64(b.N), "cpu-ms/op")
+	})
+	b.Run("warm", func(b *testing.B) {
+		b.ReportAllocs()
+		sync()
+		before := cpu()
+		b.ResetTimer()
+		for range b.N {
+			sync()
+		}
+		b.ReportMetric((cpu()-before).Seconds()*1e3/float64(b.N), "cpu-ms/op")
+	})
+}
