@@ -1,0 +1,204 @@
+package petrel
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// request sends one request over the long connection and waits for its
+// answer; an error frame is an *Error. It waits until the client is live. need
+// is the capability it takes, or "".
+func (c *Client) request(ctx context.Context, need string, frame func() *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
+	select { // of the 16 requests of P-2.2
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for {
+		c.mu.Lock()
+		up := c.up
+		if c.live != nil {
+			break
+		}
+		c.mu.Unlock()
+		select {
+		case <-up:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if need != "" && !c.live.offers(need) {
+		c.mu.Unlock()
+		return nil, &Error{Code: CodeUnsupported, Message: "the server does not offer " + need, Settled: true}
+	}
+	answer := make(chan *petrelv1.ServerFrame, 1) // one answer
+	c.ask(frame(), func(f *petrelv1.ServerFrame) { answer <- f })
+	c.mu.Unlock()
+	select {
+	case f := <-answer:
+		switch {
+		case f == nil:
+			return nil, ErrConnectionLost
+		case f.GetError() != nil:
+			return nil, fromWire(f.GetError())
+		}
+		return f, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Call calls a method of the server's API, as "petrel.v1.Service/Method", over
+// the long connection, or over HTTP if the server does not offer that. It waits
+// until the client is live. A request id that the request has a field for and
+// leaves empty is set, so that a call whose connection ends before the answer
+// is repeated without harm. Refusals are an [*Error]. Spec: P-10.4, P-12.4.
+func (c *Client) Call(ctx context.Context, method string, request, response proto.Message) error {
+	setRequestID(request)
+	b, err := proto.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("call %s: %w", method, err)
+	}
+	for {
+		f, err := c.request(ctx, capCall, func() *petrelv1.ClientFrame {
+			return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Call{Call: &petrelv1.Call{
+				Method: method, Request: &petrelv1.Call_Proto{Proto: b},
+			}}}
+		})
+		switch {
+		case err == nil:
+			if err := proto.Unmarshal(f.GetAnswer().GetProto(), response); err != nil {
+				return fmt.Errorf("call %s: %w", method, err)
+			}
+			return nil
+		case err == ErrConnectionLost && repeatable(request):
+			continue
+		case CodeOf(err) == CodeUnsupported && c.base != "":
+			return c.callHTTP(ctx, method, b, response)
+		}
+		return err
+	}
+}
+
+// callHTTP is Call for a server whose connections do not carry calls.
+func (c *Client) callHTTP(ctx context.Context, method string, request []byte, response proto.Message) error {
+	refused := ""
+	for asked := false; ; asked = true {
+		token, err := c.token.get(ctx, refused)
+		if err != nil {
+			return fmt.Errorf("call %s: %w", method, err)
+		}
+		err = c.post(ctx, method, token, request, response)
+		if CodeOf(err) == CodeUnauthenticated && !asked {
+			refused = token
+			continue
+		}
+		return err
+	}
+}
+
+func (c *Client) post(ctx context.Context, method, token string, request []byte, response proto.Message) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/"+method, bytes.NewReader(request))
+	if err != nil {
+		return fmt.Errorf("call %s: %w", method, err)
+	}
+	q.Header.Set("Content-Type", "application/proto")
+	q.Header.Set("Authorization", "Bearer "+token)
+	r, err := c.http.Do(q)
+	if err != nil {
+		return fmt.Errorf("call %s: %w", method, err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(r.Body, maxFrame))
+	if err != nil {
+		return fmt.Errorf("call %s: %w", method, err)
+	}
+	if r.StatusCode == http.StatusOK {
+		if err := proto.Unmarshal(b, response); err != nil {
+			return fmt.Errorf("call %s: %w", method, err)
+		}
+		return nil
+	}
+	return httpRefusal(method, r, b)
+}
+
+// httpRefusal reads the answer of a call that was refused. Spec: P-12.3.
+func httpRefusal(method string, r *http.Response, body []byte) error {
+	var answer struct {
+		Message string `json:"message"`
+		Details []struct {
+			Type  string `json:"type"`
+			Value string `json:"value"`
+		} `json:"details"`
+	}
+	if json.Unmarshal(body, &answer) == nil {
+		for _, d := range answer.Details {
+			b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(d.Value, "="))
+			e := new(petrelv1.Error)
+			if err == nil && d.Type == "petrel.v1.Error" && e.UnmarshalVT(b) == nil {
+				return fromWire(e)
+			}
+		}
+	}
+	if code := r.Header.Get("Petrel-Error"); code != "" {
+		return &Error{Code: code, Message: answer.Message}
+	}
+	return fmt.Errorf("call %s: %s", method, r.Status)
+}
+
+// setRequestID gives a request an id if it has none and a field for it.
+func setRequestID(m proto.Message) {
+	r := m.ProtoReflect()
+	f := r.Descriptor().Fields().ByName("request_id")
+	if f != nil && f.Kind() == protoreflect.StringKind && r.Get(f).String() == "" {
+		r.Set(f, protoreflect.ValueOfString(newID()))
+	}
+}
+
+// repeatable tells whether a call may be made again when nobody knows whether
+// it was done.
+func repeatable(m proto.Message) bool {
+	r := m.ProtoReflect()
+	if f := r.Descriptor().Fields().ByName("request_id"); f != nil {
+		return r.Get(f).String() != ""
+	}
+	return true // methods without one change nothing, or the same again
+}
+
+// Credentials makes a Connect client call as the user of the token: for the
+// generated clients of petrelv1connect. A token that was refused is asked for
+// anew once. Spec: P-12.2.
+func Credentials(source TokenSource) connect.ClientOption {
+	cache := newTokenCache(source)
+	return connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			refused := ""
+			for asked := false; ; asked = true {
+				token, err := cache.get(ctx, refused)
+				if err != nil {
+					return nil, connect.NewError(connect.CodeUnauthenticated, err)
+				}
+				r.Header().Set("Authorization", "Bearer "+token)
+				a, err := next(ctx, r)
+				if connect.CodeOf(err) == connect.CodeUnauthenticated && !asked {
+					refused = token
+					continue
+				}
+				return a, err
+			}
+		}
+	}))
+}

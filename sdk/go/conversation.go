@@ -1,0 +1,364 @@
+package petrel
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// maxHeld bounds the entries held back behind a gap of one conversation; those
+// that do not fit come again by history.
+const maxHeld = 256
+
+// conv is one conversation as this client knows it. It holds, without a hole,
+// what the user may read of (low, have]; head is the highest seq heard of.
+// Client.mu guards it. Spec: P-6.7.
+type conv struct {
+	id       string
+	known    bool // a sync has said what it is
+	kind     petrelv1.ConvKind
+	title    string
+	peer     string
+	role     petrelv1.Role
+	left     bool
+	joined   uint64
+	firstSeq uint64
+
+	head, have, low    uint64
+	counted, countedAt uint64 // counted of the entry countedAt, the highest one of which it is known
+	entries            []*entry
+	held               map[uint64]*petrelv1.Message // behind the gap
+	paged              int                          // entries that Older has added to what is kept
+	queued             bool                         // in live.missing, or its page is under way
+	repairAt           time.Time                    // not before
+
+	cursors
+}
+
+// entry is one entry with what later ones say of it. m is shared with
+// snapshots and replaced, never changed.
+type entry struct {
+	m         *petrelv1.Message
+	reactions []Reaction
+	pinned    bool
+}
+
+// floor is the highest seq below what may be read.
+func (v *conv) floor() uint64 {
+	return max(v.joined, v.firstSeq, 1) - 1
+}
+
+// merge applies what a sync says. Spec: P-6.2.
+func (v *conv) merge(s *petrelv1.ConvState) {
+	v.kind, v.title, v.peer, v.role, v.left = s.Kind, s.Title, s.Peer, s.Role, s.Left
+	v.joined, v.firstSeq = s.Joined, s.FirstSeq
+	if v.head = max(v.head, s.Head); s.Left {
+		v.head = max(s.Head, v.have)
+	}
+	v.heardCounted(s.Head, s.Counted)
+	v.mergeCursors(s)
+}
+
+// heardCounted notes the count of an entry.
+func (v *conv) heardCounted(seq, counted uint64) {
+	if seq >= v.countedAt {
+		v.counted, v.countedAt = counted, seq
+	}
+}
+
+// find is the place of seq in entries.
+func (v *conv) find(seq uint64) (int, bool) {
+	return slices.BinarySearchFunc(v.entries, seq, func(e *entry, seq uint64) int {
+		switch {
+		case e.m.Seq < seq:
+			return -1
+		case e.m.Seq > seq:
+			return 1
+		}
+		return 0
+	})
+}
+
+// countedOf is counted of the entry at seq, or of the last readable one below
+// it, if the client can tell.
+func (v *conv) countedOf(seq uint64) (uint64, bool) {
+	if seq == 0 {
+		return 0, true
+	}
+	if seq >= v.countedAt && v.countedAt > 0 {
+		return v.counted, true
+	}
+	i, found := v.find(seq)
+	switch {
+	case found:
+		return v.entries[i].m.Counted, true
+	case i > 0 && seq <= v.have:
+		return v.entries[i-1].m.Counted, true
+	}
+	return 0, false
+}
+
+func (v *conv) hold(m *petrelv1.Message) {
+	if m.Seq <= v.have {
+		return
+	}
+	if v.held == nil {
+		v.held = map[uint64]*petrelv1.Message{}
+	}
+	if old := v.held[m.Seq]; old != nil || len(v.held) < maxHeld {
+		v.held[m.Seq] = m
+	}
+}
+
+// conv finds a conversation, or makes one of which nothing is known.
+func (c *Client) addConv(id string) *conv {
+	v := c.convs[id]
+	if v == nil {
+		v = &conv{id: id}
+		c.convs[id] = v
+		c.changed.List = true
+	}
+	return v
+}
+
+// touch notes that v changed, for the store and for the subscriptions.
+func (c *Client) touch(v *conv) {
+	c.dirty[v] = struct{}{}
+	c.changed.touch(v.id)
+}
+
+// takeEvents applies what was pushed. Spec: P-6.1.
+func (c *Client) takeEvents(ev *petrelv1.Events) {
+	for _, m := range ev.Messages {
+		if m.Conv == c.meta.Inbox {
+			c.takeInbox(m.GetInbox())
+			continue
+		}
+		v := c.addConv(m.Conv)
+		c.entry(v, m)
+		if !v.known {
+			c.startSync()
+		}
+	}
+	for _, h := range ev.Hints {
+		c.takeHint(h)
+	}
+	for _, r := range ev.Receipts {
+		c.takeReceipt(r)
+	}
+}
+
+// takeInbox syncs when the list has changed. Spec: P-8.5.
+func (c *Client) takeInbox(e *petrelv1.InboxEntry) {
+	switch e.GetEntry().(type) {
+	case *petrelv1.InboxEntry_Joined, *petrelv1.InboxEntry_Left, *petrelv1.InboxEntry_Role:
+		c.startSync()
+	default:
+		c.changed.Account = true
+	}
+}
+
+// takeHint notes how far a conversation is that is not pushed whole. Spec: P-6.5.
+func (c *Client) takeHint(h *petrelv1.Hint) {
+	v := c.addConv(h.Conv)
+	if !v.known {
+		c.startSync()
+	}
+	if h.Head > v.head || h.Head > v.countedAt {
+		v.head = max(v.head, h.Head)
+		v.heardCounted(h.Head, h.Counted)
+		c.touch(v)
+	}
+	c.repair(v)
+}
+
+// entry applies one entry from a push, a sync or an ack. Spec: P-6.7.
+func (c *Client) entry(v *conv, m *petrelv1.Message) {
+	if m.Seq <= v.have && v.known {
+		c.replace(v, m)
+		return
+	}
+	v.head = max(v.head, m.Seq)
+	v.heardCounted(m.Seq, m.Counted)
+	if !v.known || m.Seq > v.have+1 {
+		v.hold(m)
+		c.touch(v)
+		c.repair(v)
+		return
+	}
+	c.append(v, m)
+	c.takeHeld(v)
+}
+
+// takeHeld takes what follows what is held.
+func (c *Client) takeHeld(v *conv) {
+	for len(v.held) > 0 {
+		m := v.held[v.have+1]
+		if m == nil {
+			break
+		}
+		c.append(v, m)
+	}
+	for seq, m := range v.held {
+		if seq <= v.have {
+			c.replace(v, m)
+			delete(v.held, seq)
+		}
+	}
+}
+
+// append takes m as the next readable entry.
+func (c *Client) append(v *conv, m *petrelv1.Message) {
+	delete(v.held, m.Seq)
+	v.have = m.Seq
+	v.head = max(v.head, m.Seq)
+	v.heardCounted(m.Seq, m.Counted)
+	v.entries = append(v.entries, &entry{m: m})
+	c.keep(m)
+	c.fold(v, m)
+	if p := m.GetProfile(); p != nil {
+		v.title = p.Title
+		c.changed.List = true
+	}
+	if m.From == c.meta.User && m.From != "" {
+		if counts(m) && m.Seq > v.read {
+			v.own = append(v.own, m.Seq)
+		}
+		c.arrived(m.ClientMsgId, v.id, m.Seq)
+	}
+	c.trim(v)
+	c.touch(v)
+	c.delivered(v)
+}
+
+// replace takes the newer copy of an entry the client has. Spec: P-6.1.
+func (c *Client) replace(v *conv, m *petrelv1.Message) {
+	i, found := v.find(m.Seq)
+	if !found || max(m.EditedBy, m.RecalledBy) <= max(v.entries[i].m.EditedBy, v.entries[i].m.RecalledBy) {
+		return
+	}
+	v.entries[i].m = m
+	c.keep(m)
+	c.touch(v)
+}
+
+// trim drops the oldest entries above the bound, many at once.
+func (c *Client) trim(v *conv) {
+	bound := c.o.Keep + v.paged
+	if len(v.entries) <= bound+bound/8 {
+		return
+	}
+	n := len(v.entries) - bound
+	v.low = v.entries[n-1].m.Seq
+	for _, e := range v.entries[:n] {
+		c.put(messageKey(v.id, e.m.Seq), nil)
+	}
+	v.entries = slices.Delete(v.entries, 0, n)
+}
+
+// dropEntries drops all of them.
+func (c *Client) dropEntries(v *conv) {
+	for _, e := range v.entries {
+		c.put(messageKey(v.id, e.m.Seq), nil)
+	}
+	v.entries, v.paged = nil, 0
+}
+
+// repair sees to it that what is missing is asked for. Spec: P-6.7.
+func (c *Client) repair(v *conv) {
+	if c.live == nil || !v.known || v.queued || v.have >= v.head || !c.wanted(v) {
+		return
+	}
+	v.queued = true
+	c.live.missing = append(c.live.missing, v)
+}
+
+// repairAll asks for pages, as many at once as is allowed.
+func (c *Client) repairAll(now time.Time) {
+	lv := c.live
+	waiting := lv.missing[:0]
+	for i, v := range lv.missing {
+		if lv.reads >= maxReads {
+			waiting = append(waiting, lv.missing[i:]...)
+			break
+		}
+		switch {
+		case v.have >= v.head:
+			v.queued = false
+		case now.Before(v.repairAt):
+			c.alarmAt(v.repairAt)
+			waiting = append(waiting, v)
+		default:
+			c.askPage(v)
+		}
+	}
+	lv.missing = waiting
+}
+
+func (c *Client) askPage(v *conv) {
+	if v.head-v.have > uint64(c.o.Keep) { // what would not be kept need not come
+		c.dropEntries(v)
+		v.have = max(v.head-uint64(c.o.Keep), v.floor())
+		v.low = v.have
+		c.passed(v)
+		c.touch(v)
+	}
+	lv := c.live
+	lv.reads++
+	q := &petrelv1.GetHistory{Conv: v.id, After: v.have}
+	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: q}}, func(f *petrelv1.ServerFrame) {
+		lv.reads--
+		v.queued = false
+		switch {
+		case f.GetHistory() != nil:
+			c.takePage(v, f.GetHistory())
+		case f.GetError() != nil:
+			v.repairAt = retryAt(f.GetError())
+			if !f.GetError().Retryable { // no_conversation, not_member: what it was is over
+				v.head = v.have
+			}
+			c.repair(v)
+		}
+	})
+}
+
+// takePage applies what was missing. Spec: P-5.2.
+func (c *Client) takePage(v *conv, p *petrelv1.HistoryPage) {
+	v.firstSeq = max(v.firstSeq, p.FirstSeq)
+	v.head = max(v.head, p.Head)
+	for _, m := range p.Messages {
+		if m.Seq <= v.have {
+			c.replace(v, m)
+		} else { // what lies between two entries of a page may not be read
+			c.append(v, m)
+		}
+	}
+	if !p.More {
+		if v.have < p.Head {
+			v.have = p.Head
+			c.passed(v)
+			c.touch(v)
+		}
+		if p.Head < v.head && len(p.Messages) == 0 {
+			v.repairAt = time.Now().Add(retryWait)
+		}
+	}
+	c.takeHeld(v)
+	c.repair(v)
+}
+
+// counts tells whether m counts as unread by others. Spec: P-5.1.
+func counts(m *petrelv1.Message) bool {
+	switch m.Body.(type) {
+	case *petrelv1.Message_Text, *petrelv1.Message_Data:
+		return true
+	case nil:
+		return m.RecalledBy != 0
+	}
+	return false
+}
+
+// isDirect tells whether id is that of a direct conversation. Spec: P-8.1.
+func isDirect(id string) bool { return strings.HasPrefix(id, "d") }

@@ -1,0 +1,113 @@
+package petrel
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Codes that a program most often branches on. The catalogue of the server
+// lists all of them.
+const (
+	CodeUnauthenticated = "unauthenticated"
+	CodeRevoked         = "revoked"
+	CodeReplaced        = "replaced"
+	CodeNotMember       = "not_member"
+	CodeForbidden       = "forbidden"
+	CodeConflict        = "conflict"
+	CodeTooLarge        = "too_large"
+	CodeInvalid         = "invalid"
+	CodeRateLimited     = "rate_limited"
+	CodeUnsupported     = "unsupported"
+)
+
+// codes that only this package acts on.
+const (
+	codeBehind     = "behind"
+	codeAfterAhead = "after_ahead"
+	codeTooOld     = "too_old"
+	codeBadToken   = "bad_token"
+)
+
+// Error is a refusal by the server. Branch on Code, never on the texts, which
+// are for people. Spec: P-2.2.
+type Error struct {
+	Code       string
+	Message    string
+	Hint       string
+	Settled    bool          // about a send: it is not stored and never will be
+	Retryable  bool          // the same request may succeed later
+	RetryAfter time.Duration // not before that; 0: as after a lost connection
+	RequestID  string        // names the line of the server's log
+	Head       uint64        // of the conversation, with behind and after_ahead
+}
+
+func (e *Error) Error() string {
+	s := e.Code
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
+	}
+	return s
+}
+
+// ErrUnknowable ends a send of which nobody can tell any more whether it is
+// stored: retention removed what would tell, or 30 days are over. It must be
+// shown as neither sent nor failed. Spec: P-4.8.
+var ErrUnknowable = errors.New("it will never be known whether the message is stored")
+
+// ErrConnectionLost ends a call whose connection ended before the answer: it
+// may have been done. Repeating it with the same request id is safe.
+var ErrConnectionLost = errors.New("the connection ended before the answer")
+
+// CodeOf is the code of the server's refusal in err, from the connection or
+// from a Connect client; "" if err holds none.
+func CodeOf(err error) string {
+	if e := refusal(err); e != nil {
+		return e.Code
+	}
+	return ""
+}
+
+// refusal finds the server's refusal in err; nil if there is none.
+func refusal(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	ce, ok := errors.AsType[*connect.Error](err)
+	if !ok {
+		return nil
+	}
+	for _, d := range ce.Details() {
+		if v, err := d.Value(); err == nil {
+			if p, ok := v.(*petrelv1.Error); ok {
+				return fromWire(p)
+			}
+		}
+	}
+	return nil
+}
+
+func fromWire(e *petrelv1.Error) *Error {
+	return &Error{
+		Code: e.Code, Message: e.Message, Hint: e.Hint, Settled: e.Settled, Retryable: e.Retryable,
+		RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond, RequestID: e.RequestId, Head: e.Head,
+	}
+}
+
+func (e *Error) wire() *petrelv1.Error {
+	return &petrelv1.Error{
+		Code: e.Code, Message: e.Message, Hint: e.Hint, Settled: e.Settled, Retryable: e.Retryable,
+		RetryAfterMs: uint32(e.RetryAfter.Milliseconds()), RequestId: e.RequestID, Head: e.Head,
+	}
+}
+
+func invalid(format string, a ...any) *Error {
+	return &Error{Code: CodeInvalid, Message: fmt.Sprintf(format, a...), Settled: true}
+}

@@ -1,0 +1,121 @@
+package petrel
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Reaction is one emoji at a message and who added it.
+type Reaction struct {
+	Emoji string
+	Users []string // in the order in which they reacted
+}
+
+// fold applies an edit, a recall, a reaction or a pin to its target, if the
+// client holds it. Spec: P-5.3.
+func (c *Client) fold(v *conv, m *petrelv1.Message) {
+	switch b := m.Body.(type) {
+	case *petrelv1.Message_Edit:
+		if e := v.target(b.Edit.GetTarget()); e != nil {
+			c.edited(e, b.Edit, m.Seq)
+		}
+	case *petrelv1.Message_Recall:
+		if e := v.target(b.Recall.GetTarget()); e != nil && m.Seq > e.m.RecalledBy {
+			n := clone(e.m)
+			n.Body, n.Type, n.RecalledBy = nil, "", m.Seq
+			e.m = n
+			c.keep(n)
+		}
+	case *petrelv1.Message_Reaction:
+		if e := v.target(b.Reaction.GetTarget()); e != nil {
+			e.reactions = react(e.reactions, b.Reaction, m.From)
+		}
+	case *petrelv1.Message_Pin:
+		if e := v.target(b.Pin.GetTarget()); e != nil {
+			e.pinned = !b.Pin.Removed
+		}
+	}
+}
+
+func (v *conv) target(seq uint64) *entry {
+	if i, found := v.find(seq); found {
+		return v.entries[i]
+	}
+	return nil
+}
+
+// edited rewrites e. An edit whose own body is gone was followed by another
+// change of the same target. Nothing rewrites a recalled entry.
+func (c *Client) edited(e *entry, by *petrelv1.Edit, seq uint64) {
+	if e.m.RecalledBy != 0 || seq <= e.m.EditedBy || by.Body == nil {
+		return
+	}
+	n := clone(e.m)
+	n.Type, n.EditedBy = by.Type, seq
+	switch b := by.Body.(type) {
+	case *petrelv1.Edit_Text:
+		n.Body = &petrelv1.Message_Text{Text: b.Text}
+	case *petrelv1.Edit_Data:
+		n.Body = &petrelv1.Message_Data{Data: b.Data}
+	}
+	e.m = n
+	c.keep(n)
+}
+
+func clone(m *petrelv1.Message) *petrelv1.Message { return proto.CloneOf(m) }
+
+// react returns rs with one reaction of user added or removed; rs itself is
+// shared with snapshots and stays as it is.
+func react(rs []Reaction, r *petrelv1.Reaction, user string) []Reaction {
+	out := slices.Clone(rs)
+	i := slices.IndexFunc(out, func(x Reaction) bool { return x.Emoji == r.Emoji })
+	if i < 0 {
+		if r.Removed {
+			return rs
+		}
+		return append(out, Reaction{r.Emoji, []string{user}})
+	}
+	there := slices.Contains(out[i].Users, user)
+	switch {
+	case there && r.Removed:
+		users := slices.DeleteFunc(slices.Clone(out[i].Users), func(u string) bool { return u == user })
+		if len(users) == 0 {
+			return slices.Delete(out, i, i+1)
+		}
+		out[i].Users = users
+	case !there && !r.Removed:
+		out[i].Users = append(slices.Clone(out[i].Users), user)
+	}
+	return out
+}
+
+// refold applies the entries from index n on to those before it, which were
+// put in front of them.
+func (c *Client) refold(v *conv, n int) {
+	if n == 0 || n >= len(v.entries) {
+		return
+	}
+	first := v.entries[n].m.Seq
+	for _, e := range v.entries[n:] {
+		if t := targetOf(e.m); t != 0 && t < first {
+			c.fold(v, e.m)
+		}
+	}
+}
+
+func targetOf(m *petrelv1.Message) uint64 {
+	switch b := m.Body.(type) {
+	case *petrelv1.Message_Edit:
+		return b.Edit.GetTarget()
+	case *petrelv1.Message_Recall:
+		return b.Recall.GetTarget()
+	case *petrelv1.Message_Reaction:
+		return b.Reaction.GetTarget()
+	case *petrelv1.Message_Pin:
+		return b.Pin.GetTarget()
+	}
+	return 0
+}

@@ -1,0 +1,320 @@
+package petrel
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+const (
+	dialTimeout  = 15 * time.Second
+	writeTimeout = 15 * time.Second
+	maxFrame     = 16<<20 - 1 // bytes of a frame of the server, P-2.5
+	framesAhead  = 256        // decoded frames that wait; then nothing more is read from the socket
+	wsPath       = "/v1/ws"
+)
+
+// link carries frames over one socket in one codec. Its reader and writer run
+// until the socket ends.
+type link struct {
+	json  bool
+	recv  func(ctx context.Context) ([]byte, error)
+	send  func(ctx context.Context, b []byte) error
+	close func()
+
+	frames chan *petrelv1.ServerFrame // capacity framesAhead; full: reading stops; closed by read
+	ready  chan struct{}              // capacity 1; a token means there is something to write
+	heard  *atomic.Int64              // Unix nanoseconds of the last bytes from the server
+
+	mu  sync.Mutex // tier 0; guards the fields below
+	out [][]byte   // encoded frames; bounded by what may be unanswered
+	err error      // what ended the link
+}
+
+// heardConn notes when bytes arrive. Spec: P-7.1.
+type heardConn struct {
+	net.Conn
+	heard *atomic.Int64
+}
+
+func (c heardConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// dialLink connects to o.URL.
+func dialLink(ctx context.Context, o *Options) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	l := &link{
+		json:   o.JSON,
+		frames: make(chan *petrelv1.ServerFrame, framesAhead),
+		ready:  make(chan struct{}, 1),
+		heard:  new(atomic.Int64),
+	}
+	l.heard.Store(time.Now().UnixNano())
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	dial := o.NetDial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	noted := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return heardConn{conn, l.heard}, nil
+	}
+	switch u.Scheme {
+	case "ws", "wss", "http", "https":
+		err = l.dialWebSocket(ctx, u, o.TLS, noted)
+	case "tcp", "tls":
+		err = l.dialTCP(ctx, u, o.TLS, noted)
+	default:
+		err = fmt.Errorf("a URL begins with ws, wss, http, https, tcp or tls, not %q", u.Scheme)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect %s: %w", o.URL, err)
+	}
+	return l, nil
+}
+
+type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+
+func (l *link) dialWebSocket(ctx context.Context, u *url.URL, t *tls.Config, dial dialFunc) error {
+	at := *u
+	if at.Path == "" || at.Path == "/" {
+		at.Path = wsPath
+	}
+	conn, answer, err := websocket.Dial(ctx, at.String(), &websocket.DialOptions{
+		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: t}},
+	})
+	if err != nil {
+		return upgradeRefusal(answer, err)
+	}
+	conn.SetReadLimit(maxFrame)
+	l.recv = func(ctx context.Context) ([]byte, error) {
+		_, b, err := conn.Read(ctx)
+		return b, err
+	}
+	kind := websocket.MessageBinary
+	if l.json {
+		kind = websocket.MessageText
+	}
+	l.send = func(ctx context.Context, b []byte) error { return conn.Write(ctx, kind, b) }
+	l.close = func() { _ = conn.CloseNow() } // whatever it says, the connection is over
+	return nil
+}
+
+// upgradeRefusal is what the server answered to an upgrade it refused.
+// Spec: P-9.1.
+func upgradeRefusal(r *http.Response, err error) error {
+	if r == nil || r.Body == nil {
+		return err
+	}
+	b, _ := io.ReadAll(io.LimitReader(r.Body, 4096)) // what is missing shows below
+	var e petrelv1.Error
+	if (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, &e) != nil || e.Code == "" {
+		return err
+	}
+	return fromWire(&e)
+}
+
+func (l *link) dialTCP(ctx context.Context, u *url.URL, t *tls.Config, dial dialFunc) error {
+	conn, err := dial(ctx, "tcp", u.Host)
+	if err != nil {
+		return err
+	}
+	if u.Scheme == "tls" {
+		if t == nil {
+			t = &tls.Config{}
+		}
+		if t.ServerName == "" {
+			t = t.Clone()
+			t.ServerName = u.Hostname()
+		}
+		secured := tls.Client(conn, t)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return errors.Join(err, conn.Close())
+		}
+		conn = secured
+	}
+	br := bufio.NewReaderSize(conn, 64<<10)
+	if l.json {
+		l.recv = func(context.Context) ([]byte, error) { return readLine(br) }
+	} else {
+		l.recv = func(context.Context) ([]byte, error) { return readCounted(br) }
+	}
+	l.send = func(_ context.Context, b []byte) error {
+		if l.json {
+			b = append(b, '\n')
+		} else {
+			b = append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b))), b...)
+		}
+		if err := conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return err
+		}
+		_, err := conn.Write(b)
+		return err
+	}
+	l.close = func() { _ = conn.Close() } // whatever it says, the connection is over
+	return nil
+}
+
+// readCounted reads one frame behind its length. Spec: P-1.2.
+func readCounted(r *bufio.Reader) ([]byte, error) {
+	var n [4]byte
+	if _, err := io.ReadFull(r, n[:]); err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(n[:])
+	if size > maxFrame {
+		return nil, fmt.Errorf("frame of %d bytes", size)
+	}
+	b := make([]byte, size)
+	_, err := io.ReadFull(r, b)
+	return b, err
+}
+
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxFrame:
+			return nil, errors.New("line longer than any frame")
+		case err == bufio.ErrBufferFull:
+			continue
+		case err != nil:
+			return nil, err
+		}
+		return line, nil
+	}
+}
+
+// run reads and writes until the socket or ctx ends, and closes frames.
+func (l *link) run(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		l.end(l.write(ctx))
+		stop()
+	})
+	unhook := context.AfterFunc(ctx, l.close) // wakes the reader
+	l.end(l.read(ctx))
+	stop()
+	unhook()
+	l.close()
+	writer.Wait()
+	close(l.frames)
+}
+
+// end notes what ended the link; the first reason stays.
+func (l *link) end(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+func (l *link) read(ctx context.Context) error {
+	for {
+		b, err := l.recv(ctx)
+		if err != nil {
+			return err
+		}
+		f := new(petrelv1.ServerFrame)
+		if l.json {
+			err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, f)
+		} else {
+			err = f.UnmarshalVT(b)
+		}
+		if err != nil {
+			return fmt.Errorf("decode a frame: %w", err)
+		}
+		select {
+		case l.frames <- f:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *link) write(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.ready:
+		}
+		l.mu.Lock()
+		out := l.out
+		l.out = nil
+		l.mu.Unlock()
+		for _, b := range out {
+			wctx, cancel := context.WithTimeout(ctx, writeTimeout)
+			err := l.send(wctx, b)
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// encode is f in the codec of the link.
+func (l *link) encode(f *petrelv1.ClientFrame) ([]byte, error) {
+	if l.json {
+		return protojson.Marshal(f)
+	}
+	return f.MarshalVT()
+}
+
+// push queues an encoded frame; the socket's end shows at the reader.
+func (l *link) push(b []byte) {
+	l.mu.Lock()
+	l.out = append(l.out, b)
+	l.mu.Unlock()
+	select {
+	case l.ready <- struct{}{}:
+	default:
+	}
+}
+
+// ended is what ended the link: the code of the close frame as an *Error if
+// there was one. Spec: P-1.6.
+func (l *link) ended() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ce, ok := errors.AsType[websocket.CloseError](l.err); ok && ce.Code >= 4000 {
+		return &Error{Code: ce.Reason, Message: "the server closed the connection", Retryable: !final[int(ce.Code)]}
+	}
+	return l.err
+}
+
+// final are the close codes after which coming back cannot help; they count
+// only when the kick that says so was lost.
+var final = map[int]bool{4400: true, 4401: true, 4403: true, 4406: true, 4411: true, 4415: true}

@@ -1,0 +1,13 @@
+//go:build unix
+
+package petrel
+
+import (
+	"os"
+	"syscall"
+)
+
+// lockFile keeps other processes from opening the store; it ends with f.
+func lockFile(f *os.File) error {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}

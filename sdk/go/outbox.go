@@ -1,0 +1,593 @@
+package petrel
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// giveUp is how long after its composition a message is still sent. Spec: P-4.8.
+const giveUp = 30 * 24 * time.Hour
+
+// Draft is a message to be sent. One of Conv and User is set, and at most one
+// of Data, Edit, Recall, Reaction and Pin; with none of them the body is Text.
+type Draft struct {
+	Conv string // conversation id
+	User string // user id: the direct conversation with them
+	ID   string // client message id, new for every message; "": made at random
+	Type string // kind of text or data, at most 64 bytes; "" means "text"
+	Text string
+	Data []byte
+
+	Edit     *petrelv1.Edit
+	Recall   *petrelv1.Recall
+	Reaction *petrelv1.Reaction
+	Pin      *petrelv1.Pin
+}
+
+// SendState is that of a message to be sent. Spec: P-4.9.
+type SendState int
+
+// The states of an Outgoing.
+const (
+	Sending    SendState = iota // queued, sent, or of unknown outcome: neither sent nor failed
+	Sent                        // stored for ever, with a seq
+	Rejected                    // not stored, and never will be
+	Unknowable                  // ErrUnknowable
+)
+
+func (s SendState) String() string {
+	return [...]string{"sending", "sent", "rejected", "unknowable"}[s]
+}
+
+// Outgoing is a message on its way.
+type Outgoing struct {
+	ID       string    // client message id
+	Composed time.Time // by the clock of this device
+
+	c    *Client
+	lane *lane
+	n    uint64        // order of composition
+	done chan struct{} // closed when the state is final
+
+	// Guarded by Client.mu.
+	send  *petrelv1.Send // its after changes only as P-4.7 says
+	state SendState
+	conv  string // "" until known
+	seq   uint64
+	err   error
+	safe  bool // its row is durable: it may go out
+	tried bool // an attempt may have stored it
+	look  bool // to be looked for in the history before it is sent
+	from  uint64
+	until uint64 // after, if the history does not tell
+	fresh bool   // never sent, composed under another history id: after is the head now
+}
+
+// lane is the queue of one conversation: one message at a time is on its way,
+// which keeps the order even when the server refuses one for the moment.
+// Spec: P-4.3.
+type lane struct {
+	key   string
+	queue []*Outgoing // oldest first, not settled
+	show  []*Outgoing // oldest first, not among the entries of the conversation
+	busy  bool        // an answer is awaited
+	ready bool        // in Client.ready
+	at    time.Time   // nothing is sent before
+	fails int         // refusals in a row that named no time
+}
+
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Send takes a message and returns at once; it is sent when the client is
+// connected, behind what was taken for the same conversation before. Once it is
+// taken it is kept (in the store, if there is one) and sent again until its
+// fate is known, at most 30 days. The error is that of a draft that cannot be
+// sent, or of the store. Spec: P-4.
+func (c *Client) Send(d Draft) (*Outgoing, error) {
+	s, err := d.frame()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	if old := c.sending[s.ClientMsgId]; old != nil {
+		c.mu.Unlock()
+		return nil, invalid("client message id %s is in use", s.ClientMsgId)
+	}
+	o := c.compose(s)
+	c.mu.Unlock()
+	if c.o.Store != nil {
+		err = c.o.Store.Write([]Row{o.row()})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.remove(o)
+		return nil, fmt.Errorf("store message %s: %w", o.ID, err)
+	}
+	c.toSync = append(c.toSync, o)
+	c.wakeLane(o.lane)
+	c.notify()
+	return o, nil
+}
+
+// frame is the draft as a send without its after.
+func (d *Draft) frame() (*petrelv1.Send, error) {
+	s := &petrelv1.Send{Conv: d.Conv, User: d.User, ClientMsgId: d.ID, Type: d.Type}
+	if (d.Conv == "") == (d.User == "") {
+		return nil, invalid("one of Conv and User is set")
+	}
+	if s.ClientMsgId == "" {
+		s.ClientMsgId = newID()
+	}
+	bodies := 0
+	if d.Data != nil {
+		s.Body, bodies = &petrelv1.Send_Data{Data: d.Data}, bodies+1
+	}
+	if d.Edit != nil {
+		s.Body, bodies = &petrelv1.Send_Edit{Edit: d.Edit}, bodies+1
+	}
+	if d.Recall != nil {
+		s.Body, bodies = &petrelv1.Send_Recall{Recall: d.Recall}, bodies+1
+	}
+	if d.Reaction != nil {
+		s.Body, bodies = &petrelv1.Send_Reaction{Reaction: d.Reaction}, bodies+1
+	}
+	if d.Pin != nil {
+		s.Body, bodies = &petrelv1.Send_Pin{Pin: d.Pin}, bodies+1
+	}
+	switch {
+	case bodies > 1 || bodies == 1 && d.Text != "":
+		return nil, invalid("a message has one body")
+	case bodies == 0:
+		s.Body = &petrelv1.Send_Text{Text: d.Text}
+	}
+	if len(s.ClientMsgId) > 64 || len(s.Type) > 64 {
+		return nil, invalid("an id and a type have at most 64 bytes")
+	}
+	for _, t := range []string{d.Conv, d.User, d.ID, d.Type, d.Text, d.Edit.GetText(), d.Edit.GetType(), d.Reaction.GetEmoji()} {
+		if !utf8.ValidString(t) { // it would end the connection, P-2.4
+			return nil, invalid("a text is not UTF-8")
+		}
+	}
+	return s, nil
+}
+
+// compose fixes what all attempts have in common. c.mu is held. Spec: P-4.7.
+func (c *Client) compose(s *petrelv1.Send) *Outgoing {
+	if v := c.convs[s.Conv]; v != nil && v.peer != "" { // one lane for a direct conversation
+		s.Conv, s.User = "", v.peer
+	}
+	id := s.Conv
+	if s.User != "" {
+		id = c.direct[s.User]
+	}
+	after := uint64(0)
+	if v := c.convs[id]; v != nil {
+		after = v.head
+	}
+	s.After = &after
+	c.composed++
+	o := &Outgoing{ID: s.ClientMsgId, Composed: time.Now(), c: c, n: c.composed, send: s, conv: id, done: make(chan struct{})}
+	c.enqueue(o)
+	if id != "" {
+		c.changed.touch(id)
+	}
+	return o
+}
+
+func (c *Client) enqueue(o *Outgoing) {
+	key := "c:" + o.send.Conv
+	if o.send.User != "" {
+		key = "u:" + o.send.User
+	}
+	l := c.lanes[key]
+	if l == nil {
+		l = &lane{key: key}
+		c.lanes[key] = l
+	}
+	o.lane = l
+	l.queue = append(l.queue, o)
+	l.show = append(l.show, o)
+	c.sending[o.ID] = o
+}
+
+// remove forgets o: it is among the entries, or a person has seen its fate.
+func (c *Client) remove(o *Outgoing) {
+	l := o.lane
+	is := func(x *Outgoing) bool { return x == o }
+	l.queue = slices.DeleteFunc(l.queue, is)
+	l.show = slices.DeleteFunc(l.show, is)
+	delete(c.sending, o.ID)
+	if len(l.show) == 0 && !l.busy && !l.ready {
+		delete(c.lanes, l.key)
+	}
+	if o.conv != "" {
+		c.changed.touch(o.conv)
+	}
+}
+
+func (c *Client) wakeLane(l *lane) {
+	if !l.ready && len(l.queue) > 0 {
+		l.ready = true
+		c.ready = append(c.ready, l)
+	}
+}
+
+// sendAll sends what may go out. It waits for the first sync: a message that is
+// looked for, and one that was composed before the first connection, need it.
+func (c *Client) sendAll(now time.Time) {
+	if !c.live.synced {
+		return
+	}
+	lanes := c.ready
+	c.ready = nil
+	for i, l := range lanes {
+		l.ready = false
+		stay, full := c.sendLane(l, now)
+		if stay && !l.ready {
+			l.ready = true
+			c.ready = append(c.ready, l)
+		}
+		if full {
+			c.ready = append(c.ready, lanes[i+1:]...)
+			return
+		}
+	}
+}
+
+// sendLane sends the first message of l. stay: the lane has to be looked at
+// again; full: the window of the connection is.
+func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
+	for !l.busy && len(l.queue) > 0 {
+		o := l.queue[0]
+		switch {
+		case !o.safe:
+			return true, false
+		case now.Sub(o.Composed) > giveUp:
+			c.settle(o, Unknowable, ErrUnknowable)
+			continue
+		case now.Before(l.at):
+			c.alarmAt(l.at)
+			return true, false
+		case o.fresh:
+			o.fresh = false
+			c.raise(o, c.headOf(o))
+			c.notify()
+			return true, false
+		case o.look && c.live.reads >= maxReads:
+			return true, false
+		case o.look:
+			c.lookFor(o, o.from)
+			return false, false
+		}
+		return c.sendOne(l, o)
+	}
+	return false, false
+}
+
+// headOf is the head of the conversation o goes to; 0 if it is not known.
+func (c *Client) headOf(o *Outgoing) uint64 {
+	if v := c.convs[c.target(o)]; v != nil {
+		return v.head
+	}
+	return 0
+}
+
+func (c *Client) target(o *Outgoing) string {
+	if o.send.User != "" {
+		return c.direct[o.send.User]
+	}
+	return o.send.Conv
+}
+
+// raise gives o another after; it is stored before it is sent again.
+func (c *Client) raise(o *Outgoing, after uint64) {
+	s := proto.CloneOf(o.send)
+	s.After = &after
+	o.send = s
+	o.safe = false
+	c.store(o)
+}
+
+// sendOne sends o within the window. Spec: P-4.6.
+func (c *Client) sendOne(l *lane, o *Outgoing) (stay, full bool) {
+	lv := c.live
+	f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: o.send}}
+	b, err := lv.link.encode(f)
+	if limit := int(lv.welcome.GetLimits().GetFrameBytes()); err != nil || limit > 0 && len(b) > limit {
+		if o.tried {
+			c.settle(o, Unknowable, ErrUnknowable)
+		} else {
+			c.settle(o, Rejected, &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the frame has %d bytes", len(b)), Settled: true})
+		}
+		return true, false
+	}
+	if w := lv.welcome.Window; w != nil && lv.sends > 0 && (lv.sends >= int(w.Sends) || lv.sendBytes+len(b) > int(w.Bytes)) {
+		return true, true
+	}
+	lv.sends++
+	lv.sendBytes += len(b)
+	l.busy = true
+	lv.nextID++
+	lv.waiting[f.Id] = func(f *petrelv1.ServerFrame) {
+		lv.sends--
+		lv.sendBytes -= len(b)
+		l.busy = false
+		c.answered(l, o, f)
+		c.wakeLane(l)
+	}
+	lv.link.push(b)
+	return false, false
+}
+
+// answered applies the answer to an attempt; nil: the connection ended.
+// Spec: P-4.8.
+func (c *Client) answered(l *lane, o *Outgoing, f *petrelv1.ServerFrame) {
+	if o.state != Sending { // it was met in the history meanwhile
+		return
+	}
+	e := f.GetError()
+	switch {
+	case f.GetAck() != nil:
+		l.fails = 0
+		c.acked(o, f.GetAck())
+	case e == nil:
+		o.tried = true
+	case e.Settled:
+		c.settle(o, Rejected, fromWire(e))
+	case e.Code == codeTooOld:
+		c.settle(o, Unknowable, ErrUnknowable)
+	case (e.Code == codeBehind || e.Code == codeAfterAhead) && !o.tried: // P-4.7: never stored
+		c.raise(o, e.Head)
+	case e.Code == codeBehind || e.Code == codeAfterAhead:
+		o.look, o.from, o.until = true, o.send.GetAfter(), e.Head
+		if e.Code == codeAfterAhead {
+			o.from = 0
+		}
+	default:
+		o.tried = true
+		l.at = retryAt(e)
+		if e.RetryAfterMs == 0 {
+			l.at = time.Now().Add(min(firstWait<<min(l.fails, 5), maxWait))
+			l.fails++
+		}
+	}
+}
+
+// acked makes an entry of what was sent. Spec: P-6.7.
+func (c *Client) acked(o *Outgoing, a *petrelv1.Ack) {
+	id := a.Conv
+	if id == "" {
+		id = o.send.Conv
+	}
+	v := c.addConv(id)
+	o.conv, o.seq = id, a.Seq
+	c.settle(o, Sent, nil)
+	v.head = max(v.head, a.Seq)
+	before, told := v.countedBefore(a.Seq)
+	if !v.known || !told { // the history tells the whole of it
+		if !v.known {
+			c.startSync()
+		}
+		c.touch(v)
+		c.repair(v)
+		if v.known && a.Seq <= v.have {
+			c.passed(v)
+		}
+		return
+	}
+	m := entryOf(o.send)
+	m.Conv, m.Seq, m.TimeMs, m.From, m.Counted = id, a.Seq, a.TimeMs, c.meta.User, before
+	if counts(m) {
+		m.Counted++
+	}
+	c.entry(v, m)
+}
+
+// countedBefore is counted of the entry below seq, if that is the last one the
+// client holds.
+func (v *conv) countedBefore(seq uint64) (uint64, bool) {
+	switch {
+	case seq != v.have+1:
+		return 0, false
+	case v.have == 0:
+		return 0, true
+	case v.countedAt == v.have:
+		return v.counted, true
+	case len(v.entries) > 0 && v.entries[len(v.entries)-1].m.Seq == v.have:
+		return v.entries[len(v.entries)-1].m.Counted, true
+	}
+	return 0, false
+}
+
+func entryOf(s *petrelv1.Send) *petrelv1.Message {
+	m := &petrelv1.Message{ClientMsgId: s.ClientMsgId, Type: s.Type}
+	switch b := s.Body.(type) {
+	case *petrelv1.Send_Text:
+		m.Body = &petrelv1.Message_Text{Text: b.Text}
+	case *petrelv1.Send_Data:
+		m.Body = &petrelv1.Message_Data{Data: b.Data}
+	case *petrelv1.Send_Edit:
+		m.Body = &petrelv1.Message_Edit{Edit: b.Edit}
+	case *petrelv1.Send_Recall:
+		m.Body = &petrelv1.Message_Recall{Recall: b.Recall}
+	case *petrelv1.Send_Reaction:
+		m.Body = &petrelv1.Message_Reaction{Reaction: b.Reaction}
+	case *petrelv1.Send_Pin:
+		m.Body = &petrelv1.Message_Pin{Pin: b.Pin}
+	}
+	return m
+}
+
+// settle ends the sending of o.
+func (c *Client) settle(o *Outgoing, s SendState, err error) {
+	o.state, o.err, o.look = s, err, false
+	o.lane.queue = slices.DeleteFunc(o.lane.queue, func(x *Outgoing) bool { return x == o })
+	c.put(outgoingKey(o.ID), nil)
+	close(o.done)
+	if o.conv != "" {
+		c.changed.touch(o.conv)
+	}
+}
+
+// arrived: the own message k is among the entries of conv. Spec: P-4.7.
+func (c *Client) arrived(k, conv string, seq uint64) {
+	o := c.sending[k]
+	if o == nil || o.state == Rejected {
+		return
+	}
+	if o.state == Sending {
+		o.conv, o.seq = conv, seq
+		c.settle(o, Sent, nil)
+	}
+	c.remove(o)
+}
+
+// passed drops what was sent from what is shown as on its way, when the
+// client's view has moved over its place.
+func (c *Client) passed(v *conv) {
+	for _, l := range c.lanesOf(v.id, v.peer) {
+		for _, o := range slices.Clone(l.show) {
+			if o.state == Sent && o.seq <= v.have {
+				c.remove(o)
+			}
+		}
+	}
+}
+
+func (c *Client) lanesOf(conv, peer string) []*lane {
+	var ls []*lane
+	if l := c.lanes["c:"+conv]; l != nil {
+		ls = append(ls, l)
+	}
+	if peer != "" {
+		if l := c.lanes["u:"+peer]; l != nil {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}
+
+// lookFor reads the history of o's conversation above from, to the end, for o.
+// Spec: P-4.7, P-6.6.
+func (c *Client) lookFor(o *Outgoing, from uint64) {
+	id := c.target(o)
+	if id == "" { // there is no such conversation yet, so it is not in it
+		o.look = false
+		c.raise(o, o.until)
+		c.wakeLane(o.lane)
+		c.notify()
+		return
+	}
+	lv := c.live
+	o.lane.busy = true
+	lv.reads++
+	q := &petrelv1.GetHistory{Conv: id, After: from}
+	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: q}}, func(f *petrelv1.ServerFrame) {
+		lv.reads--
+		o.lane.busy = false
+		if o.state == Sending && f != nil {
+			c.looked(o, from, f)
+		}
+		c.wakeLane(o.lane)
+	})
+}
+
+// looked applies one page of a search.
+func (c *Client) looked(o *Outgoing, from uint64, f *petrelv1.ServerFrame) {
+	p, e := f.GetHistory(), f.GetError()
+	switch {
+	case e != nil && e.Retryable:
+		o.from, o.lane.at = from, retryAt(e)
+	case e != nil: // no member: the server's answer to the send says more
+		o.look = false
+		c.raise(o, o.until)
+	case p != nil:
+		for _, m := range p.Messages {
+			if m.From == c.meta.User && m.ClientMsgId == o.ID {
+				o.conv, o.seq = p.Conv, m.Seq
+				c.settle(o, Sent, nil)
+				if v := c.convs[p.Conv]; v != nil && m.Seq <= v.have {
+					c.passed(v)
+				}
+				return
+			}
+		}
+		if removedSince(o, from, p) {
+			c.settle(o, Unknowable, ErrUnknowable)
+			return
+		}
+		if p.More && len(p.Messages) > 0 {
+			c.lookFor(o, p.Messages[len(p.Messages)-1].Seq)
+			return
+		}
+		o.look = false
+		c.raise(o, p.Head)
+	}
+}
+
+// removedSince tells whether retention may have removed o: entries above from
+// are gone, and what is left is younger than o.
+func removedSince(o *Outgoing, from uint64, p *petrelv1.HistoryPage) bool {
+	return p.FirstSeq > from+1 && from > 0 ||
+		p.FirstSeq > 1 && len(p.Messages) > 0 && p.Messages[0].Seq == p.FirstSeq && p.Messages[0].TimeMs > uint64(o.Composed.UnixMilli())
+}
+
+// State is how far the message is. conv and seq are set when it is Sent; err
+// is an *Error when it is Rejected.
+func (o *Outgoing) State() (s SendState, conv string, seq uint64, err error) {
+	o.c.mu.Lock()
+	defer o.c.mu.Unlock()
+	return o.state, o.conv, o.seq, o.err
+}
+
+// Done is closed when the state is final.
+func (o *Outgoing) Done() <-chan struct{} { return o.done }
+
+// Wait waits until the fate of the message is known: its seq, or an *Error that
+// says why it is rejected, or ErrUnknowable. When ctx ends it is still on its
+// way.
+func (o *Outgoing) Wait(ctx context.Context) (seq uint64, err error) {
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-o.done:
+	}
+	_, _, seq, err = o.State()
+	return seq, err
+}
+
+// Draft is what was sent, for another try after a rejection; its ID is empty.
+func (o *Outgoing) Draft() Draft {
+	o.c.mu.Lock()
+	s := o.send
+	o.c.mu.Unlock()
+	return Draft{
+		Conv: s.Conv, User: s.User, Type: s.Type, Text: s.GetText(), Data: s.GetData(),
+		Edit: s.GetEdit(), Recall: s.GetRecall(), Reaction: s.GetReaction(), Pin: s.GetPin(),
+	}
+}
+
+// Discard stops showing a message that is Rejected or Unknowable among those
+// on their way. Others stay.
+func (o *Outgoing) Discard() {
+	o.c.mu.Lock()
+	defer o.c.mu.Unlock()
+	if o.state == Rejected || o.state == Unknowable {
+		o.c.remove(o)
+		o.c.notify()
+	}
+}

@@ -1,0 +1,230 @@
+package petrel
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Keys of the store.
+const (
+	metaKey     = "meta"
+	convPrefix  = "c/"
+	entryPrefix = "e/"
+	outPrefix   = "o/"
+)
+
+func convKey(id string) string                { return convPrefix + id }
+func outgoingKey(id string) string            { return outPrefix + id }
+func messageKey(conv string, q uint64) string { return fmt.Sprintf("%s%s/%016x", entryPrefix, conv, q) }
+
+// convRow is a conversation as it is stored.
+type convRow struct {
+	State         []byte   `json:"state"` // a ConvState
+	Known         bool     `json:"known"`
+	Have          uint64   `json:"have"`
+	Low           uint64   `json:"low"`
+	CountedAt     uint64   `json:"counted_at"`
+	WantRead      uint64   `json:"want_read,omitempty"`
+	WantDelivered uint64   `json:"want_delivered,omitempty"`
+	Own           []uint64 `json:"own,omitempty"`
+}
+
+// outgoingRow is a message to be sent as it is stored.
+type outgoingRow struct {
+	Send       []byte `json:"send"` // a Send
+	N          uint64 `json:"n"`
+	ComposedMs int64  `json:"composed_ms"`
+	Look       bool   `json:"look,omitempty"`
+}
+
+// put notes a row to be written; a value of nil removes it. c.mu is held.
+func (c *Client) put(key string, value []byte) {
+	if c.o.Store != nil {
+		c.rows[key] = value
+	}
+}
+
+// keep stores an entry.
+func (c *Client) keep(m *petrelv1.Message) {
+	if c.o.Store == nil {
+		return
+	}
+	b, err := m.MarshalVT()
+	if err != nil { // it came over the wire: it can be encoded
+		c.log.Error("encode an entry", "conv", m.Conv, "seq", m.Seq, "err", err)
+		return
+	}
+	c.put(messageKey(m.Conv, m.Seq), b)
+}
+
+// store notes a message to be sent that has changed; it goes out once its row
+// is durable.
+func (c *Client) store(o *Outgoing) {
+	r := o.row()
+	c.put(r.Key, r.Value)
+	c.toSync = append(c.toSync, o)
+}
+
+// row is o as it is stored. Its send is fixed while this runs: it changes only
+// in Run, which does not know o before it is stored, or holds Client.mu.
+func (o *Outgoing) row() Row {
+	b, err := o.send.MarshalVT()
+	if err == nil {
+		b, err = json.Marshal(outgoingRow{Send: b, N: o.n, ComposedMs: o.Composed.UnixMilli(), Look: o.look || o.fresh})
+	}
+	if err != nil {
+		panic(fmt.Sprintf("encode message %s: %v", o.ID, err)) // plain data: it can be encoded
+	}
+	return Row{outgoingKey(o.ID), b}
+}
+
+func (v *conv) row() ([]byte, error) {
+	s := &petrelv1.ConvState{
+		Conv: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, Head: v.head, Counted: v.counted, FirstSeq: v.firstSeq,
+		Delivered: v.deliveredTo, Read: v.read, ReadCounted: v.readCounted, Role: v.role, Left: v.left, Joined: v.joined,
+		PeerReceipt: v.receipts[v.peer],
+	}
+	b, err := s.MarshalVT()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(convRow{
+		State: b, Known: v.known, Have: v.have, Low: v.low, CountedAt: v.countedAt,
+		WantRead: v.wantRead, WantDelivered: v.wantDelivered, Own: v.own,
+	})
+}
+
+// takeRows is what has to be written. c.mu is held.
+func (c *Client) takeRows() []Row {
+	if c.o.Store == nil {
+		clear(c.dirty)
+		return nil
+	}
+	for v := range c.dirty {
+		b, err := v.row()
+		if err != nil {
+			c.log.Error("encode a conversation", "conv", v.id, "err", err)
+			continue
+		}
+		c.rows[convKey(v.id)] = b
+	}
+	clear(c.dirty)
+	if c.metaDirty {
+		b, err := json.Marshal(c.meta)
+		if err != nil {
+			panic(fmt.Sprintf("encode the client's state: %v", err)) // plain data: it can be encoded
+		}
+		c.rows[metaKey] = b
+		c.metaDirty = false
+	}
+	if len(c.rows) == 0 {
+		return nil
+	}
+	rows := make([]Row, 0, len(c.rows))
+	for k, b := range c.rows {
+		rows = append(rows, Row{k, b})
+	}
+	c.rows = map[string][]byte{}
+	return rows
+}
+
+// load reads the store.
+func (c *Client) load() error {
+	rows, err := c.o.Store.Load()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Key, b.Key) }) // entries in the order of their seqs
+	out := map[uint64]*Outgoing{}
+	entries := map[string][]*petrelv1.Message{}
+	for _, r := range rows {
+		switch {
+		case r.Key == metaKey:
+			err = json.Unmarshal(r.Value, &c.meta)
+		case strings.HasPrefix(r.Key, convPrefix):
+			err = c.loadConv(r.Value)
+		case strings.HasPrefix(r.Key, entryPrefix):
+			m := new(petrelv1.Message)
+			err = m.UnmarshalVT(r.Value)
+			entries[m.Conv] = append(entries[m.Conv], m)
+		case strings.HasPrefix(r.Key, outPrefix):
+			err = loadOutgoing(c, r.Value, out)
+		}
+		if err != nil {
+			return fmt.Errorf("read row %s: %w", r.Key, err)
+		}
+	}
+	for id, ms := range entries {
+		if v := c.convs[id]; v != nil {
+			for _, m := range ms {
+				if m.Seq > v.low && m.Seq <= v.have {
+					v.entries = append(v.entries, &entry{m: m})
+				}
+			}
+			for _, e := range v.entries {
+				c.fold(v, e.m)
+			}
+		}
+	}
+	clear(c.rows) // folding what is folded changes nothing
+	for _, n := range slices.Sorted(maps.Keys(out)) {
+		c.enqueue(out[n])
+		c.composed = n
+	}
+	c.status.User = c.meta.User
+	return nil
+}
+
+func (c *Client) loadConv(b []byte) error {
+	var r convRow
+	if err := json.Unmarshal(b, &r); err != nil {
+		return err
+	}
+	s := new(petrelv1.ConvState)
+	if err := s.UnmarshalVT(r.State); err != nil {
+		return err
+	}
+	v := c.addConv(s.Conv)
+	v.known, v.have, v.low, v.own = r.Known, r.Have, r.Low, r.Own
+	v.kind, v.title, v.peer, v.role, v.left, v.joined, v.firstSeq = s.Kind, s.Title, s.Peer, s.Role, s.Left, s.Joined, s.FirstSeq
+	v.head, v.counted, v.countedAt = s.Head, s.Counted, r.CountedAt
+	v.read, v.readCounted, v.deliveredTo = s.Read, s.ReadCounted, s.Delivered
+	v.wantRead, v.wantDelivered = r.WantRead, r.WantDelivered
+	if v.peer != "" {
+		c.direct[v.peer] = v.id
+		if s.PeerReceipt != nil {
+			v.receipt(v.peer, s.PeerReceipt)
+		}
+	}
+	if v.wantRead != 0 || v.wantDelivered != 0 {
+		c.move(v)
+	}
+	return nil
+}
+
+// loadOutgoing reads a message to be sent. It may have been sent before the
+// restart, so its fate is unknown.
+func loadOutgoing(c *Client, b []byte, out map[uint64]*Outgoing) error {
+	var r outgoingRow
+	if err := json.Unmarshal(b, &r); err != nil {
+		return err
+	}
+	s := new(petrelv1.Send)
+	if err := s.UnmarshalVT(r.Send); err != nil {
+		return err
+	}
+	o := &Outgoing{
+		ID: s.ClientMsgId, Composed: time.UnixMilli(r.ComposedMs), c: c, n: r.N, send: s, conv: s.Conv,
+		done: make(chan struct{}), tried: true, look: r.Look,
+	}
+	c.toSync = append(c.toSync, o)
+	out[o.n] = o
+	return nil
+}

@@ -1,0 +1,148 @@
+package petrel
+
+import (
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// startSync asks what has changed; a need that comes up while the answer is
+// under way is a further sync. c.mu is held. Spec: P-6.2, P-6.4.
+func (c *Client) startSync() {
+	lv := c.live
+	if lv == nil {
+		return
+	}
+	if lv.syncing {
+		lv.again = true
+		return
+	}
+	lv.syncing, lv.again, lv.syncAt, lv.newest = true, false, time.Time{}, 0
+	if lv.offers(capNewest) {
+		lv.newest = uint32(c.o.Newest)
+	}
+	c.askSync()
+}
+
+func (c *Client) askSync() {
+	lv := c.live
+	q := &petrelv1.Sync{Token: c.meta.Token, Newest: lv.newest}
+	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: q}}, func(f *petrelv1.ServerFrame) {
+		switch {
+		case f.GetSync() != nil:
+			c.takeSync(f.GetSync())
+		case f.GetError().GetCode() == codeBadToken && c.meta.Token != nil:
+			c.meta.Token, c.metaDirty = nil, true
+			c.askSync()
+		case f.GetError() != nil:
+			lv.syncing, lv.syncAt = false, retryAt(f.GetError())
+			c.alarmAt(lv.syncAt)
+		}
+	})
+}
+
+// takeSync applies one page. Its token is stored with what the page says.
+func (c *Client) takeSync(p *petrelv1.SyncPage) {
+	lv := c.live
+	for _, s := range p.Convs {
+		c.takeState(s)
+	}
+	c.meta.Token, c.metaDirty = p.Token, true
+	if p.More {
+		c.askSync()
+		return
+	}
+	lv.syncing = false
+	if lv.again { // something moved meanwhile: not the whole list yet
+		c.startSync()
+	}
+	c.meta.Synced = true
+	if !lv.synced {
+		lv.synced = true
+		c.status.Synced = true
+		c.changed.Status = true
+		for _, l := range c.lanes {
+			c.wakeLane(l)
+		}
+	}
+}
+
+// takeState applies what a sync says of one conversation.
+func (c *Client) takeState(s *petrelv1.ConvState) {
+	v := c.convs[s.Conv]
+	if v == nil {
+		v = c.addConv(s.Conv)
+	}
+	newest := s.Newest
+	v.merge(s)
+	if v.peer != "" {
+		c.direct[v.peer] = v.id
+	}
+	c.touch(v)
+	c.changed.List = true
+	if !v.known {
+		c.meet(v, s, newest)
+	} else {
+		c.extend(v, newest)
+	}
+	c.repair(v)
+}
+
+// meet sets where a conversation begins for this client: behind what was there
+// before the first sync, else with the first entry that may be read. Spec: P-6.7.
+func (c *Client) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message) {
+	v.known = true
+	floor := v.floor()
+	from := max(floor, v.head-min(v.head, uint64(c.o.Keep)))
+	if !c.meta.Synced {
+		from = max(floor, v.head-min(v.head, uint64(c.o.Newest)))
+	}
+	if len(newest) > 0 && len(v.entries) == 0 && from >= newest[0].Seq {
+		from = newest[0].Seq - 1
+	}
+	v.low, v.have = from, from
+	c.extend(v, newest)
+}
+
+// extend takes the newest entries that a sync brought, if they join what is
+// held.
+func (c *Client) extend(v *conv, newest []*petrelv1.Message) {
+	if len(newest) == 0 {
+		c.takeHeld(v)
+		return
+	}
+	if newest[0].Seq > v.have+1 {
+		for _, m := range newest {
+			v.hold(m)
+		}
+		return
+	}
+	for _, m := range newest {
+		c.entry(v, m)
+	}
+	c.takeHeld(v)
+}
+
+// forget drops what another history id said; what is to be sent stays.
+// Spec: P-3.4, P-6.6.
+func (c *Client) forget() {
+	for id, v := range c.convs {
+		c.dropEntries(v)
+		c.put(convKey(id), nil)
+		c.changed.touch(id)
+	}
+	clear(c.convs)
+	clear(c.direct)
+	clear(c.dirty)
+	c.moves = nil
+	c.meta.Token, c.meta.Synced, c.metaDirty = nil, false, true
+	c.changed.List = true
+	for _, o := range c.sending {
+		if o.tried {
+			o.look = true
+		} else {
+			o.fresh = true
+		}
+		c.store(o)
+	}
+}
