@@ -1,0 +1,155 @@
+// Package sdk tests the Go SDK against the real server.
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/wire"
+	petrel "github.com/petrel-im/petrel/sdk/go"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, // goroutines that a package of the event loop starts once and keeps
+		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
+		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
+}
+
+// deadline bounds what a working client does at once.
+const deadline = 30 * time.Second
+
+// device is one client that runs until the test ends or stop is called.
+type device struct {
+	*petrel.Client
+	t    testing.TB
+	stop func()
+}
+
+// run starts a client; it must not end by itself.
+func run(t testing.TB, o petrel.Options) *device {
+	t.Helper()
+	c, err := petrel.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	d := &device{Client: c, t: t}
+	stopped := false
+	d.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("run: %v", err)
+			}
+		case <-time.After(deadline):
+			t.Errorf("the client does not end")
+		}
+	}
+	t.Cleanup(d.stop)
+	return d
+}
+
+// until waits, change by change, for cond.
+func (d *device) until(what string, cond func() bool) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	s := d.Subscribe()
+	defer s.Close()
+	for !cond() {
+		if _, err := s.Next(ctx); err != nil {
+			if errors.Is(err, context.DeadlineExceeded) && cond() {
+				d.t.Fatalf("%s: it is so, and no change told of it", what)
+			}
+			d.t.Fatalf("not within %v: %s; status %+v", deadline, what, d.Status())
+		}
+	}
+}
+
+func (d *device) synced() *device {
+	d.t.Helper()
+	d.until("synced", func() bool { return d.Status().Synced })
+	return d
+}
+
+// texts are the messages with a text that the client shows.
+func (d *device) texts(conv string) []string {
+	var out []string
+	for _, m := range d.Messages(conv, 0, 0) {
+		if t := m.GetText(); t != "" {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// connections are all ways to speak to a server.
+var connections = []struct {
+	name string
+	f    wire.Framing
+	json bool
+	tls  bool
+}{
+	{"WebSocketProto", wire.WebSocket, false, false},
+	{"WebSocketJSON", wire.WebSocket, true, false},
+	{"TCPProto", wire.TCP, false, false},
+	{"TCPJSON", wire.TCP, true, false},
+	{"WebSocketTLS", wire.WebSocket, false, true},
+	{"TCPTLS", wire.TCP, false, true},
+}
+
+func TestTwoUsersTalkOverEveryTransport(t *testing.T) {
+	for _, k := range connections {
+		t.Run(k.name, func(t *testing.T) {
+			s := imtest.Start(t, imtest.Options{TLS: k.tls})
+			tokens := s.Users("", "alice", "bob")
+			o := petrel.Options{URL: s.URL(k.f), JSON: k.json, TLS: s.TLS()}
+			o.Token = petrel.StaticToken(tokens[0])
+			alice := run(t, o).synced()
+			o.Token = petrel.StaticToken(tokens[1])
+			bob := run(t, o).synced()
+
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			var want []string
+			for i := range 20 {
+				from, to := alice, "bob"
+				if i%2 == 1 {
+					from, to = bob, "alice"
+				}
+				text := fmt.Sprint("message ", i)
+				o, err := from.Send(petrel.Draft{User: to, Text: text})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if seq, err := o.Wait(ctx); err != nil || seq != uint64(i+1) {
+					t.Fatalf("send %d: got seq %d, %v", i, seq, err)
+				}
+				want = append(want, text)
+			}
+			for _, d := range []*device{alice, bob} {
+				d.until("all messages in order", func() bool {
+					for _, v := range d.Conversations() {
+						if fmt.Sprint(d.texts(v.ID)) == fmt.Sprint(want) && len(d.Pending(v.ID)) == 0 {
+							return true
+						}
+					}
+					return false
+				})
+			}
+		})
+	}
+}
