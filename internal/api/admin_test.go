@@ -105,7 +105,7 @@ func TestEveryCodeHasAConnectCodeOfItsStatus(t *testing.T) {
 			t.Errorf("%s is %s, want %s", c.code, got, c.want)
 		}
 	}
-	s := &Server{}
+	s := New(Options{})
 	if got := s.fail(context.Background(), connect.Spec{}, fmt.Errorf("wrapped: %w", &im.Error{Code: im.CodeBehind, Head: 7})); codeOf(got) != im.CodeBehind {
 		t.Errorf("a wrapped error has the code %q", codeOf(got))
 	}
@@ -131,10 +131,10 @@ func TestRequestsAreBoundedInSize(t *testing.T) {
 	if r := w.curl("AdminService", "CreateUsers", "Bearer "+w.key, body(maxRequestBytes-20)); r.code != im.CodeInvalid {
 		t.Errorf("a request below the limit: %d %s %.200s", r.status, r.code, r.body)
 	}
-	if r := w.curl("AdminService", "CreateUsers", "Bearer "+w.key, body(maxRequestBytes)); r.status != http.StatusTooManyRequests && r.status != http.StatusRequestEntityTooLarge {
+	if r := w.curl("AdminService", "CreateUsers", "Bearer "+w.key, body(maxRequestBytes)); r.status != http.StatusRequestEntityTooLarge || r.code != im.CodeTooLarge || r.detail(t).Code != string(im.CodeTooLarge) {
 		t.Errorf("a request above the limit: %d %s %.200s", r.status, r.code, r.body)
 	}
-	if r := w.curl("AdminService", "CreateUsers", "Bearer "+w.key, "{"); r.status != http.StatusBadRequest {
+	if r := w.curl("AdminService", "CreateUsers", "Bearer "+w.key, "{"); r.status != http.StatusBadRequest || r.code != im.CodeInvalid || r.detail(t).Code != string(im.CodeInvalid) || !strings.Contains(r.err.Message, "unexpected") {
 		t.Errorf("a malformed request: %d %s %.200s", r.status, r.code, r.body)
 	}
 }
@@ -148,9 +148,9 @@ func TestCreateUsers(t *testing.T) {
 		created bool
 	}{{"alice", true}, {"bob", true}, {"alice", false}} {
 		got := r.Msg.Tokens[i]
-		a, err := w.users.Authenticate(context.Background(), got.Token)
-		if got.User != want.user || got.Created != want.created || err != nil || string(a.User) != want.user {
-			t.Errorf("user %d: %v, token of %s, %v", i, got, a, err)
+		id, err := w.users.Authenticate(context.Background(), got.Token)
+		if got.User != want.user || got.Created != want.created || err != nil || string(id.Account.User) != want.user {
+			t.Errorf("user %d: %v, token of %v, %v", i, got, id, err)
 		}
 	}
 	many := make([]string, maxUsers+1)
@@ -174,8 +174,8 @@ func TestRevokeTokensEndsTokensThenSessions(t *testing.T) {
 	w.must(err)
 	acme, err := w.users.Tenant("acme")
 	w.must(err)
-	inner := w.srv.CloseUser
-	w.srv.CloseUser = func(ctx context.Context, a im.Account, code im.Code) (int, error) {
+	inner := w.srv.o.CloseUser
+	w.srv.o.CloseUser = func(ctx context.Context, a im.Account, code im.Code) (int, error) {
 		if _, err := w.users.Authenticate(ctx, issued[0].Token); err == nil {
 			t.Error("the sessions are closed while the token is good")
 		}

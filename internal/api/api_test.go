@@ -119,27 +119,30 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) serve() {
-	w.srv = &Server{
-		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Users: w.users, Convs: w.convs, Settle: w.inbox.Await,
-		CloseUser: func(_ context.Context, a im.Account, code im.Code) (int, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.closed = append(w.closed, a)
-			if code != im.CodeRevoked {
-				w.t.Errorf("sessions are closed with %s", code)
-			}
-			return 3, nil
-		},
-		Limits:       func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{Connections: 7} },
+	closed := func(a im.Account, code im.Code) (int, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.closed = append(w.closed, a)
+		if code != im.CodeRevoked {
+			w.t.Errorf("sessions are closed with %s", code)
+		}
+		return 3, nil
+	}
+	w.srv = New(Options{
+		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Convs: w.convs, Settle: w.inbox.Await,
+		Inbox:        &inbox.Syncer{Convs: w.convs, Store: w.store.Info()},
+		CloseUser:    func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
+		CloseDevice:  func(_ context.Context, a im.Account, _ string, code im.Code) (int, error) { return closed(a, code) },
+		Sessions:     func(context.Context, im.Account) (map[string]int, error) { return nil, nil },
+		Limits:       func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{Connections: 7, SendBurst: -1} },
 		ChangeLimits: func(l *petrelv1.ServerLimits) *petrelv1.ServerLimits { return l },
 		Stats:        func() *petrelv1.Stats { return &petrelv1.Stats{Commits: 9} },
 		CompactStore: func(context.Context) error { return nil },
 		Redeemed:     func() { w.redeemed++ },
 		BodyBytes:    func() int { return 1000 },
-	}
-	mux := http.NewServeMux()
-	w.srv.Register(mux)
-	w.http = httptest.NewServer(mux)
+		PageSize:     func() int { return conv.MaxPage },
+	})
+	w.http = httptest.NewServer(w.srv.Handler(http.NewServeMux()))
 	w.t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		w.http.CloseClientConnections()

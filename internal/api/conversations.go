@@ -2,13 +2,14 @@ package api
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
+	"slices"
+	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -21,7 +22,7 @@ const (
 // CreateConversation makes a group; its first entry adds the members.
 func (s *Server) CreateConversation(ctx context.Context, r *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error) {
 	m := r.Msg
-	t, err := s.Users.Tenant(m.Tenant)
+	t, err := s.users.Tenant(m.Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -50,49 +51,34 @@ func (s *Server) CreateConversation(ctx context.Context, r *connect.Request[petr
 // ChangeMembers adds, removes and changes roles, in one entry.
 func (s *Server) ChangeMembers(ctx context.Context, r *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error) {
 	m := r.Msg
-	t, err := s.Users.Tenant(m.Tenant)
-	if err != nil {
-		return nil, err
-	}
-	id, err := im.ParseConvID(m.Conv)
+	key, err := s.operatorKey(m.Tenant, m.Conv)
 	if err != nil {
 		return nil, err
 	}
 	if m.Change == nil {
 		m.Change = &petrelv1.MemberChange{}
 	}
-	if err := s.checkMembers(ctx, t, m.Change); err != nil {
+	if err := s.checkMembers(ctx, key.Tenant, m.Change); err != nil {
 		return nil, err
 	}
-	key := im.Key{Tenant: t, Conv: id}
 	if err := s.checkStanding(ctx, key, m.Change); err != nil {
 		return nil, err
 	}
-	if m.RequestId == "" {
-		m.RequestId = randomID()
-	}
-	if len(m.RequestId) > conv.MaxClientMsgID {
-		return nil, im.Errorf(im.CodeInvalid, "request_id has at most %d bytes", conv.MaxClientMsgID)
-	}
-	send := &conv.Send{Conv: key, Keyed: true}
-	send.Entry.ClientMsgId = m.RequestId
-	send.Entry.Body = &petrelv1.Message_Members{Members: m.Change}
-	res, err := s.submit(ctx, send)
+	res, err := s.change(ctx, key, "", m.RequestId, membership(m.Change))
 	if err != nil {
 		return nil, err
 	}
-	s.settle(ctx)
-	return connect.NewResponse(&petrelv1.ChangeMembersResponse{Seq: uint64(res.Seq)}), nil
+	return connect.NewResponse(&petrelv1.ChangeMembersResponse{Seq: res.Msg.Seq}), nil
 }
 
 // SendAs sends for a user.
 func (s *Server) SendAs(ctx context.Context, r *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error) {
-	t, err := s.Users.Tenant(r.Msg.Tenant)
+	t, err := s.users.Tenant(r.Msg.Tenant)
 	if err != nil {
 		return nil, err
 	}
 	from := im.Account{Tenant: t, User: im.User(r.Msg.From)}
-	if ok, err := s.Users.Exists(ctx, from); err != nil {
+	if ok, err := s.users.Exists(ctx, from); err != nil {
 		return nil, err
 	} else if !ok {
 		return nil, im.Errorf(im.CodeNoUser, "there is no user %.64s", r.Msg.From)
@@ -100,7 +86,7 @@ func (s *Server) SendAs(ctx context.Context, r *connect.Request[petrelv1.SendAsR
 	if r.Msg.Send == nil {
 		return nil, im.Errorf(im.CodeInvalid, "send is missing")
 	}
-	send, e := conv.Prepare(from, r.Msg.Send, s.BodyBytes())
+	send, e := conv.Prepare(from, r.Msg.Send, s.o.BodyBytes())
 	if e != nil {
 		return nil, e
 	}
@@ -113,46 +99,141 @@ func (s *Server) SendAs(ctx context.Context, r *connect.Request[petrelv1.SendAsR
 
 // ReadHistory reads any conversation, for the operator.
 func (s *Server) ReadHistory(ctx context.Context, r *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
-	t, err := s.Users.Tenant(r.Msg.Tenant)
+	t, err := s.users.Tenant(r.Msg.Tenant)
 	if err != nil {
 		return nil, err
 	}
 	if r.Msg.History == nil {
 		return nil, im.Errorf(im.CodeInvalid, "history is missing")
 	}
-	page, err := s.Convs.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage)
+	page, err := s.convs.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage)
 	if err != nil {
 		return nil, err
 	}
 	return connect.NewResponse(page), nil
 }
 
-// GetLimits tells the limits in force.
-func (s *Server) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {
-	return connect.NewResponse(s.Limits()), nil
-}
-
-// SetLimits changes those that are not 0.
-func (s *Server) SetLimits(_ context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error) {
-	return connect.NewResponse(s.ChangeLimits(r.Msg)), nil
-}
-
-// GetStats tells what the process has done so far.
-func (s *Server) GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error) {
-	return connect.NewResponse(s.Stats()), nil
-}
-
-// Compact merges the store's tables.
-func (s *Server) Compact(ctx context.Context, _ *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
-	if err := s.CompactStore(ctx); err != nil {
+// RenameConversation gives a group a title, for the operator.
+func (s *Server) RenameConversation(ctx context.Context, r *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	key, err := s.operatorKey(r.Msg.Tenant, r.Msg.Conv)
+	if err != nil {
 		return nil, err
 	}
-	st := s.Stats()
-	return connect.NewResponse(&petrelv1.CompactResponse{DiskBytes: st.DiskBytes, TableBytes: st.TableBytes}), nil
+	return s.change(ctx, key, "", r.Msg.RequestId, &petrelv1.Message{Body: profile(r.Msg.Title)})
 }
 
-func randomID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
+// DissolveConversation ends a group, for the operator.
+func (s *Server) DissolveConversation(ctx context.Context, r *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	key, err := s.operatorKey(r.Msg.Tenant, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	return s.change(ctx, key, "", r.Msg.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
+}
+
+// ListUserConversations lists the conversations of a user, as their sync does.
+func (s *Server) ListUserConversations(ctx context.Context, r *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error) {
+	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.o.Inbox.Sync(ctx, a, r.Msg.Token, 0)
+	if err != nil {
+		return nil, err
+	}
+	res := &petrelv1.ListUserConversationsResponse{Convs: page.Convs}
+	if page.More {
+		res.Token = page.Token
+	}
+	return connect.NewResponse(res), nil
+}
+
+// ListConversationMembers lists the members of any conversation.
+func (s *Server) ListConversationMembers(ctx context.Context, r *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
+	key, err := s.operatorKey(r.Msg.Tenant, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	return s.memberPage(ctx, key, "", r.Msg.After, r.Msg.Limit)
+}
+
+// operatorKey is a conversation that the operator names. Codes: invalid,
+// no_conversation.
+func (s *Server) operatorKey(tenant, conv string) (im.Key, error) {
+	t, err := s.users.Tenant(tenant)
+	if err != nil {
+		return im.Key{}, err
+	}
+	id, err := im.ParseConvID(conv)
+	return im.Key{Tenant: t, Conv: id}, err
+}
+
+// settleTime bounds how long a change of members waits for the members' lists;
+// what is later reaches their sessions by itself.
+const settleTime = 5 * time.Second
+
+func (s *Server) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	_ = s.o.Settle(ctx) // only late
+}
+
+// checkMembers checks the users and roles of a change. Codes: invalid, no_user.
+func (s *Server) checkMembers(ctx context.Context, t im.Tenant, ch *petrelv1.MemberChange) error {
+	if len(ch.Added)+len(ch.Removed)+len(ch.Left)+len(ch.Roles) == 0 {
+		return im.Errorf(im.CodeInvalid, "the change is empty")
+	}
+	if len(ch.Added) > conv.MaxMembers {
+		return im.Errorf(im.CodeInvalid, "a group has at most %d members", conv.MaxMembers)
+	}
+	users := slices.Concat(ch.Removed, ch.Left)
+	for _, m := range ch.Added {
+		if m.Role < petrelv1.Role_ROLE_UNSPECIFIED || m.Role > petrelv1.Role_ROLE_OWNER {
+			return im.Errorf(im.CodeInvalid, "there is no role %d", m.Role)
+		}
+		users = append(users, m.User)
+	}
+	for _, m := range ch.Roles {
+		if m.Role < petrelv1.Role_ROLE_MEMBER || m.Role > petrelv1.Role_ROLE_OWNER {
+			return im.Errorf(im.CodeInvalid, "there is no role %d", m.Role)
+		}
+		users = append(users, m.User)
+	}
+	for _, u := range users {
+		ok, err := s.users.Exists(ctx, im.Account{Tenant: t, User: im.User(u)})
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return im.Errorf(im.CodeNoUser, "there is no user %.64s", u)
+		}
+	}
+	return nil
+}
+
+// checkStanding refuses a change that takes from somebody, or gives them a role,
+// who never was a member. Whether they are one now is the conversation's to say:
+// a repeated call is answered as before. Codes: not_member, no_conversation.
+func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.MemberChange) error {
+	users := slices.Concat(ch.Removed, ch.Left)
+	for _, m := range ch.Roles {
+		users = append(users, m.User)
+	}
+	for _, u := range users {
+		if slices.ContainsFunc(ch.Added, func(m *petrelv1.MemberRef) bool { return m.User == u }) {
+			continue
+		}
+		_, err := s.convs.Look(ctx, key, im.User(u))
+		if err != nil && im.CodeOf(err) == im.CodeNotMember {
+			return im.Errorf(im.CodeNotMember, "%s never was a member of the conversation", u)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func record(title, key string) *storepb.Conversation {
+	return &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: title, Key: key}
 }

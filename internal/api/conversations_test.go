@@ -188,7 +188,7 @@ func TestSendAsIsASendOfTheUser(t *testing.T) {
 		"too large":            {"alice", with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Text{Text: strings.Repeat("x", 1001)} }), im.CodeTooLarge},
 		"no target":            {"alice", with(func(s *petrelv1.Send) { s.Conv = "" }), im.CodeInvalid},
 		"no id":                {"alice", with(func(s *petrelv1.Send) { s.ClientMsgId = "" }), im.CodeInvalid},
-		"an edit":              {"alice", with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 2}} }), im.CodeUnsupported},
+		"an edit":              {"alice", with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 2}} }), im.CodeInvalid},
 		"own inbox":            {"alice", with(func(s *petrelv1.Send) { s.Conv = im.InboxID(1, "alice").String() }), im.CodeForbidden},
 		"after above the head": {"alice", with(func(s *petrelv1.Send) { s.After = proto.Uint64(99) }), im.CodeAfterAhead},
 	} {
@@ -226,7 +226,7 @@ func TestChangesAreInTheListsWhenTheyAreAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.makeUsers("", "alice", "bob")
 	awaited := 0
-	w.srv.Settle = func(ctx context.Context) error {
+	w.srv.o.Settle = func(ctx context.Context) error {
 		awaited++
 		return w.inbox.Await(ctx)
 	}

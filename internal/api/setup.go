@@ -1,8 +1,13 @@
 package api
 
 import (
+	"context"
 	_ "embed"
 	"net/http"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 //go:embed setup.html
@@ -27,3 +32,13 @@ const (
 	setupScriptHash = "SgMbdtLSVBjyvaClk0bI7TE3rZUpekI3rq0HuOyUDg4="
 	setupStyleHash  = "im4mIwgFpBmC85GAV3DdXEl0X9okyevB49y06Lhrw5Q="
 )
+
+// Redeem makes the first admin key. Spec: P-10.1.
+func (s *Server) Redeem(ctx context.Context, r *connect.Request[petrelv1.RedeemRequest]) (*connect.Response[petrelv1.RedeemResponse], error) {
+	key, err := s.users.Redeem(ctx, r.Msg.Code)
+	if err != nil {
+		return nil, err
+	}
+	s.o.Redeemed()
+	return connect.NewResponse(&petrelv1.RedeemResponse{AdminKey: key}), nil
+}

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/api"
 	"github.com/petrel-im/petrel/internal/bus/localbus"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/conv"
@@ -50,9 +51,11 @@ type App struct {
 	consumer *inbox.Consumer
 	bus      *localbus.Bus
 	hub      *session.Hub
+	api      *api.Server
 	gateway  *gateway.Gateway
 
-	setup    string // the one-time code; empty: an admin key exists
+	setup    string // the one-time code; empty: an admin key existed at the start
+	redeemed atomic.Bool
 	draining atomic.Bool
 	limitsMu sync.Mutex // tier 2; one change of the limits at a time
 }
@@ -88,7 +91,11 @@ func (a *App) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.users, err = user.New(ctx, user.Options{Log: a.log}, a.store); err != nil {
+	accounts, err := a.accounts()
+	if err != nil {
+		return err
+	}
+	if a.users, err = user.New(ctx, accounts, a.store); err != nil {
 		return err
 	}
 	a.fan = fanout.New(fanout.NewTable())
@@ -152,7 +159,7 @@ func (a *App) TCPAddr() net.Addr { return a.gateway.TCPAddr() }
 
 // SetupLink is where the first admin key is made; empty: there is one.
 func (a *App) SetupLink() string {
-	if a.setup == "" || a.HTTPAddr() == nil {
+	if a.setup == "" || a.redeemed.Load() || a.HTTPAddr() == nil {
 		return ""
 	}
 	return a.httpURL() + "/setup#k=" + a.setup
@@ -184,7 +191,7 @@ func (a *App) Run(ctx context.Context) error {
 	serve, stopServing := context.WithCancel(work)
 	defer stopServing()
 	var wg sync.WaitGroup
-	failed := make(chan error, 6) // one for each part
+	failed := make(chan error, 7) // one for each part
 	start := func(ctx context.Context, what string, run func(context.Context) error) {
 		wg.Go(func() {
 			if err := run(ctx); err != nil {
@@ -196,6 +203,7 @@ func (a *App) Run(ctx context.Context) error {
 	start(work, "bus", a.bus.Run)
 	start(work, "sessions", a.hub.Run)
 	start(work, "inboxes", a.consumer.Run)
+	start(work, "api", a.api.Run)
 	start(work, "memory", giveBack)
 	served := make(chan struct{})
 	start(serve, "gateway", func(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/api"
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/metrics"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -20,21 +21,23 @@ import (
 // handler is everything on the HTTP address but the WebSocket.
 func (a *App) handler() http.Handler {
 	mux := http.NewServeMux()
-	srv := &api.Server{
-		Log: a.log, Users: a.users, Convs: a.convs, CloseUser: a.hub.CloseUser, Settle: a.consumer.Await,
+	a.api = api.New(api.Options{
+		Log: a.log, Store: a.store, Users: a.users, Convs: a.convs, Inbox: &inbox.Syncer{Convs: a.convs, Store: a.store.Info()},
+		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.consumer.Await,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,
 		Stats:        a.stats,
 		CompactStore: a.store.Compact,
 		Redeemed: func() {
+			a.redeemed.Store(true)
 			if err := removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)); err != nil {
 				a.log.Warn("remove setup link failed", "err", err)
 			}
 		},
-		BodyBytes: func() int { return a.hub.Limits().BodyBytes },
-	}
-	srv.Register(mux)
-	mux.HandleFunc("GET /setup", api.SetupPage)
+		BodyBytes:     func() int { return a.hub.Limits().BodyBytes },
+		PageSize:      func() int { return int(a.cfg.Limits.HistoryMessages) },
+		GroupsPerHour: int(a.cfg.Limits.GroupsPerH),
+	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]any{"ok": true}) })
 	mux.HandleFunc("GET /readyz", a.ready)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
@@ -43,7 +46,7 @@ func (a *App) handler() http.Handler {
 	if a.cfg.Metrics.Enabled {
 		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(a.values())))
 	}
-	return mux
+	return a.api.Handler(mux)
 }
 
 // ready is red while the server should get no new clients.

@@ -37,6 +37,14 @@ func (c *Config) check() Problems {
 		}
 		fail(set, "", missing+" is not set", "set both, or neither")
 	}
+	for _, o := range []struct{ key, value string }{{"jwt.issuer", c.JWT.Issuer}, {"jwt.audience", c.JWT.Audience}} {
+		if o.value == "" && c.JWT.KeyFile != "" {
+			fail("jwt.key_file", c.JWT.KeyFile, o.key+" is not set: a JWT that the provider made for somebody else would log in here", "set "+o.key)
+		}
+		if o.value != "" && c.JWT.KeyFile == "" {
+			fail(o.key, o.value, "jwt.key_file is not set: no JWT is taken", "set jwt.key_file, or leave this out")
+		}
+	}
 	if c.Listen.HTTP == "" && c.Listen.TCP == "" {
 		fail("listen.http", `""`, "listen.tcp is empty too: nobody could connect", "allowed: host:port for one of them")
 	}

@@ -15,6 +15,8 @@ type Config struct {
 	TLS       TLS
 	Store     Store
 	Limits    Limits
+	Accounts  Accounts
+	JWT       JWT
 	Heartbeat Heartbeat
 	Drain     Drain
 	Log       Log
@@ -68,11 +70,35 @@ type Limits struct {
 	WindowBytes int64
 	SendsPerS   int64 // of one session
 	SendBurst   int64
+	GroupsPerH  int64 // of one user
 
 	OutboxBytes    int64 // of one session
 	ConvQueueBytes int64 // of one conversation
 	AdmittedBytes  int64 // admitted and not yet acked, of all conversations
 	SlowTimeout    time.Duration
+}
+
+// Accounts are how people log in. -1 means no limit of a rate.
+type Accounts struct {
+	Registration bool
+	OnePerKind   bool
+	AccessTTL    time.Duration
+	RefreshTTL   time.Duration
+
+	LoginsPerMin           int64 // for one account
+	LoginsPerIPPerMin      int64
+	RegistrationsPerIPPerH int64
+	LookUpsPerMin          int64 // by one user
+	RefreshesPerMin        int64 // by one user
+}
+
+// JWT is the identity provider whose tokens log users in.
+type JWT struct {
+	KeyFile   string // empty: there is none
+	Algorithm string
+	Issuer    string
+	Audience  string
+	Tenant    string
 }
 
 // Heartbeat is how a dead link is found.

@@ -25,7 +25,14 @@ const Path = "/v1/ws"
 
 // server is the HTTP server of everything on the HTTP address.
 func (g *Gateway) server(base context.Context) *http.Server {
+	// gRPC needs HTTP/2: by ALPN with TLS, with prior knowledge without it.
+	// WebSocket stays on HTTP/1.1.
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(g.o.TLS == nil)
 	return &http.Server{
+		Protocols: protocols,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == Path {
 				g.Upgrade(w, r)
@@ -126,36 +133,13 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 
 // judge refuses requests that must not become connections, whatever else.
 func (g *Gateway) judge(r *http.Request) *im.Error {
-	if hasToken(r.URL.RawQuery) {
+	if wire.SecretInQuery(r.URL.RawQuery) {
 		return &im.Error{Code: im.CodeTokenInURL}
 	}
 	if origin := r.Header.Get("Origin"); !g.mayCome(origin, r.Host) {
 		return im.Errorf(im.CodeForbidden, "pages of %.100q may not connect; the operator can allow the origin", origin)
 	}
 	return nil
-}
-
-// hasToken reports whether a query carries what can be a token. A query that
-// does not parse is searched as it is. Spec: P-3.3.
-func hasToken(query string) bool {
-	if query == "" {
-		return false
-	}
-	q, err := url.ParseQuery(query)
-	if err != nil && (strings.Contains(query, "token") || strings.Contains(query, "pt_")) {
-		return true
-	}
-	for key, values := range q {
-		if key == "token" || key == "access_token" {
-			return true
-		}
-		for _, v := range values {
-			if strings.HasPrefix(v, "pt_") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // mayCome decides about browsers: they always say where a page came from, so a

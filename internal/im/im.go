@@ -124,6 +124,12 @@ func InboxID(t Tenant, u User) ConvID { return derive(Inbox, t, string(u)) }
 // KeyedGroupID is the group that an application named key.
 func KeyedGroupID(t Tenant, key string) ConvID { return derive(Group, t, key) }
 
+// RequestedGroupID is the group that a user made with a request id: the same
+// request makes it once.
+func RequestedGroupID(a Account, request string) ConvID {
+	return derive(Group, a.Tenant, string(a.User), request)
+}
+
 // NewGroupID is a random group id.
 func NewGroupID() ConvID {
 	var c ConvID

@@ -21,7 +21,7 @@ var imports = map[string][]string{
 	"bench":      {"internal/client", "internal/im", "internal/wire"},
 
 	"internal/app":     {anything},
-	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/user", "internal/wire"},
+	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/store", "internal/user", "internal/wire"},
 	"internal/gateway": {"internal/fanout", "internal/im", "internal/session", "internal/wire"},
 	"internal/session": {"internal/bus", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/sabotage", "internal/user", "internal/wire"},
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},

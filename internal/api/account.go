@@ -1,0 +1,154 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// identity is the user who calls. Only methods that ask for an access token may
+// ask.
+func identity(ctx context.Context) user.Identity { return callOf(ctx).caller.identity }
+
+// GetAccount describes the caller.
+func (s *Server) GetAccount(ctx context.Context, _ *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error) {
+	return account(s.users.Account(ctx, identity(ctx).Account))
+}
+
+// UpdateAccount changes what others see of the caller.
+func (s *Server) UpdateAccount(ctx context.Context, r *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error) {
+	return account(s.users.UpdateAccount(ctx, identity(ctx).Account, r.Msg.DisplayName))
+}
+
+// LookUpUser describes another user of the caller's tenant.
+func (s *Server) LookUpUser(ctx context.Context, r *connect.Request[petrelv1.LookUpUserRequest]) (*connect.Response[petrelv1.Account], error) {
+	a := identity(ctx).Account
+	if err := s.users.AllowLookUp(a); err != nil {
+		return nil, err
+	}
+	return account(s.users.Account(ctx, im.Account{Tenant: a.Tenant, User: im.User(r.Msg.User)}))
+}
+
+func account(i user.Info, err error) (*connect.Response[petrelv1.Account], error) {
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&petrelv1.Account{User: string(i.User), DisplayName: i.DisplayName, CreatedMs: uint64(i.Created.UnixMilli())}), nil
+}
+
+// ChangePassword voids the tokens of all other devices.
+func (s *Server) ChangePassword(ctx context.Context, r *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error) {
+	id := identity(ctx)
+	ended, err := s.users.ChangePassword(ctx, id.Account, r.Msg.OldPassword, r.Msg.NewPassword, id.Device)
+	if err != nil {
+		return nil, err
+	}
+	res := &petrelv1.ChangePasswordResponse{}
+	for _, device := range ended {
+		n, err := s.o.CloseDevice(ctx, id.Account, device, im.CodeRevoked)
+		if err != nil {
+			return nil, err
+		}
+		s.noteRevoked(ctx, id.Account, device)
+		res.Sessions += uint32(n)
+	}
+	return connect.NewResponse(res), nil
+}
+
+// The bounds of settings. Spec: petrel.v1.Settings.
+const (
+	maxSettings     = 64
+	maxSettingName  = 64   // bytes
+	maxSettingValue = 1024 // bytes
+)
+
+// GetSettings folds the caller's settings from the inbox.
+func (s *Server) GetSettings(ctx context.Context, _ *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {
+	all, err := inbox.Settings(ctx, s.convs, identity(ctx).Account)
+	if err != nil {
+		return nil, err
+	}
+	res := &petrelv1.GetSettingsResponse{}
+	for _, conv := range slices.Sorted(maps.Keys(all)) {
+		res.Settings = append(res.Settings, &petrelv1.Settings{Conv: conv, Values: all[conv]})
+	}
+	return connect.NewResponse(res), nil
+}
+
+// ChangeSettings merges values into the caller's settings.
+func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	a, m := identity(ctx).Account, r.Msg
+	if len(m.Values) == 0 || len(m.Values) > maxSettings {
+		return nil, im.Errorf(im.CodeInvalid, "values has 1 to %d names", maxSettings)
+	}
+	for name, v := range m.Values {
+		if name == "" || len(name) > maxSettingName || len(v) > maxSettingValue || !utf8.ValidString(name+v) {
+			return nil, im.Errorf(im.CodeInvalid, "the name of a setting has 1 to %d bytes, its value at most %d", maxSettingName, maxSettingValue)
+		}
+	}
+	if m.Conv != "" {
+		id, err := im.ParseConvID(m.Conv)
+		if err == nil {
+			_, err = s.convs.Look(ctx, im.Key{Tenant: a.Tenant, Conv: id}, a.User)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	all, err := inbox.Settings(ctx, s.convs, a)
+	if err != nil {
+		return nil, err
+	}
+	after := maps.Clone(all[m.Conv])
+	if after == nil {
+		after = map[string]string{}
+	}
+	for name, v := range m.Values {
+		if after[name] = v; v == "" {
+			delete(after, name)
+		}
+	}
+	if len(after) > maxSettings {
+		return nil, im.Errorf(im.CodeInvalid, "there are at most %d settings of the account and of each conversation", maxSettings)
+	}
+	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Conv: m.Conv, Values: m.Values}}}
+	q, err := inbox.Write(ctx, s.convs, a, e, entryID(m.RequestId))
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&petrelv1.ChangeResponse{Seq: uint64(q)}), nil
+}
+
+// entryID is the id of the entry that a call makes: a repeat of the call meets
+// the entry. Spec: P-12.4.
+func entryID(request string) string {
+	if request == "" {
+		return randomID()
+	}
+	return "r:" + request
+}
+
+// account finds a user whom the operator names. Codes: invalid, no_user.
+func (s *Server) account(ctx context.Context, tenant, name string) (im.Account, error) {
+	t, err := s.users.Tenant(tenant)
+	if err != nil {
+		return im.Account{}, err
+	}
+	a := im.Account{Tenant: t, User: im.User(name)}
+	ok, err := s.users.Exists(ctx, a)
+	if err == nil && !ok {
+		err = im.Errorf(im.CodeNoUser, "there is no user %.64s", name)
+	}
+	if err != nil {
+		return im.Account{}, err
+	}
+	return a, nil
+}

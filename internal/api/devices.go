@@ -1,0 +1,142 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// ListDevices lists the caller's devices. Spec: P-11.5.
+func (s *Server) ListDevices(ctx context.Context, _ *connect.Request[petrelv1.ListDevicesRequest]) (*connect.Response[petrelv1.ListDevicesResponse], error) {
+	id := identity(ctx)
+	list, _, err := s.devices(ctx, id.Account, id.Device)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&petrelv1.ListDevicesResponse{Devices: list}), nil
+}
+
+// RenameDevice gives one of the caller's devices a name.
+func (s *Server) RenameDevice(ctx context.Context, r *connect.Request[petrelv1.RenameDeviceRequest]) (*connect.Response[petrelv1.Device], error) {
+	id := identity(ctx)
+	d, err := s.users.RenameDevice(ctx, id.Account, r.Msg.Device, r.Msg.Name)
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.o.Sessions(ctx, id.Account)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(device(d, n[d.ID], id.Device)), nil
+}
+
+// RevokeDevice ends one of the caller's devices. Spec: P-11.5.
+func (s *Server) RevokeDevice(ctx context.Context, r *connect.Request[petrelv1.RevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
+	return s.revokeDevice(ctx, identity(ctx).Account, r.Msg.Device)
+}
+
+// Logout ends the device that calls. A token that belongs to no device cannot
+// be told from the user's others, so there is nothing that could be ended.
+func (s *Server) Logout(ctx context.Context, _ *connect.Request[petrelv1.LogoutRequest]) (*connect.Response[petrelv1.LogoutResponse], error) {
+	id := identity(ctx)
+	if id.Device == "" {
+		return nil, im.Errorf(im.CodeNoDevice, "this token belongs to no device")
+	}
+	if _, err := s.revokeDevice(ctx, id.Account, id.Device); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&petrelv1.LogoutResponse{}), nil
+}
+
+// RevokeUserDevice ends a device of any user, for the operator.
+func (s *Server) RevokeUserDevice(ctx context.Context, r *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
+	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
+	if err != nil {
+		return nil, err
+	}
+	return s.revokeDevice(ctx, a, r.Msg.Device)
+}
+
+func (s *Server) revokeDevice(ctx context.Context, a im.Account, id string) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
+	if err := s.users.RevokeDevice(ctx, a, id); err != nil {
+		return nil, err
+	}
+	n, err := s.o.CloseDevice(ctx, a, id, im.CodeRevoked)
+	if err != nil {
+		return nil, err
+	}
+	s.noteRevoked(ctx, a, id)
+	return connect.NewResponse(&petrelv1.RevokeDeviceResponse{Sessions: uint32(n)}), nil
+}
+
+// devices lists a user's devices and counts the sessions connected now, those
+// without a device included. current is the device that asks; "": none.
+func (s *Server) devices(ctx context.Context, a im.Account, current string) (list []*petrelv1.Device, sessions int, err error) {
+	known, err := s.users.Devices(ctx, a)
+	if err != nil {
+		return nil, 0, err
+	}
+	n, err := s.o.Sessions(ctx, a)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, d := range known {
+		list = append(list, device(d, n[d.ID], current))
+	}
+	for _, n := range n {
+		sessions += n
+	}
+	return list, sessions, nil
+}
+
+func device(d user.Device, sessions int, current string) *petrelv1.Device {
+	return &petrelv1.Device{
+		Id: d.ID, Kind: d.Kind, Name: d.Name, Client: d.Client, LoginMs: uint64(d.LoggedIn.UnixMilli()), LoginNumber: d.Login,
+		Sessions: uint32(sessions), Current: d.ID == current, Revoked: d.Revoked,
+	}
+}
+
+// endDevice ends sessions whose end nobody waits for: their tokens are void
+// already, and the session's own check finds what is missed here.
+func (s *Server) endDevice(ctx context.Context, a im.Account, device string, code im.Code) {
+	if _, err := s.o.CloseDevice(ctx, a, device, code); err != nil {
+		s.log.WarnContext(ctx, "end sessions of a device failed", "user", string(a.User), "device", device, "req", callOf(ctx).id, "err", err)
+	}
+}
+
+// noteRevoked enters the revocation of a device into the inbox, under the
+// number of the login that it ended.
+func (s *Server) noteRevoked(ctx context.Context, a im.Account, id string) {
+	known, err := s.users.Devices(ctx, a)
+	if err != nil {
+		s.log.WarnContext(ctx, "enter revocation into inbox failed", "user", string(a.User), "device", id, "req", callOf(ctx).id, "err", err)
+		return
+	}
+	for _, d := range known {
+		if d.ID == id {
+			s.noteSession(ctx, a, id, d.Login, true)
+		}
+	}
+}
+
+// noteSession enters a login or revocation into the inbox. It has happened
+// whether or not that succeeds. Spec: P-11.5.
+func (s *Server) noteSession(ctx context.Context, a im.Account, device string, login uint64, revoked bool) {
+	if device == "" {
+		return
+	}
+	sum := sha256.Sum256([]byte(device))
+	k := fmt.Sprintf("session:%s:%d:%t", hex.EncodeToString(sum[:8]), login, revoked)
+	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Session{Session: &petrelv1.InboxSession{Device: device, Revoked: revoked}}}
+	if _, err := inbox.Write(ctx, s.convs, a, e, k); err != nil {
+		s.log.WarnContext(ctx, "enter login into inbox failed", "user", string(a.User), "device", device, "req", callOf(ctx).id, "err", err)
+	}
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// errorHeader carries the catalogue's code of an error. Spec: P-12.3.
+const errorHeader = "Petrel-Error"
+
+// asCode turns err into what a caller may see. What is not meant for callers
+// goes to the log, under the id of the request. Spec: P-9.4.
+func (s *Server) asCode(ctx context.Context, procedure string, err error) *im.Error {
+	e, ok := errors.AsType[*im.Error](err)
+	switch {
+	case ok && e.Code != im.CodeInternal:
+		return e
+	case !ok && errors.Is(err, store.ErrFull):
+		return &im.Error{Code: im.CodeDiskFull, RetryAfter: 5 * time.Second}
+	case !ok && ctx.Err() != nil:
+		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	}
+	id := callOf(ctx).id
+	s.log.ErrorContext(ctx, "call failed", "req", id, "err", fmt.Errorf("%s: %w", procedure, err))
+	return &im.Error{Code: im.CodeInternal, Request: id}
+}
+
+// connectCodes are the codes of Connect that come nearest to an HTTP status.
+var connectCodes = map[int]connect.Code{
+	400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 403: connect.CodePermissionDenied, 404: connect.CodeNotFound,
+	408: connect.CodeDeadlineExceeded, 409: connect.CodeAborted, 410: connect.CodeOutOfRange, 413: connect.CodeInvalidArgument,
+	429: connect.CodeResourceExhausted, 501: connect.CodeUnimplemented, 503: connect.CodeUnavailable, 507: connect.CodeResourceExhausted,
+}
+
+// asConnect keeps all of e: the catalogue's code as a header, the rest as the
+// detail petrel.v1.Error. Spec: P-10.3, P-12.3.
+func asConnect(e *im.Error) *connect.Error {
+	code, ok := connectCodes[e.Code.Info().HTTP]
+	if !ok {
+		code = connect.CodeInternal
+	}
+	c := connect.NewError(code, errors.New(e.Error()))
+	c.Meta().Set(errorHeader, string(e.Code))
+	if e.RetryAfter > 0 {
+		c.Meta().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	if d, err := connect.NewErrorDetail(wire.ErrorFrame(e)); err == nil {
+		c.AddDetail(d)
+	}
+	return c
+}
+
+// ofConnect is what Connect finds by itself, before or behind our code, in the
+// words of the catalogue.
+func ofConnect(code connect.Code, message string) *im.Error {
+	switch code {
+	case connect.CodeResourceExhausted:
+		return im.Errorf(im.CodeTooLarge, "a request has at most %d bytes", maxRequestBytes)
+	case connect.CodeCanceled, connect.CodeDeadlineExceeded:
+		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	case connect.CodeInvalidArgument, connect.CodeUnimplemented:
+		if message == "" {
+			message = "the request cannot be read"
+		}
+		return &im.Error{Code: im.CodeInvalid, Message: message}
+	default:
+		return nil // nothing the caller did
+	}
+}

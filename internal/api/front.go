@@ -1,0 +1,206 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// call is one request on its way.
+type call struct {
+	id     string
+	caller *caller   // set by a session, else by the gate
+	err    *im.Error // how it ended, if it was refused
+}
+
+type callKey struct{}
+
+// callOf is the call of a context. A context without one belongs to no request.
+func callOf(ctx context.Context) *call {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		return c
+	}
+	return &call{}
+}
+
+// serve is around everything that is served on HTTP but the WebSocket: it names
+// the request, refuses secrets in the URL, and gives the errors that Connect
+// finds by itself the form of all others. What is no call goes to rest.
+// Spec: P-12.2, P-12.3.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, rest http.Handler) {
+	c := &call{id: randomID()}
+	w.Header().Set("Request-Id", c.id)
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+	a := &answer{ResponseWriter: w}
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			s.log.ErrorContext(r.Context(), "request panicked", "req", c.id, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.refuse(a, r, &im.Error{Code: im.CodeInternal, Request: c.id})
+		}
+	}()
+	m, known := table[strings.TrimPrefix(r.URL.Path, "/")]
+	switch {
+	case wire.SecretInQuery(r.URL.RawQuery):
+		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "a token in a URL ends up in logs and is refused; it goes into the header Authorization"))
+	case known:
+		if m.slow {
+			// An error means that the connection cannot; the time is up then as for others.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		}
+		s.invoke(a, r)
+	case strings.HasPrefix(r.URL.Path, "/petrel."):
+		s.refuse(a, r, &im.Error{Code: im.CodeNoMethod})
+	default:
+		rest.ServeHTTP(w, r)
+	}
+}
+
+// invoke serves a method.
+func (s *Server) invoke(a *answer, r *http.Request) {
+	a.ours = true
+	s.services.ServeHTTP(a, r)
+	s.finish(a, r)
+}
+
+// refuse ends a request with e in the protocol it came in.
+func (s *Server) refuse(a *answer, r *http.Request, e *im.Error) {
+	if a.wrote {
+		return // it has an answer, or a part of one
+	}
+	callOf(r.Context()).err = e
+	a.drop()
+	_ = s.errors.Write(a, r, asConnect(e)) // the caller is gone otherwise
+}
+
+// answer is the answer to a call. It gives errors the status of the catalogue,
+// and holds back those that are none of ours, for finish to replace.
+type answer struct {
+	http.ResponseWriter
+	ours   bool         // the request is a call
+	wrote  bool         // the status has left
+	held   bool         // an error of Connect's own is being held back
+	kept   int          // its status
+	status int          // 0: that of the code
+	body   bytes.Buffer // and its body
+}
+
+// Unwrap gives http.ResponseController what is below.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader begins the answer.
+func (a *answer) WriteHeader(status int) {
+	if a.wrote || a.held {
+		return
+	}
+	code := im.Code(a.Header().Get(errorHeader))
+	if a.ours && status >= 400 && code == "" {
+		a.held, a.kept = true, status
+		return
+	}
+	switch {
+	case a.status != 0:
+		status = a.status
+	case status >= 400 && code != "":
+		status = code.Info().HTTP
+	}
+	a.wrote = true
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes a part of the answer.
+func (a *answer) Write(b []byte) (int, error) {
+	if a.held {
+		return a.body.Write(b)
+	}
+	if !a.wrote {
+		a.WriteHeader(http.StatusOK)
+	}
+	return a.ResponseWriter.Write(b)
+}
+
+// Flush sends what was written. A gRPC answer that is only an error is not: its
+// trailers are looked at first.
+func (a *answer) Flush() {
+	if a.wrote {
+		_ = http.NewResponseController(a.ResponseWriter).Flush() // best effort, as net/http does
+	}
+}
+
+// drop forgets an answer that has not left.
+func (a *answer) drop() {
+	a.held, a.ours = false, false
+	for k := range a.Header() {
+		if strings.HasPrefix(k, http.TrailerPrefix) || strings.HasPrefix(k, "Grpc-") || k == "Content-Type" || k == "Content-Encoding" || k == "Trailer" {
+			a.Header().Del(k)
+		}
+	}
+}
+
+// finish replaces an error that Connect has found by itself.
+func (s *Server) finish(a *answer, r *http.Request) {
+	code, message, found := a.refusal()
+	if !found {
+		return
+	}
+	var e *im.Error
+	switch a.kept {
+	case http.StatusMethodNotAllowed:
+		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "a call is a POST")
+	case http.StatusUnsupportedMediaType:
+		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "the content type %.100q is not spoken here; that of JSON is application/json", r.Header.Get("Content-Type"))
+	default:
+		if e = ofConnect(code, message); e == nil {
+			e = s.asCode(r.Context(), r.URL.Path, fmt.Errorf("%s: %s", code, message))
+		}
+	}
+	s.refuse(a, r, e)
+}
+
+// refusal is an error of Connect's own, if the answer is one.
+func (a *answer) refusal() (code connect.Code, message string, found bool) {
+	if a.held {
+		var body struct {
+			Code    connect.Code `json:"code"`
+			Message string       `json:"message"`
+		}
+		if json.Unmarshal(a.body.Bytes(), &body) != nil {
+			body.Code = connect.CodeInvalidArgument // without a body: it was no call
+		}
+		return body.Code, body.Message, true
+	}
+	// gRPC says how a call ended in trailers, which are headers until they leave.
+	for _, prefix := range []string{"", http.TrailerPrefix} {
+		h := func(name string) string { return a.Header().Get(prefix + name) }
+		if n, err := strconv.Atoi(h("Grpc-Status")); err == nil && n != 0 && h(errorHeader) == "" {
+			message, err := url.PathUnescape(h("Grpc-Message"))
+			if err != nil {
+				message = ""
+			}
+			return connect.Code(n), message, true
+		}
+	}
+	return 0, "", false
+}
+
+func randomID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

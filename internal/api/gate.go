@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// caller is who calls. The zero value is somebody without a credential.
+type caller struct {
+	identity   user.Identity // with an access token, or on a session
+	key        *user.Key     // with an admin key
+	credential string        // the admin key, which outlives its calls; never told
+}
+
+func (c *caller) anonymous() bool { return c.key == nil && c.identity.Account == im.Account{} }
+
+// name tells callers apart.
+func (c *caller) name() string {
+	if c.key != nil {
+		return "key " + c.key.ID
+	}
+	return fmt.Sprintf("user %s device %s", c.identity.Account, c.identity.Device)
+}
+
+// procedure is the name of a method in the table.
+func procedure(spec connect.Spec) string { return strings.TrimPrefix(spec.Procedure, "/") }
+
+// gate lets callers past who may call the method at all, before anything of
+// the request is read. Codes: unauthenticated, forbidden. Spec: P-10.2,
+// P-10.6, P-12.2.
+func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h http.Header) (context.Context, error) {
+	c := callOf(ctx)
+	who, err := s.identify(ctx, procedure(spec), c.caller, h)
+	if err != nil {
+		return nil, s.fail(ctx, spec, err)
+	}
+	c.caller = who
+	return ctx, nil
+}
+
+// identify tells who calls. before is who called before anything was read: the
+// user of a session.
+func (s *Server) identify(ctx context.Context, name string, before *caller, h http.Header) (*caller, error) {
+	m := table[name]
+	credential := ""
+	if scheme, rest, ok := strings.Cut(h.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		credential = rest
+	}
+	switch {
+	case m.access == anybody:
+		return &caller{}, nil
+	case m.access == aUser && before != nil:
+		return before, nil
+	case m.access == aUser:
+		id, err := s.users.Authenticate(ctx, credential)
+		return &caller{identity: id}, err
+	case m.access == aKey:
+		key, err := s.users.AuthenticateKey(ctx, credential)
+		if err != nil {
+			return nil, err
+		}
+		if !key.Covers(m.scope) {
+			return nil, im.Errorf(im.CodeForbidden, "this key has not the scope %s", m.scope)
+		}
+		return &caller{key: &key, credential: credential}, nil
+	}
+	return nil, &im.Error{Code: im.CodeForbidden} // no line in the table
+}
+
+// guardTenant lets a key that is bound to a tenant act on no other one.
+// Spec: P-10.6.
+func (s *Server) guardTenant(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		if key := callOf(ctx).caller.key; key != nil && key.Tenant != 0 {
+			msg, ok := req.Any().(proto.Message)
+			im.Assert(ok, "request %T is no message", req.Any())
+			if !withinTenant(msg, key.TenantName) {
+				return nil, im.Errorf(im.CodeForbidden, "this key is for the tenant %s only", key.TenantName)
+			}
+		}
+		return next(ctx, req)
+	}
+}
+
+// withinTenant tells whether a request is about one tenant only. One that names
+// no tenant is about the server.
+func withinTenant(msg proto.Message, tenant string) bool {
+	if msg.ProtoReflect().Descriptor().Fields().ByName("tenant") == nil {
+		return false
+	}
+	name := fieldOf(msg, "tenant")
+	if _, forKey := msg.(*petrelv1.CreateKeyRequest); name == "" && !forKey { // a key for "" is one for all tenants
+		name = user.DefaultTenantName
+	}
+	return name == tenant
+}
+
+// conclude is around everything of a call that is ours: it bounds its time,
+// gives errors their codes, and a panic the code of an internal error.
+func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
+		begun := time.Now()
+		within := ctx
+		if !table[procedure(req.Spec())].slow {
+			var cancel context.CancelFunc
+			within, cancel = context.WithTimeout(ctx, requestTimeout)
+			defer cancel()
+		}
+		defer func() {
+			if p := recover(); p != nil {
+				s.log.ErrorContext(ctx, "call panicked", "req", callOf(ctx).id, "err", fmt.Sprintf("%s: %v", req.Spec().Procedure, p), "stack", string(debug.Stack()))
+				res, err = nil, &im.Error{Code: im.CodeInternal, Request: callOf(ctx).id}
+			}
+			if err != nil {
+				res, err = nil, s.fail(within, req.Spec(), err)
+			}
+			s.log.DebugContext(ctx, "call", "method", procedure(req.Spec()), "req", callOf(ctx).id, "err", err, "took", time.Since(begun))
+		}()
+		return next(within, req)
+	}
+}
+
+// fail is err as the caller sees it.
+func (s *Server) fail(ctx context.Context, spec connect.Spec, err error) error {
+	e := s.asCode(ctx, procedure(spec), err)
+	callOf(ctx).err = e
+	return asConnect(e)
+}

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// maxGroupUsers is how many users one call names.
+const maxGroupUsers = 1000
+
+// CreateGroup makes a group that the caller owns. Spec: P-8.8.
+func (s *Server) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.CreateGroupRequest]) (*connect.Response[petrelv1.CreateGroupResponse], error) {
+	a, m := identity(ctx).Account, r.Msg
+	if len(m.Users) > maxGroupUsers {
+		return nil, tooManyUsers()
+	}
+	if len(m.Title) > maxTitle {
+		return nil, im.Errorf(im.CodeInvalid, "title has at most %d bytes", maxTitle)
+	}
+	every := -time.Second // no limit
+	if s.o.GroupsPerHour > 0 {
+		every = time.Hour / time.Duration(s.o.GroupsPerHour)
+	}
+	if err := s.rates.take(s.o.Now(), rateKey{rateGroup, a}, every, s.o.GroupsPerHour); err != nil {
+		return nil, err
+	}
+	id := im.NewGroupID()
+	if m.RequestId != "" {
+		id = im.RequestedGroupID(a, m.RequestId)
+	}
+	change := &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: string(a.User), Role: petrelv1.Role_ROLE_OWNER}}}
+	for _, u := range m.Users {
+		change.Added = append(change.Added, &petrelv1.MemberRef{User: u, Role: petrelv1.Role_ROLE_MEMBER})
+	}
+	// A repeat is answered with the first entry, whatever it asks for: the id of
+	// that entry tells what was asked for then.
+	sum := hashOf("group", m.Title, strings.Join(m.Users, "\n"))
+	k := "create:" + hex.EncodeToString(sum[:16])
+	send := &conv.Send{Conv: im.Key{Tenant: a.Tenant, Conv: id}, Keyed: true, Create: record(m.Title, "")}
+	send.Entry.From, send.Entry.ClientMsgId = string(a.User), k
+	send.Entry.Body = &petrelv1.Message_Members{Members: change}
+	res, err := s.submit(ctx, send)
+	if err != nil {
+		return nil, err
+	}
+	if res.Repeat {
+		if err := s.sameGroup(ctx, send.Conv, k); err != nil {
+			return nil, err
+		}
+	}
+	s.settle(ctx)
+	return connect.NewResponse(&petrelv1.CreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq)}), nil
+}
+
+// sameGroup tells whether a group was made by the same request. Codes: conflict.
+func (s *Server) sameGroup(ctx context.Context, key im.Key, k string) error {
+	p, err := s.convs.History(ctx, key, "", conv.Range{Limit: 1})
+	if err != nil || len(p.Rows) == 0 {
+		return err
+	}
+	var first petrelv1.Message
+	if err := wire.ParseMessage(p.Rows[0], &first); err != nil {
+		return err
+	}
+	if first.Seq == 1 && first.ClientMsgId != k { // retention may have removed it
+		return im.Errorf(im.CodeConflict, "this request id was used before for another group")
+	}
+	return nil
+}
+
+// Rename gives a group a title.
+func (s *Server) Rename(ctx context.Context, r *connect.Request[petrelv1.RenameRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, &petrelv1.Message{Body: profile(r.Msg.Title)})
+}
+
+// AddMembers adds members to a group.
+func (s *Server) AddMembers(ctx context.Context, r *connect.Request[petrelv1.AddMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	if n := len(r.Msg.Users); n == 0 || n > maxGroupUsers {
+		return nil, tooManyUsers()
+	}
+	var added []*petrelv1.MemberRef
+	for _, u := range r.Msg.Users {
+		added = append(added, &petrelv1.MemberRef{User: u, Role: petrelv1.Role_ROLE_MEMBER})
+	}
+	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Added: added}))
+}
+
+// RemoveMembers removes members from a group.
+func (s *Server) RemoveMembers(ctx context.Context, r *connect.Request[petrelv1.RemoveMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	if n := len(r.Msg.Users); n == 0 || n > maxGroupUsers {
+		return nil, tooManyUsers()
+	}
+	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Removed: r.Msg.Users}))
+}
+
+// Leave ends the caller's membership.
+func (s *Server) Leave(ctx context.Context, r *connect.Request[petrelv1.LeaveRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Left: []string{string(identity(ctx).Account.User)}}))
+}
+
+// SetRole makes members admins and admins members.
+func (s *Server) SetRole(ctx context.Context, r *connect.Request[petrelv1.SetRoleRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	if r.Msg.Role != petrelv1.Role_ROLE_MEMBER && r.Msg.Role != petrelv1.Role_ROLE_ADMIN {
+		return nil, im.Errorf(im.CodeInvalid, "role is ROLE_MEMBER or ROLE_ADMIN; the owner changes by TransferOwnership")
+	}
+	return s.roleChange(ctx, r.Msg.Conv, r.Msg.RequestId, r.Msg.User, r.Msg.Role)
+}
+
+// TransferOwnership makes a member the owner; the owner becomes an admin.
+func (s *Server) TransferOwnership(ctx context.Context, r *connect.Request[petrelv1.TransferOwnershipRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return s.roleChange(ctx, r.Msg.Conv, r.Msg.RequestId, r.Msg.User, petrelv1.Role_ROLE_OWNER)
+}
+
+func (s *Server) roleChange(ctx context.Context, conv, request, u string, role petrelv1.Role) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return s.userChange(ctx, conv, request, membership(&petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: u, Role: role}}}))
+}
+
+// Dissolve ends a group.
+func (s *Server) Dissolve(ctx context.Context, r *connect.Request[petrelv1.DissolveRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
+}
+
+// GetConversation tells what a sync tells of one conversation.
+func (s *Server) GetConversation(ctx context.Context, r *connect.Request[petrelv1.GetConversationRequest]) (*connect.Response[petrelv1.ConvState], error) {
+	a, key, err := keyOf(ctx, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.o.Inbox.Conversation(ctx, a, key.Conv)
+	return answered(st, err)
+}
+
+// ListMembers lists the members of a conversation to a member. Spec: P-8.2.
+func (s *Server) ListMembers(ctx context.Context, r *connect.Request[petrelv1.ListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
+	a, key, err := keyOf(ctx, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	return s.memberPage(ctx, key, a.User, r.Msg.After, r.Msg.Limit)
+}
+
+// memberPage lists members; user "" is the operator.
+func (s *Server) memberPage(ctx context.Context, key im.Key, user im.User, after string, limit uint32) (*connect.Response[petrelv1.ListMembersResponse], error) {
+	list, more, err := s.convs.MemberPage(ctx, key, user, im.User(after), int(min(limit, conv.MaxMemberPage)))
+	return answered(&petrelv1.ListMembersResponse{Members: list, More: more}, err)
+}
+
+// userChange is a change of a conversation by the caller.
+func (s *Server) userChange(ctx context.Context, conv, request string, m *petrelv1.Message) (*connect.Response[petrelv1.ChangeResponse], error) {
+	a, key, err := keyOf(ctx, conv)
+	if err != nil {
+		return nil, err
+	}
+	return s.change(ctx, key, a.User, request, m)
+}
+
+// change makes one entry of a conversation; from "" is the operator.
+func (s *Server) change(ctx context.Context, key im.Key, from im.User, request string, m *petrelv1.Message) (*connect.Response[petrelv1.ChangeResponse], error) {
+	send := &conv.Send{Conv: key, Keyed: true}
+	send.Entry.From, send.Entry.ClientMsgId, send.Entry.Body = string(from), entryID(request), m.Body
+	res, err := s.submit(ctx, send)
+	if err != nil {
+		return nil, err
+	}
+	s.settle(ctx)
+	return connect.NewResponse(&petrelv1.ChangeResponse{Seq: uint64(res.Seq)}), nil
+}
+
+func membership(ch *petrelv1.MemberChange) *petrelv1.Message {
+	return &petrelv1.Message{Body: &petrelv1.Message_Members{Members: ch}}
+}
+
+func profile(title string) *petrelv1.Message_Profile {
+	return &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: title}}
+}
+
+func tooManyUsers() error {
+	return im.Errorf(im.CodeInvalid, "users has 1 to %d entries", maxGroupUsers)
+}

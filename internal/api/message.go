@@ -1,0 +1,106 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Send appends one entry for the caller, by the rules of P-4.
+func (s *Server) Send(ctx context.Context, r *connect.Request[petrelv1.Send]) (*connect.Response[petrelv1.Ack], error) {
+	a := identity(ctx).Account
+	l := s.o.Limits()
+	every := -time.Second // no limit
+	if l.SendsPerS > 0 {
+		every = time.Second / time.Duration(l.SendsPerS)
+	}
+	if err := s.rates.take(s.o.Now(), rateKey{rateSend, a}, every, int(l.SendBurst)); err != nil {
+		return nil, err
+	}
+	send, e := conv.Prepare(a, r.Msg, s.o.BodyBytes())
+	if e != nil {
+		return nil, e
+	}
+	res, err := s.submit(ctx, send)
+	if err != nil {
+		return nil, err
+	}
+	ack := &petrelv1.Ack{Seq: uint64(res.Seq), TimeMs: res.TimeMs}
+	if r.Msg.User != "" {
+		ack.Conv = send.Conv.Conv.String()
+	}
+	return connect.NewResponse(ack), nil
+}
+
+// GetHistory reads a page of what the caller may read. Spec: P-5.2.
+func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error) {
+	page, err := s.convs.HistoryPage(ctx, identity(ctx).Account, r.Msg, s.o.PageSize())
+	return answered(page, err)
+}
+
+// Sync tells the caller what changed since a token. It ends no lag: that is the
+// affair of the session that has it. Spec: P-6.2.
+func (s *Server) Sync(ctx context.Context, r *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error) {
+	page, err := s.o.Inbox.Sync(ctx, identity(ctx).Account, r.Msg.Token, int(min(r.Msg.Newest, conv.MaxPage)))
+	return answered(page, err)
+}
+
+// MoveCursor moves the caller's cursors. Spec: P-8.6.
+func (s *Server) MoveCursor(ctx context.Context, r *connect.Request[petrelv1.MoveCursor]) (*connect.Response[petrelv1.CursorMoved], error) {
+	a, key, err := keyOf(ctx, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := s.convs.MoveCursor(ctx, a, key, im.Seq(r.Msg.Delivered), im.Seq(r.Msg.Read))
+	return answered(moved, err)
+}
+
+// ListReceipts tells how far the members of a conversation are. Spec: P-8.6.
+func (s *Server) ListReceipts(ctx context.Context, r *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error) {
+	a, key, err := keyOf(ctx, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.convs.Receipts(ctx, key, a.User)
+	return answered(&petrelv1.ListReceiptsResponse{Receipts: list}, err)
+}
+
+// answered is the answer of a method, unless there is an error.
+func answered[T any](res *T, err error) (*connect.Response[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(res), nil
+}
+
+// keyOf is the caller and a conversation of their tenant. Codes:
+// no_conversation.
+func keyOf(ctx context.Context, conv string) (im.Account, im.Key, error) {
+	a := identity(ctx).Account
+	id, err := im.ParseConvID(conv)
+	return a, im.Key{Tenant: a.Tenant, Conv: id}, err
+}
+
+// submit appends one entry and waits for its answer.
+func (s *Server) submit(ctx context.Context, send *conv.Send) (conv.Result, error) {
+	done := make(chan conv.Result, 1)
+	send.Done = func(r conv.Result) { done <- r }
+	var k fanout.Kicks
+	s.convs.Submit([]*conv.Send{send}, &k)
+	k.Flush()
+	select {
+	case r := <-done:
+		if r.Err != nil {
+			return r, r.Err
+		}
+		return r, nil
+	case <-ctx.Done():
+		return conv.Result{}, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	}
+}

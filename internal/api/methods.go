@@ -1,0 +1,103 @@
+package api
+
+// access says whose credential a method asks for.
+type access uint8
+
+const (
+	nobody  access = iota // the zero value: a method without a line below is denied
+	anybody               // no credential
+	aUser                 // an access token
+	aKey                  // an admin key with the method's scope
+)
+
+// repetition says what makes a repeated call safe. Spec: P-12.4.
+type repetition uint8
+
+const (
+	reads    repetition = iota // changes nothing
+	recorded                   // the answer is kept under its request id
+	entry                      // an entry of a conversation, whose id follows from the request id
+	natural                    // without a request id: another id of its own, or the same state after it
+)
+
+// method is what the table says of one method.
+type method struct {
+	access access
+	scope  string // of an admin key; "admin" covers all
+	repeat repetition
+	slow   bool // may take minutes
+}
+
+// The scopes of admin keys. Spec: P-10.6.
+const (
+	scopeAdmin         = "admin"
+	scopeUsers         = "users"
+	scopeTokens        = "tokens"
+	scopeConversations = "conversations"
+	scopeMessages      = "messages"
+	scopeServer        = "server"
+)
+
+// table is of all methods that are served. It decides who may
+// call what; a method of the schema without a line here is denied, and a test
+// fails.
+var table = map[string]method{
+	"petrel.v1.SetupService/Redeem": {access: anybody, repeat: natural},
+
+	"petrel.v1.AuthService/Register": {access: anybody, repeat: recorded},
+	"petrel.v1.AuthService/Login":    {access: anybody, repeat: recorded},
+	"petrel.v1.AuthService/Refresh":  {access: anybody, repeat: natural},
+	"petrel.v1.AuthService/Exchange": {access: anybody, repeat: recorded},
+
+	"petrel.v1.AccountService/GetAccount":     {access: aUser},
+	"petrel.v1.AccountService/UpdateAccount":  {access: aUser, repeat: recorded},
+	"petrel.v1.AccountService/ChangePassword": {access: aUser, repeat: recorded},
+	"petrel.v1.AccountService/ListDevices":    {access: aUser},
+	"petrel.v1.AccountService/RenameDevice":   {access: aUser, repeat: recorded},
+	"petrel.v1.AccountService/RevokeDevice":   {access: aUser, repeat: recorded},
+	"petrel.v1.AccountService/Logout":         {access: aUser, repeat: recorded},
+	"petrel.v1.AccountService/LookUpUser":     {access: aUser},
+	"petrel.v1.AccountService/GetSettings":    {access: aUser},
+	"petrel.v1.AccountService/ChangeSettings": {access: aUser, repeat: entry},
+
+	"petrel.v1.ConversationService/CreateGroup":       {access: aUser, repeat: entry},
+	"petrel.v1.ConversationService/Rename":            {access: aUser, repeat: entry},
+	"petrel.v1.ConversationService/AddMembers":        {access: aUser, repeat: entry},
+	"petrel.v1.ConversationService/RemoveMembers":     {access: aUser, repeat: entry},
+	"petrel.v1.ConversationService/Leave":             {access: aUser, repeat: entry},
+	"petrel.v1.ConversationService/SetRole":           {access: aUser, repeat: entry},
+	"petrel.v1.ConversationService/TransferOwnership": {access: aUser, repeat: entry},
+	"petrel.v1.ConversationService/Dissolve":          {access: aUser, repeat: entry},
+	"petrel.v1.ConversationService/GetConversation":   {access: aUser},
+	"petrel.v1.ConversationService/ListMembers":       {access: aUser},
+
+	"petrel.v1.MessageService/Send":         {access: aUser, repeat: natural},
+	"petrel.v1.MessageService/GetHistory":   {access: aUser},
+	"petrel.v1.MessageService/Sync":         {access: aUser},
+	"petrel.v1.MessageService/MoveCursor":   {access: aUser, repeat: natural},
+	"petrel.v1.MessageService/ListReceipts": {access: aUser},
+
+	"petrel.v1.AdminService/CreateUsers":             {access: aKey, scope: scopeTokens, repeat: natural},
+	"petrel.v1.AdminService/RevokeTokens":            {access: aKey, scope: scopeTokens, repeat: natural},
+	"petrel.v1.AdminService/MintToken":               {access: aKey, scope: scopeTokens, repeat: recorded},
+	"petrel.v1.AdminService/ListUsers":               {access: aKey, scope: scopeUsers},
+	"petrel.v1.AdminService/GetUser":                 {access: aKey, scope: scopeUsers},
+	"petrel.v1.AdminService/DisableUser":             {access: aKey, scope: scopeUsers, repeat: recorded},
+	"petrel.v1.AdminService/SetPassword":             {access: aKey, scope: scopeUsers, repeat: recorded},
+	"petrel.v1.AdminService/RevokeUserDevice":        {access: aKey, scope: scopeUsers, repeat: recorded},
+	"petrel.v1.AdminService/CreateConversation":      {access: aKey, scope: scopeConversations, repeat: natural},
+	"petrel.v1.AdminService/ChangeMembers":           {access: aKey, scope: scopeConversations, repeat: entry},
+	"petrel.v1.AdminService/RenameConversation":      {access: aKey, scope: scopeConversations, repeat: entry},
+	"petrel.v1.AdminService/DissolveConversation":    {access: aKey, scope: scopeConversations, repeat: entry},
+	"petrel.v1.AdminService/ListUserConversations":   {access: aKey, scope: scopeConversations},
+	"petrel.v1.AdminService/ListConversationMembers": {access: aKey, scope: scopeConversations},
+	"petrel.v1.AdminService/SendAs":                  {access: aKey, scope: scopeMessages, repeat: natural},
+	"petrel.v1.AdminService/ReadHistory":             {access: aKey, scope: scopeMessages},
+	"petrel.v1.AdminService/GetLimits":               {access: aKey, scope: scopeServer},
+	"petrel.v1.AdminService/SetLimits":               {access: aKey, scope: scopeServer, repeat: natural},
+	"petrel.v1.AdminService/GetStats":                {access: aKey, scope: scopeServer},
+	"petrel.v1.AdminService/Compact":                 {access: aKey, scope: scopeServer, repeat: natural, slow: true},
+	"petrel.v1.AdminService/CreateKey":               {access: aKey, scope: scopeAdmin, repeat: recorded},
+	"petrel.v1.AdminService/ListKeys":                {access: aKey, scope: scopeAdmin},
+	"petrel.v1.AdminService/RevokeKey":               {access: aKey, scope: scopeAdmin, repeat: recorded},
+}

@@ -1,0 +1,318 @@
+package api
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// maxRequestID is in bytes. Spec: P-12.4.
+const maxRequestID = 60
+
+// Answers are kept for repeatTime, and forgotten at the latest sweepEvery
+// later.
+const (
+	repeatTime = time.Hour // P-12.4
+	sweepEvery = 10 * time.Minute
+)
+
+// hash is of parts that cannot be mistaken for others.
+type hash = [sha256.Size]byte
+
+func hashOf(purpose string, parts ...string) hash {
+	h := sha256.New()
+	var n [4]byte
+	for _, p := range append([]string{purpose}, parts...) {
+		binary.BigEndian.PutUint32(n[:], uint32(len(p)))
+		h.Write(n[:])
+		h.Write([]byte(p))
+	}
+	return hash(h.Sum(nil))
+}
+
+// once answers a repeated call as the first one was, without doing it again.
+// What a call did and the record of its answer are two commits: a crash between
+// them makes a repeat a new call. A call that failed leaves no record.
+// Spec: P-12.4.
+func (s *Server) once(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		name := procedure(req.Spec())
+		msg, ok := req.Any().(proto.Message)
+		if !ok || table[name].repeat == reads {
+			return next(ctx, req)
+		}
+		id := fieldOf(msg, "request_id")
+		if len(id) > maxRequestID {
+			return nil, im.Errorf(im.CodeInvalid, "request_id has at most %d bytes", maxRequestID)
+		}
+		if table[name].repeat != recorded || id == "" {
+			return next(ctx, req)
+		}
+		r := &repeat{s: s, key: hashOf("request", name, callerName(ctx, msg), id), msg: msg}
+		leave, err := s.turns.enter(ctx, r.key)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		again, err := r.answer(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if again != nil {
+			method, ok := req.Spec().Schema.(protoreflect.MethodDescriptor)
+			im.Assert(ok, "method %s has no schema", name)
+			res := dynamicpb.NewMessage(method.Output())
+			if err := proto.Unmarshal(again, res); err != nil {
+				return nil, fmt.Errorf("read answer of %s: %w", name, err)
+			}
+			return connect.NewResponse(res), nil
+		}
+		// A caller who goes away does not stop it: what was done would have no
+		// record.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+		defer cancel()
+		res, err := next(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.keep(ctx, res.Any()); err != nil {
+			s.log.WarnContext(ctx, "keep answer failed; a repeat will be a new call", "req", callOf(ctx).id, "err", err)
+		}
+		return res, nil
+	}
+}
+
+// repeat is one call with a request id.
+type repeat struct {
+	s   *Server
+	key hash
+	msg proto.Message
+
+	content, stretched string // set by read
+}
+
+// passwords are the fields that people choose. A hash of a request must not
+// help to guess them: they go into it stretched.
+var passwords = []protoreflect.Name{"password", "old_password", "new_password"}
+
+// read sets what the call's content is hashed from. It is costly if there is a
+// password in it.
+func (r *repeat) read(ctx context.Context) error {
+	m := proto.Clone(r.msg).ProtoReflect()
+	m.SetUnknown(nil)
+	var secrets []string
+	for _, name := range passwords {
+		if f := m.Descriptor().Fields().ByName(name); f != nil {
+			secrets = append(secrets, m.Get(f).String())
+			m.Clear(f)
+		}
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())
+	if err != nil {
+		return err
+	}
+	r.content = string(b)
+	if len(secrets) == 0 {
+		return nil
+	}
+	all := hashOf("passwords", secrets...)
+	stretched, err := r.s.users.Stretch(ctx, all[:], r.key[:16])
+	r.stretched = string(stretched)
+	return err
+}
+
+func (r *repeat) digest() hash { return hashOf("content", r.content, r.stretched) }
+
+// seal opens and closes an answer with what only the caller has: the database
+// alone does not give away the tokens in it.
+func (r *repeat) seal(ctx context.Context) (cipher.AEAD, error) {
+	key := hashOf("answer", callOf(ctx).caller.credential, r.content, r.stretched)
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// answer is what the first call was answered; nil: this is the first one.
+// Codes: conflict.
+func (r *repeat) answer(ctx context.Context) ([]byte, error) {
+	value, err := r.s.o.Store.Record(ctx, store.Requests, 0, r.key[:])
+	if err != nil || value == nil {
+		return nil, err
+	}
+	rec := &storepb.Request{}
+	if err := rec.UnmarshalVT(value); err != nil {
+		return nil, fmt.Errorf("read request: %w", store.ErrCorrupt)
+	}
+	if rec.ExpiresMs <= uint64(r.s.o.Now().UnixMilli()) {
+		return nil, nil
+	}
+	if err := r.read(ctx); err != nil {
+		return nil, err
+	}
+	digest := r.digest()
+	if subtle.ConstantTimeCompare(digest[:], rec.Digest) == 1 {
+		aead, err := r.seal(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if plain, err := aead.Open(nil, nil, rec.Answer, r.key[:]); err == nil {
+			return append([]byte{}, plain...), nil // not nil, also of an empty answer
+		}
+	}
+	if callOf(ctx).caller.anonymous() {
+		// Whoever guesses a password here gets one try only, and then meets the
+		// limits of a login.
+		if err := r.s.o.Store.Update(ctx, []store.RecordPut{{Table: store.Requests, Key: r.key[:]}}); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &im.Error{Code: im.CodeConflict, Message: "this request id was used before with another content"}
+}
+
+// keep records an answer.
+func (r *repeat) keep(ctx context.Context, res any) error {
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	msg, ok := res.(proto.Message)
+	im.Assert(ok, "answer %T is no message", res)
+	plain, err := proto.Marshal(msg)
+	if err != nil {
+		return err
+	}
+	aead, err := r.seal(ctx)
+	if err != nil {
+		return err
+	}
+	digest := r.digest()
+	value, err := (&storepb.Request{
+		Digest: digest[:], Answer: aead.Seal(nil, nil, plain, r.key[:]), ExpiresMs: uint64(r.s.o.Now().Add(repeatTime).UnixMilli()),
+	}).MarshalVT()
+	if err != nil {
+		return err
+	}
+	return r.s.o.Store.Update(ctx, []store.RecordPut{{Table: store.Requests, Key: r.key[:], Value: value}})
+}
+
+// sweep forgets the answers whose time is over.
+func (s *Server) sweep(ctx context.Context) error {
+	const batch = 1000
+	now := uint64(s.o.Now().UnixMilli())
+	var old []store.RecordPut
+	err := s.o.Store.Records(ctx, store.Requests, 0, nil, func(key, value []byte) bool {
+		rec := &storepb.Request{}
+		if rec.UnmarshalVT(value) != nil || rec.ExpiresMs <= now {
+			old = append(old, store.RecordPut{Table: store.Requests, Key: append([]byte(nil), key...)})
+		}
+		return ctx.Err() == nil
+	})
+	for err == nil && len(old) > 0 {
+		n := min(batch, len(old))
+		err = s.o.Store.Update(ctx, old[:n])
+		old = old[n:]
+	}
+	return err
+}
+
+// Run forgets old answers until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := s.sweep(ctx); err != nil && ctx.Err() == nil {
+				s.log.WarnContext(ctx, "forget old answers failed", "err", err)
+			}
+		}
+	}
+}
+
+// turns lets one call at a time through for each key.
+type turns struct {
+	mu   sync.Mutex     // tier 0; guards the field below
+	keys map[hash]*turn // of calls under way
+}
+
+type turn struct {
+	ch    chan struct{} // capacity 1; who puts the token in has the turn
+	users int           // who has it or waits for it
+}
+
+// enter waits for the turn of a key; leave gives it back.
+func (t *turns) enter(ctx context.Context, key hash) (leave func(), err error) {
+	t.mu.Lock()
+	if t.keys == nil {
+		t.keys = map[hash]*turn{}
+	}
+	x := t.keys[key]
+	if x == nil {
+		x = &turn{ch: make(chan struct{}, 1)}
+		t.keys[key] = x
+	}
+	x.users++
+	t.mu.Unlock()
+	forget := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if x.users--; x.users == 0 {
+			delete(t.keys, key)
+		}
+	}
+	select {
+	case x.ch <- struct{}{}:
+		return func() { <-x.ch; forget() }, nil
+	case <-ctx.Done():
+		forget()
+		return nil, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	}
+}
+
+// fieldOf is a text field of a message; "" when it has none of that name.
+func fieldOf(m proto.Message, name protoreflect.Name) string {
+	r := m.ProtoReflect()
+	f := r.Descriptor().Fields().ByName(name)
+	if f == nil || f.Kind() != protoreflect.StringKind || f.IsList() {
+		return ""
+	}
+	return r.Get(f).String()
+}
+
+// callerName is whose request ids are told apart from others'. Who has no
+// credential is who they say they are: what they say is part of the content.
+func callerName(ctx context.Context, msg proto.Message) string {
+	if c := callOf(ctx).caller; !c.anonymous() {
+		return c.name()
+	}
+	var device *petrelv1.DeviceRef
+	switch m := msg.(type) {
+	case *petrelv1.RegisterRequest:
+		device = m.Device
+	case *petrelv1.LoginRequest:
+		device = m.Device
+	case *petrelv1.ExchangeRequest:
+		device = m.Device
+	}
+	return strings.Join([]string{fieldOf(msg, "tenant"), fieldOf(msg, "user"), fieldOf(msg, "token"), device.GetId()}, "\x00")
+}

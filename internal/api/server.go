@@ -1,0 +1,98 @@
+// Package api serves the protobuf services: one handler for curl with JSON,
+// gRPC, gRPC-Web and the calls of the long connection.
+//
+// The way of a call: front.go → gate.go (who may) → once.go (repeats) → the
+// method, in the file of its subject. methods.go is the table of all of them.
+// Spec: P-10, P-12.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
+)
+
+// Options are what the services rest on.
+type Options struct {
+	Log   *slog.Logger     // nil: nowhere
+	Now   func() time.Time // how old an answer is; nil: the wall clock
+	Store store.Store      // of the answers to calls with a request id
+	Users *user.Users
+	Convs *conv.Convs
+	Inbox *inbox.Syncer
+
+	CloseUser    func(context.Context, im.Account, im.Code) (int, error)         // ends a user's sessions
+	CloseDevice  func(context.Context, im.Account, string, im.Code) (int, error) // ends a device's; "": those without a device
+	Sessions     func(context.Context, im.Account) (map[string]int, error)       // connected now, by device
+	Settle       func(context.Context) error                                     // waits until the members' lists have what was changed
+	Limits       func() *petrelv1.ServerLimits
+	ChangeLimits func(*petrelv1.ServerLimits) *petrelv1.ServerLimits
+	Stats        func() *petrelv1.Stats
+	CompactStore func(context.Context) error
+	Redeemed     func() // the setup code was used
+	BodyBytes    func() int
+	PageSize     func() int // messages in a page of history
+
+	GroupsPerHour int // that one user may make; negative: no limit
+}
+
+// Server serves the services.
+type Server struct {
+	o        Options
+	log      *slog.Logger
+	users    *user.Users
+	convs    *conv.Convs
+	errors   *connect.ErrorWriter
+	services http.Handler // the handlers of Connect
+	turns    turns
+	rates    rates
+}
+
+// maxRequestBytes bounds a call's message.
+const maxRequestBytes = 1 << 20
+
+// requestTimeout bounds what a call may wait for the store.
+const requestTimeout = 10 * time.Second
+
+// New makes the services.
+func New(o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs}
+	opts := []connect.HandlerOption{
+		connect.WithReadMaxBytes(maxRequestBytes),
+		connect.WithRequestGate(s.gate),
+		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once)),
+	}
+	s.errors = connect.NewErrorWriter(opts...)
+	mux := http.NewServeMux()
+	mux.Handle(petrelv1connect.NewSetupServiceHandler(s, opts...))
+	mux.Handle(petrelv1connect.NewAuthServiceHandler(s, opts...))
+	mux.Handle(petrelv1connect.NewAccountServiceHandler(s, opts...))
+	mux.Handle(petrelv1connect.NewConversationServiceHandler(s, opts...))
+	mux.Handle(petrelv1connect.NewMessageServiceHandler(s, opts...))
+	mux.Handle(petrelv1connect.NewAdminServiceHandler(s, opts...))
+	s.services = mux
+	return s
+}
+
+// Handler serves the services, the pages about them, and what else is in rest.
+func (s *Server) Handler(rest *http.ServeMux) http.Handler {
+	rest.HandleFunc("GET /setup", SetupPage)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, rest) })
+}

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// maxUsers is how many users one call may make.
+const maxUsers = 1000
+
+// CreateUsers makes users and tokens.
+func (s *Server) CreateUsers(ctx context.Context, r *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error) {
+	if n := len(r.Msg.Users); n == 0 || n > maxUsers {
+		return nil, im.Errorf(im.CodeInvalid, "users has 1 to %d entries", maxUsers)
+	}
+	list := make([]im.User, len(r.Msg.Users))
+	for i, u := range r.Msg.Users {
+		list[i] = im.User(u)
+	}
+	issued, err := s.users.Create(ctx, r.Msg.Tenant, list)
+	if err != nil {
+		return nil, err
+	}
+	res := &petrelv1.CreateUsersResponse{}
+	for _, i := range issued {
+		res.Tokens = append(res.Tokens, &petrelv1.UserToken{User: string(i.User), Token: i.Token, Created: i.Created})
+	}
+	return connect.NewResponse(res), nil
+}
+
+// RevokeTokens ends a user's tokens, then their sessions.
+func (s *Server) RevokeTokens(ctx context.Context, r *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error) {
+	t, err := s.users.Tenant(r.Msg.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	a := im.Account{Tenant: t, User: im.User(r.Msg.User)}
+	if err := s.users.Revoke(ctx, a); err != nil {
+		return nil, err
+	}
+	n, err := s.o.CloseUser(ctx, a, im.CodeRevoked)
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&petrelv1.RevokeTokensResponse{Sessions: uint32(n)}), nil
+}
+
+// MintToken logs a device in on the application's word. Spec: P-11.4.
+func (s *Server) MintToken(ctx context.Context, r *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
+	m := r.Msg
+	l, err := s.users.Mint(ctx, m.Tenant, im.User(m.User), deviceRef(m.Device), time.Duration(m.TtlS)*time.Second)
+	return s.loggedIn(ctx, l, err)
+}
+
+// ListUsers lists the users of a tenant, without their devices.
+func (s *Server) ListUsers(ctx context.Context, r *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error) {
+	t, err := s.users.Tenant(r.Msg.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	list, more, err := s.users.List(ctx, t, im.User(r.Msg.After), int(min(r.Msg.Limit, user.MaxUsersPage)))
+	if err != nil {
+		return nil, err
+	}
+	res := &petrelv1.ListUsersResponse{More: more}
+	for _, i := range list {
+		res.Users = append(res.Users, userInfo(i))
+	}
+	return connect.NewResponse(res), nil
+}
+
+// GetUser describes a user with their devices.
+func (s *Server) GetUser(ctx context.Context, r *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
+	if err != nil {
+		return nil, err
+	}
+	i, err := s.users.Get(ctx, a)
+	return s.withDevices(ctx, a, i, err)
+}
+
+// DisableUser lets nobody log in as a user, or ends that.
+func (s *Server) DisableUser(ctx context.Context, r *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
+	if err != nil {
+		return nil, err
+	}
+	i, err := s.users.Disable(ctx, a, r.Msg.Disabled)
+	if err == nil && r.Msg.Disabled {
+		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
+	}
+	return s.withDevices(ctx, a, i, err)
+}
+
+// SetPassword sets a user's password and voids all their tokens.
+func (s *Server) SetPassword(ctx context.Context, r *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
+	if err != nil {
+		return nil, err
+	}
+	i, err := s.users.SetPassword(ctx, a, r.Msg.Password)
+	if err == nil {
+		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
+	}
+	return s.withDevices(ctx, a, i, err)
+}
+
+func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err error) (*connect.Response[petrelv1.UserInfo], error) {
+	if err != nil {
+		return nil, err
+	}
+	res := userInfo(i)
+	list, n, err := s.devices(ctx, a, "")
+	if err != nil {
+		return nil, err
+	}
+	res.Devices, res.Sessions = list, uint32(n)
+	return connect.NewResponse(res), nil
+}
+
+func userInfo(i user.Info) *petrelv1.UserInfo {
+	return &petrelv1.UserInfo{User: string(i.User), DisplayName: i.DisplayName, CreatedMs: uint64(i.Created.UnixMilli()), Disabled: i.Disabled, HasPassword: i.HasPassword}
+}

@@ -1,0 +1,91 @@
+package inbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Write appends one entry to a user's inbox and returns its seq when it is
+// durable. k names the cause, 1 to 64 bytes: the same entry under the same k is
+// written once, however often Write is called. Codes: conflict (another entry
+// has this k), store_stalled (unknown: ctx ended), and those of conv.Submit.
+// Spec: P-8.5.
+func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxEntry, k string) (im.Seq, error) {
+	s := &conv.Send{Conv: im.Key{Tenant: a.Tenant, Conv: im.InboxID(a.Tenant, a.User)}, Peer: a.User, Keyed: true}
+	s.Entry.ClientMsgId = k
+	s.Entry.Body = &petrelv1.Message_Inbox{Inbox: e}
+	done := make(chan conv.Result, 1)
+	s.Done = func(r conv.Result) { done <- r }
+	var kicks fanout.Kicks
+	cs.Submit([]*conv.Send{s}, &kicks)
+	kicks.Flush()
+	select {
+	case r := <-done:
+		if r.Err != nil {
+			return 0, r.Err
+		}
+		return r.Seq, nil
+	case <-ctx.Done():
+		return 0, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	}
+}
+
+// Settings folds what a user has set, of the account (conv "") and of
+// conversations: conv → name → value. A value that was set to "" is not there.
+func Settings(ctx context.Context, cs *conv.Convs, a im.Account) (map[string]map[string]string, error) {
+	all := map[string]map[string]string{}
+	_, err := eachEntry(ctx, cs, a, func(e *petrelv1.InboxEntry, _ im.Seq) {
+		set := e.GetSettings()
+		if set == nil {
+			return
+		}
+		values := all[set.Conv]
+		if values == nil {
+			values = map[string]string{}
+			all[set.Conv] = values
+		}
+		for name, v := range set.Values {
+			if v == "" {
+				delete(values, name)
+			} else {
+				values[name] = v
+			}
+		}
+		if len(values) == 0 {
+			delete(all, set.Conv)
+		}
+	})
+	return all, err
+}
+
+// eachEntry calls f for the entries of a user's inbox, oldest first, and
+// returns the seq of the last one; 0: the inbox is empty.
+func eachEntry(ctx context.Context, cs *conv.Convs, a im.Account, f func(*petrelv1.InboxEntry, im.Seq)) (im.Seq, error) {
+	key := im.Key{Tenant: a.Tenant, Conv: im.InboxID(a.Tenant, a.User)}
+	var last im.Seq
+	for more := true; more; {
+		p, err := cs.History(ctx, key, "", conv.Range{After: last, Limit: conv.MaxPage})
+		if err != nil && im.CodeOf(err) == im.CodeNoConversation {
+			return 0, nil // nothing was ever written
+		}
+		if err != nil {
+			return 0, err
+		}
+		for _, row := range p.Rows {
+			var m petrelv1.Message
+			if err := wire.ParseMessage(row, &m); err != nil {
+				return 0, err
+			}
+			last = im.Seq(m.Seq)
+			f(m.GetInbox(), last)
+		}
+		more = p.More && len(p.Rows) > 0
+	}
+	return last, nil
+}
