@@ -66,6 +66,7 @@ type world struct {
 	fs    vfs.FS
 	store *slow
 	users *user.Users
+	o     user.Options // but for Now
 	mu    sync.Mutex
 	now   time.Time
 }
@@ -89,7 +90,8 @@ func (w *world) open() {
 		defer w.mu.Unlock()
 		return w.now
 	}
-	if w.users, err = user.New(context.Background(), user.Options{Now: now}, w.store); err != nil {
+	w.o.Now = now
+	if w.users, err = user.New(context.Background(), w.o, w.store); err != nil {
 		w.t.Fatal(err)
 	}
 }

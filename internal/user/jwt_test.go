@@ -1,0 +1,208 @@
+package user_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+)
+
+const sharedSecret = "0123456789abcdef0123456789abcdef"
+
+func publicPEM(t *testing.T, k crypto.PublicKey) []byte {
+	t.Helper()
+	b, err := x509.MarshalPKIXPublicKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: b})
+}
+
+// provider makes tokens.
+type provider struct {
+	t      *testing.T
+	method jwt.SigningMethod
+	key    any
+}
+
+func (p provider) sign(c jwt.MapClaims) string {
+	p.t.Helper()
+	s, err := jwt.NewWithClaims(p.method, c).SignedString(p.key)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return s
+}
+
+// claims are good ones of a moment, with changes.
+func claims(now time.Time, change jwt.MapClaims) jwt.MapClaims {
+	c := jwt.MapClaims{"iss": "https://id.example", "aud": "petrel", "sub": "alice", "exp": now.Add(time.Hour).Unix()}
+	for k, v := range change {
+		if c[k] = v; v == nil {
+			delete(c, k)
+		}
+	}
+	return c
+}
+
+func withJWT(algorithm string, key []byte, tenant string) func(*user.Options) {
+	return func(o *user.Options) {
+		o.JWT = &user.JWT{Algorithm: algorithm, Key: key, Issuer: "https://id.example", Audience: "petrel", Tenant: tenant}
+	}
+}
+
+// Spec: P-11.2.
+func TestExchangeTakesAJWTOfTheProvider(t *testing.T) {
+	edPublic, edKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for algorithm, c := range map[string]struct {
+		key    []byte
+		method jwt.SigningMethod
+		sign   any
+	}{
+		"EdDSA": {publicPEM(t, edPublic), jwt.SigningMethodEdDSA, edKey}, "ES256": {publicPEM(t, &ec.PublicKey), jwt.SigningMethodES256, ec},
+		"RS256": {publicPEM(t, &rs.PublicKey), jwt.SigningMethodRS256, rs}, "HS256": {[]byte(sharedSecret + "\n"), jwt.SigningMethodHS256, []byte(sharedSecret)},
+	} {
+		t.Run(algorithm, func(t *testing.T) {
+			w := people(t, withJWT(algorithm, c.key, ""))
+			token := provider{t, c.method, c.sign}.sign(claims(w.now, nil))
+			l, err := w.users.Exchange(context.Background(), "", token, phone(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.Account != alice || l.Number != 1 {
+				t.Errorf("login %+v", l)
+			}
+			w.wantAccess("exchanged", l.Access, "")
+			if again, err := w.users.Exchange(context.Background(), "default", token, phone(2)); err != nil || again.Number != 2 {
+				t.Errorf("a user who is there: %+v, %v", again, err)
+			}
+			w.wantAccess("replaced", l.Access, im.CodeReplaced)
+
+			// The public key as the secret of another algorithm.
+			forged := provider{t, jwt.SigningMethodHS256, c.key}.sign(claims(w.now, nil))
+			none := provider{t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType}.sign(claims(w.now, nil))
+			for what, token := range map[string]string{"signed with the public key": forged, "without a signature": none} {
+				_, err := w.users.Exchange(context.Background(), "", token, phone(1))
+				w.wantCode(what, err, im.CodeBadCredentials)
+			}
+		})
+	}
+}
+
+// Spec: P-11.2.
+func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := people(t, withJWT("EdDSA", publicPEM(t, public), "acme"))
+	w.token("globex", "alice")
+	p := provider{t, jwt.SigningMethodEdDSA, key}
+	good := p.sign(claims(w.now, nil))
+	ago := func(d time.Duration) int64 { return w.now.Add(-d).Unix() }
+	for what, token := range map[string]string{
+		"another issuer": p.sign(claims(w.now, jwt.MapClaims{"iss": "https://other.example"})), "no issuer": p.sign(claims(w.now, jwt.MapClaims{"iss": nil})),
+		"another audience": p.sign(claims(w.now, jwt.MapClaims{"aud": []string{"other"}})), "no audience": p.sign(claims(w.now, jwt.MapClaims{"aud": nil})),
+		"expired": p.sign(claims(w.now, jwt.MapClaims{"exp": ago(10 * time.Second)})), "no end": p.sign(claims(w.now, jwt.MapClaims{"exp": nil})),
+		"an end far ahead": p.sign(claims(w.now, jwt.MapClaims{"exp": w.now.Add(24*time.Hour + time.Second).Unix()})),
+		"not yet":          p.sign(claims(w.now, jwt.MapClaims{"nbf": ago(-time.Minute)})),
+		"nobody":           p.sign(claims(w.now, jwt.MapClaims{"sub": nil})), "no user id": p.sign(claims(w.now, jwt.MapClaims{"sub": "a/b"})),
+		"another key": provider{t, jwt.SigningMethodEdDSA, other}.sign(claims(w.now, nil)),
+		"altered":     good[:len(good)-2] + "A" + good[len(good)-1:], "cut": good[:len(good)-1], "empty": "", "garbage": "a.b.c", "long": good + strings.Repeat("A", 9000),
+	} {
+		l, err := w.users.Exchange(context.Background(), "acme", token, phone(1))
+		if w.wantCode(what, err, im.CodeBadCredentials); l != nil {
+			t.Errorf("%s: %+v", what, l)
+		}
+	}
+	_, err = w.users.Exchange(context.Background(), "globex", good, phone(1))
+	w.wantCode("another tenant", err, im.CodeBadCredentials)
+	_, err = w.users.Exchange(context.Background(), "acme", good, user.DeviceRef{})
+	w.wantCode("no device", err, im.CodeInvalid)
+	l, err := w.users.Exchange(context.Background(), "", p.sign(claims(w.now, jwt.MapClaims{"exp": w.now.Add(24 * time.Hour).Unix(), "aud": []string{"x", "petrel"}})), phone(1))
+	if err != nil || l.Account != (im.Account{Tenant: w.tenant("acme"), User: "alice"}) {
+		t.Fatalf("the longest: %+v, %v", l, err)
+	}
+	if _, err := w.users.Disable(context.Background(), l.Account, true); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.users.Exchange(context.Background(), "acme", good, phone(1))
+	w.wantCode("disabled", err, im.CodeBadCredentials)
+
+	none := people(t)
+	_, err = none.users.Exchange(context.Background(), "", good, phone(1))
+	none.wantCode("not configured", err, im.CodeUnsupported)
+}
+
+func TestIdentityProviderThatWouldTakeAnythingIsNotOpened(t *testing.T) {
+	w := newWorld(t)
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := x509.MarshalPKIXPublicKey(&rsa.PublicKey{N: newModulus(t), E: 65537})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := user.JWT{Algorithm: "EdDSA", Key: publicPEM(t, public), Issuer: "i", Audience: "a"}
+	for what, change := range map[string]func(*user.JWT){
+		"no issuer": func(j *user.JWT) { j.Issuer = "" }, "no audience": func(j *user.JWT) { j.Audience = "" }, "no algorithm": func(j *user.JWT) { j.Algorithm = "" },
+		"algorithm none": func(j *user.JWT) { j.Algorithm = "none" }, "no key": func(j *user.JWT) { j.Key = nil }, "key of another algorithm": func(j *user.JWT) { j.Algorithm = "ES256" },
+		"short secret": func(j *user.JWT) { j.Algorithm, j.Key = "HS256", []byte(sharedSecret[1:]) },
+		"short RSA key": func(j *user.JWT) {
+			j.Algorithm, j.Key = "RS256", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: small})
+		},
+	} {
+		j := good
+		change(&j)
+		if _, err := user.New(context.Background(), user.Options{JWT: &j}, w.store); err == nil {
+			t.Errorf("%s: opened", what)
+		}
+	}
+	if _, err := user.New(context.Background(), user.Options{JWT: &good}, w.store); err != nil {
+		t.Errorf("good: %v", err)
+	}
+}
+
+// newModulus is of a key that is too short.
+func newModulus(t *testing.T) *big.Int {
+	t.Helper()
+	p, err := rand.Prime(rand.Reader, 512)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := rand.Prime(rand.Reader, 512)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Mul(p, q)
+}
