@@ -21,6 +21,9 @@ const MaxTitle = 256
 func (b *builder) admit(c *conv, s *Send) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if in.record == nil {
+		if q, _, aimed := aim(&s.Entry); aimed {
+			return nil, noTarget(q)
+		}
 		return b.create(c, s)
 	}
 	if from != "" && in.members.Role(from) == 0 && !sabotageSkipsAdmission {
@@ -34,6 +37,8 @@ func (b *builder) admit(c *conv, s *Send) (*info, error) {
 		return b.changeMembers(c, s, body.Members)
 	case *petrelv1.Message_Profile:
 		return b.changeProfile(c, from, body.Profile)
+	case *petrelv1.Message_Edit, *petrelv1.Message_Recall, *petrelv1.Message_Reaction, *petrelv1.Message_Pin:
+		return in, b.admitAimed(c, s)
 	}
 	return in, nil
 }

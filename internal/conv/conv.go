@@ -59,9 +59,12 @@ type logState struct {
 	tail    tail
 }
 
+// staged is a row of the batch being built.
 type staged struct {
 	seq   im.Seq
 	value []byte
+	row   int // in the batch's rows
+	item  int // in the commit's items; -1: a rewrite of a row that was there
 }
 
 // info is what is known of a conversation beside its rows. It never changes; a

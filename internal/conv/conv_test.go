@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,7 +36,10 @@ type gate struct {
 	mu     sync.Mutex
 	held   chan struct{} // nil: open
 	breaks bool          // the next commit fails with an unknown outcome
+	full   bool          // commits are refused
 	failed chan struct{}
+
+	durable atomic.Uint64 // the highest seq in the commits that are
 }
 
 func (g *gate) Failed() <-chan struct{} { return g.failed }
@@ -48,8 +52,12 @@ func (g *gate) fail() {
 
 func (g *gate) Append(batches []*store.Batch, done func([]error)) {
 	g.mu.Lock()
-	held, breaks := g.held, g.breaks
+	held, breaks, full := g.held, g.breaks, g.full
 	g.mu.Unlock()
+	if full {
+		done([]error{store.ErrFull})
+		return
+	}
 	if breaks {
 		done([]error{errBroken})
 		close(g.failed)
@@ -59,8 +67,20 @@ func (g *gate) Append(batches []*store.Batch, done func([]error)) {
 		if held != nil {
 			<-held
 		}
+		if r[0] == nil {
+			for _, row := range batches[0].Rows {
+				g.durable.Store(max(g.durable.Load(), uint64(row.Seq)))
+			}
+		}
 		done(r)
 	})
+}
+
+// refuse makes the store refuse commits, or take them again.
+func (g *gate) refuse(full bool) {
+	g.mu.Lock()
+	g.full = full
+	g.mu.Unlock()
 }
 
 // shut holds the commits from here on; the returned function lets them go.
@@ -86,13 +106,18 @@ type world struct {
 	gate  *gate
 	table *fanout.Table
 	convs *conv.Convs
-	ended chan error // what Run returned
-	fills int        // calls of fill
+	ended chan error   // what Run returned
+	fills int          // calls of fill
+	later atomic.Int64 // how far the wall clock is ahead, as a time.Duration
 	stop  func()
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, fs: vfs.NewMem()}
+	return newWorldOn(t, vfs.NewMem())
+}
+
+func newWorldOn(t *testing.T, fs vfs.FS) *world {
+	w := &world{t: t, fs: fs}
 	w.start()
 	t.Cleanup(func() { w.stop() })
 	return w
@@ -107,6 +132,7 @@ func (w *world) start() {
 	w.gate = &gate{Store: st, failed: make(chan struct{})}
 	w.table = fanout.NewTable()
 	w.convs, err = conv.New(context.Background(), conv.Options{
+		Now:        func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) },
 		UserExists: func(_ context.Context, a im.Account) (bool, error) { return a.User != "nobody", nil },
 	}, w.gate, fanout.New(w.table))
 	if err != nil {
@@ -252,12 +278,30 @@ func (w *world) history(key im.Key, u im.User) []string {
 func show(m *petrelv1.Message) string {
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Text:
-		return fmt.Sprintf("%d:%s", m.Seq, b.Text)
+		return fmt.Sprintf("%d:%s%s", m.Seq, b.Text, marks(m))
 	case *petrelv1.Message_Members:
 		return fmt.Sprintf("%d:members", m.Seq)
+	case *petrelv1.Message_Edit:
+		return fmt.Sprintf("%d:edit of %d %s%s", m.Seq, b.Edit.Target, b.Edit.GetText(), marks(m))
+	case *petrelv1.Message_Recall:
+		return fmt.Sprintf("%d:recall of %d", m.Seq, b.Recall.Target)
+	case nil:
+		return fmt.Sprintf("%d:%s", m.Seq, marks(m))
 	default:
 		return fmt.Sprintf("%d:%T", m.Seq, b)
 	}
+}
+
+// marks tells what rewrote an entry.
+func marks(m *petrelv1.Message) string {
+	var s string
+	if m.EditedBy != 0 {
+		s += fmt.Sprintf(" (edited by %d)", m.EditedBy)
+	}
+	if m.RecalledBy != 0 {
+		s += fmt.Sprintf(" (recalled by %d)", m.RecalledBy)
+	}
+	return s
 }
 
 // screen is a connection whose frames a test reads.

@@ -27,9 +27,13 @@ type Options struct {
 	Log *slog.Logger
 	Now func() time.Time // wall clock of message times
 
-	// UserExists tells whether a user may be written to for the first time.
-	// nil: everybody.
+	// UserExists tells whether a user may be written to, or be added to a
+	// group, for the first time. nil: everybody.
 	UserExists func(ctx context.Context, a im.Account) (bool, error)
+
+	// How long after its time a message may be edited and recalled by its
+	// sender. 24 hours; below 0: for ever.
+	EditWindow, RecallWindow time.Duration
 
 	QueueBytes    int           // of sends waiting in one conversation; 1 MiB
 	InFlightBytes int           // of sends admitted and not answered, in all; 64 MiB
@@ -44,6 +48,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.EditWindow == 0 {
+		o.EditWindow = 24 * time.Hour
+	}
+	if o.RecallWindow == 0 {
+		o.RecallWindow = 24 * time.Hour
 	}
 	if o.QueueBytes == 0 {
 		o.QueueBytes = 1 << 20
@@ -98,6 +108,8 @@ type Convs struct {
 	free chan *commit // capacity commitsInFlight; commits to use again
 
 	cooled *time.Timer // the committer comes for the cursors of the first of cooling
+
+	formers formers
 
 	refusals fanout.Kicks // only publish
 	answered fanout.Kicks // of moves of cursors; only publish

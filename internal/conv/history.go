@@ -205,6 +205,9 @@ func (cs *Convs) readRows(ctx context.Context, c *conv, s stay, fn func(stored [
 		if head.Flags&store.RowWithheld != 0 {
 			return true
 		}
+		if head.Flags&store.RowRewritten != 0 {
+			stored = cs.durable(c, row.Seq, head.Pos, stored)
+		}
 		return fn(append([]byte(nil), stored...))
 	})
 	if err == nil {

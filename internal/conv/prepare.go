@@ -5,8 +5,12 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// maxType is the longest type of a message, in bytes.
-const maxType = 64
+// maxType is the longest type of a message, maxEmoji the longest emoji of a
+// reaction, in bytes.
+const (
+	maxType  = 64
+	maxEmoji = 32
+)
 
 // Prepare turns a client's send frame into a Send, whose texts share the
 // frame's. maxBody is in bytes. The caller sets who waits for the answer.
@@ -54,9 +58,43 @@ func Prepare(from im.Account, f *petrelv1.Send, maxBody int) (*Send, *im.Error) 
 	case nil:
 		return nil, im.Errorf(im.CodeInvalid, "a send has a body: text or data")
 	default:
-		return nil, &im.Error{Code: im.CodeUnsupported}
+		if err := s.prepareAimed(f, maxBody); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
+}
+
+// prepareAimed takes the bodies that are about an earlier entry. Spec: P-5.3.
+func (s *Send) prepareAimed(f *petrelv1.Send, maxBody int) *im.Error {
+	switch body := f.Body.(type) {
+	case *petrelv1.Send_Edit:
+		if len(body.Edit.GetType()) > maxType {
+			return im.Errorf(im.CodeInvalid, "type has at most %d bytes", maxType)
+		}
+		if body.Edit.GetBody() == nil {
+			return im.Errorf(im.CodeInvalid, "an edit has a body: text or data")
+		}
+		if len(body.Edit.GetText())+len(body.Edit.GetData()) > maxBody {
+			return &im.Error{Code: im.CodeTooLarge}
+		}
+		s.Entry.Body = &petrelv1.Message_Edit{Edit: body.Edit}
+	case *petrelv1.Send_Recall:
+		s.Entry.Body = &petrelv1.Message_Recall{Recall: body.Recall}
+	case *petrelv1.Send_Reaction:
+		if n := len(body.Reaction.GetEmoji()); n == 0 || n > maxEmoji {
+			return im.Errorf(im.CodeInvalid, "an emoji has 1 to %d bytes", maxEmoji)
+		}
+		s.Entry.Body = &petrelv1.Message_Reaction{Reaction: body.Reaction}
+	case *petrelv1.Send_Pin:
+		s.Entry.Body = &petrelv1.Message_Pin{Pin: body.Pin}
+	default:
+		return &im.Error{Code: im.CodeUnsupported}
+	}
+	if q, _, _ := aim(&s.Entry); q == 0 {
+		return im.Errorf(im.CodeInvalid, "target is the seq of an earlier entry")
+	}
+	return nil
 }
 
 func asError(err error) *im.Error {

@@ -23,6 +23,7 @@ func (cs *Convs) publish(cm *commit, err error) {
 		cs.o.Log.Error("commit failed", "err", err, "rows", cm.rows)
 		return
 	}
+	cs.formers.drop(cm)
 	cs.release(cm.work, len(cm.items), cm.bytes)
 	cs.free <- cm
 }

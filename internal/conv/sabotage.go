@@ -12,4 +12,8 @@ var (
 	sabotageAcksCursorEarly = sabotage.On("ack-before-flush")
 	sabotageSkipsAdmission  = sabotage.On("skip-membership")
 	sabotageSkipsRoles      = sabotage.On("skip-roles")
+	sabotageAsksOnce        = sabotage.On("recipients-of-the-batch")
+	sabotageLeavesTargets   = sabotage.On("leave-targets")
+	sabotageKeepsEdits      = sabotage.On("keep-former-edits")
+	sabotageShowsRewrites   = sabotage.On("show-rewrites-early")
 )

@@ -188,6 +188,58 @@ func TestF17KickInTheMiddleOfABatch(t *testing.T) {
 	}
 }
 
+// F17: who comes back reads both stays, and nothing in between.
+func TestF17RejoinKeepsTheFirstStay(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob")
+	var want []string
+	want = append(want, "1:members")
+	for i := range 3 {
+		q := w.mustSend(message(key, "alice", fmt.Sprint("in", i), 1, "in"))
+		out := w.mustSend(kick(key, fmt.Sprint("kick", i), "bob"))
+		w.mustSend(message(key, "alice", fmt.Sprint("out", i), 1, "out"))
+		back := w.mustSend(add(key, fmt.Sprint("add", i), "bob"))
+		want = append(want, fmt.Sprint(q, ":in"), fmt.Sprint(out, ":members"), fmt.Sprint(back, ":members"))
+	}
+	bob := w.online("bob")
+	q := w.mustSend(message(key, "bob", "k", 1, "here again"))
+	want = append(want, fmt.Sprint(q, ":here again"))
+	for range 2 {
+		if got := w.history(key, "bob"); !cmp.Equal(got, want) {
+			t.Errorf("bob reads %v, want %v", got, want)
+		}
+		w.restart()
+	}
+	if got := bob.got(); len(got) != 1 {
+		t.Errorf("bob was pushed %v", got)
+	}
+}
+
+// F17: members that a refused batch would have made admit nobody and refuse
+// nobody.
+func TestF17RefusedBatchLeavesTheMembersAsTheyWere(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob")
+	eve := w.online("eve")
+	w.gate.refuse(true)
+	for _, r := range w.together(kick(key, "kick", "bob"), add(key, "add", "eve"), message(key, "eve", "e", 1, "x")) {
+		wantCode(t, r, im.CodeDiskFull)
+	}
+	w.gate.refuse(false)
+	wantCode(t, w.send(message(key, "eve", "e", 1, "x")), im.CodeNotMember)
+	if q := w.mustSend(message(key, "bob", "b", 1, "still here")); q != 2 {
+		t.Errorf("seq %d, want 2", q)
+	}
+	if got := eve.got(); len(got) != 0 {
+		t.Errorf("eve was pushed %v", got)
+	}
+	// The same change, asked for again, is done.
+	if q := w.mustSend(kick(key, "kick", "bob")); q != 3 {
+		t.Errorf("seq %d, want 3", q)
+	}
+	wantCode(t, w.send(message(key, "bob", "c", 1, "x")), im.CodeNotMember)
+}
+
 // F20: a commit whose outcome is unknown is not answered, and nothing of it is
 // read or pushed.
 func TestF20FailedCommitTellsNobody(t *testing.T) {

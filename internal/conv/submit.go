@@ -57,7 +57,7 @@ func (cs *Convs) Submit(sends []*Send, k *fanout.Kicks) {
 	cs.mu.Lock()
 	rest := sends[:0]
 	for _, s := range sends {
-		s.bytes = overhead + len(s.Entry.GetText()) + len(s.Entry.GetData())
+		s.bytes = overhead + bodySize(&s.Entry)
 		if refusal == nil && !cs.enqueueLocked(s) {
 			rest = append(rest, s)
 		}
@@ -74,6 +74,17 @@ func (cs *Convs) Submit(sends []*Send, k *fanout.Kicks) {
 		}
 		s.answer(Result{Err: err}, k)
 	}
+}
+
+// bodySize is what a user's body takes, in bytes.
+func bodySize(m *petrelv1.Message) int {
+	switch body := m.Body.(type) {
+	case *petrelv1.Message_Text:
+		return len(body.Text)
+	case *petrelv1.Message_Data:
+		return len(body.Data)
+	}
+	return len(m.GetEdit().GetText()) + len(m.GetEdit().GetData())
 }
 
 func refusalOf(err error) *im.Error {

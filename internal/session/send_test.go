@@ -79,18 +79,33 @@ func TestRefusedSends(t *testing.T) {
 			with(func(s *petrelv1.Send) { s.Conv = "" }), with(func(s *petrelv1.Send) { s.User = "bob" }), with(func(s *petrelv1.Send) { s.ClientMsgId = "" }),
 			with(func(s *petrelv1.Send) { s.ClientMsgId = strings.Repeat("k", 65) }), with(func(s *petrelv1.Send) { s.Type = strings.Repeat("t", 65) }),
 			with(func(s *petrelv1.Send) { s.Body = nil }), with(func(s *petrelv1.Send) { s.Conv, s.User = "", "not a user" }),
+			with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 1}} }), with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Recall{Recall: &petrelv1.Recall{}} }),
+			with(func(s *petrelv1.Send) {
+				s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 1, Type: strings.Repeat("t", 65), Body: &petrelv1.Edit_Text{}}}
+			}),
+			with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: 1}} }), with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Pin{Pin: &petrelv1.Pin{}} }),
+			with(func(s *petrelv1.Send) {
+				s.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: 1, Emoji: strings.Repeat("x", 33)}}
+			}),
 		},
 		im.CodeTooLarge: {
 			with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Text{Text: strings.Repeat("x", 1001)} }),
 			with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Data{Data: make([]byte, 1001)} }),
+			with(func(s *petrelv1.Send) {
+				s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 1, Body: &petrelv1.Edit_Data{Data: make([]byte, 1001)}}}
+			}),
 		},
 		im.CodeNoConversation: {with(func(s *petrelv1.Send) { s.Conv = "garbage" }), with(func(s *petrelv1.Send) { s.Conv, s.After = im.KeyedGroupID(1, "none").String(), nil })},
 		im.CodeNotMember:      {with(func(s *petrelv1.Send) { s.Conv = other })},
 		im.CodeNoUser:         {with(func(s *petrelv1.Send) { s.Conv, s.User, s.After = "", "nobody", nil })},
 		im.CodeForbidden:      {with(func(s *petrelv1.Send) { s.Conv = inbox })},
-		im.CodeUnsupported: {
-			with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 1}} }), with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Recall{Recall: &petrelv1.Recall{Target: 1}} }),
-			with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: 1}} }), with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Pin{Pin: &petrelv1.Pin{Target: 1}} }),
+		im.CodeNoTarget: { // entry 1 is no message
+			with(func(s *petrelv1.Send) {
+				s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 1, Body: &petrelv1.Edit_Text{Text: "y"}}}
+			}), with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Recall{Recall: &petrelv1.Recall{Target: 1}} }),
+			with(func(s *petrelv1.Send) {
+				s.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: 1, Emoji: "x"}}
+			}), with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Pin{Pin: &petrelv1.Pin{Target: 1}} }),
 		},
 		im.CodeAfterAhead: {with(func(s *petrelv1.Send) { s.After = proto.Uint64(9) })},
 	} {
