@@ -46,6 +46,7 @@ func (a *App) handler() http.Handler {
 	if a.cfg.Metrics.Enabled {
 		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(a.values())))
 	}
+	a.hub.AttachCalls(a.api.Call)
 	return a.api.Handler(mux)
 }
 

@@ -45,10 +45,12 @@ type Hub struct {
 	sync  *inbox.Syncer
 	table *fanout.Table
 	bus   bus.Bus // set by Attach
+	calls Calls   // set by AttachCalls; nil: none are served
 
 	limits   atomic.Pointer[Limits]
 	draining atomic.Bool
 	jobs     chan func() // capacity o.Waiting; full: the request is refused as overloaded
+	callJobs chan func() // as jobs, for calls
 
 	Sessions atomic.Int64 // welcomed and not gone
 	Refused  atomic.Uint64
@@ -68,7 +70,7 @@ func New(o Options, us *user.Users, cs *conv.Convs, sy *inbox.Syncer, t *fanout.
 	if o.Waiting == 0 {
 		o.Waiting = 4096
 	}
-	h := &Hub{o: o, users: us, convs: cs, sync: sy, table: t, jobs: make(chan func(), o.Waiting)}
+	h := &Hub{o: o, users: us, convs: cs, sync: sy, table: t, jobs: make(chan func(), o.Waiting), callJobs: make(chan func(), o.Waiting)}
 	h.limits.Store(&l)
 	return h
 }
@@ -76,17 +78,21 @@ func New(o Options, us *user.Users, cs *conv.Convs, sy *inbox.Syncer, t *fanout.
 // Run serves what reads the store until ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	for range h.o.Workers {
-		wg.Go(func() {
-			for {
-				select {
-				case f := <-h.jobs:
-					f()
-				case <-ctx.Done():
-					return
-				}
+	work := func(jobs <-chan func()) {
+		for {
+			select {
+			case f := <-jobs:
+				f()
+			case <-ctx.Done():
+				return
 			}
-		})
+		}
+	}
+	for range h.o.Workers {
+		wg.Go(func() { work(h.jobs) })
+	}
+	for range callWorkers {
+		wg.Go(func() { work(h.callJobs) })
 	}
 	wg.Wait()
 	return nil
@@ -117,6 +123,10 @@ func (h *Hub) Open(c Conn) *Session {
 // async runs f on a worker. It reports false when too much waits. A panic in f
 // ends s only.
 func (h *Hub) async(s *Session, f func(context.Context, *fanout.Kicks)) bool {
+	return h.asyncOn(h.jobs, s, f)
+}
+
+func (h *Hub) asyncOn(jobs chan<- func(), s *Session, f func(context.Context, *fanout.Kicks)) bool {
 	job := func() {
 		var k fanout.Kicks
 		defer k.Flush()
@@ -131,7 +141,7 @@ func (h *Hub) async(s *Session, f func(context.Context, *fanout.Kicks)) bool {
 		f(ctx, &k)
 	}
 	select {
-	case h.jobs <- job:
+	case jobs <- job:
 		return true
 	default:
 		return false
@@ -144,7 +154,7 @@ const requestTimeout = 10 * time.Second
 // internal turns err into what a client sees; what is not meant for clients
 // goes to the log under a request id.
 func (h *Hub) internal(s *Session, what string, err error) *im.Error {
-	if e, ok := errors.AsType[*im.Error](err); ok && e.Code != im.CodeInternal {
+	if e, ok := errors.AsType[*im.Error](err); ok && (e.Code != im.CodeInternal || e.Request != "") {
 		return e
 	}
 	var b [8]byte

@@ -95,6 +95,8 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.Kicks) *i
 		s.cursor(f.Id, body.Cursor, k)
 	case *petrelv1.ClientFrame_Focus:
 		s.focus(f.Id, body.Focus, k)
+	case *petrelv1.ClientFrame_Call:
+		s.call(f.Id, body.Call, k)
 	case *petrelv1.ClientFrame_Ping:
 		s.Out.Answer(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Pong{Pong: &petrelv1.Pong{}}}, k)
 	case *petrelv1.ClientFrame_Pong:
@@ -141,6 +143,10 @@ func (s *Session) ReadDone(k *fanout.Kicks) {
 
 // request serves a read of the store on a worker.
 func (s *Session) request(id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
+	s.requestOn(s.hub.jobs, id, what, k, f)
+}
+
+func (s *Session) requestOn(jobs chan<- func(), id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
 	busy := &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
 	if limit := s.hub.Limits().OutboxBytes; limit >= 0 && s.Out.Pending() > limit {
 		s.refuse(id, busy, k)
@@ -151,7 +157,7 @@ func (s *Session) request(id uint64, what string, k *fanout.Kicks, f func(contex
 		s.refuse(id, busy, k)
 		return
 	}
-	ok := s.hub.async(s, func(ctx context.Context, k *fanout.Kicks) {
+	ok := s.hub.asyncOn(jobs, s, func(ctx context.Context, k *fanout.Kicks) {
 		defer s.requests.Add(-1)
 		frame, err := f(ctx)
 		if err != nil {

@@ -1,0 +1,63 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+)
+
+// Call runs a method for the user of a session, through the handlers that HTTP
+// has, and so with the same answer. Request and answer are JSON or protobuf.
+// Codes: no_method, and those of the method. Spec: P-10.4.
+func (s *Server) Call(ctx context.Context, who user.Identity, name string, asJSON bool, request []byte) ([]byte, error) {
+	m, ok := table[name]
+	if !ok || m.access != aUser {
+		return nil, &im.Error{Code: im.CodeNoMethod}
+	}
+	c := &call{id: randomID(), caller: &caller{identity: who}}
+	r, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, c), http.MethodPost, "/"+name, bytes.NewReader(request))
+	if err != nil {
+		return nil, im.Errorf(im.CodeNoMethod, "there is no method %.64q", name)
+	}
+	r.Header.Set("Content-Type", "application/proto")
+	if asJSON {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	kept := &keptAnswer{header: http.Header{}}
+	s.invoke(&answer{ResponseWriter: kept}, r)
+	switch {
+	case c.err != nil:
+		return nil, c.err
+	case kept.status != 0 && kept.status != http.StatusOK:
+		return nil, errors.New("call " + name + " ended as " + http.StatusText(kept.status) + ": " + strings.TrimSpace(kept.body.String()))
+	}
+	return kept.body.Bytes(), nil
+}
+
+// keptAnswer is an answer that goes into a frame.
+type keptAnswer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header is part of http.ResponseWriter.
+func (k *keptAnswer) Header() http.Header { return k.header }
+
+// WriteHeader is part of http.ResponseWriter.
+func (k *keptAnswer) WriteHeader(status int) {
+	if k.status == 0 {
+		k.status = status
+	}
+}
+
+// Write is part of http.ResponseWriter.
+func (k *keptAnswer) Write(b []byte) (int, error) {
+	k.WriteHeader(http.StatusOK)
+	return k.body.Write(b)
+}
