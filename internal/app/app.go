@@ -102,6 +102,7 @@ func (a *App) open(ctx context.Context) error {
 	l := &a.cfg.Limits
 	a.convs, err = conv.New(ctx, conv.Options{
 		Log: a.log, UserExists: a.users.Exists, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
+		EditWindow: orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
 	}, a.store, a.fan)
 	if err != nil {
 		return err
@@ -132,8 +133,9 @@ func (a *App) open(ctx context.Context) error {
 	return a.writeSetupLink()
 }
 
-// orNone turns the configuration's 0, which means none, into the store's.
-func orNone(n int64) int64 {
+// orNone turns the 0 of the configuration, which means none, into that of the
+// Options of other packages.
+func orNone[T ~int64](n T) T {
 	if n == 0 {
 		return -1
 	}

@@ -17,6 +17,7 @@ type Config struct {
 	Limits    Limits
 	Accounts  Accounts
 	JWT       JWT
+	Messages  Messages
 	Heartbeat Heartbeat
 	Drain     Drain
 	Log       Log
@@ -99,6 +100,12 @@ type JWT struct {
 	Issuer    string
 	Audience  string
 	Tenant    string
+}
+
+// Messages is what may be done to messages that are stored.
+type Messages struct {
+	EditWindow   time.Duration // 0: for ever
+	RecallWindow time.Duration // 0: for ever
 }
 
 // Heartbeat is how a dead link is found.

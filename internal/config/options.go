@@ -83,6 +83,10 @@ func options(c *Config) []option {
 		text("jwt.audience", &c.JWT.Audience, "", "What the aud of a JWT has to have in it."),
 		text("jwt.tenant", &c.JWT.Tenant, "default", "Tenant of the users that the identity provider names. One who is not there is made."),
 
+		duration("messages.edit_window", &c.Messages.EditWindow, 24*time.Hour, 0, 10*366*24*time.Hour, "How long the sender of a message may edit it. 0: for ever."),
+		duration("messages.recall_window", &c.Messages.RecallWindow, 24*time.Hour, 0, 10*366*24*time.Hour,
+			"How long the sender of a message may recall it. 0: for ever. Admins of a group and the operator always may."),
+
 		duration("heartbeat.silence", &c.Heartbeat.Silence, 30*time.Second, 1*time.Second, 1*time.Hour,
 			"After this long without a byte from the client the server probes it; announced in the welcome."),
 		count("heartbeat.misses", &c.Heartbeat.Misses, 2, 1, 100, "Unanswered probes after which the link is dead."),
@@ -107,6 +111,7 @@ var sectionDocs = map[string]string{
 	"limits":    "What clients can make the server hold. -1: no limit, where it is allowed.",
 	"accounts":  "How people log in. -1: no limit.",
 	"jwt":       "An identity provider whose JWT logs a user in: its sub is the user id; exp is needed and at most 24 hours ahead.",
+	"messages":  "What may be done to messages that are stored.",
 	"heartbeat": "How a dead link is found.",
 	"drain":     "How the server goes away.",
 	"log":       "The log, on standard error.",
