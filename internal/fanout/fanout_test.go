@@ -54,16 +54,26 @@ func (s *screen) got() []string {
 	return show(s.t, p.Bytes)
 }
 
-func show(t *testing.T, b []byte) []string {
+// frames are those in b.
+func frames(t *testing.T, b []byte) []*petrelv1.ServerFrame {
 	t.Helper()
-	var all []string
+	var all []*petrelv1.ServerFrame
 	for len(b) > 0 {
 		n := binary.BigEndian.Uint32(b)
 		f := &petrelv1.ServerFrame{}
 		if err := f.UnmarshalVT(b[4 : 4+n]); err != nil {
 			t.Fatal(err)
 		}
+		all = append(all, f)
 		b = b[4+n:]
+	}
+	return all
+}
+
+func show(t *testing.T, b []byte) []string {
+	t.Helper()
+	var all []string
+	for _, f := range frames(t, b) {
 		switch body := f.Body.(type) {
 		case *petrelv1.ServerFrame_Events:
 			for _, m := range body.Events.Messages {

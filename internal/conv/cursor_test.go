@@ -1,0 +1,389 @@
+package conv_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// moved is the answer to a move.
+type moved struct {
+	c   conv.Cursor
+	err *im.Error
+}
+
+func (m moved) String() string {
+	if m.err != nil {
+		return string(m.err.Code)
+	}
+	return fmt.Sprintf("%d %d", m.c.Delivered, m.c.Read)
+}
+
+// move begins a move; from may be nil.
+func (w *world) move(key im.Key, u im.User, delivered, read im.Seq, from *screen) chan moved {
+	w.t.Helper()
+	ch := make(chan moved, 1)
+	m := &conv.CursorMove{
+		Conv: key, User: u, Delivered: delivered, Read: read,
+		Done: func(c conv.Cursor, err *im.Error, _ *fanout.Kicks) { ch <- moved{c, err} },
+	}
+	if from != nil {
+		m.Origin = from.out
+	}
+	if err := w.convs.Move(context.Background(), m); err != nil {
+		ch <- moved{err: &im.Error{Code: im.CodeOf(err)}}
+	}
+	return ch
+}
+
+func (w *world) wantMoved(what string, ch chan moved, want string) {
+	w.t.Helper()
+	select {
+	case m := <-ch:
+		if got := m.String(); got != want {
+			w.t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	case <-time.After(deadline):
+		w.t.Fatalf("%s: no answer", what)
+	}
+}
+
+// receipts are what the members are told by ListReceipts.
+func (w *world) receipts(key im.Key) []string {
+	w.t.Helper()
+	list, err := w.convs.Receipts(context.Background(), key, "")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return showReceipts(list)
+}
+
+func showReceipts(list []*petrelv1.Receipt) []string {
+	var all []string
+	for _, r := range list {
+		all = append(all, fmt.Sprintf("%s %d %d", r.User, r.Delivered, r.Read))
+	}
+	return all
+}
+
+// fill sends texts until the head of a group is q.
+func (w *world) upTo(key im.Key, from im.User, q im.Seq) {
+	w.t.Helper()
+	for st, _ := w.convs.Look(context.Background(), key, from); st.Head < q; st.Head++ {
+		w.mustSend(message(key, from, fmt.Sprint("fill ", st.Head), int(st.Head), "x"))
+	}
+}
+
+func (w *world) commits() im.Pos {
+	_, pos := w.convs.Published()
+	return pos
+}
+
+// F13: what n members read within a second is one commit.
+func TestF13MovesOfAllMembersAreOneCommit(t *testing.T) {
+	w := newWorld(t)
+	var users []im.User
+	for i := range 60 {
+		users = append(users, im.User(fmt.Sprintf("u%02d", i)))
+	}
+	key := w.group(users...)
+	w.upTo(key, "u00", 9)
+	w.wantMoved("the first", w.move(key, "u00", 1, 0, nil), "1 0") // at once
+	begun, before := time.Now(), w.commits()
+	for q := im.Seq(2); q <= 4; q++ {
+		var answers []chan moved
+		for _, u := range users {
+			answers = append(answers, w.move(key, u, q, q-1, nil))
+		}
+		if q < 4 {
+			continue
+		}
+		for _, ch := range answers {
+			w.wantMoved("one of many", ch, "4 3")
+		}
+	}
+	if got := w.commits() - before; got != 1 {
+		t.Errorf("%d commits for three moves each of %d members, want 1", got, len(users))
+	}
+	if took := time.Since(begun); took < 900*time.Millisecond {
+		t.Errorf("written again after %v", took)
+	}
+	if n := w.convs.MovesWaiting(); n != 0 {
+		t.Errorf("%d moves wait after all were answered", n)
+	}
+}
+
+// F13: what is answered is durable, and nobody sees what is not.
+func TestF13MoveIsToldWhenItIsDurable(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob")
+	w.upTo(key, "alice", 5)
+	alice := w.online("alice")
+	alice.out.Receipts = true
+	open := w.gate.shut()
+	defer open()
+	first := w.move(key, "bob", 3, 2, nil)
+	for end := time.Now().Add(deadline); ; { // readable, not durable
+		c, err := w.gate.Cursor(context.Background(), key, "bob")
+		if err == nil && c.GetRead() == 2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the move never came to the store: %v, %v", c, err)
+		}
+		<-time.After(time.Millisecond)
+	}
+	same, lower := w.move(key, "bob", 3, 2, nil), w.move(key, "bob", 1, 0, nil)
+	select {
+	case m := <-first:
+		t.Fatalf("answered %s before the sync", m)
+	case m := <-same:
+		t.Fatalf("a repeat was answered %s before the sync", m)
+	case m := <-lower:
+		t.Fatalf("a move below it was answered %s before the sync", m)
+	default:
+	}
+	if got := w.receipts(key); len(got) != 0 {
+		t.Errorf("receipts %v before the sync", got)
+	}
+	if c, err := w.convs.CursorOf(context.Background(), key, "bob"); err != nil || c.Read != 0 || c.Delivered != 0 {
+		t.Errorf("cursor %+v, %v before the sync", c, err)
+	}
+	if got := alice.frames(); len(got) != 0 {
+		t.Errorf("alice was pushed %v before the sync", got)
+	}
+	open()
+	for what, ch := range map[string]chan moved{"first": first, "same": same, "lower": lower} {
+		w.wantMoved(what, ch, "3 2")
+	}
+	if d := cmp.Diff([]string{"bob 3 2"}, w.receipts(key)); d != "" {
+		t.Errorf("receipts (-want +got):\n%s", d)
+	}
+}
+
+// F13: cursors move forward only, and survive a crash once they were answered.
+func TestF13CursorsMoveForwardOnlyOverACrash(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	w := newWorldOn(t, fs)
+	key := w.group("alice", "bob")
+	w.upTo(key, "alice", 20)
+	for i, c := range []struct {
+		delivered, read im.Seq
+		want            string
+	}{
+		{3, 0, "3 0"}, {2, 0, "3 0"}, {0, 5, "5 5"}, {4, 4, "5 5"}, {7, 3, "7 5"}, {1 << 60, 6, "20 6"}, {0, 1 << 60, "20 20"}, {0, 0, "20 20"},
+	} {
+		w.wantMoved(fmt.Sprint("move ", i), w.move(key, "bob", c.delivered, c.read, nil), c.want)
+		if i%3 != 1 {
+			continue
+		}
+		crashed := newWorldOn(t, fs.CrashClone(vfs.CrashCloneCfg{}))
+		if d := cmp.Diff(w.receipts(key), crashed.receipts(key)); d != "" {
+			t.Errorf("receipts after a crash behind move %d (-want +got):\n%s", i, d)
+		}
+		crashed.wantMoved("back, after a crash", crashed.move(key, "bob", 1, 0, nil), c.want)
+	}
+	w.restart()
+	w.wantMoved("back, after a restart", w.move(key, "bob", 1, 1, nil), "20 20")
+	if got, err := w.convs.CursorOf(context.Background(), key, "bob"); err != nil || got.Counted != 19 {
+		t.Errorf("cursor %+v, %v; want 19 counted", got, err)
+	}
+}
+
+// Spec: P-8.3, P-8.6.
+func TestCursorIsCutToWhatTheUserMayRead(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob")
+	w.upTo(key, "alice", 4)
+	w.mustSend(kick(key, "kick", "bob")) // 5
+	w.upTo(key, "alice", 8)
+	w.mustSend(add(key, "late", "eve")) // 9
+	w.mustSend(add(key, "back", "bob")) // 10
+	w.upTo(key, "alice", 12)
+	w.wantMoved("between two stays", w.move(key, "bob", 8, 0, nil), "5 0")
+	w.wantMoved("before the first", w.move(key, "eve", 8, 8, nil), "0 0")
+	w.wantMoved("above the head", w.move(key, "eve", 99, 10, nil), "12 10")
+	w.mustSend(kick(key, "kick 2", "bob")) // 13
+	w.upTo(key, "alice", 15)
+	w.wantMoved("after the last", w.move(key, "bob", 15, 15, nil), "13 13")
+	w.wantMoved("of a stranger", w.move(key, "mallory", 1, 1, nil), "not_member")
+	none := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, "none")}
+	w.wantMoved("of nothing", w.move(none, "alice", 1, 1, nil), "no_conversation")
+	if _, err := w.convs.Receipts(context.Background(), key, "bob"); im.CodeOf(err) != im.CodeNotMember {
+		t.Errorf("receipts for who has left: %v", err)
+	}
+	if d := cmp.Diff([]string{"eve 12 10"}, w.receipts(key)); d != "" {
+		t.Errorf("receipts (-want +got):\n%s", d)
+	}
+}
+
+// Spec: P-8.7: unread is about what the user may read.
+func TestReadCountedLeavesOutWhatTheUserMayNotRead(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob") // 1
+	w.upTo(key, "alice", 4)        // 2 to 4 count
+	w.mustSend(add(key, "late", "eve"))
+	w.upTo(key, "alice", 8) // 6 to 8
+	w.mustSend(kick(key, "kick", "bob"))
+	w.upTo(key, "alice", 12) // 10 to 12
+	w.mustSend(add(key, "back", "bob"))
+	w.upTo(key, "alice", 15) // 14, 15; counted is 11 in all
+	for _, c := range []struct {
+		u      im.User
+		read   im.Seq
+		unread uint64
+	}{{"alice", 0, 11}, {"alice", 6, 7}, {"eve", 0, 8}, {"eve", 6, 7}, {"bob", 0, 8}, {"bob", 3, 6}, {"bob", 14, 1}, {"bob", 15, 0}} {
+		if c.read > 0 {
+			<-w.move(key, c.u, 0, c.read, nil)
+		}
+		at, err := w.convs.CursorOf(context.Background(), key, c.u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := w.convs.ReadCounted(context.Background(), key, c.u, at)
+		if err != nil || 11-n != c.unread {
+			t.Errorf("%s with read %d: %d unread, %v; want %d", c.u, c.read, 11-n, err, c.unread)
+		}
+	}
+}
+
+// Spec: P-8.6: up to 100 members everybody is told, above it only the user.
+func TestReceiptsGoToTheOthersAndAboveAHundredToOneself(t *testing.T) {
+	for _, n := range []int{3, conv.MaxReceipts, conv.MaxReceipts + 1} {
+		t.Run(fmt.Sprint(n, " members"), func(t *testing.T) {
+			w := newWorld(t)
+			users := []im.User{"alice", "bob"}
+			for i := range n - 2 {
+				users = append(users, im.User(fmt.Sprint("u", i)))
+			}
+			key := w.group(users...)
+			w.upTo(key, "alice", 5)
+			alice, deaf, phone, laptop, other := w.online("alice"), w.online("alice"), w.online("bob"), w.online("bob"), w.online("mallory")
+			for _, s := range []*screen{alice, phone, laptop, other} {
+				s.out.Receipts = true
+			}
+			answer, toAlice, toLaptop := "4 3", []string{"bob 4 3"}, []string{"bob 4 3"}
+			if n > conv.MaxReceipts {
+				answer, toAlice, toLaptop = "3 3", nil, []string{"bob 3 3"}
+			}
+			w.wantMoved("the phone's", w.move(key, "bob", 4, 3, phone), answer)
+			for name, c := range map[string]struct {
+				s    *screen
+				want []string
+			}{"alice": {alice, toAlice}, "without the capability": {deaf, nil}, "the phone": {phone, nil}, "the laptop": {laptop, toLaptop}, "a stranger": {other, nil}} {
+				var got []string
+				for _, f := range c.s.frames() {
+					got = append(got, showReceipts(f.GetEvents().GetReceipts())...)
+				}
+				if d := cmp.Diff(c.want, got); d != "" {
+					t.Errorf("%s (-want +got):\n%s", name, d)
+				}
+			}
+			listed := []string{"bob 4 3"}
+			if n > conv.MaxReceipts {
+				listed = []string{"bob 0 3"}
+			}
+			if d := cmp.Diff(listed, w.receipts(key)); d != "" {
+				t.Errorf("ListReceipts (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// A store that refuses has written nothing: the movers hear it, the cursor is
+// where it was, and what comes later is taken.
+func TestRefusedMoveLeavesTheCursorWhereItWas(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob")
+	w.upTo(key, "alice", 5)
+	w.wantMoved("before", w.move(key, "bob", 2, 2, nil), "2 2")
+	w.gate.refuse(true)
+	w.wantMoved("refused", w.move(key, "bob", 4, 4, nil), "disk_full")
+	w.gate.refuse(false)
+	if d := cmp.Diff([]string{"bob 2 2"}, w.receipts(key)); d != "" {
+		t.Errorf("receipts (-want +got):\n%s", d)
+	}
+	w.wantMoved("behind it", w.move(key, "bob", 3, 3, nil), "3 3")
+	w.mustSend(message(key, "alice", "k", 5, "goes on"))
+}
+
+func TestTooManyWaitingMovesAreRefused(t *testing.T) {
+	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: vfs.NewMem(), CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, gate: &gate{Store: st, failed: make(chan struct{})}, table: fanout.NewTable()}
+	if w.convs, err = conv.New(t.Context(), conv.Options{WaitingMoves: 2}, w.gate, fanout.New(w.table)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.convs.Run(ctx) }()
+	key := w.group("alice", "bob")
+	w.upTo(key, "alice", 5)
+	open := w.gate.shut()
+	one, two := w.move(key, "bob", 1, 1, nil), w.move(key, "alice", 2, 2, nil)
+	w.wantMoved("the third", w.move(key, "bob", 3, 3, nil), "overloaded")
+	open()
+	w.wantMoved("the first", one, "1 1")
+	stop() // what waits is written at the end, and at once
+	w.wantMoved("the second", two, "2 2")
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A conversation whose cursors rest leaves memory like any other, and comes
+// back with them.
+func TestIdleConversationWithCursorsLeavesMemory(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("alice", "bob")
+	w.upTo(key, "alice", 5)
+	w.wantMoved("at once", w.move(key, "bob", 2, 2, nil), "2 2")
+	later := w.move(key, "bob", 3, 3, nil)
+	w.later.Add(int64(time.Hour))
+	w.wantMoved("a second later", later, "3 3")
+	for end := time.Now().Add(deadline); w.convs.Loaded() > 0; {
+		if time.Now().After(end) {
+			t.Fatalf("%d conversations stay in memory", w.convs.Loaded())
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	w.wantMoved("back", w.move(key, "bob", 1, 1, nil), "3 3")
+}
+
+// More cursors than one commit takes, and than stay in memory.
+func TestMovesOfThousandsOfMembers(t *testing.T) {
+	w := newWorld(t)
+	var users []im.User
+	for i := range 5000 {
+		users = append(users, im.User(fmt.Sprintf("u%04d", i)))
+	}
+	key := w.group(users...)
+	w.upTo(key, "u0000", 5)
+	for q := im.Seq(2); q <= 3; q++ {
+		var answers []chan moved
+		for _, u := range users {
+			answers = append(answers, w.move(key, u, 0, q, nil))
+		}
+		for i, ch := range answers {
+			w.wantMoved(string(users[i]), ch, fmt.Sprint(q, q))
+		}
+	}
+	if got := w.receipts(key); len(got) != len(users) || got[4999] != "u4999 0 3" {
+		t.Errorf("%d receipts", len(got))
+	}
+}
