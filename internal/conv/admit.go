@@ -21,7 +21,7 @@ const MaxTitle = 256
 func (b *builder) admit(c *conv, s *Send) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if in.record == nil {
-		if q, _, aimed := aim(&s.Entry); aimed {
+		if q, _, aimed := aim(&s.Entry); aimed && s.Peer != "" {
 			return nil, noTarget(q)
 		}
 		return b.create(c, s)

@@ -289,7 +289,7 @@ func TestWhatCanBeAimedAt(t *testing.T) {
 	first.Peer = "max"
 	wantCode(t, w.send(first), im.CodeNoTarget)
 	inbox := im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "mia")}
-	wantCode(t, w.send(recall(inbox, "mia", "x", 1)), im.CodeNoTarget)
+	wantCode(t, w.send(recall(inbox, "mia", "x", 1)), im.CodeNoConversation)
 	if got := len(w.history(key, "")); got != 12 {
 		t.Errorf("%d entries, want 12", got)
 	}
