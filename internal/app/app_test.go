@@ -253,8 +253,8 @@ func TestSetupLinkIsAFileForItsOwnerUntilItIsUsed(t *testing.T) {
 		t.Errorf("a wrong code: %d %s; file there %t", status, body, exists(path))
 	}
 	status, body := s.redeem(link)
-	if status != http.StatusOK || !strings.Contains(body, "pk_") || exists(path) {
-		t.Errorf("redeem: %d %s; file there %t", status, body, exists(path))
+	if status != http.StatusOK || !strings.Contains(body, "pk_") || exists(path) || s.SetupLink() != "" {
+		t.Errorf("redeem: %d %s; file there %t, link %q", status, body, exists(path), s.SetupLink())
 	}
 	if err := s.stop(); err != nil {
 		t.Fatal(err)

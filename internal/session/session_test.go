@@ -153,6 +153,7 @@ type world struct {
 	users  *user.Users
 	inbox  *inbox.Consumer
 	hub    *session.Hub
+	net    *localbus.Net
 	log    logLines
 	o      session.Options
 	limits session.Limits
@@ -210,7 +211,8 @@ func (w *world) start() *world {
 	w.o.Log, w.o.Now, w.o.Version, w.o.HistoryID = log, w.clock, "test", st.Info().HistoryID
 	w.o.Heartbeat, w.o.Misses = 30*time.Second, 2
 	w.hub = session.New(w.o, w.users, w.convs, &inbox.Syncer{Convs: w.convs, Store: st.Info()}, w.table, w.limits)
-	b, err := localbus.New().Join("one")
+	w.net = localbus.New()
+	b, err := w.net.Join("one")
 	w.must(err)
 	w.hub.Attach(b)
 	for _, run := range []func(context.Context) error{w.convs.Run, b.Run, w.inbox.Run, w.hub.Run} {
