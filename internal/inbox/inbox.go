@@ -245,17 +245,28 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 		}
 		return sends, nil
 	}
-	err = c.eachChange(ctx, key, from, count, func(ch *petrelv1.MemberChange, q im.Seq) {
+	err = c.eachChange(ctx, key, from, count, func(ch *petrelv1.MemberChange, q im.Seq) error {
 		conv := key.Conv.String()
+		gone := slices.Concat(ch.Removed, ch.Left)
+		if ch.Dissolved { // the entry does not name them
+			users, err := c.convs.Leavers(ctx, key, q)
+			if err != nil {
+				return err
+			}
+			for _, u := range users {
+				gone = append(gone, string(u))
+			}
+		}
 		for _, m := range ch.Added {
 			add(m.User, joined(&petrelv1.InboxJoined{Conv: conv, Kind: kind, Seq: uint64(q), Title: title}), q)
 		}
-		for _, u := range append(append([]string(nil), ch.Removed...), ch.Left...) {
+		for _, u := range gone {
 			add(u, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Left{Left: &petrelv1.InboxLeft{Conv: conv, Seq: uint64(q)}}}, q)
 		}
 		for _, m := range ch.Roles {
 			add(m.User, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Role{Role: &petrelv1.InboxRole{Conv: conv, Role: m.Role, Seq: uint64(q)}}}, q)
 		}
+		return nil
 	})
 	return sends, err
 }
@@ -265,7 +276,7 @@ func joined(j *petrelv1.InboxJoined) *petrelv1.InboxEntry {
 }
 
 // eachChange calls f for the membership entries among count rows from a seq on.
-func (c *Consumer) eachChange(ctx context.Context, key im.Key, from im.Seq, count int, f func(*petrelv1.MemberChange, im.Seq)) error {
+func (c *Consumer) eachChange(ctx context.Context, key im.Key, from im.Seq, count int, f func(*petrelv1.MemberChange, im.Seq) error) error {
 	end := from + im.Seq(count)
 	for from < end {
 		p, err := c.convs.History(ctx, key, "", conv.Range{After: from - 1, Limit: int(end - from)})
@@ -281,7 +292,9 @@ func (c *Consumer) eachChange(ctx context.Context, key im.Key, from im.Seq, coun
 				return err
 			}
 			if ch := m.GetMembers(); ch != nil && im.Seq(m.Seq) < end {
-				f(ch, im.Seq(m.Seq))
+				if err := f(ch, im.Seq(m.Seq)); err != nil {
+					return err
+				}
 			}
 			from = im.Seq(m.Seq) + 1
 		}

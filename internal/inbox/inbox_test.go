@@ -392,6 +392,91 @@ func TestOneChangeThatNamesAUserTwiceDoesNotStopTheInboxes(t *testing.T) {
 	w.awaitInbox("erin", "joined "+id+"@4 GROUP peer= title=team", "left "+id+"@4")
 }
 
+// The entry that dissolves a group names nobody.
+func TestDissolvedGroupIsLeftInEveryInbox(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("team", "alice", "bob", "carol")
+	id := key.Conv.String()
+	w.change(key, &petrelv1.MemberChange{Removed: []string{"carol"}})
+	w.change(key, &petrelv1.MemberChange{Dissolved: true})
+	w.settle()
+	for _, u := range []im.User{"alice", "bob"} {
+		w.awaitInbox(u, "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@3")
+	}
+	w.awaitInbox("carol", "joined "+id+"@1 GROUP peer= title=team", "left "+id+"@2")
+	states, _ := w.all("bob", nil)
+	if st := states[id]; !st.GetLeft() || st.GetHead() != 3 {
+		t.Errorf("bob's list says %v, want left at 3", st)
+	}
+}
+
+// F10: a recall in a conversation that a device knows up to its head makes its
+// next sync name the conversation, and the newest entries show it. A new title
+// is told the same way.
+func TestF10SyncNamesWhereSomethingWasRecalled(t *testing.T) {
+	w := newWorld(t)
+	key, other := w.group("team", "alice", "bob"), w.group("other", "alice", "bob")
+	q := w.say(key, "alice", "to be recalled")
+	w.say(other, "alice", "x")
+	w.settle()
+	_, token := w.all("bob", nil)
+	s := &conv.Send{Conv: key, Keyed: true}
+	s.Entry.From, s.Entry.ClientMsgId = "alice", w.id()
+	s.Entry.Body = &petrelv1.Message_Recall{Recall: &petrelv1.Recall{Target: uint64(q)}}
+	w.mustSend(s)
+	page, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, token, 2)
+	if err != nil || len(page.Convs) != 1 || len(page.Convs[0].Newest) != 2 {
+		t.Fatalf("sync with the newest: %v, %v", page, err)
+	}
+	if m := page.Convs[0].Newest[0]; m.Body != nil || m.RecalledBy != 3 {
+		t.Errorf("the newest are %v", page.Convs[0].Newest)
+	}
+	states, token := w.all("bob", token)
+	w.wantConvs("after the recall", states, key)
+	if st := states[key.Conv.String()]; st.GetHead() != 3 || st.GetCounted() != 1 {
+		t.Errorf("after the recall bob's list says %v, want head 3, counted 1", st)
+	}
+	s = &conv.Send{Conv: other, Keyed: true}
+	s.Entry.ClientMsgId = w.id()
+	s.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: "renamed"}}
+	w.mustSend(s)
+	w.settle()
+	states, _ = w.all("bob", token)
+	w.wantConvs("after the new title", states, other)
+	if st := states[other.Conv.String()]; st.GetTitle() != "renamed" {
+		t.Errorf("after the new title bob's list says %v", st)
+	}
+	if got := len(w.inbox("bob")); got != 2 {
+		t.Errorf("bob's inbox has %d entries, want 2", got)
+	}
+}
+
+// F26: an entry of an inbox has an id of its cause, so that a consumer which
+// starts over enters nothing twice.
+func TestF26InboxEntriesHaveTheIDOfTheirCause(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("team", "alice", "bob")
+	w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
+	w.change(key, &petrelv1.MemberChange{Added: refs(petrelv1.Role_ROLE_ADMIN, "bob"), Roles: refs(petrelv1.Role_ROLE_ADMIN, "alice")})
+	w.change(key, &petrelv1.MemberChange{Dissolved: true})
+	w.settle()
+	before := map[im.User][]string{"alice": w.inbox("alice"), "bob": w.inbox("bob")}
+	for range 3 {
+		w.kill()
+		if err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: []byte("inbox/0")}}); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		w.change(w.group(w.id(), "carol"), &petrelv1.MemberChange{Added: refs(0, "dave")}) // something to be carried behind it
+		w.settle()
+	}
+	for u, want := range before {
+		if got := w.inbox(u); !cmp.Equal(got, want) {
+			t.Errorf("inbox of %s %q, want %q", u, got, want)
+		}
+	}
+}
+
 // An inbox is private: another user cannot read it.
 func TestInboxIsReadByItsUserOnly(t *testing.T) {
 	w := newWorld(t)
