@@ -172,7 +172,9 @@ func (s *Server) setUp() {
 func bearer(key string) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
-			r.Header().Set("Authorization", "Bearer "+key)
+			if key != "" {
+				r.Header().Set("Authorization", "Bearer "+key)
+			}
 			return next(ctx, r)
 		}
 	}
@@ -296,6 +298,9 @@ func (s *Server) Dial(f wire.Framing, c wire.Codec, token, device string) *clien
 	s.t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
 	return conn
 }
+
+// Key is the operator's admin key.
+func (s *Server) Key() string { return s.key }
 
 // Log is what the server has logged and printed so far.
 func (s *Server) Log() string { return s.log.String() }

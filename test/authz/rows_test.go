@@ -1,0 +1,202 @@
+package authz
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Outcomes that many rows share.
+const (
+	//            anonymous other left member admin owner revoked foreign noscope scope
+	anybody    = "ok        ok    ok   ok     ok    ok    ok      ok      ok      ok"
+	ownAccount = "U         ok    ok   ok     ok    ok    U       ok      U       U"
+	admins     = "U         NM    NM   F      ok    ok    U       NC      U       U"
+	ownerOnly  = "U         NM    NM   F      F     ok    U       NC      U       U"
+	members    = "U         NM    NM   ok     ok    ok    U       NC      U       U"
+	pastToo    = "U         NM    ok   ok     ok    ok    U       NC      U       U"
+	operator   = "U         U     U    U      U     U     U       U       F       ok"
+)
+
+// same is a request that does not depend on the world.
+func same(m proto.Message) func(*world) proto.Message {
+	return func(*world) proto.Message { return m }
+}
+
+func to[M proto.Message](f func(*world) M) func(*world) proto.Message {
+	return func(w *world) proto.Message { return f(w) }
+}
+
+const (
+	auth    = "petrel.v1.AuthService/"
+	account = "petrel.v1.AccountService/"
+	convs   = "petrel.v1.ConversationService/"
+	message = "petrel.v1.MessageService/"
+	admin   = "petrel.v1.AdminService/"
+)
+
+var methods = map[string]row{
+	"petrel.v1.SetupService/Redeem": {same(&petrelv1.RedeemRequest{Code: "x"}), "SC SC SC SC SC SC SC SC SC SC"},
+
+	auth + "Register": {to(func(w *world) *petrelv1.RegisterRequest {
+		return &petrelv1.RegisterRequest{User: w.name("new"), Password: password, Device: device("new")}
+	}), anybody},
+	auth + "Login": {to(func(w *world) *petrelv1.LoginRequest {
+		return &petrelv1.LoginRequest{User: w.name("member2"), Password: "not the " + password, Device: device("x")}
+	}), "BC BC BC BC BC BC BC BC BC BC"},
+	auth + "Refresh":  {same(&petrelv1.RefreshRequest{RefreshToken: "pr_default.member.x"}), "U U U U U U U U U U"},
+	auth + "Exchange": {same(&petrelv1.ExchangeRequest{Token: "x", Device: device("x")}), "US US US US US US US US US US"},
+
+	account + "GetAccount":    {same(&petrelv1.GetAccountRequest{}), ownAccount},
+	account + "UpdateAccount": {same(&petrelv1.UpdateAccountRequest{DisplayName: "x"}), ownAccount},
+	account + "ChangePassword": {same(&petrelv1.ChangePasswordRequest{OldPassword: password, NewPassword: "another " + password}),
+		"U BC BC BC BC BC U BC U U"}, // nobody here has a password
+	account + "ListDevices": {same(&petrelv1.ListDevicesRequest{}), ownAccount},
+	account + "RenameDevice": {to(func(w *world) *petrelv1.RenameDeviceRequest {
+		return &petrelv1.RenameDeviceRequest{Device: w.name("owner"), Name: "x"}
+	}), "U ND ND ND ND ok U ND U U"},
+	account + "RevokeDevice": {to(func(w *world) *petrelv1.RevokeDeviceRequest {
+		return &petrelv1.RevokeDeviceRequest{Device: w.name("owner")}
+	}), "U ND ND ND ND ok U ND U U"},
+	account + "Logout": {same(&petrelv1.LogoutRequest{}), ownAccount},
+	account + "LookUpUser": {to(func(w *world) *petrelv1.LookUpUserRequest {
+		return &petrelv1.LookUpUserRequest{User: w.name("member2")}
+	}), "U ok ok ok ok ok U NU U U"},
+	account + "GetSettings":    {same(&petrelv1.GetSettingsRequest{}), ownAccount},
+	account + "ChangeSettings": {same(&petrelv1.ChangeSettingsRequest{Values: map[string]string{"a": "b"}}), ownAccount},
+
+	convs + "CreateGroup": {same(&petrelv1.CreateGroupRequest{Title: "x"}), ownAccount},
+	convs + "Rename":      {to(func(w *world) *petrelv1.RenameRequest { return &petrelv1.RenameRequest{Conv: w.conv, Title: "x"} }), admins},
+	convs + "AddMembers": {to(func(w *world) *petrelv1.AddMembersRequest {
+		return &petrelv1.AddMembersRequest{Conv: w.conv, Users: []string{w.name("other2")}}
+	}), admins},
+	convs + "RemoveMembers": {to(func(w *world) *petrelv1.RemoveMembersRequest {
+		return &petrelv1.RemoveMembersRequest{Conv: w.conv, Users: []string{w.name("member2")}}
+	}), admins},
+	convs + "Leave": {to(func(w *world) *petrelv1.LeaveRequest { return &petrelv1.LeaveRequest{Conv: w.conv} }), "U NM NM ok ok F U NC U U"},
+	convs + "SetRole": {to(func(w *world) *petrelv1.SetRoleRequest {
+		return &petrelv1.SetRoleRequest{Conv: w.conv, User: w.name("member2"), Role: petrelv1.Role_ROLE_ADMIN}
+	}), ownerOnly},
+	convs + "TransferOwnership": {to(func(w *world) *petrelv1.TransferOwnershipRequest {
+		return &petrelv1.TransferOwnershipRequest{Conv: w.conv, User: w.name("member2")}
+	}), ownerOnly},
+	convs + "Dissolve":        {to(func(w *world) *petrelv1.DissolveRequest { return &petrelv1.DissolveRequest{Conv: w.conv} }), ownerOnly},
+	convs + "GetConversation": {to(func(w *world) *petrelv1.GetConversationRequest { return &petrelv1.GetConversationRequest{Conv: w.conv} }), pastToo},
+	convs + "ListMembers":     {to(func(w *world) *petrelv1.ListMembersRequest { return &petrelv1.ListMembersRequest{Conv: w.conv} }), members},
+
+	message + "Send":         {to(func(w *world) *petrelv1.Send { return w.send() }), members},
+	message + "GetHistory":   {to(func(w *world) *petrelv1.GetHistory { return &petrelv1.GetHistory{Conv: w.conv} }), pastToo},
+	message + "Sync":         {same(&petrelv1.Sync{}), ownAccount},
+	message + "MoveCursor":   {to(func(w *world) *petrelv1.MoveCursor { return &petrelv1.MoveCursor{Conv: w.conv, Read: 1} }), pastToo},
+	message + "ListReceipts": {to(func(w *world) *petrelv1.ListReceiptsRequest { return &petrelv1.ListReceiptsRequest{Conv: w.conv} }), members},
+
+	admin + "CreateUsers": {to(func(w *world) *petrelv1.CreateUsersRequest {
+		return &petrelv1.CreateUsersRequest{Users: []string{w.name("made")}}
+	}), operator},
+	admin + "RevokeTokens": {to(func(w *world) *petrelv1.RevokeTokensRequest {
+		return &petrelv1.RevokeTokensRequest{User: w.name("member2")}
+	}), operator},
+	admin + "CreateConversation": {to(func(w *world) *petrelv1.CreateConversationRequest {
+		return &petrelv1.CreateConversationRequest{Title: "x", Members: []*petrelv1.MemberRef{{User: w.name("member2")}}}
+	}), operator},
+	admin + "ChangeMembers": {to(func(w *world) *petrelv1.ChangeMembersRequest {
+		return &petrelv1.ChangeMembersRequest{Conv: w.conv, Change: &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: w.name("other2")}}}}
+	}), operator},
+	admin + "SendAs": {to(func(w *world) *petrelv1.SendAsRequest {
+		return &petrelv1.SendAsRequest{From: w.name("member2"), Send: w.send()}
+	}), operator},
+	admin + "ReadHistory": {to(func(w *world) *petrelv1.ReadHistoryRequest {
+		return &petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: w.conv}}
+	}), operator},
+	admin + "GetLimits": {same(&petrelv1.GetLimitsRequest{}), operator},
+	admin + "SetLimits": {same(&petrelv1.ServerLimits{}), operator},
+	admin + "GetStats":  {same(&petrelv1.GetStatsRequest{}), operator},
+	admin + "Compact":   {same(&petrelv1.CompactRequest{}), operator},
+	admin + "ListUsers": {same(&petrelv1.ListUsersRequest{Limit: 1}), operator},
+	admin + "GetUser":   {to(func(w *world) *petrelv1.GetUserRequest { return &petrelv1.GetUserRequest{User: w.name("member2")} }), operator},
+	admin + "DisableUser": {to(func(w *world) *petrelv1.DisableUserRequest {
+		return &petrelv1.DisableUserRequest{User: w.name("member2"), Disabled: true}
+	}), operator},
+	admin + "SetPassword": {to(func(w *world) *petrelv1.SetPasswordRequest {
+		return &petrelv1.SetPasswordRequest{User: w.name("member2"), Password: password}
+	}), operator},
+	admin + "RevokeUserDevice": {to(func(w *world) *petrelv1.RevokeUserDeviceRequest {
+		return &petrelv1.RevokeUserDeviceRequest{User: w.name("member2"), Device: w.name("member2")}
+	}), operator},
+	admin + "MintToken": {to(func(w *world) *petrelv1.MintTokenRequest {
+		return &petrelv1.MintTokenRequest{User: w.name("member2"), Device: device("minted")}
+	}), operator},
+	admin + "CreateKey": {same(&petrelv1.CreateKeyRequest{Name: "x", Scopes: []string{"server"}}), operator},
+	admin + "ListKeys":  {same(&petrelv1.ListKeysRequest{}), operator},
+	admin + "RevokeKey": {to(func(w *world) *petrelv1.RevokeKeyRequest {
+		return &petrelv1.RevokeKeyRequest{Id: w.makeKey("x", "server").Info.Id}
+	}), operator},
+	admin + "ListUserConversations": {to(func(w *world) *petrelv1.ListUserConversationsRequest {
+		return &petrelv1.ListUserConversationsRequest{User: w.name("member2")}
+	}), operator},
+	admin + "ListConversationMembers": {to(func(w *world) *petrelv1.ListConversationMembersRequest {
+		return &petrelv1.ListConversationMembersRequest{Conv: w.conv}
+	}), operator},
+	admin + "RenameConversation": {to(func(w *world) *petrelv1.RenameConversationRequest {
+		return &petrelv1.RenameConversationRequest{Conv: w.conv, Title: "x"}
+	}), operator},
+	admin + "DissolveConversation": {to(func(w *world) *petrelv1.DissolveConversationRequest {
+		return &petrelv1.DissolveConversationRequest{Conv: w.conv}
+	}), operator},
+}
+
+// Outcomes of frames: without a credential the hello is missing, with a wrong
+// one it is refused.
+const (
+	//               anonymous other left member admin owner revoked foreign noscope scope
+	anySession    = "HE        ok    ok   ok     ok    ok    R       ok      U       U"
+	frameAdmins   = "HE        NM    NM   F      ok    ok    R       NC      U       U"
+	frameMembers  = "HE        NM    NM   ok     ok    ok    R       NC      U       U"
+	framePastToo  = "HE        NM    ok   ok     ok    ok    R       NC      U       U"
+	frameSender   = "HE        NM    NM   F      F     ok    R       NC      U       U"
+	framePosition = framePastToo // up to what they may read
+)
+
+var frames = map[string]row{
+	"hello": {to(func(w *world) *petrelv1.ClientFrame {
+		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Hello{Hello: w.hello()}}
+	}), "U ok ok ok ok ok R ok U U"},
+	"send": {to(func(w *world) *petrelv1.ClientFrame { return sendFrame(w.send()) }), frameMembers},
+	"send edit": {to(func(w *world) *petrelv1.ClientFrame {
+		s := w.send()
+		s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: w.ownersMessage, Body: &petrelv1.Edit_Text{Text: "x"}}}
+		return sendFrame(s)
+	}), frameSender},
+	"send recall": {to(func(w *world) *petrelv1.ClientFrame {
+		s := w.send()
+		s.Body = &petrelv1.Send_Recall{Recall: &petrelv1.Recall{Target: w.membersMessage}}
+		return sendFrame(s)
+	}), frameAdmins},
+	"send reaction": {to(func(w *world) *petrelv1.ClientFrame {
+		s := w.send()
+		s.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: w.ownersMessage, Emoji: "👍"}}
+		return sendFrame(s)
+	}), frameMembers},
+	"send pin": {to(func(w *world) *petrelv1.ClientFrame {
+		s := w.send()
+		s.Body = &petrelv1.Send_Pin{Pin: &petrelv1.Pin{Target: w.ownersMessage}}
+		return sendFrame(s)
+	}), frameAdmins},
+	"history": {to(func(w *world) *petrelv1.ClientFrame {
+		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: &petrelv1.GetHistory{Conv: w.conv}}}
+	}), framePastToo},
+	"sync": {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{}}}), anySession},
+	"cursor": {to(func(w *world) *petrelv1.ClientFrame {
+		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{Conv: w.conv, Read: 1}}}
+	}), framePosition},
+	"focus": {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Focus{Focus: &petrelv1.SetFocus{All: true}}}), anySession},
+	"ping":  {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}), anySession},
+	// A pong is not answered: the ping behind it is.
+	"pong": {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}}), anySession},
+	"call": {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Call{Call: &petrelv1.Call{
+		Method: account + "GetAccount", Request: &petrelv1.Call_Json{Json: "{}"}}}}), anySession},
+}
+
+func sendFrame(s *petrelv1.Send) *petrelv1.ClientFrame {
+	return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Send{Send: s}}
+}
