@@ -227,7 +227,7 @@ func (c *Client) heartbeat(now time.Time) error {
 		return nil
 	}
 	heard := time.Unix(0, lv.link.heard.Load())
-	if !lv.pinged.IsZero() && heard.After(lv.pinged) {
+	if !lv.pinged.IsZero() && !heard.Before(lv.pinged) {
 		lv.pinged = time.Time{}
 	}
 	switch silent := now.Sub(heard); {

@@ -1,6 +1,7 @@
 package petrel
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -79,7 +80,7 @@ type lane struct {
 	key   string
 	queue []*Outgoing // oldest first, not settled
 	show  []*Outgoing // oldest first, not among the entries of the conversation
-	busy  bool        // an answer is awaited
+	busy  int         // messages whose answer is awaited: at most one, unless two lanes turned out to be one
 	ready bool        // in Client.ready
 	at    time.Time   // nothing is sent before
 	fails int         // refusals in a row that named no time
@@ -190,6 +191,9 @@ func (c *Client) compose(s *petrelv1.Send) *Outgoing {
 
 func (c *Client) enqueue(o *Outgoing) {
 	key := "c:" + o.send.Conv
+	if v := c.convs[o.send.Conv]; v != nil && v.peer != "" {
+		key = "u:" + v.peer
+	}
 	if o.send.User != "" {
 		key = "u:" + o.send.User
 	}
@@ -211,12 +215,42 @@ func (c *Client) remove(o *Outgoing) {
 	l.queue = slices.DeleteFunc(l.queue, is)
 	l.show = slices.DeleteFunc(l.show, is)
 	delete(c.sending, o.ID)
-	if len(l.show) == 0 && !l.busy && !l.ready {
-		delete(c.lanes, l.key)
-	}
+	c.dropLane(l)
 	if o.conv != "" {
 		c.changed.touch(o.conv)
 	}
+}
+
+func (c *Client) dropLane(l *lane) {
+	if len(l.show) == 0 && l.busy == 0 && c.lanes[l.key] == l {
+		delete(c.lanes, l.key)
+	}
+}
+
+// join makes one lane of those to a direct conversation by its id and by its
+// other user, once it is known that they are the same.
+func (c *Client) join(v *conv) {
+	from := c.lanes["c:"+v.id]
+	if from == nil || v.peer == "" {
+		return
+	}
+	key := "u:" + v.peer
+	to := c.lanes[key]
+	if to == nil {
+		to = &lane{key: key}
+		c.lanes[key] = to
+	}
+	byAge := func(a, b *Outgoing) int { return cmp.Compare(a.n, b.n) }
+	for _, o := range from.show {
+		o.lane = to
+	}
+	to.queue, to.show = append(to.queue, from.queue...), append(to.show, from.show...)
+	slices.SortFunc(to.queue, byAge)
+	slices.SortFunc(to.show, byAge)
+	to.busy += from.busy
+	from.queue, from.show = nil, nil
+	delete(c.lanes, from.key)
+	c.wakeLane(to)
 }
 
 func (c *Client) wakeLane(l *lane) {
@@ -251,7 +285,7 @@ func (c *Client) sendAll(now time.Time) {
 // sendLane sends the first message of l. stay: the lane has to be looked at
 // again; full: the window of the connection is.
 func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
-	for !l.busy && len(l.queue) > 0 {
+	for l.busy == 0 && len(l.queue) > 0 {
 		o := l.queue[0]
 		switch {
 		case !o.safe:
@@ -320,14 +354,15 @@ func (c *Client) sendOne(l *lane, o *Outgoing) (stay, full bool) {
 	}
 	lv.sends++
 	lv.sendBytes += len(b)
-	l.busy = true
+	l.busy++
 	lv.nextID++
 	lv.waiting[f.Id] = func(f *petrelv1.ServerFrame) {
 		lv.sends--
 		lv.sendBytes -= len(b)
-		l.busy = false
-		c.answered(l, o, f)
-		c.wakeLane(l)
+		o.lane.busy--
+		c.answered(o, f)
+		c.wakeLane(o.lane)
+		c.dropLane(o.lane)
 	}
 	lv.link.push(b)
 	return false, false
@@ -335,7 +370,8 @@ func (c *Client) sendOne(l *lane, o *Outgoing) (stay, full bool) {
 
 // answered applies the answer to an attempt; nil: the connection ended.
 // Spec: P-4.8.
-func (c *Client) answered(l *lane, o *Outgoing, f *petrelv1.ServerFrame) {
+func (c *Client) answered(o *Outgoing, f *petrelv1.ServerFrame) {
+	l := o.lane
 	if o.state != Sending { // it was met in the history meanwhile
 		return
 	}
@@ -493,16 +529,17 @@ func (c *Client) lookFor(o *Outgoing, from uint64) {
 		return
 	}
 	lv := c.live
-	o.lane.busy = true
+	o.lane.busy++
 	lv.reads++
 	q := &petrelv1.GetHistory{Conv: id, After: from}
 	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: q}}, func(f *petrelv1.ServerFrame) {
 		lv.reads--
-		o.lane.busy = false
+		o.lane.busy--
 		if o.state == Sending && f != nil {
 			c.looked(o, from, f)
 		}
 		c.wakeLane(o.lane)
+		c.dropLane(o.lane)
 	})
 }
 

@@ -77,6 +77,7 @@ func (c *Client) takeState(s *petrelv1.ConvState) {
 	v.merge(s)
 	if v.peer != "" {
 		c.direct[v.peer] = v.id
+		c.join(v)
 	}
 	c.touch(v)
 	c.changed.List = true

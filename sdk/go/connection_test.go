@@ -1,0 +1,215 @@
+package petrel
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+func TestComesBackLaterAndLater(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.onHello = func(ss *fakeSession, _ *petrelv1.ClientFrame) bool {
+			_ = ss.conn.Close() // a link that dies
+			return true
+		}
+		c := s.client(Options{})
+		stop := run(c)
+		time.Sleep(3 * time.Minute)
+		expect(t, "run", stop(), nil)
+		for i, want := 1, time.Second; i < len(s.dials); i, want = i+1, min(2*want, 30*time.Second) {
+			if got := s.dials[i].Sub(s.dials[i-1]); got < want/2 || got > want+time.Millisecond {
+				t.Errorf("wait %d: got %v, want %v to %v", i, got, want/2, want)
+			}
+		}
+		if n := len(s.dials); n < 9 || n > 20 {
+			t.Errorf("tries in 3 minutes: got %d", n)
+		}
+	})
+}
+
+func TestKickSaysWhetherAndWhenToComeBack(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		c := s.client(Options{})
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(context.Background()) }()
+		synctest.Wait()
+		expect(t, "state", c.Status().State, Live)
+
+		began := time.Now()
+		s.sessions[0].kick(&petrelv1.Kick{Code: "draining", Reconnect: true, ReconnectAfterMs: 20000})
+		time.Sleep(45 * time.Second)
+		if len(s.dials) != 2 {
+			t.Fatalf("connections: got %d, want 2", len(s.dials))
+		}
+		if w := s.dials[1].Sub(began); w < 20*time.Second || w > 40*time.Second {
+			t.Errorf("came back after %v, want 20 s to 40 s", w)
+		}
+
+		s.sessions[0].kick(&petrelv1.Kick{Code: "replaced"})
+		err := <-ended
+		expect(t, "code", CodeOf(err), CodeReplaced)
+		expect(t, "code of the status", CodeOf(c.Status().Err), CodeReplaced)
+		expect(t, "connections", len(s.dials), 2)
+	})
+}
+
+func TestAnotherTokenIsAskedForOnce(t *testing.T) {
+	for _, good := range []bool{true, false} {
+		play(t, func(t *testing.T, s *fake) {
+			s.onHello = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+				if good && f.GetHello().Token == "new" {
+					return false
+				}
+				ss.fail(f.Id, &petrelv1.Error{Code: CodeUnauthenticated})
+				_ = ss.conn.Close() // P-1.6
+				return true
+			}
+			var asked []string
+			c := s.client(Options{Token: func(_ context.Context, refused string) (string, error) {
+				asked = append(asked, refused)
+				if refused == "" {
+					return "old", nil
+				}
+				return "new", nil
+			}})
+			ended := make(chan error, 1)
+			ctx, cancel := context.WithCancel(context.Background())
+			go func() { ended <- c.Run(ctx) }()
+			synctest.Wait()
+			expect(t, "refused tokens", asked, []string{"", "old"})
+			expect(t, "tries", len(s.hellos), 2)
+			cancel()
+			if err := <-ended; good && err != nil || !good && CodeOf(err) != CodeUnauthenticated {
+				t.Errorf("run: got %v with a good second token %v", err, good)
+			}
+		})
+	}
+}
+
+func TestTokenSourceDecidesWhetherToGoOn(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		calls := 0
+		c := s.client(Options{Token: func(context.Context, string) (string, error) {
+			if calls++; calls < 3 {
+				return "", errors.New("the network is down")
+			}
+			return "", &Error{Code: "refresh_reused"}
+		}})
+		expect(t, "code", CodeOf(c.Run(context.Background())), "refresh_reused")
+		expect(t, "calls", calls, 3)
+		expect(t, "connections", len(s.dials), 0)
+	})
+}
+
+func TestEachLaggedNeedsASyncOfItsOwn(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		expect(t, "syncs at first", s.syncs, 1)
+
+		// The second lagged comes between the sync and its answer.
+		ss := s.sessions[0]
+		lagged := &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Lagged{Lagged: &petrelv1.Lagged{}}}
+		s.mu.Lock()
+		s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if f.GetSync() == nil {
+				return false
+			}
+			s.onFrame = nil
+			ss.write(lagged)
+			s.convs["g1"].add(text("bob", "missed"))
+			return false
+		}
+		s.mu.Unlock()
+		ss.write(lagged)
+		synctest.Wait()
+		expect(t, "syncs", s.syncs, 3)
+		expect(t, "messages", shown(c, "g1"), "[missed]")
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestSilentServerIsProbedAndGivenUp(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.beat = 30000
+		pings := 0
+		s.onFrame = func(_ *fakeSession, f *petrelv1.ClientFrame) bool {
+			if f.GetPing() != nil {
+				pings++
+			}
+			return f.GetPing() != nil && pings > 2
+		}
+		c := s.client(Options{})
+		stop := run(c)
+		time.Sleep(89 * time.Second) // probes at 30 s and 60 s are answered
+		expect(t, "connections", len(s.dials), 1)
+		expect(t, "pings", pings, 2)
+		time.Sleep(13 * time.Second) // that at 90 s is not
+		expect(t, "connections", len(s.dials), 2)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestPingIsAnsweredWithItsID(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		var pong *petrelv1.ClientFrame
+		s.onFrame = func(_ *fakeSession, f *petrelv1.ClientFrame) bool {
+			if f.GetPong() != nil {
+				pong = f
+			}
+			return pong != nil
+		}
+		stop := run(s.client(Options{}))
+		synctest.Wait()
+		s.sessions[0].write(&petrelv1.ServerFrame{Id: 1 << 40, Body: &petrelv1.ServerFrame_Ping{Ping: &petrelv1.Ping{}}})
+		synctest.Wait()
+		expect(t, "id of the pong", pong.GetId(), uint64(1<<40))
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestStoreOfAnotherUserIsRefused(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		store := NewMemory()
+		if err := store.Write([]Row{{metaKey, []byte(`{"user":"bob"}`)}}); err != nil {
+			t.Fatal(err)
+		}
+		err := s.client(Options{Store: store}).Run(context.Background())
+		expect(t, "code", CodeOf(err), CodeInvalid)
+	})
+}
+
+func TestFailingStoreEndsRun(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		store := NewMemory()
+		write := store.Write
+		full := false
+		store.Write = func(rows []Row) error {
+			if full {
+				return errors.New("disk full")
+			}
+			return write(rows)
+		}
+		c := s.client(Options{Store: store})
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(context.Background()) }()
+		synctest.Wait()
+		full = true
+		if _, err := c.Send(Draft{Conv: "g1", Text: "x"}); err == nil {
+			t.Error("a message that cannot be stored was taken")
+		}
+		expect(t, "pending", len(c.Pending("g1")), 0)
+		s.post("g1", text("bob", "hi"))
+		if err := <-ended; err == nil {
+			t.Error("run goes on without its store")
+		}
+		expect(t, "sends", len(s.sent), 0)
+	})
+}

@@ -1,0 +1,536 @@
+package petrel
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+func numbers(from, to int) []string {
+	out := []string{}
+	for i := from; i <= to; i++ {
+		out = append(out, fmt.Sprint(i))
+	}
+	return out
+}
+
+func TestGapIsRepairedAndRepeatsAreDropped(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		ss := s.sessions[0]
+		for _, q := range []struct {
+			what string
+			push []int // seqs; what is above the last one pushed is lost
+			want []string
+		}{
+			{"in order", []int{1, 2}, numbers(1, 2)},
+			{"again", []int{2, 1, 2}, numbers(1, 2)},
+			{"a gap", []int{5}, numbers(1, 5)},
+			{"turned round", []int{8, 7, 6}, numbers(1, 8)},
+			{"more than a page is missing", []int{200}, numbers(1, 200)},
+		} {
+			s.mu.Lock()
+			for v.head() < uint64(slices.Max(q.push)) {
+				v.add(text("bob", fmt.Sprint(v.head()+1)))
+			}
+			for _, n := range q.push {
+				ss.event(v.log[n-1])
+			}
+			s.mu.Unlock()
+			synctest.Wait()
+			expect(t, q.what, shown(c, "g1"), q.want)
+		}
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestNothingIsShownBehindAGap(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		s.onFrame = func(_ *fakeSession, f *petrelv1.ClientFrame) bool { return f.GetHistory() != nil } // no answer
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		v.add(text("bob", "1"))
+		s.post("g1", text("bob", "2"))
+		synctest.Wait()
+		expect(t, "shown", shown(c, "g1"), "[]")
+		got, _ := c.Conversation("g1")
+		expect(t, "have and head", fmt.Sprint(got.Have, got.Head), "0 2")
+		s.sessions[0].event(v.log[0])
+		synctest.Wait()
+		expect(t, "shown", shown(c, "g1"), "[1 2]")
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestFirstMeetingLoadsTheNewestAndOlderPagesBack(t *testing.T) {
+	for _, caps := range [][]string{nil, {capNewest}} {
+		play(t, func(t *testing.T, s *fake) {
+			s.caps = caps
+			v := s.conv("g1", "")
+			for i := range 120 {
+				v.add(text("bob", fmt.Sprint(i+1)))
+			}
+			c := s.client(Options{Newest: 10})
+			stop := run(c)
+			synctest.Wait()
+			expect(t, "shown", shown(c, "g1"), numbers(111, 120))
+			for _, want := range []struct {
+				from int
+				more bool
+			}{{61, true}, {11, true}, {1, false}, {1, false}} {
+				more, err := c.Older(t.Context(), "g1", 0)
+				expect(t, "older", fmt.Sprint(more, err), fmt.Sprint(want.more, " <nil>"))
+				expect(t, "shown", shown(c, "g1"), numbers(want.from, 120))
+			}
+			s.post("g1", text("bob", "121"))
+			synctest.Wait()
+			expect(t, "shown", shown(c, "g1"), numbers(1, 121))
+			expect(t, "run", stop(), nil)
+		})
+	}
+}
+
+func TestFarBehindBeginsAnewBelowTheHead(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		store := NewMemory()
+		o := Options{Keep: 30, Store: store}
+		for i := range 20 {
+			v.add(text("bob", fmt.Sprint(i+1)))
+		}
+		c := s.client(o)
+		stop := run(c)
+		synctest.Wait()
+		expect(t, "shown", shown(c, "g1"), numbers(1, 20))
+		expect(t, "run", stop(), nil)
+		for i := range 1000 {
+			v.add(text("bob", fmt.Sprint(i+21)))
+		}
+		c = s.client(o)
+		expect(t, "shown from the store", shown(c, "g1"), numbers(1, 20))
+		s.reads = 0
+		stop = run(c)
+		synctest.Wait()
+		expect(t, "shown", shown(c, "g1"), numbers(991, 1020))
+		expect(t, "pages", s.reads, 1)
+
+		var all []string
+		for after := uint64(0); ; {
+			ms, err := c.Since(t.Context(), "g1", after, 0)
+			if err != nil || len(ms) == 0 {
+				expect(t, "since", err, nil)
+				break
+			}
+			for _, m := range ms {
+				all = append(all, m.GetText())
+				after = m.Seq
+			}
+		}
+		expect(t, "since the beginning", all, numbers(1, 1020))
+		expect(t, "run", stop(), nil)
+		rows, err := store.Load()
+		if err != nil || len(rows) > 30+2 {
+			t.Errorf("rows in the store: got %d, %v, want 30 entries, a conversation and meta", len(rows), err)
+		}
+	})
+}
+
+func TestKeepBoundsMemoryAndStore(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		store := NewMemory()
+		c := s.client(Options{Keep: 40, Store: store})
+		stop := run(c)
+		for i := range 500 {
+			s.post("g1", text("bob", fmt.Sprint(i+1)))
+			if i%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		expect(t, "run", stop(), nil)
+		if n := len(c.Messages("g1", 0, 0)); n < 40 || n > 45 {
+			t.Errorf("entries held: got %d, want 40 to 45", n)
+		}
+		again := s.client(Options{Keep: 40, Store: store})
+		expect(t, "shown after a restart", shown(again, "g1"), shown(c, "g1"))
+	})
+}
+
+func TestEditsRecallsReactionsAndPinsAreFolded(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		for _, x := range []string{"one", "two", "three"} {
+			v.add(text("bob", x))
+		}
+		store := NewMemory()
+		c := s.client(Options{Store: store, Newest: 1})
+		stop := run(c)
+		synctest.Wait()
+		edit := func(target uint64, text string) {
+			s.post("g1", &petrelv1.Message{From: "bob", Body: &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: target, Body: &petrelv1.Edit_Text{Text: text}}}})
+		}
+		react := func(from string, target uint64, removed bool) {
+			s.post("g1", &petrelv1.Message{From: from, Body: &petrelv1.Message_Reaction{Reaction: &petrelv1.Reaction{Target: target, Emoji: "+", Removed: removed}}})
+		}
+		edit(3, "THREE")
+		react("bob", 3, false)
+		react("carol", 3, false)
+		react("carol", 3, false)
+		react("bob", 3, true)
+		s.post("g1", &petrelv1.Message{From: "bob", Body: &petrelv1.Message_Pin{Pin: &petrelv1.Pin{Target: 3}}})
+		react("carol", 1, false)
+		s.post("g1", &petrelv1.Message{From: "bob", Body: &petrelv1.Message_Recall{Recall: &petrelv1.Recall{Target: 2}}})
+		s.post("g1", &petrelv1.Message{From: "bob", Body: &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: 1}}}) // emptied
+		synctest.Wait()
+		check := func(c *Client, what string) {
+			t.Helper()
+			ms := c.Messages("g1", 2, 1)
+			if len(ms) != 1 {
+				t.Fatalf("%s: message 3 is not shown", what)
+			}
+			m := ms[0]
+			expect(t, what+": message 3", fmt.Sprint(m.GetText(), " ", m.EditedBy, m.Reactions, m.Pinned), "THREE 4 [{+ [carol]}] true")
+		}
+		check(c, "pushed")
+		if _, err := c.Older(t.Context(), "g1", 0); err != nil {
+			t.Fatal(err)
+		}
+		ms := c.Messages("g1", 0, 2)
+		expect(t, "message 1", fmt.Sprint(ms[0].GetText(), ms[0].Reactions), "one[{+ [carol]}]")
+		expect(t, "message 2", fmt.Sprint(ms[1].Body, ms[1].RecalledBy), fmt.Sprint(nil, uint64(11)))
+		edit(2, "back again?")
+		synctest.Wait()
+		expect(t, "message 2, recalled", fmt.Sprint(c.Messages("g1", 1, 1)[0].Body), "<nil>")
+		expect(t, "run", stop(), nil)
+		check(s.client(Options{Store: store}), "after a restart")
+	})
+}
+
+func TestUnreadCountsOthersBehindTheReadCursor(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.caps = []string{capCursor}
+		v := s.conv("g1", "")
+		for i := range 10 {
+			v.add(text("bob", fmt.Sprint(i+1)))
+		}
+		v.read, v.readCounted = 4, 4
+		c := s.client(Options{ManualDelivered: true})
+		unread := func() int {
+			synctest.Wait()
+			got, _ := c.Conversation("g1")
+			return got.Unread
+		}
+		stop := run(c)
+		expect(t, "at first", unread(), 6)
+		settled(t, sendText(t, c, "g1", "mine"))
+		expect(t, "after an own message", unread(), 6)
+		s.post("g1", text("carol", "x"))
+		s.post("g1", &petrelv1.Message{From: "carol", Body: &petrelv1.Message_Pin{Pin: &petrelv1.Pin{Target: 1}}})
+		expect(t, "after a message and a pin", unread(), 7)
+		s.post("g1", &petrelv1.Message{From: "bob", Body: &petrelv1.Message_Recall{Recall: &petrelv1.Recall{Target: 10}}})
+		expect(t, "after a recall", unread(), 7)
+		c.MarkRead("g1", 9)
+		expect(t, "read up to 9", unread(), 2)
+		c.MarkRead("g1", 5)
+		expect(t, "a cursor does not go back", unread(), 2)
+		s.sessions[0].write(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: &petrelv1.Events{
+			Receipts: []*petrelv1.Receipt{{Conv: "g1", User: "alice", Delivered: 14, Read: 12}},
+		}}})
+		expect(t, "read on another device", unread(), 0)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestCursorsAreSentOnceASecond(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.caps = []string{capCursor}
+		s.conv("g1", "")
+		store := NewMemory()
+		c := s.client(Options{Store: store})
+		stop := run(c)
+		synctest.Wait()
+		for i := range 50 { // 5 s
+			s.post("g1", text("bob", "x"))
+			synctest.Wait()
+			c.MarkRead("g1", uint64(i+1))
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		if n := len(s.cursors); n < 5 || n > 7 {
+			t.Errorf("cursors sent in 6 s: got %d", n)
+		}
+		last := s.cursors[len(s.cursors)-1]
+		expect(t, "last cursor", fmt.Sprint(last.Delivered, last.Read), "50 50")
+		expect(t, "run", stop(), nil)
+
+		s.post("g1", text("bob", "x"))
+		c = s.client(Options{Store: store, ManualDelivered: true})
+		stop = run(c)
+		synctest.Wait()
+		expect(t, "run", stop(), nil)
+		c.MarkRead("g1", 51) // offline
+		if err := c.flush(); err != nil {
+			t.Fatal(err)
+		}
+		n := len(s.cursors)
+		stop = run(s.client(Options{Store: store}))
+		synctest.Wait()
+		expect(t, "cursors after a restart", len(s.cursors), n+1)
+		expect(t, "cursor", s.cursors[n].Read, 51)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestTicksFollowReceipts(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("d1", "bob")
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		settled(t, sendText(t, c, "d1", "hi"))
+		ticks := func() string {
+			synctest.Wait()
+			m := c.Messages("d1", 0, 0)[0]
+			return fmt.Sprint(m.Delivered, m.Read)
+		}
+		expect(t, "sent", ticks(), "0 0")
+		receipt := func(d, r uint64) {
+			s.sessions[0].write(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: &petrelv1.Events{
+				Receipts: []*petrelv1.Receipt{{Conv: "d1", User: "bob", Delivered: d, Read: r}},
+			}}})
+		}
+		receipt(1, 0)
+		expect(t, "delivered", ticks(), "1 0")
+		receipt(0, 1)
+		expect(t, "read", ticks(), "1 1")
+		receipt(1, 0)
+		expect(t, "an older receipt", ticks(), "1 1")
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestHintsLeaveAGapUntilTheFocusMoves(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.caps = []string{capFocus}
+		s.conv("g1", "")
+		v := s.conv("g2", "")
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		c.Focus("g1")
+		synctest.Wait()
+		for i := range 5 {
+			v.add(text("bob", fmt.Sprint(i+1)))
+		}
+		s.reads = 0
+		s.sessions[0].write(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: &petrelv1.Events{
+			Hints: []*petrelv1.Hint{{Conv: "g2", Head: 5, Counted: 5}},
+		}}})
+		synctest.Wait()
+		got, _ := c.Conversation("g2")
+		expect(t, "hinted", fmt.Sprint(got.Head, got.Have, got.Unread, s.reads), "5 0 5 0")
+		c.Focus("g2")
+		synctest.Wait()
+		expect(t, "in focus", shown(c, "g2"), numbers(1, 5))
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestSlowReaderMissesNoChange(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		s.conv("g2", "")
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		sub := c.Subscribe()
+		first := sub.Take()
+		expect(t, "first change", fmt.Sprint(first.Conversations, first.List, first.Status), "[g1 g2] true true")
+		for range 100 {
+			s.post("g1", text("bob", "x"))
+		}
+		synctest.Wait()
+		if ch, err := sub.Next(t.Context()); err != nil || fmt.Sprint(ch.Conversations) != "[g1]" || ch.List || ch.Status {
+			t.Errorf("change: got %+v, %v, want g1", ch, err)
+		}
+		if ch := sub.Take(); !ch.Empty() {
+			t.Errorf("a second change: got %+v", ch)
+		}
+		sub.Close()
+		s.post("g2", text("bob", "x"))
+		synctest.Wait()
+		if ch := sub.Take(); !ch.Empty() {
+			t.Errorf("a change after the end: got %+v", ch)
+		}
+		expect(t, "run", stop(), nil)
+	})
+}
+
+var seed = flag.Uint64("seed", 0, "of the random schedules; 0: 1 to 60")
+
+// TestRandomSchedules plays a server that loses, repeats, delays and turns
+// round what it pushes, refuses, cuts, forgets to answer, lags, and a client
+// that restarts from its store: every message is stored and shown once, in
+// order.
+func TestRandomSchedules(t *testing.T) {
+	seeds := []uint64{*seed}
+	if *seed == 0 {
+		seeds = nil
+		for n := range uint64(60) {
+			seeds = append(seeds, n+1)
+		}
+	}
+	for _, n := range seeds {
+		t.Run(fmt.Sprint("seed=", n), func(t *testing.T) {
+			play(t, func(t *testing.T, s *fake) { playRandom(t, s, rand.New(rand.NewPCG(n, 7))) })
+		})
+	}
+}
+
+func playRandom(t *testing.T, s *fake, r *rand.Rand) {
+	var mu = &s.mu // r is used under it
+	if r.IntN(2) == 0 {
+		s.caps = []string{capNewest, capCursor}
+	}
+	s.page = 3 + r.IntN(10)
+	convs := []string{"d1", "g1", "g2"}
+	s.conv("d1", "bob")
+	s.conv("g1", "")
+	s.conv("g2", "")
+	s.misbehave(r)
+	o := Options{Store: NewMemory(), Keep: 1000}
+	c := s.client(o)
+	stop := run(c)
+	mine := map[string][]string{}
+	for i := range 120 {
+		mu.Lock()
+		what, conv := r.IntN(20), convs[r.IntN(3)]
+		pause := time.Duration(r.IntN(300)) * time.Millisecond
+		mu.Unlock()
+		switch {
+		case what < 9:
+			s.post(conv, text("bob", fmt.Sprint("b", i)))
+		case what < 17:
+			d := Draft{Conv: conv, Text: fmt.Sprint("a", i)}
+			if conv == "d1" && what%2 == 0 {
+				d.Conv, d.User = "", "bob"
+			}
+			if _, err := c.Send(d); err != nil {
+				t.Fatal(err)
+			}
+			mine[conv] = append(mine[conv], d.Text)
+		case what < 19:
+			s.cut()
+		default:
+			expect(t, "run", stop(), nil)
+			c = s.client(o)
+			stop = run(c)
+		}
+		time.Sleep(pause)
+	}
+	mu.Lock()
+	s.push, s.onSend, s.onFrame, s.onHello = nil, nil, nil, nil
+	mu.Unlock()
+	s.cut() // whatever was lost is heard of by then
+	time.Sleep(5 * time.Minute)
+	for _, conv := range convs {
+		all := stored(s, conv)
+		expect(t, "shown of "+conv, shown(c, conv), all)
+		own := slices.DeleteFunc(slices.Clone(all), func(x string) bool { return !strings.HasPrefix(x, "a") })
+		expect(t, "own messages in "+conv, own, mine[conv])
+		expect(t, "pending in "+conv, len(c.Pending(conv)), 0)
+	}
+	expect(t, "run", stop(), nil)
+	again := s.client(o)
+	for _, conv := range convs {
+		expect(t, "shown after a restart of "+conv, shown(again, conv), stored(s, conv))
+	}
+}
+
+// misbehave makes s do everything a server and a network may do, and a little
+// more.
+func (s *fake) misbehave(r *rand.Rand) {
+	var late []*petrelv1.Message
+	s.push = func(ss *fakeSession, m *petrelv1.Message) {
+		switch n := r.IntN(20); {
+		case n < 2: // lost
+		case n < 4:
+			ss.event(m, m)
+		case n < 6:
+			late = append(late, m)
+		case n < 7:
+			ss.lagged = true
+			ss.write(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Lagged{Lagged: &petrelv1.Lagged{}}})
+		default:
+			ss.event(append([]*petrelv1.Message{m}, late...)...)
+			late = nil
+		}
+	}
+	s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+		switch n := r.IntN(20); {
+		case n < 2:
+			s.store(f)
+			_ = ss.conn.Close() // the answer is lost
+		case n < 4:
+			_ = ss.conn.Close() // the send is lost
+		case n < 6:
+			ss.fail(f.Id, &petrelv1.Error{Code: "overloaded", Retryable: true, RetryAfterMs: uint32(r.IntN(2000))})
+		case n < 7:
+			s.store(f)
+			ss.fail(f.Id, &petrelv1.Error{Code: "internal", Retryable: true})
+		case n < 8:
+			ss.fail(f.Id, &petrelv1.Error{Code: codeBehind, Head: s.headOf(f.GetSend())})
+		default:
+			return false
+		}
+		return true
+	}
+	s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+		switch {
+		case f.GetHistory() != nil && r.IntN(10) == 0:
+			ss.fail(f.Id, &petrelv1.Error{Code: "rate_limited", Retryable: true, RetryAfterMs: 100})
+		case f.GetSync() != nil && r.IntN(10) == 0:
+			ss.fail(f.Id, &petrelv1.Error{Code: codeBadToken})
+		case r.IntN(60) == 0:
+			_ = ss.conn.Close() // at any frame
+		default:
+			return false
+		}
+		return true
+	}
+}
+
+func (s *fake) headOf(q *petrelv1.Send) uint64 {
+	for _, v := range s.convs {
+		if v.id == q.Conv || v.peer != "" && v.peer == q.User {
+			return v.head()
+		}
+	}
+	return 0
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	c := newFake(t).client(Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := sendText(t, c, "g1", "x").Wait(ctx); err != context.Canceled {
+		t.Errorf("wait: got %v", err)
+	}
+	if _, err := c.Older(ctx, "g1", 0); err != nil {
+		t.Errorf("older of a conversation that is not known: got %v", err)
+	}
+}

@@ -1,0 +1,387 @@
+package petrel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// settled waits for o in fake time.
+func settled(t *testing.T, o *Outgoing) (SendState, uint64, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	if _, err := o.Wait(ctx); errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("message %s is not settled within an hour", o.ID)
+	}
+	s, _, seq, err := o.State()
+	return s, seq, err
+}
+
+func TestUnknownSendIsRepeatedAsItWas(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "").add(text("bob", "first"))
+		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if len(s.sent) > 1 {
+				return false
+			}
+			s.store(f) // stored, and the answer is lost
+			s.convs["g1"].add(text("bob", "between"))
+			_ = ss.conn.Close() // this is how
+			return true
+		}
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		o := sendText(t, c, "g1", "mine")
+		state, seq, err := settled(t, o)
+		expect(t, "fate", fmt.Sprint(state, seq, err), "sent 2 <nil>")
+		synctest.Wait()
+		expect(t, "messages", shown(c, "g1"), "[first mine between]")
+		for _, q := range s.sent {
+			expect(t, "attempt", fmt.Sprint(q.ClientMsgId, q.GetAfter(), q.GetText()), fmt.Sprint(o.ID, 1, "mine"))
+		}
+		expect(t, "pending", len(c.Pending("g1")), 0)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestOrderHoldsWhenOneIsRefusedForTheMoment(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		s.conv("g2", "")
+		n := 0
+		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if n++; n%3 == 2 && f.GetSend().Conv == "g1" {
+				ss.fail(f.Id, &petrelv1.Error{Code: "rate_limited", Retryable: true, RetryAfterMs: 700})
+				return true
+			}
+			return false
+		}
+		c := s.client(Options{})
+		var want []string
+		var all []*Outgoing
+		for i := range 10 {
+			want = append(want, fmt.Sprint(i))
+			all = append(all, sendText(t, c, "g1", want[i]), sendText(t, c, "g2", want[i]))
+		}
+		stop := run(c)
+		for _, o := range all {
+			if state, _, err := settled(t, o); state != Sent {
+				t.Errorf("fate: got %v, %v", state, err)
+			}
+		}
+		for _, g := range []string{"g1", "g2"} {
+			expect(t, "stored in "+g, stored(s, g), want)
+			expect(t, "shown of "+g, shown(c, g), want)
+		}
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func stored(s *fake, conv string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := []string{}
+	for _, m := range s.convs[conv].log {
+		if m.GetText() != "" {
+			out = append(out, m.GetText())
+		}
+	}
+	return out
+}
+
+func TestRejectedStaysUntilItIsDiscarded(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			ss.fail(f.Id, &petrelv1.Error{Code: CodeNotMember, Settled: true})
+			return true
+		}
+		store := NewMemory()
+		c := s.client(Options{Store: store})
+		stop := run(c)
+		o := sendText(t, c, "g1", "x")
+		state, _, err := settled(t, o)
+		expect(t, "fate", fmt.Sprint(state, " ", CodeOf(err)), "rejected not_member")
+		expect(t, "pending", len(c.Pending("g1")), 1)
+		o.Discard()
+		expect(t, "pending", len(c.Pending("g1")), 0)
+		expect(t, "run", stop(), nil)
+		expect(t, "attempts", len(s.sent), 1)
+		expect(t, "pending after a restart", len(s.client(Options{Store: store}).Pending("g1")), 0)
+	})
+}
+
+func TestWindowIsNotExceeded(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.window = &petrelv1.Window{Sends: 5, Bytes: 1000}
+		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			ss.open++
+			s.most = max(s.most, ss.open)
+			go func() {
+				time.Sleep(100 * time.Millisecond)
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				ss.open--
+				ss.write(s.store(f))
+			}()
+			return true
+		}
+		c := s.client(Options{})
+		var all []*Outgoing
+		for i := range 40 {
+			id := fmt.Sprint("g", i)
+			s.conv(id, "")
+			all = append(all, sendText(t, c, id, "x"))
+		}
+		stop := run(c)
+		for _, o := range all {
+			settled(t, o)
+		}
+		expect(t, "most unanswered sends", s.most, 5)
+		s.window = &petrelv1.Window{Sends: 64, Bytes: 1000}
+		s.most = 0
+		s.cut()
+		all = nil
+		for i := range 40 {
+			all = append(all, sendText(t, c, fmt.Sprint("g", i), strings.Repeat("x", 250)))
+		}
+		for _, o := range all {
+			settled(t, o)
+		}
+		expect(t, "most unanswered sends of 300 bytes", s.most, 3)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestBehindRaisesAfter(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		lost       bool // the first attempt's answer is lost
+		storedThen bool // it was stored
+		after      []uint64
+		seq        uint64
+		reads      bool
+	}{
+		{"NeverTried", false, false, []uint64{2, 202}, 203, false},
+		{"TriedAndNotStored", true, false, []uint64{2, 2, 202}, 203, true},
+		{"TriedAndStored", true, true, []uint64{2, 2}, 3, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			play(t, func(t *testing.T, s *fake) {
+				v := s.conv("g1", "")
+				v.add(text("bob", "1"))
+				v.add(text("bob", "2"))
+				grown := false
+				s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+					if !grown {
+						if c.storedThen {
+							s.store(f)
+						}
+						for v.head() < 202 {
+							v.add(text("bob", "more"))
+						}
+						grown = true
+						if c.lost {
+							_ = ss.conn.Close() // this is how
+							return true
+						}
+					}
+					if f.GetSend().GetAfter() < v.head()-100 {
+						ss.fail(f.Id, &petrelv1.Error{Code: codeBehind, Head: v.head()})
+						return true
+					}
+					return false
+				}
+				cl := s.client(Options{Keep: 10}) // its own history is of no help
+				stop := run(cl)
+				synctest.Wait()
+				state, seq, err := settled(t, sendText(t, cl, "g1", "mine"))
+				expect(t, "fate", fmt.Sprint(state, seq, err), fmt.Sprint("sent ", c.seq, " <nil>"))
+				var after []uint64
+				for _, q := range s.sent {
+					after = append(after, q.GetAfter())
+				}
+				expect(t, "after", after, c.after)
+				expect(t, "run", stop(), nil)
+				expect(t, "mine is stored", strings.Count(fmt.Sprint(stored(s, "g1")), "mine"), 1)
+			})
+		})
+	}
+}
+
+func TestFatesThatAreNeverKnown(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			ss.fail(f.Id, &petrelv1.Error{Code: codeTooOld})
+			return true
+		}
+		c := s.client(Options{})
+		stop := run(c)
+		state, _, err := settled(t, sendText(t, c, "g1", "x"))
+		expect(t, "fate of too_old", fmt.Sprint(state, err == ErrUnknowable), "unknowable true")
+		expect(t, "run", stop(), nil)
+
+		store := NewMemory()
+		c = s.client(Options{Store: store})
+		sendText(t, c, "g1", "month")
+		time.Sleep(31 * 24 * time.Hour)
+		attempts := len(s.sent)
+		c = s.client(Options{Store: store})
+		stop = run(c)
+		state, _, err = settled(t, c.Pending("g1")[0])
+		expect(t, "fate after 31 days", fmt.Sprint(state, err == ErrUnknowable), "unknowable true")
+		expect(t, "attempts", len(s.sent), attempts)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestOutgoingSurvivesRestartInOrder(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		store := NewMemory()
+		c := s.client(Options{Store: store})
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprint(i))
+			sendText(t, c, "g1", want[i])
+		}
+		answered := 0
+		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if answered++; answered == 8 {
+				s.store(f)
+				return true // and says nothing
+			}
+			return false
+		}
+		stop := run(c)
+		synctest.Wait()
+		expect(t, "run", stop(), nil)
+		expect(t, "stored before the restart", stored(s, "g1"), want[:8])
+
+		c = s.client(Options{Store: store})
+		expect(t, "pending", len(c.Pending("g1")), 13)
+		stop = run(c)
+		synctest.Wait()
+		expect(t, "stored", stored(s, "g1"), want)
+		expect(t, "shown", shown(c, "g1"), want)
+		expect(t, "pending", len(c.Pending("g1")), 0)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+// TestNothingGoesOutBeforeItIsDurable: P-4.9.
+func TestNothingGoesOutBeforeItIsDurable(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		store := NewMemory()
+		synced := make(chan struct{})
+		store.Sync = func() error { <-synced; return nil }
+		c := s.client(Options{Store: store})
+		stop := run(c)
+		synctest.Wait()
+		o := sendText(t, c, "g1", "x")
+		time.Sleep(time.Minute)
+		expect(t, "sends before the sync", len(s.sent), 0)
+		close(synced)
+		settled(t, o)
+		expect(t, "sends", len(s.sent), 1)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestFirstMessageToAUserMakesTheConversation(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		c := s.client(Options{})
+		stop := run(c)
+		o, err := c.Send(Draft{User: "bob", Text: "hi"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "pending", len(c.PendingTo("bob")), 1)
+		state, seq, err := settled(t, o)
+		synctest.Wait()
+		expect(t, "fate", fmt.Sprint(state, seq, err), "sent 1 <nil>")
+		expect(t, "conversation", c.Direct("bob"), "d-bob")
+		expect(t, "messages", shown(c, "d-bob"), "[hi]")
+		expect(t, "pending", len(c.PendingTo("bob")), 0)
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestDraftsThatCannotBeSent(t *testing.T) {
+	s := newFake(t)
+	c := s.client(Options{})
+	for _, d := range []Draft{
+		{Text: "to nobody"},
+		{Conv: "g1", User: "bob"},
+		{Conv: "g1", Text: "\xff"},
+		{Conv: "g1", Text: "x", Data: []byte{}},
+		{Conv: "g1", ID: strings.Repeat("x", 65)},
+		{Conv: "g1", Recall: &petrelv1.Recall{Target: 1}, Pin: &petrelv1.Pin{Target: 1}},
+	} {
+		if o, err := c.Send(d); CodeOf(err) != CodeInvalid {
+			t.Errorf("send %+v: got %v, %v, want invalid", d, o, err)
+		}
+	}
+}
+
+// TestHistoryIDChangeLooksBeforeItSends: P-6.6.
+func TestHistoryIDChangeLooksBeforeItSends(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		for i := range 30 {
+			v.add(text("bob", fmt.Sprint(i)))
+		}
+		first := true
+		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if f.GetSend().GetAfter() > v.head() {
+				ss.fail(f.Id, &petrelv1.Error{Code: codeAfterAhead, Head: v.head()})
+				return true
+			}
+			switch {
+			case first:
+				first = false
+				s.store(f) // seq 31, and the answer is lost
+				return true
+			}
+			return false
+		}
+		store := NewMemory()
+		c := s.client(Options{Store: store})
+		stop := run(c)
+		synctest.Wait()
+		lost := sendText(t, c, "g1", "lost answer")
+		never := sendText(t, c, "g1", "never sent")
+		synctest.Wait()
+		expect(t, "run", stop(), nil)
+
+		// A backup is restored: seqs 11 to 30 are gone, the message is at 11 now.
+		s.history = "h2"
+		kept := v.log[30]
+		v.log = v.log[:10]
+		v.add(kept)
+		v.log[10].From = "alice"
+		c = s.client(Options{Store: store})
+		stop = run(c)
+		for i, p := range c.Pending("g1") {
+			state, seq, err := settled(t, p)
+			expect(t, "fate", fmt.Sprint(state, seq, err), fmt.Sprint("sent ", 11+i, " <nil>"))
+			expect(t, "id", p.ID, []string{lost.ID, never.ID}[i])
+		}
+		synctest.Wait()
+		expect(t, "shown", shown(c, "g1"), stored(s, "g1"))
+		expect(t, "stored", len(v.log), 12)
+		expect(t, "sends under the new history id, all but one were found", len(s.sent), 2)
+		expect(t, "hello", s.hellos[1].HistoryId, "h1")
+		expect(t, "run", stop(), nil)
+	})
+}
