@@ -1,0 +1,378 @@
+// Package api_test calls every method of the schema on a whole server.
+package api_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+const (
+	byCallJSON  imtest.Way = "call in JSON"
+	byCallProto imtest.Way = "call in protobuf"
+)
+
+var ways = []imtest.Way{imtest.ByJSON, imtest.ByGRPC, imtest.ByGRPCWeb, imtest.ByProto, byCallJSON, byCallProto}
+
+// row is one method, called by every way with the same request. Where a
+// repeat changes nothing more, the answers are the same to the letter.
+type row struct {
+	request func(*parties) proto.Message
+	as      func(*parties) string // the credential; nil: alice's token, the admin key or none, as the service has it
+	masks   []protoreflect.Name   // fields of the answer that differ from call to call, at any depth
+	ends    bool                  // the call ends its credential: every way has one of its own
+	code    im.Code               // of the answer; empty: none
+}
+
+// parties are a server and the users of one row.
+type parties struct {
+	t    *testing.T
+	srv  *imtest.Server
+	n    int
+	conv string
+}
+
+// name is a user of this row.
+func (p *parties) name(u string) string { return fmt.Sprintf("%s%d", u, p.n) }
+
+// token logs a device of a user in.
+func (p *parties) token(u, device string) string {
+	p.t.Helper()
+	r, err := p.srv.Admin.MintToken(p.t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: p.name(u), Device: &petrelv1.DeviceRef{Id: device}}))
+	if err != nil {
+		p.t.Fatalf("mint a token: %v", err)
+	}
+	return r.Msg.AccessToken
+}
+
+func (p *parties) key() string {
+	p.t.Helper()
+	r, err := p.srv.Admin.CreateKey(p.t.Context(), connect.NewRequest(&petrelv1.CreateKeyRequest{Name: "spare", Scopes: []string{"users"}}))
+	if err != nil {
+		p.t.Fatalf("make a key: %v", err)
+	}
+	return r.Msg.Info.Id
+}
+
+const secret = "a secret that the provider and the server share"
+
+// jwt is a token of the identity provider.
+func jwt(sub string) string {
+	enc := base64.RawURLEncoding.EncodeToString
+	now := time.Now().Unix()
+	body := enc([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + enc(fmt.Appendf(nil, `{"iss":"idp","aud":"petrel","sub":%q,"iat":%d,"exp":%d}`, sub, now, now+600))
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write([]byte(body))
+	return body + "." + enc(h.Sum(nil))
+}
+
+func register(p *parties, u string) *petrelv1.RegisterRequest {
+	return &petrelv1.RegisterRequest{User: p.name(u), Password: "correct horse battery", DisplayName: "Reg", Device: &petrelv1.DeviceRef{Id: "d", Kind: "phone"}, RequestId: "r1"}
+}
+
+// registered makes a user with a password.
+func (p *parties) registered(u string) *petrelv1.LoginResponse {
+	p.t.Helper()
+	r, err := p.srv.Call(p.t.Context(), imtest.ByJSON, "petrel.v1.AuthService/Register", "", &petrelv1.RegisterRequest{
+		User: p.name(u), Password: "correct horse battery", Device: &petrelv1.DeviceRef{Id: "d"}})
+	if err != nil {
+		p.t.Fatalf("register: %v", err)
+	}
+	l := &petrelv1.LoginResponse{}
+	b, err := proto.Marshal(r)
+	if err == nil {
+		err = proto.Unmarshal(b, l)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return l
+}
+
+func fixed(m proto.Message) func(*parties) proto.Message {
+	return func(*parties) proto.Message { return m }
+}
+
+var rows = map[string]row{
+	"SetupService/Redeem": {request: fixed(&petrelv1.RedeemRequest{Code: "used"}), code: im.CodeSetupClosed},
+
+	"AuthService/Register": {request: func(p *parties) proto.Message { return register(p, "reg") }},
+	"AuthService/Login": {request: func(p *parties) proto.Message {
+		p.registered("logs")
+		return &petrelv1.LoginRequest{User: p.name("logs"), Password: "correct horse battery", Device: &petrelv1.DeviceRef{Id: "d"}, RequestId: "r1"}
+	}},
+	"AuthService/Refresh": {request: func(p *parties) proto.Message {
+		return &petrelv1.RefreshRequest{RefreshToken: p.registered("fresh").RefreshToken, RequestId: "r1"}
+	}},
+	"AuthService/Exchange": {request: func(p *parties) proto.Message {
+		return &petrelv1.ExchangeRequest{Token: jwt(p.name("alice")), Device: &petrelv1.DeviceRef{Id: "d"}, RequestId: "r1"}
+	}},
+
+	"AccountService/GetAccount":    {request: fixed(&petrelv1.GetAccountRequest{})},
+	"AccountService/UpdateAccount": {request: fixed(&petrelv1.UpdateAccountRequest{DisplayName: "Alice 海燕", RequestId: "r1"})},
+	"AccountService/ChangePassword": {
+		request: fixed(&petrelv1.ChangePasswordRequest{OldPassword: "correct horse battery", NewPassword: "staple of a new kind", RequestId: "r1"}),
+		as:      func(p *parties) string { return p.registered("changes").AccessToken },
+	},
+	"AccountService/ListDevices": {request: fixed(&petrelv1.ListDevicesRequest{}), masks: []protoreflect.Name{"sessions", "client"}},
+	"AccountService/RenameDevice": {request: func(p *parties) proto.Message {
+		p.token("alice", "tablet")
+		return &petrelv1.RenameDeviceRequest{Device: "tablet", Name: "of the kitchen", RequestId: "r1"}
+	}},
+	"AccountService/RevokeDevice": {request: func(p *parties) proto.Message {
+		p.token("alice", "tablet")
+		return &petrelv1.RevokeDeviceRequest{Device: "tablet", RequestId: "r1"}
+	}},
+	"AccountService/Logout":     {request: fixed(&petrelv1.LogoutRequest{RequestId: "r1"}), ends: true},
+	"AccountService/LookUpUser": {request: func(p *parties) proto.Message { return &petrelv1.LookUpUserRequest{User: p.name("bob")} }},
+	"AccountService/GetSettings": {request: func(p *parties) proto.Message {
+		p.must("petrel.v1.AccountService/ChangeSettings", p.token("alice", "desk"), &petrelv1.ChangeSettingsRequest{Conv: p.conv, Values: map[string]string{"muted": "1"}})
+		return &petrelv1.GetSettingsRequest{}
+	}},
+	"AccountService/ChangeSettings": {request: fixed(&petrelv1.ChangeSettingsRequest{Values: map[string]string{"theme": "dark"}, RequestId: "r1"})},
+
+	"ConversationService/CreateGroup": {request: func(p *parties) proto.Message {
+		return &petrelv1.CreateGroupRequest{Title: "boat", Users: []string{p.name("bob")}, RequestId: "r1"}
+	}},
+	"ConversationService/Rename": {request: func(p *parties) proto.Message {
+		return &petrelv1.RenameRequest{Conv: p.conv, Title: "ship", RequestId: "r1"}
+	}},
+	"ConversationService/AddMembers": {request: func(p *parties) proto.Message {
+		return &petrelv1.AddMembersRequest{Conv: p.conv, Users: []string{p.name("dave")}, RequestId: "r1"}
+	}},
+	"ConversationService/RemoveMembers": {request: func(p *parties) proto.Message {
+		return &petrelv1.RemoveMembersRequest{Conv: p.conv, Users: []string{p.name("carol")}, RequestId: "r1"}
+	}},
+	"ConversationService/Leave": {
+		request: func(p *parties) proto.Message { return &petrelv1.LeaveRequest{Conv: p.conv, RequestId: "r1"} },
+		as:      func(p *parties) string { return p.token("carol", "phone") },
+	},
+	"ConversationService/SetRole": {request: func(p *parties) proto.Message {
+		return &petrelv1.SetRoleRequest{Conv: p.conv, User: p.name("carol"), Role: petrelv1.Role_ROLE_ADMIN, RequestId: "r1"}
+	}},
+	"ConversationService/TransferOwnership": {request: func(p *parties) proto.Message {
+		return &petrelv1.TransferOwnershipRequest{Conv: p.conv, User: p.name("bob"), RequestId: "r1"}
+	}},
+	"ConversationService/Dissolve":        {request: func(p *parties) proto.Message { return &petrelv1.DissolveRequest{Conv: p.conv, RequestId: "r1"} }},
+	"ConversationService/GetConversation": {request: func(p *parties) proto.Message { return &petrelv1.GetConversationRequest{Conv: p.conv} }},
+	"ConversationService/ListMembers":     {request: func(p *parties) proto.Message { return &petrelv1.ListMembersRequest{Conv: p.conv, Limit: 2} }},
+
+	"MessageService/Send": {request: func(p *parties) proto.Message {
+		return &petrelv1.Send{User: p.name("bob"), ClientMsgId: "m1", Body: &petrelv1.Send_Text{Text: "hello 海燕"}}
+	}},
+	"MessageService/GetHistory": {request: func(p *parties) proto.Message { return &petrelv1.GetHistory{Conv: p.conv} }},
+	"MessageService/Sync":       {request: fixed(&petrelv1.Sync{Newest: 3})},
+	"MessageService/MoveCursor": {request: func(p *parties) proto.Message { return &petrelv1.MoveCursor{Conv: p.conv, Read: 1} }},
+	"MessageService/ListReceipts": {request: func(p *parties) proto.Message {
+		p.must("petrel.v1.MessageService/MoveCursor", p.token("carol", "phone"), &petrelv1.MoveCursor{Conv: p.conv, Delivered: 1})
+		return &petrelv1.ListReceiptsRequest{Conv: p.conv}
+	}},
+
+	"AdminService/CreateUsers": {
+		request: func(p *parties) proto.Message { return &petrelv1.CreateUsersRequest{Users: []string{p.name("alice")}} },
+		masks:   []protoreflect.Name{"token"},
+	},
+	"AdminService/RevokeTokens": {request: func(p *parties) proto.Message { return &petrelv1.RevokeTokensRequest{User: p.name("bob")} }},
+	"AdminService/CreateConversation": {request: func(p *parties) proto.Message {
+		return &petrelv1.CreateConversationRequest{Key: p.name("team"), Members: []*petrelv1.MemberRef{{User: p.name("bob")}}}
+	}, masks: []protoreflect.Name{"created"}},
+	"AdminService/ChangeMembers": {request: func(p *parties) proto.Message {
+		return &petrelv1.ChangeMembersRequest{Conv: p.conv, RequestId: "r1", Change: &petrelv1.MemberChange{Removed: []string{p.name("carol")}}}
+	}},
+	"AdminService/SendAs": {request: func(p *parties) proto.Message {
+		return &petrelv1.SendAsRequest{From: p.name("bob"), Send: &petrelv1.Send{Conv: p.conv, ClientMsgId: "m1", Body: &petrelv1.Send_Data{Data: []byte{0, 255}}}}
+	}},
+	"AdminService/ReadHistory": {request: func(p *parties) proto.Message {
+		return &petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: p.conv}}
+	}},
+	"AdminService/GetLimits": {request: fixed(&petrelv1.GetLimitsRequest{})},
+	"AdminService/SetLimits": {request: fixed(&petrelv1.ServerLimits{WindowSends: 65})},
+	"AdminService/GetStats": {request: fixed(&petrelv1.GetStatsRequest{}), masks: []protoreflect.Name{
+		"cpu_s", "rss_bytes", "heap_bytes", "connections", "accepted", "delivered", "commits", "disk_bytes", "lagged", "table_bytes"}},
+	"AdminService/Compact": {request: fixed(&petrelv1.CompactRequest{}), masks: []protoreflect.Name{"disk_bytes", "table_bytes"}},
+	"AdminService/ListUsers": {request: func(p *parties) proto.Message {
+		return &petrelv1.ListUsersRequest{After: p.name("alice"), Limit: 2}
+	}},
+	"AdminService/GetUser": {request: func(p *parties) proto.Message { return &petrelv1.GetUserRequest{User: p.name("alice")} }},
+	"AdminService/DisableUser": {request: func(p *parties) proto.Message {
+		return &petrelv1.DisableUserRequest{User: p.name("bob"), Disabled: true, RequestId: "r1"}
+	}},
+	"AdminService/SetPassword": {request: func(p *parties) proto.Message {
+		return &petrelv1.SetPasswordRequest{User: p.name("bob"), Password: "correct horse battery", RequestId: "r1"}
+	}},
+	"AdminService/RevokeUserDevice": {request: func(p *parties) proto.Message {
+		p.token("bob", "tablet")
+		return &petrelv1.RevokeUserDeviceRequest{User: p.name("bob"), Device: "tablet", RequestId: "r1"}
+	}},
+	"AdminService/MintToken": {request: func(p *parties) proto.Message {
+		return &petrelv1.MintTokenRequest{User: p.name("bob"), Device: &petrelv1.DeviceRef{Id: "phone"}, TtlS: 60, RequestId: "r1"}
+	}},
+	"AdminService/CreateKey": {request: func(p *parties) proto.Message {
+		return &petrelv1.CreateKeyRequest{Name: p.name("key"), Scopes: []string{"users"}, RequestId: p.name("r")}
+	}},
+	"AdminService/ListKeys": {request: fixed(&petrelv1.ListKeysRequest{})},
+	"AdminService/RevokeKey": {request: func(p *parties) proto.Message {
+		return &petrelv1.RevokeKeyRequest{Id: p.key(), RequestId: p.name("r")}
+	}},
+	"AdminService/ListUserConversations":   {request: func(p *parties) proto.Message { return &petrelv1.ListUserConversationsRequest{User: p.name("alice")} }},
+	"AdminService/ListConversationMembers": {request: func(p *parties) proto.Message { return &petrelv1.ListConversationMembersRequest{Conv: p.conv} }},
+	"AdminService/RenameConversation": {request: func(p *parties) proto.Message {
+		return &petrelv1.RenameConversationRequest{Conv: p.conv, Title: "ship", RequestId: "r1"}
+	}},
+	"AdminService/DissolveConversation": {request: func(p *parties) proto.Message {
+		return &petrelv1.DissolveConversationRequest{Conv: p.conv, RequestId: "r1"}
+	}},
+}
+
+func (p *parties) must(method, credential string, req proto.Message) {
+	p.t.Helper()
+	if _, err := p.srv.Call(p.t.Context(), imtest.ByJSON, method, credential, req); err != nil {
+		p.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+// Every method of the schema gives the same answer to JSON, protobuf, gRPC,
+// gRPC-Web and, if it may be called there, over the long connection. A method
+// without a row fails. Spec: P-12.1, P-10.4.
+func TestEveryMethodGivesTheSameAnswerByEveryWay(t *testing.T) {
+	keyFile := filepath.Join(t.TempDir(), "jwt")
+	if err := os.WriteFile(keyFile, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	srv := imtest.Start(t, imtest.Options{Config: map[string]string{
+		"jwt.key_file": keyFile, "jwt.algorithm": "HS256", "jwt.issuer": "idp", "jwt.audience": "petrel",
+	}})
+	for i, name := range slices.Sorted(maps.Keys(imtest.Methods())) {
+		short := strings.TrimPrefix(name, "petrel.v1.")
+		t.Run(short, func(t *testing.T) {
+			r, ok := rows[short]
+			if !ok {
+				t.Fatal("the method has no row in this test")
+			}
+			p := &parties{t: t, srv: srv, n: i}
+			srv.Users("", p.name("alice"), p.name("bob"), p.name("carol"), p.name("dave"))
+			p.conv = srv.Group("", p.name("group"), p.name("alice"), p.name("bob"), p.name("carol"))
+			p.same(name, r)
+		})
+	}
+	for short := range rows {
+		if _, ok := imtest.Methods()["petrel.v1."+short]; !ok {
+			t.Errorf("%s is no method any more", short)
+		}
+	}
+}
+
+// same calls one method by every way.
+func (p *parties) same(name string, r row) {
+	service, _, _ := strings.Cut(strings.TrimPrefix(name, "petrel.v1."), "/")
+	as := r.as
+	if as == nil {
+		as = func(p *parties) string {
+			switch service {
+			case "AdminService":
+				return p.srv.Key()
+			case "AccountService", "ConversationService", "MessageService":
+				return p.token("alice", fmt.Sprint("phone", len(p.name(""))))
+			}
+			return ""
+		}
+	}
+	credential, req := as(p), r.request(p)
+	var first proto.Message
+	for i, way := range ways {
+		if r.ends && i > 0 {
+			credential = p.token("alice", fmt.Sprint("device", i))
+		}
+		callable := service != "AdminService" && service != "AuthService" && service != "SetupService"
+		byCall := way == byCallJSON || way == byCallProto
+		token := credential
+		if byCall && !callable {
+			token = p.token("dave", "caller")
+		}
+		res, err := p.call(way, name, token, req)
+		want := r.code
+		switch {
+		case byCall && !callable:
+			want = im.CodeNoMethod
+		case byCall && r.ends:
+			want = im.CodeRevoked // the kick says that it is done
+		}
+		if err != nil && im.CodeOf(err) != want || err == nil && want != "" {
+			p.t.Errorf("by %s: %v, %v; want the code %q", way, res, err, want)
+		}
+		if err != nil {
+			continue
+		}
+		mask(res.ProtoReflect(), r.masks)
+		if first == nil {
+			first = res
+			p.t.Logf("%v", res)
+		}
+		if !proto.Equal(res, first) {
+			p.t.Errorf("by %s: %v\nwant, as by %s: %v", way, res, ways[0], first)
+		}
+	}
+}
+
+// call calls a method by one way. What ends the session that calls is an error
+// with the code of its kick.
+func (p *parties) call(way imtest.Way, name, credential string, req proto.Message) (proto.Message, error) {
+	p.t.Helper()
+	codec := wire.JSON
+	switch way {
+	case byCallProto:
+		codec = wire.Proto
+	case byCallJSON:
+	default:
+		return p.srv.Call(p.t.Context(), way, name, credential, req)
+	}
+	c := p.srv.Dial(wire.WebSocket, codec, credential, "phone")
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	defer cancel()
+	res := dynamicpb.NewMessage(imtest.Methods()[name].Output())
+	if err := c.Call(ctx, name, req, res); err != nil {
+		if e, ok := errors.AsType[*im.Error](err); ok {
+			return nil, e
+		}
+		return nil, err
+	}
+	return res, nil
+}
+
+// mask clears what differs from call to call.
+func mask(m protoreflect.Message, names []protoreflect.Name) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case slices.Contains(names, f.Name()):
+			m.Clear(f)
+		case f.IsList() && f.Message() != nil:
+			for i := range v.List().Len() {
+				mask(v.List().Get(i).Message(), names)
+			}
+		case !f.IsMap() && !f.IsList() && f.Message() != nil:
+			mask(v.Message(), names)
+		}
+		return true
+	})
+}
