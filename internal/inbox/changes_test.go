@@ -1,0 +1,205 @@
+package inbox_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+func (w *world) mustMove(u im.User, key im.Key, delivered, read im.Seq) {
+	w.t.Helper()
+	if _, err := w.move(u, key, delivered, read); err != nil {
+		w.t.Fatalf("move the cursors of %s: %v", u, err)
+	}
+}
+
+// F12: the conversations named are those that have news for this user, and
+// their cursors are in them.
+func TestF12SyncNamesWhoseCursorsMoved(t *testing.T) {
+	for _, cold := range []bool{false, true} {
+		t.Run(fmt.Sprint("cold ", cold), func(t *testing.T) {
+			w := newWorld(t)
+			group, direct, self := w.group("team", "alice", "bob"), w.direct("alice", "bob", "1"), w.direct("alice", "alice", "note")
+			w.say(group, "bob", "2")
+			w.say(direct, "bob", "2")
+			w.settle()
+			_, token := w.all("alice", nil)
+			again := func() {
+				if cold {
+					w.restart()
+				}
+			}
+			w.mustMove("bob", group, 2, 2) // is told by a receipt, or asked for
+			again()
+			states, _ := w.all("alice", token)
+			w.wantConvs("another member of a group has read", states)
+
+			w.mustMove("bob", direct, 2, 1)
+			again()
+			states, token = w.all("alice", token)
+			w.wantConvs("the other of a direct conversation has", states, direct)
+			receipt := &petrelv1.Receipt{Conv: direct.Conv.String(), User: "bob", Delivered: 2, Read: 1}
+			if d := cmp.Diff(receipt, states[direct.Conv.String()].GetPeerReceipt(), protocmp.Transform()); d != "" {
+				t.Errorf("peer receipt (-want +got):\n%s", d)
+			}
+			w.mustMove("alice", group, 2, 0)
+			w.mustMove("alice", self, 0, 1)
+			again()
+			states, token = w.all("alice", token)
+			w.wantConvs("another device of alice's has", states, group, self)
+			for id, want := range map[string][3]uint64{group.Conv.String(): {2, 0, 0}, self.Conv.String(): {1, 1, 1}} {
+				got := states[id]
+				if d := cmp.Diff(want, [3]uint64{got.GetDelivered(), got.GetRead(), got.GetReadCounted()}); d != "" || got.GetPeerReceipt() != nil {
+					t.Errorf("cursors of %s (-want +got):\n%s%v", id, d, got.GetPeerReceipt())
+				}
+			}
+			again()
+			states, _ = w.all("alice", token)
+			w.wantConvs("nothing more", states)
+		})
+	}
+}
+
+// F12: what one device has got or read says nothing of what another one has.
+func TestF12CursorOfOneDeviceHidesNothingFromAnother(t *testing.T) {
+	w := newWorld(t)
+	key := w.group("team", "alice", "bob")
+	w.settle()
+	_, phone := w.all("alice", nil)
+	w.say(key, "bob", "news")
+	w.mustMove("alice", key, 2, 2) // the laptop
+	w.restart()
+	states, phone := w.all("alice", phone)
+	w.wantConvs("the phone was away", states, key)
+	if got := states[key.Conv.String()]; got.GetHead() != 2 || got.GetRead() != 2 || got.GetReadCounted() != 1 {
+		t.Errorf("state %v", got)
+	}
+	states, _ = w.all("alice", phone)
+	w.wantConvs("nothing more", states)
+}
+
+// F12: whatever happens, a device that syncs by its token knows what one knows
+// that syncs without.
+func TestF12DevicesThatSyncByTokenKnowEverything(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	w := newWorld(t)
+	var keys []im.Key
+	for i := range 8 {
+		if i%2 == 0 {
+			keys = append(keys, w.group(fmt.Sprint("team ", i), "alice", "bob"))
+		} else {
+			keys = append(keys, w.direct(im.User(fmt.Sprint("peer", i)), "alice", "hi"))
+		}
+	}
+	type device struct {
+		token []byte
+		knows map[string]*petrelv1.ConvState
+	}
+	devices := []*device{{knows: map[string]*petrelv1.ConvState{}}, {knows: map[string]*petrelv1.ConvState{}}}
+	in := map[int]bool{0: true, 2: true, 4: true, 6: true}
+	for step := range 150 {
+		i := rng.IntN(len(keys))
+		other := im.User("bob")
+		if i%2 == 1 {
+			other = im.User(fmt.Sprint("peer", i))
+		}
+		switch rng.IntN(8) {
+		case 0, 1:
+			w.say(keys[i], other, "text")
+		case 2:
+			w.mustMove([]im.User{"alice", other}[rng.IntN(2)], keys[i], 1, im.Seq(rng.IntN(2)))
+		case 3:
+			if i%2 == 0 && in[i] {
+				w.change(keys[i], &petrelv1.MemberChange{Removed: []string{"alice"}})
+				in[i] = false
+			}
+		case 4:
+			if i%2 == 0 && !in[i] {
+				w.change(keys[i], &petrelv1.MemberChange{Added: refs(0, "alice")})
+				in[i] = true
+			}
+		case 5:
+			if step%10 == 0 {
+				w.restart()
+			}
+		default:
+			w.settle()
+			d := devices[rng.IntN(len(devices))]
+			var states map[string]*petrelv1.ConvState
+			states, d.token = w.all("alice", d.token)
+			for id, st := range states {
+				d.knows[id] = st
+			}
+			everything, _ := w.all("alice", nil)
+			if diff := cmp.Diff(everything, d.knows, protocmp.Transform()); diff != "" {
+				t.Fatalf("step %d: a device knows (-want +got):\n%s", step, diff)
+			}
+		}
+	}
+}
+
+// Spec: P-6.2.
+func TestSyncBringsTheNewestMessages(t *testing.T) {
+	w := newWorld(t)
+	busy, left := w.group("busy", "alice", "bob"), w.group("left", "alice", "bob")
+	w.group("short", "alice", "bob")
+	for i := range 5 {
+		w.say(busy, "bob", fmt.Sprint("b", i))
+	}
+	w.say(left, "bob", "before")
+	w.change(left, &petrelv1.MemberChange{Removed: []string{"alice"}})
+	w.say(left, "bob", "not for alice")
+	w.settle()
+	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, nil, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, c := range p.Convs {
+		for _, m := range c.Newest {
+			got[c.Title] += fmt.Sprintf("%d:%s ", m.Seq, m.GetText())
+		}
+	}
+	want := map[string]string{"busy": "5:b3 6:b4 ", "short": "1: ", "left": "2:before 3: "}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("newest (-want +got):\n%s", d)
+	}
+}
+
+// Large messages make more pages, not larger ones.
+func TestSyncWithNewestBoundsItsPages(t *testing.T) {
+	w := newWorld(t)
+	text := strings.Repeat("x", 40<<10)
+	for i := range 20 {
+		key := w.group(fmt.Sprint("group ", i), "alice", "bob")
+		w.say(key, "bob", text)
+	}
+	w.settle()
+	var token []byte
+	seen, pages := 0, 0
+	for more := true; more; pages++ {
+		p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, conv.MaxPage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := p.SizeVT(); n > 400<<10 {
+			t.Errorf("a page of %d bytes", n)
+		}
+		seen += len(p.Convs)
+		token, more = p.Token, p.More
+	}
+	if seen != 20 || pages < 2 {
+		t.Errorf("%d conversations in %d pages", seen, pages)
+	}
+}
