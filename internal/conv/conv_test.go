@@ -39,7 +39,8 @@ type gate struct {
 	full   bool          // commits are refused
 	failed chan struct{}
 
-	durable atomic.Uint64 // the highest seq in the commits that are
+	onRow   func(store.Row) // called for each row that is read; nil: nothing
+	durable atomic.Uint64   // the highest seq in the commits that are
 }
 
 func (g *gate) Failed() <-chan struct{} { return g.failed }
@@ -74,6 +75,25 @@ func (g *gate) Append(batches []*store.Batch, done func([]error)) {
 		}
 		done(r)
 	})
+}
+
+func (g *gate) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	return g.Store.Rows(ctx, c, from, to, func(r store.Row) bool {
+		g.mu.Lock()
+		onRow := g.onRow
+		g.mu.Unlock()
+		if onRow != nil {
+			onRow(r)
+		}
+		return fn(r)
+	})
+}
+
+// watch calls f for each row that is read; nil ends it.
+func (g *gate) watch(f func(store.Row)) {
+	g.mu.Lock()
+	g.onRow = f
+	g.mu.Unlock()
 }
 
 // refuse makes the store refuse commits, or take them again.

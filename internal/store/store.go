@@ -147,7 +147,7 @@ type Batch struct {
 	From  im.Pos
 	Entry *storepb.FeedEntry
 
-	Rows    []RowPut // new rows, and rewrites of old ones
+	Rows    []RowPut // new rows, and rewrites of old ones; each row once
 	Dedupe  []DedupePut
 	Convs   []ConvPut
 	Members []MemberPut

@@ -47,7 +47,7 @@ var guards = map[string][]guard{
 		{"test/scenario", "^TestScenarios$/^membership$/^TCPJSON$"},
 		{"test/crash", "^TestKill9LosesNothing$"},
 	},
-	"show-rewrites-early":     {{"internal/conv", "^TestF1RewriteIsNotShownBeforeItIsDurable$"}, {"internal/conv", "^TestF1ReadersDuringRewrites$"}},
+	"show-rewrites-early":     {{"internal/conv", "^TestF1RewriteIsNotShownBeforeItIsDurable$"}, {"internal/conv", "^TestF1Reader"}},
 	"keep-former-edits":       {{"internal/conv", "^TestF10FormerBodiesAreServedNowhere$"}, {"internal/conv", "^TestF10ConcurrentEdit"}},
 	"leave-targets":           {{"internal/conv", "^TestF10EditAndRecallReachADeviceThatWasAway$"}, {"internal/inbox", "^TestF10"}},
 	"recipients-of-the-batch": {{"internal/conv", "^TestF17KickInTheMiddleOfABatch$"}},
