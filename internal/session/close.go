@@ -3,8 +3,11 @@ package session
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
+	"sync"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/bus"
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -76,16 +79,26 @@ func cutAccount(p []byte) (a im.Account, rest []byte, ok bool) {
 	return im.Account{Tenant: im.Tenant(binary.BigEndian.Uint32(p)), User: im.User(p[5:n])}, p[n:], true
 }
 
-// everywhere asks every node, this one last, and hands each answer to f.
+// askTime is how long a node may take to answer.
+const askTime = 2 * time.Second
+
+// everywhere asks all nodes at once, this one included, and hands each answer to
+// f. It goes on without its caller: who has changed an account and gone away has
+// changed it for every session.
 func (h *Hub) everywhere(ctx context.Context, s bus.Subject, p []byte, f func(reply []byte)) error {
-	for _, n := range append(h.bus.Peers(), h.bus.Self()) {
-		r, err := h.bus.Request(ctx, n, s, p)
-		if err != nil {
-			return err
-		}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
+	defer cancel()
+	nodes := append(h.bus.Peers(), h.bus.Self())
+	replies, errs := make([][]byte, len(nodes)), make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { replies[i], errs[i] = h.bus.Request(ctx, n, s, p) })
+	}
+	wg.Wait()
+	for _, r := range replies {
 		f(r)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // sum adds up answers that are numbers.
@@ -98,7 +111,7 @@ func sum(total *int) func([]byte) {
 }
 
 // CloseUser ends every session of a user, on every node, and returns how many
-// there were. The caller has made the reason durable before: a login under way
+// there were; with an error, on the nodes that answered. The caller has made the reason durable before: a login under way
 // sees it, since it checks its token again once it is in the online table.
 // Spec: P-3.5.
 func (h *Hub) CloseUser(ctx context.Context, a im.Account, code im.Code) (int, error) {
@@ -110,7 +123,7 @@ func (h *Hub) CloseUser(ctx context.Context, a im.Account, code im.Code) (int, e
 }
 
 // CloseDevice ends the sessions of a device, on every node, and returns how many
-// there were. As with CloseUser the reason is durable before; what it leaves
+// there were; with an error, on the nodes that answered. As with CloseUser the reason is durable before; what it leaves
 // valid stays: a device that has logged in again meanwhile keeps the sessions of
 // that login, so it does not matter how late a call comes. Device "" stands for
 // the sessions whose tokens are bound to none. Spec: P-11.4.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -389,10 +388,32 @@ func TestCloseUserEndsTheSessionsOfOneUser(t *testing.T) {
 	if n, err := w.hub.CloseUser(ctx, account("nobody"), im.CodeRevoked); n != 0 || err != nil {
 		t.Errorf("closed %d sessions of nobody, %v", n, err)
 	}
-	ctx, cancel = context.WithTimeout(context.Background(), time.Nanosecond)
-	defer cancel()
-	<-ctx.Done()
-	if _, err := w.hub.CloseUser(ctx, account("alice"), im.CodeRevoked); err == nil {
-		t.Error("no error though nobody could be asked")
+	cancel() // the caller goes away, the reason stays
+	if n, err := w.hub.CloseUser(ctx, account("bob"), im.CodeRevoked); n != 1 || err != nil {
+		t.Errorf("closed %d sessions for a caller who went away, %v; want 1", n, err)
+	}
+	bob.want("kick revoked")
+}
+
+// A node that does not answer keeps its sessions, and only those.
+func TestNodeThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
+	w := newWorld(t).start()
+	if _, err := w.net.Join("dead"); err != nil {
+		t.Fatal(err)
+	}
+	alice := w.login(w.token("", "alice"))
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.hub.CloseUser(context.Background(), account("alice"), im.CodeRevoked)
+		done <- err
+	}()
+	alice.want("kick revoked")
+	select {
+	case err := <-done:
+		t.Errorf("ended before the node could answer: %v", err)
+	default:
+	}
+	if err := await(t, done); err == nil {
+		t.Error("no error though a node did not answer")
 	}
 }

@@ -80,12 +80,13 @@ func TestExchangeTakesAJWTOfTheProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	for algorithm, c := range map[string]struct {
-		key    []byte
-		method jwt.SigningMethod
-		sign   any
+		key           []byte
+		method, other jwt.SigningMethod // other: takes the same key
+		sign          any
 	}{
-		"EdDSA": {publicPEM(t, edPublic), jwt.SigningMethodEdDSA, edKey}, "ES256": {publicPEM(t, &ec.PublicKey), jwt.SigningMethodES256, ec},
-		"RS256": {publicPEM(t, &rs.PublicKey), jwt.SigningMethodRS256, rs}, "HS256": {[]byte(sharedSecret + "\n"), jwt.SigningMethodHS256, []byte(sharedSecret)},
+		"EdDSA": {publicPEM(t, edPublic), jwt.SigningMethodEdDSA, nil, edKey}, "ES256": {publicPEM(t, &ec.PublicKey), jwt.SigningMethodES256, nil, ec},
+		"RS256": {publicPEM(t, &rs.PublicKey), jwt.SigningMethodRS256, jwt.SigningMethodPS256, rs},
+		"HS256": {[]byte(sharedSecret + "\n"), jwt.SigningMethodHS256, jwt.SigningMethodHS512, []byte(sharedSecret)},
 	} {
 		t.Run(algorithm, func(t *testing.T) {
 			w := people(t, withJWT(algorithm, c.key, ""))
@@ -106,7 +107,11 @@ func TestExchangeTakesAJWTOfTheProvider(t *testing.T) {
 			// The public key as the secret of another algorithm.
 			forged := provider{t, jwt.SigningMethodHS256, c.key}.sign(claims(w.now, nil))
 			none := provider{t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType}.sign(claims(w.now, nil))
-			for what, token := range map[string]string{"signed with the public key": forged, "without a signature": none} {
+			bad := map[string]string{"signed with the public key": forged, "without a signature": none}
+			if c.other != nil {
+				bad["another algorithm with the same key"] = provider{t, c.other, c.sign}.sign(claims(w.now, nil))
+			}
+			for what, token := range bad {
 				_, err := w.users.Exchange(context.Background(), "", token, phone(1))
 				w.wantCode(what, err, im.CodeBadCredentials)
 			}
@@ -137,7 +142,7 @@ func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
 		"not yet":          p.sign(claims(w.now, jwt.MapClaims{"nbf": ago(-time.Minute)})),
 		"nobody":           p.sign(claims(w.now, jwt.MapClaims{"sub": nil})), "no user id": p.sign(claims(w.now, jwt.MapClaims{"sub": "a/b"})),
 		"another key": provider{t, jwt.SigningMethodEdDSA, other}.sign(claims(w.now, nil)),
-		"altered":     good[:len(good)-2] + "A" + good[len(good)-1:], "cut": good[:len(good)-1], "empty": "", "garbage": "a.b.c", "long": good + strings.Repeat("A", 9000),
+		"altered":     good[:len(good)-2] + string(rune(good[len(good)-2]^1)) + good[len(good)-1:], "cut": good[:len(good)-1], "empty": "", "garbage": "a.b.c", "long": good + strings.Repeat("A", 9000),
 	} {
 		l, err := w.users.Exchange(context.Background(), "acme", token, phone(1))
 		if w.wantCode(what, err, im.CodeBadCredentials); l != nil {

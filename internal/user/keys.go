@@ -169,12 +169,3 @@ func (us *Users) AuthenticateKey(ctx context.Context, key string) (Key, error) {
 	sum := sha256.Sum256([]byte(key))
 	return us.key(sum[:], rec), nil
 }
-
-// IsAdmin tells whether key is an admin key, whatever its scopes.
-func (us *Users) IsAdmin(ctx context.Context, key string) (bool, error) {
-	_, err := us.AuthenticateKey(ctx, key)
-	if err != nil && im.CodeOf(err) == im.CodeUnauthenticated {
-		return false, nil
-	}
-	return err == nil, err
-}

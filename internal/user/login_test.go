@@ -492,3 +492,28 @@ func TestTriesAreLimitedForEachUserAndEachAddress(t *testing.T) {
 	w.pass(time.Second)
 	w.refresh(l.Refresh, "")
 }
+
+// Whoever knows only the password of before is not let in behind its change,
+// however long the check of it took.
+func TestLoginWithAPasswordThatIsChangedMeanwhileIsRefused(t *testing.T) {
+	for what, change := range map[string]func(w *world) error{
+		"changed": func(w *world) error {
+			_, err := w.users.SetPassword(context.Background(), alice, "a new password")
+			return err
+		},
+		"disabled": func(w *world) error { _, err := w.users.Disable(context.Background(), alice, true); return err },
+	} {
+		w := people(t)
+		w.register("alice", phone(1))
+		w.store.onRead(func(table store.Table) {
+			if table == store.Users {
+				w.store.onRead(nil)
+				if err := change(w); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		_, err := w.users.LogIn(context.Background(), "", "alice", password, phone(2), home)
+		w.wantCode(what, err, im.CodeBadCredentials)
+	}
+}

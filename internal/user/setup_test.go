@@ -29,8 +29,9 @@ func (w *world) wantClosed(what, code string) {
 
 func (w *world) wantAdmin(key string, want bool) {
 	w.t.Helper()
-	if got, err := w.users.IsAdmin(context.Background(), key); err != nil || got != want {
-		w.t.Errorf("%q is an admin key: %t, %v; want %t", key, got, err, want)
+	k, err := w.users.AuthenticateKey(context.Background(), key)
+	if got := err == nil && k.Covers(user.ScopeAdmin); got != want || err != nil && im.CodeOf(err) != im.CodeUnauthenticated {
+		w.t.Errorf("%q is the admin key %+v, %v; want %t", key, k, err, want)
 	}
 }
 

@@ -28,8 +28,27 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type slow struct {
 	store.Store
 	mu   sync.Mutex
-	held chan struct{} // nil: open
-	in   chan struct{} // capacity 16; a token for every update that waits
+	held chan struct{}     // nil: open
+	in   chan struct{}     // capacity 16; a token for every update that waits
+	read func(store.Table) // behind the look-up of a record; nil: nothing
+}
+
+// onRead sets what happens behind the look-up of a record.
+func (s *slow) onRead(f func(store.Table)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read = f
+}
+
+func (s *slow) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
+	v, err := s.Store.Record(ctx, t, tenant, key)
+	s.mu.Lock()
+	f := s.read
+	s.mu.Unlock()
+	if f != nil {
+		f(t)
+	}
+	return v, err
 }
 
 func (s *slow) Update(ctx context.Context, puts []store.RecordPut) error {
