@@ -80,15 +80,18 @@ func (b *builder) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*i
 
 // checkChange looks at what a change says by itself. Codes: invalid.
 func checkChange(ch *petrelv1.MemberChange) error {
-	if ch.GetDissolved() && len(ch.Added)+len(ch.Removed)+len(ch.Left)+len(ch.Roles) > 0 {
+	if ch == nil {
+		return im.Errorf(im.CodeInvalid, "the change is empty")
+	}
+	if ch.Dissolved && len(ch.Added)+len(ch.Removed)+len(ch.Left)+len(ch.Roles) > 0 {
 		return im.Errorf(im.CodeInvalid, "what dissolves a group changes nothing else")
 	}
-	for _, r := range ch.GetAdded() {
+	for _, r := range ch.Added {
 		if r.Role < 0 || r.Role > petrelv1.Role_ROLE_OWNER {
 			return im.Errorf(im.CodeInvalid, "there is no role %d", r.Role)
 		}
 	}
-	for _, r := range ch.GetRoles() {
+	for _, r := range ch.Roles {
 		if r.Role < petrelv1.Role_ROLE_MEMBER || r.Role > petrelv1.Role_ROLE_OWNER {
 			return im.Errorf(im.CodeInvalid, "there is no role %d", r.Role)
 		}

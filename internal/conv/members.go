@@ -83,17 +83,17 @@ func (m *Members) stays(u im.User, from, to im.Seq) []stay {
 // if nothing does. Codes: invalid.
 func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *petrelv1.MemberChange, err error) {
 	n, done = &Members{all: slices.Clone(m.all)}, &petrelv1.MemberChange{}
-	if ch.GetDissolved() {
+	if ch.Dissolved {
 		for i := range n.all {
 			done.Dissolved = n.all[i].end(q) || done.Dissolved
 		}
 		n.list()
 		return n, done, nil
 	}
-	done.Added = n.add(ch.GetAdded(), q)
-	done.Removed = n.remove(ch.GetRemoved(), q)
-	done.Left = n.remove(ch.GetLeft(), q)
-	done.Roles = n.setRoles(ch.GetRoles())
+	done.Added = n.add(ch.Added, q)
+	done.Removed = n.remove(ch.Removed, q)
+	done.Left = n.remove(ch.Left, q)
+	done.Roles = n.setRoles(ch.Roles)
 	owners := n.owners()
 	fresh := slices.DeleteFunc(slices.Clone(owners), func(u im.User) bool { return m.Role(u) == petrelv1.Role_ROLE_OWNER })
 	if len(fresh) > 1 {

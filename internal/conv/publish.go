@@ -121,11 +121,21 @@ func (c *conv) rollBack() {
 	l.tail.hashes = l.tail.hashes[:l.head-l.tail.from]
 }
 
-// union lists the users who are members in a or in b.
+// union lists the users who are members in a or in b. Both lists are sorted.
 func union(a, b *Members) []im.User {
-	all := slices.Concat(a.current, b.current)
-	slices.Sort(all)
-	return slices.Compact(all)
+	x, y := a.current, b.current
+	all := make([]im.User, 0, max(len(x), len(y))+1)
+	for len(x) > 0 && len(y) > 0 {
+		switch {
+		case x[0] == y[0]:
+			all, x, y = append(all, x[0]), x[1:], y[1:]
+		case x[0] < y[0]:
+			all, x = append(all, x[0]), x[1:]
+		default:
+			all, y = append(all, y[0]), y[1:]
+		}
+	}
+	return append(append(all, x...), y...)
 }
 
 // online keeps those who are online now; only the sabotage build asks before
