@@ -172,6 +172,15 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.tokens, err = r.op.createUsers(ctx, r.users); err != nil {
 		return err
 	}
+	if r.p.Lists > 0 {
+		r.say("logging %s devices in, each with %d conversations", count(float64(len(r.users))), r.p.Lists)
+		if err = r.op.fillLists(ctx, name, r.users, r.p.Lists); err != nil {
+			return err
+		}
+		if r.tokens, err = r.op.logInDevices(ctx, r.users); err != nil {
+			return err
+		}
+	}
 	if r.p.Scenario == Group {
 		if r.group, err = r.op.createGroup(ctx, name+"group", r.users); err != nil {
 			return err
@@ -181,7 +190,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	told := time.Now()
-	all, err := dialAll(ctx, r.addr, r.p.encoding(), r.tokens, func(n int) {
+	all, err := dialAll(ctx, r.addr, r.p.encoding(), r.tokens, r.p.capabilities(), func(n int) {
 		if time.Since(told) > time.Second {
 			told = time.Now()
 			r.say("connected %s of %s", count(float64(n)), count(float64(len(r.tokens))))
@@ -225,7 +234,7 @@ func (r *run) assemble(all []greeted) error {
 	size := max(r.p.Size, MinSize)
 	c := newCorpus(r.p.Seed, size)
 	g := newGenerator(r.p.encoding(), c, newAudit(c))
-	g.rate = r.p.Rate
+	g.rate, g.cursors = r.p.Rate, r.p.Receipts
 	if g.quiet = r.p.quiet; g.quiet == 0 {
 		g.quiet = drainQuiet
 	}

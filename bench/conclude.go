@@ -9,7 +9,7 @@ import (
 // conclude reads back, closes the books and fills in the report.
 func (r *run) conclude(ctx context.Context) error {
 	g, rep := r.gen, r.report
-	rep.Unknown = g.audit.unknown()
+	rep.Unknown, rep.CursorMoves = g.audit.unknown(), g.moved
 	read, err := r.readBack(ctx)
 	if err != nil {
 		return err

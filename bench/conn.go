@@ -313,6 +313,8 @@ func (g *generator) other(c *conn, f *petrelv1.ServerFrame, now int64) {
 	case *petrelv1.ServerFrame_Lagged:
 		g.lagged++
 		g.request(c, &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: c.token}}})
+	case *petrelv1.ServerFrame_Cursor:
+		g.moved++
 	case *petrelv1.ServerFrame_Ping:
 		g.send(c, &petrelv1.ClientFrame{Id: f.Id, Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}})
 	case *petrelv1.ServerFrame_Kick:

@@ -33,7 +33,7 @@ const (
 )
 
 // dialAll makes a connection for each token, some at a time.
-func dialAll(ctx context.Context, addr string, e wire.Encoding, tokens []string, done func(n int)) ([]greeted, error) {
+func dialAll(ctx context.Context, addr string, e wire.Encoding, tokens, capabilities []string, done func(n int)) ([]greeted, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]greeted, len(tokens))
@@ -44,7 +44,7 @@ func dialAll(ctx context.Context, addr string, e wire.Encoding, tokens []string,
 	for range dialers {
 		wg.Go(func() {
 			for i := range next {
-				g, err := dial(ctx, addr, e, tokens[i], fmt.Sprintf("bench-%d", i))
+				g, err := dial(ctx, addr, e, tokens[i], capabilities, fmt.Sprintf("bench-%d", i))
 				if err != nil {
 					cancel(fmt.Errorf("connection %d: %w", i, err))
 					continue
@@ -77,7 +77,7 @@ func dialAll(ctx context.Context, addr string, e wire.Encoding, tokens []string,
 }
 
 // dial connects, says hello and syncs.
-func dial(ctx context.Context, addr string, e wire.Encoding, token, device string) (greeted, error) {
+func dial(ctx context.Context, addr string, e wire.Encoding, token string, capabilities []string, device string) (greeted, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	d := net.Dialer{KeepAlive: -1} // the protocol has its own
@@ -94,7 +94,7 @@ func dial(ctx context.Context, addr string, e wire.Encoding, token, device strin
 			return greeted{}, err
 		}
 	}
-	g, err := p.greet(token, device)
+	g, err := p.greet(token, capabilities, device)
 	if err != nil {
 		return greeted{}, err
 	}
@@ -210,9 +210,9 @@ func (t *talk) ask(f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 }
 
 // greet says hello and syncs until there is no more.
-func (t *talk) greet(token, device string) (g greeted, err error) {
+func (t *talk) greet(token string, capabilities []string, device string) (g greeted, err error) {
 	answer, err := t.ask(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: &petrelv1.Hello{
-		VersionMin: 1, VersionMax: 1, Token: token, Device: device, DeviceKind: "bench", Client: "petrel bench",
+		VersionMin: 1, VersionMax: 1, Token: token, Device: device, DeviceKind: "bench", Client: "petrel bench", Capabilities: capabilities,
 	}}})
 	if err != nil {
 		return g, fmt.Errorf("say hello: %w", err)

@@ -47,6 +47,9 @@ type generator struct {
 	later      []*conn // read in turn, each every laterTurn
 	laterRead  uint64  // of them since the start
 	retries    []retry
+	cursors    bool   // connections move their cursors
+	cursorStep uint64 // steps done since the start
+	moved      uint64 // moves that were answered
 	controls   uint64
 	maskState  uint64
 	noted      []scriptMessage
@@ -221,6 +224,9 @@ func (g *generator) tick(now int64) (done bool) {
 	}
 	if len(g.retries) > 0 {
 		g.dueRetries(now)
+	}
+	if g.cursors && g.at != draining {
+		g.moveCursors(now)
 	}
 	if now-g.told >= int64(time.Second) {
 		g.tell(now)

@@ -22,6 +22,8 @@ type Params struct {
 	Receivers   int     `json:"receivers"`   // direct: sender i writes to receiver i modulo this
 	Members     int     `json:"members"`     // group: all of them, online
 	Connections int     `json:"connections"` // connect
+	Lists       int     `json:"lists"`       // connect: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
+	Receipts    bool    `json:"receipts"`    // receivers tell once a second how far they have read, and senders are told
 	Size        int     `json:"size"`        // bytes of a text, at least MinSize
 	Window      int     `json:"window"`      // closed loop: unacked messages of each sender
 	Rate        float64 `json:"rate"`        // open loop: messages per second in all; 0: closed loop
@@ -86,7 +88,7 @@ func (p *Params) Check() error {
 	case Group:
 		checks = append(checks, between("members", p.Members, 2, maxConnections), between("senders", p.Senders, 1, p.Members))
 	case Connect:
-		checks = append(checks, between("connections", p.Connections, 1, maxConnections))
+		checks = append(checks, between("connections", p.Connections, 1, maxConnections), between("lists", p.Lists, 0, 1000))
 	default:
 		return fmt.Errorf("there is no scenario %q; there are %s, %s and %s", p.Scenario, Direct, Group, Connect)
 	}

@@ -26,6 +26,8 @@ type Report struct {
 	Rejected  uint64  `json:"rejected"`
 	Unknown   uint64  `json:"unknown"` // sent in the whole run and without an answer at its end
 
+	CursorMoves uint64 `json:"cursor_moves"` // of the whole run, durable
+
 	AcceptedPerS  float64 `json:"accepted_per_s"`
 	DeliveredPerS float64 `json:"delivered_per_s"`
 
@@ -146,6 +148,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	for _, l := range r.Raised {
 		line("raised", "%s from %d to %s", l.Limit, l.From, unlimited(l.To))
+	}
+	if r.Params.Receipts {
+		line("cursors", "%s moves, durable", count(float64(r.CursorMoves)))
 	}
 	line("audit", "%s   of %s messages, %s deliveries; %s read back; lagged %d", r.Audit.Findings, count(float64(r.Audit.Messages)),
 		count(float64(r.Audit.Deliveries)), count(float64(r.Audit.HistoryRead)), r.Audit.Lagged)

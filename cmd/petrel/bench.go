@@ -56,9 +56,11 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 		fs.IntVar(&p.Senders, "senders", p.Senders, "members that send")
 	case bench.Connect:
 		fs.IntVar(&p.Connections, "connections", p.Connections, "connections to make")
+		fs.IntVar(&p.Lists, "lists", p.Lists, "conversations in the list of each user, whose connection is then a device that has logged in")
 	}
 	if p.Scenario != bench.Connect {
 		fs.IntVar(&p.Size, "size", p.Size, "bytes of a text")
+		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers tell once a second how far they have read, and senders are told")
 		fs.IntVar(&p.Window, "window", p.Window, "closed loop: unacked messages of each sender")
 		fs.Float64Var(&p.Rate, "rate", p.Rate, "open loop: messages per second in all; latency is counted from when a message was due (0: closed loop)")
 		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")

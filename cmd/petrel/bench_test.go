@@ -55,3 +55,20 @@ func TestBenchRunsAgainstARunningServer(t *testing.T) {
 	petrel(t, s.env(), "bench", "group", "--url", "http://"+s.http, "--members", "3", "--senders", "2", "--seconds", "0.3", "--warm-up", "0", "--json", "-").
 		want(t, exitOK, `"scenario": "group"`, "lost 0, duplicate 0")
 }
+
+func TestBenchDoesAsPeopleDo(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "report.json")
+	petrel(t, nil, "bench", "direct", "--receipts", "--senders", "2", "--receivers", "2", "--seconds", "1.5", "--warm-up", "0", "--dir", t.TempDir(), "--json", name).
+		want(t, exitOK, "moves, durable", "lost 0, duplicate 0, ghost 0, reordered 0")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		CursorMoves int `json:"cursor_moves"`
+	}
+	if err := json.Unmarshal(b, &report); err != nil || report.CursorMoves == 0 {
+		t.Errorf("%d cursor moves, %v, of %s", report.CursorMoves, err, b)
+	}
+	petrel(t, nil, "bench", "connect", "--connections", "3", "--lists", "2", "--seconds", "0.3", "--dir", t.TempDir()).want(t, exitOK, "3 idle")
+}
