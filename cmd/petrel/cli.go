@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -167,6 +168,12 @@ func (c *cli) print(v any, text func(w io.Writer)) error {
 	e := json.NewEncoder(c.out)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+// readsTerminal tells whether r is a terminal.
+func readsTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(f.Fd())
 }
 
 // isTerminal tells whether w is a terminal.

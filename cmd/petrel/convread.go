@@ -6,9 +6,9 @@ import (
 	"io"
 	"math"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
@@ -63,33 +63,55 @@ func convName(s *petrelv1.ConvState) string {
 
 // table prints rows for people, or each as a line of JSON.
 type table struct {
-	c  *cli
-	tw *tabwriter.Writer
+	c     *cli
+	rows  [][]string
+	width []int // of the columns, in cells
 }
 
 func (c *cli) table(columns ...string) *table {
-	t := &table{c: c, tw: tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)}
+	t := &table{c: c}
 	if !c.json {
-		fmt.Fprintln(t.tw, strings.Join(columns, "\t"))
+		t.add(columns)
 	}
 	return t
 }
 
+func (t *table) add(cells []string) {
+	for i, cell := range cells {
+		if i == len(t.width) {
+			t.width = append(t.width, 0)
+		}
+		t.width[i] = max(t.width[i], ansi.StringWidth(cell))
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// row adds a row: m as JSON, or the cells.
 func (t *table) row(m proto.Message, cells ...any) error {
 	if t.c.json {
 		return writeLine(t.c.out, m)
 	}
+	texts := make([]string, len(cells))
 	for i, cell := range cells {
-		if i > 0 {
-			fmt.Fprint(t.tw, "\t")
-		}
-		fmt.Fprint(t.tw, cell)
+		texts[i] = fmt.Sprint(cell)
 	}
-	_, err := fmt.Fprintln(t.tw)
-	return err
+	t.add(texts)
+	return nil
 }
 
-func (t *table) end() error { return t.tw.Flush() }
+// end prints the rows.
+func (t *table) end() error {
+	var b strings.Builder
+	for _, cells := range t.rows {
+		line := ""
+		for i, cell := range cells {
+			line += cell + strings.Repeat(" ", t.width[i]-ansi.StringWidth(cell)+2)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := io.WriteString(t.c.out, b.String())
+	return err
+}
 
 func newConvMembers(c *cli) *cobra.Command {
 	var tenant string

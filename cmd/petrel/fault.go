@@ -13,6 +13,7 @@ import (
 	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	sdk "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -106,6 +107,9 @@ func fromServer(url, doing string, err error) *fault {
 	code := im.Code("")
 	if e, ok := errors.AsType[*im.Error](err); ok {
 		code, f.why = e.Code, e.Error()
+	}
+	if e, ok := errors.AsType[*sdk.Error](err); ok {
+		code, f.why, f.fix = im.Code(e.Code), e.Message, e.Hint
 	}
 	if e, ok := errors.AsType[*connect.Error](err); ok {
 		f.code, f.why = e.Code().String(), e.Message()

@@ -12,10 +12,10 @@ import (
 // password asks for a password without showing it, or, where the standard input
 // is no terminal, reads one line of it.
 func (c *cli) password(prompt string) (string, error) {
-	f, ok := c.in.(*os.File)
-	if !ok || !term.IsTerminal(f.Fd()) {
+	if !readsTerminal(c.in) {
 		return readLine(c.in)
 	}
+	f := c.in.(*os.File)
 	fmt.Fprintf(c.err, "%s: ", prompt)
 	b, err := term.ReadPassword(f.Fd())
 	fmt.Fprintln(c.err)
@@ -31,7 +31,7 @@ func (c *cli) newPassword(prompt string) (string, error) {
 	if err != nil || first == "" {
 		return "", or(err, usage("there is no password", "type one, or give it as a line of the standard input"))
 	}
-	if f, ok := c.in.(*os.File); ok && term.IsTerminal(f.Fd()) {
+	if readsTerminal(c.in) {
 		again, err := c.password("once more")
 		if err != nil {
 			return "", err

@@ -17,8 +17,9 @@ import (
 // the module of the Go SDK, which the server shares with its users; that module
 // imports nothing else of this one.
 var imports = map[string][]string{
-	"cmd/petrel": {"bench", "internal/app", "internal/client", "internal/config", "internal/im", "internal/store/pebblestore", "internal/wire"},
-	"bench":      {"internal/client", "internal/im", "internal/wire"},
+	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/client", "internal/config", "internal/im", "internal/store/pebblestore", "internal/wire", "sdk/go"},
+	"cmd/petrel/chat": {"internal/wire", "sdk/go"},
+	"bench":           {"internal/client", "internal/im", "internal/wire"},
 
 	"internal/app":     {anything},
 	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/store", "internal/user", "internal/wire"},

@@ -1,0 +1,496 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	petrel "github.com/petrel-im/petrel/sdk/go"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// talk is the client as the views need it: snapshots in their words, and what a
+// person can do. Only view and plain use it, from one goroutine; what waits for
+// the server is a function to be run elsewhere.
+type talk struct {
+	c     *petrel.Client
+	about map[string]*group // by conversation id
+}
+
+// group is what the server was asked about a group.
+type group struct {
+	members  []*petrelv1.MemberRef // at most the first page
+	more     bool                  // there are more
+	receipts map[string]*petrelv1.Receipt
+	asof     uint64 // seq of the newest change of members that this knows
+}
+
+func newTalk(c *petrel.Client) *talk { return &talk{c: c, about: map[string]*group{}} }
+
+// toUser begins the id of a direct conversation that nobody has written in yet.
+const toUser = "@"
+
+func (t *talk) link() (l link, synced bool) {
+	s := t.c.Status()
+	l = link{live: s.State == petrel.Live, user: s.User, next: s.Retry}
+	if s.Err != nil {
+		l.why = s.Err.Error()
+	}
+	return l, s.Synced
+}
+
+// list are the conversations, those with the newest messages first.
+func (t *talk) list() []conversation {
+	var list []conversation
+	for _, v := range t.c.Conversations() {
+		if v.Known {
+			list = append(list, t.conversation(&v))
+		}
+	}
+	return list
+}
+
+func (t *talk) conversation(v *petrel.Conversation) conversation {
+	c := conversation{
+		id: v.ID, name: v.Title, direct: v.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT, left: v.Left,
+		unread: uint64(max(v.Unread, 0)), read: v.Read, head: v.Head,
+	}
+	if c.direct {
+		c.name = v.Peer
+	} else if c.name == "" {
+		c.name = "group " + v.ID[1:5]
+	}
+	if m := v.Last; m != nil {
+		c.at = when(m.TimeMs)
+		c.preview = oneLine(bodyText(m))
+		switch {
+		case m.From == t.c.Status().User:
+			c.preview = "you: " + c.preview
+		case !c.direct:
+			c.preview = m.From + ": " + c.preview
+		}
+	}
+	return c
+}
+
+func when(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
+
+// bodyText is what is to be read of a message.
+func bodyText(m *petrel.Message) string {
+	switch b := m.Body.(type) {
+	case *petrelv1.Message_Text:
+		return b.Text
+	case *petrelv1.Message_Data:
+		return fmt.Sprintf("(%d bytes of %s)", len(b.Data), m.Type)
+	case nil:
+		if m.Withheld {
+			return "(withheld)"
+		}
+		return "recalled"
+	}
+	return ""
+}
+
+// entries are those of a conversation that the client holds, and behind them
+// what is on its way.
+func (t *talk) entries(id string) []entry {
+	user := t.c.Status().User
+	var list []entry
+	var pending []*petrel.Outgoing
+	if peer, ok := strings.CutPrefix(id, toUser); ok {
+		pending = t.c.PendingTo(peer)
+	} else {
+		v, _ := t.c.Conversation(id)
+		g := t.about[id]
+		for _, m := range t.c.Messages(id, 0, 0) {
+			if e, ok := t.entry(&m, user); ok {
+				if e.own && !e.notice {
+					e.mark = t.markOf(&v, g, m.Seq)
+				}
+				list = append(list, e)
+			}
+		}
+		pending = t.c.Pending(id)
+	}
+	for _, o := range pending {
+		if e, ok := outgoing(o, user); ok {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// entry is m as it is shown; entries that only change others are not.
+func (t *talk) entry(m *petrel.Message, user string) (entry, bool) {
+	e := entry{seq: m.Seq, from: m.From, own: m.From == user && user != "", at: when(m.TimeMs), key: fmt.Sprintf("#%d", m.Seq)}
+	if e.own && m.ClientMsgId != "" {
+		e.key = m.ClientMsgId // as while it was on its way
+	}
+	switch b := m.Body.(type) {
+	case *petrelv1.Message_Text, *petrelv1.Message_Data:
+		e.text, e.edited = bodyText(m), m.EditedBy > 0
+	case nil:
+		e.text, e.recalled = bodyText(m), m.RecalledBy > 0
+		e.notice = m.Withheld
+	case *petrelv1.Message_Members:
+		e.notice, e.text = true, membersText(m.From, b.Members)
+	case *petrelv1.Message_Profile:
+		e.notice, e.text = true, actor(m.From)+" named it “"+b.Profile.Title+"”"
+	case *petrelv1.Message_Pin:
+		verb := "pinned"
+		if b.Pin.Removed {
+			verb = "unpinned"
+		}
+		e.notice, e.text = true, fmt.Sprintf("%s %s a message", actor(m.From), verb)
+	default:
+		return entry{}, false
+	}
+	var rs []string
+	for _, r := range m.Reactions {
+		rs = append(rs, clean(r.Emoji)+" "+strings.Join(r.Users, ", "))
+	}
+	e.reactions = strings.Join(rs, "  ")
+	return e, true
+}
+
+func actor(user string) string {
+	if user == "" {
+		return "the operator"
+	}
+	return user
+}
+
+// membersText is a change of members in words.
+func membersText(by string, ch *petrelv1.MemberChange) string {
+	var words []string
+	if len(ch.Added) > 0 {
+		var users []string
+		for _, m := range ch.Added {
+			users = append(users, m.User)
+		}
+		words = append(words, actor(by)+" added "+listed(users))
+	}
+	if len(ch.Removed) > 0 {
+		words = append(words, actor(by)+" removed "+listed(ch.Removed))
+	}
+	if len(ch.Left) > 0 {
+		words = append(words, listed(ch.Left)+" left")
+	}
+	for _, m := range ch.Roles {
+		words = append(words, m.User+" is "+roleText(m.Role)+" now")
+	}
+	if ch.Dissolved {
+		words = append(words, actor(by)+" dissolved the group")
+	}
+	return strings.Join(words, ", ")
+}
+
+func roleText(r petrelv1.Role) string {
+	return strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_"))
+}
+
+// listed are at most eight names in words.
+func listed(users []string) string {
+	more := ""
+	if len(users) > 8 {
+		more = fmt.Sprintf(" and %d more", len(users)-8)
+		users = users[:8]
+	}
+	if n := len(users); more == "" && n > 1 {
+		return strings.Join(users[:n-1], ", ") + " and " + users[n-1]
+	}
+	return strings.Join(users, ", ") + more
+}
+
+// outgoing is a message on its way, as it is shown. Of edits and recalls only
+// their failure is.
+func outgoing(o *petrel.Outgoing, user string) (entry, bool) {
+	d := o.Draft()
+	state, _, seq, err := o.State()
+	e := entry{key: o.ID, seq: seq, from: user, own: true, at: o.Composed, text: d.Text}
+	switch state {
+	case petrel.Sending:
+		e.mark = sending
+	case petrel.Sent:
+		e.mark = stored
+	case petrel.Rejected:
+		e.mark, e.why = rejected, "refused"
+		if err != nil {
+			e.why = err.Error()
+		}
+	case petrel.Unknowable:
+		e.mark = unknown
+	}
+	switch {
+	case d.Edit != nil:
+		e.text = "edit: " + d.Edit.GetText()
+	case d.Recall != nil:
+		e.text = "recall"
+	case d.Reaction != nil, d.Pin != nil, d.Data != nil:
+		e.text = "(" + o.ID + ")"
+	default:
+		return e, true
+	}
+	return e, e.mark == rejected || e.mark == unknown
+}
+
+// markOf tells how far all the others of v are, as far as is known.
+func (t *talk) markOf(v *petrel.Conversation, g *group, seq uint64) mark {
+	others := 1 // of a direct conversation
+	if v.Kind != petrelv1.ConvKind_CONV_KIND_DIRECT {
+		if g == nil || g.more || len(g.members) < 2 {
+			return stored
+		}
+		others = len(g.members) - 1
+	}
+	gotIt, sawIt := 0, 0
+	count := func(r *petrelv1.Receipt) {
+		if r.GetDelivered() >= seq {
+			gotIt++
+		}
+		if r.GetRead() >= seq {
+			sawIt++
+		}
+	}
+	for user, r := range v.Receipts {
+		if g != nil && !g.has(user) {
+			continue
+		}
+		count(r)
+	}
+	if g != nil {
+		for user, r := range g.receipts {
+			if v.Receipts[user] == nil && g.has(user) {
+				count(r)
+			}
+		}
+	}
+	switch {
+	case sawIt >= others:
+		return read
+	case gotIt >= others:
+		return delivered
+	}
+	return stored
+}
+
+func (g *group) has(user string) bool {
+	for _, m := range g.members {
+		if m.User == user {
+			return true
+		}
+	}
+	return false
+}
+
+// learn returns what asks the server about a group, nil when nothing is to be
+// asked; the result goes to learned.
+func (t *talk) learn(id string) func(context.Context) (*group, error) {
+	v, ok := t.c.Conversation(id)
+	if !ok || v.Kind != petrelv1.ConvKind_CONV_KIND_GROUP || v.Left {
+		return nil
+	}
+	asof := uint64(1)
+	for _, m := range t.c.Messages(id, 0, 0) {
+		if m.GetMembers() != nil {
+			asof = m.Seq
+		}
+	}
+	if g := t.about[id]; g != nil && g.asof >= asof {
+		return nil
+	}
+	g := &group{asof: asof, receipts: map[string]*petrelv1.Receipt{}}
+	t.about[id] = &group{asof: asof} // is being asked
+	user := t.c.Status().User
+	return func(ctx context.Context) (*group, error) {
+		var ms petrelv1.ListMembersResponse
+		if err := t.c.Call(ctx, "petrel.v1.ConversationService/ListMembers", &petrelv1.ListMembersRequest{Conv: id}, &ms); err != nil {
+			return nil, err
+		}
+		g.members, g.more = ms.Members, ms.More
+		var rs petrelv1.ListReceiptsResponse
+		if err := t.c.Call(ctx, "petrel.v1.MessageService/ListReceipts", &petrelv1.ListReceiptsRequest{Conv: id}, &rs); err != nil {
+			return nil, err
+		}
+		for _, r := range rs.Receipts {
+			if r.User != user {
+				g.receipts[r.User] = r
+			}
+		}
+		return g, nil
+	}
+}
+
+// learned takes the answer; without one it is asked again some time.
+func (t *talk) learned(id string, g *group) {
+	if g == nil {
+		delete(t.about, id)
+		return
+	}
+	t.about[id] = g
+}
+
+// ask is learn, done at once.
+func (t *talk) ask(ctx context.Context, id string) (*group, error) {
+	delete(t.about, id)
+	ask := t.learn(id)
+	if ask == nil {
+		return nil, fmt.Errorf("this is no group")
+	}
+	g, err := ask(ctx)
+	t.learned(id, g)
+	return g, err
+}
+
+// find is the conversation whose id or beginning of its name is given.
+func find(list []conversation, name string) (string, error) {
+	want := strings.ToLower(strings.TrimPrefix(name, "@"))
+	for _, c := range list {
+		if c.id == name || strings.HasPrefix(strings.ToLower(c.name), want) {
+			return c.id, nil
+		}
+	}
+	return "", fmt.Errorf("no conversation begins with %s", name)
+}
+
+// resolve finds the id behind that of a direct conversation that may have begun
+// meanwhile.
+func (t *talk) resolve(id string) string {
+	if peer, ok := strings.CutPrefix(id, toUser); ok {
+		if conv := t.c.Direct(peer); conv != "" {
+			return conv
+		}
+	}
+	return id
+}
+
+func draftTo(id string) petrel.Draft {
+	if peer, ok := strings.CutPrefix(id, toUser); ok {
+		return petrel.Draft{User: peer}
+	}
+	return petrel.Draft{Conv: id}
+}
+
+// send takes a message for the conversation.
+func (t *talk) send(id, text string) (*petrel.Outgoing, error) {
+	d := draftTo(id)
+	d.Text = text
+	return t.c.Send(d)
+}
+
+// lastOwn is the user's newest message that can still be changed.
+func (t *talk) lastOwn(id string) (seq uint64) {
+	user := t.c.Status().User
+	for _, m := range t.c.Messages(id, 0, 0) {
+		switch m.Body.(type) {
+		case *petrelv1.Message_Text, *petrelv1.Message_Data:
+			if m.From == user {
+				seq = m.Seq
+			}
+		}
+	}
+	return seq
+}
+
+// change edits (text) or recalls (no text) a message.
+func (t *talk) change(id string, seq uint64, text string) (*petrel.Outgoing, error) {
+	if seq == 0 {
+		if seq = t.lastOwn(id); seq == 0 {
+			return nil, fmt.Errorf("you have no message here that can be changed")
+		}
+	}
+	d := draftTo(id)
+	if text == "" {
+		d.Recall = &petrelv1.Recall{Target: seq}
+	} else {
+		d.Edit = &petrelv1.Edit{Target: seq, Body: &petrelv1.Edit_Text{Text: text}}
+	}
+	return t.c.Send(d)
+}
+
+// refused takes away what was refused here, and with again sends it once more.
+func (t *talk) refused(id string, again bool) (n int, err error) {
+	pending := t.c.Pending(id)
+	if peer, ok := strings.CutPrefix(id, toUser); ok {
+		pending = t.c.PendingTo(peer)
+	}
+	for _, o := range pending {
+		if s, _, _, _ := o.State(); s != petrel.Rejected && s != petrel.Unknowable {
+			continue
+		}
+		n++
+		o.Discard()
+		if again {
+			if _, err := t.c.Send(o.Draft()); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// waiting counts the messages that are not stored yet, of all conversations.
+func (t *talk) waiting(list []conversation, open string) (n int) {
+	count := func(os []*petrel.Outgoing) {
+		for _, o := range os {
+			if s, _, _, _ := o.State(); s == petrel.Sending {
+				n++
+			}
+		}
+	}
+	for _, c := range list {
+		count(t.c.Pending(c.id))
+	}
+	if peer, ok := strings.CutPrefix(open, toUser); ok {
+		count(t.c.PendingTo(peer))
+	}
+	return n
+}
+
+// manage returns what carries out an order that changes a group: what it has
+// done, in words, and the conversation to open, if another one.
+func (t *talk) manage(id string, o order) func(context.Context) (said, open string, err error) {
+	service := "petrel.v1.ConversationService/"
+	changed := new(petrelv1.ChangeResponse)
+	return func(ctx context.Context) (string, string, error) {
+		switch o.verb {
+		case "/group":
+			var r petrelv1.CreateGroupResponse
+			err := t.c.Call(ctx, service+"CreateGroup", &petrelv1.CreateGroupRequest{Title: o.text, Users: o.users}, &r)
+			return "made “" + o.text + "”", r.Conv, err
+		case "/add":
+			err := t.c.Call(ctx, service+"AddMembers", &petrelv1.AddMembersRequest{Conv: id, Users: o.users}, changed)
+			return "added " + listed(o.users), "", err
+		case "/remove":
+			err := t.c.Call(ctx, service+"RemoveMembers", &petrelv1.RemoveMembersRequest{Conv: id, Users: o.users}, changed)
+			return "removed " + listed(o.users), "", err
+		case "/rename":
+			err := t.c.Call(ctx, service+"Rename", &petrelv1.RenameRequest{Conv: id, Title: o.text}, changed)
+			return "renamed", "", err
+		case "/leave":
+			err := t.c.Call(ctx, service+"Leave", &petrelv1.LeaveRequest{Conv: id}, changed)
+			return "you left", "", err
+		case "/dm":
+			err := t.c.Call(ctx, "petrel.v1.AccountService/LookUpUser", &petrelv1.LookUpUserRequest{User: o.users[0]}, &petrelv1.Account{})
+			return "", toUser + o.users[0], err
+		}
+		return "", "", fmt.Errorf("%s does nothing here", o.verb)
+	}
+}
+
+// membersLines are /members.
+func membersLines(g *group) []string {
+	lines := []string{"", plural(len(g.members), "member")}
+	for _, m := range g.members {
+		role := ""
+		if m.Role != petrelv1.Role_ROLE_MEMBER {
+			role = roleText(m.Role)
+		}
+		lines = append(lines, m.User+"\t"+role)
+	}
+	if g.more {
+		lines = append(lines, "and more")
+	}
+	return lines
+}

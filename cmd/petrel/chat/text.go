@@ -1,0 +1,137 @@
+package chat
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// metrics measure text in cells, the way the terminal at hand does: most add up
+// the runes of an emoji, some (mode 2027) know that it is one.
+type metrics ansi.Method
+
+func (w metrics) width(s string) int { return ansi.Method(w).StringWidth(s) }
+
+// shown is s without what terminals disagree about: many draw a sign and the
+// selector that makes an emoji of it (U+FE0F) in one cell, many in two.
+func (w metrics) shown(s string) string {
+	if ansi.Method(w) == ansi.WcWidth {
+		return strings.ReplaceAll(s, "\ufe0f", "")
+	}
+	return s
+}
+
+// cut is s, a text without colours, in at most n cells; what is cut ends in an
+// ellipsis.
+func (w metrics) cut(s string, n int) string {
+	s = w.shown(s)
+	if w.width(s) <= n {
+		return s
+	}
+	if n <= 0 {
+		return ""
+	}
+	end, used := 0, 0
+	for _, c := range w.clusters(s) {
+		used += w.width(c)
+		if used > n-1 {
+			break
+		}
+		end += len(c)
+	}
+	return s[:end] + "…"
+}
+
+// fill is s in exactly n cells.
+func (w metrics) fill(s string, n int) string {
+	s = w.cut(s, n)
+	return s + strings.Repeat(" ", max(0, n-w.width(s)))
+}
+
+// clusters are what a person takes for the characters of s.
+func (w metrics) clusters(s string) []string {
+	var list []string
+	for s != "" {
+		c, _ := ansi.FirstGraphemeCluster(s, ansi.Method(w))
+		if c == "" { // not UTF-8
+			c = s[:1]
+		}
+		list = append(list, c)
+		s = s[len(c):]
+	}
+	return list
+}
+
+// noLineStart are characters that a line does not begin with.
+const noLineStart = "，。！？；：、）」』】》〉”’…～·,.!?;:)]}"
+
+// wrap breaks s into lines of at most n cells: at line feeds, behind spaces,
+// beside wide characters, and where nothing else helps, anywhere.
+func (w metrics) wrap(s string, n int) []string {
+	var lines []string
+	for part := range strings.SplitSeq(w.shown(s), "\n") {
+		lines = append(lines, w.wrapLine(part, max(n, 2))...)
+	}
+	return lines
+}
+
+func (w metrics) wrapLine(s string, n int) []string {
+	cs := w.clusters(s)
+	var lines []string
+	begin, used, brk := 0, 0, 0 // of the line: its first cluster, its cells, where it may be broken last
+	for i, c := range cs {
+		cw := w.width(c)
+		if i > begin && mayBreak(cs[i-1], c, w) {
+			brk = i
+		}
+		if used+cw > n && i > begin {
+			if c == " " { // hangs over the edge
+				continue
+			}
+			if brk <= begin {
+				brk = i
+			}
+			lines = append(lines, strings.TrimRight(strings.Join(cs[begin:brk], ""), " "))
+			begin = brk
+			used = w.width(strings.Join(cs[begin:i], ""))
+		}
+		used += cw
+	}
+	return append(lines, strings.Join(cs[begin:], ""))
+}
+
+// mayBreak tells whether a line may end between two neighbours.
+func mayBreak(before, after string, w metrics) bool {
+	if strings.Contains(noLineStart, after) || after == " " {
+		return false
+	}
+	return before == " " || wide(before) || wide(after)
+}
+
+// wide tells whether c is a character of a script without spaces between words.
+func wide(c string) bool {
+	for _, r := range c {
+		return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul) || strings.ContainsRune(noLineStart[:strings.IndexByte(noLineStart, ',')], r)
+	}
+	return false
+}
+
+// clean keeps a text of somebody else from steering the terminal; line feeds
+// stay.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return r
+		case r == '\t':
+			return ' '
+		case r < ' ', 0x7f <= r && r < 0xa0, r == 0x200e, r == 0x200f, 0x202a <= r && r <= 0x202e, 0x2066 <= r && r <= 0x2069:
+			return '·'
+		}
+		return r
+	}, s)
+}
+
+// oneLine is s for a place that has one line.
+func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
