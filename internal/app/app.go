@@ -218,7 +218,14 @@ func (a *App) Run(ctx context.Context) error {
 	case <-a.store.Failed():
 		return a.storeFailed()
 	case err := <-failed:
-		return err
+		select {
+		case <-a.store.Failed():
+			return a.storeFailed()
+		default:
+		}
+		stopWork()
+		wg.Wait()
+		return errors.Join(err, a.store.Close())
 	}
 	inFlight, err := a.drain(stopServing, served)
 	stopWork()
