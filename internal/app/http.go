@@ -90,6 +90,7 @@ func (a *App) values() []metrics.Value {
 		{Name: "petrel_messages_accepted_total", Help: "Entries made durable.", Counter: true, Read: count(a.convs.Accepted.Load)},
 		{Name: "petrel_messages_repeated_total", Help: "Sends that were stored before.", Counter: true, Read: count(a.convs.Repeats.Load)},
 		{Name: "petrel_events_delivered_total", Help: "Events put into outboxes.", Counter: true, Read: count(a.fan.Delivered.Load)},
+		{Name: "petrel_events_hinted_total", Help: "Events that a session was told of by a hint.", Counter: true, Read: count(a.fan.Hinted.Load)},
 		{Name: "petrel_events_lagged_total", Help: "Events that a lagging session did not get and syncs.", Counter: true, Read: count(a.fan.Lagged.Load)},
 		{Name: "petrel_commits_total", Help: "Group commits.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Commits) }},
 		{Name: "petrel_store_disk_bytes", Help: "What the store takes on disk.", Read: func() float64 { return float64(a.store.Stats().DiskBytes) }},
@@ -102,6 +103,7 @@ func (a *App) values() []metrics.Value {
 		{Name: "petrel_sessions", Help: "Sessions online.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
 		{Name: "petrel_hellos_refused_total", Help: "Hellos refused.", Counter: true, Read: count(a.hub.Refused.Load)},
 		{Name: "petrel_sends_waiting", Help: "Sends admitted and not answered.", Read: func() float64 { return float64(a.convs.Waiting()) }},
+		{Name: "petrel_cursor_moves_waiting", Help: "Moves of cursors not answered.", Read: func() float64 { return float64(a.convs.MovesWaiting()) }},
 		{Name: "petrel_conversations_loaded", Help: "Conversations in memory.", Read: func() float64 { return float64(a.convs.Loaded()) }},
 	}
 }

@@ -52,6 +52,8 @@ var guards = map[string][]guard{
 	"leave-targets":           {{"internal/conv", "^TestF10EditAndRecallReachADeviceThatWasAway$"}, {"internal/inbox", "^TestF10"}},
 	"recipients-of-the-batch": {{"internal/conv", "^TestF17KickInTheMiddleOfABatch$"}},
 	"skip-roles":              {{"internal/conv", "^TestRolesDecideWhoMayChangeAGroup$"}, {"internal/conv", "^TestOwnerLeavesAsTheLast$"}, {"internal/conv", "^TestWhoEditsRecallsAndPins$"}},
+	"ack-before-flush":        {{"internal/conv", "^TestF13MoveIsToldWhenItIsDurable$"}},
+	"heads-before-focus":      {{"internal/session", "^TestF23NothingFallsBetweenTheOldFocusAndTheNew$"}},
 	"forget-dedupe": {
 		{"internal/conv", "^TestF3RepeatIsFoundAfterARestart$"},
 		{"internal/conv", "^TestF26"},
