@@ -71,6 +71,7 @@ type world struct {
 	key   string
 
 	redeemed int
+	now      func() time.Time // of the answers that are kept; nil: the wall clock
 
 	mu     sync.Mutex
 	closed []im.Account // by CloseUser
@@ -130,9 +131,20 @@ func (w *world) serve() {
 	}
 	w.srv = New(Options{
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Convs: w.convs, Settle: w.inbox.Await,
-		Inbox:        &inbox.Syncer{Convs: w.convs, Store: w.store.Info()},
-		CloseUser:    func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
-		CloseDevice:  func(_ context.Context, a im.Account, _ string, code im.Code) (int, error) { return closed(a, code) },
+		Now: func() time.Time {
+			if w.now != nil {
+				return w.now()
+			}
+			return time.Now()
+		},
+		Inbox:     &inbox.Syncer{Convs: w.convs, Store: w.store.Info()},
+		CloseUser: func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
+		CloseDevice: func(_ context.Context, a im.Account, _ string, code im.Code) (int, error) {
+			if code == im.CodeReplaced {
+				return 0, nil // a login ends the one before
+			}
+			return closed(a, code)
+		},
 		Sessions:     func(context.Context, im.Account) (map[string]int, error) { return nil, nil },
 		Limits:       func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{Connections: 7, SendBurst: -1} },
 		ChangeLimits: func(l *petrelv1.ServerLimits) *petrelv1.ServerLimits { return l },
@@ -142,11 +154,19 @@ func (w *world) serve() {
 		BodyBytes:    func() int { return 1000 },
 		PageSize:     func() int { return conv.MaxPage },
 	})
-	w.http = httptest.NewServer(w.srv.Handler(http.NewServeMux()))
+	rest := http.NewServeMux()
+	rest.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	w.http = httptest.NewUnstartedServer(w.srv.Handler(rest))
+	w.http.Config.Protocols = &http.Protocols{}
+	w.http.Config.Protocols.SetHTTP1(true)
+	w.http.Config.Protocols.SetUnencryptedHTTP2(true)
+	w.http.Start()
+	srv := w.http
 	w.t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
-		w.http.CloseClientConnections()
-		w.http.Close()
+		srv.Client().CloseIdleConnections()
+		srv.CloseClientConnections()
+		srv.Close()
 	})
 }
 
@@ -193,10 +213,15 @@ func (w *world) curl(service, method, auth, body string) reply {
 	defer func() { _ = res.Body.Close() }()
 	b, err := io.ReadAll(res.Body)
 	w.must(err)
-	r := reply{status: res.StatusCode, code: im.Code(res.Header.Get("Petrel-Error")), body: string(b)}
-	if r.status != http.StatusOK {
-		if err := json.Unmarshal(b, &r.err); err != nil {
-			w.t.Errorf("%s: the error is %d %q: %v", method, r.status, b, err)
+	return w.reply(res.StatusCode, res.Header, string(b))
+}
+
+func (w *world) reply(status int, h http.Header, body string) reply {
+	w.t.Helper()
+	r := reply{status: status, code: im.Code(h.Get(errorHeader)), body: body}
+	if status >= 400 {
+		if err := json.Unmarshal([]byte(body), &r.err); err != nil {
+			w.t.Errorf("the error is %d %q: %v", status, body, err)
 		}
 	}
 	return r

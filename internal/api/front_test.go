@@ -1,0 +1,199 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
+)
+
+// do sends a request as it is, with the admin key.
+func (w *world) do(method, path string, header map[string]string, body []byte) (*http.Response, string) {
+	w.t.Helper()
+	q, err := http.NewRequest(method, w.http.URL+path, bytes.NewReader(body))
+	w.must(err)
+	q.Header.Set("Authorization", "Bearer "+w.key)
+	for k, v := range header {
+		q.Header.Set(k, v)
+	}
+	res, err := w.http.Client().Do(q)
+	w.must(err)
+	defer func() { _ = res.Body.Close() }() // read to its end
+	b, err := io.ReadAll(res.Body)
+	w.must(err)
+	return res, string(b)
+}
+
+const getUser = "/petrel.v1.AdminService/GetUser"
+
+// Whatever finds an error, us or Connect, it has the catalogue's form.
+// Spec: P-12.2, P-12.3.
+func TestEveryFailureHasTheFormOfTheCatalogue(t *testing.T) {
+	w := newWorld(t)
+	w.srv.o.Stats = func() *petrelv1.Stats { panic("a bug") }
+	large := []byte(`{"user":"` + strings.Repeat("x", maxRequestBytes) + `"}`)
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	_, err := z.Write(bytes.Repeat(large, 8))
+	w.must(err)
+	w.must(z.Close())
+	json := map[string]string{"Content-Type": "application/json"}
+	with := func(k, v string) map[string]string {
+		return map[string]string{"Content-Type": "application/json", k: v}
+	}
+	for what, c := range map[string]struct {
+		method, path string
+		header       map[string]string
+		body         []byte
+		status       int
+		code         im.Code
+	}{
+		"malformed JSON":           {"POST", getUser, json, []byte("{"), 400, im.CodeInvalid},
+		"JSON of another type":     {"POST", getUser, json, []byte(`{"user":7}`), 400, im.CodeInvalid},
+		"no JSON":                  {"POST", getUser, json, nil, 400, im.CodeInvalid},
+		"malformed protobuf":       {"POST", getUser, map[string]string{"Content-Type": "application/proto"}, []byte{0xff}, 400, im.CodeInvalid},
+		"invalid UTF-8":            {"POST", getUser, map[string]string{"Content-Type": "application/proto"}, []byte{0x12, 1, 0xff}, 400, im.CodeInvalid},
+		"a large body":             {"POST", getUser, json, large, 413, im.CodeTooLarge},
+		"a large body, compressed": {"POST", getUser, with("Content-Encoding", "gzip"), bomb.Bytes(), 413, im.CodeTooLarge},
+		"an unknown compression":   {"POST", getUser, with("Content-Encoding", "zip"), []byte("{}"), 400, im.CodeInvalid},
+		"a bad timeout":            {"POST", getUser, with("Connect-Timeout-Ms", "soon"), []byte("{}"), 400, im.CodeInvalid},
+		"a bad protocol version":   {"POST", getUser, with("Connect-Protocol-Version", "9"), []byte("{}"), 400, im.CodeInvalid},
+		"an unknown content type":  {"POST", getUser, map[string]string{"Content-Type": "text/plain"}, []byte("{}"), 415, im.CodeInvalid},
+		"no content type":          {"POST", getUser, map[string]string{"Content-Type": ""}, []byte("{}"), 415, im.CodeInvalid},
+		"GET":                      {"GET", getUser, nil, nil, 405, im.CodeInvalid},
+		"PUT":                      {"PUT", getUser, json, []byte("{}"), 405, im.CodeInvalid},
+		"TRACE":                    {"TRACE", getUser, nil, nil, 405, im.CodeInvalid},
+		"an unknown method":        {"POST", "/petrel.v1.AdminService/Nothing", json, []byte("{}"), 404, im.CodeNoMethod},
+		"an unknown service":       {"POST", "/petrel.v1.NoService/GetUser", json, []byte("{}"), 404, im.CodeNoMethod},
+		"a method with a slash":    {"POST", getUser + "/", json, []byte("{}"), 404, im.CodeNoMethod},
+		"a panic":                  {"POST", "/petrel.v1.AdminService/GetStats", json, []byte("{}"), 500, im.CodeInternal},
+		"a token in the URL":       {"POST", getUser + "?access_token=x", json, []byte("{}"), 400, im.CodeTokenInURL},
+		"a key in the URL":         {"POST", getUser + "?k=" + w.key, json, []byte("{}"), 400, im.CodeTokenInURL},
+		"on another page":          {"GET", "/healthz?x=pt_default.alice.x", nil, nil, 400, im.CodeTokenInURL},
+		"on no page":               {"GET", "/nowhere?refresh_token=pr_x", nil, nil, 400, im.CodeTokenInURL},
+		"an unusual page":          {"GET", "/petrel.v1.AdminService/Nothing?token", nil, nil, 400, im.CodeTokenInURL},
+	} {
+		t.Run(what, func(t *testing.T) {
+			res, body := w.do(c.method, c.path, c.header, c.body)
+			if res.StatusCode != c.status || im.Code(res.Header.Get(errorHeader)) != c.code || res.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s, code %q, %s: %s; want %d and %s", res.Status, res.Header.Get(errorHeader), res.Header.Get("Content-Type"), body, c.status, c.code)
+			}
+			r := w.reply(res.StatusCode, res.Header, body)
+			if d := r.detail(t); d.Code != string(c.code) || d.Message == "" || d.Message != r.err.Message || r.err.Code == "" {
+				t.Errorf("detail %v of %s", d, body)
+			}
+			if id := res.Header.Get("Request-Id"); len(id) != 32 || c.code == im.CodeInternal && r.detail(t).RequestId != id {
+				t.Errorf("request id %q, detail %v", id, r.detail(t))
+			}
+		})
+	}
+	if log := w.log.String(); !strings.Contains(log, "a bug") || strings.Contains(log, w.key) {
+		t.Errorf("log: %s", log)
+	}
+}
+
+func TestEveryAnswerHasARequestID(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "alice")
+	seen := map[string]bool{}
+	for path, body := range map[string]string{getUser: `{"user":"alice"}`, "/petrel.v1.SetupService/Redeem": "{}", "/petrel.v1.None/None": "{}"} {
+		res, _ := w.do("POST", path, map[string]string{"Content-Type": "application/json"}, []byte(body))
+		seen[res.Header.Get("Request-Id")] = true
+	}
+	for _, path := range []string{"/healthz", "/nowhere", "/setup"} {
+		res, _ := w.do("GET", path, map[string]string{"Request-Id": "mine"}, nil)
+		seen[res.Header.Get("Request-Id")] = true
+	}
+	if len(seen) != 6 || seen[""] || seen["mine"] {
+		t.Errorf("request ids %v", seen)
+	}
+}
+
+// clients speak each protocol of Connect.
+func (w *world) clients() map[string]petrelv1connect.AdminServiceClient {
+	p := &http.Protocols{}
+	p.SetUnencryptedHTTP2(true)
+	h2 := &http.Transport{Protocols: p}
+	w.t.Cleanup(h2.CloseIdleConnections)
+	key := connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			r.Header().Set("Authorization", "Bearer "+w.key)
+			return next(ctx, r)
+		}
+	}))
+	return map[string]petrelv1connect.AdminServiceClient{
+		"JSON":     petrelv1connect.NewAdminServiceClient(w.http.Client(), w.http.URL, key, connect.WithProtoJSON()),
+		"protobuf": petrelv1connect.NewAdminServiceClient(w.http.Client(), w.http.URL, key),
+		"gRPC":     petrelv1connect.NewAdminServiceClient(&http.Client{Transport: h2}, w.http.URL, key, connect.WithGRPC()),
+		"gRPC-Web": petrelv1connect.NewAdminServiceClient(w.http.Client(), w.http.URL, key, connect.WithGRPCWeb()),
+	}
+}
+
+// wantRefusal checks the header, the detail and the code of a client's error.
+func wantRefusal(t *testing.T, what string, err error, code im.Code, near connect.Code) {
+	t.Helper()
+	c, ok := errors.AsType[*connect.Error](err)
+	if !ok || im.Code(c.Meta().Get(errorHeader)) != code || c.Code() != near || len(c.Details()) == 0 {
+		t.Errorf("%s: %v, want %s", what, err, code)
+		return
+	}
+	v, err := c.Details()[0].Value()
+	if d, ok := v.(*petrelv1.Error); err != nil || !ok || d.Code != string(code) || d.Message == "" {
+		t.Errorf("%s: detail %v, %v", what, v, err)
+	}
+}
+
+// Spec: P-12.1, P-12.3.
+func TestEveryProtocolCarriesTheError(t *testing.T) {
+	w := newWorld(t)
+	w.srv.o.Stats = func() *petrelv1.Stats { panic("a bug") }
+	for how, c := range w.clients() {
+		_, err := c.GetUser(t.Context(), connect.NewRequest(&petrelv1.GetUserRequest{User: "nobody"}))
+		wantRefusal(t, how+", no user", err, im.CodeNoUser, connect.CodeNotFound)
+		_, err = c.GetUser(t.Context(), connect.NewRequest(&petrelv1.GetUserRequest{User: strings.Repeat("x", maxRequestBytes+1)}))
+		wantRefusal(t, how+", large", err, im.CodeTooLarge, connect.CodeInvalidArgument)
+		_, err = c.GetStats(t.Context(), connect.NewRequest(&petrelv1.GetStatsRequest{}))
+		wantRefusal(t, how+", panic", err, im.CodeInternal, connect.CodeInternal)
+	}
+	h2 := w.clients()["gRPC"]
+	if _, err := h2.CreateUsers(t.Context(), connect.NewRequest(&petrelv1.CreateUsersRequest{Users: []string{"alice"}})); err != nil {
+		t.Errorf("over gRPC: %v", err)
+	}
+	p := &http.Protocols{}
+	p.SetUnencryptedHTTP2(true)
+	tr := &http.Transport{Protocols: p}
+	defer tr.CloseIdleConnections()
+	none := connect.NewClient[petrelv1.GetUserRequest, petrelv1.UserInfo](&http.Client{Transport: tr}, w.http.URL+"/petrel.v1.AdminService/Nothing", connect.WithGRPC())
+	_, err := none.CallUnary(t.Context(), connect.NewRequest(&petrelv1.GetUserRequest{}))
+	wantRefusal(t, "unknown method over gRPC", err, im.CodeNoMethod, connect.CodeNotFound)
+}
+
+// A call that waits too long is told so. Spec: P-9.2.
+func TestLateAnswersAreStoreStalled(t *testing.T) {
+	w := newWorld(t)
+	w.srv.o.CompactStore = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	res, body := w.do("POST", "/petrel.v1.AdminService/Compact", map[string]string{"Content-Type": "application/json", "Connect-Timeout-Ms": "20"}, []byte("{}"))
+	if res.StatusCode != 503 || im.Code(res.Header.Get(errorHeader)) != im.CodeStoreStalled || res.Header.Get("Retry-After") != "1" {
+		t.Errorf("%s %v %s", res.Status, res.Header, body)
+	}
+}
+
+// Spec: P-9.2, P-12.3.
+func TestRetryAfterIsWholeSecondsRoundedUp(t *testing.T) {
+	for wait, want := range map[time.Duration]string{0: "", time.Millisecond: "1", time.Second: "1", 1500 * time.Millisecond: "2", 3 * time.Minute: "180"} {
+		if got := asConnect(&im.Error{Code: im.CodeRateLimited, RetryAfter: wait}).Meta().Get("Retry-After"); got != want {
+			t.Errorf("%v: %q, want %q", wait, got, want)
+		}
+	}
+}
