@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/dchest/siphash"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
-	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -22,19 +19,12 @@ import (
 type Syncer struct {
 	Convs *conv.Convs
 	Store store.Info
+
+	lists lists
 }
 
 // pageConvs is how many conversations one page of a sync names.
 const pageConvs = 200
-
-// item is a conversation in a user's list, as the inbox's entries left it.
-type item struct {
-	id   im.ConvID
-	conv string
-	kind petrelv1.ConvKind
-	peer string
-	at   im.Seq // of the newest inbox entry about it
-}
 
 // pageBytes is about how much of newest messages one page holds.
 const pageBytes = 256 << 10
@@ -49,16 +39,16 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest in
 	}
 	// The position is read before the heads: what moves meanwhile is told again.
 	feed, pos := y.Convs.Published()
-	items, inboxHead, err := y.list(ctx, a)
+	l, err := y.list(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	if t.Next == nil {
-		t.Next = &storepb.SyncPlace{Inbox: uint64(inboxHead), Feeds: []*storepb.FeedPos{{Feed: uint32(feed), Pos: uint64(pos)}}}
+		t.Next = &storepb.SyncPlace{Inbox: uint64(l.head), Feeds: []*storepb.FeedPos{{Feed: uint32(feed), Pos: uint64(pos)}}}
 	}
 	page := &petrelv1.SyncPage{}
 	bytes := 0
-	for _, it := range items {
+	for _, it := range l.items {
 		if t.Resume != "" && it.conv <= t.Resume {
 			continue
 		}
@@ -156,62 +146,6 @@ func (y *Syncer) state(ctx context.Context, a im.Account, it item) (*petrelv1.Co
 		c.PeerReceipt = &petrelv1.Receipt{Conv: it.conv, User: it.peer, Delivered: uint64(peer.Delivered), Read: uint64(peer.Read)}
 	}
 	return c, err
-}
-
-// list folds the user's inbox into their conversations, sorted by id.
-func (y *Syncer) list(ctx context.Context, a im.Account) ([]item, im.Seq, error) {
-	key := im.Key{Tenant: a.Tenant, Conv: im.InboxID(a.Tenant, a.User)}
-	byConv := map[string]*item{}
-	var head im.Seq
-	for more := true; more; {
-		p, err := y.Convs.History(ctx, key, "", conv.Range{After: head, Limit: conv.MaxPage})
-		if im.CodeOf(err) == im.CodeNoConversation && err != nil {
-			return nil, 0, nil // nothing was ever joined
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, row := range p.Rows {
-			var m petrelv1.Message
-			if err := wire.ParseMessage(row, &m); err != nil {
-				return nil, 0, err
-			}
-			fold(byConv, m.GetInbox(), im.Seq(m.Seq))
-			head = im.Seq(m.Seq)
-		}
-		more = p.More && len(p.Rows) > 0
-	}
-	items := make([]item, 0, len(byConv))
-	for _, it := range byConv {
-		var err error
-		if it.id, err = im.ParseConvID(it.conv); err != nil {
-			return nil, 0, err
-		}
-		items = append(items, *it)
-	}
-	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.conv, b.conv) })
-	return items, head, nil
-}
-
-func fold(byConv map[string]*item, e *petrelv1.InboxEntry, q im.Seq) {
-	touch := func(conv string) *item {
-		it := byConv[conv]
-		if it == nil {
-			it = &item{conv: conv}
-			byConv[conv] = it
-		}
-		it.at = q
-		return it
-	}
-	switch e := e.GetEntry().(type) {
-	case *petrelv1.InboxEntry_Joined:
-		it := touch(e.Joined.Conv)
-		it.kind, it.peer = e.Joined.Kind, e.Joined.Peer
-	case *petrelv1.InboxEntry_Left:
-		touch(e.Left.Conv)
-	case *petrelv1.InboxEntry_Role:
-		touch(e.Role.Conv)
-	}
 }
 
 // open reads a token. One of another history, from before a repair or a

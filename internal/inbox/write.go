@@ -40,7 +40,7 @@ func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxE
 // conversations: conv → name → value. A value that was set to "" is not there.
 func Settings(ctx context.Context, cs *conv.Convs, a im.Account) (map[string]map[string]string, error) {
 	all := map[string]map[string]string{}
-	_, err := eachEntry(ctx, cs, a, func(e *petrelv1.InboxEntry, _ im.Seq) {
+	_, err := eachEntry(ctx, cs, a, 0, func(e *petrelv1.InboxEntry, _ im.Seq) {
 		set := e.GetSettings()
 		if set == nil {
 			return
@@ -64,11 +64,10 @@ func Settings(ctx context.Context, cs *conv.Convs, a im.Account) (map[string]map
 	return all, err
 }
 
-// eachEntry calls f for the entries of a user's inbox, oldest first, and
-// returns the seq of the last one; 0: the inbox is empty.
-func eachEntry(ctx context.Context, cs *conv.Convs, a im.Account, f func(*petrelv1.InboxEntry, im.Seq)) (im.Seq, error) {
+// eachEntry calls f for the entries of a user's inbox above last, oldest first,
+// and returns the seq of the newest one; 0: the inbox is empty.
+func eachEntry(ctx context.Context, cs *conv.Convs, a im.Account, last im.Seq, f func(*petrelv1.InboxEntry, im.Seq)) (im.Seq, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: im.InboxID(a.Tenant, a.User)}
-	var last im.Seq
 	for more := true; more; {
 		p, err := cs.History(ctx, key, "", conv.Range{After: last, Limit: conv.MaxPage})
 		if err != nil && im.CodeOf(err) == im.CodeNoConversation {
