@@ -12,10 +12,12 @@ BIN   := $(BUILD)/bin
 # Tools that are no Go module of ours; the others are pinned by go.mod.
 BUF_VERSION         := 1.75.0
 STATICCHECK_VERSION := v0.8.0
+OPENAPI_VERSION     := v0.18.0
 
 BUF         := $(BUILD)/buf-$(BUF_VERSION)/node_modules/.bin/buf
 STATICCHECK := $(BIN)/staticcheck-$(STATICCHECK_VERSION)
-PLUGINS     := $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto $(BIN)/protoc-gen-connect-go
+OPENAPI     := $(BIN)/protoc-gen-connect-openapi-$(OPENAPI_VERSION)
+PLUGINS     := $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto $(BIN)/protoc-gen-connect-go $(OPENAPI)
 PYTHON      := $(BUILD)/venv/.installed
 NODE        := $(BUILD)/node/.installed
 
@@ -61,8 +63,10 @@ lint: $(BUF)
 # Generates everything into the folder $(1).
 define generate
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BUF) generate -o $(1)
-	mkdir -p $(1)/internal/im $(1)/docs/reference
+	mkdir -p $(1)/internal/im $(1)/internal/api $(1)/docs/reference
 	cd $(1) && { [ -e proto ] || { ln -s ../../proto proto; trap 'rm proto' EXIT; }; go run $(CURDIR)/internal/im/gencodes; }
+	go run ./internal/api/genopenapi $(1)/build/openapi.json $(1)/internal/api/openapi.json
+	rm $(1)/build/openapi.json
 	go run ./cmd/petrel docs $(1)/docs/reference
 endef
 
@@ -107,6 +111,13 @@ $(BIN)/protoc-gen-go-vtproto: go.mod
 
 $(BIN)/protoc-gen-connect-go: go.mod
 	go build -o $@ connectrpc.com/connect/cmd/protoc-gen-connect-go
+
+# Not by go install, which asks for a list of versions. The name has the
+# version because buf.gen.yaml names it.
+$(OPENAPI):
+	@mkdir -p $(BUILD)/openapi
+	cd $(BUILD)/openapi && printf 'module openapi\n' > go.mod && GOWORK=off go get github.com/sudorandom/protoc-gen-connect-openapi@$(OPENAPI_VERSION) && \
+		GOWORK=off go build -o $(CURDIR)/$@ github.com/sudorandom/protoc-gen-connect-openapi
 
 $(STATICCHECK):
 	GOBIN=$(CURDIR)/$(BIN) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)

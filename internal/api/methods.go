@@ -101,3 +101,15 @@ var table = map[string]method{
 	"petrel.v1.AdminService/ListKeys":                {access: aKey, scope: scopeAdmin},
 	"petrel.v1.AdminService/RevokeKey":               {access: aKey, scope: scopeAdmin, repeat: recorded},
 }
+
+// Credential tells what a call of a method, "petrel.v1.Service/Method", carries:
+// "" nothing, "token" an access token, "key" an admin key with a scope.
+func Credential(method string) (kind, scope string) {
+	switch m := table[method]; m.access {
+	case aUser:
+		return "token", ""
+	case aKey:
+		return "key", m.scope
+	}
+	return "", ""
+}

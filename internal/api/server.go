@@ -94,5 +94,8 @@ func New(o Options) *Server {
 // Handler serves the services, the pages about them, and what else is in rest.
 func (s *Server) Handler(rest *http.ServeMux) http.Handler {
 	rest.HandleFunc("GET /setup", SetupPage)
+	rest.HandleFunc("GET /openapi.json", serveDescription)
+	rest.HandleFunc("GET /docs", serveDocs)
+	rest.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, rest) })
 }

@@ -45,9 +45,11 @@ func (a *App) announce() {
 		url := a.httpURL()
 		lines = append(lines,
 			[2]string{"Realtime", "ws" + url[len("http"):] + "/v1/ws"},
-			[2]string{"Admin API", url + "/petrel.v1.AdminService/"},
-			[2]string{"Health", url + "/readyz   " + url + "/healthz"},
-			[2]string{"Metrics", url + "/metrics"})
+			[2]string{"API", url + "/docs   " + url + "/openapi.json"},
+			[2]string{"Health", url + "/readyz   " + url + "/healthz"})
+		if a.cfg.Metrics.Enabled {
+			lines = append(lines, [2]string{"Metrics", url + "/metrics"})
+		}
 	}
 	if a.TCPAddr() != nil {
 		scheme := "tcp"

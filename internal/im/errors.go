@@ -3,6 +3,8 @@ package im
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -20,6 +22,9 @@ type CodeInfo struct {
 	Reconnect bool // with Close: coming back can help
 	Clause    string
 }
+
+// Codes lists the catalogue, sorted.
+func Codes() []Code { return slices.Sorted(maps.Keys(catalogue)) }
 
 // Info looks the code up; an unknown code is an internal error.
 func (c Code) Info() CodeInfo {

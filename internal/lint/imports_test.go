@@ -40,9 +40,11 @@ var imports = map[string][]string{
 	"internal/config":      {},
 	"internal/im":          {},
 	"internal/im/gencodes": {},
-	"internal/lint":        {},
-	"internal/metrics":     {"internal/im"},
-	"internal/sabotage":    {},
+
+	"internal/api/genopenapi": {"internal/api", "internal/im"},
+	"internal/lint":           {},
+	"internal/metrics":        {"internal/im"},
+	"internal/sabotage":       {},
 }
 
 // schema is the generated code of proto/petrel/v1.
