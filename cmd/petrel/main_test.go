@@ -80,7 +80,7 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 		flag := "--" + config.FlagName(o.Name)
 		want := "flag " + flag
 		switch {
-		case o.Name == "tls.cert_file", o.Name == "tls.key_file": // only together
+		case o.Name == "tls.cert_file", o.Name == "tls.key_file", o.Name == "jwt.key_file": // only together with others
 			continue
 		case o.Secret: // by its file, never in a command line
 			petrel(t, nil, "config", "show", flag+"="+value).want(t, exitUsage, "unknown flag")

@@ -95,7 +95,7 @@ func (v *view) topBar(l layout) string {
 func (v *view) about(c *conversation) string {
 	switch {
 	case c.left:
-		return "you are no member any more"
+		return "left"
 	case c.direct:
 		return "direct"
 	case v.members[c.id] > 0:
@@ -270,17 +270,15 @@ func (v *view) banner() string {
 	if v.link.live || v.downSince.IsZero() || now.Sub(v.downSince) < quiet {
 		return ""
 	}
-	s := "offline"
-	if v.link.why != "" {
-		s += ": " + oneLine(v.link.why)
-	}
+	s := "offline, trying"
 	if left := v.link.next.Sub(now); left > 0 {
-		s += fmt.Sprintf(" · next try in %d s", int(left.Seconds())+1)
-	} else {
-		s += " · trying"
+		s = fmt.Sprintf("offline, next try in %d s", (left+time.Second-1)/time.Second)
 	}
 	if n := v.waiting(); n > 0 {
 		s += " · " + plural(n, "message") + " waiting"
+	}
+	if v.link.why != "" {
+		s += " · " + oneLine(v.link.why)
 	}
 	return s
 }
@@ -378,7 +376,7 @@ func (v *view) lines(w int) []line {
 			marked, apart = true, true
 		}
 		head := !e.notice && (apart || before.notice || before.from != e.from || e.at.Sub(before.at) > 5*time.Minute)
-		if head && !apart {
+		if !apart && (head || e.notice != before.notice) {
 			put("")
 		}
 		for n, s := range v.entryRows(e, head, w) {
@@ -414,7 +412,7 @@ func (v *view) entryRows(e *entry, head bool, w int) []string {
 	if e.notice {
 		var rows []string
 		for _, s := range v.w.wrap(clean(e.text), w-4) {
-			rows = append(rows, v.s.italic.Render("  "+s))
+			rows = append(rows, "   "+v.s.italic.Render(s))
 		}
 		return rows
 	}

@@ -224,6 +224,11 @@ func (p *plain) line(ctx context.Context, s string) error {
 		}
 		return err
 	case "/edit", "/recall":
+		if _, last := p.t.lastOwn(p.open); o.seq == 0 && last != nil {
+			if o.seq, err = last.Wait(ctx); err != nil {
+				return err
+			}
+		}
 		return p.taken(p.t.change(p.open, o.seq, o.text))
 	case "/members":
 		g, err := p.t.ask(ctx, p.open)

@@ -97,23 +97,17 @@ func bodyText(m *petrel.Message) string {
 func (t *talk) entries(id string) []entry {
 	user := t.c.Status().User
 	var list []entry
-	var pending []*petrel.Outgoing
-	if peer, ok := strings.CutPrefix(id, toUser); ok {
-		pending = t.c.PendingTo(peer)
-	} else {
-		v, _ := t.c.Conversation(id)
-		g := t.about[id]
-		for _, m := range t.c.Messages(id, 0, 0) {
-			if e, ok := t.entry(&m, user); ok {
-				if e.own && !e.notice {
-					e.mark = t.markOf(&v, g, m.Seq)
-				}
-				list = append(list, e)
+	v, _ := t.c.Conversation(id)
+	g := t.about[id]
+	for _, m := range t.c.Messages(id, 0, 0) {
+		if e, ok := t.entry(&m, user); ok {
+			if e.own && !e.notice {
+				e.mark = t.markOf(&v, g, m.Seq)
 			}
+			list = append(list, e)
 		}
-		pending = t.c.Pending(id)
 	}
-	for _, o := range pending {
+	for _, o := range t.pending(id) {
 		if e, ok := outgoing(o, user); ok {
 			list = append(list, e)
 		}
@@ -166,10 +160,15 @@ func membersText(by string, ch *petrelv1.MemberChange) string {
 	var words []string
 	if len(ch.Added) > 0 {
 		var users []string
+		verb := " added "
 		for _, m := range ch.Added {
+			if m.User == by {
+				verb = " made the group with "
+				continue
+			}
 			users = append(users, m.User)
 		}
-		words = append(words, actor(by)+" added "+listed(users))
+		words = append(words, actor(by)+verb+listed(users))
 	}
 	if len(ch.Removed) > 0 {
 		words = append(words, actor(by)+" removed "+listed(ch.Removed))
@@ -379,8 +378,17 @@ func (t *talk) send(id, text string) (*petrel.Outgoing, error) {
 	return t.c.Send(d)
 }
 
-// lastOwn is the user's newest message that can still be changed.
-func (t *talk) lastOwn(id string) (seq uint64) {
+// lastOwn is the user's newest message that can be changed; while it is on its
+// way it has no seq yet.
+func (t *talk) lastOwn(id string) (seq uint64, o *petrel.Outgoing) {
+	pending := t.pending(id)
+	for i := len(pending) - 1; i >= 0; i-- {
+		d := pending[i].Draft()
+		state, _, seq, _ := pending[i].State()
+		if d.Edit == nil && d.Recall == nil && d.Reaction == nil && d.Pin == nil && state <= petrel.Sent {
+			return seq, pending[i]
+		}
+	}
 	user := t.c.Status().User
 	for _, m := range t.c.Messages(id, 0, 0) {
 		switch m.Body.(type) {
@@ -390,13 +398,25 @@ func (t *talk) lastOwn(id string) (seq uint64) {
 			}
 		}
 	}
-	return seq
+	return seq, nil
 }
 
-// change edits (text) or recalls (no text) a message.
+func (t *talk) pending(id string) []*petrel.Outgoing {
+	if peer, ok := strings.CutPrefix(id, toUser); ok {
+		return t.c.PendingTo(peer)
+	}
+	return t.c.Pending(id)
+}
+
+// change edits (text) or recalls (no text) a message, the last own one if seq
+// is 0.
 func (t *talk) change(id string, seq uint64, text string) (*petrel.Outgoing, error) {
 	if seq == 0 {
-		if seq = t.lastOwn(id); seq == 0 {
+		var o *petrel.Outgoing
+		switch seq, o = t.lastOwn(id); {
+		case seq == 0 && o != nil:
+			return nil, fmt.Errorf("your last message is still on its way")
+		case seq == 0:
 			return nil, fmt.Errorf("you have no message here that can be changed")
 		}
 	}
@@ -411,11 +431,7 @@ func (t *talk) change(id string, seq uint64, text string) (*petrel.Outgoing, err
 
 // refused takes away what was refused here, and with again sends it once more.
 func (t *talk) refused(id string, again bool) (n int, err error) {
-	pending := t.c.Pending(id)
-	if peer, ok := strings.CutPrefix(id, toUser); ok {
-		pending = t.c.PendingTo(peer)
-	}
-	for _, o := range pending {
+	for _, o := range t.pending(id) {
 		if s, _, _, _ := o.State(); s != petrel.Rejected && s != petrel.Unknowable {
 			continue
 		}
@@ -432,18 +448,18 @@ func (t *talk) refused(id string, again bool) (n int, err error) {
 
 // waiting counts the messages that are not stored yet, of all conversations.
 func (t *talk) waiting(list []conversation, open string) (n int) {
-	count := func(os []*petrel.Outgoing) {
-		for _, o := range os {
+	count := func(id string) {
+		for _, o := range t.pending(id) {
 			if s, _, _, _ := o.State(); s == petrel.Sending {
 				n++
 			}
 		}
 	}
 	for _, c := range list {
-		count(t.c.Pending(c.id))
+		count(c.id)
 	}
-	if peer, ok := strings.CutPrefix(open, toUser); ok {
-		count(t.c.PendingTo(peer))
+	if strings.HasPrefix(open, toUser) {
+		count(open)
 	}
 	return n
 }

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// withInput runs one command line with a standard input.
+func withInput(t *testing.T, input string, env []string, args ...string) result {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	exit := run(t.Context(), args, env, strings.NewReader(input), &out, &errOut)
+	return result{exit, out.String(), errOut.String()}
+}
+
+// jsonLines reads what a command with --json printed.
+func jsonLines(t *testing.T, r result) []map[string]any {
+	t.Helper()
+	r.want(t, exitOK)
+	var list []map[string]any
+	for line := range strings.Lines(r.out) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%v of %s", err, line)
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func TestUsersAreShownLockedOutAndGivenTokens(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+
+	minted := jsonLines(t, petrel(t, s.env(), "user", "token", "bob", "--device", "phone-1", "--kind", "phone", "--name", "Bob's", "--ttl", "2h", "--json"))[0]
+	file := fileWith(t, minted["accessToken"].(string))
+	petrel(t, s.env(), "send", "--token-file", file, "--to", "alice", "hi").want(t, exitOK)
+	if r := petrel(t, s.env(), "user", "token", "bob", "--ttl", "721h"); r.exit != exitUsage {
+		t.Errorf("a month and an hour: got exit %d", r.exit)
+	}
+	petrel(t, s.env(), "user", "ls").want(t, exitOK, "USER", "alice", "bob")
+	if users := jsonLines(t, petrel(t, s.env(), "user", "ls", "--json")); len(users) != 2 || users[0]["user"] != "alice" || users[1]["user"] != "bob" {
+		t.Errorf("user ls: got %v", users)
+	}
+	petrel(t, s.env(), "user", "show", "bob").want(t, exitOK, "user      bob", "phone-1", "Bob's")
+	petrel(t, s.env(), "user", "show", "nobody").want(t, exitFailed, "error no_user")
+	petrel(t, s.env(), "user", "sessions", "bob").want(t, exitOK, "0 sessions of bob")
+	petrel(t, s.env(), "user", "sessions", "bob", "--all").want(t, exitOK, "phone-1", "0 sessions of bob")
+
+	petrel(t, s.env(), "user", "revoke", "bob", "--device", "phone-1").want(t, exitOK, "bob: the tokens of phone-1 ended")
+	petrel(t, s.env(), "send", "--token-file", file, "--to", "alice", "hi").want(t, exitAuth)
+	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "hi").want(t, exitOK) // that one has no device
+
+	petrel(t, s.env(), "user", "disable", "bob").want(t, exitOK, "bob is locked out")
+	if _, err := os.Stat(tokenFile(s.data, "", "bob")); err == nil {
+		t.Error("the token of a disabled user is still kept")
+	}
+	petrel(t, s.env(), "user", "ls").want(t, exitOK, "disabled")
+	petrel(t, s.env(), "user", "enable", "bob").want(t, exitOK, "bob can log in again")
+}
+
+func TestPasswordsComeFromTheInputOnly(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, s.env(), "user", "passwd", "alice", "swordfish-and-chips").want(t, exitUsage)
+	petrel(t, s.env(), "user", "passwd", "alice").want(t, exitUsage, "there is no password")
+	withInput(t, "short\n", s.env(), "user", "passwd", "alice").want(t, exitFailed, "error invalid")
+	withInput(t, "swordfish-and-chips\r\nmore\n", s.env(), "user", "passwd", "alice").want(t, exitOK, "alice has a new password")
+	petrel(t, s.env(), "user", "show", "alice").want(t, exitOK, "password  yes")
+
+	withInput(t, "wrong-and-wrong\n", s.env(), "chat", "--as", "alice", "--login", "--plain").want(t, exitAuth, "error bad_credentials")
+	withInput(t, "swordfish-and-chips\n/dm bob hello by password\n", s.env(), "chat", "--as", "alice", "--login", "--plain").want(t, exitOK)
+	petrel(t, s.env(), "tail", "--as", "bob", "--last", "1", "--count", "1").want(t, exitOK, "alice: hello by password")
+	withInput(t, "/dm bob still logged in\n", s.env(), "chat", "--as", "alice", "--plain").want(t, exitOK)
+	petrel(t, s.env(), "tail", "--as", "bob", "--last", "1", "--count", "1").want(t, exitOK, "alice: still logged in")
+	if devices := jsonLines(t, petrel(t, s.env(), "user", "sessions", "alice", "--all", "--json")); len(devices) != 1 {
+		t.Errorf("two runs of one installation: got devices %v", devices)
+	}
+}
+
+func TestKeysDoWhatTheirScopesSay(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "user", "add", "alice").want(t, exitOK)
+	petrel(t, s.env(), "key", "add", "backend").want(t, exitUsage, "--scope users")
+	file := filepath.Join(t.TempDir(), "backend.key")
+	made := petrel(t, s.env(), "key", "add", "backend", "--scope", "users,tokens", "--out", file)
+	made.want(t, exitOK, "file  "+file)
+	if i, err := os.Stat(file); err != nil || i.Mode().Perm() != 0o600 {
+		t.Errorf("the key file: got %v, %v, want mode 0600", i, err)
+	}
+	if key, err := readSecret(file); err != nil || strings.Contains(made.out, key) {
+		t.Errorf("the key in %s: %v, or shown all the same: %s", file, err, made.out)
+	}
+	petrel(t, s.env(), "user", "add", "bob", "--admin-key-file", file).want(t, exitOK)
+	petrel(t, s.env(), "conv", "ls", "alice", "--admin-key-file", file).want(t, exitAuth, "error forbidden")
+	var id string
+	for _, k := range jsonLines(t, petrel(t, s.env(), "key", "ls", "--json")) {
+		if k["name"] == "backend" {
+			id = k["id"].(string)
+		}
+	}
+	petrel(t, s.env(), "key", "ls").want(t, exitOK, id, "backend", "tokens,users")
+	petrel(t, s.env(), "key", "revoke", id).want(t, exitOK)
+	petrel(t, s.env(), "user", "add", "carol", "--admin-key-file", file).want(t, exitAuth, "error unauthenticated")
+	petrel(t, s.env(), "key", "revoke", id).want(t, exitFailed, "error no_key")
+}
+
+func TestGroupsAreListedRenamedAndDissolved(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "add", "--title", "Team", "alice:owner", "bob").out)
+	petrel(t, s.env(), "conv", "members", conv).want(t, exitOK, "alice  owner", "bob    member")
+	petrel(t, s.env(), "conv", "rename", conv, "海燕 team").want(t, exitOK, "renamed  seq 2")
+	petrel(t, s.env(), "conv", "ls", "bob").want(t, exitOK, conv+"  海燕 team  member  2")
+	petrel(t, s.env(), "conv", "dissolve", conv).want(t, exitUsage, "--yes")
+	petrel(t, s.env(), "conv", "dissolve", conv, "--yes").want(t, exitOK, "dissolved  seq 3")
+	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "hi").want(t, exitFailed, "error not_member")
+	petrel(t, s.env(), "conv", "ls", "bob").want(t, exitOK, "(left)")
+	petrel(t, s.env(), "conv", "history", conv).want(t, exitOK, `#2  (server): title "海燕 team"`, "dissolved")
+}
+
+// TestExportsAreTheHistory seeds a server with the demo, whose conversations
+// are read by pages here.
+func TestExportsAreTheHistory(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--limits-history-messages", "7")
+	made := petrel(t, s.env(), "demo", "--json")
+	made.want(t, exitOK)
+	var d struct {
+		Convs    []struct{ Conv, Title string }
+		Messages int
+	}
+	if err := json.Unmarshal([]byte(made.out), &d); err != nil || d.Messages < 200 {
+		t.Fatalf("demo: %v of %s", err, made.out)
+	}
+	all := 0
+	for _, v := range d.Convs {
+		r := petrel(t, s.env(), "conv", "export", v.Conv)
+		r.want(t, exitOK, "entries of "+v.Conv)
+		whole := slices.Collect(strings.Lines(r.out))
+		for i, line := range whole {
+			var m petrelv1.Message
+			if err := protojson.Unmarshal([]byte(line), &m); err != nil || m.Seq != uint64(i+1) || m.Conv != v.Conv {
+				t.Fatalf("%s: line %d is %s (%v)", v.Conv, i+1, line, err)
+			}
+			if m.GetText() != "" || m.RecalledBy > 0 {
+				all++
+			}
+		}
+		rest := petrel(t, s.env(), "conv", "export", v.Conv, "--after", "9", "--json")
+		rest.want(t, exitOK)
+		if got, want := rest.out, strings.Join(whole[9:], ""); got != want {
+			t.Errorf("%s --after 9: got %d bytes, want %d", v.Conv, len(got), len(want))
+		}
+		history := petrel(t, s.env(), "conv", "history", v.Conv, "--last", "1000", "--json")
+		history.want(t, exitOK)
+		if history.out != r.out {
+			t.Errorf("%s: the history is another than the export", v.Conv)
+		}
+		tail := petrel(t, s.env(), "conv", "history", v.Conv, "--last", "8", "--json")
+		if want := strings.Join(whole[len(whole)-8:], ""); tail.out != want {
+			t.Errorf("%s: the last 8 are\n%s, want\n%s", v.Conv, tail.out, want)
+		}
+	}
+	if all != d.Messages {
+		t.Errorf("exported %d messages, want %d", all, d.Messages)
+	}
+	petrel(t, s.env(), "demo").want(t, exitFailed, "error not_empty", "fix   start another one")
+	petrel(t, s.env(), "conv", "ls", "alice").want(t, exitOK, "Weekend boat trip", "@carol")
+}
+
+func TestDemoIsForAnEmptyServerOfThisHost(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "demo", "--server", "https://chat.example.org").want(t, exitFailed, "error not_loopback")
+	petrel(t, s.env(), "demo", "--server", "http://192.0.2.1:8080").want(t, exitFailed, "error not_loopback")
+	petrel(t, s.env(), "user", "add", "dave").want(t, exitOK)
+	petrel(t, s.env(), "demo").want(t, exitFailed, "error not_empty", "dave")
+	petrel(t, s.env(), "user", "show", "alice").want(t, exitFailed, "error no_user")
+}
+
+func TestDemoTextIsWellFormed(t *testing.T) {
+	for _, bad := range []string{"alice: hi", "= group x | y", "= direct a b\nhello"} {
+		if _, err := parseDemo(bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+	convs, err := parseDemo(demoText)
+	if err != nil || len(convs) < 5 {
+		t.Fatalf("got %d conversations, %v", len(convs), err)
+	}
+}
+
+// talker is a `petrel chat --plain` that runs.
+type talker struct {
+	t     *testing.T
+	in    *io.PipeWriter
+	lines chan string // what it wrote; closed at its end
+	heard strings.Builder
+	err   *bytes.Buffer
+	done  chan int
+}
+
+func startChat(t *testing.T, env []string, args ...string) *talker {
+	t.Helper()
+	in, w := io.Pipe()
+	r, out := io.Pipe()
+	p := &talker{t: t, in: w, lines: make(chan string, 1000), err: new(bytes.Buffer), done: make(chan int, 1)} // more lines than a test has
+	go func() {
+		code := run(t.Context(), append([]string{"chat", "--plain"}, args...), env, in, out, p.err)
+		_ = out.Close() // never fails
+		p.done <- code
+	}()
+	go func() {
+		defer close(p.lines)
+		for s := bufio.NewScanner(r); s.Scan(); {
+			p.lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() { _ = w.Close() })
+	return p
+}
+
+func (p *talker) say(line string) {
+	p.t.Helper()
+	if _, err := fmt.Fprintln(p.in, line); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// hears waits for a line that matches.
+func (p *talker) hears(pattern string) {
+	p.t.Helper()
+	want := regexp.MustCompile(pattern)
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case line, ok := <-p.lines:
+			fmt.Fprintln(&p.heard, line)
+			if want.MatchString(line) {
+				return
+			}
+			if !ok {
+				p.t.Fatalf("no line matches %s:\n%s", pattern, &p.heard)
+			}
+		case <-deadline:
+			p.t.Fatalf("no line matches %s:\n%s", pattern, &p.heard)
+		}
+	}
+}
+
+func (p *talker) end(exit int) {
+	p.t.Helper()
+	_ = p.in.Close() // never fails
+	select {
+	case code := <-p.done:
+		if code != exit {
+			p.t.Errorf("exit %d, want %d: %s", code, exit, p.err)
+		}
+	case <-time.After(20 * time.Second):
+		p.t.Fatal("the chat has not ended")
+	}
+}
+
+func TestTwoTalkByLines(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "user", "add", "alice", "bob", "carol").want(t, exitOK)
+	alice := startChat(t, s.env(), "--as", "alice", "--to", "bob")
+	bob := startChat(t, s.env(), "--as", "bob")
+	alice.say("你好 bob")
+	bob.hears(`@alice #1  alice: 你好 bob`)
+	bob.say("/dm alice hi alice")
+	alice.hears(`@bob #2  bob: hi alice`)
+	bob.say("/edit hello alice")
+	alice.hears(`bob edited #2: hello alice`)
+	alice.say("//slash")
+	bob.hears(`@alice #4  alice: /slash`)
+	alice.say("/recall")
+	bob.hears(`alice recalled #4`)
+	alice.say(`/group "Boat ⛵" bob carol`)
+	bob.hears(`"Boat ⛵" #1  alice made the group with bob and carol`)
+	bob.say("/open boat")
+	bob.say("aye")
+	alice.hears(`"Boat ⛵" #2  bob: aye`)
+	bob.say("/members")
+	bob.hears(`^carol`)
+	bob.say("/leave")
+	alice.hears(`bob left`)
+	alice.end(exitOK)
+	bob.say("/remove carol") // no member any more
+	bob.end(exitFailed)
+	if !strings.Contains(bob.err.String(), "not_member") {
+		t.Errorf("bob's errors: %s", bob.err)
+	}
+}
+
+func TestWhatIsWrittenWhileTheServerIsAwayIsSentLater(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := serveHere(t, data, "127.0.0.1:0")
+	addr, env := s.http, s.env()
+	petrel(t, env, "user", "add", "alice", "bob").want(t, exitOK)
+	alice := startChat(t, env, "--as", "alice", "--to", "bob")
+	alice.say("one")
+	alice.hears(`alice: one`)
+	s.stop()
+	alice.say("two")
+	alice.say("three")
+	serveHere(t, data, addr)
+	alice.hears(`#2  alice: two`)
+	alice.hears(`#3  alice: three`)
+	alice.end(exitOK)
+	petrel(t, env, "tail", "--as", "bob", "--last", "9", "--count", "3").want(t, exitOK, "#1  alice: one", "#2  alice: two", "#3  alice: three")
+}
