@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 
 // TestEveryOptionHasAFlag also shows that a flag has the last word.
 func TestEveryOptionHasAFlag(t *testing.T) {
+	together := [][]string{{"tls.cert_file", "tls.key_file"}, {"jwt.key_file", "jwt.issuer", "jwt.audience"}} // one needs the others
 	for _, o := range config.Options() {
 		value := o.Default
 		if value == "" {
@@ -80,8 +82,6 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 		flag := "--" + config.FlagName(o.Name)
 		want := "flag " + flag
 		switch {
-		case o.Name == "tls.cert_file", o.Name == "tls.key_file", o.Name == "jwt.key_file": // only together with others
-			continue
 		case o.Secret: // by its file, never in a command line
 			petrel(t, nil, "config", "show", flag+"="+value).want(t, exitUsage, "unknown flag")
 			flag, value = flag+"-file", fileWith(t, value)
@@ -91,7 +91,15 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 		case o.Name == "listen.http", o.Name == "listen.tcp":
 			value = "127.0.0.1:1"
 		}
-		r := petrel(t, nil, "config", "show", "--origin", "--json", flag+"="+value)
+		args := []string{"config", "show", "--origin", "--json", flag + "=" + value}
+		for _, set := range together {
+			for _, name := range set {
+				if slices.Contains(set, o.Name) && name != o.Name {
+					args = append(args, "--"+config.FlagName(name)+"=x")
+				}
+			}
+		}
+		r := petrel(t, nil, args...)
 		var values []config.Value
 		if err := json.Unmarshal([]byte(r.out), &values); err != nil {
 			t.Fatalf("%s: %v of %s%s", o.Name, err, r.out, r.err)
