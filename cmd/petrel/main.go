@@ -41,7 +41,7 @@ func newRoot(c *cli) *cobra.Command {
 		Long: "Petrel is a chat server for people who put chat into their own product and want to run it themselves.\n" +
 			"`petrel serve` needs no configuration. Exit codes: 0 ok, 1 failed, 2 usage, 3 configuration, 4 cannot reach\n" +
 			"the server, 5 not allowed, 6 a threshold or an invariant was violated.",
-		Example:       "  petrel serve\n  petrel user add alice bob\n  petrel tail --as alice\n  petrel send --as bob --to alice \"hi\"",
+		Example:       "  petrel serve\n  petrel demo\n  petrel chat --as alice\n  petrel send --as bob --to alice \"hi\"",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// Completion of shells is offered by cobra under `completion`.
