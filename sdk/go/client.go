@@ -94,24 +94,25 @@ type Client struct {
 	slots chan struct{} // capacity maxAsked; full: requests of the application wait
 	token *tokenCache
 
-	mu       sync.Mutex // tier 1; guards the fields below
-	running  bool
-	status   Status
-	changed  Change // since the last flush
-	subs     map[*Subscription]struct{}
-	meta     meta
-	convs    map[string]*conv
-	direct   map[string]string // other user → direct conversation
-	lanes    map[string]*lane
-	ready    []*lane              // may have something to send
-	sending  map[string]*Outgoing // by client message id, not settled
-	composed uint64               // number of the newest message composed
-	toSync   []*Outgoing          // written, but not durable yet
-	moves    []*conv              // have cursors to move
-	focus    *petrelv1.SetFocus   // nil: all
-	live     *live                // nil: not connected
-	alarm    time.Time            // when Run has to look again; zero: never
-	up       chan struct{}        // closed when live is set; made anew when it ends
+	mu        sync.Mutex // tier 1; guards the fields below
+	running   bool
+	status    Status
+	changed   Change // since the last flush
+	subs      map[*Subscription]struct{}
+	meta      meta
+	convs     map[string]*conv
+	direct    map[string]string // other user → direct conversation
+	lanes     map[string]*lane
+	ready     []*lane              // may have something to send
+	sending   map[string]*Outgoing // by client message id, not settled
+	composed  uint64               // number of the newest message composed
+	toSync    []*Outgoing          // written, but not durable yet
+	moves     []*conv              // have cursors to move
+	focus     *petrelv1.SetFocus   // nil: all
+	live      *live                // nil: not connected
+	pageLimit int                  // entries of a history page; 0: the server's
+	alarm     time.Time            // when Run has to look again; zero: never
+	up        chan struct{}        // closed when live is set; made anew when it ends
 
 	rows      map[string][]byte // to be written; nil: to be removed
 	dirty     map[*conv]struct{}

@@ -307,9 +307,13 @@ func (c *Client) askPage(v *conv) {
 	}
 	lv := c.live
 	lv.reads++
-	q := &petrelv1.GetHistory{Conv: v.id, After: v.have}
+	q := &petrelv1.GetHistory{Conv: v.id, After: v.have, Limit: uint32(c.pageLimit)}
 	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: q}}, func(f *petrelv1.ServerFrame) {
+		if f == nil {
+			return
+		}
 		lv.reads--
+		lv.pages++
 		v.queued = false
 		switch {
 		case f.GetHistory() != nil:

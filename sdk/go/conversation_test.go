@@ -534,3 +534,32 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		t.Errorf("older of a conversation that is not known: got %v", err)
 	}
 }
+
+// TestRepairGoesOnOverALinkThatBreaks: each connection lets 20 entries of a page
+// through and breaks under more, and the sync does not list the conversation
+// again.
+func TestRepairGoesOnOverALinkThatBreaks(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.page = 200
+		v := s.conv("g1", "")
+		for i := range 300 {
+			v.add(text("bob", fmt.Sprint(i+1)))
+		}
+		s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			q := f.GetHistory()
+			if q == nil || q.Limit > 0 && q.Limit <= 20 {
+				return false
+			}
+			_ = ss.conn.Close() // this is how
+			return true
+		}
+		stop := run(s.client(Options{Newest: 300}))
+		time.Sleep(time.Minute)
+		expect(t, "run", stop(), nil)
+		c := s.client(Options{Newest: 300})
+		stop = run(c)
+		time.Sleep(time.Minute)
+		expect(t, "shown", shown(c, "g1"), numbers(1, 300))
+		expect(t, "run", stop(), nil)
+	})
+}

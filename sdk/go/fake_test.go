@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -233,9 +234,14 @@ func (s *fake) handle(ss *fakeSession, f *petrelv1.ClientFrame) {
 	case *petrelv1.ClientFrame_Sync:
 		s.syncs++
 		ss.lagged = false
-		p := &petrelv1.SyncPage{Token: []byte{1}}
+		p := &petrelv1.SyncPage{}
+		known := string(b.Sync.Token)
 		for _, id := range slices.Sorted(maps.Keys(s.convs)) {
-			p.Convs = append(p.Convs, s.convs[id].state(int(b.Sync.Newest)))
+			at := fmt.Sprintf("%s=%d;", id, s.convs[id].head())
+			if !strings.Contains(known, at) { // what has not changed is not listed
+				p.Convs = append(p.Convs, s.convs[id].state(int(b.Sync.Newest)))
+			}
+			p.Token = append(p.Token, at...)
 		}
 		ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Sync{Sync: p}})
 	case *petrelv1.ClientFrame_History:

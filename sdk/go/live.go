@@ -25,6 +25,7 @@ const (
 	maxAsked    = 4                // requests of the application under way
 	retryWait   = time.Second      // after a refusal that names no time
 	pongTimeout = 10 * time.Second // P-7.3
+	minPage     = 10               // entries of a history page over a link that breaks
 	together    = 64               // frames applied before what they say is stored and told
 )
 
@@ -42,6 +43,7 @@ type live struct {
 	syncAt           time.Time
 	newest           uint32 // asked of the sync under way
 	reads, moving    int
+	pages            int     // history pages that came
 	missing          []*conv // to be repaired, first come first served
 	pinged           time.Time
 	focused          *petrelv1.SetFocus // sent on this connection
@@ -137,6 +139,12 @@ func (c *Client) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lv := c.live
+	switch { // a link that breaks before a page is through gets smaller ones
+	case lv.reads > 0 && lv.pages == 0:
+		c.pageLimit = max(c.pageSize(lv)/2, minPage)
+	case lv.pages > 0 && c.pageLimit > 0:
+		c.pageLimit = min(2*c.pageLimit, int(lv.welcome.GetLimits().GetHistoryMessages()))
+	}
 	for _, answer := range lv.waiting {
 		answer(nil)
 	}
@@ -145,6 +153,14 @@ func (c *Client) finish() {
 	}
 	c.live = nil
 	c.up = make(chan struct{})
+}
+
+// pageSize is how many entries of a history page are asked for.
+func (c *Client) pageSize(lv *live) int {
+	if c.pageLimit > 0 {
+		return c.pageLimit
+	}
+	return int(lv.welcome.GetLimits().GetHistoryMessages())
 }
 
 // take applies one frame.

@@ -531,9 +531,12 @@ func (c *Client) lookFor(o *Outgoing, from uint64) {
 	lv := c.live
 	o.lane.busy++
 	lv.reads++
-	q := &petrelv1.GetHistory{Conv: id, After: from}
+	q := &petrelv1.GetHistory{Conv: id, After: from, Limit: uint32(c.pageLimit)}
 	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: q}}, func(f *petrelv1.ServerFrame) {
 		lv.reads--
+		if f != nil {
+			lv.pages++
+		}
 		o.lane.busy--
 		if o.state == Sending && f != nil {
 			c.looked(o, from, f)

@@ -57,6 +57,9 @@ func (c *Client) takeSync(p *petrelv1.SyncPage) {
 		c.startSync()
 	}
 	c.meta.Synced = true
+	for _, v := range c.convs { // also those whose repair an earlier connection did not finish
+		c.repair(v)
+	}
 	if !lv.synced {
 		lv.synced = true
 		c.status.Synced = true
