@@ -212,13 +212,12 @@ type demo struct {
 
 func (d *demo) play(ctx context.Context, v *demoConv) error {
 	own := map[string]uint64{} // seq of a user's last message
+	seen := map[string]uint64{}
 	head := uint64(0)
 	for i, s := range v.steps {
 		if s.verb == 'r' {
 			for _, user := range strings.Fields(s.text) {
-				if err := d.read(ctx, v.Conv, head, user); err != nil {
-					return err
-				}
+				seen[user] = head
 			}
 			continue
 		}
@@ -249,7 +248,11 @@ func (d *demo) play(ctx context.Context, v *demoConv) error {
 			v.sent++
 		}
 	}
-	return nil
+	var reading errgroup.Group // at once: the cursors of a conversation are stored once a second (P-8.6)
+	for user, seq := range seen {
+		reading.Go(func() error { return d.read(ctx, v.Conv, seq, user) })
+	}
+	return reading.Wait()
 }
 
 // read moves the read cursor of a user, with their own token.

@@ -11,9 +11,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -133,10 +135,9 @@ func TestGroupsAreListedRenamedAndDissolved(t *testing.T) {
 	petrel(t, s.env(), "conv", "history", conv).want(t, exitOK, `#2  (server): title "海燕 team"`, "dissolved")
 }
 
-// TestExportsAreTheHistory seeds a server with the demo, whose conversations
-// are read by pages here.
+// TestExportsAreTheHistory seeds a server with the demo.
 func TestExportsAreTheHistory(t *testing.T) {
-	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--limits-history-messages", "7")
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	made := petrel(t, s.env(), "demo", "--json")
 	made.want(t, exitOK)
 	var d struct {
@@ -180,6 +181,55 @@ func TestExportsAreTheHistory(t *testing.T) {
 	}
 	petrel(t, s.env(), "demo").want(t, exitFailed, "error not_empty", "fix   start another one")
 	petrel(t, s.env(), "conv", "ls", "alice").want(t, exitOK, "Weekend boat trip", "@carol")
+}
+
+func TestLongConversationsAreReadByPages(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	c := &cli{env: s.env()}
+	api, err := c.admin(t.Context(), target{url: "http://" + s.http, data: s.data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const all = 2*maxPageEntries + 50
+	var conv atomic.Value
+	var sending errgroup.Group
+	sending.SetLimit(64)
+	for i := range all {
+		sending.Go(func() error {
+			m := &petrelv1.Send{User: "bob", ClientMsgId: fmt.Sprint(i), Body: &petrelv1.Send_Text{Text: fmt.Sprint("text ", i)}}
+			r, err := call(t.Context(), api, "send", api.SendAs, &petrelv1.SendAsRequest{From: "alice", Send: m})
+			if err == nil {
+				conv.Store(r.Conv)
+			}
+			return err
+		})
+	}
+	if err := sending.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	id := conv.Load().(string)
+	whole := jsonLines(t, petrel(t, s.env(), "conv", "export", id))
+	if len(whole) != all {
+		t.Errorf("exported %d entries, want %d", len(whole), all)
+	}
+	for i, m := range whole {
+		if m["seq"] != fmt.Sprint(i+1) {
+			t.Fatalf("line %d has seq %v", i+1, m["seq"])
+		}
+	}
+	for line, want := range map[string][2]int{ // first and last seq
+		"export " + id + " --after 123":                        {124, all},
+		"history " + id + " --last 300":                        {all - 299, all},
+		"history " + id + " --after 100 --last 250":            {101, 350},
+		"history " + id + " --before 301 --last 250":           {51, 300},
+		"history " + id + " --after 10 --before 21 --last 300": {11, 20},
+	} {
+		list := jsonLines(t, petrel(t, s.env(), append([]string{"conv", "--json"}, strings.Fields(line)...)...))
+		if n := want[1] - want[0] + 1; len(list) != n || list[0]["seq"] != fmt.Sprint(want[0]) || list[n-1]["seq"] != fmt.Sprint(want[1]) {
+			t.Errorf("conv %s: got %d entries, want %d to %d", line, len(list), want[0], want[1])
+		}
+	}
 }
 
 func TestDemoIsForAnEmptyServerOfThisHost(t *testing.T) {
