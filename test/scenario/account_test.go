@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"connectrpc.com/connect"
+
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -158,4 +160,30 @@ func devicesText(devices []*petrelv1.Device) string {
 		list = append(list, l+map[bool]string{true: " revoked"}[d.Revoked])
 	}
 	return strings.Join(list, ", ")
+}
+
+// operate runs a line of the operator about somebody's account: "disable
+// alice", "passwd alice "…"", "mint alice/phone", whose session gets the tokens.
+func (w *world) operate(s *session, a args) error {
+	w.t.Helper()
+	w.newcomer(a.word(1))
+	ctx, who := w.deadline(), w.session(a.word(1))
+	tenant, user := who.user.tenant.name, who.user.name
+	var err error
+	switch a.word(0) {
+	case "passwd":
+		_, err = w.srv.Admin.SetPassword(ctx, connect.NewRequest(&petrelv1.SetPasswordRequest{Tenant: tenant, User: user, Password: a.body()}))
+	case "mint":
+		var r *connect.Response[petrelv1.LoginResponse]
+		r, err = w.srv.Admin.MintToken(ctx, connect.NewRequest(&petrelv1.MintTokenRequest{Tenant: tenant, User: user, Device: who.device(), RequestId: a.values["request"]}))
+		if err == nil {
+			who.logged = r.Msg
+		}
+	default:
+		_, err = w.srv.Admin.DisableUser(ctx, connect.NewRequest(&petrelv1.DisableUserRequest{Tenant: tenant, User: user, Disabled: a.word(0) == "disable"}))
+	}
+	if err == nil {
+		s.put("ok")
+	}
+	return err
 }

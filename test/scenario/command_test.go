@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -271,13 +272,36 @@ func (s *session) sync(a args) {
 	s.w.t.Helper()
 	s.waitListed()
 	token := s.syncToken
-	if a.word(1) == "fresh" {
+	switch a.word(1) {
+	case "fresh":
 		token = nil
+	case "earlier":
+		token = s.earlier
 	}
 	if t, ok := a.values["token"]; ok {
 		token = []byte(t)
 	}
+	if a.word(1) == "all" {
+		s.syncAll()
+		return
+	}
 	s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token, Newest: uint32(a.number(s.w, "newest"))}}})
+}
+
+// syncAll asks page by page and puts them as one.
+func (s *session) syncAll() {
+	s.w.t.Helper()
+	s.barrier()
+	whole := &petrelv1.SyncPage{}
+	for more := true; more; {
+		p, err := s.conn.Sync(s.w.deadline(), s.syncToken)
+		if err != nil {
+			s.w.fatalf("%s syncs: %v", s.name, err)
+		}
+		whole.Convs = append(whole.Convs, p.Convs...)
+		s.syncToken, more = p.Token, p.More
+	}
+	s.putAll(s.synced(whole))
 }
 
 // sayHello says hello with something of its own: token=…, versions=2..9.
@@ -319,6 +343,8 @@ func (w *world) admin(a args) {
 		if err == nil {
 			s.putAll(s.page(r.Msg))
 		}
+	case "disable", "enable", "passwd", "mint":
+		err = w.operate(s, a)
 	case "revoke":
 		u := w.user(a.word(1))
 		var r *connect.Response[petrelv1.RevokeTokensResponse]
@@ -384,6 +410,9 @@ func (w *world) sendAs(s *session, tenantName string, a args) error {
 
 // codeOf is the Petrel code of an error of an API call.
 func codeOf(err error) string {
+	if refused, ok := errors.AsType[*im.Error](err); ok { // of a call over the connection
+		return string(refused.Code)
+	}
 	var e *connect.Error
 	if !errors.As(err, &e) {
 		return err.Error()

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ func (w *world) direct(a args) {
 		a.words = a.words[2:]
 	}
 	switch a.word(0) {
-	case "server", "ways": // read before the start
+	case "server", "ways", "by": // read before the start
 	case "capabilities":
 		w.offers = a.words[1:]
 	case "users":
@@ -109,6 +110,8 @@ func (w *world) directSession(s *session, a args) {
 		switch a.word(1) {
 		case "has":
 			s.has(a.word(2), a.word(3))
+		case "hears": // of g1 701
+			s.hears(a.word(3), a.word(4))
 		case "repairs":
 			s.repair(a.word(2))
 		default:
@@ -172,10 +175,7 @@ func (s *session) catchUp() {
 // the inbox runs behind the conversations by a little.
 func (s *session) waitListed() {
 	s.w.t.Helper()
-	missing := map[change]bool{}
-	for _, c := range s.user.listed {
-		missing[c] = true
-	}
+	missing := maps.Clone(s.user.listed)
 	after := uint64(0)
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
@@ -193,6 +193,8 @@ func (s *session) waitListed() {
 					delete(missing, change{e.Joined.Conv, e.Joined.Seq})
 				case *petrelv1.InboxEntry_Left:
 					delete(missing, change{e.Left.Conv, e.Left.Seq})
+				case *petrelv1.InboxEntry_Role:
+					delete(missing, change{e.Role.Conv, e.Role.Seq})
 				}
 			}
 		}
@@ -255,6 +257,24 @@ func (s *session) repair(name string) {
 		}
 		s.page(p)
 	}
+}
+
+// hears waits until the session was told of a head, whole or by hints as
+// chance would have it, but by a hint at least once and without a lag, and drops
+// the lines.
+func (s *session) hears(name, head string) {
+	s.w.t.Helper()
+	conv, _ := s.w.resolve(s.user, name)
+	q, err := strconv.ParseUint(head, 10, 64)
+	if err != nil {
+		s.w.fatalf("%q is no head", head)
+	}
+	s.await("head "+head, func() bool { s.render(); return s.heads[conv] >= q })
+	s.barrier()
+	if i := slices.IndexFunc(s.lines[""], lossMark.MatchString); i >= 0 || len(s.lines["hint"]) == 0 {
+		s.w.fatalf("%s got %d hints, and %q", s.name, len(s.lines["hint"]), s.lines[""][max(i, 0):])
+	}
+	clear(s.lines)
 }
 
 // has checks that the session was told every entry of a range "1..500".

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -42,8 +43,20 @@ func (w *world) restore() {
 			w.fatalf("restore: %v", err)
 		}
 	})
+	for _, s := range w.sessions { // what they were told before is history
+		s.await("the end of the connection", func() bool { s.render(); return s.conn == nil })
+	}
+	for conv := range w.ledger.entries {
+		if _, named := w.names[conv]; !named { // an inbox
+			w.ledger.forget(conv, 0)
+		}
+	}
 	for conv, p := range w.names {
-		w.ledger.forget(conv, uint64(len(w.operatorReads(conv, p))))
+		head := uint64(len(w.operatorReads(conv, p)))
+		w.ledger.forget(conv, head)
+		for _, u := range p.tenant.users {
+			maps.DeleteFunc(u.listed, func(c change, _ bool) bool { return c.conv == conv && c.seq > head })
+		}
 	}
 }
 

@@ -73,6 +73,7 @@ func bodyString(m bodied, e *petrelv1.Edit, r *petrelv1.Recall, re *petrelv1.Rea
 func (w *world) auditRewrites(p place, rows []*petrelv1.Message) {
 	w.t.Helper()
 	edits, recalls := map[uint64][]*petrelv1.Message{}, map[uint64]*petrelv1.Message{}
+	emptied := map[uint64]uint64{} // an edit → what took its place
 	for _, m := range rows {
 		target := max(m.GetEdit().GetTarget(), m.GetRecall().GetTarget())
 		switch {
@@ -80,31 +81,33 @@ func (w *world) auditRewrites(p place, rows []*petrelv1.Message) {
 			continue
 		case target >= m.Seq || recalls[target] != nil:
 			w.fatalf("audit of %v: seq %d rewrites %d, which it cannot", p, m.Seq, target)
-		case m.GetRecall() != nil:
+		case len(edits[target]) > 0:
+			emptied[edits[target][len(edits[target])-1].Seq] = m.Seq
+		}
+		if m.GetRecall() != nil {
 			recalls[target] = m
-		default:
+		} else {
 			edits[target] = append(edits[target], m)
 		}
 	}
 	for _, m := range rows {
-		list, newest := edits[m.Seq], (*petrelv1.Message)(nil)
-		if r := recalls[m.Seq]; r != nil {
+		list := edits[m.Seq]
+		switch r, by := recalls[m.Seq], emptied[m.Seq]; {
+		case r != nil:
 			if m.RecalledBy != r.Seq || m.Body != nil || m.Type != "" {
 				w.fatalf("audit of %v: seq %d was recalled by %d and is %v", p, m.Seq, r.Seq, m)
 			}
-		} else if len(list) > 0 {
-			newest, list = list[len(list)-1], list[:len(list)-1]
-			e := newest.GetEdit()
-			if m.EditedBy != newest.Seq || e.Body == nil || bodyString(m, nil, nil, nil, nil) != e.Type+"|"+e.GetText()+string(e.GetData()) {
-				w.fatalf("audit of %v: seq %d was edited by %v and is %v", p, m.Seq, newest, m)
+		case by > 0:
+			if e := m.GetEdit(); m.EditedBy != by || e.Body != nil || e.Type != "" {
+				w.fatalf("audit of %v: edit %d was emptied by %d and is %v", p, m.Seq, by, m)
 			}
-		} else if m.EditedBy > 0 || m.RecalledBy > 0 {
+		case len(list) > 0:
+			e := list[len(list)-1].GetEdit()
+			if m.EditedBy != list[len(list)-1].Seq || e.Body == nil || messageBody(m) != e.Type+"|"+e.GetText()+string(e.GetData()) {
+				w.fatalf("audit of %v: seq %d was edited by %v and is %v", p, m.Seq, list[len(list)-1], m)
+			}
+		case m.EditedBy > 0 || m.RecalledBy > 0:
 			w.fatalf("audit of %v: nothing has rewritten seq %d, and it is %v", p, m.Seq, m)
-		}
-		for _, old := range list {
-			if old.GetEdit().Body != nil {
-				w.fatalf("audit of %v: the body of edit %d is still there: %v", p, old.Seq, old)
-			}
 		}
 	}
 }

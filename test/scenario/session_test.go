@@ -29,6 +29,7 @@ type session struct {
 	requests  map[uint64]bool  // other requests without an answer
 	ponged    uint64           // id of the last pong
 	syncToken []byte           // of the last sync
+	earlier   []byte           // the same, of the history id before
 	heads     map[string]uint64
 	seen      map[string]map[uint64]bool // entries this session was told, by conversation
 	lines     map[pace][]string          // rendered and not expected yet
@@ -148,6 +149,7 @@ func (s *session) token() string {
 func (s *session) welcome(w *petrelv1.Welcome) {
 	s.greeted = true
 	if s.historyID != "" && s.historyID != w.HistoryId {
+		s.earlier = s.syncToken
 		s.forget()
 	}
 	s.historyID = w.HistoryId

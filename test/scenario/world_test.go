@@ -45,7 +45,7 @@ type user struct {
 	token  string // of the operator, bound to no device; "": the user registers
 	inbox  string // conversation id; "": never logged in
 	sent   []*sent
-	listed []change // what the inbox must say before a sync is worth looking at
+	listed map[change]bool // what the inbox must say before a sync is worth looking at
 }
 
 // change is one thing an inbox says: about conv, by its entry seq.
@@ -226,9 +226,10 @@ func (w *world) resolve(u *user, name string) (conv, peer string) {
 
 // list notes what the inbox of a user must say.
 func (u *user) list(c change) {
-	if !slices.Contains(u.listed, c) {
-		u.listed = append(u.listed, c)
+	if u.listed == nil {
+		u.listed = map[change]bool{}
 	}
+	u.listed[c] = true
 }
 
 // nextK makes a client message id.
