@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -13,8 +15,24 @@ func (s *Server) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsR
 	return connect.NewResponse(s.o.Limits()), nil
 }
 
+// The most that limits may be. What is announced to clients fits 32 bits.
+const (
+	maxLimit       = 1 << 30
+	maxWindowSends = 1 << 16
+)
+
 // SetLimits changes those that are not 0.
 func (s *Server) SetLimits(_ context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error) {
+	var err error
+	r.Msg.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if n := v.Int(); n > maxLimit || f.Name() == "window_sends" && n > maxWindowSends {
+			err = im.Errorf(im.CodeInvalid, "%s is at most %d, window_sends %d", f.Name(), maxLimit, maxWindowSends)
+		}
+		return err == nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	return connect.NewResponse(s.o.ChangeLimits(r.Msg)), nil
 }
 

@@ -205,6 +205,10 @@ func TestLimitsAndStatsArePassedOn(t *testing.T) {
 	w.must(err)
 	c, err := w.admin.Compact(context.Background(), connect.NewRequest(&petrelv1.CompactRequest{}))
 	w.must(err)
+	for _, bad := range []*petrelv1.ServerLimits{{OutboxBytes: maxLimit + 1}, {Connections: 1 << 62}, {WindowSends: maxWindowSends + 1}} {
+		_, err := w.admin.SetLimits(context.Background(), connect.NewRequest(bad))
+		w.wantCode("an absurd limit", err, im.CodeInvalid)
+	}
 	if l.Msg.Connections != 7 || s.Msg.WindowSends != 5 || st.Msg.Commits != 9 || c.Msg == nil {
 		t.Errorf("limits %v, changed %v, stats %v, compacted %v", l.Msg, s.Msg, st.Msg, c.Msg)
 	}

@@ -80,7 +80,7 @@ type server struct {
 
 // startServer builds the binary, starts it on an empty folder, and makes the
 // users the way P-10 says.
-func startServer(t *testing.T, root string) server {
+func startServer(t *testing.T, root string, settings ...string) server {
 	t.Helper()
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "petrel")
@@ -97,6 +97,7 @@ func startServer(t *testing.T, root string) server {
 		"PETREL_LISTEN__HTTP=" + s.http, "PETREL_LISTEN__TCP=" + s.tcp, "PETREL_STORE__DIR=" + data,
 		"PETREL_HEARTBEAT__SILENCE=2s", // so that a dead link is seen dead within a test
 	}
+	cmd.Env = append(cmd.Env, settings...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,39 @@ var required = map[string][]any{
 	"ListConversationMembersRequest": {"conv"},
 	"RenameConversationRequest":      {"conv", "title"},
 	"DissolveConversationRequest":    {"conv"},
+	"Edit":                           {"target"},
+	"Recall":                         {"target"},
+	"Reaction":                       {"target", "emoji"},
+	"Pin":                            {"target"},
+	"MemberRef":                      {"user"},
 	"DeviceRef":                      {"id"},
+}
+
+const (
+	userPattern = `^[A-Za-z0-9._@+-]{1,64}$`
+	uint64s     = `^(0|[1-9][0-9]{0,18}|1[0-7][0-9]{18}|18446744073709551615)$`
+	limits      = `^(0|-?[1-9][0-9]{0,9})$`
+	uint32s     = `^(0|[1-9][0-9]{0,8})$`
+)
+
+// bounds are of fields of requests, by Type.field. Bounds in bytes stand in the
+// texts: a schema counts characters.
+var bounds = map[string]object{
+	"RegisterRequest.user":              {"pattern": userPattern},
+	"MintTokenRequest.user":             {"pattern": userPattern},
+	"MintTokenRequest.ttlS":             {"maximum": 2592000},
+	"CreateUsersRequest.users":          {"maxItems": 1000, "items": object{"type": "string", "pattern": userPattern}},
+	"CreateConversationRequest.members": {"maxItems": 10000},
+	"AddMembersRequest.users":           {"maxItems": 1000},
+	"RemoveMembersRequest.users":        {"maxItems": 1000},
+	"CreateKeyRequest.scopes":           {"items": object{"type": "string", "enum": []any{"admin", "users", "tokens", "conversations", "messages", "server"}}},
+	"ChangeSettingsRequest.values":      {"minProperties": 1, "maxProperties": 64, "propertyNames": object{"minLength": 1}},
+	"SetRoleRequest.role":               {"$ref": nil, "enum": []any{"ROLE_MEMBER", "ROLE_ADMIN", 1, 2}},
+	"Edit.target":                       {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"Recall.target":                     {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"Reaction.target":                   {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"Pin.target":                        {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"Reaction.emoji":                    {"maxLength": 8},
 }
 
 // skipped are the fields that an example does without.

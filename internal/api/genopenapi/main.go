@@ -72,6 +72,9 @@ func run(in, out string) error {
 			return err
 		}
 	}
+	for _, item := range paths {
+		nullable(item, schemas, map[string]bool{})
+	}
 	var w bytes.Buffer
 	enc := json.NewEncoder(&w)
 	enc.SetEscapeHTML(false)
@@ -121,26 +124,23 @@ func schemasOf(doc object) object {
 		if s["type"] == "object" {
 			s["properties"] = props
 		}
-		var oneOf []any
+		// One of several is told in words: a null beside the one that is set is
+		// allowed, which oneOf cannot say.
 		for _, o := range list(s["oneOf"]) {
 			more, _ := o["properties"].(object)
 			for k, v := range more {
 				props[k] = v
-				oneOf = append(oneOf, object{"required": []any{k}})
 			}
 		}
 		delete(s, "oneOf")
-		if short == "Send" || short == "Edit" { // others may be empty: a recalled message has no body
-			slices.SortFunc(oneOf, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-			s["oneOf"] = oneOf
+		need := required[short]
+		if need != nil {
+			s["required"] = need
 		}
 		for k, v := range props {
 			if p, ok := v.(object); ok {
-				field(k, p)
+				field(short, k, p, slices.Contains(need, any(k)))
 			}
-		}
-		if need := required[short]; need != nil {
-			s["required"] = need
 		}
 		after[short] = s
 	}
@@ -148,16 +148,23 @@ func schemasOf(doc object) object {
 }
 
 // field completes one field.
-func field(name string, p object) {
+func field(typ, name string, p object, needed bool) {
 	delete(p, "title")
 	delete(p, "nullable")
 	if p["format"] == "byte" {
 		delete(p, "format")
 		p["contentEncoding"] = "base64"
 	}
-	if p["format"] == "int64" {
-		// Numbers of 64 bits are written as strings, and read in either form.
-		p["pattern"] = "^-?[0-9]+$"
+	// Numbers of 64 bits are written as strings, and read in either form. All
+	// but limits are unsigned.
+	switch {
+	case p["format"] == "int64" && typ == "ServerLimits":
+		p["pattern"], p["maximum"] = limits, 1<<30
+	case p["format"] == "int64":
+		delete(p, "format")
+		p["pattern"], p["minimum"] = uint64s, 0
+	case p["type"] == "integer":
+		p["minimum"], p["maximum"] = 0, 1<<32-1
 	}
 	if d := oneLine(p["description"]); d != "" {
 		p["description"] = d
@@ -168,6 +175,17 @@ func field(name string, p object) {
 	if p["type"] == "array" {
 		if items, ok := p["items"].(object); ok {
 			delete(items, "title")
+		}
+	}
+	if needed && p["type"] == "string" && p["enum"] == nil && typ != "RenameRequest" {
+		p["minLength"] = 1
+	}
+	if needed && p["type"] == "array" {
+		p["minItems"] = 1
+	}
+	for k, v := range bounds[typ+"."+name] {
+		if p[k] = v; v == nil {
+			delete(p, k)
 		}
 	}
 	if values, ok := p["additionalProperties"].(object); ok {
@@ -220,6 +238,60 @@ func operation(name string, item any, schemas object) error {
 	}
 	responses["default"] = object{"$ref": "#/components/responses/Error"}
 	return nil
+}
+
+// nullable lets the fields of a request be null, which is read as the default,
+// as the mapping of proto3 JSON has it. Answers never have it; but a type that
+// is in both allows it in both.
+func nullable(item any, schemas object, seen map[string]bool) {
+	methods, _ := item.(object)
+	op, _ := methods["post"].(object)
+	body, err := jsonContent(op["requestBody"])
+	if err != nil {
+		return
+	}
+	var visit func(v any)
+	visit = func(v any) {
+		s, _ := v.(object)
+		name := refOf(s)
+		if items, ok := s["items"].(object); ok {
+			name = refOf(items)
+		}
+		t, _ := schemas[name].(object)
+		props, _ := t["properties"].(object)
+		if name == "" || seen[name] || props == nil {
+			return
+		}
+		seen[name] = true
+		for k, v := range props {
+			p, _ := v.(object)
+			visit(p)
+			if need, _ := t["required"].([]any); slices.Contains(need, any(k)) {
+				continue // null is as if it were left out
+			}
+			switch kind := p["type"].(type) {
+			case string:
+				if p["type"] = []any{kind, "null"}; kind == "integer" {
+					p["type"], p["pattern"] = []any{kind, "string", "null"}, uint32s
+				}
+			case []any:
+				if !slices.Contains(kind, any("null")) {
+					p["type"] = append(kind, "null")
+				}
+			case nil:
+				if refOf(p) == "Role" {
+					// Their numbers are read as well, and what is none of them as none.
+					props[k] = object{"anyOf": []any{object{"$ref": p["$ref"]}, object{"type": []any{"string", "integer", "null"}}}}
+				} else if refOf(p) != "" {
+					props[k] = object{"anyOf": []any{object{"$ref": p["$ref"]}, object{"type": "null"}}, "description": p["description"]}
+					if p["description"] == nil {
+						delete(props[k].(object), "description") //nolint:forcetypeassert // made above
+					}
+				}
+			}
+		}
+	}
+	visit(body["schema"])
 }
 
 func jsonContent(v any) (object, error) {
