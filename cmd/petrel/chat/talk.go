@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -16,14 +15,6 @@ import (
 type talk struct {
 	c     *petrel.Client
 	about map[string]*group // by conversation id
-}
-
-// group is what the server was asked about a group.
-type group struct {
-	members  []*petrelv1.MemberRef // at most the first page
-	more     bool                  // there are more
-	receipts map[string]*petrelv1.Receipt
-	asof     uint64 // seq of the newest change of members that this knows
 }
 
 func newTalk(c *petrel.Client) *talk { return &talk{c: c, about: map[string]*group{}} }
@@ -274,74 +265,6 @@ func (t *talk) markOf(v *petrel.Conversation, g *group, seq uint64) mark {
 	return stored
 }
 
-func (g *group) has(user string) bool {
-	for _, m := range g.members {
-		if m.User == user {
-			return true
-		}
-	}
-	return false
-}
-
-// learn returns what asks the server about a group, nil when nothing is to be
-// asked; the result goes to learned.
-func (t *talk) learn(id string) func(context.Context) (*group, error) {
-	v, ok := t.c.Conversation(id)
-	if !ok || v.Kind != petrelv1.ConvKind_CONV_KIND_GROUP || v.Left {
-		return nil
-	}
-	asof := uint64(1)
-	for _, m := range t.c.Messages(id, 0, 0) {
-		if m.GetMembers() != nil {
-			asof = m.Seq
-		}
-	}
-	if g := t.about[id]; g != nil && g.asof >= asof {
-		return nil
-	}
-	g := &group{asof: asof, receipts: map[string]*petrelv1.Receipt{}}
-	t.about[id] = &group{asof: asof} // is being asked
-	user := t.c.Status().User
-	return func(ctx context.Context) (*group, error) {
-		var ms petrelv1.ListMembersResponse
-		if err := t.c.Call(ctx, "petrel.v1.ConversationService/ListMembers", &petrelv1.ListMembersRequest{Conv: id}, &ms); err != nil {
-			return nil, err
-		}
-		g.members, g.more = ms.Members, ms.More
-		var rs petrelv1.ListReceiptsResponse
-		if err := t.c.Call(ctx, "petrel.v1.MessageService/ListReceipts", &petrelv1.ListReceiptsRequest{Conv: id}, &rs); err != nil {
-			return nil, err
-		}
-		for _, r := range rs.Receipts {
-			if r.User != user {
-				g.receipts[r.User] = r
-			}
-		}
-		return g, nil
-	}
-}
-
-// learned takes the answer; without one it is asked again some time.
-func (t *talk) learned(id string, g *group) {
-	if g == nil {
-		delete(t.about, id)
-		return
-	}
-	t.about[id] = g
-}
-
-// ask is learn, done at once.
-func (t *talk) ask(ctx context.Context, id string) (*group, error) {
-	delete(t.about, id)
-	ask := t.learn(id)
-	if ask == nil {
-		return nil, fmt.Errorf("this is no group")
-	}
-	g, err := ask(ctx)
-	t.learned(id, g)
-	return g, err
-}
-
 // find is the conversation whose id or beginning of its name is given.
 func find(list []conversation, name string) (string, error) {
 	want := strings.ToLower(strings.TrimPrefix(name, "@"))
@@ -462,51 +385,4 @@ func (t *talk) waiting(list []conversation, open string) (n int) {
 		count(open)
 	}
 	return n
-}
-
-// manage returns what carries out an order that changes a group: what it has
-// done, in words, and the conversation to open, if another one.
-func (t *talk) manage(id string, o order) func(context.Context) (said, open string, err error) {
-	service := "petrel.v1.ConversationService/"
-	changed := new(petrelv1.ChangeResponse)
-	return func(ctx context.Context) (string, string, error) {
-		switch o.verb {
-		case "/group":
-			var r petrelv1.CreateGroupResponse
-			err := t.c.Call(ctx, service+"CreateGroup", &petrelv1.CreateGroupRequest{Title: o.text, Users: o.users}, &r)
-			return "made “" + o.text + "”", r.Conv, err
-		case "/add":
-			err := t.c.Call(ctx, service+"AddMembers", &petrelv1.AddMembersRequest{Conv: id, Users: o.users}, changed)
-			return "added " + listed(o.users), "", err
-		case "/remove":
-			err := t.c.Call(ctx, service+"RemoveMembers", &petrelv1.RemoveMembersRequest{Conv: id, Users: o.users}, changed)
-			return "removed " + listed(o.users), "", err
-		case "/rename":
-			err := t.c.Call(ctx, service+"Rename", &petrelv1.RenameRequest{Conv: id, Title: o.text}, changed)
-			return "renamed", "", err
-		case "/leave":
-			err := t.c.Call(ctx, service+"Leave", &petrelv1.LeaveRequest{Conv: id}, changed)
-			return "you left", "", err
-		case "/dm":
-			err := t.c.Call(ctx, "petrel.v1.AccountService/LookUpUser", &petrelv1.LookUpUserRequest{User: o.users[0]}, &petrelv1.Account{})
-			return "", toUser + o.users[0], err
-		}
-		return "", "", fmt.Errorf("%s does nothing here", o.verb)
-	}
-}
-
-// membersLines are /members.
-func membersLines(g *group) []string {
-	lines := []string{"", plural(len(g.members), "member")}
-	for _, m := range g.members {
-		role := ""
-		if m.Role != petrelv1.Role_ROLE_MEMBER {
-			role = roleText(m.Role)
-		}
-		lines = append(lines, m.User+"\t"+role)
-	}
-	if g.more {
-		lines = append(lines, "and more")
-	}
-	return lines
 }
