@@ -206,6 +206,25 @@ func (c *Client) Run(ctx context.Context) error {
 	return err
 }
 
+// While runs the client while f runs, for programs that have an end. The ctx of
+// f ends when Run does; if Run ended with an error, that is While's, else it is
+// what f returned.
+func (c *Client) While(ctx context.Context, f func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1) // one result
+	go func() {
+		defer stop()
+		ended <- c.Run(ctx)
+	}()
+	err := f(ctx)
+	stop()
+	if run := <-ended; run != nil {
+		return run
+	}
+	return err
+}
+
 func (c *Client) run(ctx context.Context) error {
 	refused, asked := "", false // the token that the last hello was refused with, and whether another one was asked for
 	for wait := firstWait; ; {

@@ -23,7 +23,10 @@ const giveUp = 30 * 24 * time.Hour
 type Draft struct {
 	Conv string // conversation id
 	User string // user id: the direct conversation with them
-	ID   string // client message id, new for every message; "": made at random
+	// ID is the client message id; "": made at random. An application that gives
+	// its own may send the same draft again, from another process too: it is
+	// stored once. That costs the server a look-up.
+	ID   string
 	Type string // kind of text or data, at most 64 bytes; "" means "text"
 	Text string
 	Data []byte
@@ -105,9 +108,12 @@ func (c *Client) Send(d Draft) (*Outgoing, error) {
 	c.mu.Lock()
 	if old := c.sending[s.ClientMsgId]; old != nil {
 		c.mu.Unlock()
-		return nil, invalid("client message id %s is in use", s.ClientMsgId)
+		if proto.Equal(entryOf(s), entryOf(old.send)) {
+			return old, nil
+		}
+		return nil, &Error{Code: CodeConflict, Message: "this client message id is on its way with another body", Settled: true}
 	}
-	o := c.compose(s)
+	o := c.compose(s, d.ID == "")
 	c.mu.Unlock()
 	if c.o.Store != nil {
 		err = c.o.Store.Write([]Row{o.row()})
@@ -166,8 +172,9 @@ func (d *Draft) frame() (*petrelv1.Send, error) {
 	return s, nil
 }
 
-// compose fixes what all attempts have in common. c.mu is held. Spec: P-4.7.
-func (c *Client) compose(s *petrelv1.Send) *Outgoing {
+// compose fixes what all attempts have in common. A new id says that no earlier
+// attempt was made: then it has an after. c.mu is held. Spec: P-4.7.
+func (c *Client) compose(s *petrelv1.Send, newID bool) *Outgoing {
 	if v := c.convs[s.Conv]; v != nil && v.peer != "" { // one lane for a direct conversation
 		s.Conv, s.User = "", v.peer
 	}
@@ -175,11 +182,13 @@ func (c *Client) compose(s *petrelv1.Send) *Outgoing {
 	if s.User != "" {
 		id = c.direct[s.User]
 	}
-	after := uint64(0)
-	if v := c.convs[id]; v != nil {
-		after = v.head
+	if newID {
+		after := uint64(0)
+		if v := c.convs[id]; v != nil {
+			after = v.head
+		}
+		s.After = &after
 	}
-	s.After = &after
 	c.composed++
 	o := &Outgoing{ID: s.ClientMsgId, Composed: time.Now(), c: c, n: c.composed, send: s, conv: id, done: make(chan struct{})}
 	c.enqueue(o)
@@ -386,9 +395,9 @@ func (c *Client) answered(o *Outgoing, f *petrelv1.ServerFrame) {
 		c.settle(o, Rejected, fromWire(e))
 	case e.Code == codeTooOld:
 		c.settle(o, Unknowable, ErrUnknowable)
-	case (e.Code == codeBehind || e.Code == codeAfterAhead) && !o.tried: // P-4.7: never stored
+	case (e.Code == codeBehind || e.Code == codeAfterAhead) && o.send.After != nil && !o.tried: // P-4.7: never stored
 		c.raise(o, e.Head)
-	case e.Code == codeBehind || e.Code == codeAfterAhead:
+	case (e.Code == codeBehind || e.Code == codeAfterAhead) && o.send.After != nil:
 		o.look, o.from, o.until = true, o.send.GetAfter(), e.Head
 		if e.Code == codeAfterAhead {
 			o.from = 0

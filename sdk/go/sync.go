@@ -142,11 +142,18 @@ func (c *Client) forget() {
 	c.meta.Token, c.meta.Synced, c.metaDirty = nil, false, true
 	c.changed.List = true
 	for _, o := range c.sending {
-		if o.tried {
-			o.look = true
-		} else {
+		switch {
+		case o.state == Sent: // and not met in the history: nobody knows any more
+			c.remove(o)
+			continue
+		case o.state != Sending, o.send.After == nil: // the server looks up the id of the latter
+			continue
+		case o.tried:
+			o.look, o.from, o.until = true, 0, 0
+		default:
 			o.fresh = true
 		}
+		o.safe = false
 		c.store(o)
 	}
 }

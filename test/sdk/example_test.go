@@ -1,0 +1,84 @@
+package sdk
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/wire"
+	petrel "github.com/petrel-im/petrel/sdk/go"
+)
+
+// example builds a program of sdk/go/example.
+func example(t *testing.T, name, server, token string) *exec.Cmd {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), name)
+	build := exec.Command("go", "build", "-o", bin, "./example/"+name)
+	build.Dir = filepath.Join("..", "..", "sdk", "go")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+	cmd := exec.Command(bin, strings.TrimPrefix(server, "ws://"))
+	cmd.Env = append(os.Environ(), "PETREL_TOKEN="+token)
+	return cmd
+}
+
+func TestExamplesDoWhatTheySay(t *testing.T) {
+	s := imtest.Start(t, imtest.Options{})
+	tokens := s.Users("", "alice", "bob")
+	url := s.URL(wire.WebSocket)
+	out, err := example(t, "hello", url, tokens[0]).CombinedOutput()
+	if err != nil || string(out) != "stored with seq 1\n" {
+		t.Errorf("hello: got %q, %v", out, err)
+	}
+	out, err = example(t, "hello", url, "pt_default.alice.wrong").CombinedOutput()
+	if err == nil || !bytes.Contains(out, []byte(petrel.CodeUnauthenticated)) {
+		t.Errorf("hello with a wrong token: got %q, %v", out, err)
+	}
+
+	echo := example(t, "echo", url, tokens[1])
+	var said bytes.Buffer
+	echo.Stderr = &said
+	alice := run(t, petrel.Options{URL: url, Token: petrel.StaticToken(tokens[0])}).synced()
+	for i, want := range []string{"[hello You said: hello]", "[hello You said: hello again You said: again]"} {
+		cmd := *echo // a second start
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		conv := alice.Direct("bob")
+		if i == 1 {
+			alice.send(petrel.Draft{User: "bob", Text: "again"})
+		}
+		alice.until("the echo "+want, func() bool { return strings.Join(alice.texts(conv), " ") == strings.Trim(want, "[]") })
+		alice.until("the echo has moved on", func() bool {
+			ms := alice.Messages(conv, 0, 0)
+			return ms[len(ms)-2].Read == 1
+		})
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("echo: %v\n%s", err, said.String())
+		}
+	}
+}
+
+func TestReadmeShowsTheExample(t *testing.T) {
+	folder := filepath.Join("..", "..", "sdk", "go")
+	readme, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile(filepath.Join(folder, "example", "hello", "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(code), "func main()")
+	if body == "" || !strings.Contains(string(readme), "func main()"+body) {
+		t.Error("the program in the README is not the one in example/hello")
+	}
+}
