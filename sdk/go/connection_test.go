@@ -18,7 +18,7 @@ func TestComesBackLaterAndLater(t *testing.T) {
 		}
 		c := s.client(Options{})
 		stop := run(c)
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		expect(t, "run", stop(), nil)
 		for i, want := 1, time.Second; i < len(s.dials); i, want = i+1, min(2*want, 30*time.Second) {
 			if got := s.dials[i].Sub(s.dials[i-1]); got < want/2 || got > want+time.Millisecond {
@@ -41,7 +41,7 @@ func TestKickSaysWhetherAndWhenToComeBack(t *testing.T) {
 
 		began := time.Now()
 		s.sessions[0].kick(&petrelv1.Kick{Code: "draining", Reconnect: true, ReconnectAfterMs: 20000})
-		time.Sleep(45 * time.Second)
+		pass(45 * time.Second)
 		if len(s.dials) != 2 {
 			t.Fatalf("connections: got %d, want 2", len(s.dials))
 		}
@@ -147,10 +147,10 @@ func TestSilentServerIsProbedAndGivenUp(t *testing.T) {
 		}
 		c := s.client(Options{})
 		stop := run(c)
-		time.Sleep(89 * time.Second) // probes at 30 s and 60 s are answered
+		pass(89 * time.Second) // probes at 30 s and 60 s are answered
 		expect(t, "connections", len(s.dials), 1)
 		expect(t, "pings", pings, 2)
-		time.Sleep(13 * time.Second) // that at 90 s is not
+		pass(13 * time.Second) // that at 90 s is not
 		expect(t, "connections", len(s.dials), 2)
 		expect(t, "run", stop(), nil)
 	})

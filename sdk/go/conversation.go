@@ -2,7 +2,6 @@ package petrel
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -363,6 +362,3 @@ func counts(m *petrelv1.Message) bool {
 	}
 	return false
 }
-
-// isDirect tells whether id is that of a direct conversation. Spec: P-8.1.
-func isDirect(id string) bool { return strings.HasPrefix(id, "d") }

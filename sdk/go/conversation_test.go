@@ -267,9 +267,9 @@ func TestCursorsAreSentOnceASecond(t *testing.T) {
 			s.post("g1", text("bob", "x"))
 			synctest.Wait()
 			c.MarkRead("g1", uint64(i+1))
-			time.Sleep(100 * time.Millisecond)
+			pass(100 * time.Millisecond)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if n := len(s.cursors); n < 5 || n > 7 {
 			t.Errorf("cursors sent in 6 s: got %d", n)
 		}
@@ -440,13 +440,13 @@ func playRandom(t *testing.T, s *fake, r *rand.Rand) {
 			c = s.client(o)
 			stop = run(c)
 		}
-		time.Sleep(pause)
+		pass(pause)
 	}
 	mu.Lock()
 	s.push, s.onSend, s.onFrame, s.onHello = nil, nil, nil, nil
 	mu.Unlock()
 	s.cut() // whatever was lost is heard of by then
-	time.Sleep(5 * time.Minute)
+	pass(5 * time.Minute)
 	for _, conv := range convs {
 		all := stored(s, conv)
 		expect(t, "shown of "+conv, shown(c, conv), all)
@@ -554,11 +554,11 @@ func TestRepairGoesOnOverALinkThatBreaks(t *testing.T) {
 			return true
 		}
 		stop := run(s.client(Options{Newest: 300}))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		expect(t, "run", stop(), nil)
 		c := s.client(Options{Newest: 300})
 		stop = run(c)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		expect(t, "shown", shown(c, "g1"), numbers(1, 300))
 		expect(t, "run", stop(), nil)
 	})

@@ -101,13 +101,6 @@ func fromWire(e *petrelv1.Error) *Error {
 	}
 }
 
-func (e *Error) wire() *petrelv1.Error {
-	return &petrelv1.Error{
-		Code: e.Code, Message: e.Message, Hint: e.Hint, Settled: e.Settled, Retryable: e.Retryable,
-		RetryAfterMs: uint32(e.RetryAfter.Milliseconds()), RequestId: e.RequestID, Head: e.Head,
-	}
-}
-
 func invalid(format string, a ...any) *Error {
 	return &Error{Code: CodeInvalid, Message: fmt.Sprintf(format, a...), Settled: true}
 }

@@ -364,6 +364,12 @@ func play(t *testing.T, f func(t *testing.T, s *fake)) {
 	synctest.Test(t, func(t *testing.T) { f(t, newFake(t)) })
 }
 
+// pass lets time go on in a bubble.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // cut ends all connections.
 func (s *fake) cut() {
 	s.mu.Lock()

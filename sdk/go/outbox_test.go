@@ -125,13 +125,12 @@ func TestWindowIsNotExceeded(t *testing.T) {
 		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
 			ss.open++
 			s.most = max(s.most, ss.open)
-			go func() {
-				time.Sleep(100 * time.Millisecond)
+			time.AfterFunc(100*time.Millisecond, func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				ss.open--
 				ss.write(s.store(f))
-			}()
+			})
 			return true
 		}
 		c := s.client(Options{})
@@ -233,7 +232,7 @@ func TestFatesThatAreNeverKnown(t *testing.T) {
 		store := NewMemory()
 		c = s.client(Options{Store: store})
 		sendText(t, c, "g1", "month")
-		time.Sleep(31 * 24 * time.Hour)
+		pass(31 * 24 * time.Hour)
 		attempts := len(s.sent)
 		c = s.client(Options{Store: store})
 		stop = run(c)
@@ -289,7 +288,7 @@ func TestNothingGoesOutBeforeItIsDurable(t *testing.T) {
 		stop := run(c)
 		synctest.Wait()
 		o := sendText(t, c, "g1", "x")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		expect(t, "sends before the sync", len(s.sent), 0)
 		close(synced)
 		settled(t, o)

@@ -91,7 +91,6 @@ type actor struct {
 	name  string
 	o     petrel.Options
 	path  string // of its store; "": in memory
-	mu    sync.Mutex
 	d     *device
 	wrote map[string][]string // texts by target, in the order of composition
 }
