@@ -64,6 +64,8 @@ func (b *builder) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*i
 		return nil, err
 	case done.SizeVT() == 0:
 		return nil, im.Errorf(im.CodeInvalid, "the change changes nothing")
+	case in.record.Dissolved: // by the operator: nobody else is a member
+		return nil, im.Errorf(im.CodeForbidden, "the group is dissolved")
 	case len(members.current) > MaxMembers:
 		return nil, im.Errorf(im.CodeInvalid, "a group has at most %d members", MaxMembers)
 	case from != "" && len(members.current) > 0 && len(in.members.owners()) > 0 && len(members.owners()) == 0:
@@ -75,7 +77,12 @@ func (b *builder) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*i
 		}
 	}
 	s.Entry.Body = &petrelv1.Message_Members{Members: done}
-	return &info{record: in.record, members: members}, nil
+	record := in.record
+	if done.Dissolved {
+		record = proto.CloneOf(record)
+		record.Dissolved = true
+	}
+	return &info{record: record, members: members}, nil
 }
 
 // checkChange looks at what a change says by itself. Codes: invalid.
@@ -160,6 +167,8 @@ func (b *builder) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*in
 		return nil, im.Errorf(im.CodeForbidden, "only groups have titles")
 	case from != "" && !in.members.atLeast(from, petrelv1.Role_ROLE_ADMIN):
 		return nil, im.Errorf(im.CodeForbidden, "only admins and the owner rename a group")
+	case in.record.Dissolved:
+		return nil, im.Errorf(im.CodeForbidden, "the group is dissolved")
 	case len(p.GetTitle()) > MaxTitle:
 		return nil, im.Errorf(im.CodeInvalid, "a title has at most %d bytes", MaxTitle)
 	case p.GetTitle() == in.record.Title:

@@ -232,6 +232,8 @@ func TestDissolvedGroupIsReadOnly(t *testing.T) {
 	}
 	wantCode(t, w.send(entry(key, "again", &petrelv1.MemberChange{Dissolved: true})), im.CodeInvalid)
 	wantCode(t, w.send(entry(key, "and", &petrelv1.MemberChange{Dissolved: true, Left: []string{"mia"}})), im.CodeInvalid)
+	// Nor does the operator wake it up.
+	wantCode(t, w.send(entry(key, "back", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{ref("mia", 0)}})), im.CodeForbidden)
 }
 
 func TestEntryHoldsWhatReallyChanged(t *testing.T) {

@@ -31,6 +31,7 @@ type Conversation struct {
 	Title         string                 `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
 	Key           string                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`                   // the application's name, if it gave one
 	Participants  []string               `protobuf:"bytes,6,rep,name=participants,proto3" json:"participants,omitempty"` // of a direct conversation and an inbox, sorted
+	Dissolved     bool                   `protobuf:"varint,7,opt,name=dissolved,proto3" json:"dissolved,omitempty"`      // of a group: it has no members and gets none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -105,6 +106,13 @@ func (x *Conversation) GetParticipants() []string {
 		return x.Participants
 	}
 	return nil
+}
+
+func (x *Conversation) GetDissolved() bool {
+	if x != nil {
+		return x.Dissolved
+	}
+	return false
 }
 
 // Member is one user's standing in a conversation.
@@ -1098,7 +1106,7 @@ var File_petrel_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\xaa\x01\n" +
+	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\xc8\x01\n" +
 	"\fConversation\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x1d\n" +
 	"\n" +
@@ -1106,7 +1114,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\tfirst_seq\x18\x03 \x01(\x04R\bfirstSeq\x12\x14\n" +
 	"\x05title\x18\x04 \x01(\tR\x05title\x12\x10\n" +
 	"\x03key\x18\x05 \x01(\tR\x03key\x12\"\n" +
-	"\fparticipants\x18\x06 \x03(\tR\fparticipants\"\x8a\x01\n" +
+	"\fparticipants\x18\x06 \x03(\tR\fparticipants\x12\x1c\n" +
+	"\tdissolved\x18\a \x01(\bR\tdissolved\"\x8a\x01\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\rR\x04role\x121\n" +
 	"\awindows\x18\x02 \x03(\v2\x17.petrel.store.v1.WindowR\awindows\x12\x1f\n" +
