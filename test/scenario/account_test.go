@@ -1,10 +1,15 @@
 package scenario
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -74,8 +79,12 @@ func (s *session) logIn(a args) {
 		r, err = invoke[petrelv1.LoginRequest, petrelv1.LoginResponse](s, "AuthService/Login",
 			&petrelv1.LoginRequest{Tenant: tenant, User: s.user.name, Password: a.body(), Device: s.device(), RequestId: request})
 	case "exchange":
+		token := a.body()
+		if token == "" {
+			token = s.jwt(a.values)
+		}
 		r, err = invoke[petrelv1.ExchangeRequest, petrelv1.LoginResponse](s, "AuthService/Exchange",
-			&petrelv1.ExchangeRequest{Tenant: tenant, Token: a.body(), Device: s.device(), RequestId: request})
+			&petrelv1.ExchangeRequest{Tenant: tenant, Token: token, Device: s.device(), RequestId: request})
 	case "refresh":
 		token := s.logged.GetRefreshToken()
 		if a.word(1) == "spent" {
@@ -96,6 +105,30 @@ func (s *session) logIn(a args) {
 	}
 	s.logged = r
 	s.reply(nil, "tokens of %s for %s", r.User, r.Device)
+}
+
+// jwtSecret is what the server and the identity provider of a scenario share.
+const jwtSecret = "the guillemots share one ledge of rock"
+
+// jwt is a JWT for the session's user as that provider makes it, with values of
+// the line in the place of its own: "exchange aud=elsewhere".
+func (s *session) jwt(values map[string]string) string {
+	s.w.t.Helper()
+	claims := map[string]any{"iss": "scenario", "aud": "petrel", "sub": s.user.name, "exp": time.Now().Add(time.Hour).Unix()}
+	for name := range claims {
+		if v, ok := values[name]; ok {
+			claims[name] = v
+		}
+	}
+	b, err := json.Marshal(claims)
+	if err != nil {
+		s.w.fatalf("make a JWT: %v", err)
+	}
+	e := base64.RawURLEncoding
+	text := e.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + e.EncodeToString(b)
+	mac := hmac.New(sha256.New, []byte(jwtSecret))
+	mac.Write([]byte(text)) // never fails
+	return text + "." + e.EncodeToString(mac.Sum(nil))
 }
 
 // settings merges what the line says, or reads: "settings g1 mute=yes",

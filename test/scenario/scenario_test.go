@@ -111,6 +111,12 @@ func newWorld(t *testing.T, file string, way way, lines []line) *world {
 			config[key] = value
 		}
 	}
+	if config["jwt.algorithm"] == "HS256" {
+		config["jwt.key_file"] = filepath.Join(t.TempDir(), "jwt-secret")
+		if err := os.WriteFile(config["jwt.key_file"], []byte(jwtSecret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w := &world{
 		t: t, file: file, way: way, ledger: newLedger(),
 		tenants: map[string]*tenant{}, names: map[string]place{}, sessions: map[string]*session{},
