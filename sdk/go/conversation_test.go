@@ -210,7 +210,7 @@ func TestEditsRecallsReactionsAndPinsAreFolded(t *testing.T) {
 			t.Fatal(err)
 		}
 		ms := c.Messages("g1", 0, 2)
-		expect(t, "message 1", fmt.Sprint(ms[0].GetText(), ms[0].Reactions), "one[{+ [carol]}]")
+		expect(t, "message 1", fmt.Sprint(ms[0].GetText(), ms[0].Reactions, ms[0].EditedBy), "one[{+ [carol]}] 0")
 		expect(t, "message 2", fmt.Sprint(ms[1].Body, ms[1].RecalledBy), fmt.Sprint(nil, uint64(11)))
 		edit(2, "back again?")
 		synctest.Wait()
@@ -533,6 +533,56 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	if _, err := c.Older(ctx, "g1", 0); err != nil {
 		t.Errorf("older of a conversation that is not known: got %v", err)
 	}
+}
+
+func TestWhatMayNotBeReadIsPassed(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		for i := range 9 {
+			v.add(text("bob", fmt.Sprint(i+1)))
+		}
+		s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if f.GetHistory() == nil {
+				return false
+			}
+			p := s.historyPage(f.GetHistory())
+			p.Messages = slices.DeleteFunc(slices.Clone(p.Messages), func(m *petrelv1.Message) bool { return m.Seq == 2 || m.Seq > 6 })
+			ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_History{History: p}})
+			return true
+		}
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		got, _ := c.Conversation("g1")
+		expect(t, "shown and have", shown(c, "g1")+fmt.Sprint(got.Have), "[1 3 4 5 6]9")
+		s.post("g1", text("bob", "10"))
+		synctest.Wait()
+		expect(t, "shown", shown(c, "g1"), "[1 3 4 5 6 10]")
+		expect(t, "run", stop(), nil)
+	})
+}
+
+func TestBadTokenSyncsWithoutOne(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		s.mu.Lock()
+		s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if len(f.GetSync().GetToken()) == 0 {
+				return false
+			}
+			ss.fail(f.Id, &petrelv1.Error{Code: codeBadToken})
+			return true
+		}
+		s.convs["g1"].add(text("bob", "new"))
+		s.mu.Unlock()
+		s.cut()
+		pass(5 * time.Second)
+		expect(t, "shown", shown(c, "g1"), "[new]")
+		expect(t, "run", stop(), nil)
+	})
 }
 
 // TestRepairGoesOnOverALinkThatBreaks: each connection lets 20 entries of a page

@@ -35,6 +35,7 @@ type fake struct {
 	sent     []*petrelv1.Send // as they came
 	cursors  []*petrelv1.MoveCursor
 	syncs    int
+	tokens   []string // of the first sync of each session
 	reads    int
 	dials    []time.Time
 	most     int // unanswered sends of a session, the highest number seen
@@ -61,6 +62,7 @@ type fakeSession struct {
 	mu       sync.Mutex // guards writes
 	lagged   bool
 	welcomed bool
+	synced   bool
 	open     int // unanswered sends that a hook keeps
 }
 
@@ -233,6 +235,10 @@ func (s *fake) handle(ss *fakeSession, f *petrelv1.ClientFrame) {
 		}}})
 	case *petrelv1.ClientFrame_Sync:
 		s.syncs++
+		if !ss.synced {
+			ss.synced = true
+			s.tokens = append(s.tokens, string(b.Sync.Token))
+		}
 		ss.lagged = false
 		p := &petrelv1.SyncPage{}
 		known := string(b.Sync.Token)

@@ -145,6 +145,7 @@ func TestWindowIsNotExceeded(t *testing.T) {
 			settled(t, o)
 		}
 		expect(t, "most unanswered sends", s.most, 5)
+		expect(t, "attempts", len(s.sent), 40)
 		s.window = &petrelv1.Window{Sends: 64, Bytes: 1000}
 		s.most = 0
 		s.cut()
@@ -277,22 +278,34 @@ func TestOutgoingSurvivesRestartInOrder(t *testing.T) {
 	})
 }
 
-// TestNothingGoesOutBeforeItIsDurable: P-4.9.
+// TestNothingGoesOutBeforeItIsDurable: P-4.9. The second message is taken while
+// the first one is being synced.
 func TestNothingGoesOutBeforeItIsDurable(t *testing.T) {
 	play(t, func(t *testing.T, s *fake) {
 		s.conv("g1", "")
+		s.conv("g2", "")
 		store := NewMemory()
-		synced := make(chan struct{})
-		store.Sync = func() error { <-synced; return nil }
-		c := s.client(Options{Store: store})
+		var c *Client
+		syncs := 0
+		store.Sync = func() error {
+			if syncs == 0 {
+				sendText(t, c, "g2", "second")
+			}
+			pass(time.Minute)
+			syncs++
+			return nil
+		}
+		durable := map[string]int{} // syncs that were over when it came
+		s.onSend = func(_ *fakeSession, f *petrelv1.ClientFrame) bool {
+			durable[f.GetSend().GetText()] = syncs
+			return false
+		}
+		c = s.client(Options{Store: store})
 		stop := run(c)
 		synctest.Wait()
-		o := sendText(t, c, "g1", "x")
-		pass(time.Minute)
-		expect(t, "sends before the sync", len(s.sent), 0)
-		close(synced)
-		settled(t, o)
-		expect(t, "sends", len(s.sent), 1)
+		sendText(t, c, "g1", "first")
+		pass(10 * time.Minute)
+		expect(t, "syncs before each message", durable, map[string]int{"first": 1, "second": 2})
 		expect(t, "run", stop(), nil)
 	})
 }
@@ -381,6 +394,7 @@ func TestHistoryIDChangeLooksBeforeItSends(t *testing.T) {
 		expect(t, "stored", len(v.log), 12)
 		expect(t, "sends under the new history id, all but one were found", len(s.sent), 2)
 		expect(t, "hello", s.hellos[1].HistoryId, "h1")
+		expect(t, "token of the first sync", s.tokens[1], "")
 		expect(t, "run", stop(), nil)
 	})
 }
