@@ -49,7 +49,7 @@ func (s *Server) HTTP2() *http.Client {
 	p := &http.Protocols{}
 	p.SetHTTP2(true)
 	p.SetUnencryptedHTTP2(true)
-	t := &http.Transport{Protocols: p, TLSClientConfig: s.TLS()}
+	t := &http.Transport{Protocols: p, TLSClientConfig: s.TLS().Clone()} // a transport adds its protocols to it
 	s.t.Cleanup(t.CloseIdleConnections)
 	return &http.Client{Timeout: readyTimeout, Transport: t}
 }

@@ -30,6 +30,7 @@ import (
 const (
 	byCallJSON  imtest.Way = "call in JSON"
 	byCallProto imtest.Way = "call in protobuf"
+	byPython    imtest.Way = "gRPC of Python" // without TLS
 )
 
 var ways = []imtest.Way{imtest.ByJSON, imtest.ByGRPC, imtest.ByGRPCWeb, imtest.ByProto, byCallJSON, byCallProto}
@@ -48,6 +49,7 @@ type row struct {
 type parties struct {
 	t    *testing.T
 	srv  *imtest.Server
+	py   *python
 	n    int
 	conv string
 }
@@ -262,6 +264,7 @@ func TestEveryMethodGivesTheSameAnswerByEveryWay(t *testing.T) {
 	srv := imtest.Start(t, imtest.Options{Config: map[string]string{
 		"jwt.key_file": keyFile, "jwt.algorithm": "HS256", "jwt.issuer": "idp", "jwt.audience": "petrel",
 	}})
+	py := startPython(t, srv)
 	for i, name := range slices.Sorted(maps.Keys(imtest.Methods())) {
 		short := strings.TrimPrefix(name, "petrel.v1.")
 		t.Run(short, func(t *testing.T) {
@@ -269,7 +272,7 @@ func TestEveryMethodGivesTheSameAnswerByEveryWay(t *testing.T) {
 			if !ok {
 				t.Fatal("the method has no row in this test")
 			}
-			p := &parties{t: t, srv: srv, n: i}
+			p := &parties{t: t, srv: srv, py: py, n: i}
 			srv.Users("", p.name("alice"), p.name("bob"), p.name("carol"), p.name("dave"))
 			p.conv = srv.Group("", p.name("group"), p.name("alice"), p.name("bob"), p.name("carol"))
 			p.same(name, r)
@@ -299,7 +302,7 @@ func (p *parties) same(name string, r row) {
 	}
 	credential, req := as(p), r.request(p)
 	var first proto.Message
-	for i, way := range ways {
+	for i, way := range append(slices.Clone(ways), byPython) {
 		if r.ends && i > 0 {
 			credential = p.token("alice", fmt.Sprint("device", i))
 		}
@@ -343,6 +346,8 @@ func (p *parties) call(way imtest.Way, name, credential string, req proto.Messag
 	case byCallProto:
 		codec = wire.Proto
 	case byCallJSON:
+	case byPython:
+		return p.py.call(name, credential, req)
 	default:
 		return p.srv.Call(p.t.Context(), way, name, credential, req)
 	}
@@ -375,4 +380,17 @@ func mask(m protoreflect.Message, names []protoreflect.Name) {
 		}
 		return true
 	})
+}
+
+// gRPC finds HTTP/2 by ALPN, and WebSocket HTTP/1.1 on the same port. Spec: P-12.1.
+func TestEveryWayWorksWithTLS(t *testing.T) {
+	srv := imtest.Start(t, imtest.Options{TLS: true})
+	p := &parties{t: t, srv: srv, n: 1}
+	srv.Users("", p.name("alice"))
+	for _, way := range ways {
+		res, err := p.call(way, "petrel.v1.AccountService/GetAccount", p.token("alice", "phone"), &petrelv1.GetAccountRequest{})
+		if err != nil || res.ProtoReflect().Get(res.ProtoReflect().Descriptor().Fields().ByName("user")).String() != p.name("alice") {
+			t.Errorf("by %s: %v, %v", way, res, err)
+		}
+	}
 }
