@@ -206,9 +206,9 @@ func TestSlowConsumerThatMovesStays(t *testing.T) {
 		s.narrow()
 		p := s.dial(fr)
 		p.hello(s.token)
-		request := []byte(`{"id":"9","focus":{}}` + "\n")
+		request := []byte(`{"id":"9","call":{}}` + "\n")
 		if fr == wire.WebSocket {
-			request = masked(text, `{"id":"9","focus":{}}`)
+			request = masked(text, `{"id":"9","call":{}}`)
 		}
 		p.write(bytes.Repeat(request, 4000)) // some 760 KB of answers
 		tick := time.NewTicker(stall / 10)
