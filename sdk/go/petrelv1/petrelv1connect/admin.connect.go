@@ -171,43 +171,62 @@ func (UnimplementedSetupServiceHandler) Redeem(context.Context, *connect.Request
 type AdminServiceClient interface {
 	// CreateUsers makes users and one access token for each. An existing user
 	// gets a further token.
+	// Scope: tokens.
 	CreateUsers(context.Context, *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error)
 	// RevokeTokens ends every token of a user and closes their sessions.
+	// Scope: tokens.
 	RevokeTokens(context.Context, *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error)
 	// CreateConversation makes a group. With a key it is idempotent.
+	// Scope: conversations.
 	CreateConversation(context.Context, *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error)
+	// Scope: conversations.
 	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error)
 	// SendAs sends for a user; without after it is looked up by its
 	// client_msg_id, so repeating the call is safe.
+	// Scope: messages.
 	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error)
+	// Scope: messages.
 	ReadHistory(context.Context, *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
+	// Scope: server.
 	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
+	// Scope: server.
 	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error)
+	// Scope: server.
 	GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error)
-	// users
+	// Scope: users.
 	ListUsers(context.Context, *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error)
+	// Scope: users.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// DisableUser voids the user's tokens and closes their sessions, or lets them
 	// log in again.
+	// Scope: users.
 	DisableUser(context.Context, *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// SetPassword lets the user log in with a password, and voids all tokens.
+	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// Scope: users.
 	RevokeUserDevice(context.Context, *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
-	// tokens
 	// MintToken logs a device of a user in on the application's word. The user is
 	// made if there is none.
+	// Scope: tokens.
 	MintToken(context.Context, *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error)
-	// admin
+	// Scope: admin.
 	CreateKey(context.Context, *connect.Request[petrelv1.CreateKeyRequest]) (*connect.Response[petrelv1.CreateKeyResponse], error)
+	// Scope: admin.
 	ListKeys(context.Context, *connect.Request[petrelv1.ListKeysRequest]) (*connect.Response[petrelv1.ListKeysResponse], error)
+	// Scope: admin.
 	RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error)
-	// conversations
+	// Scope: conversations.
 	ListUserConversations(context.Context, *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error)
+	// Scope: conversations.
 	ListConversationMembers(context.Context, *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
+	// Scope: conversations.
 	RenameConversation(context.Context, *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// Scope: conversations.
 	DissolveConversation(context.Context, *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// Compact makes the store take no more disk than its rows need. It may take
 	// minutes; sends and reads go on.
+	// Scope: server.
 	Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error)
 }
 
@@ -509,43 +528,62 @@ func (c *adminServiceClient) Compact(ctx context.Context, req *connect.Request[p
 type AdminServiceHandler interface {
 	// CreateUsers makes users and one access token for each. An existing user
 	// gets a further token.
+	// Scope: tokens.
 	CreateUsers(context.Context, *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error)
 	// RevokeTokens ends every token of a user and closes their sessions.
+	// Scope: tokens.
 	RevokeTokens(context.Context, *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error)
 	// CreateConversation makes a group. With a key it is idempotent.
+	// Scope: conversations.
 	CreateConversation(context.Context, *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error)
+	// Scope: conversations.
 	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error)
 	// SendAs sends for a user; without after it is looked up by its
 	// client_msg_id, so repeating the call is safe.
+	// Scope: messages.
 	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error)
+	// Scope: messages.
 	ReadHistory(context.Context, *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
+	// Scope: server.
 	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
+	// Scope: server.
 	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error)
+	// Scope: server.
 	GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error)
-	// users
+	// Scope: users.
 	ListUsers(context.Context, *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error)
+	// Scope: users.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// DisableUser voids the user's tokens and closes their sessions, or lets them
 	// log in again.
+	// Scope: users.
 	DisableUser(context.Context, *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// SetPassword lets the user log in with a password, and voids all tokens.
+	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// Scope: users.
 	RevokeUserDevice(context.Context, *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
-	// tokens
 	// MintToken logs a device of a user in on the application's word. The user is
 	// made if there is none.
+	// Scope: tokens.
 	MintToken(context.Context, *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error)
-	// admin
+	// Scope: admin.
 	CreateKey(context.Context, *connect.Request[petrelv1.CreateKeyRequest]) (*connect.Response[petrelv1.CreateKeyResponse], error)
+	// Scope: admin.
 	ListKeys(context.Context, *connect.Request[petrelv1.ListKeysRequest]) (*connect.Response[petrelv1.ListKeysResponse], error)
+	// Scope: admin.
 	RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error)
-	// conversations
+	// Scope: conversations.
 	ListUserConversations(context.Context, *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error)
+	// Scope: conversations.
 	ListConversationMembers(context.Context, *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
+	// Scope: conversations.
 	RenameConversation(context.Context, *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// Scope: conversations.
 	DissolveConversation(context.Context, *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// Compact makes the store take no more disk than its rows need. It may take
 	// minutes; sends and reads go on.
+	// Scope: server.
 	Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error)
 }
 
