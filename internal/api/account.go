@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"unicode/utf8"
@@ -52,13 +53,15 @@ func (s *Server) ChangePassword(ctx context.Context, r *connect.Request[petrelv1
 		return nil, err
 	}
 	res := &petrelv1.ChangePasswordResponse{}
+	var failed error // one that cannot be closed does not keep the others open
 	for _, device := range ended {
 		n, err := s.o.CloseDevice(ctx, id.Account, device, im.CodeRevoked)
-		if err != nil {
-			return nil, err
-		}
+		failed = errors.Join(failed, err)
 		s.noteRevoked(ctx, id.Account, device)
 		res.Sessions += uint32(n)
+	}
+	if failed != nil {
+		return nil, failed
 	}
 	return connect.NewResponse(res), nil
 }

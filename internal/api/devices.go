@@ -104,8 +104,8 @@ func device(d user.Device, sessions int, current string) *petrelv1.Device {
 	}
 }
 
-// endDevice ends sessions whose end nobody waits for: their tokens are void
-// already, and the session's own check finds what is missed here.
+// endDevice ends sessions whose end nobody waits for. Their tokens are void
+// already, so none comes back.
 func (s *Server) endDevice(ctx context.Context, a im.Account, device string, code im.Code) {
 	if _, err := s.o.CloseDevice(ctx, a, device, code); err != nil {
 		s.log.WarnContext(ctx, "end sessions of a device failed", "user", string(a.User), "device", device, "req", callOf(ctx).id, "err", err)
