@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,14 +13,20 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/petrel-im/petrel/internal/wire"
+	sdk "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
+
+// keepEntries of a conversation are held by a tail; a connection that was lost
+// for longer reads the rest from the history.
+const keepEntries = 1000
 
 func newTail(c *cli) *cobra.Command {
 	var (
 		as   session
 		conv string
-		last uint64
+		last int
 		n    int
 	)
 	cmd := &cobra.Command{
@@ -38,27 +45,32 @@ func newTail(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f := newFollower(last, conv)
-			f.limit = n
-			f.show = c.showEntry
-			f.online = func(w *petrelv1.Welcome) {
+			client, err := sdk.New(sdk.Options{
+				URL: o.URL, JSON: o.Codec == wire.JSON, Token: sdk.StaticToken(o.Token), Device: o.Device, DeviceKind: o.DeviceKind, Client: o.Client,
+				Newest: cmp.Or(last, -1), Keep: max(last, keepEntries), ManualDelivered: true, // it shows to an operator, not to the user
+			})
+			if err != nil {
+				return err
+			}
+			f := &follower{client: client, only: conv, limit: n, show: c.showEntry}
+			f.online = func(user string) {
 				if !c.json {
-					fmt.Fprintf(c.err, "tailing as %s on %s, Ctrl-C ends\n", w.User, t.url)
+					fmt.Fprintf(c.err, "tailing as %s on %s, Ctrl-C ends\n", user, t.url)
 				}
 			}
 			f.offline = func(err error) { fmt.Fprintf(c.err, "offline: %v; coming back\n", err) }
-			return f.run(cmd.Context(), o)
+			return f.run(cmd.Context(), o.URL)
 		}),
 	}
 	as.addFlags(cmd)
 	cmd.Flags().StringVar(&conv, "conv", "", "only this `CONV`")
-	cmd.Flags().Uint64Var(&last, "last", 0, "begin with the last `N` entries of each conversation")
+	cmd.Flags().IntVar(&last, "last", 0, "begin with the last `N` entries of each conversation")
 	cmd.Flags().IntVar(&n, "count", 0, "end after `N` entries (0: never)")
 	return cmd
 }
 
 // showEntry prints one entry.
-func (c *cli) showEntry(m *petrelv1.Message, where *petrelv1.ConvState) error {
+func (c *cli) showEntry(m *petrelv1.Message, where sdk.Conversation) error {
 	if c.json {
 		return writeLine(c.out, m)
 	}
@@ -83,7 +95,7 @@ func writeLine(w io.Writer, m proto.Message) error {
 }
 
 // place names the conversation of m for a person.
-func place(m *petrelv1.Message, s *petrelv1.ConvState) string {
+func place(m *petrelv1.Message, s sdk.Conversation) string {
 	switch {
 	case s.Title != "":
 		return fmt.Sprintf("%q", s.Title)

@@ -76,11 +76,14 @@ func (s State) String() string { return [...]string{"offline", "connecting", "li
 // Status is how the client is connected.
 type Status struct {
 	State  State
-	User   string    // known from the first welcome on
-	Server string    // name and version, as User
-	Synced bool      // the list of conversations is that of the server
-	Err    error     // why it is offline; nil: it was not connected yet, or ended by its context
-	Retry  time.Time // of the next try while Offline
+	User   string // known from the first welcome on
+	Server string // name and version, as User
+	// History names the server's memory. When it changes, seqs that the
+	// application has kept mean nothing any more. Spec: P-3.4.
+	History string
+	Synced  bool      // the list of conversations is that of the server
+	Err     error     // why it is offline; nil: it was not connected yet, or ended by its context
+	Retry   time.Time // of the next try while Offline
 }
 
 // Client is one device of a user. All methods may be called by any goroutine
@@ -195,7 +198,7 @@ func (c *Client) Run(ctx context.Context) error {
 	err := c.run(ctx)
 	c.http.CloseIdleConnections()
 	c.mu.Lock()
-	c.setStatus(Status{State: Offline, User: c.status.User, Server: c.status.Server, Err: err})
+	c.setStatus(Status{State: Offline, User: c.status.User, Server: c.status.Server, History: c.status.History, Err: err})
 	c.mu.Unlock()
 	if werr := c.flush(); err == nil {
 		err = werr
@@ -263,7 +266,7 @@ var errStore = errors.New("the store of the client failed")
 // rest waits before the next try and meanwhile keeps the store up to date.
 func (c *Client) rest(ctx context.Context, why error, pause time.Duration) error {
 	c.mu.Lock()
-	c.setStatus(Status{State: Offline, User: c.status.User, Server: c.status.Server, Err: why, Retry: time.Now().Add(pause)})
+	c.setStatus(Status{State: Offline, User: c.status.User, Server: c.status.Server, History: c.status.History, Err: why, Retry: time.Now().Add(pause)})
 	c.mu.Unlock()
 	t := time.NewTimer(pause)
 	defer t.Stop()
@@ -285,7 +288,7 @@ func (c *Client) rest(ctx context.Context, why error, pause time.Duration) error
 // why it ended.
 func (c *Client) connect(ctx context.Context, refused string) (welcomed bool, err error) {
 	c.mu.Lock()
-	c.setStatus(Status{State: Connecting, User: c.status.User, Server: c.status.Server})
+	c.setStatus(Status{State: Connecting, User: c.status.User, Server: c.status.Server, History: c.status.History})
 	c.mu.Unlock()
 	if err := c.flush(); err != nil {
 		return false, err

@@ -3,6 +3,7 @@ package petrel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,11 +148,15 @@ func TestSilentServerIsProbedAndGivenUp(t *testing.T) {
 		}
 		c := s.client(Options{})
 		stop := run(c)
+		counts := func() string {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return fmt.Sprint(len(s.dials), " connections, ", pings, " pings")
+		}
 		pass(89 * time.Second) // probes at 30 s and 60 s are answered
-		expect(t, "connections", len(s.dials), 1)
-		expect(t, "pings", pings, 2)
+		expect(t, "after 89 s", counts(), "1 connections, 2 pings")
 		pass(13 * time.Second) // that at 90 s is not
-		expect(t, "connections", len(s.dials), 2)
+		expect(t, "after 102 s", counts(), "2 connections, 3 pings")
 		expect(t, "run", stop(), nil)
 	})
 }

@@ -613,3 +613,23 @@ func TestRepairGoesOnOverALinkThatBreaks(t *testing.T) {
 		expect(t, "run", stop(), nil)
 	})
 }
+
+func TestWhatIsPushedBeforeTheFirstSyncIsShown(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		for i := range 30 {
+			v.add(text("bob", fmt.Sprint(i+1)))
+		}
+		s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if f.GetSync() != nil {
+				ss.event(v.log[19])
+			}
+			return false
+		}
+		c := s.client(Options{Newest: 2})
+		stop := run(c)
+		synctest.Wait()
+		expect(t, "shown", shown(c, "g1"), numbers(20, 30))
+		expect(t, "run", stop(), nil)
+	})
+}

@@ -126,7 +126,7 @@ func (c *Client) begin(l *link, w *petrelv1.Welcome) error {
 		c.forget()
 		c.meta.History = w.HistoryId
 	}
-	c.setStatus(Status{State: Live, User: w.User, Server: w.Server})
+	c.setStatus(Status{State: Live, User: w.User, Server: w.Server, History: w.HistoryId})
 	c.changed.Account = true // what happened meanwhile in the inbox is not listed
 	close(c.up)
 	c.startSync()

@@ -178,7 +178,7 @@ func (c *Client) load() error {
 		c.enqueue(out[n])
 		c.composed = n
 	}
-	c.status.User = c.meta.User
+	c.status.User, c.status.History = c.meta.User, c.meta.History
 	return nil
 }
 

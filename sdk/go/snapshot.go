@@ -233,7 +233,7 @@ func (c *Client) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more 
 func (c *Client) Since(ctx context.Context, conv string, after uint64, limit int) ([]Message, error) {
 	c.mu.Lock()
 	v := c.convs[conv]
-	if v != nil && v.known && after >= v.low && v.have > v.low {
+	if v != nil && v.known && after >= v.low {
 		out := c.messages(v, after, limit)
 		c.mu.Unlock()
 		return out, nil

@@ -99,10 +99,13 @@ func (c *Client) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message
 	floor := v.floor()
 	from := max(floor, v.head-min(v.head, uint64(c.o.Keep)))
 	if !c.meta.Synced {
-		from = max(floor, v.head-min(v.head, uint64(c.o.Newest)))
+		from = max(floor, s.Head-min(s.Head, uint64(c.o.Newest)))
 	}
-	if len(newest) > 0 && len(v.entries) == 0 && from >= newest[0].Seq {
-		from = newest[0].Seq - 1
+	if len(newest) > 0 {
+		from = min(from, newest[0].Seq-1)
+	}
+	for seq := range v.held { // pushed before the sync: it came while the client was there
+		from = min(from, seq-1)
 	}
 	v.low, v.have = from, from
 	c.extend(v, newest)
