@@ -28,6 +28,8 @@ const (
 	CodeForbidden          Code = "forbidden"            // the user may not do this
 	CodeInvalid            Code = "invalid"              // a field has a value that is not allowed
 	CodeTooLarge           Code = "too_large"            // the body is larger than the limit
+	CodeNoTarget           Code = "no_target"            // the target is no message that this can be done to
+	CodeTooLate            Code = "too_late"             // the time in which this may be done is over
 	CodeBehind             Code = "behind"               // too much was stored since after to look for the message
 	CodeAfterAhead         Code = "after_ahead"          // after is above the head of the conversation
 	CodeTooOld             Code = "too_old"              // retention has removed what would tell whether this message was stored
@@ -44,8 +46,6 @@ const (
 	CodeRefreshReused      Code = "refresh_reused"       // the refresh token was used before and all tokens of the device are void now
 	CodeNoDevice           Code = "no_device"            // there is no such device
 	CodeNoKey              Code = "no_key"               // there is no such key
-	CodeNoTarget           Code = "no_target"            // the target is no message that this can be done to
-	CodeTooLate            Code = "too_late"             // the time in which this may be done is over
 	CodeNoMethod           Code = "no_method"            // there is no such method
 	CodeSetupClosed        Code = "setup_closed"         // the setup code is wrong or used or expired
 )
@@ -75,6 +75,8 @@ var catalogue = map[Code]CodeInfo{
 	CodeForbidden:          {Text: "the user may not do this", Hint: "ask an admin of the conversation", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-4.5"},
 	CodeInvalid:            {Text: "a field has a value that is not allowed", Hint: "the message names the field", Settled: true, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-4.2"},
 	CodeTooLarge:           {Text: "the body is larger than the limit", Hint: "the welcome names the limit; upload large content and send its address", Settled: true, Retryable: false, HTTP: 413, Close: 0, Reconnect: false, Clause: "P-4.2"},
+	CodeNoTarget:           {Text: "the target is no message that this can be done to", Hint: "look it up in the history", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-5.3"},
+	CodeTooLate:            {Text: "the time in which this may be done is over", Hint: "ask an admin of the conversation", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-5.6"},
 	CodeBehind:             {Text: "too much was stored since after to look for the message", Hint: "sync the conversation up to the head in this error and send again with a higher after", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.7"},
 	CodeAfterAhead:         {Text: "after is above the head of the conversation", Hint: "look for the message in the history and send it with the head you know", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.7"},
 	CodeTooOld:             {Text: "retention has removed what would tell whether this message was stored", Hint: "show the message as of unknown fate", Settled: false, Retryable: false, HTTP: 410, Close: 0, Reconnect: false, Clause: "P-4.8"},
@@ -86,13 +88,11 @@ var catalogue = map[Code]CodeInfo{
 	CodeInternal:           {Text: "the server met an error of its own", Hint: "tell the operator the request id", Settled: false, Retryable: true, HTTP: 500, Close: 1011, Reconnect: true, Clause: "P-9.4"},
 	CodeUnsupported:        {Text: "this server does not offer the frame or the capability", Hint: "the welcome lists the capabilities", Settled: true, Retryable: false, HTTP: 501, Close: 0, Reconnect: false, Clause: "P-2.6"},
 	CodeBadToken:           {Text: "the sync token was not made by this server", Hint: "sync with an empty token", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-6.2"},
-	CodeBadCredentials:     {Text: "user or proof of identity is wrong", Hint: "check both and try again", Settled: true, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.2"},
-	CodeUserExists:         {Text: "the user id is taken", Hint: "choose another one or log in", Settled: true, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-11.1"},
-	CodeRefreshReused:      {Text: "the refresh token was used before and all tokens of the device are void now", Hint: "log in again", Settled: true, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.3"},
-	CodeNoDevice:           {Text: "there is no such device", Hint: "list the devices", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-11.5"},
-	CodeNoKey:              {Text: "there is no such key", Hint: "list the keys", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.6"},
-	CodeNoTarget:           {Text: "the target is no message that this can be done to", Hint: "look it up in the history", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-5.3"},
-	CodeTooLate:            {Text: "the time in which this may be done is over", Hint: "ask an admin of the conversation", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-5.6"},
-	CodeNoMethod:           {Text: "there is no such method", Hint: "the openapi.json of the server lists them", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.4"},
+	CodeBadCredentials:     {Text: "user or proof of identity is wrong", Hint: "check both and try again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.2"},
+	CodeUserExists:         {Text: "the user id is taken", Hint: "choose another one or log in", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-11.1"},
+	CodeRefreshReused:      {Text: "the refresh token was used before and all tokens of the device are void now", Hint: "log in again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.3"},
+	CodeNoDevice:           {Text: "there is no such device", Hint: "list the devices", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-11.5"},
+	CodeNoKey:              {Text: "there is no such key", Hint: "list the keys", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.6"},
+	CodeNoMethod:           {Text: "there is no such method", Hint: "the openapi.json of the server lists them", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.4"},
 	CodeSetupClosed:        {Text: "the setup code is wrong or used or expired", Hint: "restart the server for a new one while it has no admin key", Settled: false, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-10.1"},
 }
