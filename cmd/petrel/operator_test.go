@@ -328,7 +328,7 @@ func TestTwoTalkByLines(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	petrel(t, s.env(), "user", "add", "alice", "bob", "carol").want(t, exitOK)
 	alice := startChat(t, s.env(), "--as", "alice", "--to", "bob")
-	bob := startChat(t, s.env(), "--as", "bob")
+	bob := startChat(t, s.env(), "--as", "bob", "--last", "9") // also what came before he did
 	alice.say("你好 bob")
 	bob.hears(`@alice #1  alice: 你好 bob`)
 	bob.say("/dm alice hi alice")
