@@ -76,6 +76,7 @@ func TestScenarios(t *testing.T) {
 				w.audit()
 				return
 			}
+			t.Parallel() // with other files: much of the time is waiting
 			for _, way := range waysOf(lines) {
 				t.Run(way.name, func(t *testing.T) {
 					t.Parallel()
