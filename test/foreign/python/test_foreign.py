@@ -457,26 +457,23 @@ class Refusals(Case):
         alice = self.client("alice")
         alice.send_text("x" * alice.welcome["limits"]["bodyBytes"], user="bob")
 
-    def test_what_the_welcome_does_not_offer_is_unsupported(self):
-        """P-2.6"""
+    def test_what_the_welcome_offers_is_served(self):
+        """P-2.6, P-5.3, P-6.2, P-8.6, P-10.4"""
         alice = self.client("alice")
-        offered = alice.welcome.get("capabilities", [])
-        conv = alice.send_text("target", user="bob")["conv"]
-        send = {"conv": conv, "clientMsgId": new_id()}
-        for capability, body in (
-            ("edit", {"send": {**send, "edit": {"target": "1", "text": "x"}}}),
-            ("edit", {"send": {**send, "recall": {"target": "1"}}}),
-            ("edit", {"send": {**send, "reaction": {"target": "1", "emoji": "+"}}}),
-            ("edit", {"send": {**send, "pin": {"target": "1"}}}),
-            ("cursor", {"cursor": {"conv": conv, "read": "1"}}),
-            ("focus", {"focus": {"all": True}}),
-            ("newest", {"sync": {"newest": 1}}),
-            ("call", {"call": {"method": "petrel.v1.AdminService/GetStats", "json": "{}"}}),
-        ):
-            if capability not in offered:
-                with self.subTest(body=body):
-                    self.refused("unsupported", True, alice.call, **body)
-        alice.call(ping={})
+        self.assertEqual(set(alice.welcome["capabilities"]), {"edit", "cursor", "focus", "newest", "call"})
+        sent = alice.send_text("target", user="bob")
+        conv, target = sent["conv"], sent["seq"]
+        for body in ({"edit": {"target": target, "text": "x"}}, {"reaction": {"target": target, "emoji": "+"}}, {"recall": {"target": target}}):
+            with self.subTest(body=body):
+                self.assertIn("ack", alice.call(send={"conv": conv, "clientMsgId": new_id(), **body}))
+        self.assertEqual(alice.call(cursor={"conv": conv, "read": target})["cursor"]["read"], target)
+        page = alice.call(sync={"newest": 1})["sync"]
+        self.assertEqual(len([c for c in page["convs"] if c["conv"] == conv][0]["newest"]), 1)
+        answer = alice.call(call={"method": "petrel.v1.AccountService/GetAccount", "json": "{}"})["answer"]
+        self.assertEqual(json.loads(answer["json"])["user"], "alice")
+        # this client lists no capability in its hello
+        self.refused("unsupported", True, alice.call, focus={"all": True})
+        self.refused("no_method", False, alice.call, call={"method": "petrel.v1.AdminService/GetStats", "json": "{}"})
 
 
 class Ends(Case):
