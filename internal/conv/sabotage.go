@@ -15,5 +15,6 @@ var (
 	sabotageAsksOnce        = sabotage.On("recipients-of-the-batch")
 	sabotageLeavesTargets   = sabotage.On("leave-targets")
 	sabotageKeepsEdits      = sabotage.On("keep-former-edits")
+	sabotageForgetsCursors  = sabotage.On("sync-without-cursors")
 	sabotageShowsRewrites   = sabotage.On("show-rewrites-early")
 )
