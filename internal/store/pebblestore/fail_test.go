@@ -180,6 +180,7 @@ func TestNothingIsAckedBeforeItsWitness(t *testing.T) {
 	if got := lastSeq(t, st); got != n {
 		t.Errorf("last row is %d after %d appends returned", got, n)
 	}
+	eventually(t, "the first witness on its way", func() bool { return writes.Load() > 0 })
 	if got := acked.Load(); got != 0 {
 		t.Errorf("%d appends were acked before a witness was written", got)
 	}
