@@ -71,14 +71,20 @@ var errScan = errors.New("the tail does not reach down to after")
 
 // commitQueued takes what is queued, within bounds, and commits it once.
 func (cs *Convs) commitQueued() error {
-	if err := cs.rollBack(); err != nil {
-		return err
-	}
 	var cm *commit
-	select {
-	case cm = <-cs.free:
-	case <-cs.store.Failed():
-		return errors.New("store has failed")
+	for cm == nil {
+		if err := cs.rollBack(); err != nil {
+			return err
+		}
+		select {
+		case cm = <-cs.free:
+		case <-cs.store.Failed():
+			return errors.New("store has failed")
+		}
+		if cs.mustRollBack() { // the store has refused one that was under way
+			cs.free <- cm
+			cm = nil
+		}
 	}
 	cm.reset()
 	cm.work = cs.take(cm.work)
@@ -101,7 +107,13 @@ func (cs *Convs) commitQueued() error {
 // answerOnly publishes a batch without rows behind those that its answers may
 // rest on. With all other commits in hand nobody else publishes.
 func (cs *Convs) answerOnly(cm *commit) error {
-	return cs.alone(commitsInFlight-1, func() { cs.publish(cm, nil) })
+	return cs.alone(commitsInFlight-1, func() {
+		if cs.mustRollBack() {
+			cs.publish(cm, store.ErrStale) // they rest on what was refused
+			return
+		}
+		cs.publish(cm, nil)
+	})
 }
 
 // alone runs f when n other commits are done and publication rests.

@@ -38,6 +38,7 @@ type gate struct {
 	breaks bool          // the next commit fails with an unknown outcome
 	full   bool          // commits are refused
 	failed chan struct{}
+	asked  int // commits that were refused, or are to be
 
 	onRow   func(store.Row) // called for each row that is read; nil: nothing
 	durable atomic.Uint64   // the highest seq in the commits that are
@@ -54,9 +55,19 @@ func (g *gate) fail() {
 func (g *gate) Append(batches []*store.Batch, done func([]error)) {
 	g.mu.Lock()
 	held, breaks, full := g.held, g.breaks, g.full
+	if full {
+		g.asked++
+	}
 	g.mu.Unlock()
 	if full {
-		done([]error{store.ErrFull})
+		if held == nil {
+			done([]error{store.ErrFull})
+			return
+		}
+		go func() { // ends with the gate
+			<-held
+			done([]error{store.ErrFull})
+		}()
 		return
 	}
 	if breaks {
@@ -101,6 +112,12 @@ func (g *gate) refuse(full bool) {
 	g.mu.Lock()
 	g.full = full
 	g.mu.Unlock()
+}
+
+func (g *gate) refusals() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.asked
 }
 
 // shut holds the commits from here on; the returned function lets them go.

@@ -372,7 +372,9 @@ func (cs *Convs) showCursors(cm *commit) {
 			f.p.waiting = nil
 		}
 		cs.moves -= len(f.waiting)
-		f.c.cursors.drop()
+		if i+1 == len(cm.flushes) || cm.flushes[i+1].c != f.c {
+			f.c.cursors.drop() // once for each conversation: it looks at all places
+		}
 	}
 }
 

@@ -149,3 +149,22 @@ func TestChangesOfStrangersWriteNoRecord(t *testing.T) {
 		w.restart()
 	}
 }
+
+// A map has no order: the same settings are the same body.
+func TestSettingsSentAgainAreARepeat(t *testing.T) {
+	w := newWorld(t)
+	inbox := im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "alice")}
+	settings := func() *conv.Send {
+		s := &conv.Send{Conv: inbox, Peer: "alice", Keyed: true}
+		s.Entry.ClientMsgId = "settings"
+		s.Entry.Body = &petrelv1.Message_Inbox{Inbox: &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{
+			Values: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}}}}}
+		return s
+	}
+	first := w.mustSend(settings())
+	for range 20 {
+		if r := w.send(settings()); r.Err != nil || r.Seq != first || !r.Repeat {
+			t.Fatalf("answer %+v, want a repeat of %d", r, first)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/dchest/siphash"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -46,7 +47,8 @@ func (h hasher) body(m *petrelv1.Message) uint64 {
 		b = append(append(b, 'd'), body.Data...)
 	default:
 		only := petrelv1.Message{Body: m.Body}
-		enc, err := only.MarshalVT()
+		// Maps in one order: the same settings are the same body.
+		enc, err := proto.MarshalOptions{Deterministic: true}.Marshal(&only)
 		im.Assert(err == nil, "encode an entry's body: %v", err)
 		b = append(append(b, 'e'), enc...)
 	}

@@ -61,9 +61,31 @@ func (cs *Convs) History(ctx context.Context, key im.Key, user im.User, r Range)
 		parts = in.members.stays(user, from, to)
 	}
 	if r.Before == 0 {
-		return p, cs.readUp(ctx, c, parts, r.limit(), p)
+		err = cs.readUp(ctx, c, parts, r.limit(), p)
+	} else {
+		err = cs.readDown(ctx, c, parts, r.limit(), p)
 	}
-	return p, cs.readDown(ctx, c, parts, r.limit(), p)
+	if err == nil && user != "" && in.members.Role(user) == 0 {
+		err = emptyEditedBehind(p.Rows, last)
+	}
+	return p, err
+}
+
+// emptyEditedBehind takes the body from the rows that were edited behind last,
+// the end of the reader's last stay: the new one is not theirs to read, and the
+// former one is served nowhere. Spec: P-8.3.
+func emptyEditedBehind(rows [][]byte, last im.Seq) error {
+	for i, row := range rows {
+		var m petrelv1.Message
+		if err := wire.ParseMessage(row, &m); err != nil {
+			return err
+		}
+		if im.Seq(m.EditedBy) > last {
+			m.Type, m.Body = "", nil
+			rows[i] = wire.AppendMessage(nil, &m)
+		}
+	}
+	return nil
 }
 
 // HistoryPage is History as a frame's content; pages have at most max entries.
@@ -253,6 +275,7 @@ func (cs *Convs) Look(ctx context.Context, key im.Key, user im.User) (State, err
 	if st.Role != 0 {
 		return st, nil
 	}
+	st.Title = ""
 	// A former member is not told of what came later, by its count either.
 	st.Counted = 0
 	if st.Head < st.FirstSeq {

@@ -89,13 +89,17 @@ func (cs *Convs) refuse(cm *commit, err error) {
 	}
 }
 
+// mustRollBack tells whether a batch was refused since the last rollBack.
+func (cs *Convs) mustRollBack() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.refused) > 0 || cs.stale
+}
+
 // rollBack makes the log's side forget batches that the store refused. Batches
 // built on top of a refused one are refused as well, for their position.
 func (cs *Convs) rollBack() error {
-	cs.mu.Lock()
-	none := len(cs.refused) == 0 && !cs.stale
-	cs.mu.Unlock()
-	if none {
+	if !cs.mustRollBack() {
 		return nil
 	}
 	return cs.alone(commitsInFlight, func() {
