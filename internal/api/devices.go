@@ -115,6 +115,8 @@ func (s *Server) endDevice(ctx context.Context, a im.Account, device string, cod
 // noteRevoked enters the revocation of a device into the inbox, under the
 // number of the login that it ended.
 func (s *Server) noteRevoked(ctx context.Context, a im.Account, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
 	known, err := s.users.Devices(ctx, a)
 	if err != nil {
 		s.log.WarnContext(ctx, "enter revocation into inbox failed", "user", string(a.User), "device", id, "req", callOf(ctx).id, "err", err)
@@ -133,6 +135,8 @@ func (s *Server) noteSession(ctx context.Context, a im.Account, device string, l
 	if device == "" {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
 	sum := sha256.Sum256([]byte(device))
 	k := fmt.Sprintf("session:%s:%d:%t", hex.EncodeToString(sum[:8]), login, revoked)
 	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Session{Session: &petrelv1.InboxSession{Device: device, Revoked: revoked}}}

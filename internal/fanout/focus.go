@@ -52,6 +52,15 @@ func (o *Outbox) Focus(request uint64, convs map[im.ConvID]bool) (fresh []im.Con
 	return fresh
 }
 
+// Lag has the client sync: it was not told what it has to know.
+func (o *Outbox) Lag(k *Kicks) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed && o.end == nil && !o.lagged {
+		o.lagLocked(k)
+	}
+}
+
 // pushOrHint adds encoded events of the conversation that h is about, or, if
 // it is out of focus or they do not fit, h in their place. Entries of an inbox
 // are never told by a hint: without room for them the client has to sync.

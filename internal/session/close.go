@@ -115,6 +115,7 @@ func sum(total *int) func([]byte) {
 // sees it, since it checks its token again once it is in the online table.
 // Spec: P-3.5.
 func (h *Hub) CloseUser(ctx context.Context, a im.Account, code im.Code) (int, error) {
+	ctx = context.WithoutCancel(ctx) // see CloseDevice
 	total := 0
 	if err := h.everywhere(ctx, closeSubject, append(appendAccount(a), code...), sum(&total)); err != nil {
 		return total, fmt.Errorf("close sessions of %s: %w", a, err)
@@ -128,6 +129,9 @@ func (h *Hub) CloseUser(ctx context.Context, a im.Account, code im.Code) (int, e
 // that login, so it does not matter how late a call comes. Device "" stands for
 // the sessions whose tokens are bound to none. Spec: P-11.4.
 func (h *Hub) CloseDevice(ctx context.Context, a im.Account, device string, code im.Code) (int, error) {
+	// Who revokes may have gone away: the session ends all the same. Nodes are
+	// waited for only so long.
+	ctx = context.WithoutCancel(ctx)
 	below := uint64(math.MaxUint64)
 	if device != "" {
 		var err error

@@ -313,3 +313,16 @@ func TestF11SessionsOfADeviceEndOnEveryNode(t *testing.T) {
 	}
 	bare.wantNothing()
 }
+
+// Who revokes may hang up at once: the sessions end all the same.
+func TestSessionsEndForACallerWhoHasGone(t *testing.T) {
+	w := newWorld(t).start()
+	c := w.login(w.device("phone-1").Access)
+	w.must(w.users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	if n, err := w.hub.CloseDevice(gone, account("alice"), "phone-1", im.CodeRevoked); n != 1 || err != nil {
+		t.Errorf("%d sessions were ended, %v; want 1", n, err)
+	}
+	c.want("kick revoked")
+}

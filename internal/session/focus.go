@@ -36,6 +36,12 @@ func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.Kicks) {
 		}
 		fresh := s.Out.Focus(n, convs)
 		heads, err := s.heads(ctx, fresh)
+		if err != nil {
+			// The switch is made and hints that were owed are gone with it.
+			var k fanout.Kicks
+			s.Out.Lag(&k)
+			k.Flush()
+		}
 		if early != nil {
 			heads = early
 		}

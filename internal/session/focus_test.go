@@ -292,3 +292,20 @@ func TestSyncWithNewest(t *testing.T) {
 		t.Errorf("convs %v", convs)
 	}
 }
+
+// A focus that fails behind the switch leaves hints untold: the client is told
+// to sync.
+func TestAFocusThatFailsLags(t *testing.T) {
+	w := newWorld(t).start()
+	one := w.group("one", "alice", "bob")
+	bad := im.KeyedGroupID(im.DefaultTenant, "bad").String()
+	alice := w.listen(w.token("", "alice"))
+	w.store.breakConversations(errDisk)
+	defer w.store.breakConversations(nil)
+	alice.send(focus(2, one, bad))
+	lagged, refused := false, false
+	for !lagged || !refused {
+		f := alice.next()
+		lagged, refused = lagged || f.GetLagged() != nil, refused || f.GetError() != nil
+	}
+}
