@@ -203,3 +203,25 @@ func TestSyncWithNewestBoundsItsPages(t *testing.T) {
 		t.Errorf("%d conversations in %d pages", seen, pages)
 	}
 }
+
+// Who left is told nothing of what comes later, not even that something came.
+func TestALeaverIsToldNothingThatCameLater(t *testing.T) {
+	w := newWorld(t)
+	w.consume()
+	key := w.group("team", "alice", "bob")
+	w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
+	w.settle()
+	_, token := w.all("bob", nil)
+	w.say(key, "alice", "later")
+	rename := w.entry(key, nil)
+	rename.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: "renamed"}}
+	w.mustSend(rename)
+	w.settle()
+	if states, _ := w.all("bob", token); len(states) != 0 {
+		t.Errorf("bob is told of %v", states)
+	}
+	states, _ := w.all("bob", nil)
+	if got := states[key.Conv.String()]; got.GetTitle() != "team" || got.GetHead() != 2 {
+		t.Errorf("bob sees %v", got)
+	}
+}

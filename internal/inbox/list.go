@@ -12,11 +12,13 @@ import (
 
 // item is a conversation in a user's list, as the inbox's entries left it.
 type item struct {
-	id   im.ConvID
-	conv string
-	kind petrelv1.ConvKind
-	peer string
-	at   im.Seq // of the newest inbox entry about it
+	id    im.ConvID
+	conv  string
+	kind  petrelv1.ConvKind
+	peer  string
+	title string // when the user joined
+	left  bool
+	at    im.Seq // of the newest inbox entry about it
 }
 
 // list is a user's list of conversations. It never changes.
@@ -127,9 +129,9 @@ func fold(byConv map[string]*item, e *petrelv1.InboxEntry, q im.Seq) {
 	switch e := e.GetEntry().(type) {
 	case *petrelv1.InboxEntry_Joined:
 		it := touch(e.Joined.Conv)
-		it.kind, it.peer = e.Joined.Kind, strings.Clone(e.Joined.Peer)
+		it.kind, it.peer, it.title, it.left = e.Joined.Kind, strings.Clone(e.Joined.Peer), strings.Clone(e.Joined.Title), false
 	case *petrelv1.InboxEntry_Left:
-		touch(e.Left.Conv)
+		touch(e.Left.Conv).left = true
 	case *petrelv1.InboxEntry_Role:
 		touch(e.Role.Conv)
 	}

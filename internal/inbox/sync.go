@@ -105,6 +105,10 @@ func (y *Syncer) changed(ctx context.Context, a im.Account, it item, known *stor
 	if known == nil || uint64(it.at) > known.Inbox {
 		return true, nil
 	}
+	if it.left { // nothing of what comes later is theirs to know
+		own, err := y.Convs.CursorOf(ctx, im.Key{Tenant: a.Tenant, Conv: it.id}, a.User)
+		return uint64(own.Pos) > posOf(known, feed), err
+	}
 	pos, err := y.Convs.ChangedAt(ctx, im.Key{Tenant: a.Tenant, Conv: it.id}, a.User, it.other(a.User))
 	return uint64(pos) > posOf(known, feed), err
 }
@@ -120,13 +124,24 @@ func (it *item) other(u im.User) im.User {
 // state is what a sync says of a conversation.
 func (y *Syncer) state(ctx context.Context, a im.Account, it item) (*petrelv1.ConvState, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: it.id}
+	// The cursors before the head: none of them is above it then.
+	own, err := y.Convs.CursorOf(ctx, key, a.User)
+	if err != nil {
+		return nil, err
+	}
+	other := it.other(a.User)
+	var peer conv.Cursor
+	if other != "" {
+		if peer, err = y.Convs.CursorOf(ctx, key, other); err != nil {
+			return nil, err
+		}
+	}
 	st, err := y.Convs.Look(ctx, key, a.User)
 	if err != nil {
 		return nil, err
 	}
-	own, err := y.Convs.CursorOf(ctx, key, a.User)
-	if err != nil {
-		return nil, err
+	if st.Role == 0 {
+		st.Title = it.title // as it was when they came
 	}
 	read, err := y.Convs.ReadCounted(ctx, key, a.User, own)
 	if err != nil {
@@ -137,15 +152,10 @@ func (y *Syncer) state(ctx context.Context, a im.Account, it item) (*petrelv1.Co
 		FirstSeq: uint64(st.FirstSeq), Role: st.Role, Left: st.Role == 0, Joined: uint64(st.Joined),
 		Delivered: uint64(own.Delivered), Read: uint64(own.Read), ReadCounted: read,
 	}
-	other := it.other(a.User)
-	if other == "" {
-		return c, nil
-	}
-	peer, err := y.Convs.CursorOf(ctx, key, other)
-	if err == nil && peer.Delivered > 0 {
+	if peer.Delivered > 0 {
 		c.PeerReceipt = &petrelv1.Receipt{Conv: it.conv, User: it.peer, Delivered: uint64(peer.Delivered), Read: uint64(peer.Read)}
 	}
-	return c, err
+	return c, nil
 }
 
 // open reads a token. One of another history, from before a repair or a
