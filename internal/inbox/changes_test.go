@@ -207,7 +207,6 @@ func TestSyncWithNewestBoundsItsPages(t *testing.T) {
 // Who left is told nothing of what comes later, not even that something came.
 func TestALeaverIsToldNothingThatCameLater(t *testing.T) {
 	w := newWorld(t)
-	w.consume()
 	key := w.group("team", "alice", "bob")
 	w.change(key, &petrelv1.MemberChange{Removed: []string{"bob"}})
 	w.settle()
