@@ -51,6 +51,7 @@ type Hub struct {
 	draining atomic.Bool
 	jobs     chan func() // capacity o.Waiting; full: the request is refused as overloaded
 	callJobs chan func() // as jobs, for calls
+	callers  callers
 
 	Sessions atomic.Int64 // welcomed and not gone
 	Refused  atomic.Uint64
@@ -123,11 +124,21 @@ func (h *Hub) Open(c Conn) *Session {
 // async runs f on a worker. It reports false when too much waits. A panic in f
 // ends s only.
 func (h *Hub) async(s *Session, f func(context.Context, *fanout.Kicks)) bool {
-	return h.asyncOn(h.jobs, s, f)
+	return h.asyncOn(h.queue, s, f)
 }
 
-func (h *Hub) asyncOn(jobs chan<- func(), s *Session, f func(context.Context, *fanout.Kicks)) bool {
-	job := func() {
+// queue hands a job to the workers of the reads. False: too much waits.
+func (h *Hub) queue(job func()) bool {
+	select {
+	case h.jobs <- job:
+		return true
+	default:
+		return false
+	}
+}
+
+func (h *Hub) asyncOn(queue func(job func()) bool, s *Session, f func(context.Context, *fanout.Kicks)) bool {
+	return queue(func() {
 		var k fanout.Kicks
 		defer k.Flush()
 		defer func() {
@@ -139,13 +150,7 @@ func (h *Hub) asyncOn(jobs chan<- func(), s *Session, f func(context.Context, *f
 		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 		defer cancel()
 		f(ctx, &k)
-	}
-	select {
-	case jobs <- job:
-		return true
-	default:
-		return false
-	}
+	})
 }
 
 // requestTimeout bounds what one request may wait for the store.

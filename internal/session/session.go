@@ -143,10 +143,10 @@ func (s *Session) ReadDone(k *fanout.Kicks) {
 
 // request serves a read of the store on a worker.
 func (s *Session) request(id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
-	s.requestOn(s.hub.jobs, id, what, k, f)
+	s.requestOn(s.hub.queue, id, what, k, f)
 }
 
-func (s *Session) requestOn(jobs chan<- func(), id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
+func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
 	busy := &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
 	if limit := s.hub.Limits().OutboxBytes; limit >= 0 && s.Out.Pending() > limit {
 		s.refuse(id, busy, k)
@@ -157,7 +157,7 @@ func (s *Session) requestOn(jobs chan<- func(), id uint64, what string, k *fanou
 		s.refuse(id, busy, k)
 		return
 	}
-	ok := s.hub.asyncOn(jobs, s, func(ctx context.Context, k *fanout.Kicks) {
+	ok := s.hub.asyncOn(queue, s, func(ctx context.Context, k *fanout.Kicks) {
 		defer s.requests.Add(-1)
 		frame, err := f(ctx)
 		if err != nil {
