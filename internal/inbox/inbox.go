@@ -261,7 +261,7 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 			add(m.User, joined(&petrelv1.InboxJoined{Conv: conv, Kind: kind, Seq: uint64(q), Title: title}), q)
 		}
 		for _, u := range gone {
-			add(u, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Left{Left: &petrelv1.InboxLeft{Conv: conv, Seq: uint64(q)}}}, q)
+			add(u, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Left{Left: &petrelv1.InboxLeft{Conv: conv, Seq: uint64(q), Title: title}}}, q)
 		}
 		for _, m := range ch.Roles {
 			add(m.User, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Role{Role: &petrelv1.InboxRole{Conv: conv, Role: m.Role, Seq: uint64(q)}}}, q)

@@ -16,7 +16,7 @@ type item struct {
 	conv  string
 	kind  petrelv1.ConvKind
 	peer  string
-	title string // when the user joined
+	title string // when the user left, else when they joined
 	left  bool
 	at    im.Seq // of the newest inbox entry about it
 }
@@ -131,7 +131,8 @@ func fold(byConv map[string]*item, e *petrelv1.InboxEntry, q im.Seq) {
 		it := touch(e.Joined.Conv)
 		it.kind, it.peer, it.title, it.left = e.Joined.Kind, strings.Clone(e.Joined.Peer), strings.Clone(e.Joined.Title), false
 	case *petrelv1.InboxEntry_Left:
-		touch(e.Left.Conv).left = true
+		it := touch(e.Left.Conv)
+		it.left, it.title = true, strings.Clone(e.Left.Title)
 	case *petrelv1.InboxEntry_Role:
 		touch(e.Role.Conv)
 	}

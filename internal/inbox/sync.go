@@ -141,7 +141,7 @@ func (y *Syncer) state(ctx context.Context, a im.Account, it item) (*petrelv1.Co
 		return nil, err
 	}
 	if st.Role == 0 {
-		st.Title = it.title // as it was when they came
+		st.Title = it.title // as it was when they went
 	}
 	read, err := y.Convs.ReadCounted(ctx, key, a.User, own)
 	if err != nil {

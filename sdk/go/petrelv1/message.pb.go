@@ -1067,7 +1067,8 @@ func (x *InboxJoined) GetTitle() string {
 type InboxLeft struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"` // of the entry that removed the user: the last one they may read
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`    // of the entry that removed the user: the last one they may read
+	Title         string                 `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"` // then
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1114,6 +1115,13 @@ func (x *InboxLeft) GetSeq() uint64 {
 		return x.Seq
 	}
 	return 0
+}
+
+func (x *InboxLeft) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
 }
 
 type InboxRole struct {
@@ -1408,10 +1416,11 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04peer\x18\x04 \x01(\tR\x04peer\x12\x14\n" +
-	"\x05title\x18\x05 \x01(\tR\x05title\"1\n" +
+	"\x05title\x18\x05 \x01(\tR\x05title\"G\n" +
 	"\tInboxLeft\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"V\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05title\x18\x03 \x01(\tR\x05title\"V\n" +
 	"\tInboxRole\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12#\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\x12\x10\n" +
