@@ -26,7 +26,11 @@ func (s *Server) GetAccount(ctx context.Context, _ *connect.Request[petrelv1.Get
 
 // UpdateAccount changes what others see of the caller.
 func (s *Server) UpdateAccount(ctx context.Context, r *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error) {
-	return account(s.users.UpdateAccount(ctx, identity(ctx).Account, r.Msg.DisplayName))
+	a := identity(ctx).Account
+	if err := s.pace(a); err != nil {
+		return nil, err
+	}
+	return account(s.users.UpdateAccount(ctx, a, r.Msg.DisplayName))
 }
 
 // LookUpUser describes another user of the caller's tenant.
@@ -89,6 +93,9 @@ func (s *Server) GetSettings(ctx context.Context, _ *connect.Request[petrelv1.Ge
 // ChangeSettings merges values into the caller's settings.
 func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	a, m := identity(ctx).Account, r.Msg
+	if err := s.pace(a); err != nil {
+		return nil, err
+	}
 	if len(m.Values) == 0 || len(m.Values) > maxSettings {
 		return nil, im.Errorf(im.CodeInvalid, "values has 1 to %d names", maxSettings)
 	}

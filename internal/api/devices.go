@@ -27,6 +27,9 @@ func (s *Server) ListDevices(ctx context.Context, _ *connect.Request[petrelv1.Li
 // RenameDevice gives one of the caller's devices a name.
 func (s *Server) RenameDevice(ctx context.Context, r *connect.Request[petrelv1.RenameDeviceRequest]) (*connect.Response[petrelv1.Device], error) {
 	id := identity(ctx)
+	if err := s.pace(id.Account); err != nil {
+		return nil, err
+	}
 	d, err := s.users.RenameDevice(ctx, id.Account, r.Msg.Device, r.Msg.Name)
 	if err != nil {
 		return nil, err

@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -151,6 +153,31 @@ func TestRates(t *testing.T) {
 		}
 		if code := try(issued[1].Token, c.service, c.method, c.body); code != "" {
 			t.Errorf("%s of another user: %s", c.method, code)
+		}
+	}
+}
+
+// Changes cost what sends cost, and are counted with them. Spec: P-9.2.
+func TestChangesAreCountedAsSends(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "alice")
+	id := w.group("", "team", "alice").Conv
+	w.srv.o.Limits = func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{SendsPerS: 1, SendBurst: 1} }
+	at := time.Now()
+	w.now = func() time.Time { return at }
+	token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: "alice", Device: &petrelv1.DeviceRef{Id: "d"}}))
+	w.must(err)
+	for _, c := range []struct{ service, method, body string }{
+		{"ConversationService", "Leave", fmt.Sprintf(`{"conv":%q}`, id)},
+		{"AccountService", "ChangeSettings", `{"values":{"a":"b"}}`},
+		{"AccountService", "UpdateAccount", `{"displayName":"Alice"}`},
+		{"AccountService", "RenameDevice", `{"device":"d","name":"n"}`},
+	} {
+		at = at.Add(time.Hour)
+		for _, want := range []im.Code{"", im.CodeRateLimited} {
+			if r := w.curl(c.service, c.method, "Bearer "+token.Msg.AccessToken, c.body); r.code != want {
+				t.Errorf("%s: %d %s, want %q", c.method, r.status, r.body, want)
+			}
 		}
 	}
 }

@@ -157,6 +157,9 @@ func (s *Server) memberPage(ctx context.Context, key im.Key, user im.User, after
 // userChange is a change of a conversation by the caller.
 func (s *Server) userChange(ctx context.Context, conv, request string, m *petrelv1.Message) (*connect.Response[petrelv1.ChangeResponse], error) {
 	a, key, err := keyOf(ctx, conv)
+	if err == nil {
+		err = s.pace(a)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -15,12 +15,7 @@ import (
 // Send appends one entry for the caller, by the rules of P-4.
 func (s *Server) Send(ctx context.Context, r *connect.Request[petrelv1.Send]) (*connect.Response[petrelv1.Ack], error) {
 	a := identity(ctx).Account
-	l := s.o.Limits()
-	every := -time.Second // no limit
-	if l.SendsPerS > 0 {
-		every = time.Second / time.Duration(l.SendsPerS)
-	}
-	if err := s.rates.take(s.o.Now(), rateKey{rateSend, a}, every, int(l.SendBurst)); err != nil {
+	if err := s.pace(a); err != nil {
 		return nil, err
 	}
 	send, e := conv.Prepare(a, r.Msg, s.o.BodyBytes())
@@ -36,6 +31,17 @@ func (s *Server) Send(ctx context.Context, r *connect.Request[petrelv1.Send]) (*
 		ack.Conv = send.Conv.Conv.String()
 	}
 	return connect.NewResponse(ack), nil
+}
+
+// pace counts a send of a user, or a change that is as costly. Codes:
+// rate_limited, overloaded. Spec: P-9.2.
+func (s *Server) pace(a im.Account) error {
+	l := s.o.Limits()
+	every := -time.Second // no limit
+	if l.SendsPerS > 0 {
+		every = time.Second / time.Duration(l.SendsPerS)
+	}
+	return s.rates.take(s.o.Now(), rateKey{rateSend, a}, every, int(l.SendBurst))
 }
 
 // GetHistory reads a page of what the caller may read. Spec: P-5.2.
