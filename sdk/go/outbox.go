@@ -114,9 +114,10 @@ func (c *Client) Send(d Draft) (*Outgoing, error) {
 		return nil, &Error{Code: CodeConflict, Message: "this client message id is on its way with another body", Settled: true}
 	}
 	o := c.compose(s, d.ID == "")
+	row := o.row()
 	c.mu.Unlock()
 	if c.o.Store != nil {
-		err = c.o.Store.Write([]Row{o.row()})
+		err = c.o.Store.Write([]Row{row})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

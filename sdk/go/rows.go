@@ -72,8 +72,9 @@ func (c *Client) store(o *Outgoing) {
 	c.toSync = append(c.toSync, o)
 }
 
-// row is o as it is stored. Its send is fixed while this runs: it changes only
-// in Run, which does not know o before it is stored, or holds Client.mu.
+// row is o as it is stored, with Client.mu held. A row of Send that arrives
+// behind a newer one of Run does no harm: o has not been sent before it is
+// stored, so its first after holds, under whatever history.
 func (o *Outgoing) row() Row {
 	b, err := o.send.MarshalVT()
 	if err == nil {
