@@ -98,7 +98,7 @@ func (f *Fan) count(t tally) {
 func (f *Fan) give(o *Outbox, b []byte, shared bool, entries int, t *tally) {
 	var pushed, hinted bool
 	if o.Hints {
-		pushed, hinted = o.pushOrHint(f.hint(), b, shared, &f.kicks)
+		pushed, hinted = o.pushOrHint(f, b, shared, &f.kicks)
 	} else {
 		pushed = o.push(b, shared, &f.kicks)
 	}

@@ -61,16 +61,24 @@ func (o *Outbox) Lag(k *Kicks) {
 	}
 }
 
-// pushOrHint adds encoded events of the conversation that h is about, or, if
-// it is out of focus or they do not fit, h in their place. Entries of an inbox
-// are never told by a hint: without room for them the client has to sync.
-func (o *Outbox) pushOrHint(h hint, b []byte, shared bool, k *Kicks) (pushed, hinted bool) {
+// pushOrHint adds the encoded events of the delivery at hand, or, if their
+// conversation is out of focus or they do not fit, a hint in their place. What
+// they are about is looked up only then. Entries of an inbox are never told by
+// a hint: without room for them the client has to sync.
+func (o *Outbox) pushOrHint(f *Fan, b []byte, shared bool, k *Kicks) (pushed, hinted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.closed || o.end != nil || o.lagged || o.quiet {
+		return false, false
+	}
+	if (o.focus == nil || o.focus.convs == nil) && o.roomLocked(len(b)) {
+		o.addLocked(b, shared)
+		o.markLocked(k)
+		return true, false
+	}
+	h := f.hint()
 	inbox := h.conv.Kind() == im.Inbox
 	switch {
-	case o.closed || o.end != nil || o.lagged || o.quiet:
-		return false, false
 	case (inbox || o.focus.has(h.conv)) && o.roomLocked(len(b)):
 		o.addLocked(b, shared)
 		o.markLocked(k)
