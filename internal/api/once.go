@@ -8,6 +8,8 @@ import (
 	"crypto/subtle"
 	"encoding/binary"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,7 +67,7 @@ func (s *Server) once(next connect.UnaryFunc) connect.UnaryFunc {
 		if table[name].repeat != recorded || id == "" {
 			return next(ctx, req)
 		}
-		r := &repeat{s: s, key: hashOf("request", name, callerName(ctx, msg), id), msg: msg}
+		r := &repeat{s: s, key: hashOf("request", name, callerName(ctx, msg), id), msg: msg, remote: remote(req)}
 		leave, err := s.turns.enter(ctx, r.key)
 		if err != nil {
 			return nil, err
@@ -104,6 +106,8 @@ type repeat struct {
 	s   *Server
 	key hash
 	msg proto.Message
+
+	remote netip.Addr // of the caller
 
 	content, stretched string // set by read
 }
@@ -151,8 +155,21 @@ func (r *repeat) seal(ctx context.Context) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
+// allow counts a repeat that costs a password's hash as a login costs it. What
+// an admin key asks for is not limited here either. Codes: rate_limited,
+// overloaded.
+func (r *repeat) allow(ctx context.Context) error {
+	fields := r.msg.ProtoReflect().Descriptor().Fields()
+	secret := func(name protoreflect.Name) bool { return fields.ByName(name) != nil }
+	c := callOf(ctx).caller
+	if c.key != nil || !slices.ContainsFunc(passwords, secret) {
+		return nil
+	}
+	return r.s.users.AllowRepeat(c.identity.Account, r.remote)
+}
+
 // answer is what the first call was answered; nil: this is the first one.
-// Codes: conflict.
+// Codes: conflict, and those of allow.
 func (r *repeat) answer(ctx context.Context) ([]byte, error) {
 	value, err := r.s.o.Store.Record(ctx, store.Requests, 0, r.key[:])
 	if err != nil || value == nil {
@@ -164,6 +181,9 @@ func (r *repeat) answer(ctx context.Context) ([]byte, error) {
 	}
 	if rec.ExpiresMs <= uint64(r.s.o.Now().UnixMilli()) {
 		return nil, nil
+	}
+	if err := r.allow(ctx); err != nil {
+		return nil, err
 	}
 	if err := r.read(ctx); err != nil {
 		return nil, err

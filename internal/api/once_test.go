@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -211,6 +213,57 @@ func TestKeptLoginIsNoOracle(t *testing.T) {
 	}
 	if r := login("correct horse battery"); r.status != 200 || r.body == first.body {
 		t.Errorf("the answer outlived a wrong password: %s", r.body)
+	}
+}
+
+// A repeat costs a hash, as a login does: who repeats without end is stopped
+// before the hash, by address or, with a token, by user.
+func TestRepeatsWithAPasswordAreLimited(t *testing.T) {
+	w := newWorld(t)
+	var err error
+	now := time.Now()
+	w.users, err = user.New(t.Context(), user.Options{Rates: user.Rates{Logins: 2, LoginsPerIP: 1}, Now: func() time.Time { return now }}, w.store)
+	w.must(err)
+	w.serve()
+	repeat := func(what string, allowed int, call func() reply) {
+		t.Helper()
+		first := call()
+		if first.status != 200 {
+			t.Fatalf("%s: %s", what, first.body)
+		}
+		for i := range allowed {
+			if r := call(); r.body != first.body {
+				t.Fatalf("%s, repeat %d: %d %s", what, i, r.status, r.body)
+			}
+		}
+		if r := call(); r.code != im.CodeRateLimited || r.detail(t).RetryAfterMs == 0 {
+			t.Errorf("%s, one repeat more: %d %s", what, r.status, r.body)
+		}
+		now = now.Add(time.Minute)
+		if r := call(); r.body != first.body {
+			t.Errorf("%s, a minute later: %d %s", what, r.status, r.body)
+		}
+		now = now.Add(time.Minute)
+	}
+	repeat("register", 4, func() reply {
+		return w.curl("AuthService", "Register", "", `{"user":"alice","password":"correct horse battery","device":{"id":"d"},"requestId":"r1"}`)
+	})
+	var login struct{ AccessToken string }
+	repeat("login", 4, func() reply {
+		r := w.curl("AuthService", "Login", "", `{"user":"alice","password":"correct horse battery","device":{"id":"d"},"requestId":"r2"}`)
+		if r.status == 200 {
+			w.must(json.Unmarshal([]byte(r.body), &login))
+		}
+		return r
+	})
+	repeat("change of the password", 8, func() reply {
+		return w.curl("AccountService", "ChangePassword", "Bearer "+login.AccessToken, `{"oldPassword":"correct horse battery","newPassword":"another password","requestId":"r3"}`)
+	})
+	// What has no password in it costs nothing, and is not counted.
+	for range 9 {
+		if r := w.curl("AccountService", "UpdateAccount", "Bearer "+login.AccessToken, `{"displayName":"Alice","requestId":"r4"}`); r.status != 200 {
+			t.Fatalf("without a password: %s", r.body)
+		}
 	}
 }
 

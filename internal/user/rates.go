@@ -15,6 +15,7 @@ const (
 	rateRegister
 	rateLookUp
 	rateRefresh
+	rateRepeat
 )
 
 // rateKey names a bucket: what is counted, and for whom.
@@ -90,4 +91,20 @@ func block(a netip.Addr) netip.Prefix {
 // overloaded.
 func (us *Users) AllowLookUp(a im.Account) error {
 	return us.rates.take(us.now(), rateKey{what: rateLookUp, account: a}, us.o.Rates.LookUps, time.Minute)
+}
+
+// maxRepeats is how many repeats of an answered call with a password are
+// answered for each login that may be tried.
+const maxRepeats = 4
+
+// AllowRepeat counts a repeat of an answered call with a password, which costs
+// as much as a login: of a user, or of an address if a is nobody. It does not
+// take from what they have to log in. Codes: rate_limited, overloaded.
+// Spec: P-11.2.
+func (us *Users) AllowRepeat(a im.Account, remote netip.Addr) error {
+	k, logins := rateKey{what: rateRepeat, account: a}, us.o.Rates.Logins
+	if a == (im.Account{}) {
+		k.ip, logins = block(remote), us.o.Rates.LoginsPerIP
+	}
+	return us.rates.take(us.now(), k, maxRepeats*logins, time.Minute)
 }
