@@ -14,11 +14,29 @@ import (
 // ErrNoNode is returned for a node that is not there.
 var ErrNoNode = errors.New("no such node")
 
-// MaxMessage is the largest payload in bytes.
+// ErrTooLarge is returned for a payload, or an answer, of more than MaxMessage.
+var ErrTooLarge = errors.New("too large")
+
+// MaxMessage is the largest payload, and the largest answer, in bytes.
 const MaxMessage = 1 << 20
 
 // Subject tells a node which of its handlers a message is for.
 type Subject string
+
+// Handler serves the messages of a subject. It runs on a goroutine of the bus,
+// one message of a sender at a time. payload is valid during the call. reply is
+// nil for a Send; for a Request it may be called once, later too, from any
+// goroutine, and takes its argument over.
+type Handler func(from im.Node, payload []byte, reply func([]byte))
+
+// Answering makes a Handler of a function that has its answer at once.
+func Answering(f func(from im.Node, payload []byte) []byte) Handler {
+	return func(from im.Node, payload []byte, reply func([]byte)) {
+		if r := f(from, payload); reply != nil {
+			reply(r)
+		}
+	}
+}
 
 // Bus connects one node to the others and to itself.
 type Bus interface {
@@ -31,15 +49,14 @@ type Bus interface {
 	// arrive, arrive in order. payload may be reused on return.
 	Send(to im.Node, s Subject, payload []byte) error
 
-	// Request sends and waits for the handler's answer, until ctx ends. An
-	// error of Request leaves open whether the handler ran.
+	// Request sends and waits for the handler's answer, until ctx ends. A
+	// subject without a handler answers nothing. An error of Request leaves
+	// open whether the handler ran.
 	Request(ctx context.Context, to im.Node, s Subject, payload []byte) ([]byte, error)
 
 	// Handle sets the handler of a subject; it is called once for each
-	// subject, before Run. The handler runs on a goroutine of the bus, one
-	// message of a sender at a time; reply is nil for a Send. payload is valid
-	// during the call.
-	Handle(s Subject, h func(from im.Node, payload []byte) (reply []byte))
+	// subject, before Run.
+	Handle(s Subject, h Handler)
 
 	// Run delivers until ctx ends.
 	Run(ctx context.Context) error

@@ -35,22 +35,22 @@ const (
 // before the bus runs.
 func (h *Hub) Attach(b bus.Bus) {
 	h.bus = b
-	b.Handle(closeSubject, func(_ im.Node, p []byte) []byte {
+	b.Handle(closeSubject, bus.Answering(func(_ im.Node, p []byte) []byte {
 		a, code, ok := cutAccount(p)
 		if !ok {
 			return nil
 		}
 		return binary.BigEndian.AppendUint32(nil, uint32(h.closeHere(a, im.Code(code), func(*fanout.Outbox) bool { return true })))
-	})
-	b.Handle(closeDeviceSubject, func(_ im.Node, p []byte) []byte {
+	}))
+	b.Handle(closeDeviceSubject, bus.Answering(func(_ im.Node, p []byte) []byte {
 		a, p, ok := cutAccount(p)
 		if !ok || len(p) < 9 || len(p) < 9+int(p[8]) {
 			return nil
 		}
 		below, code, device := binary.BigEndian.Uint64(p), im.Code(p[9:9+int(p[8])]), string(p[9+int(p[8]):])
 		return binary.BigEndian.AppendUint32(nil, uint32(h.closeHere(a, code, func(o *fanout.Outbox) bool { return o.Device == device && o.Login < below })))
-	})
-	b.Handle(countSubject, func(_ im.Node, p []byte) (reply []byte) {
+	}))
+	b.Handle(countSubject, bus.Answering(func(_ im.Node, p []byte) (reply []byte) {
 		a, _, ok := cutAccount(p)
 		if !ok {
 			return nil
@@ -63,7 +63,7 @@ func (h *Hub) Attach(b bus.Bus) {
 			reply = append(append(binary.BigEndian.AppendUint32(reply, n), byte(len(device))), device...)
 		}
 		return reply
-	})
+	}))
 }
 
 func appendAccount(a im.Account) []byte {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +30,9 @@ func Run(t *testing.T, join func(t *testing.T) func(im.Node) bus.Bus) {
 		"APayloadMayBeReused":               payloadMayBeReused,
 		"AMessageBeyondTheLimitIsRefused":   tooLarge,
 		"ASubjectWithoutHandlerAnswersNone": noHandler,
+		"AnAnswerMayComeLater":              answerLater,
+		"AnAnswerBeyondTheLimitIsAnError":   answerTooLarge,
+		"ASendHasNoAnswer":                  sendHasNoAnswer,
 	}
 	for name, f := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +50,7 @@ type cluster struct {
 	stop map[im.Node]func()
 }
 
-func (c *cluster) node(n im.Node, handlers map[bus.Subject]func(im.Node, []byte) []byte) bus.Bus {
+func (c *cluster) node(n im.Node, handlers map[bus.Subject]bus.Handler) bus.Bus {
 	b := c.join(n)
 	for s, h := range handlers {
 		b.Handle(s, h)
@@ -63,12 +67,27 @@ func (c *cluster) node(n im.Node, handlers map[bus.Subject]func(im.Node, []byte)
 	return b
 }
 
+// sees waits until node n, whose bus is b, has its peers: nodes of other
+// processes need a moment to find each other.
+func (c *cluster) sees(n im.Node, b bus.Bus, peers ...im.Node) {
+	c.t.Helper()
+	end := time.Now().Add(wait)
+	for !slices.Equal(b.Peers(), peers) {
+		if time.Now().After(end) {
+			c.t.Fatalf("node %s has the peers %v, want %v", n, b.Peers(), peers)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
 func (c *cluster) close() {
 	for _, stop := range c.stop {
 		stop()
 	}
 	c.wg.Wait()
 }
+
+var answer = bus.Answering
 
 func echo(from im.Node, p []byte) []byte { return append([]byte(from+":"), p...) }
 
@@ -85,14 +104,15 @@ func ask(t *testing.T, b bus.Bus, to im.Node, s bus.Subject, p string) string {
 
 func requestIsAnswered(t *testing.T, c *cluster) {
 	a := c.node("a", nil)
-	c.node("b", map[bus.Subject]func(im.Node, []byte) []byte{"echo": echo, "other": func(im.Node, []byte) []byte { return []byte("no") }})
+	c.node("b", map[bus.Subject]bus.Handler{"echo": answer(echo), "other": answer(func(im.Node, []byte) []byte { return []byte("no") })})
+	c.sees("a", a, "b")
 	if got := ask(t, a, "b", "echo", "hi"); got != "a:hi" {
 		t.Errorf("answer %q, want %q", got, "a:hi")
 	}
 }
 
 func reachesItself(t *testing.T, c *cluster) {
-	a := c.node("a", map[bus.Subject]func(im.Node, []byte) []byte{"echo": echo})
+	a := c.node("a", map[bus.Subject]bus.Handler{"echo": answer(echo)})
 	if got := ask(t, a, a.Self(), "echo", "hi"); got != "a:hi" {
 		t.Errorf("answer %q, want %q", got, "a:hi")
 	}
@@ -101,11 +121,12 @@ func reachesItself(t *testing.T, c *cluster) {
 func sendsKeepOrder(t *testing.T, c *cluster) {
 	const n = 500
 	got := make(chan uint32, 2*n)
-	c.node("b", map[bus.Subject]func(im.Node, []byte) []byte{
-		"n":   func(_ im.Node, p []byte) []byte { got <- binary.BigEndian.Uint32(p); return nil },
-		"end": echo,
+	c.node("b", map[bus.Subject]bus.Handler{
+		"n":   func(_ im.Node, p []byte, _ func([]byte)) { got <- binary.BigEndian.Uint32(p) },
+		"end": answer(echo),
 	})
 	a := c.node("a", nil)
+	c.sees("a", a, "b")
 	for i := range uint32(n) {
 		if err := a.Send("b", "n", binary.BigEndian.AppendUint32(nil, i)); err != nil {
 			t.Fatal(err)
@@ -139,28 +160,30 @@ func absentNode(t *testing.T, c *cluster) {
 
 func requestEndsWithContext(t *testing.T, c *cluster) {
 	hold := make(chan struct{})
+	arrived := make(chan struct{}, 2)
 	a := c.node("a", nil)
-	c.node("b", map[bus.Subject]func(im.Node, []byte) []byte{"slow": func(im.Node, []byte) []byte { <-hold; return nil }})
+	c.node("b", map[bus.Subject]bus.Handler{"slow": func(_ im.Node, _ []byte, reply func([]byte)) { arrived <- struct{}{}; <-hold; reply(nil) }})
+	c.sees("a", a, "b")
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
+	go func() { <-arrived; cancel() }()
 	_, err := a.Request(ctx, "b", "slow", nil)
-	close(hold)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Request: %v, want context.Canceled", err)
+	}
+	_, err = a.Request(ctx, "b", "slow", nil)
+	close(hold)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Request that begins too late: %v, want context.Canceled", err)
 	}
 }
 
 func leftIsNoPeer(t *testing.T, c *cluster) {
 	a := c.node("a", nil)
-	c.node("b", map[bus.Subject]func(im.Node, []byte) []byte{"echo": echo})
+	c.node("b", map[bus.Subject]bus.Handler{"echo": answer(echo)})
+	c.sees("a", a, "b")
 	ask(t, a, "b", "echo", "")
-	if p := a.Peers(); len(p) != 1 || p[0] != "b" {
-		t.Fatalf("peers %v, want [b]", p)
-	}
 	c.stop["b"]()
-	if p := a.Peers(); len(p) != 0 {
-		t.Errorf("peers %v after b has left", p)
-	}
+	c.sees("a", a)
 	if _, err := a.Request(context.Background(), "b", "echo", nil); !errors.Is(err, bus.ErrNoNode) {
 		t.Errorf("Request: %v, want ErrNoNode", err)
 	}
@@ -169,8 +192,9 @@ func leftIsNoPeer(t *testing.T, c *cluster) {
 func payloadMayBeReused(t *testing.T, c *cluster) {
 	got := make(chan string, 2)
 	hold := make(chan struct{})
-	c.node("b", map[bus.Subject]func(im.Node, []byte) []byte{"s": func(_ im.Node, p []byte) []byte { <-hold; got <- string(p); return nil }})
+	c.node("b", map[bus.Subject]bus.Handler{"s": func(_ im.Node, p []byte, _ func([]byte)) { <-hold; got <- string(p) }})
 	a := c.node("a", nil)
+	c.sees("a", a, "b")
 	p := []byte("first")
 	if err := a.Send("b", "s", p); err != nil {
 		t.Fatal(err)
@@ -184,8 +208,11 @@ func payloadMayBeReused(t *testing.T, c *cluster) {
 
 func tooLarge(t *testing.T, c *cluster) {
 	a := c.node("a", nil)
-	if err := a.Send("a", "s", make([]byte, bus.MaxMessage+1)); err == nil {
-		t.Error("a message beyond the limit was taken")
+	if err := a.Send("a", "s", make([]byte, bus.MaxMessage+1)); !errors.Is(err, bus.ErrTooLarge) {
+		t.Errorf("Send: %v, want ErrTooLarge", err)
+	}
+	if _, err := a.Request(context.Background(), "a", "s", make([]byte, bus.MaxMessage+1)); !errors.Is(err, bus.ErrTooLarge) {
+		t.Errorf("Request: %v, want ErrTooLarge", err)
 	}
 }
 
@@ -193,5 +220,60 @@ func noHandler(t *testing.T, c *cluster) {
 	a := c.node("a", nil)
 	if got := ask(t, a, "a", "nothing", "x"); got != "" {
 		t.Errorf("answer %q, want none", got)
+	}
+}
+
+// A handler that has returned without an answer lets the next message in, and
+// answers from another goroutine; answers may change places.
+func answerLater(t *testing.T, c *cluster) {
+	type asked struct {
+		p     string
+		reply func([]byte)
+	}
+	got := make(chan asked, 2)
+	c.node("b", map[bus.Subject]bus.Handler{"later": func(_ im.Node, p []byte, reply func([]byte)) { got <- asked{string(p), reply} }})
+	a := c.node("a", nil)
+	c.sees("a", a, "b")
+	var wg sync.WaitGroup
+	for _, p := range []string{"one", "two"} {
+		wg.Go(func() {
+			if r := ask(t, a, "b", "later", p); r != p+"!" {
+				t.Errorf("answer %q to %q", r, p)
+			}
+		})
+	}
+	first, second := <-got, <-got
+	second.reply([]byte(second.p + "!"))
+	first.reply([]byte(first.p + "!"))
+	wg.Wait()
+}
+
+func answerTooLarge(t *testing.T, c *cluster) {
+	c.node("b", map[bus.Subject]bus.Handler{
+		"big":  answer(func(im.Node, []byte) []byte { return make([]byte, bus.MaxMessage+1) }),
+		"full": answer(func(im.Node, []byte) []byte { return make([]byte, bus.MaxMessage) }),
+	})
+	a := c.node("a", nil)
+	c.sees("a", a, "b")
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	if _, err := a.Request(ctx, "b", "big", nil); !errors.Is(err, bus.ErrTooLarge) {
+		t.Errorf("Request: %v, want ErrTooLarge", err)
+	}
+	if n := len(ask(t, a, "b", "full", string(make([]byte, bus.MaxMessage)))); n != bus.MaxMessage {
+		t.Errorf("an answer of the largest size has %d bytes", n)
+	}
+}
+
+func sendHasNoAnswer(t *testing.T, c *cluster) {
+	got := make(chan bool, 1)
+	c.node("b", map[bus.Subject]bus.Handler{"s": func(_ im.Node, _ []byte, reply func([]byte)) { got <- reply == nil }})
+	a := c.node("a", nil)
+	c.sees("a", a, "b")
+	if err := a.Send("b", "s", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if !<-got {
+		t.Error("a Send has a reply")
 	}
 }

@@ -29,16 +29,16 @@ const maxWaiting = 1024
 type Bus struct {
 	net      *Net
 	self     im.Node
-	handlers map[bus.Subject]func(im.Node, []byte) []byte // set before Run
-	inbox    chan message                                 // capacity maxWaiting
-	gone     chan struct{}                                // closed when Run ends
+	handlers map[bus.Subject]bus.Handler // set before Run
+	inbox    chan message                // capacity maxWaiting
+	gone     chan struct{}               // closed when Run ends
 }
 
 type message struct {
 	from    im.Node
 	subject bus.Subject
 	payload []byte
-	reply   chan []byte // capacity 1; nil for a Send
+	reply   chan []byte // capacity 1: what comes behind the answer is dropped; nil for a Send
 }
 
 // Join adds a node. Its messages wait until it runs.
@@ -48,7 +48,7 @@ func (n *Net) Join(self im.Node) (*Bus, error) {
 	if _, ok := n.nodes[self]; ok {
 		return nil, fmt.Errorf("join %s: the node is there", self)
 	}
-	b := &Bus{net: n, self: self, handlers: map[bus.Subject]func(im.Node, []byte) []byte{}, inbox: make(chan message, maxWaiting), gone: make(chan struct{})}
+	b := &Bus{net: n, self: self, handlers: map[bus.Subject]bus.Handler{}, inbox: make(chan message, maxWaiting), gone: make(chan struct{})}
 	n.nodes[self] = b
 	return b, nil
 }
@@ -73,7 +73,7 @@ func (b *Bus) Peers() []im.Node {
 }
 
 // Handle implements bus.Bus.
-func (b *Bus) Handle(s bus.Subject, h func(im.Node, []byte) []byte) { b.handlers[s] = h }
+func (b *Bus) Handle(s bus.Subject, h bus.Handler) { b.handlers[s] = h }
 
 // Send implements bus.Bus.
 func (b *Bus) Send(to im.Node, s bus.Subject, payload []byte) error {
@@ -107,6 +107,9 @@ func (b *Bus) Request(ctx context.Context, to im.Node, s bus.Subject, payload []
 	}
 	select {
 	case r := <-m.reply:
+		if len(r) > bus.MaxMessage {
+			return nil, fmt.Errorf("request %s of %s: answer of %d bytes: %w", s, to, len(r), bus.ErrTooLarge)
+		}
 		return r, nil
 	case <-peer.gone:
 		return nil, fmt.Errorf("request %s of %s: %w", s, to, bus.ErrNoNode)
@@ -117,7 +120,7 @@ func (b *Bus) Request(ctx context.Context, to im.Node, s bus.Subject, payload []
 
 func (b *Bus) message(to im.Node, s bus.Subject, payload []byte) (message, *Bus, error) {
 	if len(payload) > bus.MaxMessage {
-		return message{}, nil, fmt.Errorf("send %s to %s: %d bytes are more than %d", s, to, len(payload), bus.MaxMessage)
+		return message{}, nil, fmt.Errorf("send %s to %s: %d bytes: %w", s, to, len(payload), bus.ErrTooLarge)
 	}
 	b.net.mu.RLock()
 	peer := b.net.nodes[to]
@@ -141,13 +144,24 @@ func (b *Bus) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case m := <-b.inbox:
-			var r []byte
-			if h := b.handlers[m.subject]; h != nil {
-				r = h(m.from, m.payload)
-			}
-			if m.reply != nil {
-				m.reply <- r
+			b.serve(m)
+		}
+	}
+}
+
+func (b *Bus) serve(m message) {
+	var reply func([]byte)
+	if m.reply != nil {
+		reply = func(r []byte) {
+			select {
+			case m.reply <- r:
+			default:
 			}
 		}
+	}
+	if h := b.handlers[m.subject]; h != nil {
+		h(m.from, m.payload, reply)
+	} else if reply != nil {
+		reply(nil)
 	}
 }
