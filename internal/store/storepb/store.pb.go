@@ -1102,6 +1102,194 @@ func (x *FeedPos) GetPos() uint64 {
 	return 0
 }
 
+// Node is what a node of a cluster says of itself: its heartbeat row, under its
+// id, and over the bus to its peers.
+type Node struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the process; never 0; the holder of its feeds
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`         // of this record: each one that is written or sent has a higher one
+	Roles         uint32                 `protobuf:"varint,3,opt,name=roles,proto3" json:"roles,omitempty"`             // bit set: 1 gateway, 2 conv, 4 api
+	Addresses     []string               `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`      // where clients reach it
+	Release       string                 `protobuf:"bytes,5,opt,name=release,proto3" json:"release,omitempty"`          // version of the program
+	Level         uint32                 `protobuf:"varint,6,opt,name=level,proto3" json:"level,omitempty"`             // the format level it writes at most
+	StartedMs     uint64                 `protobuf:"varint,7,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
+	TimeMs        uint64                 `protobuf:"varint,8,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // its clock
+	Taking        bool                   `protobuf:"varint,9,opt,name=taking,proto3" json:"taking,omitempty"`               // it takes feeds
+	Draining      bool                   `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`          // it gives up its feeds and its clients
+	Held          []*FeedEpoch           `protobuf:"bytes,11,rep,name=held,proto3" json:"held,omitempty"`                   // epoch 0: being opened
+	Released      []*FeedEpoch           `protobuf:"bytes,12,rep,name=released,proto3" json:"released,omitempty"`           // it serves none of these up to the epoch
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Node) Reset() {
+	*x = Node{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Node) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Node) ProtoMessage() {}
+
+func (x *Node) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Node.ProtoReflect.Descriptor instead.
+func (*Node) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Node) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Node) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Node) GetRoles() uint32 {
+	if x != nil {
+		return x.Roles
+	}
+	return 0
+}
+
+func (x *Node) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *Node) GetRelease() string {
+	if x != nil {
+		return x.Release
+	}
+	return ""
+}
+
+func (x *Node) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *Node) GetStartedMs() uint64 {
+	if x != nil {
+		return x.StartedMs
+	}
+	return 0
+}
+
+func (x *Node) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *Node) GetTaking() bool {
+	if x != nil {
+		return x.Taking
+	}
+	return false
+}
+
+func (x *Node) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *Node) GetHeld() []*FeedEpoch {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+func (x *Node) GetReleased() []*FeedEpoch {
+	if x != nil {
+		return x.Released
+	}
+	return nil
+}
+
+// FeedEpoch is a feed, and an epoch in which a node holds or held it. Over the
+// bus: a feed that is handed over, and the answer to it.
+type FeedEpoch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Feed          uint32                 `protobuf:"varint,1,opt,name=feed,proto3" json:"feed,omitempty"`
+	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeedEpoch) Reset() {
+	*x = FeedEpoch{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeedEpoch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeedEpoch) ProtoMessage() {}
+
+func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
+func (*FeedEpoch) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *FeedEpoch) GetFeed() uint32 {
+	if x != nil {
+		return x.Feed
+	}
+	return 0
+}
+
+func (x *FeedEpoch) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 var File_petrel_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_petrel_store_v1_store_proto_rawDesc = "" +
@@ -1197,7 +1385,25 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"/\n" +
 	"\aFeedPos\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x10\n" +
-	"\x03pos\x18\x02 \x01(\x04R\x03posB4Z2github.com/petrel-im/petrel/internal/store/storepbb\x06proto3"
+	"\x03pos\x18\x02 \x01(\x04R\x03pos\"\xfa\x02\n" +
+	"\x04Node\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05roles\x18\x03 \x01(\rR\x05roles\x12\x1c\n" +
+	"\taddresses\x18\x04 \x03(\tR\taddresses\x12\x18\n" +
+	"\arelease\x18\x05 \x01(\tR\arelease\x12\x14\n" +
+	"\x05level\x18\x06 \x01(\rR\x05level\x12\x1d\n" +
+	"\n" +
+	"started_ms\x18\a \x01(\x04R\tstartedMs\x12\x17\n" +
+	"\atime_ms\x18\b \x01(\x04R\x06timeMs\x12\x16\n" +
+	"\x06taking\x18\t \x01(\bR\x06taking\x12\x1a\n" +
+	"\bdraining\x18\n" +
+	" \x01(\bR\bdraining\x12.\n" +
+	"\x04held\x18\v \x03(\v2\x1a.petrel.store.v1.FeedEpochR\x04held\x126\n" +
+	"\breleased\x18\f \x03(\v2\x1a.petrel.store.v1.FeedEpochR\breleased\"5\n" +
+	"\tFeedEpoch\x12\x12\n" +
+	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epochB4Z2github.com/petrel-im/petrel/internal/store/storepbb\x06proto3"
 
 var (
 	file_petrel_store_v1_store_proto_rawDescOnce sync.Once
@@ -1211,7 +1417,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
@@ -1228,6 +1434,8 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*SyncToken)(nil),    // 12: petrel.store.v1.SyncToken
 	(*SyncPlace)(nil),    // 13: petrel.store.v1.SyncPlace
 	(*FeedPos)(nil),      // 14: petrel.store.v1.FeedPos
+	(*Node)(nil),         // 15: petrel.store.v1.Node
+	(*FeedEpoch)(nil),    // 16: petrel.store.v1.FeedEpoch
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.windows:type_name -> petrel.store.v1.Window
@@ -1236,11 +1444,13 @@ var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	13, // 3: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
 	13, // 4: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
 	14, // 5: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	6,  // [6:6] is the sub-list for method output_type
-	6,  // [6:6] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	16, // 6: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	16, // 7: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -1254,7 +1464,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
