@@ -100,7 +100,7 @@ func (cs *Convs) commitQueued() error {
 		return cs.answerOnly(cm)
 	}
 	cs.pos++
-	cs.store.Append([]*store.Batch{&cm.batch}, func(results []error) { cs.publish(cm, results[0]) })
+	cs.store.Append(&cm.batch, func(err error) { cs.publish(cm, err) })
 	return nil
 }
 
@@ -160,7 +160,7 @@ type builder struct {
 func (b *builder) build() {
 	cs, cm := b.cs, b.cm
 	b.now = uint64(cs.o.Now().UnixMilli())
-	cm.batch.Feed, cm.batch.Epoch, cm.batch.From = cs.feed, cs.epoch, cs.pos
+	cm.batch.Feed, cm.batch.Epoch, cm.batch.Holder, cm.batch.From = cs.feed, cs.epoch, cs.holder, cs.pos
 	for _, w := range cm.work {
 		b.buildConv(w)
 	}

@@ -52,7 +52,7 @@ func (g *gate) fail() {
 	g.mu.Unlock()
 }
 
-func (g *gate) Append(batches []*store.Batch, done func([]error)) {
+func (g *gate) Append(b *store.Batch, done func(error)) {
 	g.mu.Lock()
 	held, breaks, full := g.held, g.breaks, g.full
 	if full {
@@ -61,30 +61,30 @@ func (g *gate) Append(batches []*store.Batch, done func([]error)) {
 	g.mu.Unlock()
 	if full {
 		if held == nil {
-			done([]error{store.ErrFull})
+			done(store.ErrFull)
 			return
 		}
 		go func() { // ends with the gate
 			<-held
-			done([]error{store.ErrFull})
+			done(store.ErrFull)
 		}()
 		return
 	}
 	if breaks {
-		done([]error{errBroken})
+		done(errBroken)
 		close(g.failed)
 		return
 	}
-	g.Store.Append(batches, func(r []error) {
+	g.Store.Append(b, func(err error) {
 		if held != nil {
 			<-held
 		}
-		if r[0] == nil {
-			for _, row := range batches[0].Rows {
+		if err == nil {
+			for _, row := range b.Rows {
 				g.durable.Store(max(g.durable.Load(), uint64(row.Seq)))
 			}
 		}
-		done(r)
+		done(err)
 	})
 }
 

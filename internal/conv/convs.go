@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,9 +82,10 @@ type Convs struct {
 	hash  hasher
 
 	// The log's side: only the committer.
-	feed  store.Feed
-	epoch im.Epoch
-	pos   im.Pos
+	feed   store.Feed
+	epoch  im.Epoch
+	holder uint64
+	pos    im.Pos
 
 	published atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
 	members   atomic.Uint64 // im.Pos: no published commit above it, and above the one at the start, changed a membership
@@ -135,9 +137,9 @@ func New(ctx context.Context, o Options, st store.Store, fan *fanout.Fan) (*Conv
 	if len(feeds) != 1 {
 		return nil, fmt.Errorf("open conversations: %d feeds in the store, this version writes one", len(feeds))
 	}
-	cs.feed = feeds[0]
+	cs.feed, cs.holder = feeds[0], rand.Uint64()
 	var err error
-	if cs.epoch, cs.pos, err = st.Takeover(ctx, cs.feed); err != nil {
+	if cs.epoch, cs.pos, err = st.Takeover(ctx, cs.feed, cs.holder); err != nil {
 		return nil, fmt.Errorf("take over feed %d: %w", cs.feed, err)
 	}
 	cs.published.Store(uint64(cs.pos))

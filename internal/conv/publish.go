@@ -15,7 +15,7 @@ func (cs *Convs) publish(cm *commit, err error) {
 	case err == nil:
 		cs.show(cm)
 		cs.tell(cm)
-	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStale):
+	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStale), errors.Is(err, store.ErrStalled):
 		cs.refuse(cm, err)
 	default:
 		// Nobody knows what became of it: nothing is answered, nothing moves,

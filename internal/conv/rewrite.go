@@ -193,7 +193,7 @@ func (b *builder) replace(c *conv, t *target) {
 	}
 	b.cs.formers.keep(c.key, former{t.seq, t.head.Pos, bytes.Clone(t.wire)})
 	b.staged = append(b.staged, staged{t.seq, value, len(cm.batch.Rows), -1})
-	cm.batch.Rows = append(cm.batch.Rows, store.RowPut{Conv: c.key, Seq: t.seq, Value: value})
+	cm.batch.Rows = append(cm.batch.Rows, store.RowPut{Conv: c.key, Seq: t.seq, Value: value, Rewrite: true})
 }
 
 // former is what a row says until a commit is published that rewrites it.

@@ -96,15 +96,15 @@ func (s *staged) Conversation(ctx context.Context, c im.Key) (*storepb.Conversat
 	return s.Store.Conversation(ctx, c)
 }
 
-func (s *staged) Append(batches []*store.Batch, done func([]error)) {
+func (s *staged) Append(b *store.Batch, done func(error)) {
 	s.mu.Lock()
 	held := s.held
 	s.mu.Unlock()
-	s.Store.Append(batches, func(r []error) {
+	s.Store.Append(b, func(err error) {
 		if held != nil {
 			<-held
 		}
-		done(r)
+		done(err)
 	})
 }
 

@@ -25,9 +25,11 @@ const FormatLevel = 1
 // Errors that callers tell apart. All others mean that the outcome of a write
 // is unknown, or that a read met damage.
 var (
-	ErrStale   = errors.New("stale epoch or position") // nothing of the batch was written
-	ErrExists  = errors.New("record exists")           // from Update with IfAbsent; nothing was written
-	ErrFull    = errors.New("disk nearly full")        // nothing was written; reads go on
+	ErrStale   = errors.New("stale epoch or position")   // nothing of the batch was written
+	ErrChanged = errors.New("record has changed")        // from Update with Check; nothing was written
+	ErrFull    = errors.New("disk nearly full")          // nothing was written; reads go on
+	ErrStalled = errors.New("store does not answer")     // nothing was written or read; it ends when the store answers again
+	ErrUnknown = errors.New("outcome of commit unknown") // of an append: only a Takeover of its feed settles it
 	ErrCorrupt = errors.New("stored data is damaged")
 	ErrFailed  = errors.New("store has failed") // a write or sync error came before: outcome unknown, nothing more is served
 )
@@ -49,19 +51,34 @@ type Store interface {
 
 	// Takeover makes the caller the writer of a feed: it raises the epoch,
 	// which ends every earlier writer, and returns it with the position of the
-	// last durable commit.
-	Takeover(ctx context.Context, f Feed) (im.Epoch, im.Pos, error)
+	// last durable commit, which it does not move. holder names the writer: a
+	// random number of this process start. A takeover waits for a commit that
+	// is under way, so what it returns is final: whoever got ErrUnknown takes
+	// the feed over from itself and reads again. On an error the epoch may
+	// have been raised.
+	Takeover(ctx context.Context, f Feed, holder uint64) (im.Epoch, im.Pos, error)
 
-	// Append commits batches, at most one for each feed, with one sync, and
-	// returns when the next call may be made: at that point the batches are
-	// readable, and their outcome may still be open. done is called exactly
-	// once, with one result for each batch; calls of done follow the order of
-	// the calls of Append and never overlap. A nil result means durable.
-	// ErrStale and ErrFull mean that nothing was written. Every other result
-	// means unknown, and the store has failed.
+	// Holders tells who may write the feeds, in their order. It decides: the
+	// answer was true at a moment after the call began, and what was acked to
+	// a holder before then is in it. Who finds itself there has in memory all
+	// that anybody was told of the feed.
+	Holders(ctx context.Context, feeds []Feed) ([]Holder, error)
+
+	// Append commits a batch and returns when the next call for its feed may
+	// be made: on an embedded store the batch is readable by then, and its
+	// outcome may still be open. Calls for one feed follow each other; calls
+	// for several may overlap, and what is under way together is written with
+	// one sync. done is called exactly once, for one feed in the order of the
+	// calls and never two at a time; it may be called before Append returns.
 	//
-	// The batches and all they point to belong to the store until done.
-	Append(batches []*Batch, done func(results []error))
+	// A nil result means durable. ErrStale, ErrFull and ErrStalled mean that
+	// nothing was written; ErrUnknown that a Takeover of the feed must tell.
+	// ErrFailed means unknown as well; on an embedded store nothing more is
+	// served after it, on others nothing more of this feed until it is taken
+	// over.
+	//
+	// The batch and all it points to belong to the store until done.
+	Append(b *Batch, done func(error))
 
 	// LastRow returns the row with the highest seq of c, nil if c has none.
 	// Only the owner of an idle conversation may ask: it may be unsynced.
@@ -104,17 +121,19 @@ type Store interface {
 	Record(ctx context.Context, t Table, tenant im.Tenant, key []byte) ([]byte, error)
 	Records(ctx context.Context, t Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error
 
-	// Update writes records as one durable unit. ErrExists: one of them has
-	// IfAbsent and is there; nothing was written.
+	// Update writes records as one durable unit; any node may. ErrChanged: one
+	// of them has Check and is not as it was; nothing was written.
 	Update(ctx context.Context, puts []RecordPut) error
 
 	// Writable is nil while appends are taken, ErrFull while the disk is
-	// nearly full, ErrFailed for good after a write or sync error. It costs
-	// nothing to ask.
+	// nearly full, ErrStalled while a commit hangs or the database is out of
+	// reach, ErrFailed for good after a write or sync error. It costs nothing
+	// to ask.
 	Writable() error
 
-	// Failed is closed when the store has failed. The process must exit: what
-	// it remembers beyond the last durable commit may not be true.
+	// Failed is closed when the store has failed and no retry can mend it. The
+	// process must exit: what it remembers beyond the last durable commit may
+	// not be true.
 	Failed() <-chan struct{}
 
 	Stats() Stats
@@ -139,13 +158,33 @@ type Stats struct {
 	TableBytes uint64 // of it, in tables; the rest is log, of bounded size
 }
 
-// Batch is what one commit adds to one feed. It is accepted only if the feed
-// stands at From in Epoch, and moves it to From+1.
+// Holder is how a feed stands.
+type Holder struct {
+	Epoch  im.Epoch
+	Holder uint64 // who took it over last; 0: nobody yet
+	Pos    im.Pos // of the last durable commit
+	State  FeedState
+}
+
+// FeedState tells whether a feed takes batches.
+type FeedState uint8
+
+// The states of a feed. Their numbers are part of the format.
+const (
+	FeedOpen   FeedState = 0
+	FeedMoving FeedState = 1 // it is copied to another database, and takes batches still
+	FeedSealed FeedState = 2 // it takes none: it is, or is about to be, somewhere else
+)
+
+// Batch is what one commit adds to one feed; all of its conversations are of
+// partitions of that feed. It is accepted only if the feed stands at From and
+// Holder took it over last, in Epoch, and moves it to From+1.
 type Batch struct {
-	Feed  Feed
-	Epoch im.Epoch
-	From  im.Pos
-	Entry *storepb.FeedEntry
+	Feed   Feed
+	Epoch  im.Epoch
+	Holder uint64
+	From   im.Pos
+	Entry  *storepb.FeedEntry
 
 	Rows    []RowPut // new rows, and rewrites of old ones; each row once
 	Dedupe  []DedupePut
@@ -156,9 +195,10 @@ type Batch struct {
 
 // RowPut stores a row: what AppendRowHead wrote, and the wire message.
 type RowPut struct {
-	Conv  im.Key
-	Seq   im.Seq
-	Value []byte
+	Conv    im.Key
+	Seq     im.Seq
+	Value   []byte
+	Rewrite bool // the row is there already; a new one that is there is a broken invariant
 }
 
 // DedupePut files a seq under a hash. Slot is the number of seqs that Dedupe
@@ -202,13 +242,16 @@ const (
 	Settings  Table = 5 // tenant 0; key: name
 	Devices   Table = 6 // key: user id, 0, device id
 	Requests  Table = 7 // tenant 0; key: SHA-256 of caller, method and request id
+	Nodes     Table = 8 // tenant 0; key: id of the node
 )
 
-// RecordPut writes or deletes one record.
+// RecordPut writes or deletes one record. With Check it does so only while the
+// record has the value Was; nil: while there is none.
 type RecordPut struct {
-	Table    Table
-	Tenant   im.Tenant
-	Key      []byte
-	Value    []byte // nil deletes
-	IfAbsent bool
+	Table  Table
+	Tenant im.Tenant
+	Key    []byte
+	Value  []byte // nil deletes
+	Check  bool
+	Was    []byte
 }

@@ -64,7 +64,7 @@ func (us *Users) putToken(puts []store.RecordPut, t im.Tenant, token string, rec
 	rec.CreatedMs = us.nowMs()
 	value, err := rec.MarshalVT()
 	sum := sha256.Sum256([]byte(token))
-	return append(puts, store.RecordPut{Table: store.Tokens, Tenant: t, Key: sum[:], Value: value, IfAbsent: true}), err
+	return append(puts, store.RecordPut{Table: store.Tokens, Tenant: t, Key: sum[:], Value: value, Check: true}), err
 }
 
 func (us *Users) lookUp(ctx context.Context, t im.Tenant, token string) (*storepb.Token, error) {

@@ -123,7 +123,7 @@ func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, erro
 	if err != nil {
 		return 0, err
 	}
-	put := store.RecordPut{Table: store.Tenants, Key: []byte(name), Value: value, IfAbsent: true}
+	put := store.RecordPut{Table: store.Tenants, Key: []byte(name), Value: value, Check: true}
 	if err := us.update(ctx, []store.RecordPut{put}); err != nil {
 		return 0, fmt.Errorf("make tenant %s: %w", name, err)
 	}

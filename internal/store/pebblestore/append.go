@@ -12,16 +12,14 @@ import (
 )
 
 // Append implements store.Store. It returns when the log is synced; done
-// follows after the witness. Two batches for one feed are an error of the
-// caller.
-func (s *Store) Append(batches []*store.Batch, done func([]error)) {
-	im.Assert(len(batches) <= 1, "append of %d batches to one feed", len(batches))
-	c := newCommit(len(batches), done)
-	c.stage = func() (*pebble.Batch, error) { return s.stageAppend(batches) }
+// follows after the witness.
+func (s *Store) Append(b *store.Batch, done func(error)) {
+	c := newCommit(done)
+	c.stage = func() (*pebble.Batch, error) { return s.stageAppend(b) }
 	if err := s.enter(); err != nil {
-		c.fill(err)
+		c.result = err
 		if !s.queue.push(c) {
-			done(c.result) // the store is closed, and every earlier done has returned
+			done(err) // the store is closed, and every earlier done has returned
 		}
 		return
 	}
@@ -45,15 +43,11 @@ func (s *Store) submit(c *commit) {
 }
 
 // stageAppend builds the Pebble batch of an append, or says why it is refused.
-func (s *Store) stageAppend(batches []*store.Batch) (*pebble.Batch, error) {
+func (s *Store) stageAppend(in *store.Batch) (*pebble.Batch, error) {
 	if s.space.full.Load() {
 		return nil, store.ErrFull
 	}
-	if len(batches) == 0 {
-		return nil, nil
-	}
-	in := batches[0]
-	if in.Feed != feed || in.Epoch != s.epoch || in.From != s.last.pos {
+	if in.Feed != feed || in.Epoch != s.epoch || in.Holder != s.holder || in.From != s.last.pos {
 		return nil, fmt.Errorf("append to feed %d from %d in epoch %d, it stands at %d in epoch %d: %w",
 			in.Feed, in.From, in.Epoch, s.last.pos, s.epoch, store.ErrStale)
 	}
@@ -78,7 +72,7 @@ func (s *Store) write(ctx context.Context, size int, fill func(*pebble.Batch) er
 		return err
 	}
 	answer := make(chan error, 1)
-	c := newCommit(1, func(r []error) { answer <- r[0] })
+	c := newCommit(func(err error) { answer <- err })
 	c.stage = func() (*pebble.Batch, error) {
 		b := s.db.NewBatchWithSize(size)
 		if err := fill(b); err != nil {

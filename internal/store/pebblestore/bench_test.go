@@ -54,13 +54,13 @@ func BenchmarkAppend(b *testing.B) {
 			b.ReportAllocs()
 			used := cpu()
 			for b.Loop() {
-				batch := &store.Batch{Epoch: w.epoch, From: w.pos}
+				batch := &store.Batch{Epoch: w.epoch, Holder: holder, From: w.pos}
 				benchBatch(batch, rows, rng, heads)
 				w.pos++
 				wg.Add(1)
-				st.Append([]*store.Batch{batch}, func(r []error) {
-					if r[0] != nil {
-						b.Error(r[0])
+				st.Append(batch, func(err error) {
+					if err != nil {
+						b.Error(err)
 					}
 					wg.Done()
 				})
@@ -90,7 +90,7 @@ func BenchmarkDedupe(b *testing.B) {
 		for j := range 2000 {
 			batch.Dedupe = append(batch.Dedupe, store.DedupePut{Conv: conv, Hash: uint64(i*2000+j) << 20, Seq: 1})
 		}
-		st.Append([]*store.Batch{batch}, func([]error) {})
+		st.Append(batch, func(error) {})
 	}
 	if err := st.db.Flush(); err != nil {
 		b.Fatal(err)
@@ -111,10 +111,10 @@ func BenchmarkHistory(b *testing.B) {
 	w := newWriter(b, st)
 	rng, heads := rand.New(rand.NewPCG(1, 2)), make([]im.Seq, 500)
 	for range 200 {
-		batch := &store.Batch{Epoch: w.epoch, From: w.pos}
+		batch := &store.Batch{Epoch: w.epoch, Holder: holder, From: w.pos}
 		benchBatch(batch, 1000, rng, heads)
 		w.pos++
-		st.Append([]*store.Batch{batch}, func([]error) {})
+		st.Append(batch, func(error) {})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -19,11 +19,11 @@ func TestCloseAnswersEveryAppendAndLeavesNoGoroutine(t *testing.T) {
 	var mu sync.Mutex
 	acked := 0
 	for range n {
-		st.Append([]*store.Batch{w.next()}, func(r []error) {
+		st.Append(w.next(), func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if r[0] != nil {
-				t.Error(r[0])
+			if err != nil {
+				t.Error(err)
 			}
 			acked++
 		})
@@ -49,7 +49,7 @@ func TestCompactKeepsEverything(t *testing.T) {
 		if err := st.DropRows(t.Context(), conv, im.Seq(1)); err != nil {
 			t.Fatal(err)
 		}
-		st.Append([]*store.Batch{b}, func([]error) {})
+		st.Append(b, func(error) {})
 	}
 	if err := st.Compact(t.Context()); err != nil {
 		t.Fatal(err)

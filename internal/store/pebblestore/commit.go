@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/petrel-im/petrel/internal/sabotage"
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // maxPending is how many commits may be in the queue; further ones wait before
@@ -18,33 +19,21 @@ const maxPending = 64
 // commit is one durable write on its way: staged and logged by
 // Store.writeLog, answered by Store.answer.
 type commit struct {
-	stage  func() (*pebble.Batch, error) // called by writeLog, in order; no batch and no error: nothing to write
+	stage  func() (*pebble.Batch, error) // called by writeLog, in order
 	begun  time.Time
 	placed bool          // holds a token of queue.places
 	synced chan struct{} // closed when writeLog is done with it
 
 	batch   *pebble.Batch // from stage; only writeLog uses it
 	last    last          // n is set, under queue.mu, before the batch is logged
-	refusal error         // guarded by queue.mu, like refused
-	refused bool          // nothing is written; refusal may be nil
+	refusal error         // guarded by queue.mu; nothing is written
 
-	done   func([]error)
-	result []error // set when the commit leaves the queue
-	one    [1]error
+	done   func(error)
+	result error // set when the commit leaves the queue
 }
 
-func newCommit(batches int, done func([]error)) *commit {
-	c := &commit{done: done, begun: time.Now(), synced: make(chan struct{})}
-	if c.result = c.one[:]; batches != 1 {
-		c.result = make([]error, batches)
-	}
-	return c
-}
-
-func (c *commit) fill(err error) {
-	for i := range c.result {
-		c.result[i] = err
-	}
+func newCommit(done func(error)) *commit {
+	return &commit{done: done, begun: time.Now(), synced: make(chan struct{})}
 }
 
 // queue holds the commits in their order until they are answered.
@@ -53,11 +42,12 @@ type queue struct {
 	work   chan struct{} // capacity 1; a token: there is something to stage
 	ready  chan struct{} // capacity 1; a token: there is something to answer
 
-	mu      sync.Mutex // tier 0; guards the fields below
-	list    []*commit  // oldest first
-	taken   int        // the first of list, which writeLog has or had
-	durable uint64     // commits up to this number are synced
-	closed  bool       // nobody answers any more
+	mu      sync.Mutex   // tier 0; guards the fields below
+	list    []*commit    // oldest first
+	taken   int          // the first of list, which writeLog has or had
+	durable uint64       // commits up to this number are synced
+	stands  store.Holder // of the feed, as far as it is synced
+	closed  bool         // nobody answers any more
 }
 
 func (q *queue) init() {
@@ -113,10 +103,10 @@ func (q *queue) pop(buf []*commit, outage error) []*commit {
 	defer q.mu.Unlock()
 	n := 0
 	for ; n < len(q.list); n++ {
-		if c := q.list[n]; c.refused {
-			c.fill(c.refusal)
+		if c := q.list[n]; c.refusal != nil {
+			c.result = c.refusal
 		} else if outage != nil {
-			c.fill(outage)
+			c.result = outage
 		} else if c.last.n == 0 || c.last.n > q.durable {
 			break
 		}
@@ -157,6 +147,7 @@ func (s *Store) writeLog() {
 		}
 		s.queue.mu.Lock()
 		s.queue.durable = s.last.n
+		s.queue.stands = s.stands()
 		s.queue.mu.Unlock()
 		signal(s.queue.ready)
 		for _, c := range buf {
@@ -169,9 +160,9 @@ func (s *Store) writeLog() {
 // without waiting for the disk.
 func (s *Store) logOne(c *commit) {
 	b, err := c.stage()
-	if b == nil {
+	if err != nil {
 		s.queue.mu.Lock()
-		c.refusal, c.refused = err, true
+		c.refusal = err
 		s.queue.mu.Unlock()
 		return
 	}
@@ -254,7 +245,7 @@ func (s *Store) answer() {
 func (s *Store) testify(cs []*commit) {
 	var newest last
 	for _, c := range cs {
-		if c.last.n > newest.n && c.result[0] == nil {
+		if c.last.n > newest.n && c.result == nil {
 			newest = c.last
 		}
 	}
@@ -268,7 +259,7 @@ func (s *Store) testify(cs []*commit) {
 	s.out.fail(fmt.Errorf("witness commit %d: %w", newest.n, err))
 	for _, c := range cs {
 		if c.last.n > 0 {
-			c.fill(s.out.err())
+			c.result = s.out.err()
 		}
 	}
 }

@@ -33,7 +33,7 @@ func wantFailed(t *testing.T, st *Store, w *writer) {
 	_, cursor := st.Cursor(ctx, conv, "u")
 	_, dedupe := st.Dedupe(ctx, conv, 1)
 	_, record := st.Record(ctx, store.Users, 1, []byte("a"))
-	_, _, takeover := st.Takeover(ctx, feed)
+	_, _, takeover := st.Takeover(ctx, feed, holder)
 	for name, err := range map[string]error{
 		"Writable": st.Writable(), "Append": storetest.Append(st, w.next()), "LastRow": last,
 		"Conversation": conversation, "Dedupe": dedupe, "Record": record, "Takeover": takeover,
@@ -136,8 +136,8 @@ func TestF20EveryWaitingAppendIsAnswered(t *testing.T) {
 	all := make(chan struct{})
 	const n = 20
 	for range n {
-		st.Append([]*store.Batch{w.next()}, func(r []error) {
-			if got = append(got, r[0]); len(got) == n {
+		st.Append(w.next(), func(err error) {
+			if got = append(got, err); len(got) == n {
 				close(all)
 			}
 		})
@@ -170,9 +170,9 @@ func TestNothingIsAckedBeforeItsWitness(t *testing.T) {
 	const n = 20
 	var acked atomic.Int32
 	for range n {
-		st.Append([]*store.Batch{w.next()}, func(r []error) {
-			if r[0] != nil {
-				t.Error(r[0])
+		st.Append(w.next(), func(err error) {
+			if err != nil {
+				t.Error(err)
 			}
 			acked.Add(1)
 		})
@@ -258,7 +258,7 @@ func TestF20HungSyncMakesWritableRefuse(t *testing.T) {
 	armed.Store(true)
 	outcome := make(chan error, 1)
 	go func() { outcome <- storetest.Append(st, w.next()) }()
-	eventually(t, "stalled", func() bool { return errors.Is(st.Writable(), ErrStalled) })
+	eventually(t, "stalled", func() bool { return errors.Is(st.Writable(), store.ErrStalled) })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := st.Update(ctx, []store.RecordPut{{Table: store.Users, Key: []byte("a"), Value: []byte("a")}}); !errors.Is(err, context.DeadlineExceeded) {

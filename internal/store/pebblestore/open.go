@@ -56,6 +56,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s.lock = lock
+	s.queue.stands = s.stands()
 	go s.writeLog() // Close waits for logged, unless the store has failed
 	s.tasks.Go(s.answer)
 	s.tasks.Go(s.watch)

@@ -46,10 +46,6 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// ErrStalled is what Writable returns while a commit hangs in the disk. Nothing
-// is decided about the commit; it ends when the disk answers.
-var ErrStalled = errors.New("disk does not answer")
-
 // errClosed is returned by every method after Close.
 var errClosed = errors.New("store is closed")
 
@@ -65,9 +61,10 @@ type Store struct {
 	info store.Info
 
 	// Only writeLog uses these, and open before it starts.
-	last  last // of the newest commit, not necessarily durable
-	epoch im.Epoch
-	trim  im.Pos
+	last   last // of the newest commit, not necessarily durable
+	epoch  im.Epoch
+	holder uint64 // in epoch; not on the disk, since every start takes the feed over again
+	trim   im.Pos
 
 	queue   queue
 	logged  chan struct{} // closed when writeLog has returned
@@ -122,8 +119,7 @@ func (s *Store) FeedOf(im.Partition) store.Feed { return feed }
 // Failed implements store.Store.
 func (s *Store) Failed() <-chan struct{} { return s.out.ch }
 
-// Writable implements store.Store; besides the errors named there it returns
-// ErrStalled while the disk does not answer.
+// Writable implements store.Store.
 func (s *Store) Writable() error {
 	if err := s.out.err(); err != nil {
 		return err
@@ -132,7 +128,7 @@ func (s *Store) Writable() error {
 	case s.space.full.Load():
 		return store.ErrFull
 	case s.stalled.Load():
-		return ErrStalled
+		return store.ErrStalled
 	}
 	return nil
 }
@@ -188,7 +184,7 @@ func (s *Store) Close() error {
 }
 
 // Takeover implements store.Store.
-func (s *Store) Takeover(ctx context.Context, f store.Feed) (im.Epoch, im.Pos, error) {
+func (s *Store) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.Epoch, im.Pos, error) {
 	if f != feed {
 		return 0, 0, fmt.Errorf("take over feed %d: there is only feed %d", f, feed)
 	}
@@ -196,13 +192,36 @@ func (s *Store) Takeover(ctx context.Context, f store.Feed) (im.Epoch, im.Pos, e
 	var pos im.Pos
 	err := s.write(ctx, 64, func(b *pebble.Batch) error {
 		epoch, pos = s.epoch+1, s.last.pos
-		s.epoch = epoch
+		s.epoch, s.holder = epoch, holder
 		return b.Set(keyEpoch, be64(uint64(epoch)), nil)
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("take over feed %d: %w", f, err)
 	}
 	return epoch, pos, nil
+}
+
+// stands is how the feed stands after the newest commit.
+func (s *Store) stands() store.Holder {
+	return store.Holder{Epoch: s.epoch, Holder: s.holder, Pos: s.last.pos}
+}
+
+// Holders implements store.Store; it asks the memory.
+func (s *Store) Holders(_ context.Context, feeds []store.Feed) ([]store.Holder, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	all := make([]store.Holder, len(feeds))
+	for i, f := range feeds {
+		if f != feed {
+			return nil, fmt.Errorf("ask who holds feed %d: there is only feed %d", f, feed)
+		}
+		all[i] = s.queue.stands
+	}
+	return all, nil
 }
 
 // watch looks after free space and hung syncs until Close.

@@ -21,6 +21,9 @@ import (
 
 var conv = im.Key{Tenant: 1, Conv: im.ConvID{'g', 1}}
 
+// holder is every writer of these tests.
+const holder = 1
+
 // writer appends rows 1, 2, 3, ... of conv.
 type writer struct {
 	st    *Store
@@ -33,7 +36,7 @@ func newWriter(t testing.TB, st *Store) *writer {
 	t.Helper()
 	w := &writer{st: st}
 	var err error
-	if w.epoch, w.pos, err = st.Takeover(context.Background(), feed); err != nil {
+	if w.epoch, w.pos, err = st.Takeover(context.Background(), feed, holder); err != nil {
 		t.Fatal(err)
 	}
 	row, err := st.LastRow(context.Background(), conv)
@@ -50,7 +53,7 @@ func newWriter(t testing.TB, st *Store) *writer {
 func (w *writer) next() *store.Batch {
 	w.seq++
 	b := &store.Batch{
-		Epoch: w.epoch, From: w.pos, Entry: &storepb.FeedEntry{},
+		Epoch: w.epoch, Holder: holder, From: w.pos, Entry: &storepb.FeedEntry{},
 		Rows: []store.RowPut{{Conv: conv, Seq: w.seq, Value: []byte(strings.Repeat("row ", int(w.seq%50)+1))}},
 	}
 	w.pos++
@@ -136,7 +139,7 @@ func TestF5StaleEpochWritesNothing(t *testing.T) {
 	again := mustOpen(t, mem(unplugged(fs)))
 	defer mustClose(t, again)
 	for _, e := range []im.Epoch{old.epoch, fresh.epoch + 1} {
-		b := &store.Batch{Epoch: e, From: 4, Entry: &storepb.FeedEntry{}}
+		b := &store.Batch{Epoch: e, Holder: holder, From: 4, Entry: &storepb.FeedEntry{}}
 		if err := storetest.Append(again, b); !errors.Is(err, store.ErrStale) {
 			t.Errorf("append of epoch %d after a crash in epoch %d: got %v, want %v", e, fresh.epoch, err, store.ErrStale)
 		}

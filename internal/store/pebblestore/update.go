@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -39,11 +40,11 @@ func (s *Store) Update(ctx context.Context, puts []store.RecordPut) error {
 
 func (s *Store) put(b *pebble.Batch, p *store.RecordPut) error {
 	key := recordKey(p.Table, p.Tenant, p.Key)
-	if p.IfAbsent {
+	if p.Check {
 		if v, err := s.get(key); err != nil {
 			return err
-		} else if v != nil {
-			return fmt.Errorf("table %d key %q: %w", p.Table, p.Key, store.ErrExists)
+		} else if (v == nil) != (p.Was == nil) || !bytes.Equal(v, p.Was) {
+			return fmt.Errorf("table %d key %q: %w", p.Table, p.Key, store.ErrChanged)
 		}
 	}
 	if p.Value == nil {

@@ -137,7 +137,7 @@ func (m *state) compare(ctx context.Context, st store.Store, convs []im.Key) err
 	if len(kept) != len(m.kept) {
 		return fmt.Errorf("got %d records, want %d", len(kept), len(m.kept))
 	}
-	return m.compareFeed(ctx, st)
+	return m.compareFeed(ctx, st, convs)
 }
 
 func (m *state) compareRows(ctx context.Context, st store.Store, c im.Key) error {
@@ -177,10 +177,10 @@ func (m *state) compareRows(ctx context.Context, st store.Store, c im.Key) error
 	return nil
 }
 
-func (m *state) compareFeed(ctx context.Context, st store.Store) error {
+func (m *state) compareFeed(ctx context.Context, st store.Store, convs []im.Key) error {
 	n := 0
 	var differs error
-	err := st.ScanFeed(ctx, st.FeedOf(0), m.trim, m.pos, func(p im.Pos, e *storepb.FeedEntry) bool {
+	err := st.ScanFeed(ctx, st.FeedOf(im.PartitionOf(convs[0].Conv)), m.trim, m.pos, func(p im.Pos, e *storepb.FeedEntry) bool {
 		n++
 		if e.GetTimeMs() != m.feed[p] {
 			differs = fmt.Errorf("feed entry %d: got time %d, want %d", p, e.GetTimeMs(), m.feed[p])

@@ -28,6 +28,8 @@ func Run(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
 		{"a batch is readable and in the feed", (*suite).batch},
 		{"a refused batch leaves nothing", (*suite).refused},
 		{"a takeover ends the writer before", (*suite).takeover},
+		{"who holds a feed is told", (*suite).holders},
+		{"feeds are written at the same time", (*suite).feeds},
 		{"done follows the order of appends", (*suite).order},
 		{"rows are bounded and a hole is damage", (*suite).rows},
 		{"a row is rewritten in place", (*suite).rewrite},
@@ -37,14 +39,14 @@ func Run(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
 		{"rows below a seq are dropped", (*suite).drop},
 		{"the feed is trimmed", (*suite).trim},
 		{"records are listed by prefix and tenant", (*suite).records},
-		{"a record is put if absent", (*suite).ifAbsent},
+		{"a record is put if it is as it was", (*suite).check},
 		{"a closed store opens as it was", (*suite).reopen},
 		{"anybody may call at any time", (*suite).together},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			open := place(t)
 			s := &suite{T: t, ctx: t.Context(), open: open, Store: open()}
-			s.feed = s.FeedOf(0)
+			s.feed = s.FeedOf(im.PartitionOf(key(1, 1).Conv))
 			defer func() {
 				if err := s.Close(); err != nil {
 					t.Errorf("close: %v", err)
@@ -87,25 +89,28 @@ func (s *suite) same(got, want any) {
 	}
 }
 
+// holder is every writer of these suites.
+const holder = 0xfeedfacecafebeef
+
 // own takes the feed over.
 func (s *suite) own() {
 	s.Helper()
 	var err error
-	s.epoch, s.pos, err = s.Takeover(s.ctx, s.feed)
+	s.epoch, s.pos, err = s.Takeover(s.ctx, s.feed, holder)
 	s.must(err)
 }
 
 // Append commits one batch and waits for its outcome.
 func Append(st store.Store, b *store.Batch) error {
 	done := make(chan error, 1)
-	st.Append([]*store.Batch{b}, func(r []error) { done <- r[0] })
+	st.Append(b, func(err error) { done <- err })
 	return <-done
 }
 
 // add commits b as the next one.
 func (s *suite) add(b store.Batch) {
 	s.Helper()
-	b.Feed, b.Epoch, b.From = s.feed, s.epoch, s.pos
+	b.Feed, b.Epoch, b.Holder, b.From = s.feed, s.epoch, holder, s.pos
 	if b.Entry == nil {
 		b.Entry = &storepb.FeedEntry{TimeMs: uint64(s.pos) + 1000}
 	}
@@ -167,11 +172,6 @@ func (s *suite) empty() {
 	s.own()
 	if s.epoch == 0 || s.pos != 0 {
 		s.Fatalf("got epoch %d at %d, want an epoch above 0 at 0", s.epoch, s.pos)
-	}
-	done := make(chan int, 1)
-	s.Append(nil, func(r []error) { done <- len(r) })
-	if n := <-done; n != 0 {
-		s.Fatalf("got %d results for no batch", n)
 	}
 }
 
@@ -237,8 +237,9 @@ func (s *suite) refused() {
 	c := key(1, 1)
 	s.add(store.Batch{Rows: puts(c, 1, 1)})
 	for _, b := range []store.Batch{
-		{Epoch: s.epoch, From: 0}, {Epoch: s.epoch, From: 2},
-		{Epoch: s.epoch - 1, From: 1}, {Epoch: s.epoch + 1, From: 1},
+		{Epoch: s.epoch, Holder: holder, From: 0}, {Epoch: s.epoch, Holder: holder, From: 2},
+		{Epoch: s.epoch - 1, Holder: holder, From: 1}, {Epoch: s.epoch + 1, Holder: holder, From: 1},
+		{Epoch: s.epoch, Holder: holder + 1, From: 1}, {Epoch: s.epoch, From: 1},
 	} {
 		b.Feed, b.Entry = s.feed, &storepb.FeedEntry{}
 		b.Rows = puts(c, 2, 3)
@@ -273,8 +274,104 @@ func (s *suite) takeover() {
 	if s.epoch <= old || s.pos != 1 {
 		s.Fatalf("got epoch %d at %d, want above %d at 1", s.epoch, s.pos, old)
 	}
-	s.wants(Append(s, &store.Batch{Feed: s.feed, Epoch: old, From: s.pos, Entry: &storepb.FeedEntry{}, Rows: puts(c, 2, 2)}), store.ErrStale)
+	s.wants(Append(s, &store.Batch{Feed: s.feed, Epoch: old, Holder: holder, From: s.pos, Entry: &storepb.FeedEntry{}, Rows: puts(c, 2, 2)}), store.ErrStale)
 	s.add(store.Batch{Rows: puts(c, 2, 2)})
+}
+
+// stands asks how the feed stands.
+func (s *suite) stands() store.Holder {
+	s.Helper()
+	h, err := s.Holders(s.ctx, []store.Feed{s.feed})
+	s.must(err)
+	if len(h) != 1 {
+		s.Fatalf("got %d holders of one feed", len(h))
+	}
+	return h[0]
+}
+
+func (s *suite) holders() {
+	before := s.stands()
+	s.same(before, store.Holder{Epoch: before.Epoch})
+	s.own()
+	s.same(s.stands(), store.Holder{Epoch: s.epoch, Holder: holder})
+	s.add(store.Batch{Rows: puts(key(1, 1), 1, 1)})
+	s.same(s.stands(), store.Holder{Epoch: s.epoch, Holder: holder, Pos: 1})
+	epoch, pos, err := s.Takeover(s.ctx, s.feed, 7)
+	s.must(err)
+	if epoch <= s.epoch || pos != 1 {
+		s.Fatalf("got epoch %d at %d, want above %d at 1", epoch, pos, s.epoch)
+	}
+	s.same(s.stands(), store.Holder{Epoch: epoch, Holder: 7, Pos: 1})
+	none, err := s.Holders(s.ctx, nil)
+	s.must(err)
+	s.same(len(none), 0)
+	all, err := s.Holders(s.ctx, s.Feeds())
+	s.must(err)
+	s.same(len(all), len(s.Feeds()))
+	for i, f := range s.Feeds() {
+		if f == s.feed {
+			s.same(all[i], store.Holder{Epoch: epoch, Holder: 7, Pos: 1})
+		}
+	}
+}
+
+// feeds writes to some feeds at once, if there are several: each has its own
+// position, and a refusal is of one feed only.
+func (s *suite) feeds() {
+	const n, writers = 20, 8
+	s.own()
+	feeds := s.Feeds()
+	feeds = feeds[:min(len(feeds), writers)]
+	var wg sync.WaitGroup
+	for _, f := range feeds {
+		wg.Go(func() {
+			epoch, pos, err := s.Takeover(s.ctx, f, holder)
+			if err != nil {
+				s.Error(err)
+				return
+			}
+			c := s.keyIn(f)
+			for i := range im.Seq(n) {
+				b := store.Batch{Feed: f, Epoch: epoch, Holder: holder, From: pos, Entry: &storepb.FeedEntry{TimeMs: uint64(f)}, Rows: puts(c, i+1, i+1)}
+				stale := b
+				stale.From++
+				stale.Rows = puts(c, i+2, i+2)
+				if err := Append(s, &stale); !errors.Is(err, store.ErrStale) {
+					s.Errorf("feed %d at %d: append from %d: got %v, want %v", f, pos, stale.From, err, store.ErrStale)
+				}
+				if err := Append(s, &b); err != nil {
+					s.Errorf("feed %d at %d: %v", f, pos, err)
+				}
+				pos++
+			}
+		})
+	}
+	wg.Wait()
+	all, err := s.Holders(s.ctx, feeds)
+	s.must(err)
+	for i, f := range feeds {
+		s.same(all[i].Pos, im.Pos(n))
+		got, err := s.read(s.keyIn(f), 1, n)
+		s.must(err)
+		s.same(len(got), n)
+		s.must(s.ScanFeed(s.ctx, f, 0, n, func(p im.Pos, e *storepb.FeedEntry) bool {
+			s.same(e.GetTimeMs(), uint64(f))
+			return true
+		}))
+	}
+}
+
+// keyIn is a conversation whose partition is in f.
+func (s *suite) keyIn(f store.Feed) im.Key {
+	c := key(1, 1)
+	for p := range im.Partition(im.Partitions) {
+		if s.FeedOf(p) == f {
+			c.Conv[1] = byte(p)
+			return c
+		}
+	}
+	s.Fatalf("feed %d has no partition", f)
+	return c
 }
 
 func (s *suite) order() {
@@ -285,20 +382,20 @@ func (s *suite) order() {
 	inside := 0
 	all := make(chan struct{})
 	for i := range n {
-		b := &store.Batch{Feed: s.feed, Epoch: s.epoch, From: s.pos, Entry: &storepb.FeedEntry{}, Rows: puts(key(1, 1), im.Seq(s.pos)+1, im.Seq(s.pos)+1)}
+		b := &store.Batch{Feed: s.feed, Epoch: s.epoch, Holder: holder, From: s.pos, Entry: &storepb.FeedEntry{}, Rows: puts(key(1, 1), im.Seq(s.pos)+1, im.Seq(s.pos)+1)}
 		if i%7 == 3 {
 			b.From += 5 // refusals keep their turn
 		} else {
 			s.pos++
 		}
-		s.Append([]*store.Batch{b}, func(r []error) {
+		s.Append(b, func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if inside++; inside != 1 {
 				s.Errorf("done %d was called inside another", i)
 			}
-			if refused := i%7 == 3; refused != errors.Is(r[0], store.ErrStale) || !refused && r[0] != nil {
-				s.Errorf("append %d: got %v", i, r[0])
+			if refused := i%7 == 3; refused != errors.Is(err, store.ErrStale) || !refused && err != nil {
+				s.Errorf("append %d: got %v", i, err)
 			}
 			inside--
 			if got = append(got, i); len(got) == n {
@@ -344,7 +441,7 @@ func (s *suite) rewrite() {
 	s.own()
 	c := key(1, 1)
 	s.add(store.Batch{Rows: puts(c, 1, 3)})
-	s.add(store.Batch{Rows: append(puts(c, 4, 4), store.RowPut{Conv: c, Seq: 2, Value: []byte("gone")})})
+	s.add(store.Batch{Rows: append(puts(c, 4, 4), store.RowPut{Conv: c, Seq: 2, Value: []byte("gone"), Rewrite: true})})
 	got, err := s.read(c, 1, 4)
 	s.must(err)
 	s.same(got, []string{"1=row 1", "2=gone", "3=row 3", "4=row 4"})

@@ -54,6 +54,9 @@ func NewTold() *Told {
 	return t
 }
 
+// partition is that of all conversations of t.
+func (t *Told) partition() im.Partition { return im.PartitionOf(t.convs[0].Conv) }
+
 // markBytes begin the value of a row and survive a rewrite of it.
 const markBytes = 12
 
@@ -68,8 +71,8 @@ func (t *Told) Acked() int {
 // well, and returns when all are answered or st has failed. The store must be
 // the one that t is about, as Check left it.
 func (t *Told) Drive(ctx context.Context, st store.Store, rng *rand.Rand, n int) error {
-	f := st.FeedOf(0)
-	epoch, pos, err := st.Takeover(ctx, f)
+	f := st.FeedOf(t.partition())
+	epoch, pos, err := st.Takeover(ctx, f, holder)
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func (d *driver) run(ctx context.Context, n int) error {
 		case s.batch != nil:
 			d.pos++
 			wg.Add(1)
-			d.st.Append([]*store.Batch{s.batch}, func(r []error) { defer wg.Done(); settle(r[0]) })
+			d.st.Append(s.batch, func(err error) { defer wg.Done(); settle(err) })
 		case s.put != nil:
 			settle(d.st.Update(ctx, s.put))
 		case s.below != 0:
@@ -176,7 +179,7 @@ func (d *driver) next() step {
 
 // batch is 1 to 8 rows, sometimes hundreds or a big one, and what goes with them.
 func (d *driver) batch() *store.Batch {
-	b := &store.Batch{Feed: d.feed, Epoch: d.epoch, From: d.pos, Entry: &storepb.FeedEntry{TimeMs: d.rng.Uint64() >> 20}}
+	b := &store.Batch{Feed: d.feed, Epoch: d.epoch, Holder: holder, From: d.pos, Entry: &storepb.FeedEntry{TimeMs: d.rng.Uint64() >> 20}}
 	heads := map[im.Key]im.Seq{}
 	count, size := 1+d.rng.IntN(8), 200
 	switch d.rng.IntN(60) {
@@ -193,7 +196,7 @@ func (d *driver) batch() *store.Batch {
 		if old := d.model.rows[c]; len(old) > 0 && d.rng.IntN(12) == 0 {
 			q := d.model.first[c] + im.Seq(d.rng.IntN(len(old)))
 			mark := old[q-d.model.first[c]][:markBytes]
-			b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: q, Value: append([]byte(mark), d.bytes(30)...)})
+			b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: q, Value: append([]byte(mark), d.bytes(30)...), Rewrite: true})
 			continue
 		}
 		heads[c]++
@@ -315,7 +318,7 @@ func (p Promise) Check(ctx context.Context, st store.Store) (Found, error) {
 	if p.born && p.info != st.Info() {
 		return Found{}, fmt.Errorf("identity: got %+v, want %+v", st.Info(), p.info)
 	}
-	_, pos, err := st.Takeover(ctx, st.FeedOf(0))
+	_, pos, err := st.Takeover(ctx, st.FeedOf(p.t.partition()), holder)
 	if err != nil {
 		return Found{}, err
 	}

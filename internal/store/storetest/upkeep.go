@@ -3,7 +3,9 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
@@ -103,35 +105,83 @@ func (s *suite) records() {
 	}
 }
 
-func (s *suite) ifAbsent() {
-	put := func(k, v string, absent bool) store.RecordPut {
-		return store.RecordPut{Table: store.Users, Tenant: 1, Key: []byte(k), Value: []byte(v), IfAbsent: absent}
+func (s *suite) check() {
+	put := func(k, v string) store.RecordPut {
+		return store.RecordPut{Table: store.Users, Tenant: 1, Key: []byte(k), Value: []byte(v)}
 	}
-	s.must(s.Update(s.ctx, []store.RecordPut{put("ann", "1", true)}))
-	s.wants(s.Update(s.ctx, []store.RecordPut{put("bob", "2", false), put("ann", "2", true)}), store.ErrExists)
-	for k, want := range map[string]string{"ann": "1", "bob": ""} {
-		v, err := s.Record(s.ctx, store.Users, 1, []byte(k))
-		s.must(err)
-		s.same(string(v), want)
+	absent := func(p store.RecordPut) store.RecordPut {
+		p.Check = true
+		return p
 	}
-	// Of many who create one record, one succeeds.
+	was := func(p store.RecordPut, v string) store.RecordPut {
+		p.Check, p.Was = true, []byte(v)
+		return p
+	}
+	gone := was(put("ann", ""), "3")
+	gone.Value = nil
+	for _, step := range []struct {
+		puts []store.RecordPut
+		want error
+		ann  string
+	}{
+		{[]store.RecordPut{was(put("ann", "0"), "")}, store.ErrChanged, ""},
+		{[]store.RecordPut{absent(put("ann", "1"))}, nil, "1"},
+		{[]store.RecordPut{absent(put("ann", "2"))}, store.ErrChanged, "1"},
+		{[]store.RecordPut{put("bob", "2"), absent(put("ann", "2"))}, store.ErrChanged, "1"},
+		{[]store.RecordPut{absent(put("ann", "2")), put("bob", "2")}, store.ErrChanged, "1"},
+		{[]store.RecordPut{was(put("ann", "2"), "0"), put("bob", "2")}, store.ErrChanged, "1"},
+		{[]store.RecordPut{was(put("ann", "2"), "1"), absent(put("eva", "1"))}, nil, "2"},
+		{[]store.RecordPut{was(put("ann", "3"), "2"), was(put("eva", "2"), "0")}, store.ErrChanged, "2"},
+		{[]store.RecordPut{was(put("ann", "3"), "2"), was(put("eva", "2"), "1")}, nil, "3"},
+		{[]store.RecordPut{gone, absent(put("eva", "3"))}, store.ErrChanged, "3"},
+		{[]store.RecordPut{gone}, nil, ""},
+		{[]store.RecordPut{gone}, store.ErrChanged, ""},
+		{[]store.RecordPut{was(put("ann", "4"), "3")}, store.ErrChanged, ""},
+		{[]store.RecordPut{absent(put("ann", ""))}, nil, ""},
+		{[]store.RecordPut{absent(put("ann", "5"))}, store.ErrChanged, ""},
+		{[]store.RecordPut{was(put("ann", "5"), "")}, nil, "5"},
+	} {
+		s.wants(s.Update(s.ctx, step.puts), step.want)
+		for k, want := range map[string]string{"ann": step.ann, "bob": ""} {
+			v, err := s.Record(s.ctx, store.Users, 1, []byte(k))
+			s.must(err)
+			s.same(string(v), want)
+		}
+	}
+	// Of many who count in one record, each counts once, and of many who
+	// create one, one succeeds.
 	var wg sync.WaitGroup
-	var mu sync.Mutex
-	won := 0
-	for i := range 16 {
+	const n = 8
+	var won atomic.Int32
+	for range n {
 		wg.Go(func() {
-			err := s.Update(s.ctx, []store.RecordPut{put("eve", fmt.Sprint(i), true)})
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				won++
-			} else if !errors.Is(err, store.ErrExists) {
-				s.Errorf("got %v, want %v", err, store.ErrExists)
+			if err := s.Update(s.ctx, []store.RecordPut{absent(put("eve", ""))}); err == nil {
+				won.Add(1)
+			} else if !errors.Is(err, store.ErrChanged) {
+				s.Errorf("got %v, want %v", err, store.ErrChanged)
+			}
+			for {
+				v, err := s.Record(s.ctx, store.Users, 1, []byte("eve"))
+				if err != nil {
+					s.Error(err)
+					return
+				}
+				err = s.Update(s.ctx, []store.RecordPut{was(put("eve", string(v)+"x"), string(v))})
+				if err == nil {
+					return
+				}
+				if !errors.Is(err, store.ErrChanged) {
+					s.Errorf("got %v, want %v", err, store.ErrChanged)
+					return
+				}
 			}
 		})
 	}
 	wg.Wait()
-	s.same(won, 1)
+	s.same(won.Load(), int32(1))
+	v, err := s.Record(s.ctx, store.Users, 1, []byte("eve"))
+	s.must(err)
+	s.same(string(v), strings.Repeat("x", n))
 }
 
 func (s *suite) reopen() {
@@ -145,7 +195,7 @@ func (s *suite) reopen() {
 		s.must(s.Close())
 		s.Store = s.open()
 		s.same(s.Info(), info)
-		s.wants(Append(s, &store.Batch{Feed: s.feed, Epoch: epoch - 1, From: pos, Entry: &storepb.FeedEntry{}}), store.ErrStale)
+		s.wants(Append(s, &store.Batch{Feed: s.feed, Epoch: epoch - 1, Holder: holder, From: pos, Entry: &storepb.FeedEntry{}}), store.ErrStale)
 		s.own()
 		if s.epoch <= epoch || s.pos != pos {
 			s.Fatalf("got epoch %d at %d, want above %d at %d", s.epoch, s.pos, epoch, pos)
