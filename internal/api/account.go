@@ -79,7 +79,7 @@ const (
 
 // GetSettings folds the caller's settings from the inbox.
 func (s *Server) GetSettings(ctx context.Context, _ *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {
-	all, err := inbox.Settings(ctx, s.convs, identity(ctx).Account)
+	all, err := s.o.Inbox.Settings(ctx, identity(ctx).Account)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1
 			return nil, err
 		}
 	}
-	all, err := inbox.Settings(ctx, s.convs, a)
+	all, err := s.o.Inbox.Settings(ctx, a)
 	if err != nil {
 		return nil, err
 	}

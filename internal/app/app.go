@@ -49,6 +49,7 @@ type App struct {
 	convs    *conv.Convs
 	users    *user.Users
 	consumer *inbox.Consumer
+	sync     *inbox.Syncer
 	bus      *localbus.Bus
 	hub      *session.Hub
 	api      *api.Server
@@ -114,9 +115,10 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	info := a.store.Info()
+	a.sync = &inbox.Syncer{Convs: a.convs, Store: info}
 	a.hub = session.New(session.Options{
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
-	}, a.users, a.convs, &inbox.Syncer{Convs: a.convs, Store: info}, a.fan.Table, limits(l))
+	}, a.users, a.convs, a.sync, a.fan.Table, limits(l))
 	a.hub.Attach(a.bus)
 	if a.setup, err = a.users.OpenSetup(ctx); err != nil {
 		return err

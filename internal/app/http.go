@@ -12,7 +12,6 @@ import (
 
 	"github.com/petrel-im/petrel/internal/api"
 	"github.com/petrel-im/petrel/internal/config"
-	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/metrics"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -22,7 +21,7 @@ import (
 func (a *App) handler() http.Handler {
 	mux := http.NewServeMux()
 	a.api = api.New(api.Options{
-		Log: a.log, Store: a.store, Users: a.users, Convs: a.convs, Inbox: &inbox.Syncer{Convs: a.convs, Store: a.store.Info()},
+		Log: a.log, Store: a.store, Users: a.users, Convs: a.convs, Inbox: a.sync,
 		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.consumer.Await,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,

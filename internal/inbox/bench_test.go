@@ -10,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -116,4 +117,45 @@ func BenchmarkSync5000(b *testing.B) {
 		}
 		b.ReportMetric((cpu()-before).Seconds()*1e3/float64(b.N), "cpu-ms/op")
 	})
+}
+
+// BenchmarkSettings reads the settings, and syncs, of a user with few
+// conversations who has set something often: each time is an entry of the inbox.
+func BenchmarkSettings(b *testing.B) {
+	for _, n := range []int{400, 800, 3000} {
+		w := newWorld(b)
+		w.group("team", "alice", "bob")
+		w.settle()
+		w.set("alice", n)
+		_, token := w.all("alice", nil)
+		a := im.Account{Tenant: im.DefaultTenant, User: "alice"}
+		b.Run(fmt.Sprintf("get/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				if all, err := w.sync.Settings(context.Background(), a); err != nil || len(all) != 1 {
+					b.Fatal(all, err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("sync/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				if p, err := w.sync.Sync(context.Background(), a, token, 0); err != nil || len(p.Convs) != 0 {
+					b.Fatal(p, err)
+				}
+			}
+		})
+	}
+}
+
+// set changes one of a user's settings n times.
+func (w *world) set(u im.User, n int) {
+	w.t.Helper()
+	a := im.Account{Tenant: im.DefaultTenant, User: u}
+	for i := range n {
+		e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{fmt.Sprint("name ", i%8): fmt.Sprint("value ", i)}}}}
+		if _, err := inbox.Write(context.Background(), w.convs, a, e, w.id()); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }

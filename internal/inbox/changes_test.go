@@ -224,3 +224,39 @@ func TestALeaverIsToldNothingThatCameLater(t *testing.T) {
 		t.Errorf("bob sees %v", got)
 	}
 }
+
+// A client may be ahead of the page it is sent: while the state of a
+// conversation is put together, a message comes and is read. No cursor of the
+// page is above its head then. Spec: P-6.2.
+func TestNoCursorOfAPageIsAboveItsHead(t *testing.T) {
+	for _, mover := range []im.User{"alice", "bob"} { // own cursors, and those of the other one
+		t.Run(string(mover), func(t *testing.T) {
+			w := newWorld(t)
+			key := w.direct("alice", "bob", "1")
+			w.settle()
+			w.say(key, "bob", "2")
+			w.restart() // nobody's cursor is in memory
+			w.settle()
+			moved := false
+			w.rows.onCursor = func(u im.User) {
+				if u == mover && !moved {
+					moved = true
+					q := w.say(key, "bob", "3")
+					w.mustMove(mover, key, q, q)
+				}
+			}
+			states, token := w.all("alice", nil) // without a token: nothing else asks for cursors
+			got := states[key.Conv.String()]
+			if !moved || got == nil {
+				t.Fatalf("moved %t, told %v", moved, got)
+			}
+			if h := got.Head; got.Delivered > h || got.Read > h || got.ReadCounted > got.Counted || got.GetPeerReceipt().GetDelivered() > h || got.GetPeerReceipt().GetRead() > h {
+				t.Errorf("a cursor above the head: %v", got)
+			}
+			states, _ = w.all("alice", token)
+			if next := states[key.Conv.String()]; next == nil && got.Head < 3 {
+				t.Errorf("what came between is told neither in %v nor by the next sync", got)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type world struct {
 	t        testing.TB
 	fs       vfs.FS
 	store    store.Store
+	rows     *counting // the same
 	table    *fanout.Table
 	convs    *conv.Convs
 	sync     *inbox.Syncer
@@ -39,6 +41,29 @@ type world struct {
 	stopConv func()
 	stopFeed func() // nil: no consumer runs
 	ids      int
+}
+
+// counting counts the rows that are read. A test may do something while a
+// cursor is read.
+type counting struct {
+	store.Store
+	read     atomic.Int64
+	onCursor func(im.User)
+}
+
+func (s *counting) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	return s.Store.Rows(ctx, c, from, to, func(r store.Row) bool {
+		s.read.Add(1)
+		return fn(r)
+	})
+}
+
+func (s *counting) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error) {
+	rec, err := s.Store.Cursor(ctx, c, u)
+	if f := s.onCursor; f != nil {
+		f(u)
+	}
+	return rec, err
 }
 
 func newWorld(t testing.TB) *world {
@@ -68,8 +93,9 @@ func (w *world) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.store, w.table = st, fanout.NewTable()
-	if w.convs, err = conv.New(context.Background(), conv.Options{}, st, fanout.New(w.table)); err != nil {
+	w.rows = &counting{Store: st}
+	w.store, w.table = w.rows, fanout.NewTable()
+	if w.convs, err = conv.New(context.Background(), conv.Options{}, w.store, fanout.New(w.table)); err != nil {
 		w.t.Fatal(err)
 	}
 	w.sync = &inbox.Syncer{Convs: w.convs, Store: st.Info()}

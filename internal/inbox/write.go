@@ -36,37 +36,21 @@ func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxE
 	}
 }
 
-// Settings folds what a user has set, of the account (conv "") and of
+// Settings is what a user has set, of the account (conv "") and of
 // conversations: conv → name → value. A value that was set to "" is not there.
-func Settings(ctx context.Context, cs *conv.Convs, a im.Account) (map[string]map[string]string, error) {
-	all := map[string]map[string]string{}
-	_, err := eachEntry(ctx, cs, a, 0, func(e *petrelv1.InboxEntry, _ im.Seq) {
-		set := e.GetSettings()
-		if set == nil {
-			return
-		}
-		values := all[set.Conv]
-		if values == nil {
-			values = map[string]string{}
-			all[set.Conv] = values
-		}
-		for name, v := range set.Values {
-			if v == "" {
-				delete(values, name)
-			} else {
-				values[name] = v
-			}
-		}
-		if len(values) == 0 {
-			delete(all, set.Conv)
-		}
-	})
-	return all, err
+// The maps must not be modified.
+func (y *Syncer) Settings(ctx context.Context, a im.Account) (map[string]map[string]string, error) {
+	l, err := y.list(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return l.settings, nil
 }
 
 // eachEntry calls f for the entries of a user's inbox above last, oldest first,
-// and returns the seq of the newest one; 0: the inbox is empty.
-func eachEntry(ctx context.Context, cs *conv.Convs, a im.Account, last im.Seq, f func(*petrelv1.InboxEntry, im.Seq)) (im.Seq, error) {
+// with their seqs and sizes, and returns the seq of the newest one; 0: the inbox
+// is empty. What f gets is valid during the call.
+func eachEntry(ctx context.Context, cs *conv.Convs, a im.Account, last im.Seq, f func(*petrelv1.InboxEntry, im.Seq, int)) (im.Seq, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: im.InboxID(a.Tenant, a.User)}
 	for more := true; more; {
 		p, err := cs.History(ctx, key, "", conv.Range{After: last, Limit: conv.MaxPage})
@@ -82,7 +66,7 @@ func eachEntry(ctx context.Context, cs *conv.Convs, a im.Account, last im.Seq, f
 				return 0, err
 			}
 			last = im.Seq(m.Seq)
-			f(m.GetInbox(), last)
+			f(m.GetInbox(), last, len(row))
 		}
 		more = p.More && len(p.Rows) > 0
 	}
