@@ -28,12 +28,15 @@ var imports = map[string][]string{
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
 	"internal/conv":    {"internal/bus", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
 	"internal/fanout":  {"internal/bus", "internal/im", "internal/sabotage", "internal/wire"},
+	"internal/cluster": {"internal/bus", "internal/im", "internal/store"},
 	"internal/user":    {"internal/im", "internal/store"},
 	"internal/client":  {"internal/im", "internal/wire"},
 	"internal/wire":    {"internal/im"},
 
 	"internal/bus":               {"internal/im"},
 	"internal/bus/localbus":      {"internal/bus", "internal/im"},
+	"internal/bus/natsbus":       {"internal/bus", "internal/bus/localbus", "internal/im"},
+	"internal/bus/stream":        {"internal/bus", "internal/im"},
 	"internal/store":             {"internal/im"},
 	"internal/store/pebblestore": {"internal/im", "internal/sabotage", "internal/store"},
 
@@ -97,6 +100,8 @@ func owner(pkg string) string {
 		return "internal/wire"
 	case pkg == "internal/store/storepb":
 		return "internal/store"
+	case pkg == "internal/bus/buspb":
+		return "internal/bus"
 	}
 	return pkg
 }

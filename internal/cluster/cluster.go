@@ -1,0 +1,258 @@
+// Package cluster knows the nodes, and which of them owns which feed.
+//
+// Three things are kept apart. Which node should own a feed follows from the
+// nodes that are alive (share.go). Which node does own it is what the store's
+// fence says: the holder and the epoch of the last takeover. Where a feed is
+// looked for is what the nodes tell each other (route.go), and may be wrong
+// for a moment. Nothing here decides whether a commit is taken: a takeover too
+// early, or by two at once, costs time only.
+//
+// Every node writes a heartbeat row into the store once a second, and reads
+// those of the others twice a second; the same record goes over the bus to its
+// peers. A node is gone when its row has not changed for a while, by the
+// reader's own clock and only while the reader's own row moves.
+//
+// Spec of the hand-over: the owner seals a feed, flushes what is numbered, and
+// tells the next one, which takes it over in the store.
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// Roles are what a node does.
+type Roles uint32
+
+// The roles. Their numbers are part of the format.
+const (
+	Gateway Roles = 1 << iota // takes connections of clients
+	Conv                      // owns feeds
+	API                       // serves the API over HTTP
+
+	AllRoles = Gateway | Conv | API
+)
+
+var roleNames = []string{"gateway", "conv", "api"}
+
+// String lists the roles as ParseRoles reads them.
+func (r Roles) String() string {
+	var names []string
+	for i, name := range roleNames {
+		if r&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// ParseRoles reads names of roles, with commas between them.
+func ParseRoles(s string) (Roles, error) {
+	var r Roles
+next:
+	for name := range strings.SplitSeq(s, ",") {
+		for i, known := range roleNames {
+			if strings.TrimSpace(name) == known {
+				r |= 1 << i
+				continue next
+			}
+		}
+		return 0, fmt.Errorf("role %q: the roles are %s", name, strings.Join(roleNames, ", "))
+	}
+	return r, nil
+}
+
+// Errors of Join and Run that end a node. Their text says what to do.
+var (
+	ErrTwin        = errors.New("node id is in use")
+	ErrUnreachable = errors.New("the other nodes are not reachable")
+)
+
+// ErrNobody is returned by Drain when no other node would take the feeds.
+var ErrNobody = errors.New("no other node takes feeds")
+
+// Options are what a node says of itself. The zero value is a node with all
+// roles that clients reach at no address.
+type Options struct {
+	Log         *slog.Logger
+	Now         func() time.Time // the wall clock, compared with those of others only; nil: time.Now
+	Incarnation uint64           // of this process, the holder of its feeds; 0: drawn
+	Roles       Roles            // 0: all
+	Addresses   []string         // where clients reach it, for Gateways
+	Release     string           // version of the program
+
+	// Alone says that no other process can have the store open. Then there are
+	// no heartbeats and no timers, and what is owned is owned for ever.
+	Alone bool
+	// Patient nodes wait in Join for peers that have heartbeats and are not on
+	// the bus, instead of giving up after 5 s.
+	Patient bool
+}
+
+// Owners are what a node does for the feeds that it owns. Calls for one feed
+// never overlap.
+type Owners struct {
+	// Open takes a feed over in the store, in the name of Incarnation, and
+	// makes it served. It returns the epoch.
+	Open func(ctx context.Context, f store.Feed) (im.Epoch, error)
+	// Close refuses what comes for a feed from now on, and returns when
+	// nothing of it is under way. A feed that another node has taken over
+	// ends the same way.
+	Close func(ctx context.Context, f store.Feed)
+}
+
+// Cluster is one node's view of the cluster, and its part in it. All methods
+// may be called from any goroutine.
+type Cluster struct {
+	o           Options
+	log         *slog.Logger
+	store       store.Store
+	bus         bus.Bus
+	self        im.Node
+	incarnation uint64
+	began       time.Time // by the wall clock
+	feeds       []store.Feed
+	routes      []atomic.Pointer[route] // by feed
+
+	opening chan struct{} // capacity maxOpening; holds one for each takeover that runs
+	tell    chan struct{} // capacity 1; a token: what peers are told has changed
+	seek    chan struct{} // capacity 1; a token: there are feeds to look after
+	reads   reads
+
+	row []byte // the own heartbeat row as it was last written; of Join, then of the goroutine of beats
+
+	mu        sync.Mutex // tier 0; guards the fields below
+	work      *work      // nil: Run does not run
+	version   uint64     // of the last record told
+	taking    bool
+	draining  bool
+	moving    int // feeds on their way to other nodes
+	own       map[store.Feed]*feed
+	changed   chan struct{}    // closed, and made anew, when the phase of a feed changes
+	peers     map[uint64]*peer // by incarnation
+	flaps     map[im.Node]flap
+	lastLook  time.Time // when the rows were read last
+	ownRow    []byte    // as it was read last
+	ownSeen   time.Time // when it was seen to move
+	shares    map[store.Feed]im.Node
+	sharers   []im.Node // of whom shares was made, sorted
+	storeGone bool      // the last read or write of rows failed
+}
+
+// work is a run of a Cluster.
+type work struct {
+	ctx    context.Context // ends with Run
+	stop   context.CancelCauseFunc
+	wg     sync.WaitGroup // the goroutines of Run; more are added under Cluster.mu
+	owners Owners
+}
+
+// Subjects of the bus.
+const (
+	beacon  bus.Subject = "cluster.beacon"  // storepb.Node; Send
+	release bus.Subject = "cluster.release" // storepb.FeedEpoch; Request, answered with the new epoch, or 0
+)
+
+const (
+	lookEvery  = 500 * time.Millisecond // reads of the rows, beacons
+	beatEvery  = time.Second            // writes of the own row
+	settleTime = time.Second            // how long a node is there before it takes feeds
+	storeWait  = 2 * time.Second        // for a call of the store
+	gather     = 10 * time.Millisecond  // changes that are told together
+	maxOpening = 32                     // takeovers at a time
+	maxMoving  = 32                     // feeds without an owner because this node gives them away
+)
+
+// New makes a node and sets its handlers on the bus, which must not run yet.
+func New(o Options, st store.Store, b bus.Bus) *Cluster {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Roles == 0 {
+		o.Roles = AllRoles
+	}
+	for o.Incarnation == 0 {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // never fails
+		o.Incarnation = binary.BigEndian.Uint64(b[:])
+	}
+	c := &Cluster{
+		o: o, log: o.Log, store: st, bus: b, self: b.Self(), incarnation: o.Incarnation, began: o.Now(), feeds: st.Feeds(),
+		opening: make(chan struct{}, maxOpening), tell: make(chan struct{}, 1), seek: make(chan struct{}, 1),
+		own: map[store.Feed]*feed{}, changed: make(chan struct{}), peers: map[uint64]*peer{}, flaps: map[im.Node]flap{},
+	}
+	c.reads.asked = make(chan struct{}, 1)
+	last := store.Feed(0)
+	for _, f := range c.feeds {
+		c.own[f] = &feed{id: f}
+		last = max(last, f)
+	}
+	c.routes = make([]atomic.Pointer[route], int(last)+1)
+	for i := range c.routes {
+		c.routes[i].Store(&route{changed: make(chan struct{})})
+	}
+	b.Handle(beacon, c.handleBeacon)
+	b.Handle(release, c.handleRelease)
+	return c
+}
+
+// Self is this node.
+func (c *Cluster) Self() im.Node { return c.self }
+
+// Incarnation is the number of this process: the holder of its feeds in the
+// store.
+func (c *Cluster) Incarnation() uint64 { return c.incarnation }
+
+// Run takes part in the cluster until ctx ends, after Join and while the bus
+// runs. Feeds that are open then stay the owners' to end. An error means that
+// the node must stop: another process has its id, or the only store failed a
+// takeover.
+func (c *Cluster) Run(ctx context.Context, owners Owners) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	w := &work{ctx: ctx, stop: stop, owners: owners}
+	c.mu.Lock()
+	c.work = w
+	c.ownSeen = time.Now()
+	c.taking = c.taking || c.o.Alone
+	c.decideLocked()
+	c.mu.Unlock()
+	if !c.o.Alone {
+		w.wg.Go(func() { c.beats(ctx) })
+		w.wg.Go(func() { c.looks(ctx) })
+		w.wg.Go(func() { c.beacons(ctx) })
+		w.wg.Go(func() { c.answers(ctx) })
+	}
+	<-ctx.Done()
+	c.mu.Lock()
+	c.work = nil // nothing is started from here on
+	c.mu.Unlock()
+	w.wg.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// poke leaves a token in a channel of capacity 1.
+func poke(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

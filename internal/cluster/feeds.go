@@ -1,0 +1,336 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// phase is where a feed stands on this node.
+type phase uint8
+
+const (
+	none    phase = iota
+	opening       // Owners.Open runs, or is about to
+	open
+	closing // Owners.Close runs, or is about to
+)
+
+// feed is a feed as this node has it.
+type feed struct {
+	id       store.Feed
+	phase    phase
+	epoch    im.Epoch // of phases open and closing
+	released im.Epoch // up to here this process serves no epoch; of phase none
+	looked   bool     // the store said that it is not free, and there is no news since
+	again    time.Time
+	asked    []func([]byte) // to be answered when it is open
+}
+
+const (
+	// everything is released: whatever the store says that this process holds.
+	everything = ^im.Epoch(0)
+
+	reopenWait  = 500 * time.Millisecond // between two times that one feed is opened here
+	handOverTry = 300 * time.Millisecond
+	handOvers   = 5 // tries to tell the next owner; later it finds out by the beacon
+)
+
+// decideLocked begins whatever follows from what is known: it opens, closes,
+// hands over, or asks for a look at the store. It is called behind every
+// change, and at least twice a second.
+func (c *Cluster) decideLocked() {
+	if c.work == nil {
+		return
+	}
+	now := time.Now()
+	should := c.shouldLocked(now)
+	seek := false
+	for _, id := range c.feeds {
+		f := c.own[id]
+		switch f.phase {
+		case none:
+			if !c.wantsLocked(f, should, now) {
+				continue
+			}
+			if c.o.Alone {
+				c.openLocked(f)
+			} else if !f.looked {
+				seek = true
+			}
+		case open:
+			if c.routes[id].Load().epoch > f.epoch {
+				c.closeLocked(f, false)
+			} else if to := should[id]; to != c.self && c.moving < maxMoving && c.presentLocked(to, now) {
+				c.closeLocked(f, true)
+			}
+		}
+	}
+	if seek {
+		poke(c.seek)
+	}
+}
+
+// shouldLocked tells who should own each feed: nobody's part moves while the
+// nodes that take feeds stay the same.
+func (c *Cluster) shouldLocked(now time.Time) map[store.Feed]im.Node {
+	var takers []im.Node
+	if c.taking && !c.draining {
+		takers = append(takers, c.self)
+	}
+	for _, p := range c.peers {
+		if p.alive() && p.rec.Taking && !p.rec.Draining && !now.Before(p.from) && p.node != c.self {
+			takers = append(takers, p.node)
+		}
+	}
+	slices.Sort(takers)
+	takers = slices.Compact(takers)
+	if c.shares == nil || !slices.Equal(takers, c.sharers) {
+		c.shares, c.sharers = share(c.feeds, takers), takers
+	}
+	return c.shares
+}
+
+// wantsLocked tells whether a feed that is not here should be, and nobody is
+// known who has it. An owner that is alive hands it over by itself.
+func (c *Cluster) wantsLocked(f *feed, should map[store.Feed]im.Node, now time.Time) bool {
+	if should[f.id] != c.self || now.Before(f.again) {
+		return false
+	}
+	highest := c.routes[f.id].Load().epoch
+	for _, p := range c.peers {
+		// What is claimed in an epoch below one that is known is over.
+		if e, ok := p.held[f.id]; ok && p.alive() && (e == 0 || e >= highest) {
+			return false
+		}
+	}
+	return true
+}
+
+// presentLocked tells whether a node is on the bus and alive, so that it can be
+// handed a feed.
+func (c *Cluster) presentLocked(n im.Node, now time.Time) bool {
+	for _, p := range c.peers {
+		if p.node == n && p.alive() && p.present(now) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Cluster) phaseLocked(f *feed, p phase) {
+	f.phase = p
+	close(c.changed)
+	c.changed = make(chan struct{})
+	poke(c.tell)
+}
+
+// openLocked begins to open a feed.
+func (c *Cluster) openLocked(f *feed) {
+	w := c.work
+	f.looked, f.again = false, time.Now().Add(reopenWait)
+	c.phaseLocked(f, opening)
+	w.wg.Go(func() { c.open(w, f) })
+}
+
+func (c *Cluster) open(w *work, f *feed) {
+	var e im.Epoch
+	err := context.Cause(w.ctx)
+	select {
+	case c.opening <- struct{}{}:
+		e, err = w.owners.Open(w.ctx, f.id)
+		<-c.opening
+	case <-w.ctx.Done():
+	}
+	c.mu.Lock()
+	asked := f.asked
+	f.asked = nil
+	if err != nil {
+		f.released = everything
+		c.phaseLocked(f, none)
+	} else {
+		f.epoch = e
+		c.claimLocked(f.id, c.self, e)
+		c.phaseLocked(f, open)
+	}
+	c.decideLocked()
+	c.mu.Unlock()
+	for _, reply := range asked {
+		reply(feedEpoch(f.id, e))
+	}
+	switch {
+	case err == nil:
+		c.log.Debug("feed is open", "feed", f.id, "epoch", e)
+	case w.ctx.Err() != nil:
+	case c.o.Alone:
+		w.stop(err)
+	default:
+		c.log.Warn("feed does not open", "feed", f.id, "err", err)
+	}
+}
+
+// closeLocked begins to close a feed: to hand it over, or because another node
+// has it.
+func (c *Cluster) closeLocked(f *feed, handOver bool) {
+	w := c.work
+	c.unclaimLocked(f.id, c.self, f.epoch)
+	c.phaseLocked(f, closing)
+	if handOver {
+		c.moving++
+	}
+	w.wg.Go(func() { c.close(w, f, handOver) })
+}
+
+func (c *Cluster) close(w *work, f *feed, handOver bool) {
+	w.owners.Close(w.ctx, f.id)
+	c.mu.Lock()
+	e := f.epoch
+	f.released, f.again = e, time.Time{}
+	c.phaseLocked(f, none)
+	c.decideLocked()
+	c.mu.Unlock()
+	c.log.Debug("feed is closed", "feed", f.id, "epoch", e)
+	if !handOver {
+		return
+	}
+	c.handOver(w.ctx, f.id, e)
+	c.mu.Lock()
+	c.moving--
+	c.phaseLocked(f, f.phase) // whoever drains counts those on the way as well
+	c.decideLocked()
+	c.mu.Unlock()
+}
+
+// handOver tells the next owner of a feed that it is free, until somebody has
+// it. If all of that is lost, the next owner finds out by the record of this
+// node.
+func (c *Cluster) handOver(ctx context.Context, id store.Feed, e im.Epoch) {
+	for range handOvers {
+		c.mu.Lock()
+		to := c.shouldLocked(time.Now())[id]
+		taken := c.routes[id].Load().epoch > e
+		c.mu.Unlock()
+		if taken || to == "" || to == c.self || ctx.Err() != nil {
+			return
+		}
+		try, cancel := context.WithTimeout(ctx, handOverTry)
+		answer, err := c.bus.Request(try, to, release, feedEpoch(id, e))
+		if err == nil {
+			if _, now, ok := parseFeedEpoch(answer); ok && now > e {
+				cancel()
+				c.Learn(id, to, now)
+				return
+			}
+		}
+		_, _, err = c.Wait(try, id, e) // the next try comes at its time, whatever this one said
+		cancel()
+		if err == nil {
+			return
+		}
+	}
+}
+
+// handleRelease opens a feed that its owner has closed for this node, and
+// answers when it is open.
+func (c *Cluster) handleRelease(from im.Node, payload []byte, reply func([]byte)) {
+	id, e, ok := parseFeedEpoch(payload)
+	if reply == nil {
+		return
+	}
+	c.mu.Lock()
+	f := c.own[id]
+	switch {
+	case !ok || f == nil || c.work == nil || c.draining || c.o.Roles&Conv == 0:
+		c.mu.Unlock()
+		reply(feedEpoch(id, 0))
+	case f.phase == open:
+		e = f.epoch
+		c.mu.Unlock()
+		reply(feedEpoch(id, e))
+	case f.phase == closing, c.routes[id].Load().epoch > e: // it has been elsewhere since
+		c.mu.Unlock()
+		reply(feedEpoch(id, 0))
+	default:
+		c.unclaimLocked(id, from, e)
+		f.asked = append(f.asked, reply)
+		if f.phase == none {
+			c.openLocked(f)
+		}
+		c.mu.Unlock()
+	}
+}
+
+func feedEpoch(f store.Feed, e im.Epoch) []byte {
+	b, err := (&storepb.FeedEpoch{Feed: uint32(f), Epoch: uint64(e)}).MarshalVT()
+	im.Assert(err == nil, "two numbers do not encode")
+	return b
+}
+
+func parseFeedEpoch(b []byte) (store.Feed, im.Epoch, bool) {
+	var x storepb.FeedEpoch
+	err := x.UnmarshalVT(b)
+	return store.Feed(x.Feed), im.Epoch(x.Epoch), err == nil
+}
+
+// Lost is told by an owner whose commit was refused as stale, or has an unknown
+// outcome: it has thrown away what it knew of the feed in epoch e, and calls
+// nothing for it any more. If the feed should be here, it is opened again.
+func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.own[f]
+	if o == nil || o.phase != open || o.epoch != e {
+		return
+	}
+	c.unclaimLocked(f, c.self, e)
+	o.released = everything
+	c.phaseLocked(o, none)
+	c.decideLocked()
+}
+
+// Drain gives all feeds of this node to the others, and makes it take none and
+// be the last of the gateways that clients are sent to. It returns when none
+// is left. Errors: ErrNobody, and nothing is changed; ctx's, with the feeds
+// that are left.
+func (c *Cluster) Drain(ctx context.Context) error {
+	c.mu.Lock()
+	was := c.draining
+	c.draining = true
+	if len(c.shouldLocked(time.Now())) == 0 && c.ownedLocked() > 0 {
+		c.draining = was
+		c.mu.Unlock()
+		return ErrNobody
+	}
+	poke(c.tell)
+	c.decideLocked()
+	c.mu.Unlock()
+	for {
+		c.mu.Lock()
+		left, changed := max(c.ownedLocked(), c.moving), c.changed
+		c.mu.Unlock()
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("drain %s: %d feeds left: %w", c.self, left, context.Cause(ctx))
+		}
+	}
+}
+
+// ownedLocked counts the feeds that are open here, or on their way in or out.
+func (c *Cluster) ownedLocked() int {
+	n := 0
+	for _, f := range c.own {
+		if f.phase != none {
+			n++
+		}
+	}
+	return n
+}

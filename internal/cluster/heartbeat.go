@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// recordLocked is what this node says of itself now.
+func (c *Cluster) recordLocked() *storepb.Node {
+	c.version++
+	rec := &storepb.Node{
+		Incarnation: c.incarnation, Version: c.version, Roles: uint32(c.o.Roles), Addresses: c.o.Addresses, Release: c.o.Release,
+		Level: store.FormatLevel, StartedMs: uint64(c.began.UnixMilli()), TimeMs: uint64(c.o.Now().UnixMilli()),
+		Taking: c.taking, Draining: c.draining,
+	}
+	for _, id := range c.feeds {
+		x := &storepb.FeedEpoch{Feed: uint32(id)}
+		switch f := c.own[id]; f.phase {
+		case opening:
+			rec.Held = append(rec.Held, x)
+		case open, closing:
+			x.Epoch = uint64(f.epoch)
+			rec.Held = append(rec.Held, x)
+		case none:
+			if x.Epoch = uint64(f.released); x.Epoch != 0 {
+				rec.Released = append(rec.Released, x)
+			}
+		}
+	}
+	return rec
+}
+
+func (c *Cluster) record() []byte {
+	c.mu.Lock()
+	rec := c.recordLocked()
+	c.mu.Unlock()
+	b, err := rec.MarshalVT()
+	im.Assert(err == nil, "a node's record does not encode")
+	return b
+}
+
+// beacons tells the peers on the bus what changed, and that this node is
+// there, until ctx ends.
+func (c *Cluster) beacons(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		b := c.record()
+		for _, n := range c.bus.Peers() {
+			_ = c.bus.Send(n, beacon, b) // lost ones are made up for by the next
+		}
+		select {
+		case <-tick.C:
+		case <-c.tell:
+			select { // a start or a drain changes many feeds at once
+			case <-time.After(gather):
+			case <-ctx.Done():
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// beats writes the own row until ctx ends. Another process in its place ends
+// the run.
+func (c *Cluster) beats(ctx context.Context) {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		w := c.work
+		if !c.taking && c.o.Roles&Conv != 0 {
+			c.taking = true // it is settled
+			poke(c.tell)
+		}
+		c.decideLocked()
+		c.mu.Unlock()
+		if err := c.beat(ctx); errors.Is(err, ErrTwin) {
+			if w != nil {
+				w.stop(err)
+			}
+			return
+		} else if ctx.Err() == nil {
+			c.noteStore(err)
+		}
+	}
+}
+
+// beat writes the own row once, if nobody else did. A row whose writing had an
+// unknown outcome is found and taken for what it is.
+func (c *Cluster) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	for {
+		value := c.record()
+		err := c.store.Update(ctx, []store.RecordPut{{Table: store.Nodes, Key: []byte(c.self), Value: value, Check: true, Was: c.row}})
+		if err == nil {
+			c.row = value
+			return nil
+		}
+		if !errors.Is(err, store.ErrChanged) {
+			return fmt.Errorf("write heartbeat of %s: %w", c.self, err)
+		}
+		there, err := c.store.Record(ctx, store.Nodes, 0, []byte(c.self))
+		if err != nil {
+			return fmt.Errorf("read heartbeat of %s: %w", c.self, err)
+		}
+		var rec storepb.Node
+		if there != nil && (rec.UnmarshalVT(there) != nil || rec.Incarnation != c.incarnation) {
+			return c.twin(&rec)
+		}
+		c.row = there
+	}
+}
+
+// twin is the error of a node that finds another process under its id.
+func (c *Cluster) twin(rec *storepb.Node) error {
+	return fmt.Errorf("%w: %q belongs to the process %x, started %s, at %v: stop that one, or give this one another id",
+		ErrTwin, c.self, rec.Incarnation, time.UnixMilli(int64(rec.StartedMs)).UTC().Format(time.RFC3339), rec.Addresses)
+}
+
+// noteStore says once when the rows cannot be read or written, and once when
+// they can again.
+func (c *Cluster) noteStore(err error) {
+	c.mu.Lock()
+	was := c.storeGone
+	c.storeGone = err != nil
+	c.mu.Unlock()
+	switch {
+	case err != nil && !was:
+		c.log.Warn("heartbeats stop: nobody is taken for gone meanwhile", "err", err)
+	case err == nil && was:
+		c.log.Info("heartbeats go on")
+	}
+}
+
+// looks reads the rows of the others, twice a second and whenever there are
+// feeds to be had, until ctx ends.
+func (c *Cluster) looks(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		c.look(ctx)
+		select {
+		case <-tick.C:
+		case <-c.seek:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look asks the store for the holders of the feeds that should be here and that
+// nobody is known to have, and opens those that are free.
+//
+// The rows are read behind the holders: a node writes its row before it takes
+// anything over, so a holder without a row is gone.
+func (c *Cluster) look(ctx context.Context) {
+	c.mu.Lock()
+	wanted := c.wantedLocked()
+	c.mu.Unlock()
+	var holders map[store.Feed]store.Holder
+	var err error
+	if len(wanted) > 0 {
+		if holders, err = c.holders(ctx, wanted); err != nil {
+			holders = nil
+		}
+	}
+	now := time.Now()
+	rows, rowsErr := c.rows(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	c.noteStore(errors.Join(err, rowsErr))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if rowsErr == nil {
+		c.absorbLocked(rows, now, false)
+		c.strangersLocked(now)
+	}
+	should := c.shouldLocked(now)
+	for _, id := range wanted {
+		f := c.own[id]
+		f.looked = true // and not again before there is news, or the next tick
+		if h, ok := holders[id]; ok && rowsErr == nil && f.phase == none && c.freeLocked(id, h) && c.wantsLocked(f, should, time.Now()) {
+			c.openLocked(f)
+		}
+	}
+	c.decideLocked()
+}
+
+// wantedLocked are the feeds that should be here and that nobody is known to
+// have.
+func (c *Cluster) wantedLocked() []store.Feed {
+	if c.work == nil {
+		return nil
+	}
+	now := time.Now()
+	should := c.shouldLocked(now)
+	var wanted []store.Feed
+	for _, id := range c.feeds {
+		if f := c.own[id]; f.phase == none && c.wantsLocked(f, should, now) {
+			wanted = append(wanted, id)
+		}
+	}
+	return wanted
+}
+
+// freeLocked tells whether a feed that stands so in the store may be taken over
+// without disturbing anybody. A holder that is alive and says nothing of the
+// epoch is just opening it.
+func (c *Cluster) freeLocked(f store.Feed, h store.Holder) bool {
+	if h.State == store.FeedSealed {
+		return false
+	}
+	p := c.peers[h.Holder]
+	return p == nil || !p.alive() || p.released[f] >= h.Epoch
+}

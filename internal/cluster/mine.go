@@ -1,0 +1,125 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// reads are the deciding reads that wait.
+type reads struct {
+	asked chan struct{} // capacity 1; a token: next is there
+
+	mu   sync.Mutex // tier 0; guards the field below
+	next *read      // nil: nobody waits
+}
+
+// read is one read of the store for all who wait for it.
+type read struct {
+	feeds   map[store.Feed]struct{}
+	done    chan struct{} // closed when the fields below are set
+	holders map[store.Feed]store.Holder
+	err     error
+}
+
+// Mine tells for each of the feeds the epoch in which this process is its
+// writer in the store, 0 if it is not. What was acked of a feed before the
+// call, by any node, is in the memory of an owner of that epoch. Memory alone
+// never tells: a process that was stopped for a while cannot know that another
+// one went on.
+//
+// All who ask while a read is under way share the next one. Errors are those
+// of the store, and ctx's.
+func (c *Cluster) Mine(ctx context.Context, feeds []store.Feed) ([]im.Epoch, error) {
+	epochs := make([]im.Epoch, len(feeds))
+	if c.o.Alone {
+		for i, f := range feeds {
+			if _, e, ok := c.Route(f); ok {
+				epochs[i] = e
+			}
+		}
+		return epochs, nil
+	}
+	r := c.reads.join(feeds)
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("read holders of %d feeds: %w", len(feeds), context.Cause(ctx))
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("read holders of %d feeds: %w", len(feeds), r.err)
+	}
+	for i, f := range feeds {
+		if h := r.holders[f]; h.Holder == c.incarnation && h.State != store.FeedSealed {
+			epochs[i] = h.Epoch
+		}
+	}
+	return epochs, nil
+}
+
+// join adds feeds to the next read.
+func (rs *reads) join(feeds []store.Feed) *read {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.next == nil {
+		rs.next = &read{feeds: map[store.Feed]struct{}{}, done: make(chan struct{})}
+		poke(rs.asked)
+	}
+	for _, f := range feeds {
+		rs.next.feeds[f] = struct{}{}
+	}
+	return rs.next
+}
+
+// take ends the gathering of the next read: who asks from here on asks for
+// another one, so a read always begins after the questions it answers.
+func (rs *reads) take() *read {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r := rs.next
+	rs.next = nil
+	return r
+}
+
+// answers reads for those who wait in Mine, until ctx ends.
+func (c *Cluster) answers(ctx context.Context) {
+	for {
+		select {
+		case <-c.reads.asked:
+		case <-ctx.Done():
+			if r := c.reads.take(); r != nil {
+				r.err = context.Cause(ctx)
+				close(r.done)
+			}
+			return
+		}
+		r := c.reads.take()
+		if r == nil {
+			continue
+		}
+		feeds := make([]store.Feed, 0, len(r.feeds))
+		for f := range r.feeds {
+			feeds = append(feeds, f)
+		}
+		r.holders, r.err = c.holders(ctx, feeds)
+		close(r.done)
+	}
+}
+
+// holders asks the store, for a bounded time.
+func (c *Cluster) holders(ctx context.Context, feeds []store.Feed) (map[store.Feed]store.Holder, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	list, err := c.store.Holders(ctx, feeds)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[store.Feed]store.Holder, len(feeds))
+	for i, f := range feeds {
+		out[f] = list[i]
+	}
+	return out, nil
+}

@@ -1,0 +1,271 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+const (
+	expiry      = 5 * time.Second         // a row that long unchanged: the node is gone
+	expirySoon  = 2 * time.Second         // the same, if the bus does not have it either
+	presentFor  = 1500 * time.Millisecond // after a beacon the bus has the node
+	steadyGap   = 1500 * time.Millisecond // longest time between two reads of the rows that counts
+	steadyOwn   = 2 * time.Second         // longest time in which the own row has not moved, for reads to count
+	strangerFor = 10 * time.Second        // alive by its row and not on the bus: worth a warning
+	skewLimit   = time.Minute
+	forgetAfter = time.Hour // rows of nodes that are gone are removed
+	maxFlapWait = 30 * time.Second
+	flapMemory  = time.Minute
+)
+
+// peer is another process, or was.
+type peer struct {
+	node     im.Node
+	rec      *storepb.Node // the newest that was heard, by the bus or by its row
+	held     map[store.Feed]im.Epoch
+	released map[store.Feed]im.Epoch
+
+	row     []byte        // its heartbeat row; nil: it has none
+	beat    uint64        // version of its row
+	silent  time.Duration // how long the row has not changed, as far as that could be told
+	moved   bool          // the row was seen to change
+	expired bool          // gone, by its row; ends when the row changes
+	heard   time.Time     // its last beacon
+	from    time.Time     // it is not given feeds before
+	met     time.Time     // it was first known, or last heard of on the bus; for the warning
+	skew    time.Duration // its clock ahead of ours, when its row moved last
+	warned  struct{ skew, stranger bool }
+}
+
+// alive tells whether p is a node of the cluster.
+func (p *peer) alive() bool { return p.row != nil && !p.expired }
+
+// present tells whether the bus has p.
+func (p *peer) present(now time.Time) bool { return !p.heard.IsZero() && now.Sub(p.heard) < presentFor }
+
+// flap counts how often a node was lost lately.
+type flap struct {
+	count int
+	last  time.Time
+}
+
+// wait is how long a node that was lost so often is not given feeds: it doubles
+// with every loss, so that one that comes and goes does not carry them along.
+func (f flap) wait(now time.Time) time.Duration {
+	if f.count == 0 || now.Sub(f.last) > flapMemory {
+		return 0
+	}
+	return min(settleTime<<min(f.count-1, 10), maxFlapWait)
+}
+
+// lostLocked notes that a node went without having said so.
+func (c *Cluster) lostLocked(n im.Node, now time.Time) {
+	f := c.flaps[n]
+	if now.Sub(f.last) > flapMemory {
+		f.count = 0
+	}
+	c.flaps[n] = flap{f.count + 1, now}
+}
+
+// peerLocked finds a process, or adds one that was not known. One that has
+// the id of another was restarted, and counts as lost.
+func (c *Cluster) peerLocked(n im.Node, incarnation uint64, now time.Time) *peer {
+	if p := c.peers[incarnation]; p != nil {
+		return p
+	}
+	for _, old := range c.peers {
+		if old.node == n && old.alive() {
+			c.lostLocked(n, now)
+		}
+	}
+	p := &peer{node: n, rec: &storepb.Node{}, from: now.Add(c.flaps[n].wait(now)), met: now}
+	c.peers[incarnation] = p
+	return p
+}
+
+// handleBeacon takes what a peer says of itself.
+func (c *Cluster) handleBeacon(from im.Node, payload []byte, _ func([]byte)) {
+	rec := &storepb.Node{}
+	if err := rec.UnmarshalVT(payload); err != nil || rec.Incarnation == 0 {
+		c.log.Warn("beacon is not one", "node", from, "err", err)
+		return
+	}
+	if from == c.self {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	p := c.peerLocked(from, rec.Incarnation, now)
+	p.heard, p.met = now, now
+	c.mergeLocked(p, rec)
+	c.decideLocked()
+}
+
+// mergeLocked takes a record of p, if it is the newest.
+func (c *Cluster) mergeLocked(p *peer, rec *storepb.Node) {
+	if rec.Version <= p.rec.Version {
+		return
+	}
+	was := *p
+	p.rec, p.held, p.released = rec, epochs(rec.Held), epochs(rec.Released)
+	for _, f := range c.feeds {
+		if was.held[f] != p.held[f] || was.released[f] != p.released[f] {
+			c.own[f].looked = false
+		}
+		if e, ok := was.held[f]; ok && p.held[f] != e {
+			c.unclaimLocked(f, p.node, e)
+		}
+	}
+	c.claimsLocked(p)
+}
+
+func epochs(list []*storepb.FeedEpoch) map[store.Feed]im.Epoch {
+	out := make(map[store.Feed]im.Epoch, len(list))
+	for _, x := range list {
+		out[store.Feed(x.Feed)] = im.Epoch(x.Epoch)
+	}
+	return out
+}
+
+// claimsLocked believes p what it holds, unless it is gone.
+func (c *Cluster) claimsLocked(p *peer) {
+	if p.expired {
+		return
+	}
+	for f, e := range p.held {
+		if e != 0 {
+			c.claimLocked(f, p.node, e)
+		}
+	}
+}
+
+// goneLocked ends what p held.
+func (c *Cluster) goneLocked(p *peer) {
+	for f, e := range p.held {
+		c.unclaimLocked(f, p.node, e)
+		if o := c.own[f]; o != nil {
+			o.looked = false
+		}
+	}
+}
+
+// rows reads the heartbeat rows, by node.
+func (c *Cluster) rows(ctx context.Context) (map[im.Node][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	rows := map[im.Node][]byte{}
+	err := c.store.Records(ctx, store.Nodes, 0, nil, func(key, value []byte) bool {
+		rows[im.Node(key)] = slices.Clone(value)
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read heartbeats: %w", err)
+	}
+	return rows, nil
+}
+
+// absorbLocked takes the rows as they were read at now or later.
+//
+// A row's silence counts only between two reads that follow each other closely,
+// and while the own row is seen to move: a process that was stopped, or a
+// database that was, tells nothing about others. joining says that there is no
+// own row yet.
+func (c *Cluster) absorbLocked(rows map[im.Node][]byte, now time.Time, joining bool) {
+	gap := now.Sub(c.lastLook)
+	c.lastLook = now
+	seen := map[uint64]bool{}
+	if own := rows[c.self]; !joining && own != nil && string(own) != string(c.ownRow) {
+		c.ownRow, c.ownSeen = own, now
+	}
+	steady := gap <= steadyGap && (joining || now.Sub(c.ownSeen) <= steadyOwn)
+	for n, value := range rows {
+		rec := &storepb.Node{}
+		if err := rec.UnmarshalVT(value); err != nil || rec.Incarnation == 0 {
+			c.log.Error("heartbeat row is damaged", "node", n, "err", err)
+			continue
+		}
+		if rec.Incarnation == c.incarnation {
+			continue
+		}
+		seen[rec.Incarnation] = true
+		p := c.peerLocked(n, rec.Incarnation, now)
+		switch fresh := p.row == nil; {
+		case fresh:
+			p.beat = rec.Version
+		case rec.Version != p.beat:
+			p.beat, p.silent, p.moved = rec.Version, 0, true
+			if p.expired {
+				p.expired, p.from = false, now.Add(c.flaps[n].wait(now))
+				c.claimsLocked(p)
+				c.log.Info("node is back", "node", n)
+			}
+			c.checkClock(p, rec)
+		case steady:
+			p.silent += gap
+		default:
+			p.silent = 0
+		}
+		p.row = value
+		c.mergeLocked(p, rec)
+	}
+	c.expireLocked(seen, now)
+}
+
+// expireLocked drops who is gone: seen are the incarnations that have rows.
+func (c *Cluster) expireLocked(seen map[uint64]bool, now time.Time) {
+	for incarnation, p := range c.peers {
+		switch {
+		case seen[incarnation]:
+			if !p.expired && (p.silent >= expiry || p.silent >= expirySoon && !p.present(now)) {
+				p.expired = true
+				c.lostLocked(p.node, now)
+				c.goneLocked(p)
+				c.log.Warn("node is gone", "node", p.node, "took", p.silent)
+			}
+		case p.row != nil: // it left, or its id has a new process
+			c.goneLocked(p)
+			delete(c.peers, incarnation)
+			c.log.Info("node has left", "node", p.node)
+		case now.Sub(p.met) > strangerFor: // heard once, never written
+			c.goneLocked(p)
+			delete(c.peers, incarnation)
+		}
+	}
+}
+
+// checkClock warns of a clock that differs from ours. Nothing depends on it
+// but what people read; rec was written within the last two seconds.
+func (c *Cluster) checkClock(p *peer, rec *storepb.Node) {
+	off := time.UnixMilli(int64(rec.TimeMs)).Sub(c.o.Now()).Round(time.Second)
+	p.skew = off
+	if off.Abs() > skewLimit && !p.warned.skew {
+		p.warned.skew = true
+		c.log.Warn("clocks differ: set both by NTP", "node", p.node, "took", off)
+	}
+}
+
+// strangersLocked are the nodes that have been alive for a while by their rows,
+// and not on the bus.
+func (c *Cluster) strangersLocked(now time.Time) []im.Node {
+	var list []im.Node
+	for _, p := range c.peers {
+		if p.alive() && now.Sub(p.met) > strangerFor {
+			list = append(list, p.node)
+			if !p.warned.stranger {
+				p.warned.stranger = true
+				c.log.Warn("node has heartbeats in the store and is not reachable on the bus: check the route to it, and that both use the same bus", "node", p.node)
+			}
+		} else {
+			p.warned.stranger = false
+		}
+	}
+	slices.Sort(list)
+	return list
+}

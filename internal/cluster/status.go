@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// NodeStatus is a node as another one, or it itself, sees it.
+type NodeStatus struct {
+	Node        im.Node
+	Incarnation uint64
+	Roles       Roles
+	Addresses   []string
+	Release     string
+	Level       uint32 // the format level it writes at most
+	Started     time.Time
+	Alive       bool
+	Reachable   bool // on the bus
+	Taking      bool // it takes feeds
+	Draining    bool
+	Feeds       []store.Feed  // it owns, in order
+	Silent      time.Duration // since its heartbeat was seen to move
+	Skew        time.Duration // its clock ahead of ours
+}
+
+// Status is the cluster as one node sees it.
+type Status struct {
+	Nodes       []NodeStatus // ordered by id
+	Feeds       int
+	Unowned     []store.Feed // nobody is known who serves them
+	Moving      int          // feeds that this node is giving away
+	Unreachable []im.Node    // alive for 10 s by their heartbeats, and not on the bus
+	StoreGone   bool         // heartbeats cannot be read or written
+}
+
+// Status tells what this node knows.
+func (c *Cluster) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	s := Status{Feeds: len(c.feeds), Moving: c.moving, StoreGone: c.storeGone, Unreachable: c.strangersLocked(now)}
+	by := map[im.Node][]store.Feed{}
+	for _, f := range c.feeds {
+		if r := c.routes[f].Load(); r.ok {
+			by[r.node] = append(by[r.node], f)
+		} else {
+			s.Unowned = append(s.Unowned, f)
+		}
+	}
+	s.Nodes = append(s.Nodes, NodeStatus{
+		Node: c.self, Incarnation: c.incarnation, Roles: c.o.Roles, Addresses: c.o.Addresses, Release: c.o.Release, Level: store.FormatLevel,
+		Started: c.began, Alive: true, Reachable: true, Taking: c.taking, Draining: c.draining, Feeds: by[c.self],
+	})
+	for incarnation, p := range c.peers {
+		if p.row == nil {
+			continue
+		}
+		n := NodeStatus{
+			Node: p.node, Incarnation: incarnation, Roles: Roles(p.rec.Roles), Addresses: p.rec.Addresses, Release: p.rec.Release, Level: p.rec.Level,
+			Started: time.UnixMilli(int64(p.rec.StartedMs)), Alive: p.alive(), Reachable: p.present(now), Taking: p.rec.Taking, Draining: p.rec.Draining,
+			Silent: p.silent, Skew: p.skew,
+		}
+		if n.Alive {
+			n.Feeds = by[p.node]
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	slices.SortFunc(s.Nodes, func(a, b NodeStatus) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	return s
+}
+
+// Place is where a client may connect.
+type Place struct {
+	Node      im.Node
+	Addresses []string
+	Draining  bool
+}
+
+// Gateways lists where a user should connect, best first: the same order every
+// time while the nodes stay the same, another one for each user, nodes that
+// are going last.
+func (c *Cluster) Gateways(a im.Account) []Place {
+	type scored struct {
+		Place
+		score uint64
+	}
+	user := hash(string(a.User)) + uint64(a.Tenant)
+	var list []scored
+	add := func(n im.Node, roles Roles, addresses []string, draining bool) {
+		if roles&Gateway != 0 && len(addresses) > 0 {
+			list = append(list, scored{Place{n, addresses, draining}, mix(user ^ hash(string(n)))})
+		}
+	}
+	c.mu.Lock()
+	add(c.self, c.o.Roles, c.o.Addresses, c.draining)
+	for _, p := range c.peers {
+		if p.alive() && p.node != c.self {
+			add(p.node, Roles(p.rec.Roles), p.rec.Addresses, p.rec.Draining)
+		}
+	}
+	c.mu.Unlock()
+	slices.SortFunc(list, func(a, b scored) int {
+		if a.Draining != b.Draining {
+			if a.Draining {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.Node, b.Node))
+	})
+	places := make([]Place, len(list))
+	for i, s := range list {
+		places[i] = s.Place
+	}
+	return places
+}
