@@ -1,0 +1,422 @@
+//go:build unix
+
+// Package pgtest runs PostgreSQL servers for tests: each with its own data in a
+// temporary folder, on loopback, as a user that is not root. It needs the
+// server's programs, which Debian's package postgresql brings; a test that does
+// not find them fails and says so.
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// errMissing says what to install.
+var errMissing = errors.New("the programs of PostgreSQL 15 or newer are not here: apt-get install postgresql, or name their folder in PETREL_PG_BIN")
+
+// Options of a server.
+type Options struct {
+	// Settings are those of postgresql.conf. Without them the server does not
+	// sync to the disk: what it committed survives its own death, not that of
+	// the machine. Who measures sets fsync=on.
+	Settings map[string]string
+}
+
+// Server is one PostgreSQL. Its superuser is petrel, and whoever comes by
+// loopback needs no password, except a user named locked.
+type Server struct {
+	Port int
+
+	bin, dir string
+	cred     *syscall.Credential
+	primary  *Server // of a standby
+	cmd      *exec.Cmd
+	ended    chan struct{} // closed when cmd has ended
+	made     atomic.Int64  // databases
+}
+
+// Start makes a server with data of its own and starts it.
+func Start(o Options) (*Server, error) {
+	s, err := place()
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.command("initdb", "-D", s.data(), "-U", "petrel", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput()
+	if err != nil {
+		s.Remove()
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	conf := map[string]string{
+		"listen_addresses": "'127.0.0.1'", "unix_socket_directories": "'" + s.dir + "'",
+		"fsync": "off", "max_connections": "200", "shared_buffers": "128MB", "max_wal_size": "1GB", "log_min_messages": "warning",
+	}
+	for k, v := range o.Settings {
+		conf[k] = v
+	}
+	var b strings.Builder
+	for k, v := range conf {
+		fmt.Fprintf(&b, "%s = %s\n", k, v)
+	}
+	hba := "host all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\nhost replication all 127.0.0.1/32 trust\n"
+	for name, text := range map[string]string{"postgresql.auto.conf": b.String(), "pg_hba.conf": hba} {
+		if err := s.write(name, text); err != nil {
+			s.Remove()
+			return nil, err
+		}
+	}
+	if err := s.Start(); err != nil {
+		s.Remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+// place finds the programs and makes the folder of a server.
+func place() (*Server, error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	cred, err := account()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "pgtest") // short: the path of a socket has 107 bytes
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, dir: dir, cred: cred}
+	if cred != nil {
+		if err := os.Chown(dir, int(cred.Uid), int(cred.Gid)); err != nil {
+			s.Remove()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// programs is the folder of the newest server.
+func programs() (string, error) {
+	if bin := os.Getenv("PETREL_PG_BIN"); bin != "" {
+		return bin, nil
+	}
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is right
+	if p, err := exec.LookPath("postgres"); err == nil {
+		dirs = append(dirs, filepath.Dir(p))
+	}
+	dirs = slices.DeleteFunc(dirs, func(d string) bool {
+		for _, p := range []string{"initdb", "postgres", "pg_basebackup"} {
+			if _, err := os.Stat(filepath.Join(d, p)); err != nil {
+				return true
+			}
+		}
+		return version(d) < 15
+	})
+	if len(dirs) == 0 {
+		return "", errMissing
+	}
+	return slices.MaxFunc(dirs, func(a, b string) int { return version(a) - version(b) }), nil
+}
+
+// version is the major version of the server in dir, 0 if it does not tell.
+func version(dir string) int {
+	out, _ := exec.Command(filepath.Join(dir, "postgres"), "--version").Output() // no output: 0
+	fields := strings.Fields(string(out))
+	for _, f := range fields {
+		if n, err := strconv.Atoi(strings.SplitN(f, ".", 2)[0]); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// account is who runs the server: PostgreSQL refuses root. nil: whoever runs
+// the test.
+func account() (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		if u, err := user.Lookup(name); err == nil {
+			uid, err := strconv.ParseUint(u.Uid, 10, 32)
+			if err != nil {
+				return nil, err
+			}
+			gid, err := strconv.ParseUint(u.Gid, 10, 32)
+			if err != nil {
+				return nil, err
+			}
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		}
+	}
+	return nil, errors.New("root may not run PostgreSQL, and there is neither a user postgres nor nobody")
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(filepath.Join(s.bin, name), args...)
+	c.Dir = s.dir
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
+	c.SysProcAttr = attributes(s.cred)
+	return c
+}
+
+func (s *Server) write(name, text string) error {
+	path := filepath.Join(s.data(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	if s.cred == nil {
+		return nil
+	}
+	return os.Chown(path, int(s.cred.Uid), int(s.cred.Gid))
+}
+
+// Start starts the server, which must not be running, on its port, and returns
+// when it answers.
+func (s *Server) Start() error {
+	if s.Port == 0 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		s.Port = l.Addr().(*net.TCPAddr).Port
+		_ = l.Close() // was never used
+	}
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // the server has its own
+	s.cmd = s.command("postgres", "-D", s.data(), "-p", strconv.Itoa(s.Port))
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.ended = make(chan struct{})
+	started := make(chan error, 1)
+	go s.run(started) // ends with the server, for which Stop and Kill wait
+	if err := <-started; err != nil {
+		return err
+	}
+	return s.wait(time.Minute)
+}
+
+// run starts the server and waits for its end, on a thread that lasts as long:
+// with the thread that started it a server ends (attributes).
+func (s *Server) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(s.ended)
+	err := s.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = s.cmd.Wait() // its log says more
+	}
+}
+
+// wait returns when the server answers.
+func (s *Server) wait(d time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	for {
+		c, err := pgx.Connect(ctx, s.DSN("postgres"))
+		if err == nil {
+			return c.Close(ctx)
+		}
+		select {
+		case <-s.ended:
+			return fmt.Errorf("PostgreSQL ended: %s", s.Log())
+		case <-ctx.Done():
+			return fmt.Errorf("PostgreSQL does not answer: %w: %s", err, s.Log())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// DSN is a database of the server as its superuser.
+func (s *Server) DSN(database string) string {
+	return fmt.Sprintf("postgres://petrel@127.0.0.1:%d/%s?sslmode=disable", s.Port, database)
+}
+
+// Create makes a new, empty database and returns its DSN.
+func (s *Server) Create() (string, error) {
+	name := fmt.Sprintf("petrel%d", s.made.Add(1))
+	if err := s.Exec("postgres", "CREATE DATABASE "+name+" STRATEGY file_copy"); err != nil {
+		return "", err
+	}
+	return s.DSN(name), nil
+}
+
+// Exec runs statements in a database.
+func (s *Server) Exec(database, sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.DSN(database))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close(ctx) }() // the result is known
+	_, err = c.PgConn().Exec(ctx, sql).ReadAll()
+	return err
+}
+
+// Log is what the server has written so far.
+func (s *Server) Log() string {
+	b, _ := os.ReadFile(filepath.Join(s.dir, "log")) // there may be none
+	return string(bytes.TrimSpace(b))
+}
+
+// Standby makes a server that follows s, which waits for it with every commit
+// from when it returns.
+func (s *Server) Standby() (*Server, error) {
+	t, err := place()
+	if err != nil {
+		return nil, err
+	}
+	t.primary = s
+	from := fmt.Sprintf("host=127.0.0.1 port=%d user=petrel application_name=standby", s.Port)
+	out, err := t.command("pg_basebackup", "-D", t.data(), "-d", from, "-R", "-X", "stream", "-c", "fast", "--no-sync").CombinedOutput()
+	if err == nil {
+		err = t.Start()
+	}
+	if err == nil {
+		err = s.Exec("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'")
+	}
+	if err == nil {
+		err = s.Exec("postgres", "SELECT pg_reload_conf()")
+	}
+	if err != nil {
+		t.Remove()
+		return nil, fmt.Errorf("standby of port %d: %w: %s", s.Port, err, out)
+	}
+	return t, nil
+}
+
+// Promote makes a standby a primary, which has no standby itself.
+func (s *Server) Promote() error {
+	for _, sql := range []string{"SELECT pg_promote()", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()"} {
+		if err := s.Exec("postgres", sql); err != nil {
+			return fmt.Errorf("promote port %d: %w", s.Port, err)
+		}
+	}
+	return nil
+}
+
+// PID is that of the server's first process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Signal sends a signal to all processes of the server: SIGSTOP and SIGCONT
+// pause it.
+func (s *Server) Signal(sig syscall.Signal) error {
+	for _, pid := range s.family() {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+// family lists the server's processes, the first one first.
+func (s *Server) family() []int {
+	pids := []int{s.PID()}
+	entries, _ := os.ReadDir("/proc") // none: the first only
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		if err != nil {
+			continue // has ended
+		}
+		rest := stat[bytes.LastIndexByte(stat, ')')+1:]
+		if f := bytes.Fields(rest); len(f) > 1 && string(f[1]) == strconv.Itoa(s.PID()) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// Kill ends all processes of the server at once, as kill -9 does. Start brings
+// it back.
+func (s *Server) Kill() error {
+	if err := s.Signal(syscall.SIGSTOP); err != nil { // so that nobody ends in order when another is gone
+		return err
+	}
+	pids := s.family()
+	if err := s.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-s.ended
+	end := time.After(10 * time.Second)
+	for slices.ContainsFunc(pids, alive) { // the memory that they share must be free
+		select {
+		case <-end:
+			return fmt.Errorf("processes of PostgreSQL %v outlive SIGKILL", pids)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	_ = os.Remove(filepath.Join(s.data(), "postmaster.pid")) // names a process that is no more
+	return nil
+}
+
+// alive tells whether a process has not ended; one that nobody has waited for
+// has.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	return len(f) == 0 || f[0][0] != 'Z' && f[0][0] != 'X'
+}
+
+// Stop ends the server in order: what is connected is cut off.
+func (s *Server) Stop() error {
+	select {
+	case <-s.ended:
+		return nil
+	default:
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		return err
+	}
+	select {
+	case <-s.ended:
+		return nil
+	case <-time.After(30 * time.Second):
+		return errors.Join(fmt.Errorf("PostgreSQL on port %d does not end: %s", s.Port, s.Log()), s.Kill())
+	}
+}
+
+// Remove ends the server, if it runs, and deletes its data.
+func (s *Server) Remove() {
+	if s.ended != nil {
+		select {
+		case <-s.ended:
+		default:
+			_ = s.Kill() // it is given up
+		}
+	}
+	for range 10 { // its last files may come still
+		if err := os.RemoveAll(s.dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	}
+}
