@@ -4,7 +4,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
+	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +31,7 @@ func newServe(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			oneMoreProcessor()
 			a, err := app.New(cmd.Context(), conf, app.Options{Log: newLog(c.err, conf.Log), Banner: c.out, Version: version})
 			if err != nil {
 				return cannotServe(err)
@@ -70,3 +74,14 @@ func newLog(w io.Writer, conf config.Log) *slog.Logger {
 	}
 	return slog.New(slog.NewTextHandler(w, o))
 }
+
+// oneMoreProcessor lets Go run one thread more than there are cores, unless
+// GOMAXPROCS says otherwise: while a flush of the store keeps a core busy, the
+// kernel, which takes turns of a few milliseconds and prefers who has waited,
+// then decides between it and the connections, not Go, which lets it run for
+// ten (docs/decisions/004).
+var oneMoreProcessor = sync.OnceFunc(func() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+})

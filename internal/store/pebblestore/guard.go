@@ -43,6 +43,8 @@ type guard struct {
 	fresh  []uint64 // log files made and not yet listed
 	moves  int      // of the marker to another manifest
 	moved  int      // moves that are durable
+
+	pace pace
 }
 
 var errReadOnly = errors.New("store is open for checking only")
@@ -111,6 +113,8 @@ func (g *guard) wrap(f vfs.File, base string) vfs.File {
 		g.mu.Lock()
 		g.moves++
 		g.mu.Unlock()
+	} else if isTable(base) {
+		w.paced = &paced{pace: &g.pace}
 	}
 	return w
 }
@@ -267,6 +271,7 @@ type guardedFile struct {
 	hash     hash.Hash // of what was written to a manifest
 	written  uint64    // bytes
 	synced   uint64
+	paced    *paced // of a table
 }
 
 // Write implements vfs.File.
@@ -280,6 +285,12 @@ func (f *guardedFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	f.written += uint64(n)
 	f.g.check("write", f.name, err)
+	switch {
+	case f.log != 0:
+		f.g.pace.logged.Add(uint64(n))
+	case f.paced != nil:
+		f.paced.wrote(n)
+	}
 	return n, nil
 }
 
