@@ -148,7 +148,7 @@ func entryID(request string) string {
 
 // account finds a user whom the operator names. Codes: invalid, no_user.
 func (s *Server) account(ctx context.Context, tenant, name string) (im.Account, error) {
-	t, err := s.users.Tenant(tenant)
+	t, err := s.users.Tenant(ctx, tenant)
 	if err != nil {
 		return im.Account{}, err
 	}

@@ -172,7 +172,7 @@ func TestRevokeTokensEndsTokensThenSessions(t *testing.T) {
 	w := newWorld(t)
 	issued, err := w.users.Create(context.Background(), "acme", []im.User{"alice"})
 	w.must(err)
-	acme, err := w.users.Tenant("acme")
+	acme, err := w.users.Tenant(context.Background(), "acme")
 	w.must(err)
 	inner := w.srv.o.CloseUser
 	w.srv.o.CloseUser = func(ctx context.Context, a im.Account, code im.Code) (int, error) {

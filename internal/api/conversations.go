@@ -22,7 +22,7 @@ const (
 // CreateConversation makes a group; its first entry adds the members.
 func (s *Server) CreateConversation(ctx context.Context, r *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error) {
 	m := r.Msg
-	t, err := s.users.Tenant(m.Tenant)
+	t, err := s.users.Tenant(ctx, m.Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Server) CreateConversation(ctx context.Context, r *connect.Request[petr
 // ChangeMembers adds, removes and changes roles, in one entry.
 func (s *Server) ChangeMembers(ctx context.Context, r *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error) {
 	m := r.Msg
-	key, err := s.operatorKey(m.Tenant, m.Conv)
+	key, err := s.operatorKey(ctx, m.Tenant, m.Conv)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *Server) ChangeMembers(ctx context.Context, r *connect.Request[petrelv1.
 
 // SendAs sends for a user.
 func (s *Server) SendAs(ctx context.Context, r *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error) {
-	t, err := s.users.Tenant(r.Msg.Tenant)
+	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *Server) SendAs(ctx context.Context, r *connect.Request[petrelv1.SendAsR
 
 // ReadHistory reads any conversation, for the operator.
 func (s *Server) ReadHistory(ctx context.Context, r *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
-	t, err := s.users.Tenant(r.Msg.Tenant)
+	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *Server) ReadHistory(ctx context.Context, r *connect.Request[petrelv1.Re
 
 // RenameConversation gives a group a title, for the operator.
 func (s *Server) RenameConversation(ctx context.Context, r *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	key, err := s.operatorKey(r.Msg.Tenant, r.Msg.Conv)
+	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (s *Server) RenameConversation(ctx context.Context, r *connect.Request[petr
 
 // DissolveConversation ends a group, for the operator.
 func (s *Server) DissolveConversation(ctx context.Context, r *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	key, err := s.operatorKey(r.Msg.Tenant, r.Msg.Conv)
+	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (s *Server) ListUserConversations(ctx context.Context, r *connect.Request[p
 
 // ListConversationMembers lists the members of any conversation.
 func (s *Server) ListConversationMembers(ctx context.Context, r *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
-	key, err := s.operatorKey(r.Msg.Tenant, r.Msg.Conv)
+	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +159,8 @@ func (s *Server) ListConversationMembers(ctx context.Context, r *connect.Request
 
 // operatorKey is a conversation that the operator names. Codes: invalid,
 // no_conversation.
-func (s *Server) operatorKey(tenant, conv string) (im.Key, error) {
-	t, err := s.users.Tenant(tenant)
+func (s *Server) operatorKey(ctx context.Context, tenant, conv string) (im.Key, error) {
+	t, err := s.users.Tenant(ctx, tenant)
 	if err != nil {
 		return im.Key{}, err
 	}

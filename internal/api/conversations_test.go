@@ -74,7 +74,7 @@ func TestCreateConversationRefuses(t *testing.T) {
 		_, err := w.admin.CreateConversation(context.Background(), connect.NewRequest(c.q))
 		w.wantCode(what, err, c.code)
 	}
-	if _, err := w.users.Tenant("none"); err == nil {
+	if _, err := w.users.Tenant(context.Background(), "none"); err == nil {
 		t.Error("a refused call has made a tenant")
 	}
 }

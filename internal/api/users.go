@@ -36,7 +36,7 @@ func (s *Server) CreateUsers(ctx context.Context, r *connect.Request[petrelv1.Cr
 
 // RevokeTokens ends a user's tokens, then their sessions.
 func (s *Server) RevokeTokens(ctx context.Context, r *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error) {
-	t, err := s.users.Tenant(r.Msg.Tenant)
+	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *Server) MintToken(ctx context.Context, r *connect.Request[petrelv1.Mint
 
 // ListUsers lists the users of a tenant, without their devices.
 func (s *Server) ListUsers(ctx context.Context, r *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error) {
-	t, err := s.users.Tenant(r.Msg.Tenant)
+	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
 	if err != nil {
 		return nil, err
 	}

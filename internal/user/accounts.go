@@ -54,28 +54,26 @@ func (us *Users) must(ctx context.Context, a im.Account) (*storepb.User, error) 
 	return u, err
 }
 
-// changeUser changes a user's record; change returns further records to write
-// with it.
-func (us *Users) changeUser(ctx context.Context, a im.Account, change func(*storepb.User) ([]store.RecordPut, error)) (Info, error) {
-	if err := us.begin(ctx); err != nil {
-		return Info{}, err
-	}
-	defer func() { <-us.turn }()
-	u, err := us.must(ctx, a)
+// changeUser changes a user's record; f may plan more that is written with it.
+func (us *Users) changeUser(ctx context.Context, a im.Account, f func(*change, *storepb.User) error) (i Info, err error) {
+	err = us.change(ctx, []im.Account{a}, func(c *change) error {
+		u, err := c.user(ctx, a)
+		if err == nil && u == nil {
+			err = noUser(a)
+		}
+		if err != nil {
+			return err
+		}
+		if err := f(c, u); err != nil {
+			return err
+		}
+		i = describe(a.User, u)
+		return c.putUser(a, u)
+	})
 	if err != nil {
 		return Info{}, err
 	}
-	puts, err := change(u)
-	if err == nil {
-		puts, err = putUser(puts, a, u)
-	}
-	if err == nil {
-		err = us.update(ctx, puts)
-	}
-	if err != nil {
-		return Info{}, err
-	}
-	return describe(a.User, u), nil
+	return i, nil
 }
 
 // UpdateAccount changes what others see of a user. Codes: invalid, no_user.
@@ -83,9 +81,9 @@ func (us *Users) UpdateAccount(ctx context.Context, a im.Account, displayName st
 	if err := checkDisplayName(displayName); err != nil {
 		return Info{}, err
 	}
-	return us.changeUser(ctx, a, func(u *storepb.User) ([]store.RecordPut, error) {
+	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
 		u.DisplayName = displayName
-		return nil, nil
+		return nil
 	})
 }
 
@@ -107,18 +105,17 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 		return nil, err
 	}
 	var ended []string
-	_, err = us.changeUser(ctx, a, func(u *storepb.User) ([]store.RecordPut, error) {
+	_, err = us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
 		if u.Password != stored || u.Disabled { // changed meanwhile
-			return nil, &im.Error{Code: im.CodeBadCredentials}
+			return &im.Error{Code: im.CodeBadCredentials}
 		}
 		u.Password = hash
-		puts, devices, err := us.voidOthers(ctx, nil, a, keepDevice)
-		ended = devices
+		ended, err = c.voidOthers(ctx, a, keepDevice)
 		if keepDevice != "" {
 			u.Epoch++
 			ended = append(ended, "")
 		}
-		return puts, err
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -139,37 +136,37 @@ func (us *Users) SetPassword(ctx context.Context, a im.Account, password string)
 	if err != nil {
 		return Info{}, err
 	}
-	return us.changeUser(ctx, a, func(u *storepb.User) ([]store.RecordPut, error) {
+	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
 		u.Password = hash
-		return us.voidAll(ctx, a, u)
+		return c.voidAll(ctx, a, u)
 	})
 }
 
 // Disable voids a user's tokens and lets nobody log in as them, or ends that.
 // The caller ends the sessions with revoked. Codes: no_user.
 func (us *Users) Disable(ctx context.Context, a im.Account, disabled bool) (Info, error) {
-	return us.changeUser(ctx, a, func(u *storepb.User) ([]store.RecordPut, error) {
+	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
 		u.Disabled = disabled
 		if !disabled {
-			return nil, nil
+			return nil
 		}
-		return us.voidAll(ctx, a, u)
+		return c.voidAll(ctx, a, u)
 	})
 }
 
 // Revoke makes every token of a user void. The caller ends the sessions with
 // revoked. Codes: no_user.
 func (us *Users) Revoke(ctx context.Context, a im.Account) error {
-	_, err := us.changeUser(ctx, a, func(u *storepb.User) ([]store.RecordPut, error) { return us.voidAll(ctx, a, u) })
+	_, err := us.changeUser(ctx, a, func(c *change, u *storepb.User) error { return c.voidAll(ctx, a, u) })
 	return err
 }
 
 // voidAll voids all tokens: those of devices with their device, the others with
 // the user's epoch.
-func (us *Users) voidAll(ctx context.Context, a im.Account, u *storepb.User) ([]store.RecordPut, error) {
+func (c *change) voidAll(ctx context.Context, a im.Account, u *storepb.User) error {
 	u.Epoch++
-	puts, _, err := us.voidOthers(ctx, nil, a, "")
-	return puts, err
+	_, err := c.voidOthers(ctx, a, "")
+	return err
 }
 
 // MaxUsersPage is the longest page of List.

@@ -3,6 +3,7 @@ package user
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -67,8 +68,16 @@ func deviceKey(u im.User, device string) []byte {
 
 func (us *Users) device(ctx context.Context, a im.Account, device string) (*storepb.Device, error) {
 	value, err := us.store.Record(ctx, store.Devices, a.Tenant, deviceKey(a.User, device))
-	if err != nil || value == nil {
+	if err != nil {
 		return nil, err
+	}
+	return parseDevice(a, device, value)
+}
+
+// parseDevice reads a device's record; nil: there is none.
+func parseDevice(a im.Account, device string, value []byte) (*storepb.Device, error) {
+	if value == nil {
+		return nil, nil
 	}
 	d := &storepb.Device{}
 	if err := d.UnmarshalVT(value); err != nil {
@@ -77,23 +86,15 @@ func (us *Users) device(ctx context.Context, a im.Account, device string) (*stor
 	return d, nil
 }
 
-// mustDevice is device for one that has to be there. Codes: no_device.
-func (us *Users) mustDevice(ctx context.Context, a im.Account, device string) (*storepb.Device, error) {
-	d, err := us.device(ctx, a, device)
-	if err == nil && d == nil {
-		err = im.Errorf(im.CodeNoDevice, "there is no device %.64q", device)
-	}
-	return d, err
-}
-
 // known is a device with its id.
 type known struct {
 	id string
 	*storepb.Device
 }
 
-// known reads the devices of a user, newest login first.
-func (us *Users) known(ctx context.Context, a im.Account) ([]known, error) {
+// known reads the devices of a user, newest login first. see gets their records;
+// nil: nobody does.
+func (us *Users) known(ctx context.Context, a im.Account, see func(key, value []byte)) ([]known, error) {
 	var list []known
 	var bad error
 	prefix := deviceKey(a.User, "")
@@ -101,6 +102,9 @@ func (us *Users) known(ctx context.Context, a im.Account) ([]known, error) {
 		d := known{string(key[len(prefix):]), &storepb.Device{}}
 		bad = d.UnmarshalVT(value)
 		list = append(list, d)
+		if see != nil {
+			see(key, value)
+		}
 		return bad == nil
 	})
 	if err == nil && bad != nil {
@@ -108,11 +112,6 @@ func (us *Users) known(ctx context.Context, a im.Account) ([]known, error) {
 	}
 	slices.SortFunc(list, func(x, y known) int { return cmp.Compare(y.Login, x.Login) })
 	return list, err
-}
-
-func putDevice(puts []store.RecordPut, a im.Account, id string, d *storepb.Device) ([]store.RecordPut, error) {
-	value, err := d.MarshalVT()
-	return append(puts, store.RecordPut{Table: store.Devices, Tenant: a.Tenant, Key: deviceKey(a.User, id), Value: value}), err
 }
 
 // void makes the tokens of a device void until it logs in again. Their records
@@ -124,9 +123,9 @@ func void(d *storepb.Device, replaced bool) {
 
 // voidOthers voids all devices of a user but one, and returns those whose tokens
 // worked until now.
-func (us *Users) voidOthers(ctx context.Context, puts []store.RecordPut, a im.Account, keep string) ([]store.RecordPut, []string, error) {
-	list, err := us.known(ctx, a)
-	var ended []string
+func (c *change) voidOthers(ctx context.Context, a im.Account, keep string) (ended []string, err error) {
+	c.ends = a
+	list, err := c.devices(ctx, a)
 	for _, d := range list {
 		if d.Revoked && !d.Replaced || d.id == keep {
 			continue
@@ -135,25 +134,16 @@ func (us *Users) voidOthers(ctx context.Context, puts []store.RecordPut, a im.Ac
 			ended = append(ended, d.id)
 		}
 		void(d.Device, false)
-		if puts, err = putDevice(puts, a, d.id, d.Device); err != nil {
-			break
+		if err := c.putDevice(a, d.id, d.Device); err != nil {
+			return nil, err
 		}
 	}
-	return puts, ended, err
-}
-
-// dropTokens deletes the records of a device's access tokens.
-func dropTokens(puts []store.RecordPut, t im.Tenant, d *storepb.Device) []store.RecordPut {
-	for _, x := range d.Access {
-		puts = append(puts, store.RecordPut{Table: store.Tokens, Tenant: t, Key: x.Key})
-	}
-	d.Access = nil
-	return puts
+	return ended, err
 }
 
 // Devices lists the devices of a user, newest login first. Spec: P-11.5.
 func (us *Users) Devices(ctx context.Context, a im.Account) ([]Device, error) {
-	list, err := us.known(ctx, a)
+	list, err := us.known(ctx, a, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -164,22 +154,24 @@ func (us *Users) Devices(ctx context.Context, a im.Account) ([]Device, error) {
 	return devices, nil
 }
 
-// changeDevice changes one device's record.
-func (us *Users) changeDevice(ctx context.Context, a im.Account, device string, change func(*storepb.Device)) (Device, error) {
-	if err := us.begin(ctx); err != nil {
-		return Device{}, err
-	}
-	defer func() { <-us.turn }()
-	d, err := us.mustDevice(ctx, a, device)
+// changeDevice changes one device's record. Codes: no_device.
+func (us *Users) changeDevice(ctx context.Context, a im.Account, device string, f func(*change, *storepb.Device)) (now Device, err error) {
+	err = us.change(ctx, []im.Account{a}, func(c *change) error {
+		d, err := c.device(ctx, a, device)
+		if err == nil && d == nil {
+			err = im.Errorf(im.CodeNoDevice, "there is no device %.64q", device)
+		}
+		if err != nil {
+			return err
+		}
+		f(c, d)
+		now = shown(device, d)
+		return c.putDevice(a, device, d)
+	})
 	if err != nil {
 		return Device{}, err
 	}
-	change(d)
-	puts, err := putDevice(nil, a, device, d)
-	if err != nil {
-		return Device{}, err
-	}
-	return shown(device, d), us.update(ctx, puts)
+	return now, nil
 }
 
 // RenameDevice gives a device a name for people. Codes: invalid, no_device.
@@ -187,19 +179,22 @@ func (us *Users) RenameDevice(ctx context.Context, a im.Account, device, name st
 	if len(name) > maxDeviceName || !utf8.ValidString(name) {
 		return Device{}, im.Errorf(im.CodeInvalid, "name has at most %d bytes", maxDeviceName)
 	}
-	return us.changeDevice(ctx, a, device, func(d *storepb.Device) { d.Name = name })
+	return us.changeDevice(ctx, a, device, func(_ *change, d *storepb.Device) { d.Name = name })
 }
 
 // RevokeDevice voids the tokens of a device until it logs in again. The caller
 // ends its sessions with revoked. Codes: no_device. Spec: P-11.5.
 func (us *Users) RevokeDevice(ctx context.Context, a im.Account, device string) error {
-	_, err := us.changeDevice(ctx, a, device, func(d *storepb.Device) { void(d, false) })
+	_, err := us.changeDevice(ctx, a, device, func(c *change, d *storepb.Device) {
+		c.ends = a
+		void(d, false)
+	})
 	return err
 }
 
 // NoteClient keeps what the last hello of a device said of its client. It writes
-// only a change, and only if no other change of accounts is under way: after an
-// upgrade of all clients their hellos do not wait for each other.
+// only a change, and only if no other one of the account is under way: a hello
+// does not wait for it.
 func (us *Users) NoteClient(ctx context.Context, id Identity, client string) error {
 	if id.Device == "" || client == "" || len(client) > maxClient {
 		return nil
@@ -208,19 +203,21 @@ func (us *Users) NoteClient(ctx context.Context, id Identity, client string) err
 	if err != nil || d == nil || d.Client == client {
 		return err
 	}
-	select {
-	case us.turn <- struct{}{}:
-	default:
+	leave, ok := us.turns.try(id.Account)
+	if !ok {
 		return nil
 	}
-	defer func() { <-us.turn }()
-	if d, err = us.device(ctx, id.Account, id.Device); err != nil || d == nil || d.Login != id.Login {
+	defer leave()
+	c := us.newChange()
+	if d, err = c.device(ctx, id.Account, id.Device); err != nil || d == nil || d.Login != id.Login {
 		return err
 	}
 	d.Client = client
-	puts, err := putDevice(nil, id.Account, id.Device, d)
-	if err != nil {
+	if err := c.putDevice(id.Account, id.Device, d); err != nil {
 		return err
 	}
-	return us.update(ctx, puts)
+	if err := us.update(ctx, c.puts); !errors.Is(err, store.ErrChanged) {
+		return err
+	}
+	return nil // the next hello tries again
 }

@@ -33,7 +33,10 @@ func (us *Users) Authenticate(ctx context.Context, token string) (Identity, erro
 // Spec: P-3.5.
 func (us *Users) AuthenticateSession(ctx context.Context, token string) (Identity, error) {
 	bad := &im.Error{Code: im.CodeUnauthenticated}
-	a, _, _, ok := us.cutToken(token, tokenPrefix)
+	a, _, _, ok, err := us.cutToken(ctx, token, tokenPrefix)
+	if err != nil {
+		return Identity{}, err
+	}
 	if !ok {
 		return Identity{}, bad
 	}

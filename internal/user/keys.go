@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -40,23 +41,12 @@ func (k *Key) Covers(scope string) bool {
 // keyIDBytes of a key's hash name it.
 const keyIDBytes = 8
 
-func (us *Users) key(sum []byte, rec *storepb.Token) Key {
+func (us *Users) key(ctx context.Context, sum []byte, rec *storepb.Token) (Key, error) {
+	name, err := us.tenantName(ctx, im.Tenant(rec.Tenant))
 	return Key{
-		ID: hex.EncodeToString(sum[:keyIDBytes]), Name: rec.Name, Tenant: im.Tenant(rec.Tenant), TenantName: us.tenantName(im.Tenant(rec.Tenant)),
+		ID: hex.EncodeToString(sum[:keyIDBytes]), Name: rec.Name, Tenant: im.Tenant(rec.Tenant), TenantName: name,
 		Scopes: rec.Scopes, Created: time.UnixMilli(int64(rec.CreatedMs)).UTC(),
-	}
-}
-
-// tenantName is a tenant's name; "" for 0.
-func (us *Users) tenantName(t im.Tenant) string {
-	us.mu.Lock()
-	defer us.mu.Unlock()
-	for name, n := range us.tenants {
-		if n == t {
-			return name
-		}
-	}
-	return ""
+	}, err
 }
 
 // CreateKey makes an admin key and returns it with its description; it is shown
@@ -81,73 +71,83 @@ func (us *Users) CreateKey(ctx context.Context, name, tenantName string, of []st
 		}
 		rec.Tenant = uint32(t)
 	}
-	if err := us.begin(ctx); err != nil {
-		return "", Key{}, err
-	}
-	defer func() { <-us.turn }()
 	key := keyPrefix + secret()
-	puts, err := us.putToken(nil, 0, key, rec)
-	if err == nil {
-		err = us.update(ctx, puts)
-	}
+	err := us.change(ctx, []im.Account{server}, func(c *change) error { return c.putToken(0, key, rec) })
 	if err != nil {
 		return "", Key{}, err
 	}
 	sum := sha256.Sum256([]byte(key))
-	return key, us.key(sum[:], rec), nil
+	k, err := us.key(ctx, sum[:], rec)
+	return key, k, err
 }
 
 // Keys lists the admin keys, oldest first.
 func (us *Users) Keys(ctx context.Context) ([]Key, error) {
-	var keys []Key
+	type found struct {
+		sum []byte
+		rec *storepb.Token
+	}
+	var all []found
 	var bad error
 	err := us.store.Records(ctx, store.Tokens, 0, nil, func(sum, value []byte) bool {
-		rec := &storepb.Token{}
-		if bad = rec.UnmarshalVT(value); bad == nil {
-			keys = append(keys, us.key(sum, rec))
-		}
+		f := found{slices.Clone(sum), &storepb.Token{}}
+		bad = f.rec.UnmarshalVT(value)
+		all = append(all, f)
 		return bad == nil
 	})
 	if err == nil && bad != nil {
 		err = fmt.Errorf("read keys: %w", store.ErrCorrupt)
 	}
+	var keys []Key
+	for _, f := range all {
+		if err != nil {
+			return nil, err
+		}
+		var k Key
+		k, err = us.key(ctx, f.sum, f.rec)
+		keys = append(keys, k)
+	}
 	slices.SortFunc(keys, func(x, y Key) int { return cmp.Or(x.Created.Compare(y.Created), cmp.Compare(x.ID, y.ID)) })
 	return keys, err
 }
+
+// revocations is the setting that counts the keys that were revoked: of two
+// nodes that revoke the last two, one begins anew.
+var revocations = []byte("revocations")
 
 // RevokeKey makes an admin key void. The last one that may make keys for all
 // tenants stays: without it nobody could make one. Codes: no_key, invalid.
 // Spec: P-10.6.
 func (us *Users) RevokeKey(ctx context.Context, id string) error {
-	if err := us.begin(ctx); err != nil {
-		return err
-	}
-	defer func() { <-us.turn }()
-	keys, err := us.Keys(ctx)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })
-	if i < 0 {
-		return im.Errorf(im.CodeNoKey, "there is no key %.32q", id)
-	}
-	others := slices.Delete(slices.Clone(keys), i, i+1)
-	if unbound(keys[i]) && !slices.ContainsFunc(others, unbound) {
-		return im.Errorf(im.CodeInvalid, "this is the last key with the scope %s; make another one first", ScopeAdmin)
-	}
-	prefix, err := hex.DecodeString(id)
-	if err != nil {
-		return err
-	}
-	var puts []store.RecordPut
-	err = us.store.Records(ctx, store.Tokens, 0, prefix, func(sum, _ []byte) bool {
-		puts = append(puts, store.RecordPut{Table: store.Tokens, Key: slices.Clone(sum)})
-		return true
+	return us.change(ctx, []im.Account{server}, func(c *change) error {
+		count, err := c.record(ctx, store.Settings, 0, revocations)
+		if err != nil {
+			return err
+		}
+		keys, err := us.Keys(ctx)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })
+		if i < 0 {
+			return im.Errorf(im.CodeNoKey, "there is no key %.32q", id)
+		}
+		others := slices.Delete(slices.Clone(keys), i, i+1)
+		if unbound(keys[i]) && !slices.ContainsFunc(others, unbound) {
+			return im.Errorf(im.CodeInvalid, "this is the last key with the scope %s; make another one first", ScopeAdmin)
+		}
+		prefix, err := hex.DecodeString(id)
+		if err != nil {
+			return err
+		}
+		var n [8]byte
+		copy(n[:], count)
+		c.put(store.Settings, 0, revocations, binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(n[:])+1))
+		return us.store.Records(ctx, store.Tokens, 0, prefix, func(sum, _ []byte) bool {
+			c.put(store.Tokens, 0, slices.Clone(sum), nil)
+			return true
+		})
 	})
-	if err != nil {
-		return err
-	}
-	return us.update(ctx, puts)
 }
 
 func unbound(k Key) bool { return k.Tenant == 0 && k.Covers(ScopeAdmin) }
@@ -167,5 +167,5 @@ func (us *Users) AuthenticateKey(ctx context.Context, key string) (Key, error) {
 		return Key{}, bad
 	}
 	sum := sha256.Sum256([]byte(key))
-	return us.key(sum[:], rec), nil
+	return us.key(ctx, sum[:], rec)
 }

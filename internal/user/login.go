@@ -48,7 +48,7 @@ func (us *Users) Register(ctx context.Context, tenantName string, user im.User, 
 	if us.o.NoRegistration {
 		return nil, im.Errorf(im.CodeForbidden, "registration is off on this server")
 	}
-	t, err := us.Tenant(tenantName)
+	t, err := us.Tenant(ctx, tenantName)
 	if err != nil {
 		return nil, err
 	}
@@ -71,18 +71,14 @@ func (us *Users) Register(ctx context.Context, tenantName string, user im.User, 
 	if err != nil {
 		return nil, err
 	}
-	if err := us.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { <-us.turn }()
-	if ok, err := us.Exists(ctx, a); err != nil {
-		return nil, err
-	} else if ok {
-		return nil, taken
-	}
-	u := us.newUser()
-	u.Password, u.DisplayName = hash, displayName
-	return us.logIn(ctx, a, tenantName, u, ref, us.o.AccessTTL)
+	return us.logIn(ctx, a, tenantName, ref, us.o.AccessTTL, func(u *storepb.User) (*storepb.User, error) {
+		if u != nil {
+			return nil, taken
+		}
+		u = us.newUser()
+		u.Password, u.DisplayName = hash, displayName
+		return u, nil
+	})
 }
 
 func checkDisplayName(name string) error {
@@ -102,30 +98,27 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 	if err := us.rates.take(us.now(), rateKey{what: rateLoginIP, ip: block(remote)}, us.o.Rates.LoginsPerIP, time.Minute); err != nil {
 		return nil, err
 	}
-	t, err := us.Tenant(tenantName)
-	a := im.Account{Tenant: t, User: user} // of an unknown tenant: nobody's
-	if err != nil || user.Check() != nil {
+	t, err := us.Tenant(ctx, tenantName)
+	if err != nil && im.CodeOf(err) != im.CodeInvalid {
+		return nil, err
+	}
+	a := im.Account{Tenant: t, User: user}
+	if err != nil || user.Check() != nil { // nobody's
 		a = im.Account{}
 	}
 	stored, rehash, err := us.checkCredentials(ctx, a, password)
 	if err != nil {
 		return nil, err
 	}
-	if err := us.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { <-us.turn }()
-	u, err := us.read(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	if u == nil || u.Disabled || u.Password != stored { // changed meanwhile
-		return nil, &im.Error{Code: im.CodeBadCredentials}
-	}
-	if rehash != "" {
-		u.Password = rehash
-	}
-	return us.logIn(ctx, a, tenantName, u, ref, us.o.AccessTTL)
+	return us.logIn(ctx, a, tenantName, ref, us.o.AccessTTL, func(u *storepb.User) (*storepb.User, error) {
+		if u == nil || u.Disabled || u.Password != stored { // changed meanwhile
+			return nil, &im.Error{Code: im.CodeBadCredentials}
+		}
+		if rehash != "" {
+			u.Password = rehash
+		}
+		return u, nil
+	})
 }
 
 // checkCredentials returns the hash that the password fits, and, if that was
@@ -213,37 +206,51 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 // vouched logs a device in for whom somebody else vouches. A disabled user is
 // refused with code.
 func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, code im.Code) (*Login, error) {
-	if err := us.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { <-us.turn }()
-	u, err := us.read(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	if u == nil {
-		u = us.newUser()
-	}
-	if u.Disabled {
-		return nil, &im.Error{Code: code}
-	}
-	return us.logIn(ctx, a, tenantName, u, ref, ttl)
+	return us.logIn(ctx, a, tenantName, ref, ttl, func(u *storepb.User) (*storepb.User, error) {
+		if u == nil {
+			u = us.newUser()
+		}
+		if u.Disabled {
+			return nil, &im.Error{Code: code}
+		}
+		return u, nil
+	})
 }
 
 // logIn gives a login of a device the next number of its user, voids what it
-// ends, and makes all of it and u durable at once. The caller has the turn.
-// Spec: P-11.4.
-func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, u *storepb.User, ref DeviceRef, ttl time.Duration) (*Login, error) {
-	u.Logins++
-	puts, err := putUser(nil, a, u)
+// ends, and makes all of it durable at once. admit gets the user's record, nil
+// if there is none, and returns the one to go on with. Spec: P-11.4.
+func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, admit func(*storepb.User) (*storepb.User, error)) (l *Login, err error) {
+	err = us.change(ctx, []im.Account{a}, func(c *change) error {
+		u, err := c.user(ctx, a)
+		if err == nil {
+			u, err = admit(u)
+		}
+		if err != nil {
+			return err
+		}
+		u.Logins++
+		if err := c.putUser(a, u); err != nil {
+			return err
+		}
+		l, err = c.logIn(ctx, a, tenantName, u.Logins, ref, ttl)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	list, err := us.known(ctx, a)
+	return l, nil
+}
+
+// logIn gives a device the login of a number. The change has the user's record:
+// of two logins at once, on two nodes, one begins anew.
+func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, number uint64, ref DeviceRef, ttl time.Duration) (*Login, error) {
+	us := c.us
+	list, err := c.devices(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	l := &Login{Account: a, Device: ref.ID, Number: u.Logins}
+	l := &Login{Account: a, Device: ref.ID, Number: number}
 	var d *storepb.Device
 	others := 0
 	for _, o := range list { // newest first
@@ -258,33 +265,34 @@ func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, u *
 			l.Ended = append(l.Ended, o.id)
 		}
 		if others >= maxDevices {
-			puts = dropTokens(puts, a.Tenant, o.Device)
-			puts = append(puts, store.RecordPut{Table: store.Devices, Tenant: a.Tenant, Key: deviceKey(a.User, o.id)})
+			c.dropTokens(a.Tenant, o.Device)
+			c.put(store.Devices, a.Tenant, deviceKey(a.User, o.id), nil)
 		} else if replace {
 			void(o.Device, true)
-			if puts, err = putDevice(puts, a, o.id, o.Device); err != nil {
+			if err := c.putDevice(a, o.id, o.Device); err != nil {
 				return nil, err
 			}
 		}
 	}
+	if len(l.Ended) > 0 {
+		c.ends = a
+	}
 	if d == nil {
 		d = &storepb.Device{}
 	}
-	puts = dropTokens(puts, a.Tenant, d)
+	c.dropTokens(a.Tenant, d)
 	d.Kind, d.LoginMs, d.Login, d.Revoked, d.Replaced, d.Refresh = ref.Kind, us.nowMs(), l.Number, false, false, nil
 	if ref.Name != "" {
 		d.Name = ref.Name
 	}
 	var seed [32]byte
 	_, _ = rand.Read(seed[:]) // never fails
-	if puts, err = us.issue(puts, l, tenantName, d, seed, ttl); err != nil {
-		return nil, err
-	}
-	return l, us.update(ctx, puts)
+	return l, c.issue(l, tenantName, d, seed, ttl)
 }
 
 // issue gives a device a new pair of tokens, made of the seed.
-func (us *Users) issue(puts []store.RecordPut, l *Login, tenantName string, d *storepb.Device, seed [32]byte, ttl time.Duration) ([]store.RecordPut, error) {
+func (c *change) issue(l *Login, tenantName string, d *storepb.Device, seed [32]byte, ttl time.Duration) error {
+	us := c.us
 	now := time.UnixMilli(int64(us.nowMs()))
 	l.Access, l.Refresh = us.pair(l.Account, tenantName, d.Login, seed)
 	l.AccessExpires, l.RefreshExpires = now.Add(ttl), now.Add(us.o.RefreshTTL)
@@ -293,7 +301,7 @@ func (us *Users) issue(puts []store.RecordPut, l *Login, tenantName string, d *s
 	var live []*storepb.Access
 	for i, x := range d.Access { // oldest first
 		if x.ExpiresMs <= us.nowMs() || i <= len(d.Access)-maxAccess {
-			puts = append(puts, store.RecordPut{Table: store.Tokens, Tenant: l.Account.Tenant, Key: x.Key})
+			c.put(store.Tokens, l.Account.Tenant, x.Key, nil)
 		} else {
 			live = append(live, x)
 		}
@@ -301,9 +309,8 @@ func (us *Users) issue(puts []store.RecordPut, l *Login, tenantName string, d *s
 	expires := uint64(l.AccessExpires.UnixMilli())
 	key := sha256.Sum256([]byte(l.Access))
 	d.Access = append(live, &storepb.Access{Key: key[:], ExpiresMs: expires})
-	puts, err := us.putToken(puts, l.Account.Tenant, l.Access, &storepb.Token{User: string(l.Account.User), Device: l.Device, Login: d.Login, ExpiresMs: expires})
-	if err != nil {
-		return nil, err
+	if err := c.putToken(l.Account.Tenant, l.Access, &storepb.Token{User: string(l.Account.User), Device: l.Device, Login: d.Login, ExpiresMs: expires}); err != nil {
+		return err
 	}
-	return putDevice(puts, l.Account, l.Device, d)
+	return c.putDevice(l.Account, l.Device, d)
 }

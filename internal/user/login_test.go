@@ -430,12 +430,17 @@ func TestTokenMadeBesideARevocationWorks(t *testing.T) {
 // stored is a user's record.
 func (w *world) stored(u im.User) *storepb.User {
 	w.t.Helper()
-	rec := &storepb.User{}
 	b, err := w.store.Record(context.Background(), store.Users, im.DefaultTenant, []byte(u))
-	if err == nil {
-		err = rec.UnmarshalVT(b)
-	}
 	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.parse(b)
+}
+
+func (w *world) parse(value []byte) *storepb.User {
+	w.t.Helper()
+	rec := &storepb.User{}
+	if err := rec.UnmarshalVT(value); err != nil {
 		w.t.Fatal(err)
 	}
 	return rec

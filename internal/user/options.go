@@ -3,6 +3,8 @@ package user
 import (
 	"log/slog"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
 )
 
 // Options tune Users; zero values are the defaults.
@@ -16,6 +18,11 @@ type Options struct {
 	ManyPerKind    bool          // a login does not replace the other devices of its kind
 	Rates          Rates
 	JWT            *JWT // nil: Exchange is unsupported
+
+	// Changed is told whose tokens a change has ended when it is durable, and
+	// when its outcome is not known: sessions of theirs, on whichever node, are
+	// to look again whether they may stay. It must not block. nil: nobody.
+	Changed func(im.Account)
 }
 
 // Rates are how often something may be tried, averaged over the period and at

@@ -54,20 +54,20 @@ func (us *Users) refreshCheck(a im.Account, b []byte) []byte {
 }
 
 // cutRefresh reads a refresh token that was issued here.
-func (us *Users) cutRefresh(token string) (a im.Account, tenantName string, login uint64, ok bool) {
-	a, tenantName, text, ok := us.cutToken(token, refreshPrefix)
-	if !ok {
-		return a, "", 0, false
+func (us *Users) cutRefresh(ctx context.Context, token string) (a im.Account, tenantName string, login uint64, ok bool, err error) {
+	a, tenantName, text, ok, err := us.cutToken(ctx, token, refreshPrefix)
+	if !ok || err != nil {
+		return a, "", 0, false, err
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) != refreshSecret || len(text) != base64.RawURLEncoding.EncodedLen(refreshSecret) {
-		return a, "", 0, false
+		return a, "", 0, false, nil
 	}
 	n := len(b) - refreshCheck
 	if !hmac.Equal(b[n:], us.refreshCheck(a, b[:n])) {
-		return a, "", 0, false
+		return a, "", 0, false, nil
 	}
-	return a, tenantName, binary.BigEndian.Uint64(b), true
+	return a, tenantName, binary.BigEndian.Uint64(b), true, nil
 }
 
 // Refresh turns a refresh token, which works once, into a new pair. The same
@@ -79,57 +79,65 @@ func (us *Users) cutRefresh(token string) (a im.Account, tenantName string, logi
 // Codes: unauthenticated, refresh_reused, rate_limited. Spec: P-11.3.
 func (us *Users) Refresh(ctx context.Context, token, requestID string) (*Login, error) {
 	bad := &im.Error{Code: im.CodeUnauthenticated}
-	a, tenantName, number, ok := us.cutRefresh(token)
+	a, tenantName, number, ok, err := us.cutRefresh(ctx, token)
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
 		return nil, bad
 	}
 	if err := us.rates.take(us.now(), rateKey{what: rateRefresh, account: a}, us.o.Rates.Refreshes, time.Minute); err != nil {
 		return nil, err
 	}
-	if err := us.begin(ctx); err != nil {
+	var l *Login
+	var reused bool
+	err = us.change(ctx, []im.Account{a}, func(c *change) error {
+		l, reused = nil, false
+		u, err := us.read(ctx, a)
+		if err != nil {
+			return err
+		}
+		list, err := c.devices(ctx, a)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(list, func(d known) bool { return d.Login == number })
+		if u == nil || u.Disabled || i < 0 || list[i].Revoked {
+			return bad
+		}
+		l = &Login{Account: a, Device: list[i].id, Number: number}
+		reused, err = c.refresh(ctx, l, tenantName, list[i].Device, token, requestID)
+		return err
+	})
+	switch {
+	case err != nil:
 		return nil, err
+	case reused:
+		return l, &im.Error{Code: im.CodeRefreshReused}
 	}
-	defer func() { <-us.turn }()
-	u, err := us.read(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	list, err := us.known(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(list, func(d known) bool { return d.Login == number })
-	if u == nil || u.Disabled || i < 0 || list[i].Revoked {
-		return nil, bad
-	}
-	d := list[i]
-	l := &Login{Account: a, Device: d.id, Number: number}
+	return l, nil
+}
+
+// refresh gives a device the next pair, or voids it if its token was used
+// before.
+func (c *change) refresh(ctx context.Context, l *Login, tenantName string, d *storepb.Device, token, requestID string) (reused bool, err error) {
+	us := c.us
 	sum := sha256.Sum256([]byte(token))
 	if bytes.Equal(sum[:], d.Refresh) {
 		if d.RefreshExpiresMs <= us.nowMs() {
-			return nil, bad
+			return false, &im.Error{Code: im.CodeUnauthenticated}
 		}
-		puts, err := us.issue(nil, l, tenantName, d.Device, us.refreshSeed(token, requestID), us.o.AccessTTL)
-		if err != nil {
-			return nil, err
-		}
-		return l, us.update(ctx, puts)
+		return false, c.issue(l, tenantName, d, us.refreshSeed(token, requestID), us.o.AccessTTL)
 	}
 	if bytes.Equal(sum[:], d.Spent) && requestID != "" {
-		if again, err := us.repeated(ctx, l, tenantName, d.Device, us.refreshSeed(token, requestID)); again || err != nil {
-			return l, err
+		if again, err := us.repeated(ctx, l, tenantName, d, us.refreshSeed(token, requestID)); again || err != nil {
+			return false, err
 		}
 	}
-	void(d.Device, false)
-	l.Ended = []string{d.id}
-	puts, err := putDevice(nil, a, d.id, d.Device)
-	if err == nil {
-		err = us.update(ctx, puts)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return l, &im.Error{Code: im.CodeRefreshReused}
+	c.ends = l.Account
+	void(d, false)
+	l.Ended = []string{l.Device}
+	return true, c.putDevice(l.Account, l.Device, d)
 }
 
 // refreshSeed is what the next pair is made of. Without a request id it is

@@ -1,8 +1,11 @@
 package user
 
 import (
+	"bytes"
 	"context"
-	"crypto/subtle"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -13,49 +16,89 @@ import (
 // SetupTime is how long the one-time setup code of a start is valid.
 const SetupTime = 15 * time.Minute
 
-type setupCode struct {
-	code  string // empty: none is open
-	until time.Time
-}
+// openSetups is the setting with the codes that are open: each node that starts
+// without an admin key shows one, and any node takes it. It has an entry of
+// setupEntry bytes for each: the code's SHA-256, and when it ends in Unix
+// milliseconds. Behind the first key it stays, empty: who planned to open one
+// before that is too late then.
+var openSetups = []byte("setup")
 
-// OpenSetup draws the one-time code with which the first admin key is made. It
-// returns "" when the store has an admin key already.
-func (us *Users) OpenSetup(ctx context.Context) (string, error) {
-	any := false
-	err := us.store.Records(ctx, store.Tokens, 0, nil, func(_, _ []byte) bool {
-		any = true
+const (
+	setupEntry = sha256.Size + 8
+	maxSetups  = 64 // open at once; the oldest are forgotten
+)
+
+// setups reads the codes that are open. closed: there is an admin key.
+func (c *change) setups(ctx context.Context) (open [][]byte, closed bool, err error) {
+	value, err := c.record(ctx, store.Settings, 0, openSetups)
+	if err != nil {
+		return nil, false, err
+	}
+	for e := range slices.Chunk(value, setupEntry) {
+		if len(e) == setupEntry && binary.BigEndian.Uint64(e[sha256.Size:]) > c.us.nowMs() {
+			open = append(open, e)
+		}
+	}
+	err = c.us.store.Records(ctx, store.Tokens, 0, nil, func(_, _ []byte) bool {
+		closed = true
 		return false
 	})
-	if err != nil || any {
-		return "", err
-	}
-	if err := us.begin(ctx); err != nil {
-		return "", err
-	}
-	defer func() { <-us.turn }()
-	us.setup = setupCode{secret(), us.now().Add(SetupTime)}
-	return us.setup.code, nil
+	return open, closed, err
 }
 
-// Redeem turns the setup code into the first admin key. It works once, however
-// many ask at the same time. Codes: setup_closed.
-func (us *Users) Redeem(ctx context.Context, code string) (string, error) {
-	if err := us.begin(ctx); err != nil {
-		return "", err
-	}
-	defer func() { <-us.turn }()
-	s := us.setup
-	if s.code == "" || !us.now().Before(s.until) || subtle.ConstantTimeCompare([]byte(code), []byte(s.code)) != 1 {
-		return "", &im.Error{Code: im.CodeSetupClosed}
-	}
-	key := keyPrefix + secret()
-	puts, err := us.putToken(nil, 0, key, &storepb.Token{Name: "setup", Scopes: []string{ScopeAdmin}})
+func (c *change) putSetups(open [][]byte) {
+	c.put(store.Settings, 0, openSetups, append([]byte{}, slices.Concat(open...)...))
+}
+
+// OpenSetup draws the one-time code with which the first admin key is made, and
+// ends the one before of this node. It returns "" when the store has an admin
+// key already.
+func (us *Users) OpenSetup(ctx context.Context) (code string, err error) {
+	var sum [sha256.Size]byte
+	err = us.change(ctx, []im.Account{server}, func(c *change) error {
+		code = ""
+		open, closed, err := c.setups(ctx)
+		if err != nil || closed {
+			return err
+		}
+		code = secret()
+		sum = sha256.Sum256([]byte(code))
+		us.mu.Lock()
+		before := us.setup
+		us.mu.Unlock()
+		open = slices.DeleteFunc(open, func(e []byte) bool { return bytes.Equal(e[:sha256.Size], before) })
+		open = append(open, binary.BigEndian.AppendUint64(sum[:], uint64(us.now().Add(SetupTime).UnixMilli())))
+		c.putSetups(open[max(0, len(open)-maxSetups):])
+		return nil
+	})
 	if err != nil {
 		return "", err
 	}
-	if err := us.update(ctx, puts); err != nil {
+	us.mu.Lock()
+	us.setup = sum[:]
+	us.mu.Unlock()
+	return code, nil
+}
+
+// Redeem turns a setup code into the first admin key. It works once, however
+// many ask at the same time, for whichever codes and on whichever nodes. Codes:
+// setup_closed.
+func (us *Users) Redeem(ctx context.Context, code string) (string, error) {
+	key := keyPrefix + secret()
+	err := us.change(ctx, []im.Account{server}, func(c *change) error {
+		open, closed, err := c.setups(ctx)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256([]byte(code))
+		if closed || !slices.ContainsFunc(open, func(e []byte) bool { return bytes.Equal(e[:sha256.Size], sum[:]) }) {
+			return &im.Error{Code: im.CodeSetupClosed}
+		}
+		c.putSetups(nil)
+		return c.putToken(0, key, &storepb.Token{Name: "setup", Scopes: []string{ScopeAdmin}})
+	})
+	if err != nil {
 		return "", err
 	}
-	us.setup = setupCode{}
 	return key, nil
 }

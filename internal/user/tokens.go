@@ -46,25 +46,21 @@ func named(tenantName string) string {
 
 // cutToken takes a token apart; false: it has not the shape of one. User ids may
 // contain dots; tenant names and secrets do not.
-func (us *Users) cutToken(token, prefix string) (a im.Account, tenantName, secret string, ok bool) {
+func (us *Users) cutToken(ctx context.Context, token, prefix string) (a im.Account, tenantName, secret string, ok bool, err error) {
 	body, ok := strings.CutPrefix(token, prefix)
 	tenantName, rest, ok2 := strings.Cut(body, ".")
 	dot := strings.LastIndexByte(rest, '.')
 	if !ok || !ok2 || dot <= 0 || len(token) > maxToken || tenantName == "" {
-		return im.Account{}, "", "", false
+		return im.Account{}, "", "", false, nil
 	}
-	t, err := us.Tenant(tenantName)
+	t, err := us.Tenant(ctx, tenantName)
 	if err != nil {
-		return im.Account{}, "", "", false
+		if im.CodeOf(err) == im.CodeInvalid { // there is none
+			err = nil
+		}
+		return im.Account{}, "", "", false, err
 	}
-	return im.Account{Tenant: t, User: im.User(rest[:dot])}, tenantName, rest[dot+1:], true
-}
-
-func (us *Users) putToken(puts []store.RecordPut, t im.Tenant, token string, rec *storepb.Token) ([]store.RecordPut, error) {
-	rec.CreatedMs = us.nowMs()
-	value, err := rec.MarshalVT()
-	sum := sha256.Sum256([]byte(token))
-	return append(puts, store.RecordPut{Table: store.Tokens, Tenant: t, Key: sum[:], Value: value, Check: true}), err
+	return im.Account{Tenant: t, User: im.User(rest[:dot])}, tenantName, rest[dot+1:], true, nil
 }
 
 func (us *Users) lookUp(ctx context.Context, t im.Tenant, token string) (*storepb.Token, error) {

@@ -31,9 +31,16 @@ type slow struct {
 	held chan struct{}     // nil: open
 	in   chan struct{}     // capacity 16; a token for every update that waits
 	read func(store.Table) // behind the look-up of a record; nil: nothing
+	err  error             // of updates; nil: they are made
 }
 
-// onRead sets what happens behind the look-up of a record.
+func (s *slow) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// onRead sets what happens behind the look-up of a record, or of several.
 func (s *slow) onRead(f func(store.Table)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,10 +58,24 @@ func (s *slow) Record(ctx context.Context, t store.Table, tenant im.Tenant, key 
 	return v, err
 }
 
+func (s *slow) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
+	err := s.Store.Records(ctx, t, tenant, prefix, fn)
+	s.mu.Lock()
+	f := s.read
+	s.mu.Unlock()
+	if f != nil {
+		f(t)
+	}
+	return err
+}
+
 func (s *slow) Update(ctx context.Context, puts []store.RecordPut) error {
 	s.mu.Lock()
-	held := s.held
+	held, err := s.held, s.err
 	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	if held != nil {
 		s.in <- struct{}{}
 		<-held
@@ -145,7 +166,7 @@ func (w *world) token(tenant string, u im.User) string {
 
 func (w *world) tenant(name string) im.Tenant {
 	w.t.Helper()
-	n, err := w.users.Tenant(name)
+	n, err := w.users.Tenant(context.Background(), name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -330,7 +351,7 @@ func TestOneBadUserMakesNobody(t *testing.T) {
 			t.Errorf("user %q: %v, %v", bad, issued, err)
 		}
 	}
-	if _, err := w.users.Tenant("newtenant"); err == nil {
+	if _, err := w.users.Tenant(context.Background(), "newtenant"); err == nil {
 		t.Error("a refused call has made a tenant")
 	}
 }
@@ -397,7 +418,7 @@ func TestTenantsSurviveAReopen(t *testing.T) {
 			t.Errorf("tenant %q: %v", bad, err)
 		}
 	}
-	if _, err := w.users.Tenant("nobody"); err == nil || im.CodeOf(err) != im.CodeInvalid {
+	if _, err := w.users.Tenant(context.Background(), "nobody"); err == nil || im.CodeOf(err) != im.CodeInvalid {
 		t.Errorf("unknown tenant: %v", err)
 	}
 }

@@ -4,10 +4,8 @@ package user
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,33 +25,11 @@ type Users struct {
 	hasher hasher
 	rates  rates
 
-	// turn orders the changes: who puts the token in reads, writes, and takes it
-	// out when the outcome is known. Authentication does not wait for it.
-	turn  chan struct{} // capacity 1
-	setup setupCode     // of who has the turn
+	turns *turns
 
-	mu      sync.Mutex // tier 0; guards the field below
-	tenants map[string]im.Tenant
-}
-
-// begin takes the turn; the caller gives it back with <-us.turn.
-func (us *Users) begin(ctx context.Context) error {
-	select {
-	case us.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for another change of accounts: %w", ctx.Err())
-	}
-}
-
-// update writes records as one unit, by who has the turn. It is not given up on
-// with the caller: who has the next turn reads what came of it. Codes: disk_full.
-func (us *Users) update(ctx context.Context, puts []store.RecordPut) error {
-	err := us.store.Update(context.WithoutCancel(ctx), puts)
-	if errors.Is(err, store.ErrFull) {
-		return &im.Error{Code: im.CodeDiskFull, RetryAfter: 5 * time.Second}
-	}
-	return err
+	mu      sync.Mutex           // tier 0; guards the fields below
+	tenants map[string]im.Tenant // those that were met; none ever changes
+	setup   []byte               // SHA-256 of the last setup code made here
 }
 
 // New opens the accounts of a store.
@@ -61,7 +37,7 @@ func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 	o.fill()
 	us := &Users{
 		store: st, secret: st.Info().Secret, log: o.Log, now: o.Now, o: o, hasher: newHasher(),
-		turn: make(chan struct{}, 1), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant},
+		turns: newTurns(), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant},
 	}
 	if o.JWT != nil {
 		var err error
@@ -69,82 +45,11 @@ func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 			return nil, err
 		}
 	}
-	var bad error
-	err := st.Records(ctx, store.Tenants, 0, nil, func(key, value []byte) bool {
-		var t storepb.Tenant
-		if bad = t.UnmarshalVT(value); bad == nil {
-			us.tenants[t.Name] = im.Tenant(t.Number)
-		}
-		return bad == nil
-	})
-	if err == nil {
-		err = bad
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read tenants: %w", err)
+	if _, err := us.readTenants(ctx); err != nil {
+		return nil, err
 	}
 	return us, nil
 }
-
-// DefaultTenantName is the tenant that needs no configuration.
-const DefaultTenantName = "default"
-
-// Tenant finds a tenant by name; "" is the default one. Codes: invalid.
-func (us *Users) Tenant(name string) (im.Tenant, error) {
-	if name == "" {
-		name = DefaultTenantName
-	}
-	us.mu.Lock()
-	defer us.mu.Unlock()
-	t, ok := us.tenants[name]
-	if !ok {
-		return 0, im.Errorf(im.CodeInvalid, "there is no tenant %.40q", name)
-	}
-	return t, nil
-}
-
-// EnsureTenant finds a tenant or makes it. Codes: invalid.
-func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, error) {
-	if t, err := us.Tenant(name); err == nil {
-		return t, nil
-	}
-	if err := im.User(name).Check(); err != nil || len(name) > maxTenantName || strings.Contains(name, ".") {
-		return 0, im.Errorf(im.CodeInvalid, "a tenant's name has 1 to %d letters, digits and _ @ + -", maxTenantName)
-	}
-	if err := us.begin(ctx); err != nil {
-		return 0, err
-	}
-	defer func() { <-us.turn }()
-	if t, err := us.Tenant(name); err == nil {
-		return t, nil
-	}
-	t := us.nextTenant()
-	value, err := (&storepb.Tenant{Number: uint32(t), Name: name}).MarshalVT()
-	if err != nil {
-		return 0, err
-	}
-	put := store.RecordPut{Table: store.Tenants, Key: []byte(name), Value: value, Check: true}
-	if err := us.update(ctx, []store.RecordPut{put}); err != nil {
-		return 0, fmt.Errorf("make tenant %s: %w", name, err)
-	}
-	us.mu.Lock()
-	defer us.mu.Unlock()
-	us.tenants[name] = t
-	return t, nil
-}
-
-func (us *Users) nextTenant() im.Tenant {
-	us.mu.Lock()
-	defer us.mu.Unlock()
-	t := im.DefaultTenant
-	for _, n := range us.tenants {
-		t = max(t, n)
-	}
-	return t + 1
-}
-
-// maxTenantName is in bytes; the name is part of tokens.
-const maxTenantName = 32
 
 // Exists tells whether a user was made.
 func (us *Users) Exists(ctx context.Context, a im.Account) (bool, error) {
@@ -154,8 +59,16 @@ func (us *Users) Exists(ctx context.Context, a im.Account) (bool, error) {
 
 func (us *Users) read(ctx context.Context, a im.Account) (*storepb.User, error) {
 	value, err := us.store.Record(ctx, store.Users, a.Tenant, []byte(a.User))
-	if err != nil || value == nil {
+	if err != nil {
 		return nil, err
+	}
+	return parseUser(a, value)
+}
+
+// parseUser reads a user's record; nil: there is none.
+func parseUser(a im.Account, value []byte) (*storepb.User, error) {
+	if value == nil {
+		return nil, nil
 	}
 	u := &storepb.User{}
 	if err := u.UnmarshalVT(value); err != nil {
@@ -183,45 +96,45 @@ func (us *Users) Create(ctx context.Context, tenantName string, users []im.User)
 	if err != nil {
 		return nil, err
 	}
-	// A revocation between the look at a user's epoch and the commit would make
-	// the new token void.
-	if err := us.begin(ctx); err != nil {
+	accounts := make([]im.Account, len(users))
+	for i, u := range users {
+		accounts[i] = im.Account{Tenant: t, User: u}
+	}
+	var issued []Issued
+	err = us.change(ctx, accounts, func(c *change) error {
+		issued = issued[:0]
+		recs := map[im.User]*storepb.User{}
+		for _, a := range accounts {
+			rec, seen := recs[a.User]
+			created := false
+			if !seen {
+				if rec, err = c.user(ctx, a); err != nil {
+					return err
+				}
+				if created = rec == nil; created {
+					rec = us.newUser()
+				}
+				// Also of one who was there: a revocation between the look at their
+				// epoch and the commit would make the new token void.
+				if err := c.putUser(a, rec); err != nil {
+					return err
+				}
+				recs[a.User] = rec
+			}
+			token := accessToken(tenantName, a.User, secret())
+			if err := c.putToken(t, token, &storepb.Token{User: string(a.User), Epoch: rec.Epoch}); err != nil {
+				return err
+			}
+			issued = append(issued, Issued{a.User, token, created})
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	defer func() { <-us.turn }()
-	var issued []Issued
-	var puts []store.RecordPut
-	made := map[im.User]bool{}
-	for _, u := range users {
-		a := im.Account{Tenant: t, User: u}
-		rec, err := us.read(ctx, a)
-		if err != nil {
-			return nil, err
-		}
-		created := rec == nil && !made[u]
-		if rec == nil {
-			rec = us.newUser()
-		}
-		if created {
-			made[u] = true
-			if puts, err = putUser(puts, a, rec); err != nil {
-				return nil, err
-			}
-		}
-		token := accessToken(tenantName, u, secret())
-		if puts, err = us.putToken(puts, t, token, &storepb.Token{User: string(u), Epoch: rec.Epoch}); err != nil {
-			return nil, err
-		}
-		issued = append(issued, Issued{u, token, created})
-	}
-	return issued, us.update(ctx, puts)
+	return issued, nil
 }
 
 func (us *Users) newUser() *storepb.User { return &storepb.User{CreatedMs: us.nowMs()} }
 
 func (us *Users) nowMs() uint64 { return uint64(us.now().UnixMilli()) }
-
-func putUser(puts []store.RecordPut, a im.Account, u *storepb.User) ([]store.RecordPut, error) {
-	value, err := u.MarshalVT()
-	return append(puts, store.RecordPut{Table: store.Users, Tenant: a.Tenant, Key: []byte(a.User), Value: value}), err
-}

@@ -1,0 +1,158 @@
+package user
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// DefaultTenantName is the tenant that needs no configuration.
+const DefaultTenantName = "default"
+
+// maxTenantName is in bytes; the name is part of tokens.
+const maxTenantName = 32
+
+// lastTenant is the setting with the number that was given out last. Stores of
+// before it was kept have none.
+var lastTenant = []byte("tenant")
+
+func isTenantName(name string) bool {
+	return im.User(name).Check() == nil && len(name) <= maxTenantName && !strings.Contains(name, ".")
+}
+
+// readTenants reads all tenants, and returns the highest number.
+func (us *Users) readTenants(ctx context.Context) (im.Tenant, error) {
+	last := im.DefaultTenant
+	var bad error
+	err := us.store.Records(ctx, store.Tenants, 0, nil, func(_, value []byte) bool {
+		var t storepb.Tenant
+		if bad = t.UnmarshalVT(value); bad == nil {
+			us.knowTenant(t.Name, im.Tenant(t.Number))
+			last = max(last, im.Tenant(t.Number))
+		}
+		return bad == nil
+	})
+	if err == nil && bad != nil {
+		err = store.ErrCorrupt
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read tenants: %w", err)
+	}
+	return last, nil
+}
+
+func (us *Users) knowTenant(name string, t im.Tenant) {
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	us.tenants[name] = t
+}
+
+// Tenant finds a tenant by name; "" is the default one. Codes: invalid.
+func (us *Users) Tenant(ctx context.Context, name string) (im.Tenant, error) {
+	if name == "" {
+		name = DefaultTenantName
+	}
+	us.mu.Lock()
+	t, ok := us.tenants[name]
+	us.mu.Unlock()
+	if ok {
+		return t, nil
+	}
+	if isTenantName(name) { // another node may have made it
+		value, err := us.store.Record(ctx, store.Tenants, 0, []byte(name))
+		if err != nil {
+			return 0, err
+		}
+		if value != nil {
+			return us.parseTenant(name, value)
+		}
+	}
+	return 0, im.Errorf(im.CodeInvalid, "there is no tenant %.40q", name)
+}
+
+func (us *Users) parseTenant(name string, value []byte) (im.Tenant, error) {
+	var t storepb.Tenant
+	if t.UnmarshalVT(value) != nil || t.Name != name {
+		return 0, fmt.Errorf("read tenant %s: %w", name, store.ErrCorrupt)
+	}
+	us.knowTenant(t.Name, im.Tenant(t.Number))
+	return im.Tenant(t.Number), nil
+}
+
+// EnsureTenant finds a tenant or makes it. Codes: invalid.
+func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, error) {
+	t, err := us.Tenant(ctx, name)
+	if err == nil || im.CodeOf(err) != im.CodeInvalid {
+		return t, err
+	}
+	if !isTenantName(name) {
+		return 0, im.Errorf(im.CodeInvalid, "a tenant's name has 1 to %d letters, digits and _ @ + -", maxTenantName)
+	}
+	err = us.change(ctx, []im.Account{server}, func(c *change) error {
+		value, err := c.record(ctx, store.Tenants, 0, []byte(name))
+		if err == nil && value != nil {
+			t, err = us.parseTenant(name, value)
+			return err
+		}
+		if err == nil {
+			t, err = c.nextTenant(ctx)
+		}
+		if err == nil {
+			value, err = (&storepb.Tenant{Number: uint32(t), Name: name}).MarshalVT()
+		}
+		c.put(store.Tenants, 0, []byte(name), value)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("make tenant %s: %w", name, err)
+	}
+	us.knowTenant(name, t)
+	return t, nil
+}
+
+// nextTenant gives out a number. Two tenants with one number would see each
+// other: who gives out the same one on another node fails at the setting.
+func (c *change) nextTenant(ctx context.Context) (im.Tenant, error) {
+	value, err := c.record(ctx, store.Settings, 0, lastTenant)
+	if err != nil {
+		return 0, err
+	}
+	last, err := c.us.readTenants(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if len(value) == 4 {
+		last = max(last, im.Tenant(binary.BigEndian.Uint32(value)))
+	}
+	last++
+	c.put(store.Settings, 0, lastTenant, binary.BigEndian.AppendUint32(nil, uint32(last)))
+	return last, nil
+}
+
+// tenantName is a tenant's name; "" for 0.
+func (us *Users) tenantName(ctx context.Context, t im.Tenant) (string, error) {
+	if t == 0 {
+		return "", nil
+	}
+	if name := us.knownTenantName(t); name != "" {
+		return name, nil
+	}
+	_, err := us.readTenants(ctx) // another node has made it
+	return us.knownTenantName(t), err
+}
+
+func (us *Users) knownTenantName(t im.Tenant) string {
+	us.mu.Lock()
+	defer us.mu.Unlock()
+	for name, n := range us.tenants {
+		if n == t {
+			return name
+		}
+	}
+	return ""
+}
