@@ -133,22 +133,22 @@ type Cluster struct {
 
 	row []byte // the own heartbeat row as it was last written; of Join, then of the goroutine of beats
 
-	mu        sync.Mutex // tier 0; guards the fields below
-	work      *work      // nil: Run does not run
-	version   uint64     // of the last record told
-	taking    bool
-	draining  bool
-	moving    int // feeds on their way to other nodes
-	own       map[store.Feed]*feed
-	changed   chan struct{}    // closed, and made anew, when the phase of a feed changes
-	peers     map[uint64]*peer // by incarnation
-	flaps     map[im.Node]flap
-	lastLook  time.Time // when the rows were read last
-	ownRow    []byte    // as it was read last
-	ownSeen   time.Time // when it was seen to move
-	shares    map[store.Feed]im.Node
-	sharers   []im.Node // of whom shares was made, sorted
-	storeGone bool      // the last read or write of rows failed
+	mu       sync.Mutex // tier 0; guards the fields below
+	work     *work      // nil: Run does not run
+	version  uint64     // of the last record told
+	taking   bool
+	draining bool
+	moving   int // feeds on their way to other nodes
+	own      map[store.Feed]*feed
+	changed  chan struct{}    // closed, and made anew, when the phase of a feed changes
+	peers    map[uint64]*peer // by incarnation
+	flaps    map[im.Node]flap
+	lastLook time.Time // when the rows were read last
+	ownRow   []byte    // as it was read last
+	ownSeen  time.Time // when it was seen to move
+	shares   map[store.Feed]im.Node
+	sharers  []im.Node                  // of whom shares was made, sorted
+	deaf     struct{ read, write bool } // the last one of the rows failed
 }
 
 // work is a run of a Cluster.

@@ -25,10 +25,11 @@ const (
 type feed struct {
 	id       store.Feed
 	phase    phase
-	epoch    im.Epoch // of phases open and closing
-	released im.Epoch // up to here this process serves no epoch; of phase none
-	looked   bool     // the store said that it is not free, and there is no news since
-	again    time.Time
+	epoch    im.Epoch       // of phases open and closing
+	released im.Epoch       // up to here this process serves no epoch; of phase none
+	looked   bool           // the store said that it is not free, and there is no news since
+	again    time.Time      // not opened before
+	keep     time.Time      // not given away before: who gave it may know what has not come here yet
 	asked    []func([]byte) // to be answered when it is open
 }
 
@@ -66,7 +67,7 @@ func (c *Cluster) decideLocked() {
 		case open:
 			if c.routes[id].Load().epoch > f.epoch {
 				c.closeLocked(f, false)
-			} else if to := should[id]; to != c.self && c.moving < maxMoving && c.presentLocked(to, now) {
+			} else if to := should[id]; to != c.self && c.moving < maxMoving && (c.draining || !now.Before(f.keep)) && c.presentLocked(to, now) {
 				c.closeLocked(f, true)
 			}
 		}
@@ -154,7 +155,7 @@ func (c *Cluster) open(w *work, f *feed) {
 		f.released = everything
 		c.phaseLocked(f, none)
 	} else {
-		f.epoch = e
+		f.epoch, f.keep = e, time.Now().Add(settleTime)
 		c.claimLocked(f.id, c.self, e)
 		c.phaseLocked(f, open)
 	}

@@ -94,7 +94,7 @@ func (c *Cluster) beats(ctx context.Context) {
 			}
 			return
 		} else if ctx.Err() == nil {
-			c.noteStore(err)
+			c.noteStore(&c.deaf.write, err)
 		}
 	}
 }
@@ -132,17 +132,18 @@ func (c *Cluster) twin(rec *storepb.Node) error {
 		ErrTwin, c.self, rec.Incarnation, time.UnixMilli(int64(rec.StartedMs)).UTC().Format(time.RFC3339), rec.Addresses)
 }
 
-// noteStore says once when the rows cannot be read or written, and once when
-// they can again.
-func (c *Cluster) noteStore(err error) {
+// noteStore says once when the rows cannot be read, or written, and once when
+// both works again. which is a part of Cluster.deaf.
+func (c *Cluster) noteStore(which *bool, err error) {
 	c.mu.Lock()
-	was := c.storeGone
-	c.storeGone = err != nil
+	was := c.deaf.read || c.deaf.write
+	*which = err != nil
+	is := c.deaf.read || c.deaf.write
 	c.mu.Unlock()
 	switch {
-	case err != nil && !was:
+	case is && !was:
 		c.log.Warn("heartbeats stop: nobody is taken for gone meanwhile", "err", err)
-	case err == nil && was:
+	case was && !is:
 		c.log.Info("heartbeats go on")
 	}
 }
@@ -184,7 +185,7 @@ func (c *Cluster) look(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	c.noteStore(errors.Join(err, rowsErr))
+	c.noteStore(&c.deaf.read, errors.Join(err, rowsErr))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if rowsErr == nil {

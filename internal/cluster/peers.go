@@ -14,6 +14,7 @@ import (
 const (
 	expiry      = 5 * time.Second         // a row that long unchanged: the node is gone
 	expirySoon  = 2 * time.Second         // the same, if the bus does not have it either
+	missedSoon  = 2                       // own beats that were written meanwhile, for expirySoon
 	presentFor  = 1500 * time.Millisecond // after a beacon the bus has the node
 	steadyGap   = 1500 * time.Millisecond // longest time between two reads of the rows that counts
 	steadyOwn   = 2 * time.Second         // longest time in which the own row has not moved, for reads to count
@@ -33,6 +34,7 @@ type peer struct {
 
 	row     []byte        // its heartbeat row; nil: it has none
 	beat    uint64        // version of its row
+	missed  int           // how often the own row has moved since it did
 	silent  time.Duration // how long the row has not changed, as far as that could be told
 	moved   bool          // the row was seen to change
 	expired bool          // gone, by its row; ends when the row changes
@@ -181,8 +183,9 @@ func (c *Cluster) absorbLocked(rows map[im.Node][]byte, now time.Time, joining b
 	gap := now.Sub(c.lastLook)
 	c.lastLook = now
 	seen := map[uint64]bool{}
+	beat := 0
 	if own := rows[c.self]; !joining && own != nil && string(own) != string(c.ownRow) {
-		c.ownRow, c.ownSeen = own, now
+		c.ownRow, c.ownSeen, beat = own, now, 1
 	}
 	steady := gap <= steadyGap && (joining || now.Sub(c.ownSeen) <= steadyOwn)
 	for n, value := range rows {
@@ -200,7 +203,7 @@ func (c *Cluster) absorbLocked(rows map[im.Node][]byte, now time.Time, joining b
 		case fresh:
 			p.beat = rec.Version
 		case rec.Version != p.beat:
-			p.beat, p.silent, p.moved = rec.Version, 0, true
+			p.beat, p.silent, p.missed, p.moved = rec.Version, 0, 0, true
 			if p.expired {
 				p.expired, p.from = false, now.Add(c.flaps[n].wait(now))
 				c.claimsLocked(p)
@@ -209,8 +212,12 @@ func (c *Cluster) absorbLocked(rows map[im.Node][]byte, now time.Time, joining b
 			c.checkClock(p, rec)
 		case steady:
 			p.silent += gap
+			p.missed += beat
+			if joining {
+				p.missed = missedSoon
+			}
 		default:
-			p.silent = 0
+			p.silent, p.missed = 0, 0
 		}
 		p.row = value
 		c.mergeLocked(p, rec)
@@ -223,7 +230,7 @@ func (c *Cluster) expireLocked(seen map[uint64]bool, now time.Time) {
 	for incarnation, p := range c.peers {
 		switch {
 		case seen[incarnation]:
-			if !p.expired && (p.silent >= expiry || p.silent >= expirySoon && !p.present(now)) {
+			if !p.expired && (p.silent >= expiry || p.silent >= expirySoon && p.missed >= missedSoon && !p.present(now)) {
 				p.expired = true
 				c.lostLocked(p.node, now)
 				c.goneLocked(p)

@@ -42,7 +42,7 @@ func (c *Cluster) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	s := Status{Feeds: len(c.feeds), Moving: c.moving, StoreGone: c.storeGone, Unreachable: c.strangersLocked(now)}
+	s := Status{Feeds: len(c.feeds), Moving: c.moving, StoreGone: c.deaf.read || c.deaf.write, Unreachable: c.strangersLocked(now)}
 	by := map[im.Node][]store.Feed{}
 	for _, f := range c.feeds {
 		if r := c.routes[f].Load(); r.ok {
