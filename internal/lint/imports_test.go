@@ -39,6 +39,7 @@ var imports = map[string][]string{
 	"internal/bus/stream":        {"internal/bus", "internal/im"},
 	"internal/store":             {"internal/im"},
 	"internal/store/pebblestore": {"internal/im", "internal/sabotage", "internal/store"},
+	"internal/store/pgstore":     {"internal/im", "internal/store"},
 
 	"internal/config":      {},
 	"internal/im":          {},

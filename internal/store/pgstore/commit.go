@@ -1,0 +1,354 @@
+package pgstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// errUnfit is met before anything is sent.
+var errUnfit = errors.New("batch cannot be encoded")
+
+// maxGroupBytes bounds the rows of one statement. It is beyond where more rows
+// make a row cheaper, and far below what PostgreSQL takes.
+const maxGroupBytes = 8 << 20
+
+// appended is a batch on its way.
+type appended struct {
+	in   *store.Batch
+	done func(error)
+	err  error // set before it is answered
+}
+
+// committer writes what all feeds of a database append: it takes what is
+// queued, at most one batch of each feed, and commits it with one statement.
+type committer struct {
+	wake    chan struct{}    // capacity 1; a token: something is queued
+	lost    chan struct{}    // capacity 1; a token: the connection is to be made anew
+	mended  chan *pgx.Conn   // capacity 1; the new connection
+	answers chan []*appended // capacity 1: the next statement runs while the last one's callbacks do
+	ended   chan struct{}    // closed when nothing is answered any more
+
+	down  atomic.Bool  // there is no connection
+	begun atomic.Int64 // Unix nanoseconds; when the statement under way began, 0: there is none
+
+	commits  atomic.Uint64
+	poisoned [im.Partitions]atomic.Bool // feeds that take nothing until they are taken over
+
+	mu     sync.Mutex // tier 0; guards the fields below
+	queue  []*appended
+	closed bool
+
+	// Only commitQueued uses these.
+	conn     *pgx.Conn
+	used     time.Time // when conn answered last
+	prepared [1 << blocks]*pgconn.StatementDescription
+	stmt     *statement
+}
+
+func (c *committer) init() {
+	c.wake, c.lost = make(chan struct{}, 1), make(chan struct{}, 1)
+	c.mended, c.answers = make(chan *pgx.Conn, 1), make(chan []*appended, 1)
+	c.ended, c.stmt = make(chan struct{}), newStatement()
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// push queues a batch; false means that the store is closed.
+func (c *committer) push(a *appended) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.queue = append(c.queue, a)
+	signal(c.wake)
+	return true
+}
+
+// take removes from the queue what one statement can hold: in order, one batch
+// of each feed, since the second one's position is the first one's outcome.
+func (c *committer) take() []*appended {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var group []*appended
+	var has [im.Partitions]bool
+	size := 0
+	rest := c.queue[:0]
+	for _, a := range c.queue {
+		if has[a.in.Feed] || len(group) > 0 && size > maxGroupBytes {
+			rest = append(rest, a)
+		} else {
+			group = append(group, a)
+			for i := range a.in.Rows {
+				size += len(a.in.Rows[i].Value)
+			}
+		}
+		has[a.in.Feed] = true
+	}
+	clear(c.queue[len(rest):])
+	c.queue = rest
+	return group
+}
+
+// close lets nothing more in and reports whether something is queued still.
+func (c *committer) close() (empty bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	return len(c.queue) == 0
+}
+
+// stalled tells whether appends would wait for long.
+func (d *database) stalled() bool {
+	at := d.begun.Load()
+	return d.down.Load() || at != 0 && time.Since(time.Unix(0, at)) > d.o.StallAfter
+}
+
+// commitQueued commits until ctx ends, and then what is queued still.
+func (d *database) commitQueued(ctx context.Context) {
+	defer close(d.answers)
+	tick := time.NewTicker(d.o.CheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.wake:
+		case c := <-d.mended:
+			d.use(c)
+		case <-tick.C:
+			d.probe()
+			continue
+		case <-ctx.Done():
+			for !d.close() {
+				d.commitOnce()
+			}
+			d.drop()
+			return
+		}
+		for d.commitOnce() {
+		}
+	}
+}
+
+// commitOnce commits one group; false: nothing is queued.
+func (d *database) commitOnce() bool {
+	select {
+	case c := <-d.mended:
+		d.use(c)
+	default:
+	}
+	group := d.take()
+	if len(group) == 0 {
+		return false
+	}
+	d.commit(group)
+	d.answers <- group
+	return true
+}
+
+// answer calls back.
+func (d *database) answer() {
+	defer close(d.ended)
+	for group := range d.answers {
+		for _, a := range group {
+			a.done(a.err)
+		}
+	}
+}
+
+// commit sets the outcome of each batch of a group.
+func (d *database) commit(group []*appended) {
+	open := make([]*appended, 0, len(group))
+	for _, a := range group {
+		switch {
+		case d.out.err() != nil:
+			a.err = d.out.err()
+		case d.poisoned[a.in.Feed].Load():
+			a.err = fmt.Errorf("append to feed %d: %w: take it over", a.in.Feed, store.ErrFailed)
+		case d.conn == nil:
+			a.err = d.outOfReach(a)
+		default:
+			open = append(open, a)
+		}
+	}
+	if len(open) > 0 {
+		d.begun.Store(time.Now().UnixNano())
+		d.commitOpen(open)
+		d.begun.Store(0)
+	}
+}
+
+func (d *database) outOfReach(a *appended) error {
+	return fmt.Errorf("append to feed %d: %w: database %s is out of reach", a.in.Feed, store.ErrStalled, d.name)
+}
+
+// commitOpen runs the statement of a group. If the server refuses it as a whole
+// for what is in it, each batch is tried alone, so that one does not take the
+// others with it.
+func (d *database) commitOpen(group []*appended) {
+	if d.conn == nil { // lost over another batch of the group
+		for _, a := range group {
+			a.err = d.outOfReach(a)
+		}
+		return
+	}
+	err := d.tryAppend(group)
+	for try := 0; try < 3 && err != nil && judge(err) == again; try++ {
+		err = d.tryAppend(group)
+	}
+	if err == nil {
+		return
+	}
+	outcome := store.ErrUnknown
+	switch v := judge(err); {
+	case errors.Is(err, store.ErrUnknown), v == unknown:
+		d.log.Warn("outcome of commit unknown", "database", d.name, "feeds", len(group), "err", err)
+	case v == full:
+		outcome = store.ErrFull
+	case v == away, v == again:
+		outcome = store.ErrStalled
+	case len(group) > 1:
+		for _, a := range group {
+			d.commitOpen([]*appended{a})
+		}
+		return
+	default:
+		in := group[0].in
+		d.poisoned[in.Feed].Store(true)
+		d.log.Error("a commit breaks what must hold: the feed takes nothing more until it is taken over",
+			"database", d.name, "feed", in.Feed, "epoch", in.Epoch, "pos", in.From, "err", err)
+		outcome = store.ErrFailed
+	}
+	for _, a := range group {
+		a.err = fmt.Errorf("append to feed %d from %d in epoch %d: %w: %w", a.in.Feed, a.in.From, a.in.Epoch, outcome, err)
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); d.conn.IsClosed() || ok && e.Code == "25006" {
+		d.lose(err)
+	}
+}
+
+// tryAppend runs the statement once and sets the outcome of each batch if that
+// is certain.
+func (d *database) tryAppend(group []*appended) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d.o.Timeout)
+	defer cancel()
+	s := d.stmt
+	s.reset()
+	for _, a := range group {
+		if err := s.add(a.in); err != nil {
+			return fmt.Errorf("%w: %w", errUnfit, err)
+		}
+	}
+	c := d.conn.PgConn()
+	if d.prepared[s.mask] == nil {
+		sd, err := c.Prepare(ctx, fmt.Sprintf("append%d", s.mask), appendSQL(s.mask), nil)
+		if err != nil {
+			return err
+		}
+		d.prepared[s.mask] = sd
+	}
+	forgetWarning(c)
+	r := c.ExecStatement(ctx, d.prepared[s.mask], s.encode(), []int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode}).Read()
+	if r.Err != nil {
+		return r.Err
+	}
+	if err := warned(c); err != nil {
+		return err
+	}
+	d.used = time.Now()
+	var taken [im.Partitions]bool
+	for _, row := range r.Rows {
+		taken[binary.BigEndian.Uint32(row[0])] = true
+	}
+	for _, a := range group {
+		if a.err = nil; !taken[a.in.Feed] {
+			a.err = fmt.Errorf("append to feed %d from %d in epoch %d: %w", a.in.Feed, a.in.From, a.in.Epoch, store.ErrStale)
+		} else {
+			d.commits.Add(1)
+		}
+	}
+	return nil
+}
+
+// probe asks an idle connection for a sign of life, so that its loss is known
+// before the next append.
+func (d *database) probe() {
+	if d.conn == nil || time.Since(d.used) < d.o.CheckEvery {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.o.StallAfter)
+	defer cancel()
+	if err := d.conn.Ping(ctx); err != nil {
+		d.lose(err)
+		return
+	}
+	d.used = time.Now()
+}
+
+// use makes c the connection that commits.
+func (d *database) use(c *pgx.Conn) {
+	d.conn, d.used = c, time.Now()
+	clear(d.prepared[:])
+	if d.down.Swap(false) {
+		d.log.Info("database is in reach again", "database", d.name)
+	}
+}
+
+// lose gives the connection up and asks for a new one.
+func (d *database) lose(err error) {
+	if !d.down.Swap(true) {
+		d.log.Warn("database is out of reach", "database", d.name, "err", err)
+	}
+	d.drop()
+	d.pool.Reset()
+	signal(d.lost)
+}
+
+func (d *database) drop() {
+	if d.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = d.conn.Close(ctx) // it is given up
+	d.conn = nil
+}
+
+// mend makes connections for the committer when it has lost its own.
+func (d *database) mend(ctx context.Context) {
+	for {
+		select {
+		case <-d.lost:
+		case <-ctx.Done():
+			return
+		}
+		for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
+			if c, err := d.dial(ctx); err == nil {
+				d.mended <- c // there is a place: the committer asks once, and takes it before it asks again
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-d.out.ch:
+				return
+			case <-time.After(wait):
+			}
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// database is one of the store's databases: a pool for all that any goroutine
+// asks, and a committer with a connection of its own.
+type database struct {
+	o     Options
+	log   *slog.Logger
+	n     int    // its place among the DSNs, from 0
+	name  string // without a password
+	conf  *pgxpool.Config
+	out   *outage
+	known func() *store.Info // what the store is; nil: not known yet
+	pool  *pgxpool.Pool
+	committer
+}
+
+// newDatabase reads a DSN. Nothing that it says has a password in it.
+func newDatabase(o Options, n int, out *outage, known func() *store.Info) (*database, error) {
+	conf, err := pgxpool.ParseConfig(o.DSNs[n])
+	if err != nil {
+		// The cause may quote the DSN, and with it the password.
+		return nil, fmt.Errorf("database %d: its DSN cannot be read: write postgres://user:password@host:5432/name, with %%40 for @ and %%2F for / in the password", n+1)
+	}
+	d := &database{o: o, log: o.Log, n: n, out: out, known: known, conf: conf}
+	d.name = fmt.Sprintf("%d (%s@%s:%d/%s)", n+1, conf.ConnConfig.User, conf.ConnConfig.Host, conf.ConnConfig.Port, conf.ConnConfig.Database)
+	conf.MaxConns = int32(o.Conns)
+	conf.AfterConnect = d.check
+	c := conf.ConnConfig
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = 5 * time.Second
+	}
+	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	c.OnNotice = noteWarning
+	for k, v := range map[string]string{
+		"application_name": "petrel", "synchronous_commit": "on", "default_transaction_isolation": "read committed", "timezone": "UTC",
+	} {
+		c.RuntimeParams[k] = v
+	}
+	d.committer.init()
+	return d, nil
+}
+
+// warning is the key of a connection's last warning.
+const warning = "warning"
+
+// noteWarning keeps a warning with its connection. The one that matters says
+// that a commit was not waited for: it may not be on the standby.
+func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
+	if n.SeverityUnlocalized != "NOTICE" && n.SeverityUnlocalized != "INFO" && n.SeverityUnlocalized != "DEBUG" && n.SeverityUnlocalized != "LOG" {
+		c.CustomData()[warning] = n.Message
+	}
+}
+
+// warned returns the warning that came since forgetWarning, as an error.
+func warned(c *pgconn.PgConn) error {
+	if w, ok := c.CustomData()[warning]; ok {
+		return fmt.Errorf("%w: the server warns: %v", store.ErrUnknown, w)
+	}
+	return nil
+}
+
+func forgetWarning(c *pgconn.PgConn) { delete(c.CustomData(), warning) }
+
+// check is asked of each new connection: whether it leads to what the store
+// was opened with. A restored copy with a new history, or another store under
+// the same address, is the end: what is in memory is of the old one.
+func (d *database) check(ctx context.Context, c *pgx.Conn) error {
+	info := d.known()
+	if info == nil {
+		return nil
+	}
+	got, err := readIdentity(ctx, c)
+	if err != nil {
+		return err
+	}
+	if got.info.StoreID != info.StoreID || got.info.HistoryID != info.HistoryID || got.db != d.n {
+		err := fmt.Errorf("database %s: it is store %x, history %x, database %d now, and was store %x, history %x, database %d: restart",
+			d.name, got.info.StoreID, got.info.HistoryID, got.db+1, info.StoreID, info.HistoryID, d.n+1)
+		d.out.fail(err)
+		return err
+	}
+	return nil
+}
+
+// dial makes a connection beside the pool.
+func (d *database) dial(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.conf.ConnConfig.ConnectTimeout)
+	defer cancel()
+	c, err := pgx.ConnectConfig(ctx, d.conf.ConnConfig.Copy())
+	if err != nil {
+		return nil, err
+	}
+	if err := d.check(ctx, c); err != nil {
+		_ = c.Close(ctx) // the first error says more
+		return nil, err
+	}
+	return c, nil
+}
+
+// verdict is what an error says about a statement.
+type verdict int
+
+const (
+	unknown verdict = iota // it may have been carried out
+	away                   // it was not, and will be when the server answers again
+	full                   // it was not, for want of space
+	again                  // it was not, and may be at once
+	damaged                // it was not: the server has met damage
+	broken                 // it was not, and never will be
+)
+
+// judge tells what became of a statement that ended with err. An answer of
+// severity ERROR has rolled the transaction back; FATAL may come behind the
+// commit, during the wait for the standby.
+func judge(err error) verdict {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok || pgconn.SafeToRetry(err) {
+		return away
+	}
+	e, answered := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case errors.Is(err, errUnfit):
+		return broken
+	case !answered, e.SeverityUnlocalized != "ERROR":
+		return unknown
+	case e.Code == "53100":
+		return full
+	case e.Code == "XX001", e.Code == "XX002":
+		return damaged
+	case e.Code == "25006": // the server follows another now
+		return away
+	}
+	switch e.Code[:2] {
+	case "40":
+		return again
+	case "08", "53", "55", "57", "58":
+		return away
+	}
+	return broken
+}
+
+// asError gives err the meaning that the contract has for it.
+func asError(err error, writes bool) error {
+	if err == nil {
+		return nil
+	}
+	switch judge(err) {
+	case away, again:
+		return fmt.Errorf("%w: %w", store.ErrStalled, err)
+	case full:
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	case damaged:
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	case unknown:
+		if !writes {
+			return fmt.Errorf("%w: %w", store.ErrStalled, err)
+		}
+	}
+	return err
+}
+
+// collect reads rows; scan must not keep what a row gives it. A read that the
+// connection was lost under is tried once more.
+func collect[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	if err := d.out.err(); err != nil {
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		all, err := collectOnce(ctx, d, scan, sql, args...)
+		if err == nil || ctx.Err() != nil {
+			return all, err
+		}
+		if errors.Is(err, store.ErrCorrupt) { // from scan
+			return nil, err
+		}
+		if v := judge(err); try == 1 || v != unknown && v != away || errors.Is(err, context.DeadlineExceeded) {
+			return nil, asError(err, false)
+		}
+	}
+}
+
+func collectOnce[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	defer cancel()
+	rows, err := d.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scan)
+}
+
+// write runs f, which changes something, on a connection of the pool. nil means
+// that it is durable.
+func (d *database) write(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+	if err := d.out.err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	defer cancel()
+	for try := 0; ; try++ {
+		err := d.writeOnce(ctx, f)
+		if err == nil || judge(err) != again || try == 3 || errors.Is(err, store.ErrUnknown) {
+			return asError(err, true)
+		}
+	}
+}
+
+func (d *database) writeOnce(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+	c, err := d.pool.Acquire(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return fmt.Errorf("%w: %w", store.ErrStalled, err)
+	}
+	defer c.Release()
+	forgetWarning(c.Conn().PgConn())
+	if err := f(ctx, c.Conn()); err != nil {
+		return err
+	}
+	return warned(c.Conn().PgConn())
+}
+
+// exec runs one statement that changes something.
+func (d *database) exec(ctx context.Context, sql string, args ...any) (n int64, err error) {
+	err = d.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		tag, err := c.Exec(ctx, sql, args...)
+		n = tag.RowsAffected()
+		return err
+	})
+	return n, err
+}

@@ -1,0 +1,284 @@
+package pgstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// oldestServer is what server_version_num says at least.
+const oldestServer = 150000
+
+// Open opens the store in the databases, or makes one if they are empty; nodes
+// that do so at the same time make the same one. An error says what to do.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o = o.withDefaults()
+	if len(o.DSNs) == 0 {
+		return nil, errors.New("open the store: no database is named")
+	}
+	s := &Store{o: o, log: o.Log, out: &outage{ch: make(chan struct{}), log: o.Log}}
+	s.stop = func() {}
+	for n := range o.DSNs {
+		d, err := newDatabase(o, n, s.out, s.info.Load)
+		if err != nil {
+			return nil, fmt.Errorf("open the store: %w", err)
+		}
+		s.dbs = append(s.dbs, d)
+	}
+	var first *identity
+	for _, d := range s.dbs {
+		id, err := d.prepare(ctx, first, len(s.dbs))
+		if err != nil {
+			return nil, fmt.Errorf("open database %s: %w", d.name, d.advice(err))
+		}
+		if first == nil {
+			first = id
+		}
+	}
+	s.info.Store(&first.info)
+	for i, d := range s.dbs {
+		if err := d.open(ctx); err != nil {
+			for _, other := range s.dbs[:i] {
+				other.abandon()
+			}
+			return nil, fmt.Errorf("open database %s: %w", d.name, d.advice(err))
+		}
+	}
+	err := s.readPlacement(ctx)
+	if err != nil {
+		for _, d := range s.dbs {
+			d.abandon()
+		}
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	s.start()
+	return s, nil
+}
+
+// start runs the goroutines; Close ends them.
+func (s *Store) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	for _, d := range s.dbs {
+		s.tasks.Go(func() { d.commitQueued(ctx) })
+		s.tasks.Go(func() { d.mend(ctx) })
+		s.tasks.Go(d.answer)
+	}
+}
+
+// open makes the pool and the connection that commits.
+func (d *database) open(ctx context.Context) error {
+	pool, err := pgxpool.NewWithConfig(ctx, d.conf)
+	if err != nil {
+		return err
+	}
+	c, err := d.dial(ctx)
+	if err != nil {
+		pool.Close()
+		return err
+	}
+	d.pool = pool
+	d.use(c)
+	return nil
+}
+
+// abandon ends what open made.
+func (d *database) abandon() {
+	if d.pool != nil {
+		d.drop()
+		d.pool.Close()
+	}
+}
+
+// identity is what a database says it is.
+type identity struct {
+	info       store.Info
+	partitions int
+	db         int
+}
+
+func readIdentity(ctx context.Context, c interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}) (*identity, error) {
+	var id identity
+	var storeID, historyID int64
+	var secret []byte
+	err := c.QueryRow(ctx, `SELECT store_id, history_id, secret, partitions, db FROM petrel.store WHERE id = 1`).
+		Scan(&storeID, &historyID, &secret, &id.partitions, &id.db)
+	if err != nil {
+		return nil, err
+	}
+	id.info.StoreID, id.info.HistoryID = uint64(storeID), uint64(historyID)
+	if copy(id.info.Secret[:], secret) != len(id.info.Secret) {
+		return nil, fmt.Errorf("its secret has %d bytes: %w", len(secret), store.ErrCorrupt)
+	}
+	return &id, nil
+}
+
+// prepare checks the server, brings the schema up to date and makes or reads
+// the identity. first is that of the first database, nil if this is it.
+func (d *database) prepare(ctx context.Context, first *identity, databases int) (*identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, 6*d.o.Timeout) // another node may change the schema
+	defer cancel()
+	c, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
+	if err := d.checkServer(ctx, c); err != nil {
+		return nil, err
+	}
+	var id *identity
+	err = d.migrate(ctx, c, func(tx pgx.Tx, level uint32) error {
+		id, err = readIdentity(ctx, tx)
+		if errors.Is(err, pgx.ErrNoRows) {
+			id = d.born(first)
+			err = id.write(ctx, tx, databases)
+		}
+		if err == nil {
+			id.info.Level = level
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return id, id.check(first, d.n)
+}
+
+// checkServer refuses a server that cannot keep what it promises.
+func (d *database) checkServer(ctx context.Context, c *pgx.Conn) error {
+	var n int
+	var name, standbys string
+	if err := c.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('synchronous_standby_names')`).Scan(&n, &name, &standbys); err != nil {
+		return err
+	}
+	switch {
+	case n < oldestServer:
+		return fmt.Errorf("PostgreSQL %s is too old: Petrel needs %d or newer", name, oldestServer/10000)
+	case d.o.RequireStandby && standbys == "":
+		return errors.New("it waits for no standby, and one is required: set synchronous_standby_names on the server, or do not require a standby")
+	}
+	return nil
+}
+
+// born is the identity of a database that had none.
+func (d *database) born(first *identity) *identity {
+	id := &identity{partitions: im.Partitions, db: d.n}
+	if first != nil {
+		id.info = first.info
+		return id
+	}
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	id.info.StoreID, id.info.HistoryID = binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint64(b[8:])
+	_, _ = rand.Read(id.info.Secret[:])
+	return id
+}
+
+// write makes the identity, and spreads the partitions over the databases that
+// a store is born with. One that is added later holds none until they move.
+func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int) error {
+	i := &id.info
+	_, err := tx.Exec(ctx, `INSERT INTO petrel.store VALUES (1, $1, $2, $3, $4, $5)`,
+		int64(i.StoreID), int64(i.HistoryID), i.Secret[:], id.partitions, id.db)
+	if err == nil && id.db == 0 {
+		_, err = tx.Exec(ctx, `INSERT INTO petrel.placement SELECT p, p % $1 FROM generate_series(0, $2 - 1) AS p`, databases, id.partitions)
+	}
+	return err
+}
+
+// check compares an identity with what it must be.
+func (id *identity) check(first *identity, n int) error {
+	switch {
+	case id.partitions != im.Partitions:
+		return fmt.Errorf("it is cut into %d partitions, and this Petrel into %d: use the Petrel that made it", id.partitions, im.Partitions)
+	case first != nil && id.info.StoreID != first.info.StoreID:
+		return fmt.Errorf("it belongs to store %x, and the first database to store %x: two clusters cannot share a database; name an empty one", id.info.StoreID, first.info.StoreID)
+	case first != nil && id.info.HistoryID != first.info.HistoryID:
+		return fmt.Errorf("it has history %x, and the first database %x: restore all databases of a store together", id.info.HistoryID, first.info.HistoryID)
+	case id.db != n:
+		return fmt.Errorf("it is database %d of its store and was named in place %d: name the databases in their order", id.db+1, n+1)
+	}
+	return nil
+}
+
+// readPlacement reads which database holds what, and makes the rows of
+// partitions that have none yet: those of a new store.
+func (s *Store) readPlacement(ctx context.Context) error {
+	rows, err := collect(ctx, s.records(), func(r pgx.CollectableRow) (p [2]int, err error) {
+		return p, r.Scan(&p[0], &p[1])
+	}, `SELECT part, db FROM petrel.placement ORDER BY part`)
+	if err != nil {
+		return fmt.Errorf("read the map of partitions: %w", err)
+	}
+	if len(rows) != im.Partitions {
+		return fmt.Errorf("read the map of partitions: it has %d of %d: %w", len(rows), im.Partitions, store.ErrCorrupt)
+	}
+	var at placement
+	for i, r := range rows {
+		if r[0] != i || r[1] < 0 {
+			return fmt.Errorf("read the map of partitions: %w", store.ErrCorrupt)
+		}
+		if r[1] >= len(s.dbs) {
+			return fmt.Errorf("partition %d is in database %d, and %d are named: name all databases of the store", i, r[1]+1, len(s.dbs))
+		}
+		at[i] = r[1]
+	}
+	if s.at.Swap(&at) != nil {
+		return nil
+	}
+	for n, d := range s.dbs {
+		var parts []int32
+		for p, db := range at {
+			if db == n {
+				parts = append(parts, int32(p))
+			}
+		}
+		_, err := d.exec(ctx, `INSERT INTO petrel.part SELECT p, 0, 0, 0, 0, 0 FROM unnest($1::int[]) AS p ON CONFLICT DO NOTHING`, parts)
+		if err != nil {
+			return fmt.Errorf("make the partitions of database %s: %w", d.name, err)
+		}
+	}
+	return nil
+}
+
+// advice adds to an error of opening what to do about it.
+func (d *database) advice(err error) error {
+	c := d.conf.ConnConfig
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch {
+		case e.Code == "28P01" || e.Code == "28000":
+			return fmt.Errorf("the server refuses user %q: correct user or password in the DSN, or pg_hba.conf: %s", c.User, e.Message)
+		case e.Code == "3D000":
+			return fmt.Errorf("there is no database %q: make it with createdb --owner %s %s", c.Database, c.User, c.Database)
+		case e.Code == "42501":
+			return fmt.Errorf("user %q may not do what it must: GRANT CREATE ON DATABASE %s TO %s, and make it the owner of the schema petrel: %s", c.User, c.Database, c.User, e.Message)
+		case e.Code == "53300":
+			return fmt.Errorf("the server has no connection left: raise max_connections above %d for each node: %s", d.o.Conns+1, e.Message)
+		case e.Code == "57P03":
+			return fmt.Errorf("the server does not take connections yet: wait until it has started: %s", e.Message)
+		}
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%s does not answer: check that PostgreSQL runs there and listens, and the host and port in the DSN: %w", net.JoinHostPort(c.Host, fmt.Sprint(c.Port)), e)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s does not answer in time: check that nothing between here and there drops packets, and the host and port in the DSN", net.JoinHostPort(c.Host, fmt.Sprint(c.Port)))
+	}
+	if strings.Contains(err.Error(), "read only connection") { // pgconn has no value for it
+		return errors.New("the server takes no writes: name the primary, or all hosts in the DSN")
+	}
+	return err
+}

@@ -1,0 +1,43 @@
+package pgstore
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options of a store. The zero value of a field is its default.
+type Options struct {
+	// DSNs are the databases, as URLs or key=value pairs, always in the same
+	// order: the first one holds the records and the map of the partitions. A
+	// DSN may name several hosts; the one that takes writes is used.
+	DSNs []string
+	Log  *slog.Logger
+
+	// RequireStandby refuses to start on a database that waits for no standby:
+	// losing its machine would lose what was acked.
+	RequireStandby bool
+
+	Conns      int           // connections of each database beside the one that commits, 16
+	Timeout    time.Duration // of one statement, 10 s; a commit that takes longer is of unknown outcome
+	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s
+	CheckEvery time.Duration // interval at which an idle connection is looked at, 1 s
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Conns == 0 {
+		o.Conns = 16
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if o.StallAfter == 0 {
+		o.StallAfter = 2 * time.Second
+	}
+	if o.CheckEvery == 0 {
+		o.CheckEvery = time.Second
+	}
+	return o
+}

@@ -1,0 +1,211 @@
+// Package pgstore is the store on PostgreSQL 15 and newer: a feed for each
+// partition, the partitions in one database or spread over several. Any number
+// of nodes use it at once; which of them may write a feed is decided here, in
+// the database that holds its rows.
+//
+// An append goes by commit.go, which gathers what all feeds of a database have
+// queued into one statement (statement.go); that statement is the fence.
+// update.go has the other writes, read.go the reads, move.go takes a partition
+// to another database, schema.go and open.go make and check what is there.
+//
+// # What it asks of the database
+//
+// Plain SQL over one statement or a short transaction each, at READ COMMITTED:
+// no advisory locks, no LISTEN, no triggers, no sequences. Three things are not
+// to be found everywhere, and matter on a database that stands in for
+// PostgreSQL. An append is one statement whose UPDATE … RETURNING others in its
+// WITH depend on; that UPDATE must wait for a transaction that has changed the
+// row, and then judge the row as that one left it. INSERT … ON CONFLICT DO
+// UPDATE. And tables PARTITION BY HASH, which only the first schema asks for:
+// plain tables of the same names do. A pool of connections that hands them
+// around between statements must not stand in between.
+//
+// # What is durable
+//
+// A commit has returned without a warning: it is on the disk, and on the
+// standby if synchronous_standby_names says so. A commit that was not answered,
+// or answered with a warning, is of unknown outcome: the takeover that settles
+// it waits for its row lock, and is durable behind it. With an asynchronous
+// standby, what was acked since it fell behind is lost by a failover.
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// errClosed is returned by every method after Close.
+var errClosed = errors.New("store is closed")
+
+// Store implements store.Store. See Open.
+type Store struct {
+	o    Options
+	log  *slog.Logger
+	out  *outage
+	dbs  []*database
+	info atomic.Pointer[store.Info]
+	at   atomic.Pointer[placement]
+
+	stop  context.CancelFunc
+	tasks sync.WaitGroup // committers and menders
+
+	size struct {
+		mu    sync.Mutex // tier 0; guards the fields below
+		bytes uint64
+		asked time.Time
+	}
+}
+
+var _ store.Store = (*Store)(nil)
+
+// placement says which database holds a partition.
+type placement [im.Partitions]int
+
+// outage remembers why the store has failed.
+type outage struct {
+	ch   chan struct{} // closed when it has
+	once sync.Once
+	log  *slog.Logger
+	why  error // valid once ch is closed
+}
+
+func (o *outage) fail(err error) {
+	o.once.Do(func() {
+		o.log.Error("store has failed", "err", err)
+		o.why = fmt.Errorf("%w: %w", store.ErrFailed, err)
+		close(o.ch)
+	})
+}
+
+func (o *outage) err() error {
+	select {
+	case <-o.ch:
+		return o.why
+	default:
+		return nil
+	}
+}
+
+// Info implements store.Store.
+func (s *Store) Info() store.Info { return *s.info.Load() }
+
+// Feeds implements store.Store: one for each partition.
+func (s *Store) Feeds() []store.Feed {
+	all := make([]store.Feed, im.Partitions)
+	for i := range all {
+		all[i] = store.Feed(i)
+	}
+	return all
+}
+
+// FeedOf implements store.Store.
+func (s *Store) FeedOf(p im.Partition) store.Feed { return store.Feed(p) }
+
+// of is the database that holds a feed.
+func (s *Store) of(f store.Feed) (*database, error) {
+	if int(f) >= im.Partitions {
+		return nil, fmt.Errorf("there is no feed %d", f)
+	}
+	return s.dbs[s.at.Load()[f]], nil
+}
+
+// holding is the database that holds a conversation.
+func (s *Store) holding(c im.Key) *database { return s.dbs[s.at.Load()[im.PartitionOf(c.Conv)]] }
+
+// records is the database that holds the records.
+func (s *Store) records() *database { return s.dbs[0] }
+
+// Append implements store.Store. done is called by a goroutine of the feed's
+// database, or by the caller's if the store is closed.
+func (s *Store) Append(b *store.Batch, done func(error)) {
+	d, err := s.of(b.Feed)
+	if err == nil && !d.push(&appended{in: b, done: done}) {
+		err = errClosed
+	}
+	if err != nil {
+		done(fmt.Errorf("append to feed %d: %w", b.Feed, err))
+	}
+}
+
+// Writable implements store.Store. Of several databases one may be out of reach
+// while others take appends: it is ErrStalled when all are, and an append to
+// one that is away is refused with the same by itself.
+func (s *Store) Writable() error {
+	if err := s.out.err(); err != nil {
+		return err
+	}
+	for _, d := range s.dbs {
+		if !d.stalled() {
+			return nil
+		}
+	}
+	return store.ErrStalled
+}
+
+// Failed implements store.Store.
+func (s *Store) Failed() <-chan struct{} { return s.out.ch }
+
+// Stats implements store.Store. The bytes are asked for once a minute.
+func (s *Store) Stats() store.Stats {
+	var t store.Stats
+	for _, d := range s.dbs {
+		t.Commits += d.commits.Load()
+	}
+	z := &s.size
+	z.mu.Lock()
+	ask := time.Since(z.asked) > time.Minute
+	if ask {
+		z.asked = time.Now()
+	}
+	t.DiskBytes = z.bytes
+	z.mu.Unlock()
+	if !ask {
+		return t
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	sum := uint64(0)
+	for _, d := range s.dbs {
+		n, err := collectOne(ctx, d, scanInt, `SELECT pg_database_size(current_database())`)
+		if err != nil {
+			return t // the last answer stands
+		}
+		sum += uint64(n)
+	}
+	z.mu.Lock()
+	z.bytes = sum
+	z.mu.Unlock()
+	t.DiskBytes = sum
+	return t
+}
+
+// Close implements store.Store. Appends that have returned get their done
+// before it returns.
+func (s *Store) Close() error {
+	s.stop()
+	s.tasks.Wait()
+	var g errgroup.Group
+	for _, d := range s.dbs {
+		g.Go(func() error {
+			<-d.ended
+			select {
+			case c := <-d.mended:
+				_ = c.Close(context.Background()) // was never used
+			default:
+			}
+			d.pool.Close()
+			return nil
+		})
+	}
+	return g.Wait()
+}

@@ -1,0 +1,315 @@
+package pgstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// chunk is how many rows are read at once: no connection is held while the
+// caller looks at them, and few bytes wait in memory.
+const chunk = 256
+
+func scanInt(r pgx.CollectableRow) (n int64, err error) { return n, r.Scan(&n) }
+
+// scanBytes copies one column.
+func scanBytes(r pgx.CollectableRow) ([]byte, error) {
+	return append([]byte{}, r.RawValues()[0]...), nil
+}
+
+// collectOne reads at most one row, the zero value if there is none.
+func collectOne[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql string, args ...any) (one T, err error) {
+	all, err := collect(ctx, d, scan, sql, args...)
+	if err == nil && len(all) > 0 {
+		one = all[0]
+	}
+	return one, err
+}
+
+// pair is a value and the number or name it stands under.
+type pair struct {
+	n     uint64
+	name  []byte
+	value []byte
+}
+
+// scanNumbered reads a bigint and a bytea.
+func scanNumbered(r pgx.CollectableRow) (pair, error) {
+	v := r.RawValues()
+	return pair{n: binary.BigEndian.Uint64(v[0]), value: bytes.Clone(v[1])}, nil
+}
+
+// scanNamed reads a text or bytea, and a bytea.
+func scanNamed(r pgx.CollectableRow) (pair, error) {
+	v := r.RawValues()
+	return pair{name: append([]byte{}, v[0]...), value: append([]byte{}, v[1]...)}, nil
+}
+
+// key is a conversation as a statement's first three arguments.
+func key(c im.Key) (part, tenant int32, conv [16]byte) {
+	return int32(im.PartitionOf(c.Conv)), int32(c.Tenant), c.Conv
+}
+
+// LastRow implements store.Store.
+func (s *Store) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
+	part, tenant, conv := key(c)
+	rows, err := collect(ctx, s.holding(c), scanNumbered,
+		`SELECT seq, value FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 ORDER BY seq DESC LIMIT 1`, part, tenant, conv)
+	if err != nil {
+		return nil, fmt.Errorf("read last row of %s: %w", c, err)
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	return &store.Row{Seq: im.Seq(rows[0].n), Value: rows[0].value}, nil
+}
+
+// Rows implements store.Store.
+func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	part, tenant, conv := key(c)
+	for from <= to {
+		end := to
+		if to-from >= chunk {
+			end = from + chunk - 1
+		}
+		rows, err := collect(ctx, s.holding(c), scanNumbered,
+			`SELECT seq, value FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 AND seq BETWEEN $4 AND $5 ORDER BY seq`,
+			part, tenant, conv, int64(from), int64(end))
+		if err != nil {
+			return fmt.Errorf("read rows %d to %d of %s: %w", from, to, c, err)
+		}
+		for _, r := range rows {
+			if im.Seq(r.n) != from {
+				break
+			}
+			if !fn(store.Row{Seq: from, Value: r.value}) {
+				return nil
+			}
+			from++
+		}
+		if from <= end {
+			return fmt.Errorf("read rows of %s: row %d is missing: %w", c, from, store.ErrCorrupt)
+		}
+	}
+	return nil
+}
+
+// Dedupe implements store.Store.
+func (s *Store) Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, error) {
+	part, tenant, conv := key(c)
+	seqs, err := collect(ctx, s.holding(c), func(r pgx.CollectableRow) (im.Seq, error) {
+		return im.Seq(binary.BigEndian.Uint64(r.RawValues()[0])), nil
+	}, `SELECT seq FROM petrel.dedupe WHERE part = $1 AND tenant = $2 AND conv = $3 AND hash = $4 ORDER BY slot`,
+		part, tenant, conv, int64(hash))
+	if err != nil {
+		return nil, fmt.Errorf("look up hash %x in %s: %w", hash, c, err)
+	}
+	if len(seqs) == 0 {
+		return nil, nil
+	}
+	return seqs, nil
+}
+
+// parse decodes a record.
+func parse[T any, M interface {
+	*T
+	UnmarshalVT([]byte) error
+}](v []byte) (M, error) {
+	m := M(new(T))
+	if err := m.UnmarshalVT(v); err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	}
+	return m, nil
+}
+
+// Conversation implements store.Store.
+func (s *Store) Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error) {
+	part, tenant, conv := key(c)
+	v, err := collectOne(ctx, s.holding(c), scanBytes,
+		`SELECT record FROM petrel.convs WHERE part = $1 AND tenant = $2 AND conv = $3`, part, tenant, conv)
+	var rec *storepb.Conversation
+	if err == nil && v != nil {
+		rec, err = parse[storepb.Conversation](v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read conversation %s: %w", c, err)
+	}
+	return rec, nil
+}
+
+// Members implements store.Store.
+func (s *Store) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error {
+	err := users(ctx, s.holding(c), c,
+		`SELECT member, record FROM petrel.members WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5`, fn)
+	if err != nil {
+		return fmt.Errorf("read members of %s: %w", c, err)
+	}
+	return nil
+}
+
+// Cursors implements store.Store.
+func (s *Store) Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error {
+	err := users(ctx, s.holding(c), c,
+		`SELECT member, record FROM petrel.cursors WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5`, fn)
+	if err != nil {
+		return fmt.Errorf("read cursors of %s: %w", c, err)
+	}
+	return nil
+}
+
+// users reads the records of a conversation's users.
+func users[T any, M interface {
+	*T
+	UnmarshalVT([]byte) error
+}](ctx context.Context, d *database, c im.Key, sql string, fn func(im.User, M) bool) error {
+	const chunk = 4 * chunk // they are small
+	part, tenant, conv := key(c)
+	for after := ""; ; {
+		rows, err := collect(ctx, d, scanNamed, sql, part, tenant, conv, after, chunk)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			m, err := parse[T, M](r.value)
+			if err != nil {
+				return err
+			}
+			if !fn(im.User(r.name), m) {
+				return nil
+			}
+		}
+		if len(rows) < chunk {
+			return nil
+		}
+		after = string(rows[chunk-1].name)
+	}
+}
+
+// Cursor implements store.Store.
+func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error) {
+	part, tenant, conv := key(c)
+	v, err := collectOne(ctx, s.holding(c), scanBytes,
+		`SELECT record FROM petrel.cursors WHERE part = $1 AND tenant = $2 AND conv = $3 AND member = $4`, part, tenant, conv, string(u))
+	var rec *storepb.Cursor
+	if err == nil && v != nil {
+		rec, err = parse[storepb.Cursor](v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read cursor of %s in %s: %w", u, c, err)
+	}
+	return rec, nil
+}
+
+// ScanFeed implements store.Store.
+func (s *Store) ScanFeed(ctx context.Context, f store.Feed, after, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) error {
+	d, err := s.of(f)
+	for err == nil && after < upTo {
+		end := upTo
+		if upTo-after > chunk {
+			end = after + chunk
+		}
+		var more bool
+		after, more, err = scanChunk(ctx, d, f, after, end, fn)
+		if err == nil && !more {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read feed %d to %d: %w", f, upTo, err)
+	}
+	return nil
+}
+
+// scanChunk reads some entries and says how far it came.
+func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) (im.Pos, bool, error) {
+	rows, err := collect(ctx, d, scanNumbered,
+		`SELECT pos, entry FROM petrel.feed WHERE part = $1 AND pos > $2 AND pos <= $3 ORDER BY pos`, int32(f), int64(after), int64(upTo))
+	if err != nil {
+		return after, false, err
+	}
+	for _, r := range rows {
+		if im.Pos(r.n) != after+1 {
+			break
+		}
+		e, err := parse[storepb.FeedEntry](r.value)
+		if err != nil {
+			return after, false, err
+		}
+		after++
+		if !fn(after, e) {
+			return after, false, nil
+		}
+	}
+	if after == upTo {
+		return after, true, nil
+	}
+	// The floor was raised before anything went, so who misses an entry sees it.
+	trim, err := collectOne(ctx, d, scanInt, `SELECT trim FROM petrel.part WHERE id = $1`, int32(f))
+	switch {
+	case err != nil:
+		return after, false, err
+	case after < im.Pos(trim):
+		return after, false, fmt.Errorf("commit %d: %w", after+1, store.ErrTrimmed)
+	}
+	return after, false, fmt.Errorf("commit %d is missing: %w", after+1, store.ErrCorrupt)
+}
+
+// Record implements store.Store.
+func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
+	v, err := collectOne(ctx, s.records(), scanBytes,
+		`SELECT value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key = $3`, int32(t), int32(tenant), bare(key))
+	if err != nil {
+		return nil, fmt.Errorf("read table %d key %q: %w", t, key, err)
+	}
+	return v, nil
+}
+
+// bare is b, never nil: that would be NULL.
+func bare(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// Records implements store.Store.
+func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
+	sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3 ORDER BY key LIMIT $4`, []any{int32(t), int32(tenant), bare(prefix), chunk}
+	if below := after(prefix); below != nil {
+		sql, args = `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3 AND key < $5 ORDER BY key LIMIT $4`, append(args, below)
+	}
+	for {
+		rows, err := collect(ctx, s.records(), scanNamed, sql, args...)
+		if err != nil {
+			return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
+		}
+		for _, r := range rows {
+			if !fn(r.name, r.value) {
+				return nil
+			}
+		}
+		if len(rows) < chunk {
+			return nil
+		}
+		args[2] = append(rows[chunk-1].name, 0) // the least key behind it
+	}
+}
+
+// after is the least key that is greater than every key with a prefix, nil if
+// there is none.
+func after(prefix []byte) []byte {
+	b := bytes.Clone(prefix)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i]++; b[i] != 0 {
+			return b[:i+1]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// The schema's version, and the oldest version of this package that works on
+// what the newest migration leaves. A release first adds what it needs and
+// keeps minReader; the next one takes away what nobody uses and raises it, so
+// that neighbouring releases run together.
+const (
+	version   = 1
+	minReader = 1
+)
+
+// children is into how many tables each large one is cut, by a hash of the
+// partition. They are vacuumed at the same time and keep the indexes low; each
+// one that an append touches costs it some microseconds, and there are as many
+// locks as children: 16 is the least that lets 8 vacuum workers find work.
+const children = 16
+
+// migrations lead from version i to i+1. Never change one that was released.
+var migrations = [version]func() []string{firstSchema}
+
+// firstSchema makes the tables. All that belongs to a Petrel partition begins
+// its key with it: the fence of a partition is in the database, and moves with
+// what it guards. No key has a time in it, so numbers are unique for ever, and
+// retention is by first_seq of each conversation.
+//
+//	part       the fence and position of each partition that is or was here
+//	feed       storepb.FeedEntry of each commit
+//	msg        one row, as store.AppendRowHead and the wire message
+//	dedupe     the send with that hash of its message id
+//	convs, members, cursors   storepb records
+//	records    the tables of package store; in the first database
+//	placement  which database holds a partition; in the first database
+//	store      what the store is, and which of its databases this one is
+//
+// Positions, seqs, hashes and random numbers are the 64 bits of Petrel's
+// unsigned ones. Users sort by their bytes. The row of a partition is updated
+// by every commit and nothing indexes what changes, so half of its page is left
+// free for new versions of it. Values over 2 KiB leave the row and are not
+// compressed: most are not text only, and the time is the committer's.
+func firstSchema() []string {
+	all := []string{
+		`CREATE TABLE petrel.store (
+			id int PRIMARY KEY, store_id bigint NOT NULL, history_id bigint NOT NULL, secret bytea NOT NULL,
+			partitions int NOT NULL, db int NOT NULL)`,
+		`CREATE TABLE petrel.placement (part int PRIMARY KEY, db int NOT NULL)`,
+		`CREATE TABLE petrel.part (
+			id int PRIMARY KEY, epoch bigint NOT NULL, holder bigint NOT NULL, pos bigint NOT NULL,
+			trim bigint NOT NULL, state int NOT NULL) WITH (fillfactor = 50)`,
+		`CREATE TABLE petrel.records (
+			tenant int NOT NULL, tbl int NOT NULL, key bytea NOT NULL, value bytea NOT NULL,
+			PRIMARY KEY (tbl, tenant, key))`,
+	}
+	for _, t := range partTables {
+		all = append(all, fmt.Sprintf("CREATE TABLE petrel.%s (%s, PRIMARY KEY (%s)) PARTITION BY HASH (part)", t.name, t.columns, t.key))
+		if t.value != "" {
+			all = append(all, fmt.Sprintf("ALTER TABLE petrel.%s ALTER %s SET STORAGE EXTERNAL", t.name, t.value))
+		}
+		for i := range children {
+			all = append(all, fmt.Sprintf("CREATE TABLE petrel.%s_%02d PARTITION OF petrel.%s FOR VALUES WITH (MODULUS %d, REMAINDER %d)",
+				t.name, i, t.name, children, i))
+		}
+	}
+	return all
+}
+
+// partTable is a table of which every row belongs to a partition.
+type partTable struct{ name, columns, key, value string }
+
+var partTables = []partTable{
+	{"feed", "pos bigint NOT NULL, part int NOT NULL, entry bytea NOT NULL", "part, pos", "entry"},
+	{"msg", "seq bigint NOT NULL, tenant int NOT NULL, part int NOT NULL, conv uuid NOT NULL, value bytea NOT NULL", "part, tenant, conv, seq", "value"},
+	{"dedupe", "hash bigint NOT NULL, seq bigint NOT NULL, tenant int NOT NULL, part int NOT NULL, conv uuid NOT NULL, slot int NOT NULL", "part, tenant, conv, hash, slot", ""},
+	{"convs", "tenant int NOT NULL, part int NOT NULL, conv uuid NOT NULL, record bytea NOT NULL", "part, tenant, conv", "record"},
+	{"members", `tenant int NOT NULL, part int NOT NULL, conv uuid NOT NULL, member text COLLATE "C" NOT NULL, record bytea NOT NULL`, "part, tenant, conv, member", "record"},
+	{"cursors", `tenant int NOT NULL, part int NOT NULL, conv uuid NOT NULL, member text COLLATE "C" NOT NULL, record bytea NOT NULL`, "part, tenant, conv, member", "record"},
+}
+
+// lockRow makes the row that whoever changes the schema holds. There is one
+// migration at a time: others wait for the row, and find nothing left to do.
+var lockRow = []string{
+	`CREATE SCHEMA IF NOT EXISTS petrel`,
+	`CREATE TABLE IF NOT EXISTS petrel.migrations (
+		id int PRIMARY KEY, version int NOT NULL, min_reader int NOT NULL, level int NOT NULL, min_level int NOT NULL)`,
+	fmt.Sprintf(`INSERT INTO petrel.migrations VALUES (1, 0, 0, %d, %d) ON CONFLICT DO NOTHING`, store.FormatLevel, store.FormatLevel),
+}
+
+// migrate brings the schema of a database to version and runs then in the same
+// transaction, with the format level of what is there, while nobody else
+// changes it.
+func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx, level uint32) error) error {
+	if err := makeLockRow(ctx, c); err != nil {
+		return err
+	}
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit there is nothing to undo
+	var is, reader, level, minLevel int
+	err = tx.QueryRow(ctx, `SELECT version, min_reader, level, min_level FROM petrel.migrations WHERE id = 1 FOR UPDATE`).Scan(&is, &reader, &level, &minLevel)
+	if err != nil {
+		return err
+	}
+	switch {
+	case reader > version:
+		return fmt.Errorf("its schema has version %d, which Petrel with schema %d or newer reads; this one has %d: install the newer Petrel", is, reader, version)
+	case minLevel > store.FormatLevel:
+		return fmt.Errorf("its data has level %d, which Petrel with level %d or newer reads; this one has %d: install the newer Petrel", level, minLevel, store.FormatLevel)
+	}
+	for ; is < version; is++ {
+		for _, sql := range migrations[is]() {
+			if _, err := tx.Exec(ctx, sql); err != nil {
+				return fmt.Errorf("change the schema from version %d: %w", is, err)
+			}
+		}
+		if _, err := tx.Exec(ctx, `UPDATE petrel.migrations SET version = $1, min_reader = $2 WHERE id = 1`, is+1, minReader); err != nil {
+			return err
+		}
+		d.log.Info("schema changed", "database", d.name, "version", is+1)
+	}
+	if err := then(tx, uint32(level)); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+// makeLockRow makes the table of migrations if it is not there. Two who make it
+// at once disturb each other: the second one finds a key twice, and looks again.
+func makeLockRow(ctx context.Context, c *pgx.Conn) error {
+	for try := 0; ; try++ {
+		var there bool
+		err := c.QueryRow(ctx, `SELECT to_regclass('petrel.migrations') IS NOT NULL`).Scan(&there)
+		if err != nil {
+			return err
+		}
+		if there {
+			var n int
+			if err := c.QueryRow(ctx, `SELECT count(*) FROM petrel.migrations`).Scan(&n); err != nil || n > 0 {
+				return err
+			}
+		}
+		for _, sql := range lockRow {
+			if _, err = c.Exec(ctx, sql); err != nil {
+				break
+			}
+		}
+		if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || !ok || try == 10 || !slices.Contains([]string{"23505", "42P06", "42P07", "XX000"}, e.Code) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package pgstore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// block is a part of the statement that appends: the rows that go to one table,
+// each column an array. Batches without such rows leave it out.
+type block uint8
+
+const (
+	blockFence block = iota // one row for each batch; always there
+	blockRows
+	blockRewrites
+	blockDedupe
+	blockConvs
+	blockMembers
+	blockCursors
+	blocks
+)
+
+// mask has a bit for each block that a statement has.
+type mask uint8
+
+func (m mask) has(b block) bool { return m&(1<<b) != 0 }
+
+// layout says what a block is made of. The first column is the partition. A
+// block with a set replaces what is there under its key.
+var layout = [blocks]struct {
+	table, columns, types, key, set string
+}{
+	blockFence:    {"", "part, epoch, holder, pos, entry", "int, bigint, bigint, bigint, bytea", "", ""},
+	blockRows:     {"msg", "part, tenant, conv, seq, value", "int, int, uuid, bigint, bytea", "", ""},
+	blockRewrites: {"msg", "part, tenant, conv, seq, value", "int, int, uuid, bigint, bytea", "part, tenant, conv, seq", "value"},
+	blockDedupe:   {"dedupe", "part, tenant, conv, hash, slot, seq", "int, int, uuid, bigint, int, bigint", "", ""},
+	blockConvs:    {"convs", "part, tenant, conv, record", "int, int, uuid, bytea", "part, tenant, conv", "record"},
+	blockMembers:  {"members", "part, tenant, conv, member, record", "int, int, uuid, text, bytea", "part, tenant, conv, member", "record"},
+	blockCursors:  {"cursors", "part, tenant, conv, member, record", "int, int, uuid, text, bytea", "part, tenant, conv, member", "record"},
+}
+
+// appendSQL is the statement that appends batches: one statement is one
+// transaction. Updating the rows of the partitions is the fence: it takes their
+// locks, waits for a takeover under way and sees what it left, and whatever it
+// does not return was refused. All else joins what it returns, so nothing of a
+// refused batch is written, and nothing of the others is lost for it.
+func appendSQL(m mask) string {
+	var s strings.Builder
+	param := 0
+	unnest := func(b block) string {
+		l := layout[b]
+		types := strings.Split(l.types, ", ")
+		for i := range types {
+			param++
+			types[i] = fmt.Sprintf("$%d::%s[]", param, types[i])
+		}
+		return fmt.Sprintf("unnest(%s) AS r(%s)", strings.Join(types, ", "), l.columns)
+	}
+	fmt.Fprintf(&s, `WITH b AS (SELECT * FROM %s),
+f AS (UPDATE petrel.part AS p SET pos = p.pos + 1 FROM b
+	WHERE p.id = b.part AND p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder AND p.state < %d
+	RETURNING p.id, p.pos, b.entry),
+e AS (INSERT INTO petrel.feed (part, pos, entry) SELECT id, pos, entry FROM f)`, unnest(blockFence), store.FeedSealed)
+	for b := blockRows; b < blocks; b++ {
+		if !m.has(b) {
+			continue
+		}
+		l := layout[b]
+		fmt.Fprintf(&s, ",\nb%d AS (INSERT INTO petrel.%s (%s) SELECT r.%s FROM %s JOIN f ON f.id = r.part", b, l.table, l.columns,
+			strings.ReplaceAll(l.columns, ", ", ", r."), unnest(b))
+		if l.set != "" {
+			fmt.Fprintf(&s, " ON CONFLICT (%s) DO UPDATE SET %s = excluded.%s", l.key, l.set, l.set)
+		}
+		s.WriteByte(')')
+	}
+	s.WriteString("\nSELECT id FROM f")
+	return s.String()
+}
+
+// statement collects the parameters of one append. It is used again.
+type statement struct {
+	mask   mask
+	arrays [blocks][]array
+	params [][]byte
+	seen   map[place]struct{}
+}
+
+// place is the key of a record, to write the last one of several.
+type place struct {
+	conv im.Key
+	user im.User
+}
+
+func newStatement() *statement {
+	s := &statement{seen: map[place]struct{}{}}
+	for b := range layout {
+		for _, t := range strings.Split(layout[b].types, ", ") {
+			s.arrays[b] = append(s.arrays[b], array{oid: columnTypes[t]})
+		}
+	}
+	return s
+}
+
+func (s *statement) reset() {
+	s.mask = 0
+	for b := range s.arrays {
+		for i := range s.arrays[b] {
+			s.arrays[b][i].reset()
+		}
+	}
+}
+
+// begin adds the first columns of a row about c to a block and returns the
+// others.
+func (s *statement) begin(b block, in *store.Batch, c im.Key) []array {
+	if p := im.PartitionOf(c.Conv); p != im.Partition(in.Feed) {
+		im.Assert(false, "a batch of feed %d has %s of partition %d", in.Feed, c, p)
+	}
+	s.mask |= 1 << b
+	a := s.arrays[b]
+	a[0].int4(int(in.Feed))
+	a[1].int4(int(c.Tenant))
+	a[2].uuid(c.Conv)
+	return a[3:]
+}
+
+// add puts a batch into the statement.
+func (s *statement) add(in *store.Batch) error {
+	a := s.arrays[blockFence]
+	a[0].int4(int(in.Feed))
+	a[1].int8(uint64(in.Epoch))
+	a[2].int8(in.Holder)
+	a[3].int8(uint64(in.From))
+	if in.Entry == nil {
+		a[4].grow(0)
+	} else if err := a[4].message(in.Entry); err != nil {
+		return err
+	}
+	for i := range in.Rows {
+		r := &in.Rows[i]
+		b := blockRows
+		if r.Rewrite {
+			b = blockRewrites
+		}
+		a := s.begin(b, in, r.Conv)
+		a[0].int8(uint64(r.Seq))
+		a[1].bytes(r.Value)
+	}
+	for _, p := range in.Dedupe {
+		a := s.begin(blockDedupe, in, p.Conv)
+		a[0].int8(p.Hash)
+		a[1].int4(int(p.Slot))
+		a[2].int8(uint64(p.Seq))
+	}
+	return s.addRecords(in)
+}
+
+// addRecords adds the records of a batch. Of several for one place the last one
+// counts, and PostgreSQL refuses to write a row twice.
+func (s *statement) addRecords(in *store.Batch) error {
+	clear(s.seen)
+	for i := len(in.Convs) - 1; i >= 0; i-- {
+		if p := &in.Convs[i]; s.first(p.Conv, "") {
+			if err := s.begin(blockConvs, in, p.Conv)[0].message(p.Record); err != nil {
+				return err
+			}
+		}
+	}
+	clear(s.seen)
+	for i := len(in.Members) - 1; i >= 0; i-- {
+		if p := &in.Members[i]; s.first(p.Conv, p.User) {
+			if err := s.user(blockMembers, in, p.Conv, p.User, p.Record); err != nil {
+				return err
+			}
+		}
+	}
+	clear(s.seen)
+	for i := len(in.Cursors) - 1; i >= 0; i-- {
+		if p := &in.Cursors[i]; s.first(p.Conv, p.User) {
+			if err := s.user(blockCursors, in, p.Conv, p.User, p.Record); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *statement) first(c im.Key, u im.User) bool {
+	n := len(s.seen)
+	s.seen[place{c, u}] = struct{}{}
+	return len(s.seen) > n
+}
+
+func (s *statement) user(b block, in *store.Batch, c im.Key, u im.User, m message) error {
+	a := s.begin(b, in, c)
+	a[0].text(string(u))
+	return a[1].message(m)
+}
+
+// encode returns the parameters in the order of appendSQL.
+func (s *statement) encode() [][]byte {
+	s.params = s.params[:0]
+	for b := range s.arrays {
+		if block(b) != blockFence && !s.mask.has(block(b)) {
+			continue
+		}
+		for i := range s.arrays[b] {
+			s.params = append(s.params, s.arrays[b][i].encode())
+		}
+	}
+	return s.params
+}
