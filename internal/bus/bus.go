@@ -17,16 +17,17 @@ var ErrNoNode = errors.New("no such node")
 // ErrTooLarge is returned for a payload, or an answer, of more than MaxMessage.
 var ErrTooLarge = errors.New("too large")
 
-// MaxMessage is the largest payload, and the largest answer, in bytes.
-const MaxMessage = 1 << 20
+// MaxMessage is the largest payload, and the largest answer, in bytes: with what
+// a bus adds it fits into the 1 MiB that a NATS server takes by default.
+const MaxMessage = 1<<20 - 1<<10
 
 // Subject tells a node which of its handlers a message is for.
 type Subject string
 
 // Handler serves the messages of a subject. It runs on a goroutine of the bus,
-// one message of a sender at a time. payload is valid during the call. reply is
-// nil for a Send; for a Request it may be called once, later too, from any
-// goroutine, and takes its argument over.
+// one message of a sender at a time. payload is the handler's. reply is nil for a
+// Send; for a Request it may be called once, later too, from any goroutine, and
+// takes its argument over.
 type Handler func(from im.Node, payload []byte, reply func([]byte))
 
 // Answering makes a Handler of a function that has its answer at once.

@@ -135,9 +135,9 @@ func sendsKeepOrder(t *testing.T, c *cluster) {
 			ask(t, a, "b", "end", "") // what was sent before it has arrived, so nothing is lost to a full queue
 		}
 	}
-	close(got)
 	next := uint32(0)
-	for i := range got {
+	for range len(got) {
+		i := <-got
 		if i < next {
 			t.Fatalf("message %d came behind %d", i, next-1)
 		}

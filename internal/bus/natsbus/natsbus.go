@@ -1,0 +1,428 @@
+// Package natsbus is the bus between processes, on NATS core: embedded in each
+// node, with routes between the nodes, or an external server. Each node has one
+// subject for messages and one for answers, whatever it is told of; all nodes
+// together have one, on which each says twice a second that it is there.
+package natsbus
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/buspb"
+	"github.com/petrel-im/petrel/internal/bus/localbus"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+const (
+	maxMessage = 1 << 20 // bytes, with the head; what a NATS server takes by default
+
+	// What may wait for this node's handlers; more is dropped and counted.
+	maxWaiting      = 64 << 10 // messages
+	maxWaitingBytes = 64 << 20
+
+	dialTime = 5 * time.Second // for an external server to answer
+)
+
+// Options say how a node finds the others. Either URL is set or Listen.
+type Options struct {
+	Cluster     string // its nodes give the same, other clusters another one; letters, digits, - and _
+	Incarnation uint64 // of this process; 0: random
+	Process     string // for people: where it runs
+	Log         *slog.Logger
+	Beacon      time.Duration // between two announcements; 500 ms. A node silent for six of them is no peer
+
+	URL         string // of an external server, several separated by commas; user and password, or a token, are part of it
+	Credentials string // a file with a user's JWT and seed, for the external server
+	Listen      string // host:port where the embedded server listens for other nodes; port 0: any
+	Advertise   string // host:port where others reach it; "": Listen
+	Routes      []string
+	Secret      string // of the routes, the same on every node
+
+	// TLS is for the connection to the external server, or for the routes, on
+	// which both ends show a certificate that the other one's roots have signed.
+	TLS *tls.Config
+
+	self im.Node
+}
+
+// Bus is a node's end.
+type Bus struct {
+	o        Options
+	self     im.Node
+	local    *localbus.Bus // carries what the node tells itself, also while it reaches nobody
+	server   *server.Server
+	conn     *nats.Conn
+	handlers map[bus.Subject]bus.Handler // set before Run
+	ended    sync.WaitGroup              // the goroutines of the subscriptions
+	rival    chan error                  // capacity 1: the first one ends the node
+	subs     []*nats.Subscription        // set before the beacons of Run
+	question atomic.Uint64               // the last one asked; begins anywhere, so that answers to a former process go nowhere
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	serving bool
+	peers   map[im.Node]*peer
+	asked   map[uint64]chan *buspb.Answer // capacity 1
+
+	Sent, SentBytes         atomic.Uint64 // messages and answers to other nodes
+	Received, ReceivedBytes atomic.Uint64
+	Dropped                 atomic.Uint64 // messages that found maxWaiting others
+	Garbled                 atomic.Uint64 // messages that could not be read
+	Reconnects              atomic.Uint64 // to the external server
+}
+
+var _ bus.Bus = (*Bus)(nil)
+
+var (
+	// ErrRefused is returned when the other nodes, or the NATS server, refuse
+	// the secret, the password or the certificate.
+	ErrRefused = errors.New("refused")
+
+	// ErrOtherCluster is returned when the nodes to join are another cluster.
+	ErrOtherCluster = errors.New("another cluster")
+
+	// ErrInUse is returned when another process has the node's id.
+	ErrInUse = errors.New("in use")
+)
+
+var nameRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// Join connects a node to its cluster: it is sure that no other process has its
+// id, and knows its peers, but gets no messages before it runs. It takes a
+// little longer than one Beacon. Errors: ErrInUse, ErrRefused, ErrOtherCluster;
+// others are of the network.
+func Join(ctx context.Context, self im.Node, o Options) (*Bus, error) {
+	if !nameRule.MatchString(o.Cluster) || !nameRule.MatchString(string(self)) {
+		return nil, fmt.Errorf("join cluster %q as %q: names are of 1 to 64 letters, digits, - and _", o.Cluster, self)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Beacon == 0 {
+		o.Beacon = 500 * time.Millisecond
+	}
+	if o.Incarnation == 0 {
+		o.Incarnation = random()
+	}
+	o.self = self
+	local, err := localbus.New().Join(self)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bus{
+		o: o, self: self, local: local, handlers: map[bus.Subject]bus.Handler{}, rival: make(chan error, 1),
+		peers: map[im.Node]*peer{}, asked: map[uint64]chan *buspb.Answer{},
+	}
+	b.question.Store(random())
+	if err := b.connect(ctx); err != nil {
+		b.close()
+		return nil, err
+	}
+	if err := b.listen(ctx); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func random() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.BigEndian.Uint64(b[:])
+}
+
+func (b *Bus) connect(ctx context.Context) error {
+	opts := []nats.Option{
+		nats.Name("petrel " + string(b.self)), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
+		nats.ReconnectBufSize(-1), // what cannot be sent now is lost now
+		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2), nats.Timeout(dialTime), nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectHandler(func(*nats.Conn) { b.Reconnects.Add(1); b.o.Log.Info("nats is back") }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				b.o.Log.Warn("nats is gone", "err", err)
+			}
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { b.o.Log.Warn("nats", "err", err) }),
+	}
+	addr := b.o.URL
+	if addr == "" {
+		s, token, err := embed(ctx, &b.o)
+		if err != nil {
+			return err
+		}
+		b.server = s
+		opts = append(opts, nats.InProcessServer(s), nats.Token(token))
+	} else {
+		if b.o.TLS != nil {
+			opts = append(opts, nats.Secure(b.o.TLS))
+		}
+		if b.o.Credentials != "" {
+			opts = append(opts, nats.UserCredentials(b.o.Credentials))
+		}
+	}
+	var err error
+	if b.conn, err = nats.Connect(addr, opts...); err != nil {
+		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
+			return fmt.Errorf("connect to nats at %s: %w: give its user and password, or token, in the URL", bare(addr), ErrRefused)
+		}
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // without the URL, which has the password
+		}
+		return fmt.Errorf("connect to nats at %s: %w", bare(addr), err)
+	}
+	if n := b.conn.MaxPayload(); n < maxMessage {
+		return fmt.Errorf("connect to nats at %s: it takes messages of %d bytes; set its max_payload to %d or more", bare(addr), n, maxMessage)
+	}
+	return nil
+}
+
+// bare is a list of URLs without users, passwords and tokens.
+func bare(urls string) string {
+	var all []string
+	for s := range strings.SplitSeq(urls, ",") {
+		if u, err := url.Parse(strings.TrimSpace(s)); err == nil && u.Host != "" {
+			all = append(all, u.Host)
+		} else {
+			all = append(all, s[strings.LastIndex(s, "@")+1:])
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// ClusterAddr is where the embedded server listens for other nodes, as
+// host:port; "" with an external one.
+func (b *Bus) ClusterAddr() string {
+	if b.server == nil {
+		return ""
+	}
+	return b.server.ClusterAddr().String()
+}
+
+// Self implements bus.Bus.
+func (b *Bus) Self() im.Node { return b.self }
+
+// Handle implements bus.Bus.
+func (b *Bus) Handle(s bus.Subject, h bus.Handler) {
+	b.handlers[s] = h
+	b.local.Handle(s, h)
+}
+
+// Send implements bus.Bus. While an external server is not reached it returns an
+// error, to this node itself excepted.
+func (b *Bus) Send(to im.Node, s bus.Subject, payload []byte) error {
+	if to == b.self {
+		return b.local.Send(to, s, payload)
+	}
+	_, err := b.send(to, s, 0, payload)
+	return err
+}
+
+// send returns the peer that it sent to.
+func (b *Bus) send(to im.Node, s bus.Subject, question uint64, payload []byte) (*peer, error) {
+	if len(payload) > bus.MaxMessage {
+		return nil, fmt.Errorf("send %s to %s: %d bytes: %w", s, to, len(payload), bus.ErrTooLarge)
+	}
+	b.mu.Lock()
+	p := b.peers[to]
+	b.mu.Unlock()
+	if p == nil {
+		return nil, fmt.Errorf("send %s to %s: %w", s, to, bus.ErrNoNode)
+	}
+	m := buspb.Message{From: string(b.self), Subject: string(s), Request: question, Payload: payload}
+	if err := b.publish(p.subject, m.SizeVT(), m.MarshalToSizedBufferVT); err != nil {
+		return nil, fmt.Errorf("send %s to %s: %w", s, to, err)
+	}
+	return p, nil
+}
+
+// buffers hold messages while they are written: []byte.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func (b *Bus) publish(subject string, size int, marshal func([]byte) (int, error)) error {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	*buf = slices.Grow((*buf)[:0], size)[:size]
+	if _, err := marshal(*buf); err != nil {
+		return err
+	}
+	if err := b.conn.Publish(subject, *buf); err != nil { // copies
+		return err
+	}
+	b.Sent.Add(1)
+	b.SentBytes.Add(uint64(size))
+	return nil
+}
+
+// Request implements bus.Bus.
+func (b *Bus) Request(ctx context.Context, to im.Node, s bus.Subject, payload []byte) ([]byte, error) {
+	if to == b.self {
+		return b.local.Request(ctx, to, s, payload)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("request %s of %s: %w", s, to, err)
+	}
+	question, answer := b.question.Add(1), make(chan *buspb.Answer, 1)
+	b.mu.Lock()
+	b.asked[question] = answer
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		delete(b.asked, question)
+		b.mu.Unlock()
+	}()
+	p, err := b.send(to, s, question, payload)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-answer:
+		if a.TooLarge {
+			return nil, fmt.Errorf("request %s of %s: answer: %w", s, to, bus.ErrTooLarge)
+		}
+		return a.Payload, nil
+	case <-p.gone:
+		return nil, fmt.Errorf("request %s of %s: %w", s, to, bus.ErrNoNode)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("request %s of %s: %w", s, to, ctx.Err())
+	}
+}
+
+func (b *Bus) subjectOf(n im.Node) string { return "petrel." + b.o.Cluster + ".node." + string(n) }
+func (b *Bus) answerSubjectOf(n im.Node) string {
+	return "petrel." + b.o.Cluster + ".answer." + string(n)
+}
+func (b *Bus) presenceSubject() string { return "petrel." + b.o.Cluster + ".nodes" }
+
+// subscribe runs f for what comes on a subject, one at a time.
+func (b *Bus) subscribe(subject string, f func(data []byte)) error {
+	b.ended.Add(1)
+	sub, err := b.conn.Subscribe(subject, func(m *nats.Msg) {
+		b.Received.Add(1)
+		b.ReceivedBytes.Add(uint64(len(m.Data)))
+		f(m.Data)
+	})
+	if err != nil {
+		b.ended.Done()
+		return fmt.Errorf("subscribe %s: %w", subject, err)
+	}
+	sub.SetClosedHandler(func(string) { b.ended.Done() })
+	if err := sub.SetPendingLimits(maxWaiting, maxWaitingBytes); err != nil {
+		return fmt.Errorf("subscribe %s: %w", subject, err)
+	}
+	b.subs = append(b.subs, sub)
+	return nil
+}
+
+// serve hands a message to its handler.
+func (b *Bus) serve(data []byte) {
+	var m buspb.Message
+	if err := m.UnmarshalVTUnsafe(data); err != nil || m.From == "" {
+		b.Garbled.Add(1)
+		return
+	}
+	h := b.handlers[bus.Subject(m.Subject)]
+	from := im.Node(strings.Clone(m.From)) // may be kept longer than the message
+	if m.Request == 0 {
+		if h != nil {
+			h(from, m.Payload, nil)
+		}
+		return
+	}
+	reply := func(r []byte) { b.answer(from, m.Request, r) }
+	if h == nil {
+		reply(nil)
+		return
+	}
+	h(from, m.Payload, reply)
+}
+
+// answer sends an answer; one that is lost is a question without answer.
+func (b *Bus) answer(to im.Node, question uint64, payload []byte) {
+	a := buspb.Answer{Request: question, Payload: payload}
+	if len(payload) > bus.MaxMessage {
+		a = buspb.Answer{Request: question, TooLarge: true}
+	}
+	if err := b.publish(b.answerSubjectOf(to), a.SizeVT(), a.MarshalToSizedBufferVT); err != nil {
+		b.o.Log.Debug("answer lost", "node", to, "err", err)
+	}
+}
+
+func (b *Bus) answered(data []byte) {
+	a := &buspb.Answer{}
+	if err := a.UnmarshalVTUnsafe(data); err != nil {
+		b.Garbled.Add(1)
+		return
+	}
+	b.mu.Lock()
+	answer := b.asked[a.Request]
+	b.mu.Unlock()
+	select {
+	case answer <- a: // nil: nobody asks any more
+	default:
+	}
+}
+
+// Run implements bus.Bus. It ends with ErrInUse when another process takes the
+// node's id.
+func (b *Bus) Run(ctx context.Context) error {
+	defer b.close()
+	if err := b.subscribe(b.subjectOf(b.self), b.serve); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.serving = true
+	b.mu.Unlock()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	local, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() { _ = b.local.Run(local) }) // ends without an error
+	beat := time.NewTicker(b.o.Beacon)
+	defer beat.Stop()
+	for {
+		b.announce(buspb.Presence_SERVING)
+		select {
+		case <-beat.C:
+			b.age()
+		case err := <-b.rival:
+			return err
+		case <-ctx.Done():
+			b.announce(buspb.Presence_LEFT)
+			_ = b.conn.FlushTimeout(100 * time.Millisecond) // else the others notice the silence
+			return nil
+		}
+	}
+}
+
+// close ends everything that Join began.
+func (b *Bus) close() {
+	if b.conn != nil {
+		b.conn.Close()
+		b.ended.Wait()
+	}
+	if b.server != nil {
+		b.server.Shutdown()
+		b.server.WaitForShutdown()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for n, p := range b.peers {
+		close(p.gone)
+		delete(b.peers, n)
+	}
+}
