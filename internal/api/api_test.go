@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,8 +38,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // breakable is a store whose records a test can make unreadable.
 type breakable struct {
 	store.Store
-	mu  sync.Mutex
-	err error
+	updates atomic.Int64
+	between atomic.Pointer[func()] // done once, before the next update
+	mu      sync.Mutex
+	err     error
+}
+
+func (b *breakable) Update(ctx context.Context, puts []store.RecordPut) error {
+	b.updates.Add(1)
+	if f := b.between.Swap(nil); f != nil {
+		(*f)()
+	}
+	return b.Store.Update(ctx, puts)
 }
 
 func (b *breakable) fail(err error) {
@@ -71,6 +82,7 @@ type world struct {
 	key   string
 
 	redeemed int
+	shared   bool             // the servers are nodes on one store
 	now      func() time.Time // of the answers that are kept; nil: the wall clock
 
 	mu     sync.Mutex
@@ -130,7 +142,8 @@ func (w *world) serve() {
 		return 3, nil
 	}
 	w.srv = New(Options{
-		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Convs: w.convs, Settle: w.inbox.Await,
+		Shared: w.shared,
+		Log:    slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Convs: w.convs, Settle: w.inbox.Await,
 		Now: func() time.Time {
 			if w.now != nil {
 				return w.now()

@@ -27,7 +27,7 @@ func (s *Server) asCode(ctx context.Context, procedure string, err error) *im.Er
 		return e
 	case !ok && errors.Is(err, store.ErrFull):
 		return &im.Error{Code: im.CodeDiskFull, RetryAfter: 5 * time.Second}
-	case !ok && ctx.Err() != nil:
+	case !ok && (errors.Is(err, store.ErrStalled) || ctx.Err() != nil):
 		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
 	}
 	id := callOf(ctx).id

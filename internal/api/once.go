@@ -1,12 +1,14 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -49,10 +51,19 @@ func hashOf(purpose string, parts ...string) hash {
 	return hash(h.Sum(nil))
 }
 
+// claimTime is how long a call counts as under way on another node that says no
+// more of it: longer than a call may take. claimPoll is how often who waits for
+// it looks.
+const (
+	claimTime = 3 * requestTimeout
+	claimPoll = 50 * time.Millisecond
+)
+
 // once answers a repeated call as the first one was, without doing it again.
 // What a call did and the record of its answer are two commits: a crash between
-// them makes a repeat a new call. A call that failed leaves no record.
-// Spec: P-12.4.
+// them makes a repeat a new call. A call that failed leaves no record. Where
+// other nodes serve calls too, a record says from the beginning that the call is
+// under way, and a repeat on another node waits for its end. Spec: P-12.4.
 func (s *Server) once(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		name := procedure(req.Spec())
@@ -73,10 +84,11 @@ func (s *Server) once(next connect.UnaryFunc) connect.UnaryFunc {
 			return nil, err
 		}
 		defer leave()
-		again, err := r.answer(ctx)
+		again, err := r.begin(ctx)
 		if err != nil {
 			return nil, err
 		}
+		defer r.release(ctx)
 		if again != nil {
 			method, ok := req.Spec().Schema.(protoreflect.MethodDescriptor)
 			im.Assert(ok, "method %s has no schema", name)
@@ -108,6 +120,9 @@ type repeat struct {
 	msg proto.Message
 
 	remote netip.Addr // of the caller
+
+	was   []byte // the record that answer found; nil: none
+	claim []byte // the record that says that this call is under way; nil: none does
 
 	content, stretched string // set by read
 }
@@ -168,23 +183,90 @@ func (r *repeat) allow(ctx context.Context) error {
 	return r.s.users.AllowRepeat(c.identity.Account, r.remote)
 }
 
-// answer is what the first call was answered; nil: this is the first one.
-// Codes: conflict, and those of allow.
-func (r *repeat) answer(ctx context.Context) ([]byte, error) {
-	value, err := r.s.o.Store.Record(ctx, store.Requests, 0, r.key[:])
-	if err != nil || value == nil {
-		return nil, err
+// begin returns what the first call was answered. nil: this is the first one,
+// and no other node begins it. Codes: conflict, store_stalled (it is under way),
+// and those of allow.
+func (r *repeat) begin(ctx context.Context) ([]byte, error) {
+	for {
+		again, busy, err := r.answer(ctx)
+		if err != nil || again != nil || !r.s.o.Shared {
+			return again, err
+		}
+		if !busy {
+			if err := r.take(ctx); !errors.Is(err, store.ErrChanged) {
+				return nil, err
+			}
+			continue // another node was quicker
+		}
+		select {
+		case <-time.After(claimPoll):
+		case <-ctx.Done():
+			return nil, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+		}
+	}
+}
+
+// take says that the call is under way here. It is a write: whoever has no
+// credential gets no more of them than repeats. ErrChanged: somebody else was
+// quicker.
+func (r *repeat) take(ctx context.Context) error {
+	if c := callOf(ctx).caller; c.anonymous() {
+		if err := r.s.users.AllowRepeat(im.Account{}, r.remote); err != nil {
+			return err
+		}
+	}
+	value, err := (&storepb.Request{Digest: []byte(randomID()), ExpiresMs: uint64(r.s.o.Now().Add(claimTime).UnixMilli())}).MarshalVT()
+	if err != nil {
+		return err
+	}
+	err = r.put(ctx, store.RecordPut{Value: value, Check: true, Was: r.was})
+	if err == nil {
+		r.claim = value
+	}
+	return err
+}
+
+// release ends a claim of which no answer came.
+func (r *repeat) release(ctx context.Context) {
+	if r.claim == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	if err := r.put(ctx, store.RecordPut{Check: true, Was: r.claim}); err != nil {
+		r.s.log.WarnContext(ctx, "end claim of a call failed; a repeat has to wait", "req", callOf(ctx).id, "err", err)
+	}
+}
+
+// put writes the record of the call.
+func (r *repeat) put(ctx context.Context, p store.RecordPut) error {
+	p.Table, p.Key = store.Requests, r.key[:]
+	return r.s.o.Store.Update(ctx, []store.RecordPut{p})
+}
+
+// answer is what the first call was answered; nil: it was not. busy: it is under
+// way on another node. Codes: conflict, and those of allow.
+func (r *repeat) answer(ctx context.Context) (again []byte, busy bool, err error) {
+	if r.was, err = r.s.o.Store.Record(ctx, store.Requests, 0, r.key[:]); err != nil || r.was == nil {
+		return nil, false, err
 	}
 	rec := &storepb.Request{}
-	if err := rec.UnmarshalVT(value); err != nil {
-		return nil, fmt.Errorf("read request: %w", store.ErrCorrupt)
+	if err := rec.UnmarshalVT(r.was); err != nil {
+		return nil, false, fmt.Errorf("read request: %w", store.ErrCorrupt)
 	}
-	if rec.ExpiresMs <= uint64(r.s.o.Now().UnixMilli()) {
-		return nil, nil
+	if rec.ExpiresMs <= uint64(r.s.o.Now().UnixMilli()) || len(rec.Answer) == 0 {
+		return nil, rec.ExpiresMs > uint64(r.s.o.Now().UnixMilli()), nil
 	}
 	if err := r.allow(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	again, err = r.open(ctx, rec)
+	return again, false, err
+}
+
+// open is the answer of a record, for who makes the same call as the first one.
+// Codes: conflict.
+func (r *repeat) open(ctx context.Context, rec *storepb.Request) ([]byte, error) {
 	if err := r.read(ctx); err != nil {
 		return nil, err
 	}
@@ -201,7 +283,7 @@ func (r *repeat) answer(ctx context.Context) ([]byte, error) {
 	if callOf(ctx).caller.anonymous() {
 		// Whoever guesses a password here gets one try only, and then meets the
 		// limits of a login.
-		if err := r.s.o.Store.Update(ctx, []store.RecordPut{{Table: store.Requests, Key: r.key[:]}}); err != nil {
+		if err := r.put(ctx, store.RecordPut{Check: true, Was: r.was}); err != nil && !errors.Is(err, store.ErrChanged) {
 			return nil, err
 		}
 	}
@@ -230,7 +312,11 @@ func (r *repeat) keep(ctx context.Context, res any) error {
 	if err != nil {
 		return err
 	}
-	return r.s.o.Store.Update(ctx, []store.RecordPut{{Table: store.Requests, Key: r.key[:], Value: value}})
+	err = r.put(ctx, store.RecordPut{Value: value, Check: r.claim != nil, Was: r.claim})
+	if err == nil {
+		r.claim = nil
+	}
+	return err
 }
 
 // sweep forgets the answers whose time is over.
@@ -241,13 +327,16 @@ func (s *Server) sweep(ctx context.Context) error {
 	err := s.o.Store.Records(ctx, store.Requests, 0, nil, func(key, value []byte) bool {
 		rec := &storepb.Request{}
 		if rec.UnmarshalVT(value) != nil || rec.ExpiresMs <= now {
-			old = append(old, store.RecordPut{Table: store.Requests, Key: append([]byte(nil), key...)})
+			old = append(old, store.RecordPut{Table: store.Requests, Key: bytes.Clone(key), Check: true, Was: append([]byte{}, value...)})
 		}
 		return ctx.Err() == nil
 	})
 	for err == nil && len(old) > 0 {
 		n := min(batch, len(old))
 		err = s.o.Store.Update(ctx, old[:n])
+		if errors.Is(err, store.ErrChanged) { // another node does the same; what is left is for the next time
+			err = nil
+		}
 		old = old[n:]
 	}
 	return err

@@ -32,6 +32,10 @@ type Options struct {
 	Convs *conv.Convs
 	Inbox *inbox.Syncer
 
+	// Shared: other nodes serve calls on the store too. A call with a request id
+	// costs one write more then, which tells them that it is under way.
+	Shared bool
+
 	CloseUser    func(context.Context, im.Account, im.Code) (int, error)         // ends a user's sessions
 	CloseDevice  func(context.Context, im.Account, string, im.Code) (int, error) // ends a device's; "": those without a device
 	Sessions     func(context.Context, im.Account) (map[string]int, error)       // connected now, by device

@@ -11,7 +11,8 @@ import (
 func (a *App) accounts() (user.Options, error) {
 	c := &a.cfg.Accounts
 	o := user.Options{
-		Log: a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, NoRegistration: !c.Registration, ManyPerKind: !c.OnePerKind,
+		Shared: len(a.store.Feeds()) > 1, // an embedded store has one, and no other node
+		Log:    a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, NoRegistration: !c.Registration, ManyPerKind: !c.OnePerKind,
 		Rates: user.Rates{
 			Logins: int(c.LoginsPerMin), LoginsPerIP: int(c.LoginsPerIPPerMin), Registrations: int(c.RegistrationsPerIPPerH),
 			LookUps: int(c.LookUpsPerMin), Refreshes: int(c.RefreshesPerMin),

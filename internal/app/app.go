@@ -120,7 +120,10 @@ func (a *App) open(ctx context.Context) error {
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
 	}, a.users, a.convs, a.sync, a.fan.Table, limits(l))
 	a.hub.Attach(a.bus)
-	if a.setup, err = a.users.OpenSetup(ctx); err != nil {
+	a.setup, err = a.users.OpenSetup(ctx)
+	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes nothing now, and says so on /readyz
+		a.log.Warn("no setup link: start again when the store takes writes", "err", e)
+	} else if err != nil {
 		return err
 	}
 	a.gateway, err = gateway.New(gateway.Options{

@@ -21,7 +21,8 @@ import (
 func (a *App) handler() http.Handler {
 	mux := http.NewServeMux()
 	a.api = api.New(api.Options{
-		Log: a.log, Store: a.store, Users: a.users, Convs: a.convs, Inbox: a.sync,
+		Shared: len(a.store.Feeds()) > 1, // an embedded store has one, and no other node
+		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Inbox: a.sync,
 		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.consumer.Await,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,

@@ -280,7 +280,7 @@ func TestTenantsOfTwoNodes(t *testing.T) {
 
 func TestSetupOfTwoNodesMakesOneKey(t *testing.T) {
 	open := func(t *testing.T) (w *world, b *user.Users, ours, theirs string) {
-		w = people(t)
+		w = people(t, func(o *user.Options) { o.Shared = true })
 		b = w.node()
 		ours, theirs = w.setup(), ""
 		theirs, err := b.OpenSetup(context.Background())
@@ -306,7 +306,7 @@ func TestSetupOfTwoNodesMakesOneKey(t *testing.T) {
 		w.wantClosed("too late", ours)
 	})
 	t.Run("opened behind the first key", func(t *testing.T) {
-		w := people(t)
+		w := people(t, func(o *user.Options) { o.Shared = true })
 		b := w.node()
 		w.between(store.Tokens, func() {
 			code, err := b.OpenSetup(context.Background())

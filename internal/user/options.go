@@ -19,6 +19,9 @@ type Options struct {
 	Rates          Rates
 	JWT            *JWT // nil: Exchange is unsupported
 
+	// Shared: other nodes work on the store too, and each may show a setup code.
+	Shared bool
+
 	// Changed is told whose tokens a change has ended when it is durable, and
 	// when its outcome is not known: sessions of theirs, on whichever node, are
 	// to look again whether they may stay. It must not block. nil: nobody.

@@ -16,8 +16,9 @@ import (
 // SetupTime is how long the one-time setup code of a start is valid.
 const SetupTime = 15 * time.Minute
 
-// openSetups is the setting with the codes that are open: each node that starts
-// without an admin key shows one, and any node takes it. It has an entry of
+// openSetups is the setting with the codes that are open. Each node that starts
+// without an admin key shows one, and any node takes it; on a store of its own a
+// node has one only. It has an entry of
 // setupEntry bytes for each: the code's SHA-256, and when it ends in Unix
 // milliseconds. Behind the first key it stays, empty: who planned to open one
 // before that is too late then.
@@ -52,7 +53,7 @@ func (c *change) putSetups(open [][]byte) {
 
 // OpenSetup draws the one-time code with which the first admin key is made, and
 // ends the one before of this node. It returns "" when the store has an admin
-// key already.
+// key already. Codes: disk_full, store_stalled.
 func (us *Users) OpenSetup(ctx context.Context) (code string, err error) {
 	var sum [sha256.Size]byte
 	err = us.change(ctx, []im.Account{server}, func(c *change) error {
@@ -66,7 +67,7 @@ func (us *Users) OpenSetup(ctx context.Context) (code string, err error) {
 		us.mu.Lock()
 		before := us.setup
 		us.mu.Unlock()
-		open = slices.DeleteFunc(open, func(e []byte) bool { return bytes.Equal(e[:sha256.Size], before) })
+		open = slices.DeleteFunc(open, func(e []byte) bool { return !us.o.Shared || bytes.Equal(e[:sha256.Size], before) })
 		open = append(open, binary.BigEndian.AppendUint64(sum[:], uint64(us.now().Add(SetupTime).UnixMilli())))
 		c.putSetups(open[max(0, len(open)-maxSetups):])
 		return nil

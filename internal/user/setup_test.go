@@ -100,10 +100,13 @@ func TestSetupCodeEndsWithItsTime(t *testing.T) {
 
 func TestNewSetupCodeEndsTheOneBefore(t *testing.T) {
 	w := newWorld(t)
+	zero := w.setup()
+	w.reopen()
 	one, two := w.setup(), w.setup()
 	if one == two {
 		t.Error("the same code twice")
 	}
+	w.wantClosed("of another start", zero)
 	w.wantClosed("replaced", one)
 	if _, err := w.users.Redeem(context.Background(), two); err != nil {
 		t.Error(err)
