@@ -102,14 +102,15 @@ type Options struct {
 }
 
 // Owners are what a node does for the feeds that it owns. Calls for one feed
-// never overlap.
+// never overlap, and their contexts end after 5 s.
 type Owners struct {
 	// Open takes a feed over in the store, in the name of Incarnation, and
-	// makes it served. It returns the epoch.
+	// makes it served. It returns the epoch. One that fails is called again.
 	Open func(ctx context.Context, f store.Feed) (im.Epoch, error)
 	// Close refuses what comes for a feed from now on, and returns when
-	// nothing of it is under way. A feed that another node has taken over
-	// ends the same way.
+	// nothing of it is under way, or when ctx ends: then the next takeover
+	// decides what became of it. A feed that another node has taken over ends
+	// the same way.
 	Close func(ctx context.Context, f store.Feed)
 }
 

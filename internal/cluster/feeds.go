@@ -38,6 +38,7 @@ const (
 	everything = ^im.Epoch(0)
 
 	reopenWait  = 500 * time.Millisecond // between two times that one feed is opened here
+	callWait    = 5 * time.Second        // for a call of Owners
 	handOverTry = 300 * time.Millisecond
 	handOvers   = 5 // tries to tell the next owner; later it finds out by the beacon
 )
@@ -78,23 +79,32 @@ func (c *Cluster) decideLocked() {
 }
 
 // shouldLocked tells who should own each feed: nobody's part moves while the
-// nodes that take feeds stay the same.
+// nodes that take feeds stay the same. If all of them are draining, they keep
+// what they have.
 func (c *Cluster) shouldLocked(now time.Time) map[store.Feed]im.Node {
-	var takers []im.Node
-	if c.taking && !c.draining {
-		takers = append(takers, c.self)
+	takers := c.takersLocked(now, false)
+	if len(takers) == 0 {
+		takers = c.takersLocked(now, true)
 	}
-	for _, p := range c.peers {
-		if p.alive() && p.rec.Taking && !p.rec.Draining && !now.Before(p.from) && p.node != c.self {
-			takers = append(takers, p.node)
-		}
-	}
-	slices.Sort(takers)
-	takers = slices.Compact(takers)
 	if c.shares == nil || !slices.Equal(takers, c.sharers) {
 		c.shares, c.sharers = share(c.feeds, takers), takers
 	}
 	return c.shares
+}
+
+// takersLocked are the nodes that take feeds and are not draining, or are.
+func (c *Cluster) takersLocked(now time.Time, draining bool) []im.Node {
+	var takers []im.Node
+	if c.taking && c.draining == draining {
+		takers = append(takers, c.self)
+	}
+	for _, p := range c.peers {
+		if p.alive() && p.rec.Taking && p.rec.Draining == draining && !now.Before(p.from) && p.node != c.self {
+			takers = append(takers, p.node)
+		}
+	}
+	slices.Sort(takers)
+	return slices.Compact(takers)
 }
 
 // wantsLocked tells whether a feed that is not here should be, and nobody is
@@ -144,7 +154,9 @@ func (c *Cluster) open(w *work, f *feed) {
 	err := context.Cause(w.ctx)
 	select {
 	case c.opening <- struct{}{}:
-		e, err = w.owners.Open(w.ctx, f.id)
+		ctx, cancel := c.callTime(w.ctx)
+		e, err = w.owners.Open(ctx, f.id)
+		cancel()
 		<-c.opening
 	case <-w.ctx.Done():
 	}
@@ -175,6 +187,15 @@ func (c *Cluster) open(w *work, f *feed) {
 	}
 }
 
+// callTime bounds calls of Owners: a connection that hangs must not keep a feed
+// for ever. Alone, there is nobody else who could have it.
+func (c *Cluster) callTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.o.Alone {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, callWait)
+}
+
 // closeLocked begins to close a feed: to hand it over, or because another node
 // has it.
 func (c *Cluster) closeLocked(f *feed, handOver bool) {
@@ -188,7 +209,9 @@ func (c *Cluster) closeLocked(f *feed, handOver bool) {
 }
 
 func (c *Cluster) close(w *work, f *feed, handOver bool) {
-	w.owners.Close(w.ctx, f.id)
+	ctx, cancel := c.callTime(w.ctx)
+	w.owners.Close(ctx, f.id)
+	cancel()
 	c.mu.Lock()
 	e := f.epoch
 	f.released, f.again = e, time.Time{}
@@ -295,21 +318,22 @@ func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 }
 
 // Drain gives all feeds of this node to the others, and makes it take none and
-// be the last of the gateways that clients are sent to. It returns when none
-// is left. Errors: ErrNobody, and nothing is changed; ctx's, with the feeds
-// that are left.
+// be the last of the gateways that clients are sent to, until Resume. It
+// returns when none is left. Errors: ErrNobody, and ctx's with the feeds that
+// are left; the node goes on as before then.
 func (c *Cluster) Drain(ctx context.Context) error {
 	c.mu.Lock()
-	was := c.draining
 	c.draining = true
-	if len(c.shouldLocked(time.Now())) == 0 && c.ownedLocked() > 0 {
-		c.draining = was
-		c.mu.Unlock()
-		return ErrNobody
+	nobody := len(c.takersLocked(time.Now(), false)) == 0 && c.ownedLocked() > 0
+	if !nobody {
+		poke(c.tell)
+		c.decideLocked()
 	}
-	poke(c.tell)
-	c.decideLocked()
 	c.mu.Unlock()
+	if nobody {
+		c.Resume()
+		return fmt.Errorf("drain %s: %w", c.self, ErrNobody)
+	}
 	for {
 		c.mu.Lock()
 		left, changed := max(c.ownedLocked(), c.moving), c.changed
@@ -320,9 +344,19 @@ func (c *Cluster) Drain(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			c.Resume()
 			return fmt.Errorf("drain %s: %d feeds left: %w", c.self, left, context.Cause(ctx))
 		}
 	}
+}
+
+// Resume ends what Drain began: the node takes feeds again.
+func (c *Cluster) Resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining = false
+	poke(c.tell)
+	c.decideLocked()
 }
 
 // ownedLocked counts the feeds that are open here, or on their way in or out.

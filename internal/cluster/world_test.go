@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,8 @@ type node struct {
 	conn *connection
 	bus  *gatedBus
 
+	started atomic.Bool
+
 	stop  context.CancelFunc
 	end   func() // lets Run end, with the bus and the database still there
 	done  sync.WaitGroup
@@ -113,6 +116,7 @@ func (n *node) run() {
 	ran.Go(func() { n.ended <- n.c.Run(ctx, Owners{Open: n.takeover, Close: n.close}) })
 	ran.Go(func() { n.commits(ctx) })
 	n.end = func() { stop(); ran.Wait() }
+	n.started.Store(true)
 }
 
 // start makes a node, joins and runs it.
@@ -347,7 +351,11 @@ func (g *gate) pass() {
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shut = make(chan struct{})
+	select {
+	case <-g.shut:
+		g.shut = make(chan struct{})
+	default:
+	}
 }
 
 func (g *gate) open() {
