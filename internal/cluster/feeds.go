@@ -222,7 +222,7 @@ func (c *Cluster) close(w *work, f *feed, handOver bool) {
 	if !handOver {
 		return
 	}
-	c.handOver(w.ctx, f.id, e)
+	c.handOver(w, f.id, e)
 	c.mu.Lock()
 	c.moving--
 	c.phaseLocked(f, f.phase) // whoever drains counts those on the way as well
@@ -233,29 +233,26 @@ func (c *Cluster) close(w *work, f *feed, handOver bool) {
 // handOver tells the next owner of a feed that it is free, until somebody has
 // it. If all of that is lost, the next owner finds out by the record of this
 // node.
-func (c *Cluster) handOver(ctx context.Context, id store.Feed, e im.Epoch) {
+func (c *Cluster) handOver(w *work, id store.Feed, e im.Epoch) {
 	for range handOvers {
 		c.mu.Lock()
 		to := c.shouldLocked(time.Now())[id]
 		taken := c.routes[id].Load().epoch > e
 		c.mu.Unlock()
-		if taken || to == "" || to == c.self || ctx.Err() != nil {
+		if taken || to == "" || to == c.self || w.ctx.Err() != nil {
 			return
 		}
-		try, cancel := context.WithTimeout(ctx, handOverTry)
-		answer, err := c.bus.Request(try, to, release, feedEpoch(id, e))
-		if err == nil {
+		try, cancel := context.WithTimeout(w.ctx, handOverTry)
+		w.wg.Go(func() {
+			defer cancel()
+			_, _, _ = c.Wait(try, id, e) // somebody has it, or the try is over
+		})
+		if answer, err := c.bus.Request(try, to, release, feedEpoch(id, e)); err == nil {
 			if _, now, ok := parseFeedEpoch(answer); ok && now > e {
-				cancel()
 				c.Learn(id, to, now)
-				return
 			}
 		}
-		_, _, err = c.Wait(try, id, e) // the next try comes at its time, whatever this one said
-		cancel()
-		if err == nil {
-			return
-		}
+		<-try.Done() // the next try comes at its time, whatever this one said
 	}
 }
 

@@ -155,6 +155,7 @@ func (c *Cluster) looks(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		c.look(ctx)
+		c.forget(ctx)
 		select {
 		case <-tick.C:
 		case <-c.seek:
@@ -172,6 +173,10 @@ func (c *Cluster) looks(ctx context.Context) {
 func (c *Cluster) look(ctx context.Context) {
 	c.mu.Lock()
 	wanted := c.wantedLocked()
+	heard := make([]*route, len(wanted))
+	for i, id := range wanted {
+		heard[i] = c.routes[id].Load()
+	}
 	c.mu.Unlock()
 	var holders map[store.Feed]store.Holder
 	var err error
@@ -193,14 +198,38 @@ func (c *Cluster) look(ctx context.Context) {
 		c.strangersLocked(now)
 	}
 	should := c.shouldLocked(now)
-	for _, id := range wanted {
+	for i, id := range wanted {
 		f := c.own[id]
 		f.looked = true // and not again before there is news, or the next tick
+		if h, ok := holders[id]; ok && h.Epoch < heard[i].epoch && heard[i] == c.routes[id].Load() {
+			c.routeLocked(id, &route{epoch: h.Epoch}) // what was heard before is of a past that the store has lost
+		}
 		if h, ok := holders[id]; ok && rowsErr == nil && f.phase == none && c.freeLocked(id, h) && c.wantsLocked(f, should, time.Now()) {
 			c.openLocked(f)
 		}
 	}
 	c.decideLocked()
+}
+
+// forget removes the rows of nodes that have been gone for long, if nothing
+// has happened to them.
+func (c *Cluster) forget(ctx context.Context) {
+	var old []store.RecordPut
+	c.mu.Lock()
+	for _, p := range c.peers {
+		if p.expired && p.silent >= forgetAfter {
+			old = append(old, store.RecordPut{Table: store.Nodes, Key: []byte(p.node), Check: true, Was: p.row})
+			p.silent = expiry // the next try is an hour away
+		}
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	for _, put := range old {
+		if err := c.store.Update(ctx, []store.RecordPut{put}); err == nil {
+			c.log.Info("row of a node that is gone was removed", "node", string(put.Key))
+		}
+	}
 }
 
 // wantedLocked are the feeds that should be here and that nobody is known to

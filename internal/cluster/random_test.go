@@ -54,9 +54,11 @@ func (s *schedule) run() {
 		time.Sleep(time.Duration(s.dice.IntN(6000)) * time.Millisecond)
 	}
 	s.heal()
-	s.begin("a")
-	for _, id := range ids[1:] {
-		if s.dice.IntN(2) == 0 {
+	for _, j := range s.joins {
+		<-j // those that began before fail, or not
+	}
+	for i, id := range ids {
+		if i == 0 || s.dice.IntN(2) == 0 {
 			s.begin(id)
 		}
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
@@ -12,10 +13,16 @@ import (
 // but replaced.
 type route struct {
 	node    im.Node
-	epoch   im.Epoch      // the highest that was heard of
-	ok      bool          // node serves it
+	epoch   im.Epoch // the highest that was heard of
+	ok      bool     // node serves it
+	since   time.Time
 	changed chan struct{} // closed when this is not the route any more
 }
+
+// regress is how long a feed has nobody in the highest epoch that was heard of
+// before somebody in a lower one is believed: a database that lost its newest
+// commits counts epochs again.
+const regress = 5 * time.Second
 
 // Route tells which node owns a feed, as far as it is known: of those who said
 // so, the one with the highest epoch. ok is false while the feed is on its way
@@ -59,7 +66,9 @@ func (c *Cluster) claimLocked(f store.Feed, n im.Node, e im.Epoch) bool {
 		return false // of a store with more feeds
 	}
 	r := c.routes[f].Load()
-	if e < r.epoch || e == r.epoch && (r.ok || r.node != n) {
+	switch {
+	case e > r.epoch, e == r.epoch && !r.ok:
+	case r.ok || time.Since(r.since) < regress:
 		return false
 	}
 	c.routeLocked(f, &route{node: n, epoch: e, ok: true})
@@ -77,6 +86,6 @@ func (c *Cluster) unclaimLocked(f store.Feed, n im.Node, e im.Epoch) {
 }
 
 func (c *Cluster) routeLocked(f store.Feed, r *route) {
-	r.changed = make(chan struct{})
+	r.changed, r.since = make(chan struct{}), time.Now()
 	close(c.routes[f].Swap(r).changed)
 }

@@ -29,6 +29,8 @@ type world struct {
 	net *localbus.Net
 	log *lines
 
+	planned atomic.Bool // nobody takes over what another one has open
+
 	mu     sync.Mutex
 	nodes  map[im.Node]*node // that run; of two with one id, the younger
 	all    []*node
@@ -169,6 +171,15 @@ func (n *node) takeover(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	n.mu.Unlock()
 	if refuse != nil && refuse(f) {
 		return 0, errRefused
+	}
+	if n.w.planned.Load() {
+		for _, other := range n.w.running() {
+			other.mu.Lock()
+			if e, ok := other.open[f]; ok {
+				n.w.t.Errorf("%s takes over feed %d, which %s has open in epoch %d", n.id, f, other.id, e)
+			}
+			other.mu.Unlock()
+		}
 	}
 	e, _, err := n.conn.Takeover(ctx, f, n.c.Incarnation())
 	if err != nil {
