@@ -100,6 +100,7 @@ func (a *App) values() []metrics.Value {
 			}
 			return 1
 		}},
+		{Name: "petrel_inbox_resets_total", Help: "Times that changes of membership were trimmed before the lists of conversations had them.", Counter: true, Read: count(a.consumer.Resets.Load)},
 		{Name: "petrel_sessions", Help: "Sessions online.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
 		{Name: "petrel_hellos_refused_total", Help: "Hellos refused.", Counter: true, Read: count(a.hub.Refused.Load)},
 		{Name: "petrel_sends_waiting", Help: "Sends admitted and not answered.", Read: func() float64 { return float64(a.convs.Waiting()) }},

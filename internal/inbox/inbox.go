@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
@@ -32,6 +33,13 @@ type Consumer struct {
 	feed  store.Feed
 	done  im.Pos // everything up to here is in the inboxes
 	saved im.Pos
+	was   []byte // the record of the place, as it was read or written last; nil: there is none
+
+	rebuild im.Pos // up to here conversations are carried anew, whatever happened in them
+
+	// Resets counts how often changes of membership were trimmed before the
+	// inboxes had them.
+	Resets atomic.Uint64
 
 	asked chan struct{} // capacity 1; a token: somebody waits
 
@@ -54,14 +62,11 @@ const saveEvery = 5 * time.Second
 func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, st store.Store) (*Consumer, error) {
 	c := &Consumer{convs: cs, store: st, log: log, asked: make(chan struct{}, 1)}
 	c.feed, _ = cs.Published()
-	value, err := st.Record(ctx, store.Consumers, 0, c.key())
-	if err != nil {
-		return nil, fmt.Errorf("read place of the inbox consumer: %w", err)
+	var err error
+	if c.done, c.was, err = c.place(ctx); err != nil {
+		return nil, err
 	}
-	if len(value) == 8 {
-		c.done = im.Pos(binary.BigEndian.Uint64(value))
-		c.saved, c.reached = c.done, c.done
-	}
+	c.saved, c.reached = c.done, c.done
 	return c, nil
 }
 
@@ -128,17 +133,22 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 }
 
-// save keeps the place and lets the feed forget what is behind it.
+// save keeps the place and lets the feed forget what is behind it. When another
+// consumer has the feed by now, on another node, its place stays.
 func (c *Consumer) save(ctx context.Context) error {
 	if c.done == c.saved {
 		return nil
 	}
 	value := binary.BigEndian.AppendUint64(nil, uint64(c.done))
-	err := c.store.Update(ctx, []store.RecordPut{{Table: store.Consumers, Key: c.key(), Value: value}})
+	err := c.store.Update(ctx, []store.RecordPut{{Table: store.Consumers, Key: c.key(), Value: value, Check: true, Was: c.was}})
+	if errors.Is(err, store.ErrChanged) {
+		_, c.was, err = c.place(ctx)
+		return err
+	}
 	if err != nil {
 		return err
 	}
-	c.saved = c.done
+	c.saved, c.was = c.done, value
 	return c.store.TrimFeed(ctx, c.feed, c.done)
 }
 
@@ -148,16 +158,19 @@ const batch = 512
 func (c *Consumer) catchUp(ctx context.Context) error {
 	for {
 		_, upTo := c.convs.Published()
-		if !c.convs.MembershipSince(c.done, upTo) {
+		if c.done >= c.rebuild && !c.convs.MembershipSince(c.done, upTo) {
 			c.done = max(c.done, upTo)
 			c.arrived()
 			return nil
 		}
 		var items []*storepb.FeedItem
-		at := c.done
+		at, anew := c.done, c.done < c.rebuild
+		if anew {
+			upTo = c.rebuild
+		}
 		err := c.store.ScanFeed(ctx, c.feed, c.done, upTo, func(p im.Pos, e *storepb.FeedEntry) bool {
 			for _, it := range e.Items {
-				if it.Kinds&conv.FeedMembership != 0 {
+				if anew || it.Kinds&conv.FeedMembership != 0 {
 					items = append(items, it)
 				}
 			}
@@ -165,40 +178,52 @@ func (c *Consumer) catchUp(ctx context.Context) error {
 			return len(items) < batch
 		})
 		if errors.Is(err, store.ErrTrimmed) {
-			c.log.Error("feed was trimmed before the inboxes had it; lists of conversations may miss changes", "from", uint64(c.done), "to", uint64(upTo))
-			at, err = upTo, nil
+			if err := c.reset(ctx, upTo); err != nil {
+				return err
+			}
+			continue
 		}
 		if err == nil {
-			err = c.carry(ctx, items)
+			err = c.carry(ctx, items, anew)
 		}
 		if err != nil {
 			return err
 		}
 		c.done = at
+		if anew && c.done >= c.rebuild {
+			if err := c.save(ctx); err != nil { // else the next start finds the gap again
+				return err
+			}
+		}
 		c.arrived()
 	}
 }
 
-// carry appends the inbox entries of some changes and waits until they are
-// durable.
-func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem) error {
+// carry appends the inbox entries of some changes, or of the conversations they
+// are in, and waits until they are durable.
+func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bool) error {
 	var sends []*conv.Send
+	seen := map[im.Key]bool{}
 	for _, it := range items {
 		key := im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}
-		more, err := c.changes(ctx, key, im.Seq(it.From), int(it.Count))
+		var more []*conv.Send
+		var err error
+		if !anew {
+			more, err = c.changes(ctx, key, im.Seq(it.From), int(it.Count))
+		} else if !seen[key] {
+			seen[key] = true
+			more, err = c.anew(ctx, key)
+		}
 		if err != nil {
 			return err
 		}
-		sends = append(sends, more...)
-	}
-	for len(sends) > 0 {
-		n := min(batch, len(sends))
-		if err := c.submit(ctx, sends[:n]); err != nil {
-			return err
+		for sends = append(sends, more...); len(sends) >= batch; sends = sends[batch:] {
+			if err := c.submit(ctx, sends[:batch]); err != nil {
+				return err
+			}
 		}
-		sends = sends[n:]
 	}
-	return nil
+	return c.submit(ctx, sends)
 }
 
 func (c *Consumer) submit(ctx context.Context, sends []*conv.Send) error {
@@ -261,7 +286,7 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 			add(m.User, joined(&petrelv1.InboxJoined{Conv: conv, Kind: kind, Seq: uint64(q), Title: title}), q)
 		}
 		for _, u := range gone {
-			add(u, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Left{Left: &petrelv1.InboxLeft{Conv: conv, Seq: uint64(q), Title: title}}}, q)
+			add(u, left(key, title, q), q)
 		}
 		for _, m := range ch.Roles {
 			add(m.User, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Role{Role: &petrelv1.InboxRole{Conv: conv, Role: m.Role, Seq: uint64(q)}}}, q)
@@ -273,6 +298,10 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 
 func joined(j *petrelv1.InboxJoined) *petrelv1.InboxEntry {
 	return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Joined{Joined: j}}
+}
+
+func left(key im.Key, title string, q im.Seq) *petrelv1.InboxEntry {
+	return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Left{Left: &petrelv1.InboxLeft{Conv: key.Conv.String(), Seq: uint64(q), Title: title}}}
 }
 
 // eachChange calls f for the membership entries among count rows from a seq on.

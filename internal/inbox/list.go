@@ -19,6 +19,7 @@ type item struct {
 	peer  string
 	title string // when the user left, else when they joined
 	left  bool
+	since im.Seq // of the conversation, when the user joined or left last
 	at    im.Seq // of the newest inbox entry about it
 }
 
@@ -132,9 +133,15 @@ func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) {
 	switch e := e.GetEntry().(type) {
 	case *petrelv1.InboxEntry_Joined:
 		it := f.touch(e.Joined.Conv, q)
+		if !it.moves(e.Joined.Seq) {
+			return
+		}
 		it.kind, it.peer, it.title, it.left = e.Joined.Kind, strings.Clone(e.Joined.Peer), strings.Clone(e.Joined.Title), false
 	case *petrelv1.InboxEntry_Left:
 		it := f.touch(e.Left.Conv, q)
+		if !it.moves(e.Left.Seq) {
+			return
+		}
 		it.left, it.title = true, strings.Clone(e.Left.Title)
 	case *petrelv1.InboxEntry_Role:
 		f.touch(e.Role.Conv, q)
@@ -155,6 +162,16 @@ func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) {
 			delete(f.settings, e.Settings.Conv)
 		}
 	}
+}
+
+// moves tells whether a joining or leaving at q is the newest: behind a reset of
+// the consumer one may be entered again that is not.
+func (it *item) moves(q uint64) bool {
+	if im.Seq(q) < it.since {
+		return false
+	}
+	it.since = im.Seq(q)
+	return true
 }
 
 // touch is the item of a conversation that an entry is about.

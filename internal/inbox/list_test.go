@@ -1,10 +1,16 @@
 package inbox
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 func TestKeptListsAreBounded(t *testing.T) {
@@ -56,5 +62,89 @@ func TestKeptListIsTheNewest(t *testing.T) {
 	}
 	if got := ls.get(a).head; got != keepFrom+2 {
 		t.Errorf("list up to %d, want %d", got, keepFrom+2)
+	}
+}
+
+// Behind a reset of the consumer an older joining or leaving may be entered
+// again; the newest one decides.
+func TestListGoesByTheNewestJoiningOrLeaving(t *testing.T) {
+	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, "team")}
+	in := func(q uint64, title string) *petrelv1.InboxEntry {
+		return joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Seq: q, Title: title})
+	}
+	for what, c := range map[string]struct {
+		entries []*petrelv1.InboxEntry
+		left    bool
+		title   string
+	}{
+		"an old leaving": {[]*petrelv1.InboxEntry{in(9, "now"), left(key, "old", 5)}, false, "now"},
+		"an old joining": {[]*petrelv1.InboxEntry{in(1, "first"), left(key, "then", 5), in(1, "again")}, true, "then"},
+		"a new one":      {[]*petrelv1.InboxEntry{in(1, "first"), left(key, "then", 5), in(9, "back")}, false, "back"},
+	} {
+		f := folding{}
+		for i, e := range c.entries {
+			f.add(e, im.Seq(i+1), 10)
+		}
+		l, err := f.end(im.Seq(len(c.entries)))
+		if err != nil || len(l.items) != 1 {
+			t.Fatal(l, err)
+		}
+		if it := l.items[0]; it.left != c.left || it.title != c.title || it.at != im.Seq(len(c.entries)) {
+			t.Errorf("%s: %+v", what, it)
+		}
+	}
+}
+
+// untrimmed is a store that forgets nothing.
+type untrimmed struct {
+	store.Store
+	trimmed []im.Pos
+}
+
+func (u *untrimmed) TrimFeed(_ context.Context, _ store.Feed, upTo im.Pos) error {
+	u.trimmed = append(u.trimmed, upTo)
+	return nil
+}
+
+// A consumer that lost the feed to another node, and does not know yet, does not
+// set its place back.
+func TestPlaceOfANewerConsumerStays(t *testing.T) {
+	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: vfs.NewMem(), BallastBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	u := &untrimmed{Store: st}
+	node := func() *Consumer {
+		c := &Consumer{store: u}
+		var err error
+		if c.done, c.was, err = c.place(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.saved = c.done
+		return c
+	}
+	save := func(c *Consumer, done, want im.Pos) {
+		t.Helper()
+		c.done = done
+		if err := c.save(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := node().done; got != want {
+			t.Errorf("the place is %d, want %d", got, want)
+		}
+	}
+	old := node()
+	save(old, 5, 5)
+	next := node()
+	save(next, 9, 9)
+	save(old, 7, 9)
+	save(next, 12, 12)
+	if len(u.trimmed) != 3 {
+		t.Errorf("trimmed up to %v", u.trimmed)
 	}
 }

@@ -1,0 +1,116 @@
+package inbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// place reads how far the inboxes were when somebody saved it last; nil: nobody
+// has.
+func (c *Consumer) place(ctx context.Context) (im.Pos, []byte, error) {
+	value, err := c.store.Record(ctx, store.Consumers, 0, c.key())
+	if err != nil {
+		return 0, nil, fmt.Errorf("read place of the inbox consumer: %w", err)
+	}
+	if len(value) != 8 {
+		return 0, value, nil
+	}
+	return im.Pos(binary.BigEndian.Uint64(value)), value, nil
+}
+
+// reset finds a place to go on from when what comes next was trimmed.
+//
+// The consumer that had the feed before may have carried more than was known
+// here: its place is read again. If nobody has, the changes of membership that
+// were trimmed are gone from the feed. The conversations still know who their
+// members are, but the store does not list them: those that what is left of the
+// feed names, by whatever happened in them, are carried anew, each user's last
+// joining or leaving. A conversation that is named there no more stays on the
+// list of who joined or left it in what was trimmed as it was, until they do so
+// again. Resets counts this, and the log says how much it was.
+func (c *Consumer) reset(ctx context.Context, upTo im.Pos) error {
+	saved, value, err := c.place(ctx)
+	if err != nil {
+		return err
+	}
+	c.was = value
+	if saved > c.done {
+		c.done, c.saved = saved, saved
+		return nil
+	}
+	first, err := c.firstKept(ctx, upTo)
+	if err != nil {
+		return err
+	}
+	c.Resets.Add(1)
+	c.log.ErrorContext(ctx, "feed was trimmed before the inboxes had it; conversations that nobody has used since may miss on lists", "from", uint64(c.done), "to", uint64(first), "rebuild", uint64(upTo))
+	c.done, c.rebuild = first, upTo
+	return nil
+}
+
+// firstKept is the lowest place that the feed can be read from.
+func (c *Consumer) firstKept(ctx context.Context, upTo im.Pos) (im.Pos, error) {
+	trimmed, kept := c.done, upTo
+	for trimmed+1 < kept {
+		p := trimmed + (kept-trimmed)/2
+		err := c.store.ScanFeed(ctx, c.feed, p, p+1, func(im.Pos, *storepb.FeedEntry) bool { return false })
+		switch {
+		case errors.Is(err, store.ErrTrimmed):
+			trimmed = p
+		case err != nil:
+			return 0, err
+		default:
+			kept = p
+		}
+	}
+	return kept, nil
+}
+
+// anew is the entries of those who are or were in a conversation, each one's
+// last: with the ids they were entered under if they were.
+func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
+	if key.Conv.Kind() == im.Inbox {
+		return nil, nil
+	}
+	kind, title, _, err := c.convs.Peers(ctx, key)
+	if err != nil && im.CodeOf(err) == im.CodeNoConversation {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
+		return c.changes(ctx, key, 1, 1)
+	}
+	// What comes behind the head has its own entry in the feed, behind this.
+	page, err := c.convs.History(ctx, key, "", conv.Range{After: math.MaxUint64})
+	if err != nil {
+		return nil, err
+	}
+	var sends []*conv.Send
+	err = c.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
+		for i := len(m.Windows) - 1; i >= 0; i-- {
+			from, to := im.Seq(m.Windows[i].From), im.Seq(m.Windows[i].To)
+			if from > page.Head {
+				continue
+			}
+			if to == 0 || to > page.Head {
+				sends = append(sends, entry(key, u, joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: kind, Seq: uint64(from), Title: title}), from))
+			} else {
+				sends = append(sends, entry(key, u, left(key, title, to), to))
+			}
+			break
+		}
+		return true
+	})
+	return sends, err
+}

@@ -1,0 +1,101 @@
+package inbox_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+func (w *world) trim() im.Pos {
+	w.t.Helper()
+	feed, pos := w.convs.Published()
+	if err := w.store.TrimFeed(context.Background(), feed, pos); err != nil {
+		w.t.Fatal(err)
+	}
+	return pos
+}
+
+// A feed that was trimmed too early is made good from the conversations that
+// are still used, each user's last joining or leaving; and it is counted.
+func TestTrimmedFeedIsMadeGoodFromTheConversations(t *testing.T) {
+	w := newWorld(t)
+	before := w.group("before", "alice", "bob")
+	w.settle()
+	w.kill()
+	// Its place was not saved: the next one begins with the first commit.
+	idle, team, gone := w.group("idle", "alice", "bob"), w.group("team", "alice", "bob"), w.group("gone", "alice", "bob")
+	direct := w.direct("bob", "alice", "hi")
+	w.change(gone, &petrelv1.MemberChange{Removed: []string{"alice"}})
+	w.change(before, &petrelv1.MemberChange{Removed: []string{"alice"}})
+	w.change(before, &petrelv1.MemberChange{Added: refs(0, "alice")})
+	w.trim()
+	for _, k := range []im.Key{team, gone, direct, before} {
+		w.say(k, "bob", "in what is left of the feed")
+		w.say(k, "bob", "twice")
+	}
+	late := w.group("late", "alice")
+	w.allowed = "feed was trimmed"
+	w.consume()
+	w.settle()
+	if n := w.consumer.Resets.Load(); n != 1 {
+		t.Errorf("%d resets", n)
+	}
+	states, token := w.all("alice", nil)
+	w.wantConvs("alice's list", states, team, gone, direct, before, late)
+	if got := states[gone.Conv.String()]; !got.GetLeft() || got.GetHead() != 2 {
+		t.Errorf("what alice has left: %v", got)
+	}
+	for _, e := range w.inbox("bob") {
+		if e == fmt.Sprintf("joined %s@1 GROUP peer= title=idle", idle.Conv) {
+			t.Error("nothing names the idle one: this test shows nothing")
+		}
+	}
+	// Everything goes on, and nothing is entered twice.
+	w.allowed = ""
+	had := len(w.inbox("alice"))
+	w.kill()
+	w.consume()
+	w.change(team, &petrelv1.MemberChange{Removed: []string{"alice"}})
+	w.change(idle, &petrelv1.MemberChange{Removed: []string{"alice"}})
+	w.settle()
+	if n := len(w.inbox("alice")); n != had+2 {
+		t.Errorf("alice's inbox has %d entries, had %d: %v", n, had, w.inbox("alice"))
+	}
+	states, _ = w.all("alice", token)
+	w.wantConvs("what changed", states, team, idle)
+}
+
+// Another node carried it, saved its place and trimmed the feed: nothing is
+// lost, and nobody is told that it was.
+func TestTrimmedByAnotherNodeIsNoReset(t *testing.T) {
+	w := newWorld(t)
+	log := slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	late, err := inbox.NewConsumer(context.Background(), log, w.convs, w.store) // reads the place, and is slow
+	if err != nil {
+		t.Fatal(err)
+	}
+	team := w.group("team", "alice", "bob")
+	w.settle()
+	w.kill()
+	feed, _ := w.convs.Published()
+	place := binary.BigEndian.AppendUint64(nil, uint64(w.trim()))
+	if err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: fmt.Appendf(nil, "inbox/%d", feed), Value: place}}); err != nil {
+		t.Fatal(err)
+	}
+	more := w.group("more", "alice")
+	w.consumer = late
+	w.stopFeed = w.run("inboxes", late.Run)
+	w.settle()
+	states, _ := w.all("alice", nil)
+	w.wantConvs("alice's list", states, team, more)
+	if n := late.Resets.Load(); n != 0 {
+		t.Errorf("%d resets", n)
+	}
+}
