@@ -1,0 +1,269 @@
+// Package stream makes of a bus, which may lose, double and delay, numbered
+// streams between nodes: what one process sends to another is applied there once
+// and in order, or is replaced by the newest word on the same matter, or the
+// receiver is told that it has to look for itself.
+//
+// A stream lives as long as both processes know each other. Each end has a ring
+// of what the other has not applied yet, bounded in bytes and age; what leaves
+// it becomes its hint. Beacons tell the last number sent and applied, and what
+// was heard, so a lost last frame and a cut in one direction are seen by both.
+package stream
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// Subject is what the streams use of the bus.
+const Subject bus.Subject = "stream"
+
+// MaxFrame is the largest payload of a frame, and of a hint, in bytes.
+const MaxFrame = bus.MaxMessage - 1<<10
+
+// ErrEnded is returned for a number of a stream that has ended: one of the two
+// processes, or their agreement, is another one by now.
+var ErrEnded = errors.New("the stream has ended")
+
+// Options tune Streams; zero values are the defaults.
+type Options struct {
+	Ring      time.Duration // how long a frame waits to be applied before it becomes its hint; 3 s, so that nothing older is ever served
+	RingBytes int           // of one peer's ring, and of its hints; 16 MiB
+	Hints     int           // of one peer; 65,536
+	Beacon    time.Duration // 500 ms
+	Forget    time.Duration // a peer silent for longer is down; 30 s. Counted in beacons: a process that stood still forgets nobody
+}
+
+func (o *Options) forget() int { return int(o.Forget / o.Beacon) }
+
+// Mark is the place of a frame: a number in a stream. It may travel in a request
+// to the same node, so that the request is served behind the frame.
+type Mark struct {
+	Stream uint64
+	Num    uint64 // 1, 2, 3, …
+}
+
+// Hint is what is told instead of a frame that was not applied in time: a frame
+// of its own. Of several about the same matter the one sent last stands for all.
+type Hint struct {
+	Kind    byte   // of the frame that tells it, 1 to 255. 0: nothing can tell it, the receiver is reset
+	Key     string // what it is about, among those of its kind
+	Payload []byte // never modified
+
+	// Optional, with Kind 0: nobody misses the frame. Whoever waits for what it
+	// says asks again, or need not know.
+	Optional bool
+}
+
+// Peer is how the streams with a peer are.
+type Peer struct {
+	Node        im.Node
+	Incarnation uint64        // of its process; 0: it is down
+	Silent      time.Duration // since we heard it, in whole beacons
+	Deaf        time.Duration // since it heard us, as far as it has told us
+	Waiting     time.Duration // since the oldest frame that it has not applied was sent; 0: it has applied all
+	Sent        uint64        // number of our last frame
+	AppliedByIt uint64        // as far as it has told us
+	Applied     uint64        // its last frame that we have applied
+}
+
+// Streams are a node's ends of all its streams.
+type Streams struct {
+	o           Options
+	bus         bus.Bus
+	incarnation uint64
+
+	handlers [256]func(from im.Node, payload []byte) // set before Run
+	onPeer   []func(n im.Node, up bool)
+	onReset  []func(from im.Node)
+
+	wake  chan struct{}                     // capacity 1; a token means that something is to be sent
+	peers atomic.Pointer[map[im.Node]*peer] // replaced as a whole, under mu
+
+	mu  sync.Mutex      // tier 1; guards the fields below
+	ctx context.Context // of Run; nil: it does not run
+	wg  sync.WaitGroup  // a goroutine for each peer
+
+	SentFrames, SentPackets        atomic.Uint64 // what is sent again counts again
+	AppliedFrames, ReceivedPackets atomic.Uint64
+	Again                          atomic.Uint64 // times that a peer wanted something again
+	Hinted                         atomic.Uint64 // hints sent instead of frames
+	Resets                         atomic.Uint64 // times that a peer was told to look for itself
+	Garbled                        atomic.Uint64 // packets that made no sense
+	Unknown                        atomic.Uint64 // frames of a kind nobody handles
+}
+
+// peer is another node.
+type peer struct {
+	node  im.Node
+	dirty atomic.Bool   // something is to be sent
+	work  chan struct{} // capacity 1; a token means that something waits for the handlers
+
+	stop context.CancelFunc // ends its goroutine
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	pair    pair
+	gone    bool // another one has its place, or will have
+	waiters []waiter
+}
+
+type waiter struct {
+	mark Mark
+	done chan struct{} // closed when it is worth another look
+}
+
+// New makes the streams of this process over a bus. It handles Subject, so it is
+// called before the bus runs.
+func New(b bus.Bus, incarnation uint64, o Options) *Streams {
+	if o.Ring == 0 {
+		o.Ring = 3 * time.Second
+	}
+	if o.RingBytes == 0 {
+		o.RingBytes = 16 << 20
+	}
+	if o.Hints == 0 {
+		o.Hints = 64 << 10
+	}
+	if o.Beacon == 0 {
+		o.Beacon = 500 * time.Millisecond
+	}
+	if o.Forget == 0 {
+		o.Forget = 30 * time.Second
+	}
+	s := &Streams{o: o, bus: b, incarnation: incarnation, wake: make(chan struct{}, 1)}
+	s.peers.Store(&map[im.Node]*peer{})
+	b.Handle(Subject, s.receive)
+	return s
+}
+
+// Handle sets the handler of a kind of frames, 1 to 255, before Run. Frames,
+// hints and changes of one peer are handled one after the other, on a goroutine
+// of that peer; a handler may keep payload and must not modify it. It must not
+// wait for the same peer.
+func (s *Streams) Handle(kind byte, h func(from im.Node, payload []byte)) {
+	im.Assert(kind != kindReset && s.handlers[kind] == nil, "stream kind %d has a handler", kind)
+	s.handlers[kind] = h
+}
+
+// OnPeer is told, before anything of a new process of a peer is handled, that
+// its streams have begun: both ends know nothing of each other, so what must be
+// known is sent again. And it is told of their end. It is set before Run.
+func (s *Streams) OnPeer(f func(n im.Node, up bool)) { s.onPeer = append(s.onPeer, f) }
+
+// OnReset is told that frames of a peer were missed that no hint tells. It is
+// set before Run.
+func (s *Streams) OnReset(f func(from im.Node)) { s.onReset = append(s.onReset, f) }
+
+// Send gives a frame to the stream to a node, and never waits. payload must not
+// be modified any more; it may go to several nodes. The frame is applied there
+// once, in the order of Sends, or hint is. Errors: bus.ErrNoNode while there is
+// no stream, so nothing of it is missed by a node that OnPeer tells of later;
+// bus.ErrTooLarge.
+func (s *Streams) Send(to im.Node, kind byte, payload []byte, hint Hint) (Mark, error) {
+	im.Assert(kind != kindReset, "a frame of kind 0")
+	if len(payload) > MaxFrame || len(hint.Payload) > MaxFrame {
+		return Mark{}, fmt.Errorf("send frame to %s: %d bytes: %w", to, max(len(payload), len(hint.Payload)), bus.ErrTooLarge)
+	}
+	p := (*s.peers.Load())[to]
+	if p == nil {
+		return Mark{}, fmt.Errorf("send frame to %s: %w", to, bus.ErrNoNode)
+	}
+	p.mu.Lock()
+	m, ok := p.pair.send(kind, payload, hint, time.Now())
+	p.mu.Unlock()
+	if !ok {
+		return Mark{}, fmt.Errorf("send frame to %s: %w", to, bus.ErrNoNode)
+	}
+	s.flushSoon(p)
+	return m, nil
+}
+
+// Applied is the place of the last frame of a peer that was applied; the zero
+// Mark: none was.
+func (s *Streams) Applied(from im.Node) Mark {
+	p := (*s.peers.Load())[from]
+	if p == nil {
+		return Mark{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.pair.link
+	if l == nil {
+		return Mark{}
+	}
+	return Mark{Stream: streamID(l.them, l.us), Num: l.applied}
+}
+
+// WaitApplied waits until the frame of a peer has been applied, whose place Send
+// returned there. Errors: ErrEnded, and that of ctx.
+func (s *Streams) WaitApplied(ctx context.Context, from im.Node, m Mark) error {
+	if m == (Mark{}) {
+		return nil
+	}
+	for {
+		p := s.peer(from)
+		if p == nil {
+			return fmt.Errorf("wait for frame %d of %s: %w", m.Num, from, bus.ErrNoNode)
+		}
+		p.mu.Lock()
+		if p.gone {
+			p.mu.Unlock()
+			return fmt.Errorf("wait for frame %d of %s: %w", m.Num, from, bus.ErrNoNode)
+		}
+		reached, over := p.pair.reached(m)
+		if reached || over {
+			p.mu.Unlock()
+			if over {
+				return fmt.Errorf("wait for frame %d of %s: %w", m.Num, from, ErrEnded)
+			}
+			return nil
+		}
+		w := waiter{m, make(chan struct{})}
+		p.waiters = append(p.waiters, w)
+		p.mu.Unlock()
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			p.mu.Lock()
+			p.waiters = slices.DeleteFunc(p.waiters, func(o waiter) bool { return o.done == w.done })
+			p.mu.Unlock()
+			return fmt.Errorf("wait for frame %d of %s: %w", m.Num, from, ctx.Err())
+		}
+	}
+}
+
+// Peers lists the streams, by node.
+func (s *Streams) Peers() []Peer {
+	var all []Peer
+	for _, p := range *s.peers.Load() {
+		p.mu.Lock()
+		state := Peer{Node: p.node}
+		if l := p.pair.link; l != nil {
+			state = Peer{
+				Node: p.node, Incarnation: l.incarnation, Silent: time.Duration(l.silent) * s.o.Beacon,
+				Deaf: time.Duration(l.clock-l.echoed) * s.o.Beacon, Waiting: l.out.waiting(time.Now()),
+				Sent: l.out.last, AppliedByIt: l.out.applied, Applied: l.applied,
+			}
+		}
+		p.mu.Unlock()
+		all = append(all, state)
+	}
+	slices.SortFunc(all, func(a, b Peer) int { return cmp.Compare(a.Node, b.Node) })
+	return all
+}
+
+func random() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return max(binary.BigEndian.Uint64(b[:]), 1)
+}
