@@ -157,10 +157,11 @@ func (s *schedule) begin(id im.Node) {
 		case errors.Is(err, ErrTwin):
 			s.t.Errorf("join %s: %v", id, err)
 		default:
+			n.stop()
+			<-n.left
 			s.mu.Lock()
 			delete(s.nodes, id)
 			s.mu.Unlock()
-			n.stop()
 		}
 	})
 }

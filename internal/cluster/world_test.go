@@ -76,7 +76,8 @@ type node struct {
 	stop  context.CancelFunc
 	end   func() // lets Run end, with the bus and the database still there
 	done  sync.WaitGroup
-	ended chan error // capacity 1; of Run
+	left  chan struct{} // closed when it is off the bus
+	ended chan error    // capacity 1; of Run
 
 	mu    sync.Mutex
 	busy  map[store.Feed]bool // Open or Close runs
@@ -97,13 +98,16 @@ func (w *world) make(id im.Node, change func(*Options)) *node {
 	if change != nil {
 		change(&o)
 	}
-	n := &node{w: w, id: id, ended: make(chan error, 1), busy: map[store.Feed]bool{}, open: map[store.Feed]im.Epoch{}}
+	n := &node{w: w, id: id, left: make(chan struct{}), ended: make(chan error, 1), busy: map[store.Feed]bool{}, open: map[store.Feed]im.Epoch{}}
 	n.conn = &connection{database: w.db, gate: newGate()}
 	n.bus = &gatedBus{LossyBus: bustest.Lossy(b, bustest.Rules{}), gate: n.conn.gate}
 	n.c = New(o, n.conn, n.bus)
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
-	n.done.Go(func() { _ = n.bus.Run(ctx) })
+	n.done.Go(func() {
+		defer close(n.left)
+		_ = n.bus.Run(ctx)
+	})
 	w.mu.Lock()
 	w.nodes[id] = n
 	w.all = append(w.all, n)
