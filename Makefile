@@ -20,6 +20,7 @@ OPENAPI     := $(BIN)/protoc-gen-connect-openapi-$(OPENAPI_VERSION)
 PLUGINS     := $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto $(BIN)/protoc-gen-connect-go $(OPENAPI)
 PYTHON      := $(BUILD)/venv/.installed
 NODE        := $(BUILD)/node/.installed
+POSTGRES    := $(BUILD)/.postgresql
 
 # The commit stands in the binary when there is one.
 VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
@@ -41,7 +42,7 @@ build: ## build the binary, build/bin/petrel
 	@mkdir -p $(BIN)
 	go build -trimpath -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
 
-test: $(PYTHON) $(NODE) ## run all tests: race detector, clients of other languages, rules broken on purpose
+test: $(PYTHON) $(NODE) $(POSTGRES) ## run all tests: race detector, clients of other languages, rules broken on purpose
 	go test -race -timeout 15m $(PACKAGES)
 	go test -count=1 -timeout 15m -v -run 'Cut|Damage|Kill' ./internal/store/pebblestore ./test/crash | grep -E '^ok|^FAIL|^---|seed|kills='
 	go test -count=1 -timeout 15m -tags sabotage ./test/sabotage
@@ -126,6 +127,14 @@ $(STATICCHECK):
 $(PYTHON): test/foreign/python/requirements.txt
 	python3 -m venv $(BUILD)/venv
 	$(BUILD)/venv/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# The server's programs, for tests that start one of their own. Where there is
+# no apt-get, install PostgreSQL 15 or newer, or name its folder in PETREL_PG_BIN.
+$(POSTGRES):
+	@mkdir -p $(BUILD)
+	@[ -n "$${PETREL_PG_BIN:-}" ] || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends postgresql; }
 	@touch $@
 
 $(NODE): test/foreign/node/package.json test/foreign/node/package-lock.json

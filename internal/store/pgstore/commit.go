@@ -42,8 +42,9 @@ type committer struct {
 	down  atomic.Bool  // there is no connection
 	begun atomic.Int64 // Unix nanoseconds; when the statement under way began, 0: there is none
 
-	commits  atomic.Uint64
-	poisoned [im.Partitions]atomic.Bool // feeds that take nothing until they are taken over
+	commits    atomic.Uint64
+	statements atomic.Uint64              // that committed them
+	poisoned   [im.Partitions]atomic.Bool // feeds that take nothing until they are taken over
 
 	mu     sync.Mutex // tier 0; guards the fields below
 	queue  []*appended
@@ -271,6 +272,7 @@ func (d *database) tryAppend(group []*appended) error {
 		return err
 	}
 	d.used = time.Now()
+	d.statements.Add(1)
 	var taken [im.Partitions]bool
 	for _, row := range r.Rows {
 		taken[binary.BigEndian.Uint32(row[0])] = true

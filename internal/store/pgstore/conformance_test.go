@@ -1,10 +1,18 @@
 package pgstore
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/store/storetest"
 )
 
@@ -24,6 +32,105 @@ func mustClose(t testing.TB, s *Store) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// one is a store in one new database.
+func one(t *testing.T) (*Store, *raw) {
+	t.Helper()
+	dsn := pgtest.Shared(t).New(t)
+	st := mustOpen(t, Options{DSNs: []string{dsn}, CheckEvery: 50 * time.Millisecond})
+	t.Cleanup(func() { mustClose(t, st) })
+	return st, newRaw(t, dsn)
+}
+
+// raw is a connection beside the store.
+type raw struct {
+	*testing.T
+	*pgx.Conn
+}
+
+func newRaw(t *testing.T, dsn string) *raw {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) }) // the test is over
+	return &raw{t, c}
+}
+
+func (r *raw) do(sql string, args ...any) {
+	r.Helper()
+	if _, err := r.Exec(context.Background(), sql, args...); err != nil {
+		r.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (r *raw) number(sql string, args ...any) (n int64) {
+	r.Helper()
+	if err := r.QueryRow(context.Background(), sql, args...).Scan(&n); err != nil {
+		r.Fatalf("%s: %v", sql, err)
+	}
+	return n
+}
+
+// eventually waits until something is so.
+func eventually(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	end := time.After(20 * time.Second)
+	for !so() {
+		select {
+		case <-end:
+			t.Fatalf("not so in time: %s", what)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func wantErr(t testing.TB, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: got error %v, want %v", what, got, want)
+	}
+}
+
+// next is the batch of the next row of a feed's first conversation.
+func (w *feedWriter) next() *store.Batch {
+	w.heads[0]++
+	return &store.Batch{
+		Feed: w.feed, Epoch: w.epoch, Holder: holder, From: w.pos, Entry: &storepb.FeedEntry{TimeMs: uint64(w.pos) + 1},
+		Rows: []store.RowPut{{Conv: conv(w.feed, 0), Seq: w.heads[0], Value: fmt.Appendf(nil, "row %d", w.heads[0])}},
+	}
+}
+
+func (w *feedWriter) add(t testing.TB, st *Store, n int) {
+	t.Helper()
+	for range n {
+		if err := appendOne(st, w.next()); err != nil {
+			t.Fatal(err)
+		}
+		w.pos++
+	}
+}
+
+// start appends without waiting.
+func start(st *Store, b *store.Batch) <-chan error {
+	done := make(chan error, 1)
+	st.Append(b, func(err error) { done <- err })
+	return done
+}
+
+// head is the newest row of a feed's first conversation, 0 if there is none.
+func head(t testing.TB, st *Store, f store.Feed) im.Seq {
+	t.Helper()
+	row, err := st.LastRow(context.Background(), conv(f, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row == nil {
+		return 0
+	}
+	return row.Seq
 }
 
 func TestStoreOnPostgreSQLIsAStore(t *testing.T) {

@@ -17,9 +17,6 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// oldestServer is what server_version_num says at least.
-const oldestServer = 150000
-
 // Open opens the store in the databases, or makes one if they are empty; nodes
 // that do so at the same time make the same one. An error says what to do.
 func Open(ctx context.Context, o Options) (*Store, error) {
@@ -165,8 +162,8 @@ func (d *database) checkServer(ctx context.Context, c *pgx.Conn) error {
 		return err
 	}
 	switch {
-	case n < oldestServer:
-		return fmt.Errorf("PostgreSQL %s is too old: Petrel needs %d or newer", name, oldestServer/10000)
+	case n < d.o.oldest:
+		return fmt.Errorf("PostgreSQL %s is too old: Petrel needs %d or newer", name, d.o.oldest/10000)
 	case d.o.RequireStandby && standbys == "":
 		return errors.New("it waits for no standby, and one is required: set synchronous_standby_names on the server, or do not require a standby")
 	}

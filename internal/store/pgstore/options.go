@@ -21,6 +21,8 @@ type Options struct {
 	Timeout    time.Duration // of one statement, 10 s; a commit that takes longer is of unknown outcome
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s
 	CheckEvery time.Duration // interval at which an idle connection is looked at, 1 s
+
+	oldest int // for tests: what server_version_num says at least
 }
 
 func (o Options) withDefaults() Options {
@@ -38,6 +40,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CheckEvery == 0 {
 		o.CheckEvery = time.Second
+	}
+	if o.oldest == 0 {
+		o.oldest = 150000
 	}
 	return o
 }

@@ -137,7 +137,8 @@ func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx
 }
 
 // makeLockRow makes the table of migrations if it is not there. Two who make it
-// at once disturb each other: the second one finds a key twice, and looks again.
+// at once disturb each other: the second one finds what was not there, and looks
+// again.
 func makeLockRow(ctx context.Context, c *pgx.Conn) error {
 	for try := 0; ; try++ {
 		var there bool
@@ -156,7 +157,7 @@ func makeLockRow(ctx context.Context, c *pgx.Conn) error {
 				break
 			}
 		}
-		if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || !ok || try == 10 || !slices.Contains([]string{"23505", "42P06", "42P07", "XX000"}, e.Code) {
+		if e, ok := errors.AsType[*pgconn.PgError](err); err == nil || !ok || try == 10 || !slices.Contains([]string{"23505", "42710", "42P06", "42P07", "XX000"}, e.Code) {
 			return err
 		}
 	}

@@ -321,8 +321,7 @@ func (s *Server) Promote() error {
 // PID is that of the server's first process.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Signal sends a signal to all processes of the server: SIGSTOP and SIGCONT
-// pause it.
+// Signal sends a signal to all processes of the server.
 func (s *Server) Signal(sig syscall.Signal) error {
 	for _, pid := range s.family() {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -330,6 +329,14 @@ func (s *Server) Signal(sig syscall.Signal) error {
 		}
 	}
 	return nil
+}
+
+// Pause stops all processes of the server where they are, or lets them go on.
+func (s *Server) Pause(stop bool) error {
+	if stop {
+		return s.Signal(syscall.SIGSTOP)
+	}
+	return s.Signal(syscall.SIGCONT)
 }
 
 // family lists the server's processes, the first one first.
@@ -351,6 +358,29 @@ func (s *Server) family() []int {
 		}
 	}
 	return pids
+}
+
+// CPU is what the server's processes have used, those that have ended and were
+// waited for as well; 0 where there is no /proc.
+func (s *Server) CPU() time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
+	sum := 0
+	for i, pid := range s.family() {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+		if err != nil {
+			continue // has ended
+		}
+		f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		columns := f[11:13] // utime, stime
+		if i == 0 {
+			columns = f[11:15] // and those of its children that have ended
+		}
+		for _, c := range columns {
+			n, _ := strconv.Atoi(string(c)) // a number
+			sum += n
+		}
+	}
+	return time.Duration(sum) * tick
 }
 
 // Kill ends all processes of the server at once, as kill -9 does. Start brings

@@ -121,6 +121,14 @@ func (d *driver) run(ctx context.Context, n int) error {
 			}
 			d.t.ack(place)
 		}
+		if s.batch == nil && len(d.st.Feeds()) > 1 {
+			// What is no append of this feed does not wait for those by itself,
+			// and is not to be acked behind one that failed.
+			wg.Wait()
+			if failed.Load() != nil {
+				break
+			}
+		}
 		switch {
 		case s.batch != nil:
 			d.pos++
