@@ -128,7 +128,7 @@ func (a *App) open(ctx context.Context) error {
 	}
 	a.gateway, err = gateway.New(gateway.Options{
 		HTTPAddr: a.cfg.Listen.HTTP, TCPAddr: a.cfg.Listen.TCP, TLS: tlsConfig, Handler: a.handler(),
-		Origins:   a.cfg.Listen.Origins,
+		Origins: a.cfg.Listen.Origins, TrustedProxies: a.cfg.Listen.TrustedProxies, ProxyHeader: a.cfg.Listen.ProxyHeader,
 		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout,
 		Log: a.log,
 	}, a.hub)

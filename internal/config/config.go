@@ -6,7 +6,10 @@
 // Options; internal/app maps a Config to them.
 package config
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Config is the configuration of one process. Every field is explained in the
 // table of options.go, under the name it has in the file.
@@ -32,6 +35,8 @@ type Listen struct {
 	TCP               string // host:port; empty: not at all
 	InsecurePlaintext bool
 	Origins           []string
+	TrustedProxies    []netip.Prefix
+	ProxyHeader       string
 }
 
 // TLS is on when both files are set.

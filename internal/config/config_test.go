@@ -102,6 +102,11 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 		{name: "number in quotes", file: "[heartbeat]\nmisses = \"3\"", want: []string{"a number without quotes"}},
 		{name: "a fraction", file: "[heartbeat]\nmisses = 1.5", want: []string{"heartbeat.misses = 1.5"}},
 		{name: "list of numbers", file: "[listen]\norigins = [1]", want: []string{"listen.origins", "a list of texts"}},
+		{name: "proxy that is no address", file: "[listen]\ntrusted_proxies = [\"10.0.0.0/8\", \"lb.example\"]", want: []string{"petrel.toml:2: listen.trusted_proxies", "\"lb.example\" is neither an address nor a network"}},
+		{name: "proxy with bits too many", flags: map[string]string{"listen.trusted_proxies": "10.1.0.0/8"}, want: []string{"the network is 10.0.0.0/8"}},
+		{name: "everybody as proxy", file: "[listen]\ntrusted_proxies = [\"0.0.0.0/0\"]", want: []string{"\"0.0.0.0/0\" is everybody"}},
+		{name: "IPv4 network as IPv6", file: "[listen]\ntrusted_proxies = [\"::ffff:10.0.0.0/104\"]", want: []string{"write it as one"}},
+		{name: "header of proxies", file: "[listen]\nproxy_header = \"X-Real-IP\"", want: []string{"listen.proxy_header = X-Real-IP", "X-Forwarded-For, Forwarded"}},
 		{name: "list where a text belongs", file: "[store]\ndir = [\"a\"]", want: []string{"store.dir = a: it is not a text in quotes"}},
 		{name: "bool in quotes", file: "[metrics]\nenabled = \"true\"", want: []string{"true or false without quotes"}},
 		{name: "text without quotes", file: "[store]\ndir = 3", want: []string{"a text in quotes"}},
@@ -264,6 +269,20 @@ func TestListsAreReadFromEveryLayer(t *testing.T) {
 		if diff := cmp.Diff(want, c.Listen.Origins); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", s, diff)
 		}
+	}
+}
+
+func TestProxiesAreNetworks(t *testing.T) {
+	c, err := Load(Source{Env: []string{"PETREL_LISTEN__TRUSTED_PROXIES=10.0.0.0/8, 192.0.2.7,2001:db8::/32,::ffff:192.0.2.8"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range c.Listen.TrustedProxies {
+		got = append(got, p.String())
+	}
+	if diff := cmp.Diff([]string{"10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32", "192.0.2.8/32"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

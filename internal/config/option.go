@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math/bits"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,6 +135,49 @@ func list(name string, p *[]string, doc string) option {
 		},
 		get: func() string { return "[" + strings.Join(*p, ", ") + "]" },
 	}
+}
+
+// prefixes is a list of networks, each an address or a CIDR.
+func prefixes(name string, p *[]netip.Prefix, doc string) option {
+	var texts []string
+	o := list(name, &texts, doc)
+	*p = nil
+	set := o.set
+	o.allowed = `a list like ["10.0.0.0/8", "192.0.2.7"]; in the environment and flags a,b`
+	o.set = func(r raw) error {
+		if err := set(r); err != nil {
+			return err
+		}
+		*p = nil
+		for _, s := range texts {
+			n, err := parsePrefix(s)
+			if err != nil {
+				return err
+			}
+			*p = append(*p, n)
+		}
+		return nil
+	}
+	return o
+}
+
+func parsePrefix(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	n, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil:
+		return n, fmt.Errorf("%q is neither an address nor a network like 10.0.0.0/8", s)
+	case n != n.Masked():
+		return n, fmt.Errorf("%q has bits behind its length; the network is %s", s, n.Masked())
+	case n.Addr().Is4In6():
+		return n, fmt.Errorf("%q is an IPv4 network: write it as one", s)
+	case n.Bits() == 0:
+		return n, fmt.Errorf("%q is everybody", s)
+	}
+	return n, nil
 }
 
 func boolean(name string, p *bool, def bool, doc string) option {

@@ -24,6 +24,10 @@ func options(c *Config) []option {
 			"Listen without TLS on addresses other hosts can reach. Tokens and messages then cross the network in clear; right only behind a proxy that ends TLS."),
 		list("listen.origins", &c.Listen.Origins,
 			"Origins that browsers may connect from, like https://chat.example.org, beside the server's own. \"*\" is any."),
+		prefixes("listen.trusted_proxies", &c.Listen.TrustedProxies,
+			"Proxies in front of listen.http, whose word is taken for the client's address, so that limits for an IP address are the client's. Of several in a row all of them. Nobody else's word counts. On listen.tcp the address is that of the connection."),
+		choice("listen.proxy_header", &c.Listen.ProxyHeader, "X-Forwarded-For", []string{"X-Forwarded-For", "Forwarded"},
+			"The header in which the trusted proxies add whom they got a request from. The other one is not read."),
 
 		text("tls.cert_file", &c.TLS.CertFile, "",
 			"PEM file with the certificate and its chain. With tls.key_file: HTTPS, WSS and TLS on the TCP port."),

@@ -35,6 +35,9 @@ type Options struct {
 
 	Origins []string // what browsers may come from, as "https://chat.example.org", beside the host itself; "*" is any
 
+	TrustedProxies []netip.Prefix // peers on HTTPAddr whose word is taken for whom they speak for
+	ProxyHeader    string         // in which they say so: X-Forwarded-For, the default, or Forwarded
+
 	Heartbeat    time.Duration // silence before a probe; 30 s; negative: never
 	Misses       int           // further silent intervals before a link is dead; 2
 	HelloTimeout time.Duration // from the connection to the hello; 10 s
@@ -65,6 +68,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.MaxUpgrades <= 0 {
 		o.MaxUpgrades = 1024
+	}
+	if o.ProxyHeader == "" {
+		o.ProxyHeader = xForwardedFor
 	}
 	if o.Handler == nil {
 		o.Handler = http.NotFoundHandler()

@@ -34,6 +34,7 @@ func (g *Gateway) server(base context.Context) *http.Server {
 	return &http.Server{
 		Protocols: protocols,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			g.believe(r)
 			if r.URL.Path == Path {
 				g.Upgrade(w, r)
 				return
@@ -57,7 +58,7 @@ func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 	addr, _ := remote(nc.RemoteAddr().String())
 	switch state {
 	case http.StateNew:
-		if !g.limits.enterHTTP(addr) {
+		if !g.limits.enterHTTP(addr, g.trusted(addr)) {
 			g.stats.refused.Add(1)
 			_ = nc.Close()
 		}

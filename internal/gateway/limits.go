@@ -141,8 +141,9 @@ const (
 )
 
 // enterHTTP counts a new connection of the HTTP server and reports whether it
-// may stay. It is given back by leaveHTTP either way.
-func (l *limits) enterHTTP(a netip.Addr) bool {
+// may stay; those of a proxy are those of many. It is given back by leaveHTTP
+// either way.
+func (l *limits) enterHTTP(a netip.Addr, proxy bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := sourceOf(a)
@@ -153,7 +154,7 @@ func (l *limits) enterHTTP(a netip.Addr) bool {
 	u.http++
 	l.http++
 	l.storeLocked(s, u)
-	return l.http <= maxHTTP && u.http <= maxHTTPPerIP
+	return l.http <= maxHTTP && (proxy || u.http <= maxHTTPPerIP)
 }
 
 // leaveHTTP ends what enterHTTP began.

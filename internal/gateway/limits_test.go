@@ -92,7 +92,7 @@ func TestConnectionsOfTheHTTPServerAreBounded(t *testing.T) {
 	var l limits
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	n := 0
-	for l.enterHTTP(a) {
+	for l.enterHTTP(a, false) {
 		if n++; n > 10_000 {
 			t.Fatal("no limit")
 		}
@@ -100,9 +100,13 @@ func TestConnectionsOfTheHTTPServerAreBounded(t *testing.T) {
 	if n != maxHTTPPerIP {
 		t.Errorf("one source gets %d connections, want %d", n, maxHTTPPerIP)
 	}
-	if !l.enterHTTP(b) {
+	if !l.enterHTTP(b, false) {
 		t.Error("another source gets none")
 	}
+	if !l.enterHTTP(a, true) {
+		t.Error("a proxy has no more than a client")
+	}
+	l.leaveHTTP(a)
 	l.leaveHTTP(b)
 	for range n + 1 {
 		l.leaveHTTP(a)

@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Headers in which a proxy says whom it speaks for.
+const (
+	xForwardedFor = "X-Forwarded-For"
+	forwarded     = "Forwarded" // RFC 7239
+)
+
+// trusted tells whether the word of a peer is taken for whom it speaks for.
+func (g *Gateway) trusted(a netip.Addr) bool {
+	return slices.ContainsFunc(g.o.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// believe puts the client's address into a request that came through a trusted
+// proxy, for limits that go by it. Each proxy adds whom it got a request from
+// at the end, so the last one that is not trusted itself is the client: what
+// stands before it is the client's own word.
+func (g *Gateway) believe(r *http.Request) {
+	peer, ok := remote(r.RemoteAddr)
+	if !ok || !g.trusted(peer) {
+		return
+	}
+	client := peer
+	all := hops(g.o.ProxyHeader, r.Header)
+	for _, hop := range slices.Backward(all) {
+		a, ok := hopAddr(hop)
+		if !ok {
+			break // the proxy in front of it does not say, or not to us
+		}
+		if client = a; !g.trusted(a) {
+			break
+		}
+	}
+	if client != peer {
+		r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
+	}
+}
+
+// hops are the addresses in a header as they were written, the nearest last.
+func hops(name string, h http.Header) []string {
+	all := strings.Join(h.Values(name), ",")
+	if name != forwarded {
+		return strings.Split(all, ",")
+	}
+	if !wellQuoted(all) {
+		return nil
+	}
+	var hops []string
+	for _, element := range splitQuoted(all, ',') {
+		node := ""
+		for _, pair := range splitQuoted(element, ';') {
+			if k, v, _ := strings.Cut(strings.TrimSpace(pair), "="); strings.EqualFold(k, "for") {
+				node = strings.Trim(v, `"`)
+			}
+		}
+		hops = append(hops, node)
+	}
+	return hops
+}
+
+// wellQuoted tells whether quotes stand around whole values only. A client that
+// leaves one open would make what the proxy adds, and a text of its own that the
+// proxy repeats, change places.
+func wellQuoted(s string) bool {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && !quoted:
+			return false
+		case s[i] == '\\':
+			i++
+		case s[i] == '"' && !quoted && (i == 0 || s[i-1] != '='):
+			return false
+		case s[i] == '"' && quoted && i+1 < len(s) && !strings.ContainsRune(";, \t", rune(s[i+1])):
+			return false
+		case s[i] == '"':
+			quoted = !quoted
+		}
+	}
+	return !quoted
+}
+
+// splitQuoted splits s at sep, but not within quotes.
+func splitQuoted(s string, sep byte) (parts []string) {
+	from, quoted := 0, false
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == '\\' && quoted:
+			i++
+		case s[i] == sep && !quoted:
+			parts = append(parts, s[from:i])
+			from = i + 1
+		}
+	}
+	return append(parts, s[from:])
+}
+
+// hopAddr reads an address with or without a port.
+func hopAddr(s string) (netip.Addr, bool) {
+	s = strings.TrimSpace(s)
+	if a, ok := remote(s); ok {
+		return a, true
+	}
+	a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
+	return a.Unmap().WithZone(""), err == nil
+}

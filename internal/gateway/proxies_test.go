@@ -1,0 +1,95 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+func TestClientBehindTrustedProxies(t *testing.T) {
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8:aa::/48")}
+	for _, c := range []struct {
+		name, peer, header string
+		lines              []string
+		want               string
+	}{
+		{"nobody is believed but the proxies", "192.0.2.9:1", xForwardedFor, []string{"198.51.100.1"}, "192.0.2.9:1"},
+		{"one proxy", "10.0.0.1:1", xForwardedFor, []string{"198.51.100.1"}, "198.51.100.1:0"},
+		{"a proxy as IPv4 in IPv6", "[::ffff:10.0.0.1]:1", xForwardedFor, []string{"198.51.100.1"}, "198.51.100.1:0"},
+		{"what the client says itself comes first", "10.0.0.1:1", xForwardedFor, []string{"203.0.113.7, 198.51.100.1"}, "198.51.100.1:0"},
+		{"two lines", "10.0.0.1:1", xForwardedFor, []string{"203.0.113.7", "198.51.100.1"}, "198.51.100.1:0"},
+		{"two proxies", "10.0.0.1:1", xForwardedFor, []string{"203.0.113.7, 198.51.100.1,10.0.0.2"}, "198.51.100.1:0"},
+		{"proxies only", "10.0.0.1:1", xForwardedFor, []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3:0"},
+		{"a client who speaks as a proxy", "10.0.0.1:1", xForwardedFor, []string{"10.0.0.3, 198.51.100.1"}, "198.51.100.1:0"},
+		{"a port", "10.0.0.1:1", xForwardedFor, []string{"198.51.100.1:4711"}, "198.51.100.1:0"},
+		{"IPv6", "[2001:db8:aa::1]:1", xForwardedFor, []string{"2001:db8::5"}, "[2001:db8::5]:0"},
+		{"IPv6 and a port", "10.0.0.1:1", xForwardedFor, []string{"[2001:db8::5]:99"}, "[2001:db8::5]:0"},
+		{"IPv6 in brackets", "10.0.0.1:1", xForwardedFor, []string{"[2001:db8::5]"}, "[2001:db8::5]:0"},
+		{"nothing", "10.0.0.1:1", xForwardedFor, nil, "10.0.0.1:1"},
+		{"empty", "10.0.0.1:1", xForwardedFor, []string{""}, "10.0.0.1:1"},
+		{"garbage", "10.0.0.1:1", xForwardedFor, []string{"198.51.100.1, unknown"}, "10.0.0.1:1"},
+		{"garbage behind a proxy", "10.0.0.1:1", xForwardedFor, []string{"198.51.100.1, unknown, 10.0.0.2"}, "10.0.0.2:0"},
+		{"the other header is not read", "10.0.0.1:1", forwarded, nil, "10.0.0.1:1"},
+		{"forwarded", "10.0.0.1:1", forwarded, []string{"for=198.51.100.1;proto=https;by=10.0.0.1"}, "198.51.100.1:0"},
+		{"forwarded, with its own words", "10.0.0.1:1", forwarded, []string{`for=203.0.113.7, For="198.51.100.1:80" ; proto=https`}, "198.51.100.1:0"},
+		{"forwarded, IPv6", "10.0.0.1:1", forwarded, []string{`for="[2001:db8::5]:80"`}, "[2001:db8::5]:0"},
+		{"forwarded, hidden", "10.0.0.1:1", forwarded, []string{`for=203.0.113.7, for=_hidden`}, "10.0.0.1:1"},
+		{"forwarded, without for", "10.0.0.1:1", forwarded, []string{`for=203.0.113.7, proto=https`}, "10.0.0.1:1"},
+		{"forwarded, a comma in quotes", "10.0.0.1:1", forwarded, []string{`for=198.51.100.1;host="a, for=203.0.113.7"`}, "198.51.100.1:0"},
+		{"forwarded, an escape in quotes", "10.0.0.1:1", forwarded, []string{`for=198.51.100.1;host="a\", for=203.0.113.7"`}, "198.51.100.1:0"},
+		{"forwarded, a quote left open by the client", "10.0.0.1:1", forwarded, []string{`for=203.0.113.7;a="`, `for=198.51.100.1`}, "10.0.0.1:1"},
+		{"forwarded, the proxy's quote closes it", "10.0.0.1:1", forwarded, []string{`a="`, `for=198.51.100.1;host="x, for=203.0.113.7"`}, "10.0.0.1:1"},
+		{"forwarded, and opens again", "10.0.0.1:1", forwarded, []string{`a="`, `for=198.51.100.1;host=", for=203.0.113.7;x="`}, "10.0.0.1:1"},
+		{"forwarded, escaped by the proxy", "10.0.0.1:1", forwarded, []string{`a="`, `for=198.51.100.1;host=", for=203.0.113.7;x=\""`}, "10.0.0.1:1"},
+	} {
+		g := &Gateway{o: Options{TrustedProxies: proxies, ProxyHeader: c.header}}
+		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{xForwardedFor: c.lines}}
+		if c.header == forwarded {
+			r.Header = http.Header{forwarded: c.lines, xForwardedFor: {"203.0.113.99"}}
+		}
+		g.believe(r)
+		if r.RemoteAddr != c.want {
+			t.Errorf("%s: the client is %s, want %s", c.name, r.RemoteAddr, c.want)
+		}
+	}
+}
+
+// The limits of an address are those of the client, not of the proxy.
+func TestLimitsBehindAProxyAreTheClients(t *testing.T) {
+	lim := noLimits()
+	lim.ConnectionsPerIP = 1
+	seen := make(chan string, 1)
+	s := serve(t, Options{
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Handler:        http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.RemoteAddr }),
+	}, lim)
+	up := func(client string) (int, string) {
+		status, _, code := s.request("/v1/ws", http.Header{xForwardedFor: {client}})
+		return status, code
+	}
+	c := s.dial(wire.TCP) // of the proxy's host itself, by TCP: nobody speaks for it
+	c.hello(s.token)
+	for _, client := range []string{"198.51.100.1", "198.51.100.2"} {
+		if status, code := up(client); status != 101 {
+			t.Errorf("%s: %d %s", client, status, code)
+		}
+	}
+	if status, code := up("127.0.0.1"); status != 429 || code != string(im.CodeTooManyConnections) {
+		t.Errorf("the proxy's own second one: %d %s", status, code)
+	}
+	r, err := http.NewRequest(http.MethodGet, "http://"+s.HTTPAddr().String()+"/x", nil)
+	must(t, err)
+	r.Header.Set(xForwardedFor, "203.0.113.7, 198.51.100.1")
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	must(t, err)
+	_, _ = io.Copy(io.Discard, res.Body)
+	must(t, res.Body.Close())
+	if got := <-seen; !strings.HasPrefix(got, "198.51.100.1:") {
+		t.Errorf("the handler sees %s", got)
+	}
+}
