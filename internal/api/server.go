@@ -80,6 +80,7 @@ func New(o Options) *Server {
 	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs}
 	opts := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxRequestBytes),
+		connect.WithCodec(jsonCodec{"json"}), connect.WithCodec(jsonCodec{"json; charset=utf-8"}),
 		connect.WithRequestGate(s.gate),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once)),
 	}
