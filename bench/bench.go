@@ -27,6 +27,7 @@ type run struct {
 	report *Report
 
 	child   *child // nil: a running server
+	key     string // of the admin, with child
 	op      *operator
 	addr    string // of the transport
 	restore func(context.Context) error
@@ -72,11 +73,11 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 		if err := r.startOwn(ctx, dir); err != nil {
 			return nil, err
 		}
-		defer r.child.stop()
+		defer func() { r.child.stop() }()
 	} else if err := r.attach(); err != nil {
 		return nil, err
 	}
-	defer r.op.close()
+	defer func() { r.op.close() }()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -118,22 +119,61 @@ func (r *run) startOwn(ctx context.Context, dir string) (err error) {
 	}
 	code, err := r.child.setupCode(ctx)
 	if err == nil {
-		base := "http://" + r.child.HTTP
-		var key string
-		if key, err = redeem(ctx, base, code); err == nil {
-			r.op = newOperator(base, key)
-		}
+		r.key, err = redeem(ctx, "http://"+r.child.HTTP, code)
 	}
 	if err != nil {
 		r.child.stop()
 		return err
 	}
+	r.reach()
+	return nil
+}
+
+// reach takes the addresses of the run's own server.
+func (r *run) reach() {
+	r.op = newOperator("http://"+r.child.HTTP, r.key)
 	r.addr = r.child.HTTP
 	if r.p.Transport == "tcp" {
 		r.addr = r.child.TCP
 	}
+}
+
+// freshStart starts the run's own server again when it has written all that
+// making the users' lists entails, so that none of it is in its memory.
+func (r *run) freshStart(ctx context.Context) error {
+	if r.child == nil {
+		return nil
+	}
+	r.say("waiting until the lists are written, then starting the server again")
+	for written := uint64(0); ; {
+		s, err := r.op.stats(ctx)
+		if err != nil {
+			return err
+		}
+		if s.Accepted == written {
+			break
+		}
+		written = s.Accepted
+		select {
+		case <-time.After(settled):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	r.op.close()
+	r.child.stop()
+	again, err := startChild(ctx, r.child.executable, filepath.Dir(r.child.dir), r.p.ServeArgs)
+	if err != nil {
+		return err
+	}
+	r.child = again
+	r.reach()
 	return nil
 }
+
+// settled is how long nothing is written before the server's own work counts
+// as done.
+const settled = 2 * time.Second
 
 // attach takes the addresses of a running server.
 func (r *run) attach() error {
@@ -156,13 +196,6 @@ func (r *run) attach() error {
 
 // prepare raises limits, makes users and the group, and connects.
 func (r *run) prepare(ctx context.Context) (err error) {
-	r.report.Raised, r.restore, err = r.op.raise(ctx, r.p.needs())
-	if err != nil {
-		return err
-	}
-	for _, l := range r.report.Raised {
-		r.say("raised %s from %d to %s", l.Limit, l.From, unlimited(l.To))
-	}
 	name := fmt.Sprintf("bench-%06x-", rand.Uint32()>>8)
 	r.users = make([]string, r.p.connections())
 	for i := range r.users {
@@ -180,6 +213,16 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		if r.tokens, err = r.op.logInDevices(ctx, r.users); err != nil {
 			return err
 		}
+		if err = r.freshStart(ctx); err != nil {
+			return err
+		}
+	}
+	r.report.Raised, r.restore, err = r.op.raise(ctx, r.p.needs())
+	if err != nil {
+		return err
+	}
+	for _, l := range r.report.Raised {
+		r.say("raised %s from %d to %s", l.Limit, l.From, unlimited(l.To))
 	}
 	if r.p.Scenario == Group {
 		if r.group, err = r.op.createGroup(ctx, name+"group", r.users); err != nil {

@@ -26,11 +26,12 @@ type child struct {
 	TCP  string `json:"tcp"`
 	PID  int    `json:"pid"`
 
-	dir    string // its data folder
-	cancel context.CancelFunc
-	ended  chan struct{} // closed behind err
-	err    error
-	log    tail
+	executable string
+	dir        string // its data folder
+	cancel     context.CancelFunc
+	ended      chan struct{} // closed behind err
+	err        error
+	log        tail
 }
 
 const (
@@ -46,7 +47,7 @@ func startChild(ctx context.Context, executable, dir string, args []string) (*ch
 		return nil, fmt.Errorf("prepare a server: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c := &child{dir: filepath.Join(dir, "data"), cancel: cancel, ended: make(chan struct{})}
+	c := &child{executable: executable, dir: filepath.Join(dir, "data"), cancel: cancel, ended: make(chan struct{})}
 	cmd := exec.CommandContext(ctx, executable, append([]string{
 		"serve", "--config", conf, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0"}, args...)...)
 	cmd.Dir = dir
