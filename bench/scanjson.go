@@ -133,28 +133,25 @@ func (c *cursor) skipNested() {
 	c.fail()
 }
 
-// member consumes the next key of an object and its colon; first says that
-// nothing of the object was read yet. false: the object has ended.
-func (c *cursor) member(first bool) (key []byte, ok bool) {
-	if c.bad || c.take('}') {
-		return nil, false
+// members ranges over the keys of the object that is next; the body of the loop
+// consumes the value.
+func (c *cursor) members(yield func(key []byte) bool) {
+	c.want('{')
+	for first := true; !c.bad && !c.take('}'); first = false {
+		if !first {
+			c.want(',')
+		}
+		key := c.text()
+		c.want(':')
+		if c.bad || !yield(key) {
+			return
+		}
 	}
-	if !first {
-		c.want(',')
-	}
-	key = c.text()
-	c.want(':')
-	return key, !c.bad
 }
 
 func scanJSON(b []byte, f *frame) error {
 	c := cursor{b: b}
-	c.want('{')
-	for first := true; ; first = false {
-		key, ok := c.member(first)
-		if !ok {
-			break
-		}
+	for key := range c.members {
 		switch string(key) {
 		case "id":
 			f.id = c.number()
@@ -175,12 +172,7 @@ func scanJSON(b []byte, f *frame) error {
 }
 
 func (c *cursor) ack(f *frame) {
-	c.want('{')
-	for first := true; ; first = false {
-		key, ok := c.member(first)
-		if !ok {
-			return
-		}
+	for key := range c.members {
 		switch string(key) {
 		case "conv":
 			f.conv = c.text()
@@ -195,24 +187,19 @@ func (c *cursor) ack(f *frame) {
 // events leaves f.messages at the inside of the array; nextJSON reads on from
 // there, up to its end.
 func (c *cursor) events(f *frame) {
-	c.want('{')
-	for first := true; ; first = false {
-		key, ok := c.member(first)
-		if !ok {
-			return
-		}
-		if string(key) == "messages" {
-			c.space()
-			before := c.b
+	for key := range c.members {
+		if string(key) != "messages" {
 			c.skip()
-			if c.bad || len(before) < 2 || before[0] != '[' {
-				c.fail()
-				return
-			}
-			f.messages = before[1 : len(before)-len(c.b)]
 			continue
 		}
+		c.space()
+		before := c.b
 		c.skip()
+		if c.bad || len(before) < 2 || before[0] != '[' {
+			c.fail()
+			return
+		}
+		f.messages = before[1 : len(before)-len(c.b)]
 	}
 }
 
@@ -222,12 +209,7 @@ func nextJSON(b []byte, e *entry) ([]byte, bool, error) {
 	if len(c.b) == 0 || c.take(']') {
 		return nil, false, nil
 	}
-	c.want('{')
-	for first := true; ; first = false {
-		key, ok := c.member(first)
-		if !ok {
-			break
-		}
+	for key := range c.members {
 		switch string(key) {
 		case "conv":
 			e.conv = c.text()
