@@ -42,6 +42,7 @@ type pair struct {
 		due      bool
 	}
 	ended [former]uint64 // streams to us that have ended, by streamID
+	alone int            // our beacons since there was a link
 
 	// What there is for the handlers, in order, and how many bytes of it, with
 	// what they have at hand.
@@ -115,8 +116,10 @@ func (c *pair) beat(now time.Time) {
 			c.offer.us = c.draw()
 		}
 		c.offer.due = true
+		c.alone++
 		return
 	}
+	c.alone = 0
 	l.clock++
 	l.silent++
 	l.due = true

@@ -34,7 +34,7 @@ func (s *Streams) replace(change func(map[im.Node]*peer)) {
 	s.peers.Store(&peers)
 }
 
-// drop forgets a peer whose streams have ended, all of whose frames have been
+// drop forgets a peer whose streams ended long ago, all of whose frames have been
 // handled, and that nobody waits for.
 func (s *Streams) drop(p *peer) {
 	s.mu.Lock()
@@ -105,8 +105,7 @@ func (s *Streams) beat() {
 	for _, p := range *s.peers.Load() {
 		p.mu.Lock()
 		p.pair.beat(now)
-		p.look()
-		idle := p.pair.link == nil
+		idle := p.pair.alone > s.o.forget()
 		p.mu.Unlock()
 		if idle && !slices.Contains(there, p.node) {
 			s.drop(p)

@@ -311,3 +311,31 @@ func TestF9RandomSchedulesLoseNothing(t *testing.T) {
 		t.Errorf("%d agreements, %d resets, %d hints: the schedules are too tame", ups, resets, hints)
 	}
 }
+
+// F9c: a process asks for streams and dies; its successor asks too, and then the
+// former one's answer arrives.
+func TestF9cAFormerProcessIsNotAdopted(t *testing.T) {
+	names := uint64(0)
+	c := pair{o: &Options{}, draw: func() uint64 { names++; return names }}
+	say := func(from, to uint64) (heard uint64) {
+		var p buspb.Packet
+		c.receive(&buspb.Packet{From: from, To: to}, 0, time.Time{})
+		c.next(&p)
+		return p.From
+	}
+	const dead, alive = 101, 102
+	first := say(dead, 0)
+	second := say(alive, 0)
+	say(dead, first)
+	if c.link != nil {
+		t.Fatal("the former process was adopted")
+	}
+	say(alive, second)
+	if c.link == nil || c.link.them != alive {
+		t.Errorf("the present process was not adopted")
+	}
+	say(alive, 0) // from before it knew
+	if it, _ := c.pop(); !it.up || len(c.queue) != 0 || c.offer.us != 0 {
+		t.Error("what was said before the agreement ended it")
+	}
+}
