@@ -85,6 +85,9 @@ type node struct {
 	quiet bool // nobody writes
 
 	refuse func(store.Feed) bool // takeovers that fail
+	blind  func(store.Feed) bool // takeovers of which nothing is heard
+	hang   func(store.Feed) bool // takeovers that do not end
+	flush  time.Duration         // how long Close takes; 0: 2 ms
 }
 
 // make makes a node whose bus runs.
@@ -171,10 +174,14 @@ func (n *node) takeover(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	n.enter(f)
 	defer n.exit(f)
 	n.mu.Lock()
-	refuse := n.refuse
+	refuse, blind, hang := n.refuse, n.blind, n.hang
 	n.mu.Unlock()
 	if refuse != nil && refuse(f) {
 		return 0, errRefused
+	}
+	if hang != nil && hang(f) {
+		<-ctx.Done()
+		return 0, ctx.Err()
 	}
 	if n.w.planned.Load() {
 		for _, other := range n.w.running() {
@@ -186,6 +193,9 @@ func (n *node) takeover(ctx context.Context, f store.Feed) (im.Epoch, error) {
 		}
 	}
 	e, _, err := n.conn.Takeover(ctx, f, n.c.Incarnation())
+	if err == nil && blind != nil && blind(f) {
+		err = errRefused
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -207,7 +217,10 @@ func (n *node) takeover(ctx context.Context, f store.Feed) (im.Epoch, error) {
 func (n *node) close(_ context.Context, f store.Feed) {
 	n.enter(f)
 	defer n.exit(f)
-	<-time.After(2 * time.Millisecond) // what is numbered is flushed
+	n.mu.Lock()
+	flush := max(n.flush, 2*time.Millisecond)
+	n.mu.Unlock()
+	<-time.After(flush) // what is numbered is flushed
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.open, f)
@@ -249,6 +262,12 @@ func (n *node) commits(ctx context.Context) {
 			}
 		}
 	}
+}
+
+func (n *node) set(f func(n *node)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f(n)
 }
 
 func (n *node) has() int {
@@ -459,6 +478,12 @@ func (d *database) all() map[store.Feed]store.Holder {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.feeds)
+}
+
+func (d *database) called(what string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls[what]
 }
 
 // epochs sums up the epochs of all feeds: how often they were taken over.
