@@ -74,6 +74,10 @@ next:
 	return r, nil
 }
 
+// NewID draws the id of a node that was given none. The caller keeps it: a node
+// that returns under its id has its part of the feeds again.
+func NewID() im.Node { return im.Node("node-" + strings.ToLower(rand.Text()[:10])) }
+
 // Errors of Join and Run that end a node. Their text says what to do.
 var (
 	ErrTwin        = errors.New("node id is in use")

@@ -1,0 +1,9 @@
+package cluster
+
+// Kinds of frames in the numbered streams between nodes. They are part of the
+// format: given once, never reused. The messages are in clusterpb.
+const (
+	KindOnline   byte = 1 // Online, of fanout
+	KindDelivery byte = 2 // Delivery, of fanout
+	KindReceipts byte = 3 // Receipts, of fanout
+)

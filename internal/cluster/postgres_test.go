@@ -1,0 +1,145 @@
+//go:build unix
+
+package cluster
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus/localbus"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pgstore"
+	"github.com/petrel-im/petrel/internal/store/pgtest"
+)
+
+// process is a node on a real database, in real time.
+type process struct {
+	c     *Cluster
+	store *pgstore.Store
+	end   func() // as kill -9 does
+}
+
+func startProcess(t *testing.T, net *localbus.Net, id im.Node, dsn string) *process {
+	t.Helper()
+	st, err := pgstore.Open(t.Context(), pgstore.Options{DSNs: []string{dsn}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := net.Join(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{c: New(Options{}, st, b), store: st}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = b.Run(ctx) })
+	p.end = sync.OnceFunc(func() {
+		stop()
+		wg.Wait()
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(p.end)
+	if err := p.c.Join(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wg.Go(func() {
+		err := p.c.Run(ctx, Owners{
+			Open: func(ctx context.Context, f store.Feed) (im.Epoch, error) {
+				e, _, err := st.Takeover(ctx, f, p.c.Incarnation())
+				return e, err
+			},
+			Close: func(context.Context, store.Feed) {},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// has waits until p owns from low to high feeds, all other feeds are somebody's
+// as well, and tells how long that took.
+func (p *process) has(t *testing.T, low, high int, within time.Duration) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for {
+		s := p.c.Status()
+		own := 0
+		for _, n := range s.Nodes {
+			if n.Node == p.c.Self() {
+				own = len(n.Feeds)
+			}
+		}
+		switch took := time.Since(began); {
+		case own >= low && own <= high && len(s.Unowned) == 0:
+			return took
+		case took > within:
+			t.Fatalf("%s has %d feeds after %v, want %d to %d; %d have no owner", p.c.Self(), own, took, low, high, len(s.Unowned))
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+}
+
+// The same on PostgreSQL, with its syncs: a start, a join, a database that does
+// not answer for longer than a node may, a kill, a drain.
+func TestOnPostgreSQL(t *testing.T) {
+	server := pgtest.Own(t, pgtest.Options{Settings: map[string]string{"fsync": "on"}})
+	dsn := server.New(t)
+	net := localbus.New()
+	a := startProcess(t, net, "a", dsn)
+	took := a.has(t, im.Partitions, im.Partitions, 10*time.Second)
+	t.Logf("256 takeovers took %v", took)
+	if took > time.Second {
+		t.Errorf("256 takeovers took %v, want 1s", took)
+	}
+	b := startProcess(t, net, "b", dsn)
+	t.Logf("shared after %v", a.has(t, 128, 128, 5*time.Second))
+	before := holders(t, a.store)
+	if err := server.Pause(true); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(expiry + 3*time.Second)
+	if err := server.Pause(false); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(3 * time.Second)
+	if after := holders(t, a.store); !maps.Equal(before, after) {
+		t.Error("feeds were taken over because the database did not answer")
+	}
+	b.end()
+	took = a.has(t, im.Partitions, im.Partitions, 6*time.Second)
+	t.Logf("succeeded after %v", took)
+	if took > 5*time.Second {
+		t.Errorf("succeeded after %v, want 5s", took)
+	}
+	c := startProcess(t, net, "c", dsn)
+	a.has(t, 128, 128, 5*time.Second)
+	began := time.Now()
+	if err := a.c.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	took = time.Since(began)
+	t.Logf("drained in %v", took)
+	if c.has(t, im.Partitions, im.Partitions, time.Second); took > 500*time.Millisecond {
+		t.Errorf("drained in %v, want 500ms", took)
+	}
+}
+
+func holders(t *testing.T, st store.Store) map[store.Feed]store.Holder {
+	t.Helper()
+	list, err := st.Holders(t.Context(), st.Feeds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[store.Feed]store.Holder{}
+	for i, f := range st.Feeds() {
+		out[f] = list[i]
+	}
+	return out
+}
