@@ -1,7 +1,8 @@
 // Package store is the storage contract: what the conversation owners, the
 // feed's consumers and the account tables ask of a durable store. It holds no
-// logic of chat. store/pebblestore implements it on an embedded store;
-// storetest decides whether an implementation is one.
+// logic of chat. store/pebblestore implements it on an embedded store,
+// store/pgstore on PostgreSQL; storetest decides whether an implementation is
+// one.
 //
 // Two rules bind every implementation. A batch is one unit: all of it is
 // durable, or none of it ever shows. And nothing here bounds a read by what is
@@ -178,7 +179,9 @@ const (
 
 // Batch is what one commit adds to one feed; all of its conversations are of
 // partitions of that feed. It is accepted only if the feed stands at From and
-// Holder took it over last, in Epoch, and moves it to From+1.
+// Holder took it over last, in Epoch, and moves it to From+1. Entry names every
+// conversation of which the batch changes anything: what copies a feed goes by
+// that.
 type Batch struct {
 	Feed   Feed
 	Epoch  im.Epoch

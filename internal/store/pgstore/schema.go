@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -63,7 +64,7 @@ func firstSchema() []string {
 			PRIMARY KEY (tbl, tenant, key))`,
 	}
 	for _, t := range partTables {
-		all = append(all, fmt.Sprintf("CREATE TABLE petrel.%s (%s, PRIMARY KEY (%s)) PARTITION BY HASH (part)", t.name, t.columns, t.key))
+		all = append(all, fmt.Sprintf("CREATE TABLE petrel.%s (%s, PRIMARY KEY (part, %s)) PARTITION BY HASH (part)", t.name, t.definition(), t.key))
 		if t.value != "" {
 			all = append(all, fmt.Sprintf("ALTER TABLE petrel.%s ALTER %s SET STORAGE EXTERNAL", t.name, t.value))
 		}
@@ -75,16 +76,31 @@ func firstSchema() []string {
 	return all
 }
 
-// partTable is a table of which every row belongs to a partition.
-type partTable struct{ name, columns, key, value string }
+// partTable is a table of which every row belongs to a partition: its columns
+// and their types, its key behind the partition, and the column with values
+// that may be long.
+type partTable struct{ name, columns, types, key, value string }
 
 var partTables = []partTable{
-	{"feed", "pos bigint NOT NULL, part int NOT NULL, entry bytea NOT NULL", "part, pos", "entry"},
-	{"msg", "seq bigint NOT NULL, tenant int NOT NULL, part int NOT NULL, conv uuid NOT NULL, value bytea NOT NULL", "part, tenant, conv, seq", "value"},
-	{"dedupe", "hash bigint NOT NULL, seq bigint NOT NULL, tenant int NOT NULL, part int NOT NULL, conv uuid NOT NULL, slot int NOT NULL", "part, tenant, conv, hash, slot", ""},
-	{"convs", "tenant int NOT NULL, part int NOT NULL, conv uuid NOT NULL, record bytea NOT NULL", "part, tenant, conv", "record"},
-	{"members", `tenant int NOT NULL, part int NOT NULL, conv uuid NOT NULL, member text COLLATE "C" NOT NULL, record bytea NOT NULL`, "part, tenant, conv, member", "record"},
-	{"cursors", `tenant int NOT NULL, part int NOT NULL, conv uuid NOT NULL, member text COLLATE "C" NOT NULL, record bytea NOT NULL`, "part, tenant, conv, member", "record"},
+	{"feed", "pos, part, entry", "bigint, int, bytea", "pos", "entry"},
+	{"msg", "seq, tenant, part, conv, value", "bigint, int, int, uuid, bytea", "tenant, conv, seq", "value"},
+	{"dedupe", "hash, seq, tenant, part, conv, slot", "bigint, bigint, int, int, uuid, int", "tenant, conv, hash, slot", ""},
+	{"convs", "tenant, part, conv, record", "int, int, uuid, bytea", "tenant, conv", "record"},
+	{"members", "tenant, part, conv, member, record", "int, int, uuid, text, bytea", "tenant, conv, member", "record"},
+	{"cursors", "tenant, part, conv, member, record", "int, int, uuid, text, bytea", "tenant, conv, member", "record"},
+}
+
+// definition is the table's columns as they are made.
+func (t *partTable) definition() string {
+	names, types := strings.Split(t.columns, ", "), strings.Split(t.types, ", ")
+	for i := range names {
+		collate := ""
+		if types[i] == "text" {
+			collate = ` COLLATE "C"`
+		}
+		names[i] += " " + types[i] + collate + " NOT NULL"
+	}
+	return strings.Join(names, ", ")
 }
 
 // lockRow makes the row that whoever changes the schema holds. There is one

@@ -215,17 +215,34 @@ func putAll(ctx context.Context, c *pgx.Conn, puts []store.RecordPut) error {
 // waits for it.
 const dropChunk = 1000
 
+// ofOpen begins a deletion from a partition: nothing goes while it is copied to
+// another database, or a copy would have what is gone. The lock stops the move
+// from beginning, and no append.
+var ofOpen = fmt.Sprintf(`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 AND state = %d FOR KEY SHARE) `, store.FeedOpen)
+
+// isOpen returns ErrStalled while a feed moves.
+func (s *Store) isOpen(ctx context.Context, f store.Feed) error {
+	h, err := s.holders(ctx, []store.Feed{f})
+	if err == nil && h[0].State != store.FeedOpen {
+		err = fmt.Errorf("it is on its way to another database: %w", store.ErrStalled)
+	}
+	return err
+}
+
 // DropRows implements store.Store. It deletes from the oldest row up, in small
 // transactions: what is left when it ends early is without a hole, and below
-// first_seq, where nobody reads.
+// first_seq, where nobody reads. While the partition moves it is ErrStalled.
 func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 	d := s.holding(c)
 	part, tenant, conv := key(c)
 	err := func() error {
 		low, err := collectOne(ctx, d, scanInt, `SELECT COALESCE((SELECT seq FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 ORDER BY seq LIMIT 1), 0)`, part, tenant, conv)
 		for low := im.Seq(low); err == nil && low < below; low += dropChunk {
-			_, err = d.exec(ctx, `DELETE FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 AND seq < $4`,
+			_, err = d.exec(ctx, ofOpen+`DELETE FROM petrel.msg AS m USING o WHERE m.part = o.id AND m.part = $1 AND m.tenant = $2 AND m.conv = $3 AND m.seq < $4`,
 				part, tenant, conv, int64(min(low+dropChunk, below)))
+		}
+		if err == nil {
+			err = s.isOpen(ctx, store.Feed(part))
 		}
 		return err
 	}()
@@ -257,12 +274,15 @@ func (s *Store) trimFeed(ctx context.Context, f store.Feed, upTo im.Pos) error {
 	if h[0].Pos < upTo {
 		return fmt.Errorf("it stands at %d", h[0].Pos)
 	}
-	if _, err := d.exec(ctx, `UPDATE petrel.part SET trim = $2 WHERE id = $1 AND trim < $2`, int32(f), int64(upTo)); err != nil {
+	if _, err := d.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET trim = $2 WHERE id = $1 AND trim < $2 AND state = %d`, store.FeedOpen), int32(f), int64(upTo)); err != nil {
 		return err
 	}
 	low, err := collectOne(ctx, d, scanInt, `SELECT COALESCE((SELECT pos FROM petrel.feed WHERE part = $1 ORDER BY pos LIMIT 1), 0)`, int32(f))
 	for low := im.Pos(low); err == nil && low <= upTo; low += dropChunk {
-		_, err = d.exec(ctx, `DELETE FROM petrel.feed WHERE part = $1 AND pos <= $2`, int32(f), int64(min(low+dropChunk-1, upTo)))
+		_, err = d.exec(ctx, ofOpen+`DELETE FROM petrel.feed AS e USING o WHERE e.part = o.id AND e.part = $1 AND e.pos <= $2`, int32(f), int64(min(low+dropChunk-1, upTo)))
+	}
+	if err == nil {
+		err = s.isOpen(ctx, f)
 	}
 	return err
 }

@@ -1,0 +1,405 @@
+package pgstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+const (
+	moveChunk = 2000 // rows copied at once
+	moveTail  = 64   // commits that may be left to copy when the partition is sealed
+)
+
+// Bits of FeedItem.kinds that tell what a commit changed beside its rows.
+const (
+	feedMembership = 2
+	feedRewrites   = 4
+	feedCursors    = 16
+)
+
+// MovePartition takes a partition to another database, counted from 1 as the
+// DSNs are, while it is written. It copies what is there, then what the feed
+// says has come meanwhile, seals the partition, copies the rest, opens it over
+// there in a new epoch and changes the map. It is sealed for the time of
+// about moveTail commits; its owner is refused then, and takes it over where it
+// is now. What stays behind is sealed for ever and may be deleted.
+//
+// A move that ends early leaves the partition where it was, or sealed: moving
+// it again goes on. All nodes must name both databases before. An error says
+// where it stands.
+func (s *Store) MovePartition(ctx context.Context, p im.Partition, to int) error {
+	if int(p) >= im.Partitions || to < 1 || to > len(s.dbs) {
+		return fmt.Errorf("move partition %d to database %d: there are %d partitions and %d databases", p, to, im.Partitions, len(s.dbs))
+	}
+	m := &move{s: s, part: p, dst: s.dbs[to-1], token: rand.Uint64()}
+	if err := m.run(ctx); err != nil {
+		return fmt.Errorf("move partition %d to database %s: %w", p, m.dst.name, err)
+	}
+	return nil
+}
+
+// move is one move under way. It holds the partition's row in the map, so that
+// there is one at a time; its token fences one that has lost that lock.
+type move struct {
+	s        *Store
+	part     im.Partition
+	src, dst *database
+	token    uint64
+	pos      im.Pos // copied up to here
+	sealed   time.Time
+}
+
+func (m *move) run(ctx context.Context) error {
+	c, err := m.s.records().dial(ctx)
+	if err != nil {
+		return asError(err, true)
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // gives the lock back, if it has it still
+	var from int
+	err = func() error {
+		if _, err := c.Exec(ctx, `BEGIN`); err != nil {
+			return err
+		}
+		if _, err := c.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+			return err
+		}
+		return c.QueryRow(ctx, `SELECT db FROM petrel.placement WHERE part = $1 FOR UPDATE NOWAIT`, int32(m.part)).Scan(&from)
+	}()
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "55P03" {
+		return errors.New("another process moves it")
+	} else if err != nil {
+		return asError(err, true)
+	}
+	if m.src = m.s.dbs[from]; m.src == m.dst {
+		return errors.New("it is there already")
+	}
+	open, err := m.claim(ctx)
+	if err != nil {
+		return err
+	}
+	if !open {
+		if err := m.carry(ctx); err != nil {
+			return err
+		}
+	}
+	forgetWarning(c.PgConn())
+	_, err = c.Exec(ctx, `UPDATE petrel.placement SET db = $2 WHERE part = $1`, int32(m.part), m.dst.n)
+	if err == nil {
+		_, err = c.Exec(ctx, `COMMIT`)
+	}
+	if err = errors.Join(err, warned(c.PgConn())); err != nil {
+		return fmt.Errorf("it is copied, and the map not changed: move it again: %w", asError(err, true))
+	}
+	m.s.log.Info("partition moved", "partition", m.part, "from", m.src.name, "to", m.dst.name, "pos", m.pos, "took", time.Since(m.sealed))
+	return m.s.readPlacement(ctx)
+}
+
+// claim makes the destination's row this move's own. open: an earlier move has
+// come as far as to open it.
+func (m *move) claim(ctx context.Context) (open bool, err error) {
+	n, err := m.dst.exec(ctx, fmt.Sprintf(`INSERT INTO petrel.part AS p (id, epoch, holder, pos, trim, state) VALUES ($1, 0, $2, 0, 0, %d)
+		ON CONFLICT (id) DO UPDATE SET holder = excluded.holder WHERE p.state = excluded.state`, store.FeedSealed), int32(m.part), int64(m.token))
+	if err != nil || n == 1 {
+		return false, err
+	}
+	state, err := collectOne(ctx, m.src, scanInt, `SELECT state::bigint FROM petrel.part WHERE id = $1`, int32(m.part))
+	if err == nil && store.FeedState(state) != store.FeedSealed {
+		err = fmt.Errorf("it is open in both databases: %w", store.ErrCorrupt)
+	}
+	return true, err
+}
+
+// carry copies the partition and opens the copy. If that fails before, the
+// partition is open where it was.
+func (m *move) carry(ctx context.Context) (err error) {
+	if err := m.wipe(ctx); err != nil {
+		return fmt.Errorf("clear the destination: %w", err)
+	}
+	back := true
+	defer func() {
+		if err == nil || !back {
+			return
+		}
+		_, e := m.src.exec(context.WithoutCancel(ctx), fmt.Sprintf(`UPDATE petrel.part SET state = %d WHERE id = $1 AND (state = %d OR state = %d AND holder = $2)`,
+			store.FeedOpen, store.FeedMoving, store.FeedSealed), int32(m.part), int64(m.token))
+		if e != nil {
+			err = errors.Join(err, fmt.Errorf("it may be sealed: move it again: %w", e))
+		}
+	}()
+	if err := m.begin(ctx); err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	for i := range partTables {
+		if err := m.copy(ctx, &partTables[i], ""); err != nil {
+			return err
+		}
+	}
+	for left := im.Pos(math.MaxUint64); ; {
+		h, err := m.s.holders(ctx, []store.Feed{store.Feed(m.part)})
+		if err != nil {
+			return err
+		}
+		now := h[0].Pos - m.pos
+		if now <= moveTail || now >= left { // it is written as fast as it is copied
+			break
+		}
+		left = now
+		if err := m.tail(ctx, h[0].Pos); err != nil {
+			return err
+		}
+	}
+	epoch, pos, trim, err := m.seal(ctx)
+	if err != nil {
+		return fmt.Errorf("seal: %w", err)
+	}
+	if err := m.tail(ctx, im.Pos(pos)); err != nil {
+		return err
+	}
+	back = false // from here on the destination may be open
+	n, err := m.dst.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET epoch = $3, pos = $4, trim = $5, holder = 0, state = %d WHERE id = $1 AND holder = $2 AND state = %d`,
+		store.FeedOpen, store.FeedSealed), int32(m.part), int64(m.token), epoch+1, pos, trim)
+	switch {
+	case err != nil:
+		return fmt.Errorf("it is sealed, and the copy may be open: move it again: %w", err)
+	case n != 1:
+		back = true
+		return errors.New("another process moves it")
+	}
+	return nil
+}
+
+// begin marks the source. It waits for deletions under way; none begins after.
+func (m *move) begin(ctx context.Context) error {
+	return m.src.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		tx, err := c.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit there is nothing to undo
+		var pos int64
+		if err := tx.QueryRow(ctx, `SELECT pos FROM petrel.part WHERE id = $1 FOR UPDATE`, int32(m.part)).Scan(&pos); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE petrel.part SET state = $2 WHERE id = $1`, int32(m.part), int32(store.FeedMoving)); err != nil {
+			return err
+		}
+		m.pos = im.Pos(pos)
+		return tx.Commit(ctx)
+	})
+}
+
+// seal ends the source's writer. Only this move opens it again.
+func (m *move) seal(ctx context.Context) (epoch, pos, trim int64, err error) {
+	err = m.src.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = $2, epoch = epoch + 1 WHERE id = $1 AND state = %d RETURNING epoch, pos, trim`,
+			store.FeedSealed, store.FeedMoving), int32(m.part), int64(m.token)).Scan(&epoch, &pos, &trim)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = errors.New("another process moves it")
+	}
+	m.sealed = time.Now()
+	return epoch, pos, trim, err
+}
+
+// wipe deletes what an earlier copy left at the destination.
+func (m *move) wipe(ctx context.Context) error {
+	for _, t := range partTables {
+		for {
+			n, err := m.dst.exec(ctx, fmt.Sprintf(`DELETE FROM petrel.%s WHERE part = $1 AND (%s) IN (SELECT %s FROM petrel.%s WHERE part = $1 LIMIT %d)`,
+				t.name, t.key, t.key, t.name, 5*moveChunk), int32(m.part))
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// changes is what commits have done to a conversation.
+type changes struct {
+	from  uint64 // its first new row; 0: none
+	kinds uint32
+}
+
+// tail copies what the commits up to upTo have changed.
+func (m *move) tail(ctx context.Context, upTo im.Pos) error {
+	changed := map[im.Key]changes{}
+	err := m.s.ScanFeed(ctx, store.Feed(m.part), m.pos, upTo, func(_ im.Pos, e *storepb.FeedEntry) bool {
+		for _, it := range e.GetItems() {
+			k := im.Key{Tenant: im.Tenant(it.GetTenant())}
+			copy(k.Conv[:], it.GetConv())
+			c := changed[k]
+			if it.GetCount() > 0 && (c.from == 0 || it.GetFrom() < c.from) {
+				c.from = it.GetFrom()
+			}
+			c.kinds |= it.GetKinds()
+			changed[k] = c
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	byName := map[string]*partTable{}
+	for i := range partTables {
+		byName[partTables[i].name] = &partTables[i]
+	}
+	if err := m.copy(ctx, byName["feed"], `pos > $2 AND pos <= $3`, int64(m.pos), int64(upTo)); err != nil {
+		return err
+	}
+	for k, c := range changed {
+		const of = `tenant = $2 AND conv = $3`
+		steps := map[string]string{"convs": of}
+		if c.from > 0 {
+			steps["msg"], steps["dedupe"] = of+fmt.Sprintf(` AND seq >= %d`, c.from), of+fmt.Sprintf(` AND seq >= %d`, c.from)
+		}
+		if c.kinds&feedRewrites != 0 { // of what was there before, what has the flag in its head
+			steps["msg"] = of + fmt.Sprintf(` AND (seq >= %d OR length(value) > 1 AND get_byte(value, 1) & %d <> 0)`, c.from, store.RowRewritten)
+		}
+		if c.kinds&feedMembership != 0 {
+			steps["members"] = of
+		}
+		if c.kinds&feedCursors != 0 {
+			steps["cursors"] = of
+		}
+		for name, where := range steps {
+			if err := m.copy(ctx, byName[name], where, int32(k.Tenant), [16]byte(k.Conv)); err != nil {
+				return err
+			}
+		}
+	}
+	m.pos = upTo
+	return nil
+}
+
+// copy copies the rows of the partition that where chooses, whose parameters
+// begin with $2, and compares each chunk with what the destination has then.
+func (m *move) copy(ctx context.Context, t *partTable, where string, args ...any) error {
+	if where == "" {
+		where = "true"
+	}
+	args = append([]any{int32(m.part)}, args...)
+	keys := strings.Split(t.key, ", ")
+	var last []any // the key of the last row copied
+	for {
+		rows, err := m.read(ctx, m.src, t, where, args, last, nil)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		before := last
+		last = nil
+		for _, k := range keys {
+			last = append(last, rows[len(rows)-1][t.index(k)])
+		}
+		if err := m.insert(ctx, t, rows); err != nil {
+			return err
+		}
+		got, err := m.read(ctx, m.dst, t, where, args, before, last)
+		if err != nil {
+			return err
+		}
+		if want := t.encode(rows); !slicesEqual(want, t.encode(got)) {
+			return fmt.Errorf("a copy of %d rows of %s has %d, or others: %w", len(rows), t.name, len(got), store.ErrCorrupt)
+		}
+		if len(rows) < moveChunk {
+			return nil
+		}
+	}
+}
+
+// read reads at most moveChunk rows behind the key after, up to the key upTo;
+// nil: no bound.
+func (m *move) read(ctx context.Context, d *database, t *partTable, where string, args, after, upTo []any) ([][]any, error) {
+	args = args[:len(args):len(args)]
+	bound := func(op string, key []any) string {
+		if key == nil {
+			return ""
+		}
+		params := make([]string, len(key))
+		for i, v := range key {
+			args = append(args, v)
+			params[i] = fmt.Sprintf("$%d", len(args))
+		}
+		return fmt.Sprintf(" AND (%s) %s (%s)", t.key, op, strings.Join(params, ", "))
+	}
+	sql := fmt.Sprintf(`SELECT %s FROM petrel.%s WHERE part = $1 AND %s`, t.columns, t.name, where) + bound(">", after) + bound("<=", upTo)
+	return collect(ctx, d, func(r pgx.CollectableRow) ([]any, error) { return r.Values() }, sql+fmt.Sprintf(` ORDER BY %s LIMIT %d`, t.key, moveChunk), args...)
+}
+
+// insert writes rows to the destination.
+func (m *move) insert(ctx context.Context, t *partTable, rows [][]any) error {
+	names, types := strings.Split(t.columns, ", "), strings.Split(t.types, ", ")
+	var params, set []string
+	for i, n := range names {
+		params = append(params, fmt.Sprintf("$%d::%s[]", i+1, types[i]))
+		set = append(set, fmt.Sprintf("%s = excluded.%s", n, n))
+	}
+	sql := fmt.Sprintf(`INSERT INTO petrel.%s (%s) SELECT * FROM unnest(%s) ON CONFLICT (part, %s) DO UPDATE SET %s`,
+		t.name, t.columns, strings.Join(params, ", "), t.key, strings.Join(set, ", "))
+	values := t.encode(rows)
+	return m.dst.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		return c.PgConn().ExecParams(ctx, sql, values, nil, []int16{pgx.BinaryFormatCode}, nil).Read().Err
+	})
+}
+
+// index is the place of a column.
+func (t *partTable) index(column string) int {
+	for i, c := range strings.Split(t.columns, ", ") {
+		if c == column {
+			return i
+		}
+	}
+	return -1
+}
+
+// encode makes an array of each column.
+func (t *partTable) encode(rows [][]any) [][]byte {
+	var all [][]byte
+	for i, name := range strings.Split(t.types, ", ") {
+		a := array{oid: columnTypes[name]}
+		a.reset()
+		for _, r := range rows {
+			switch v := r[i].(type) {
+			case int32:
+				a.int4(int(v))
+			case int64:
+				a.int8(uint64(v))
+			case [16]byte:
+				a.uuid(v)
+			case string:
+				a.text(v)
+			case []byte:
+				a.bytes(v)
+			default:
+				im.Assert(false, "column %d of %s is a %T", i, t.name, v)
+			}
+		}
+		all = append(all, a.encode())
+	}
+	return all
+}
+
+func slicesEqual(a, b [][]byte) bool {
+	for i := range a {
+		if !bytes.Equal(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}

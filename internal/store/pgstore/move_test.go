@@ -1,0 +1,291 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pgtest"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// owner writes one feed for as long as it is let, as an owner does: when it is
+// refused it takes the feed over again and reads what is there.
+type owner struct {
+	st     *Store
+	rng    *rand.Rand
+	w      *feedWriter
+	wrote  map[string]string // what was acked, by a readable name
+	pause  time.Duration     // the longest between two acks
+	acked  time.Time
+	epochs int
+}
+
+const movedFeed store.Feed = 4
+
+func (o *owner) run(ctx context.Context, t *testing.T) {
+	for ctx.Err() == nil {
+		epoch, pos, err := o.st.Takeover(ctx, movedFeed, holder)
+		if err != nil {
+			if !errors.Is(err, store.ErrStalled) && ctx.Err() == nil {
+				t.Errorf("takeover: %v", err)
+				return
+			}
+			continue
+		}
+		o.epochs++
+		o.w = &feedWriter{feed: movedFeed, epoch: epoch, pos: pos, heads: map[byte]im.Seq{}}
+		for n := range byte(5) {
+			row, err := o.st.LastRow(context.Background(), conv(movedFeed, n))
+			if err != nil {
+				t.Errorf("last row: %v", err)
+				return
+			}
+			if row != nil {
+				o.w.heads[n] = row.Seq
+			}
+		}
+		for err == nil && ctx.Err() == nil {
+			b, names := o.batch()
+			if err = appendOne(o.st, b); err == nil {
+				o.w.pos++
+				for k, v := range names {
+					o.wrote[k] = v
+				}
+				if !o.acked.IsZero() {
+					o.pause = max(o.pause, time.Since(o.acked))
+				}
+				o.acked = time.Now()
+				<-time.After(time.Millisecond)
+			}
+		}
+		if err != nil && !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrStalled) {
+			t.Errorf("append: %v", err)
+			return
+		}
+	}
+}
+
+// value is a row that says who wrote it, behind a real head.
+func value(pos im.Pos, flags byte, text string) []byte {
+	return append(store.AppendRowHead(nil, store.RowHead{Flags: flags, Pos: pos}), text...)
+}
+
+func (o *owner) batch() (*store.Batch, map[string]string) {
+	w, pos := o.w, o.w.pos+1
+	n := byte(o.rng.IntN(5))
+	c := conv(movedFeed, n)
+	names := map[string]string{}
+	b := &store.Batch{Feed: movedFeed, Epoch: w.epoch, Holder: holder, From: w.pos, Entry: &storepb.FeedEntry{TimeMs: uint64(pos)}}
+	it := &storepb.FeedItem{Tenant: 1, Conv: c.Conv[:], From: uint64(w.heads[n]) + 1, Kinds: 1}
+	old := w.heads[n]
+	for range 1 + o.rng.IntN(4) {
+		w.heads[n]++
+		it.Count++
+		v := value(pos, 0, fmt.Sprintf("row %d of %d", w.heads[n], pos))
+		b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: w.heads[n], Value: v})
+		names[fmt.Sprint("row ", n, w.heads[n])] = string(v)
+		b.Dedupe = append(b.Dedupe, store.DedupePut{Conv: c, Hash: uint64(w.heads[n]), Seq: w.heads[n]})
+	}
+	switch user := im.User(fmt.Sprint("u", o.rng.IntN(9))); o.rng.IntN(4) {
+	case 0:
+		if old > 0 {
+			q := 1 + im.Seq(o.rng.Uint64N(uint64(old)))
+			v := value(pos, store.RowRewritten, fmt.Sprintf("rewritten in %d", pos))
+			b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: q, Value: v, Rewrite: true})
+			names[fmt.Sprint("row ", n, q)] = string(v)
+			it.Kinds |= feedRewrites
+		}
+	case 1:
+		r := &storepb.Member{Version: uint64(pos)}
+		b.Members = append(b.Members, store.MemberPut{Conv: c, User: user, Record: r})
+		names[fmt.Sprint("member ", n, user)] = r.String()
+		it.Kinds |= feedMembership
+	case 2:
+		r := &storepb.Cursor{Read: uint64(pos)}
+		b.Cursors = append(b.Cursors, store.CursorPut{Conv: c, User: user, Record: r})
+		names[fmt.Sprint("cursor ", n, user)] = r.String()
+		it.Kinds |= feedCursors
+	case 3:
+		r := &storepb.Conversation{CreatedMs: uint64(pos)}
+		b.Convs = append(b.Convs, store.ConvPut{Conv: c, Record: r})
+		names[fmt.Sprint("conversation ", n)] = r.String()
+	}
+	b.Entry.Items = []*storepb.FeedItem{it}
+	return b, names
+}
+
+// compare reads all of the feed and compares it with what was acked.
+func (o *owner) compare(t *testing.T, st *Store) {
+	t.Helper()
+	got := map[string]string{}
+	ctx := t.Context()
+	for n := range byte(5) {
+		c := conv(movedFeed, n)
+		last, err := st.LastRow(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last != nil {
+			err = st.Rows(ctx, c, 1, last.Seq, func(r store.Row) bool {
+				got[fmt.Sprint("row ", n, r.Seq)] = string(r.Value)
+				if r.Seq%16 != 0 && r.Seq < last.Seq-16 { // most of them, to save time
+					return true
+				}
+				if seqs, err := st.Dedupe(ctx, c, uint64(r.Seq)); err != nil || !slices.Equal(seqs, []im.Seq{r.Seq}) {
+					t.Errorf("hash of row %d: got %v, %v", r.Seq, seqs, err)
+				}
+				return true
+			})
+		}
+		rec, e := st.Conversation(ctx, c)
+		if rec != nil {
+			got[fmt.Sprint("conversation ", n)] = rec.String()
+		}
+		err = errors.Join(err, e, st.Members(ctx, c, func(u im.User, r *storepb.Member) bool {
+			got[fmt.Sprint("member ", n, u)] = r.String()
+			return true
+		}), st.Cursors(ctx, c, func(u im.User, r *storepb.Cursor) bool {
+			got[fmt.Sprint("cursor ", n, u)] = r.String()
+			return true
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k, v := range o.wrote {
+		if got[k] != v {
+			t.Errorf("%s: got %q, want %q", k, got[k], v)
+		}
+	}
+	if len(got) != len(o.wrote) {
+		t.Errorf("%d records and rows, want %d", len(got), len(o.wrote))
+	}
+	n := im.Pos(0)
+	if err := st.ScanFeed(ctx, movedFeed, 0, o.w.pos, func(p im.Pos, e *storepb.FeedEntry) bool {
+		n++
+		return e.GetTimeMs() == uint64(p)
+	}); err != nil || n != o.w.pos {
+		t.Errorf("%d of %d commits: %v", n, o.w.pos, err)
+	}
+}
+
+func TestF27PartitionMovesUnderTraffic(t *testing.T) {
+	server := pgtest.Shared(t)
+	opts := Options{DSNs: []string{server.New(t), server.New(t)}}
+	st, mover := mustOpen(t, opts), mustOpen(t, opts)
+	defer mustClose(t, st)
+	defer mustClose(t, mover)
+	o := &owner{st: st, rng: rand.New(rand.NewPCG(*seed, 1)), wrote: map[string]string{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { o.run(ctx, t) })
+	old := newRaw(t, opts.DSNs[0])
+	commits := func(r *raw) int64 { return r.number(`SELECT pos FROM petrel.part WHERE id = 4`) }
+	eventually(t, "some commits", func() bool { return commits(old) > 300 })
+	if err := mover.MovePartition(t.Context(), 4, 2); err != nil {
+		t.Fatal(err)
+	}
+	sealed := commits(old)
+	fresh := newRaw(t, opts.DSNs[1])
+	eventually(t, "commits in the other database", func() bool { return commits(fresh) > sealed+100 })
+	if err := mover.MovePartition(t.Context(), 4, 2); err == nil || !strings.Contains(err.Error(), "there already") {
+		t.Errorf("move to where it is: got %v", err)
+	}
+	stop()
+	wg.Wait()
+	if n := commits(old); n != sealed {
+		t.Errorf("the source took %d commits after it was sealed", n-sealed)
+	}
+	o.compare(t, st)
+	o.compare(t, mover)
+	t.Logf("%d commits, %d before the seal, %d owners, the longest pause %v", o.w.pos, sealed, o.epochs, o.pause)
+	// A node that has not heard of it asks the source, and is sent on.
+	late := mustOpen(t, opts)
+	defer mustClose(t, late)
+	at := *late.at.Load()
+	at[4] = 0
+	late.at.Store(&at)
+	h, err := late.Holders(t.Context(), []store.Feed{3, 4})
+	if err != nil || h[1].Pos != o.w.pos || h[1].State != store.FeedOpen {
+		t.Errorf("holders by an old map: got %+v, %v, want position %d", h, err, o.w.pos)
+	}
+	// And back, where an old copy is.
+	if err := st.MovePartition(t.Context(), 4, 1); err != nil {
+		t.Fatal(err)
+	}
+	o.compare(t, st)
+	h2, err := st.Holders(t.Context(), []store.Feed{4})
+	if err != nil || h2[0].Epoch <= h[1].Epoch || h2[0].Pos != o.w.pos {
+		t.Errorf("after the way back: got %+v, %v, want an epoch above %d", h2, err, h[1].Epoch)
+	}
+}
+
+// TestF27MoveThatIsCutGoesOn ends moves at random moments.
+func TestF27MoveThatIsCutGoesOn(t *testing.T) {
+	t.Logf("replay with -seed %d", *seed)
+	server := pgtest.Shared(t)
+	opts := Options{DSNs: []string{server.New(t), server.New(t)}}
+	st := mustOpen(t, opts)
+	defer mustClose(t, st)
+	o := &owner{st: st, rng: rand.New(rand.NewPCG(*seed, 2)), wrote: map[string]string{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { o.run(ctx, t) })
+	rng := rand.New(rand.NewPCG(*seed, 3))
+	cut := 0
+	for i := range 12 {
+		limited, cancel := context.WithTimeout(t.Context(), time.Duration(rng.Int64N(int64(120*time.Millisecond))))
+		err := st.MovePartition(limited, 4, 2-i/4%2)
+		cancel()
+		if err != nil {
+			cut++
+			if strings.Contains(err.Error(), "there already") {
+				cut--
+			}
+		}
+	}
+	target := 1 + rng.IntN(2)
+	eventually(t, "a move that is not cut", func() bool { // the server may not have seen yet that the last one was
+		err := st.MovePartition(t.Context(), 4, target)
+		if err != nil && !strings.Contains(err.Error(), "there already") && !strings.Contains(err.Error(), "another process") {
+			t.Fatal(err)
+		}
+		return err == nil || strings.Contains(err.Error(), "there already")
+	})
+	n := newRaw(t, opts.DSNs[target-1])
+	before := n.number(`SELECT pos FROM petrel.part WHERE id = 4`)
+	eventually(t, "commits go on", func() bool { return n.number(`SELECT pos FROM petrel.part WHERE id = 4`) > before+50 })
+	stop()
+	wg.Wait()
+	o.compare(t, st)
+	t.Logf("%d commits, %d moves were cut, %d owners", o.w.pos, cut, o.epochs)
+	if cut == 0 {
+		t.Error("no move was cut")
+	}
+}
+
+func TestF27NothingIsDroppedFromWhatMoves(t *testing.T) {
+	st, r := one(t)
+	w := newFeedWriter(t, st, 1)
+	w.add(t, st, 10)
+	r.do(`UPDATE petrel.part SET state = 1 WHERE id = 1`)
+	wantErr(t, "DropRows", st.DropRows(t.Context(), conv(1, 0), 5), store.ErrStalled)
+	wantErr(t, "TrimFeed", st.TrimFeed(t.Context(), 1, 5), store.ErrStalled)
+	if n := r.number(`SELECT count(*) FROM petrel.msg`) + r.number(`SELECT count(*) FROM petrel.feed`) + r.number(`SELECT trim FROM petrel.part WHERE id = 1`); n != 20 {
+		t.Errorf("%d rows and entries are left, want 20", n)
+	}
+	w.add(t, st, 1) // it is written still
+	r.do(`UPDATE petrel.part SET state = 2 WHERE id = 1`)
+	wantErr(t, "append to a sealed feed", appendOne(st, w.next()), store.ErrStale)
+	_, _, err := st.Takeover(t.Context(), 1, holder)
+	wantErr(t, "takeover of a sealed feed", err, store.ErrStalled)
+}
