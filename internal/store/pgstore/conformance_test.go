@@ -140,10 +140,10 @@ func TestStoreOnPostgreSQLIsAStore(t *testing.T) {
 	})
 }
 
-func TestStoreOnThreeDatabasesIsAStore(t *testing.T) {
+func TestStoreOnTwoDatabasesIsAStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) func() store.Store {
 		s := pgtest.Shared(t)
-		o := Options{DSNs: []string{s.New(t), s.New(t), s.New(t)}}
+		o := Options{DSNs: []string{s.New(t), s.New(t)}}
 		return func() store.Store { return mustOpen(t, o) }
 	})
 }
