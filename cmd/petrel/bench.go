@@ -72,6 +72,7 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&p.URL, "url", "", "`URL` of a running server, which needs its admin key (default: a server of its own)")
 	fs.StringVar(&p.TCPAddr, "tcp-addr", "", "`HOST:PORT` of the TCP protocol of a running server (default: its host and port 8081)")
 	fs.StringVar(&p.Dir, "dir", "", "`DIR` in which the folder of a server of its own is made (default: the system's for temporary files)")
+	fs.StringArrayVar(&p.ServeArgs, "serve", nil, "`FLAG` for a server of its own, like --serve=--store-cache=8MiB; may be repeated")
 	fs.StringVar(&r.targets, "target", "", "`LIST` of figures to reach, like \"p99<5ms,accepted_per_cpu_s>80000\"; there are "+strings.Join(bench.TargetKeys(), ", "))
 	// Hides the flag of all commands: a report has a place to go to.
 	fs.StringVar(&r.json, "json", "", "write the report as JSON to `FILE`, - for the standard output")
