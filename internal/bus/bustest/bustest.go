@@ -112,9 +112,19 @@ func requestIsAnswered(t *testing.T, c *cluster) {
 }
 
 func reachesItself(t *testing.T, c *cluster) {
-	a := c.node("a", map[bus.Subject]bus.Handler{"echo": answer(echo)})
+	got := make(chan string, 1)
+	a := c.node("a", map[bus.Subject]bus.Handler{
+		"echo": answer(echo),
+		"s":    func(from im.Node, p []byte, _ func([]byte)) { got <- string(from) + ":" + string(p) },
+	})
 	if got := ask(t, a, a.Self(), "echo", "hi"); got != "a:hi" {
 		t.Errorf("answer %q, want %q", got, "a:hi")
+	}
+	if err := a.Send(a.Self(), "s", []byte("hi")); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-got; s != "a:hi" {
+		t.Errorf("message %q, want %q", s, "a:hi")
 	}
 }
 

@@ -139,6 +139,37 @@ func TestNodesFindEachOtherThroughOne(t *testing.T) {
 	until(t, "c has left", func() bool { return peers(a) == "b" && peers(b) == "a" })
 }
 
+// Who leaves says so: it is not waited for.
+func TestANodeThatLeavesIsGoneAtOnce(t *testing.T) {
+	s := nats(t, server.Options{})
+	var both [2]*natsbus.Bus
+	var wg sync.WaitGroup
+	for i, n := range []im.Node{"a", "b"} {
+		wg.Go(func() {
+			var err error
+			if both[i], err = natsbus.Join(t.Context(), n, natsbus.Options{Cluster: "test", URL: url(s)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	a, b := both[0], both[1]
+	run(t, a)
+	stop := run(t, b)
+	until(t, "a sees b", func() bool { return peers(a) == "b" })
+	begin := time.Now()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "b is gone", func() bool { return peers(a) == "" })
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("it took %s, as long as silence would", took)
+	}
+}
+
 func TestTwoClustersOnOneServerDoNotMix(t *testing.T) {
 	s := nats(t, server.Options{})
 	a, b := external(t, s, "one")("a"), external(t, s, "two")("b")
@@ -286,7 +317,11 @@ func TestAnExternalServerThatComesBack(t *testing.T) {
 	port := s.Addr()
 	s.Shutdown()
 	s.WaitForShutdown()
-	until(t, "Send fails", func() bool { return a.Send("b", "echo", nil) != nil })
+	var err error
+	until(t, "Send fails", func() bool { err = a.Send("b", "echo", nil); return err != nil })
+	if errors.Is(err, bus.ErrNoNode) {
+		t.Errorf("a message was taken while there was no way: it ended with %v", err)
+	}
 	until(t, "a is alone", func() bool { return peers(a) == "" })
 	if p, err := a.Request(t.Context(), "a", "echo", []byte("x")); err != nil || string(p) != "x" {
 		t.Errorf("a asks itself: %q, %v", p, err)
@@ -308,9 +343,11 @@ func TestWhatWaitsForASlowNodeIsBounded(t *testing.T) {
 	join := external(t, s, "test")
 	a, b := join("a"), join("b")
 	hold, got := make(chan struct{}), 0
+	goOn := sync.OnceFunc(func() { close(hold) })
 	b.Handle("s", func(im.Node, []byte, func([]byte)) { <-hold; got++ })
 	run(t, a)
 	stop := run(t, b)
+	t.Cleanup(goOn) // runs before those of run
 	until(t, "a sees b", func() bool { return peers(a) == "b" })
 	p := make([]byte, bus.MaxMessage)
 	const n = 100
@@ -321,7 +358,7 @@ func TestWhatWaitsForASlowNodeIsBounded(t *testing.T) {
 	}
 	until(t, "drops are counted", func() bool { return b.Dropped.Load() > 0 && b.Dropped.Load()+b.Received.Load() > 0 })
 	until(t, "all has arrived", func() bool { return a.Sent.Load() >= n && b.Dropped.Load() >= n-65 })
-	close(hold)
+	goOn()
 	until(t, "the rest is served", func() bool { return b.Received.Load() > 60 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
