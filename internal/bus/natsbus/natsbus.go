@@ -36,7 +36,7 @@ const (
 	maxWaiting      = 64 << 10 // messages
 	maxWaitingBytes = 64 << 20
 
-	dialTime = 5 * time.Second // for an external server to answer
+	dialTime = 2 * time.Second // for an external server to answer; an attempt under way when a cut heals may take as long
 )
 
 // Options say how a node finds the others. Either URL is set or Listen.
@@ -150,7 +150,7 @@ func (b *Bus) connect(ctx context.Context) error {
 	opts := []nats.Option{
 		nats.Name("petrel " + string(b.self)), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectBufSize(-1), // what cannot be sent now is lost now
-		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(2), nats.Timeout(dialTime), nats.IgnoreAuthErrorAbort(),
+		nats.PingInterval(700 * time.Millisecond), nats.MaxPingsOutstanding(2), nats.Timeout(dialTime), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectHandler(func(*nats.Conn) { b.Reconnects.Add(1); b.o.Log.Info("nats is back") }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {

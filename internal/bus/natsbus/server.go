@@ -24,7 +24,7 @@ const (
 
 	// A route that answers no ping for three of these is closed and made anew:
 	// a cut that has healed is not waited for by the old connection's timers.
-	routePing = time.Second
+	routePing = 500 * time.Millisecond
 )
 
 // embed starts a server in this process: it listens for other nodes, and is
