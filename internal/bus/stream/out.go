@@ -113,6 +113,7 @@ func (t *out) lose() {
 		was.superseded = true
 		t.hintBytes -= was.cost()
 	}
+	f.hint.Payload = slices.Clone(f.hint.Payload) // it may be part of what the frame carried
 	h := &oldHint{num: num, Hint: f.hint}
 	t.old = append(t.old, h)
 	t.byKey[k] = h

@@ -254,7 +254,7 @@ func TestF9AnythingMayHappenOnTheWay(t *testing.T) {
 			a.send("b", fmt.Sprint("x", i))
 			b.send("a", fmt.Sprint("y", i))
 			wantA, wantB = append(wantA, fmt.Sprint("b frame y", i)), append(wantB, fmt.Sprint("a frame x", i))
-			time.Sleep(10 * time.Millisecond)
+			pass(10 * time.Millisecond)
 		}
 		pass(20 * time.Second)
 		a.expect(strings.Join(wantA, ", "))
