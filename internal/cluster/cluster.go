@@ -12,7 +12,7 @@
 // peers. A node is gone when its row has not changed for a while, by the
 // reader's own clock and only while the reader's own row moves.
 //
-// Spec of the hand-over: the owner seals a feed, flushes what is numbered, and
+// A hand-over: the owner seals a feed, flushes what is numbered, and
 // tells the next one, which takes it over in the store.
 package cluster
 

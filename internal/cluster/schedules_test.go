@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,7 +34,11 @@ func TestF5DatabaseThatWentBackIsBelieved(t *testing.T) {
 				}
 			}
 		})
+		was := w.db.epochs()
 		w.settled(10 * time.Second)
+		if n := w.db.epochs() - was; n > 3*im.Partitions/2 {
+			t.Errorf("%d takeovers of %d feeds", n, im.Partitions)
+		}
 		w.start("b", nil)
 		w.even(10 * time.Second)
 	})
@@ -251,8 +256,9 @@ func TestRoutesReturnWithTheirNode(t *testing.T) {
 		edge := w.start("edge", func(o *Options) { o.Roles = Gateway })
 		a := w.start("a", func(o *Options) { o.Roles = Conv })
 		w.settled(5 * time.Second)
+		a.set(func(n *node) { n.quiet = true })
 		a.conn.gate.close()
-		time.Sleep(10 * time.Second)
+		time.Sleep(5 * time.Second)
 		if n := len(edge.c.Status().Unowned); n != im.Partitions {
 			t.Errorf("%d feeds have no owner, want all", n)
 		}
@@ -261,11 +267,76 @@ func TestRoutesReturnWithTheirNode(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		// What it says on the bus does not make up for its row.
-		a.set(func(n *node) { n.quiet = true })
 		a.conn.set(func(c *connection) { c.cut = true })
 		time.Sleep(10 * time.Second)
 		if n := len(edge.c.Status().Unowned); n != im.Partitions {
 			t.Errorf("%d feeds have no owner, want all", n)
+		}
+	})
+}
+
+// F19: what an owner says that has not found out yet keeps nobody from
+// succeeding the one who took its feed.
+func TestF19ClaimsOfAnEarlierEpochDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, c := w.three()
+		a.set(func(n *node) { n.quiet = true })
+		w.cut(a, b, true)
+		w.cut(a, c, true)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = a.c.Drain(ctx) }() // has nobody to hand anything to
+		time.Sleep(2 * time.Second)
+		f := feedOf("c", "b", "c")
+		for g, n := range share(allFeeds(), []im.Node{"b", "c"}) {
+			a.mu.Lock()
+			if a.open[g] != 0 && n == "c" {
+				f = g
+			}
+			a.mu.Unlock()
+		}
+		e, _, err := b.conn.Takeover(t.Context(), f, b.c.Incarnation())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.c.Learn(f, "b", e)
+		b.kill()
+		time.Sleep(5 * time.Second)
+		if n, got, ok := c.c.Route(f); n != "c" || !ok || got <= e {
+			t.Errorf("feed %d is at %q in epoch %d (%v), want c", f, n, got, ok)
+		}
+	})
+}
+
+// F14: a release that comes late, again, or to a node that is going opens
+// nothing.
+func TestF14StaleReleaseOpensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, c := w.three()
+		f := feedOf("c", "a", "b", "c")
+		if err := b.c.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		before := w.db.epochs()
+		at, e, _ := a.c.Route(f)
+		if at != "c" {
+			t.Fatalf("feed %d is at %s", f, at)
+		}
+		for _, x := range []struct {
+			to    im.Node
+			epoch im.Epoch
+		}{{"b", e}, {"a", e - 1}} {
+			answer, err := c.bus.Request(t.Context(), x.to, release, feedEpoch(f, x.epoch))
+			if _, got, _ := parseFeedEpoch(answer); err != nil || got != 0 {
+				t.Errorf("%s answers %d, %v; want 0", x.to, got, err)
+			}
+		}
+		time.Sleep(time.Second)
+		if n := w.db.epochs() - before; n != 0 {
+			t.Errorf("%d takeovers", n)
 		}
 	})
 }
