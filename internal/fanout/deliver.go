@@ -12,10 +12,11 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Fan delivers. Deliver and Flush are for one goroutine at a time, the one
-// that publishes commits.
+// Fan delivers. Deliver, Receipts and Flush are for one goroutine at a time, the
+// one that publishes commits.
 type Fan struct {
-	Table *Table
+	Table  *Table
+	Remote *Nodes // nil: there are no other nodes
 
 	kicks   Kicks
 	encoded [wire.Encodings][]byte // the entries of the delivery at hand
@@ -24,6 +25,7 @@ type Fan struct {
 	own     []byte
 	items   []Item // of the delivery at hand
 	newest  hint   // of these; head 0: not looked up yet
+	far     *far   // nil: there was nothing for other nodes yet
 
 	Delivered atomic.Uint64 // events put into outboxes
 	Hinted    atomic.Uint64 // events told by a hint
@@ -39,18 +41,28 @@ type Item struct {
 	Row    []byte // the wire part of the entry; nil: only an answer
 	Sender Origin
 	Ack    wire.Ack  // the answer, unless Err is set
+	Repeat bool      // with Ack: the entry was stored before; only other nodes are told
 	Err    *im.Error // the answer
 }
 
 // Origin is the connection that waits for an answer.
 type Origin struct {
-	Out   *Outbox // nil: nobody waits on a connection
+	Out   *Outbox // nil: nobody waits on a connection of this node
 	ID    uint64  // of the frame
 	Bytes int     // that the answer gives back to the window
+
+	Caller *Caller // instead of all these: another node waits
 }
+
+// Waits tells whether anybody does.
+func (g Origin) Waits() bool { return g.Out != nil || g.Caller != nil }
 
 // Reply answers the origin of a send.
 func (g Origin) Reply(ack wire.Ack, err *im.Error, k *Kicks) {
+	if g.Caller != nil {
+		g.Caller.reply(ack, err)
+		return
+	}
 	if err != nil {
 		g.Out.answerSend(&petrelv1.ServerFrame{Id: g.ID, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(err)}}, wire.Ack{}, g.Bytes, k)
 		return
@@ -72,10 +84,15 @@ func (f *Fan) Deliver(tenant im.Tenant, members []im.User, items []Item) {
 		}
 		if o := items[i].Sender.Out; o != nil && !slices.Contains(f.senders, o) {
 			f.senders = append(f.senders, o)
+		} else if c := items[i].Sender.Caller; c != nil {
+			f.addressCaller(c)
 		}
 	}
 	if len(f.rows) > 0 {
 		f.deliverToOthers(tenant, members)
+	}
+	if f.far != nil && f.far.used != 0 {
+		f.pack(tenant)
 	}
 	for _, o := range f.senders {
 		f.deliverToSender(o, o.Account.Tenant == tenant && slices.Contains(members, o.Account.User), items)
@@ -114,8 +131,14 @@ func (f *Fan) give(o *Outbox, b []byte, shared bool, entries int, t *tally) {
 
 func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 	var t tally
+	remote := f.choose()
 	for _, u := range members {
-		for _, o := range f.Table.Of(im.Account{Tenant: tenant, User: u}) {
+		a := im.Account{Tenant: tenant, User: u}
+		h := f.Table.hash(a)
+		if remote != nil {
+			f.address(remote, u, h)
+		}
+		for _, o := range f.Table.at(h, a) {
 			if slices.Contains(f.senders, o) {
 				continue
 			}
@@ -128,6 +151,15 @@ func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 	}
 	f.encoded = [wire.Encodings][]byte{}
 	f.count(t)
+}
+
+// choose notes that recipients are chosen from here on, and returns the nodes
+// where there may be some.
+func (f *Fan) choose() *Nodes {
+	if f.Remote != nil && !f.Remote.chosen.Load() {
+		f.Remote.chosen.Store(true)
+	}
+	return f.remote()
 }
 
 // deliverToSender gives o its answers and, if it is a member's, the entries of
@@ -156,5 +188,15 @@ func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
 	f.count(t)
 }
 
-// Flush wakes the writers of everything that was delivered.
-func (f *Fan) Flush() { f.kicks.Flush() }
+// Flush sends what other nodes get, and wakes the writers of everything that
+// was delivered here.
+func (f *Fan) Flush() {
+	if f.far != nil {
+		for i := range f.far.frames {
+			f.far.nodes.dispatch(f.far.frames[i])
+		}
+		clear(f.far.frames)
+		f.far.frames = f.far.frames[:0]
+	}
+	f.kicks.Flush()
+}

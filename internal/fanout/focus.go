@@ -52,11 +52,12 @@ func (o *Outbox) Focus(request uint64, convs map[im.ConvID]bool) (fresh []im.Con
 	return fresh
 }
 
-// Lag has the client sync: it was not told what it has to know.
+// Lag has the client sync: it was not told what it has to know. One that is not
+// welcomed yet reads all that later.
 func (o *Outbox) Lag(k *Kicks) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.closed && o.end == nil && !o.lagged {
+	if !o.closed && o.end == nil && !o.lagged && !o.quiet {
 		o.lagLocked(k)
 	}
 }

@@ -23,8 +23,14 @@ func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {
 		return
 	}
 	var encoded [wire.Encodings][]byte
+	remote := f.remote()
 	for _, u := range to {
-		for _, o := range f.Table.Of(im.Account{Tenant: key.Tenant, User: u}) {
+		a := im.Account{Tenant: key.Tenant, User: u}
+		h := f.Table.hash(a)
+		if remote != nil {
+			f.address(remote, u, h)
+		}
+		for _, o := range f.Table.at(h, a) {
 			if !o.Receipts || len(receipts) == 1 && slices.Contains(receipts[0].Origins, o) {
 				continue
 			}
@@ -35,6 +41,9 @@ func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {
 			own := slices.ContainsFunc(receipts, func(r Receipt) bool { return r.User == string(u) })
 			o.pushReceipts(encoded[i], key.Conv, own, &f.kicks)
 		}
+	}
+	if f.far != nil && f.far.used != 0 {
+		f.packReceipts(key, receipts)
 	}
 }
 

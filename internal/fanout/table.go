@@ -1,8 +1,12 @@
 package fanout
 
 import (
-	"hash/maphash"
+	"crypto/rand"
+	"encoding/binary"
+	"slices"
 	"sync"
+
+	"github.com/dchest/siphash"
 
 	"github.com/petrel-im/petrel/internal/im"
 )
@@ -13,67 +17,106 @@ import (
 // head, then reads the table; a reader enters the table, then reads the head.
 // One of the two always sees the other. Spec: P-6.3.
 type Table struct {
-	seed   maphash.Seed
-	shards [64]tableShard
+	nodes  *Nodes // who is told of those who come and go; nil: nobody
+	key    [2]uint64
+	shards [parts]tableShard
 }
+
+// parts is into how many the users of a node are divided, by their hashes: of
+// this table, and where nodes tell each other who is online. It is part of the
+// format.
+const parts = 64
 
 type tableShard struct {
 	mu     sync.RWMutex // tier 1
-	online map[im.Account][]*Outbox
+	online map[uint64][]*Outbox
 }
 
 // NewTable makes an empty table.
 func NewTable() *Table {
-	t := &Table{seed: maphash.MakeSeed()}
+	var secret [16]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	t := &Table{}
+	t.setKey(secret)
 	for i := range t.shards {
-		t.shards[i].online = map[im.Account][]*Outbox{}
+		t.shards[i].online = map[uint64][]*Outbox{}
 	}
 	return t
 }
 
-func (t *Table) shard(a im.Account) *tableShard {
-	return &t.shards[maphash.String(t.seed, string(a.User))%uint64(len(t.shards))]
+func (t *Table) setKey(secret [16]byte) {
+	t.key = [2]uint64{binary.LittleEndian.Uint64(secret[:8]), binary.LittleEndian.Uint64(secret[8:])}
 }
 
-// Enter adds an outbox of a's; it reports false, and adds nothing, when the
-// user has max of them already. max < 0 means no limit.
+// hash names a in this table and to other nodes. Two users may have the same
+// one: they are told apart here, and there one gets what is ignored.
+func (t *Table) hash(a im.Account) uint64 {
+	var buf [4 + im.MaxUser]byte
+	binary.BigEndian.PutUint32(buf[:], uint32(a.Tenant))
+	return siphash.Hash(t.key[0], t.key[1], append(buf[:4], a.User...))
+}
+
+// Enter adds an outbox of a's, which is its Account; it reports false, and adds
+// nothing, when the user has max of them already. max < 0 means no limit. When
+// it returns, the other nodes have been told, see Nodes.Mark.
 func (t *Table) Enter(a im.Account, o *Outbox, max int) bool {
-	s := t.shard(a)
+	h := t.hash(a)
+	s := &t.shards[h%parts]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.online[a]
-	if max >= 0 && len(list) >= max {
+	list := s.online[h]
+	if max >= 0 && len(of(a, list)) >= max {
 		return false
 	}
 	// A new slice each time: readers hold the old one without a lock.
-	s.online[a] = append(append(make([]*Outbox, 0, len(list)+1), list...), o)
+	s.online[h] = append(append(make([]*Outbox, 0, len(list)+1), list...), o)
+	if len(list) == 0 && t.nodes != nil {
+		t.nodes.announce(h, true)
+	}
 	return true
 }
 
 // Leave removes an outbox.
 func (t *Table) Leave(a im.Account, o *Outbox) {
-	s := t.shard(a)
+	h := t.hash(a)
+	s := &t.shards[h%parts]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.online[a]
-	for i, x := range list {
-		if x != o {
-			continue
+	list := s.online[h]
+	i := slices.Index(list, o)
+	switch {
+	case i < 0:
+	case len(list) == 1:
+		delete(s.online, h)
+		if t.nodes != nil {
+			t.nodes.announce(h, false)
 		}
-		if len(list) == 1 {
-			delete(s.online, a)
-			return
-		}
+	default:
 		rest := make([]*Outbox, 0, len(list)-1)
-		s.online[a] = append(append(rest, list[:i]...), list[i+1:]...)
-		return
+		s.online[h] = append(append(rest, list[:i]...), list[i+1:]...)
 	}
 }
 
 // Of returns a's outboxes. The slice does not change and must not be changed.
-func (t *Table) Of(a im.Account) []*Outbox {
-	s := t.shard(a)
+func (t *Table) Of(a im.Account) []*Outbox { return t.at(t.hash(a), a) }
+
+// at is Of for who knows the hash.
+func (t *Table) at(h uint64, a im.Account) []*Outbox { return of(a, t.meet(h)) }
+
+// meet returns the outboxes of all users with a hash.
+func (t *Table) meet(h uint64) []*Outbox {
+	s := &t.shards[h%parts]
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.online[a]
+	return s.online[h]
+}
+
+// of keeps a's: all of them, unless hashes meet.
+func of(a im.Account, list []*Outbox) []*Outbox {
+	for _, o := range list {
+		if o.Account != a {
+			return slices.DeleteFunc(slices.Clone(list), func(o *Outbox) bool { return o.Account != a })
+		}
+	}
+	return list
 }

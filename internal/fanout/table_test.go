@@ -13,7 +13,7 @@ import (
 func TestTableKeepsWhoEntered(t *testing.T) {
 	table := NewTable()
 	a, b := im.Account{Tenant: 1, User: "alice"}, im.Account{Tenant: 2, User: "alice"}
-	o := []*Outbox{{}, {}, {}}
+	o := []*Outbox{{Account: a}, {Account: a}, {Account: a}}
 	for i, x := range o {
 		if !table.Enter(a, x, 3) {
 			t.Errorf("session %d of 3 was refused", i)
@@ -41,8 +41,8 @@ func TestTableKeepsWhoEntered(t *testing.T) {
 	for _, x := range o {
 		table.Leave(a, x)
 	}
-	if n := len(table.shard(a).online); n != 0 {
-		t.Errorf("%d users stay in the table without a session", n)
+	if n := len(table.meet(table.hash(a))); n != 0 {
+		t.Errorf("%d sessions stay in the table of those who left", n)
 	}
 	if table.Enter(a, o[0], 0) || !table.Enter(a, o[0], -1) {
 		t.Error("a limit of 0 lets in, or none refuses")
@@ -58,7 +58,7 @@ func TestTableUnderConcurrency(t *testing.T) {
 		wg.Go(func() {
 			n := i % users
 			a := im.Account{Tenant: im.Tenant(n % 2), User: im.User(fmt.Sprint("user", n/2))}
-			o := &Outbox{}
+			o := &Outbox{Account: a}
 			for range 500 {
 				if !table.Enter(a, o, limit) {
 					continue

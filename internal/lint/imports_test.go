@@ -27,7 +27,7 @@ var imports = map[string][]string{
 	"internal/session": {"internal/bus", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/sabotage", "internal/user", "internal/wire"},
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
 	"internal/conv":    {"internal/bus", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
-	"internal/fanout":  {"internal/bus", "internal/im", "internal/sabotage", "internal/wire"},
+	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/sabotage", "internal/wire"},
 	"internal/cluster": {"internal/bus", "internal/im", "internal/store"},
 	"internal/user":    {"internal/im", "internal/store"},
 	"internal/client":  {"internal/im", "internal/wire"},
@@ -103,6 +103,8 @@ func owner(pkg string) string {
 		return "internal/store"
 	case pkg == "internal/bus/buspb":
 		return "internal/bus"
+	case pkg == "internal/cluster/clusterpb":
+		return "internal/cluster"
 	}
 	return pkg
 }

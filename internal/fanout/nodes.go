@@ -1,0 +1,389 @@
+package fanout
+
+import (
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"maps"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/cluster/clusterpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// maxNodes is how many other nodes can have sessions.
+const maxNodes = 64
+
+// Nodes are the other nodes: who is online there, what they are told, and what
+// comes from them. Set its functions before the streams run.
+//
+// Everything between two nodes goes through their numbered streams. So a login
+// is announced, and then its head requests wait at the owner until the
+// announcement is applied (Mark): the rule of Table, across nodes. Where
+// announcements were missed, the owner gets the whole list again, and tells
+// which of those on it were new to it: they look for what they missed.
+type Nodes struct {
+	// Answered is given an answer of another node to a send of this one. It
+	// returns the connection that the answer is for; false: there is none, or it
+	// has done all there is to do. It must not block.
+	Answered func(from im.Node, ticket uint64, a Answer) (Origin, bool)
+
+	// Lost is told that answers of a node may have been lost: about one
+	// conversation, or, with the zero key, about all. Who waits for one sends
+	// again, to the owner there is now. It must not block.
+	Lost func(from im.Node, about im.Key)
+
+	log     *slog.Logger
+	table   *Table
+	streams *stream.Streams
+	shards  [parts]nodeShard               // who is online where
+	byIndex [maxNodes]atomic.Pointer[node] // those whose streams run
+	joined  atomic.Int32                   // how many these are
+	chosen  atomic.Bool                    // recipients have been chosen here
+	missed  missed
+
+	mu    sync.Mutex                        // tier 0; guards changes of byIndex and nodes
+	nodes atomic.Pointer[map[im.Node]*node] // all that were met; replaced as a whole, under mu
+
+	Told     atomic.Uint64 // frames with events or answers that came
+	Hints    atomic.Uint64 // those of them that had become hints
+	Missed   atomic.Uint64 // sessions that had to look for what they missed
+	Garbled  atomic.Uint64 // frames that made no sense
+	TooLarge atomic.Uint64 // deliveries that went as hints because they fit no frame
+}
+
+// node is another node.
+type node struct {
+	id    im.Node
+	index atomic.Int32 // of its bit; negative: its streams do not run
+
+	// What is at hand of what came from it; only the handlers of its frames.
+	fan         Fan
+	items       []Item
+	users       []im.User
+	receipts    []Receipt
+	incarnation uint64 // of its last process
+
+	mu   sync.Mutex  // tier 0, held while the streams are given a frame; guards the fields below
+	up   bool        // it is told who comes and goes
+	mark stream.Mark // of the last announcement
+}
+
+// Answer is what an owner at another node says to a send.
+type Answer struct {
+	Ack    wire.Ack // its ID is not set
+	Repeat bool     // the entry was stored before
+	Err    *im.Error
+}
+
+// Caller waits at another node for an answer.
+type Caller struct {
+	Nodes  *Nodes
+	Node   im.Node
+	Ticket uint64  // that node's name for it
+	Conv   im.Key  // that the answer is about
+	User   im.User // who sent; empty: the server
+}
+
+// NewNodes connects a table, nobody being in it, with those of the other nodes.
+// The streams do not run yet, and secret is the store's.
+func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *Nodes {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	n := &Nodes{log: log, table: t, streams: s, missed: missed{due: make(chan struct{}, 1)}}
+	n.nodes.Store(&map[im.Node]*node{})
+	for i := range n.shards {
+		n.shards[i].at = map[uint64]uint64{}
+	}
+	t.setKey(secret)
+	t.nodes = n
+	s.OnPeer(n.onPeer)
+	s.OnReset(n.onReset)
+	s.Handle(cluster.KindOnline, n.handleOnline)
+	s.Handle(cluster.KindDelivery, n.handleDelivery)
+	s.Handle(cluster.KindReceipts, n.handleReceipts)
+	return n
+}
+
+// Mark is the place of the newest announcement to a node. A request for heads
+// that is made for a session goes there with it, and is served when it has been
+// applied (Streams.WaitApplied); if its stream has ended, ask again with a new
+// one.
+func (n *Nodes) Mark(to im.Node) stream.Mark {
+	p := (*n.nodes.Load())[to]
+	if p == nil {
+		return stream.Mark{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mark
+}
+
+// Counts are those of the Fans that deliver what came from other nodes.
+func (n *Nodes) Counts() (delivered, hinted, lagged uint64) {
+	for _, p := range *n.nodes.Load() {
+		delivered += p.fan.Delivered.Load()
+		hinted += p.fan.Hinted.Load()
+		lagged += p.fan.Lagged.Load()
+	}
+	return delivered, hinted, lagged
+}
+
+// node finds or makes a node.
+func (n *Nodes) node(id im.Node) *node {
+	if p := (*n.nodes.Load())[id]; p != nil {
+		return p
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := (*n.nodes.Load())[id]; p != nil {
+		return p
+	}
+	p := &node{id: id, fan: Fan{Table: n.table}}
+	p.index.Store(-1)
+	nodes := maps.Clone(*n.nodes.Load())
+	nodes[id] = p
+	n.nodes.Store(&nodes)
+	return p
+}
+
+// onPeer is told that the streams with a node begin or end.
+func (n *Nodes) onPeer(id im.Node, up bool) {
+	p := n.node(id)
+	p.mu.Lock()
+	p.up = up
+	p.mu.Unlock()
+	if !up {
+		n.leave(p)
+		n.lost(id, im.Key{})
+		return
+	}
+	n.join(p)
+	n.sendParts(p)
+	// The streams that ended took along what was on its way. If it was of the same
+	// process, nobody else tells it again; if not, who took its feeds over does.
+	for _, s := range n.streams.Peers() {
+		if s.Node == id && s.Incarnation != 0 {
+			if s.Incarnation == p.incarnation {
+				n.missed.everybody()
+			}
+			p.incarnation = s.Incarnation
+		}
+	}
+}
+
+// onReset is told that frames of a node were missed.
+func (n *Nodes) onReset(from im.Node) {
+	n.send(n.node(from), &clusterpb.Online{Ask: true}, stream.Hint{Kind: cluster.KindOnline, Key: "ask"})
+	n.missed.everybody()
+	n.lost(from, im.Key{})
+}
+
+func (n *Nodes) lost(from im.Node, about im.Key) {
+	if n.Lost != nil {
+		n.Lost(from, about)
+	}
+}
+
+// announce tells the other nodes that users with a hash are online, or are no
+// longer. The lock of their part of the table is held, so whoever gets that part
+// as a whole gets it before or behind this.
+func (n *Nodes) announce(h uint64, online bool) {
+	nodes := *n.nodes.Load()
+	if len(nodes) == 0 {
+		return
+	}
+	m := &clusterpb.Online{Gone: []uint64{h}}
+	if online {
+		m = &clusterpb.Online{Came: []uint64{h}}
+	}
+	payload, err := m.MarshalVT()
+	im.Assert(err == nil, "encode an announcement: %v", err)
+	hint := stream.Hint{Kind: cluster.KindOnline, Key: string(binary.BigEndian.AppendUint64(nil, h)), Payload: payload}
+	for _, p := range nodes {
+		n.announceTo(p, payload, hint)
+	}
+}
+
+func (n *Nodes) announceTo(p *node, payload []byte, hint stream.Hint) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.up {
+		return // it will get the whole table
+	}
+	switch m, err := n.streams.Send(p.id, cluster.KindOnline, payload, hint); {
+	case err == nil:
+		p.mark = m
+	case !errors.Is(err, bus.ErrNoNode): // those that have ended are told to onPeer
+		n.log.Error("announce sessions failed", "node", p.id, "err", err)
+	}
+}
+
+// sendParts tells a node all who are online here.
+func (n *Nodes) sendParts(p *node) {
+	for i := range n.table.shards {
+		n.sendPart(p, i)
+	}
+}
+
+func (n *Nodes) sendPart(p *node, i int) {
+	s := &n.table.shards[i]
+	s.mu.RLock() // nobody comes or goes meanwhile
+	defer s.mu.RUnlock()
+	m := &clusterpb.Online{Part: &clusterpb.Online_Part{Index: uint32(i), Users: slices.Collect(maps.Keys(s.online))}}
+	payload, err := m.MarshalVT()
+	im.Assert(err == nil, "encode a part of the online table: %v", err)
+	n.announceTo(p, payload, stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}), Payload: payload})
+}
+
+// send tells a node something about sessions. The hint's payload is the message.
+func (n *Nodes) send(p *node, m *clusterpb.Online, hint stream.Hint) {
+	payload, err := m.MarshalVT()
+	im.Assert(err == nil, "encode a message about sessions: %v", err)
+	if hint.Kind != 0 {
+		hint.Payload = payload
+	}
+	if _, err := n.streams.Send(p.id, cluster.KindOnline, payload, hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
+		n.log.Error("send about sessions failed", "node", p.id, "err", err)
+	}
+}
+
+// handleOnline takes what a node says about sessions.
+func (n *Nodes) handleOnline(from im.Node, payload []byte) {
+	var m clusterpb.Online
+	if err := m.UnmarshalVT(payload); err != nil || m.Part != nil && m.Part.Index >= parts {
+		n.garbled(from, "sessions", err)
+		return
+	}
+	p := n.node(from)
+	if m.Ask {
+		n.sendParts(p)
+	}
+	if len(m.Missed) > 0 {
+		n.missed.some(m.Missed)
+	}
+	i := p.index.Load()
+	if i < 0 {
+		return // there is no place for it
+	}
+	bit := uint64(1) << i
+	for _, h := range m.Came {
+		n.set(h, bit)
+	}
+	for _, h := range m.Gone {
+		n.clear(h, bit)
+	}
+	if m.Part == nil {
+		return
+	}
+	if fresh := n.replace(int(m.Part.Index), m.Part.Users, bit); len(fresh) > 0 && n.chosen.Load() {
+		n.send(p, &clusterpb.Online{Missed: fresh}, stream.Hint{})
+	}
+}
+
+func (n *Nodes) garbled(from im.Node, what string, err error) {
+	n.Garbled.Add(1)
+	n.log.Error("frame of another node makes no sense: its version is not this one's neighbour", "node", from, "frame", what, "err", err)
+}
+
+// nodeShard is a part of the table of who is online at other nodes.
+type nodeShard struct {
+	mu sync.RWMutex      // tier 0
+	at map[uint64]uint64 // hash → bits of nodes
+}
+
+// of are the bits of the nodes where users with a hash are online.
+func (n *Nodes) of(h uint64) uint64 {
+	s := &n.shards[h%parts]
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.at[h]
+}
+
+func (n *Nodes) set(h, bit uint64) {
+	s := &n.shards[h%parts]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at[h] |= bit
+}
+
+func (n *Nodes) clear(h, bit uint64) {
+	s := &n.shards[h%parts]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clearLocked(h, bit)
+}
+
+func (s *nodeShard) clearLocked(h, bit uint64) {
+	if rest := s.at[h] &^ bit; rest != 0 {
+		s.at[h] = rest
+	} else {
+		delete(s.at, h)
+	}
+}
+
+// replace makes users those of a part who are online at a node, and returns who
+// of them was not known to be.
+func (n *Nodes) replace(part int, users []uint64, bit uint64) (fresh []uint64) {
+	slices.Sort(users)
+	s := &n.shards[part]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for h, at := range s.at {
+		if _, there := slices.BinarySearch(users, h); at&bit != 0 && !there {
+			s.clearLocked(h, bit)
+		}
+	}
+	for _, h := range users {
+		if h%parts == uint64(part) && s.at[h]&bit == 0 {
+			s.at[h] |= bit
+			fresh = append(fresh, h)
+		}
+	}
+	return fresh
+}
+
+// join gives a node a bit.
+func (n *Nodes) join(p *node) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.byIndex {
+		if n.byIndex[i].Load() == nil {
+			n.byIndex[i].Store(p)
+			p.index.Store(int32(i))
+			n.joined.Add(1)
+			return
+		}
+	}
+	n.log.Error("too many nodes: sessions there get no events", "node", p.id)
+}
+
+// leave forgets who is online at a node, and frees its bit.
+func (n *Nodes) leave(p *node) {
+	i := p.index.Swap(-1)
+	if i < 0 {
+		return
+	}
+	for part := range n.shards {
+		n.replace(part, nil, 1<<i)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.byIndex[i].Store(nil)
+	n.joined.Add(-1)
+}
+
+// next takes the lowest bit that is left and returns its index.
+func next(left *uint64) int {
+	i := bits.TrailingZeros64(*left)
+	*left &= *left - 1
+	return i
+}
