@@ -102,9 +102,9 @@ func newWorld(t *testing.T) *world {
 	w.store = &breakable{Store: st}
 	w.users, err = user.New(ctx, user.Options{}, w.store)
 	w.must(err)
-	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists}, w.store, fanout.New(fanout.NewTable()))
+	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists}, w.store, fanout.NewTable())
 	w.must(err)
-	w.inbox, err = inbox.NewConsumer(ctx, slog.New(slog.DiscardHandler), w.convs, w.store)
+	w.inbox, err = inbox.NewConsumer(ctx, slog.New(slog.DiscardHandler), w.convs, w.convs.Owners()[0], w.store)
 	w.must(err)
 	for _, run := range []func(context.Context) error{w.convs.Run, w.inbox.Run} {
 		ctx, cancel := context.WithCancel(ctx)
@@ -143,7 +143,7 @@ func (w *world) serve() {
 	}
 	w.srv = New(Options{
 		Shared: w.shared,
-		Log:    slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Convs: w.convs, Settle: w.inbox.Await,
+		Log:    slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Convs: w.convs, Settle: func(ctx context.Context, _ im.Key) error { return w.inbox.Await(ctx) },
 		Now: func() time.Time {
 			if w.now != nil {
 				return w.now()

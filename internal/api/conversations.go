@@ -44,7 +44,7 @@ func (s *Server) CreateConversation(ctx context.Context, r *connect.Request[petr
 	if err != nil {
 		return nil, err
 	}
-	s.settle(ctx)
+	s.settle(ctx, send.Conv)
 	return connect.NewResponse(&petrelv1.CreateConversationResponse{Conv: id.String(), Created: !res.Repeat}), nil
 }
 
@@ -172,10 +172,10 @@ func (s *Server) operatorKey(ctx context.Context, tenant, conv string) (im.Key, 
 // what is later reaches their sessions by itself.
 const settleTime = 5 * time.Second
 
-func (s *Server) settle(ctx context.Context) {
+func (s *Server) settle(ctx context.Context, key im.Key) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	_ = s.o.Settle(ctx) // only late
+	_ = s.o.Settle(ctx, key) // only late
 }
 
 // checkMembers checks the users and roles of a change. Codes: invalid, no_user.

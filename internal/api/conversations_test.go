@@ -226,7 +226,7 @@ func TestChangesAreInTheListsWhenTheyAreAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.makeUsers("", "alice", "bob")
 	awaited := 0
-	w.srv.o.Settle = func(ctx context.Context) error {
+	w.srv.o.Settle = func(ctx context.Context, _ im.Key) error {
 		awaited++
 		return w.inbox.Await(ctx)
 	}

@@ -57,7 +57,7 @@ func (s *Server) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.Cr
 			return nil, err
 		}
 	}
-	s.settle(ctx)
+	s.settle(ctx, send.Conv)
 	return connect.NewResponse(&petrelv1.CreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq)}), nil
 }
 
@@ -174,7 +174,7 @@ func (s *Server) change(ctx context.Context, key im.Key, from im.User, request s
 	if err != nil {
 		return nil, err
 	}
-	s.settle(ctx)
+	s.settle(ctx, send.Conv)
 	return connect.NewResponse(&petrelv1.ChangeResponse{Seq: uint64(res.Seq)}), nil
 }
 

@@ -39,7 +39,7 @@ type Options struct {
 	CloseUser    func(context.Context, im.Account, im.Code) (int, error)         // ends a user's sessions
 	CloseDevice  func(context.Context, im.Account, string, im.Code) (int, error) // ends a device's; "": those without a device
 	Sessions     func(context.Context, im.Account) (map[string]int, error)       // connected now, by device
-	Settle       func(context.Context) error                                     // waits until the members' lists have what was changed
+	Settle       func(context.Context, im.Key) error                             // waits until the members' lists have what was changed
 	Limits       func() *petrelv1.ServerLimits
 	ChangeLimits func(*petrelv1.ServerLimits) *petrelv1.ServerLimits
 	Stats        func() *petrelv1.Stats

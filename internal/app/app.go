@@ -45,10 +45,10 @@ type App struct {
 	begun time.Time
 
 	store    *pebblestore.Store
-	fan      *fanout.Fan
+	table    *fanout.Table
 	convs    *conv.Convs
 	users    *user.Users
-	consumer *inbox.Consumer
+	inboxes  *inbox.Consumers
 	sync     *inbox.Syncer
 	bus      *localbus.Bus
 	hub      *session.Hub
@@ -99,18 +99,18 @@ func (a *App) open(ctx context.Context) error {
 	if a.users, err = user.New(ctx, accounts, a.store); err != nil {
 		return err
 	}
-	a.fan = fanout.New(fanout.NewTable())
+	a.table = fanout.NewTable()
+	a.inboxes = &inbox.Consumers{Log: a.log, Store: a.store}
 	l := &a.cfg.Limits
 	a.convs, err = conv.New(ctx, conv.Options{
 		Log: a.log, UserExists: a.users.Exists, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
 		EditWindow: orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
-	}, a.store, a.fan)
+		Follow: a.inboxes.Follow, Await: a.inboxes.Await,
+	}, a.store, a.table)
 	if err != nil {
 		return err
 	}
-	if a.consumer, err = inbox.NewConsumer(ctx, a.log, a.convs, a.store); err != nil {
-		return err
-	}
+	a.inboxes.Convs = a.convs
 	if a.bus, err = localbus.New().Join(im.Node("local")); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (a *App) open(ctx context.Context) error {
 	a.sync = &inbox.Syncer{Convs: a.convs, Store: info}
 	a.hub = session.New(session.Options{
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
-	}, a.users, a.convs, a.sync, a.fan.Table, limits(l))
+	}, a.users, a.convs, a.sync, a.table, limits(l))
 	a.hub.Attach(a.bus)
 	a.setup, err = a.users.OpenSetup(ctx)
 	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes nothing now, and says so on /readyz
@@ -209,7 +209,6 @@ func (a *App) Run(ctx context.Context) error {
 	start(work, "conversations", a.convs.Run)
 	start(work, "bus", a.bus.Run)
 	start(work, "sessions", a.hub.Run)
-	start(work, "inboxes", a.consumer.Run)
 	start(work, "api", a.api.Run)
 	start(work, "memory", giveBack)
 	served := make(chan struct{})

@@ -23,7 +23,7 @@ func (a *App) handler() http.Handler {
 	a.api = api.New(api.Options{
 		Shared: len(a.store.Feeds()) > 1, // an embedded store has one, and no other node
 		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Inbox: a.sync,
-		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.consumer.Await,
+		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.convs.Await,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,
 		Stats:        a.stats,
@@ -87,11 +87,11 @@ func (a *App) guardMetrics(h http.Handler) http.Handler {
 func (a *App) values() []metrics.Value {
 	count := func(f func() uint64) func() float64 { return func() float64 { return float64(f()) } }
 	return []metrics.Value{
-		{Name: "petrel_messages_accepted_total", Help: "Entries made durable.", Counter: true, Read: count(a.convs.Accepted.Load)},
-		{Name: "petrel_messages_repeated_total", Help: "Sends that were stored before.", Counter: true, Read: count(a.convs.Repeats.Load)},
-		{Name: "petrel_events_delivered_total", Help: "Events put into outboxes.", Counter: true, Read: count(a.fan.Delivered.Load)},
-		{Name: "petrel_events_hinted_total", Help: "Events that a session was told of by a hint.", Counter: true, Read: count(a.fan.Hinted.Load)},
-		{Name: "petrel_events_lagged_total", Help: "Events that a lagging session did not get and syncs.", Counter: true, Read: count(a.fan.Lagged.Load)},
+		{Name: "petrel_messages_accepted_total", Help: "Entries made durable.", Counter: true, Read: count(a.convs.Accepted)},
+		{Name: "petrel_messages_repeated_total", Help: "Sends that were stored before.", Counter: true, Read: count(a.convs.Repeats)},
+		{Name: "petrel_events_delivered_total", Help: "Events put into outboxes.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Delivered })},
+		{Name: "petrel_events_hinted_total", Help: "Events that a session was told of by a hint.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Hinted })},
+		{Name: "petrel_events_lagged_total", Help: "Events that a lagging session did not get and syncs.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Lagged })},
 		{Name: "petrel_commits_total", Help: "Group commits.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Commits) }},
 		{Name: "petrel_store_disk_bytes", Help: "What the store takes on disk.", Read: func() float64 { return float64(a.store.Stats().DiskBytes) }},
 		{Name: "petrel_store_writable", Help: "1 while sends are taken.", Read: func() float64 {
@@ -100,7 +100,7 @@ func (a *App) values() []metrics.Value {
 			}
 			return 1
 		}},
-		{Name: "petrel_inbox_resets_total", Help: "Times that changes of membership were trimmed before the lists of conversations had them.", Counter: true, Read: count(a.consumer.Resets.Load)},
+		{Name: "petrel_inbox_resets_total", Help: "Times that changes of membership were trimmed before the lists of conversations had them.", Counter: true, Read: count(a.inboxes.Resets)},
 		{Name: "petrel_sessions", Help: "Sessions online.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
 		{Name: "petrel_hellos_refused_total", Help: "Hellos refused.", Counter: true, Read: count(a.hub.Refused.Load)},
 		{Name: "petrel_sends_waiting", Help: "Sends admitted and not answered.", Read: func() float64 { return float64(a.convs.Waiting()) }},
@@ -118,10 +118,10 @@ func (a *App) stats() *petrelv1.Stats {
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &use) == nil {
 		cpu = float64(use.Utime.Nano()+use.Stime.Nano()) / 1e9
 	}
-	st := a.store.Stats()
+	st, fanned := a.store.Stats(), a.convs.Fanned()
 	return &petrelv1.Stats{
 		CpuS: cpu, RssBytes: residentBytes(), HeapBytes: mem.HeapInuse, Connections: uint64(max(0, a.hub.Sessions.Load())),
-		Accepted: a.convs.Accepted.Load(), Delivered: a.fan.Delivered.Load(), Lagged: a.fan.Lagged.Load(),
+		Accepted: a.convs.Accepted(), Delivered: fanned.Delivered, Lagged: fanned.Lagged,
 		Commits: st.Commits, DiskBytes: st.DiskBytes, TableBytes: st.TableBytes,
 	}
 }

@@ -76,7 +76,7 @@ func (b *builder) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*i
 			return nil, err
 		}
 	}
-	s.Entry.Body = &petrelv1.Message_Members{Members: done}
+	s.cut(done)
 	record := in.record
 	if done.Dissolved {
 		record = proto.CloneOf(record)
@@ -238,7 +238,7 @@ func (b *builder) createGroup(c *conv, s *Send) (*info, error) {
 			return nil, err
 		}
 	}
-	s.Entry.Body = &petrelv1.Message_Members{Members: done}
+	s.cut(done)
 	return &info{record: s.Create, members: members}, nil
 }
 
@@ -257,10 +257,10 @@ func (b *builder) checkAdded(c *conv, before *Members, done *petrelv1.MemberChan
 }
 
 func (b *builder) checkUser(a im.Account) error {
-	if b.cs.o.UserExists == nil {
+	if b.ow.o.UserExists == nil {
 		return nil
 	}
-	ok, err := b.cs.o.UserExists(context.Background(), a)
+	ok, err := b.ow.o.UserExists(context.Background(), a)
 	if err != nil {
 		return fmt.Errorf("look up user %s: %w", a, err)
 	}

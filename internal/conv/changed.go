@@ -16,10 +16,10 @@ import (
 //
 // Every change that was published before the call is in the answer: it is in
 // the store by then.
-func (cs *Convs) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (im.Pos, error) {
-	pos, known := cs.newestPos(key)
+func (ow *Owner) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (im.Pos, error) {
+	pos, known := ow.newestPos(key)
 	if !known {
-		row, err := cs.store.LastRow(ctx, key)
+		row, err := ow.store.LastRow(ctx, key)
 		if err != nil {
 			return 0, err
 		}
@@ -34,20 +34,20 @@ func (cs *Convs) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (im
 	if sabotageForgetsCursors {
 		return pos, nil
 	}
-	own, err := cs.CursorOf(ctx, key, u)
+	own, err := ow.CursorOf(ctx, key, u)
 	if err != nil || peer == "" {
 		return max(pos, own.Pos), err
 	}
-	other, err := cs.CursorOf(ctx, key, peer)
+	other, err := ow.CursorOf(ctx, key, peer)
 	return max(pos, own.Pos, other.Pos), err
 }
 
 // newestPos is the position of the newest published row of a conversation in
 // memory.
-func (cs *Convs) newestPos(key im.Key) (im.Pos, bool) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	c := cs.convs[key]
+func (ow *Owner) newestPos(key im.Key) (im.Pos, bool) {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	c := ow.convs[key]
 	if c == nil || c.state == loading {
 		return 0, false
 	}

@@ -70,66 +70,70 @@ const (
 var errScan = errors.New("the tail does not reach down to after")
 
 // commitQueued takes what is queued, within bounds, and commits it once.
-func (cs *Convs) commitQueued() error {
+func (ow *Owner) commitQueued() error {
 	var cm *commit
 	for cm == nil {
-		if err := cs.rollBack(); err != nil {
+		if err := ow.rollBack(); err != nil {
 			return err
 		}
 		select {
-		case cm = <-cs.free:
-		case <-cs.store.Failed():
-			return errors.New("store has failed")
+		case cm = <-ow.free:
+		case <-ow.gone:
+			return errGone
+		case <-ow.store.Failed():
+			return errFailed
 		}
-		if cs.mustRollBack() { // the store has refused one that was under way
-			cs.free <- cm
+		if ow.mustRollBack() { // the store has refused one that was under way
+			ow.free <- cm
 			cm = nil
 		}
 	}
 	cm.reset()
-	cm.work = cs.take(cm.work)
-	cs.takeCursors(cm)
+	cm.work = ow.take(cm.work)
+	ow.takeCursors(cm)
 	if len(cm.work) == 0 && len(cm.flushes) == 0 {
-		cs.free <- cm
+		ow.free <- cm
 		return nil
 	}
-	b := builder{cs: cs, cm: cm}
+	b := builder{ow: ow, cm: cm}
 	b.build()
-	cs.settle(cm)
+	ow.settle(cm)
 	if cm.rows == 0 && len(cm.flushes) == 0 {
-		return cs.answerOnly(cm)
+		return ow.answerOnly(cm)
 	}
-	cs.pos++
-	cs.store.Append(&cm.batch, func(err error) { cs.publish(cm, err) })
+	ow.pos++
+	ow.store.Append(&cm.batch, func(err error) { ow.publish(cm, err) })
 	return nil
 }
 
 // answerOnly publishes a batch without rows behind those that its answers may
 // rest on. With all other commits in hand nobody else publishes.
-func (cs *Convs) answerOnly(cm *commit) error {
-	return cs.alone(commitsInFlight-1, func() {
-		if cs.mustRollBack() {
-			cs.publish(cm, store.ErrStale) // they rest on what was refused
+func (ow *Owner) answerOnly(cm *commit) error {
+	return ow.alone(commitsInFlight-1, func() {
+		if ow.mustRollBack() {
+			ow.publish(cm, errRests)
 			return
 		}
-		cs.publish(cm, nil)
+		ow.publish(cm, nil)
 	})
 }
 
 // alone runs f when n other commits are done and publication rests.
-func (cs *Convs) alone(n int, f func()) error {
+func (ow *Owner) alone(n int, f func()) error {
 	held := make([]*commit, 0, n)
 	for len(held) < n {
 		select {
-		case other := <-cs.free:
+		case other := <-ow.free:
 			held = append(held, other)
-		case <-cs.store.Failed():
-			return errors.New("store has failed")
+		case <-ow.gone:
+			return errGone
+		case <-ow.store.Failed():
+			return errFailed
 		}
 	}
 	f()
 	for _, other := range held {
-		cs.free <- other
+		ow.free <- other
 	}
 	return nil
 }
@@ -149,7 +153,7 @@ func (cm *commit) reset() {
 
 // builder stages one batch.
 type builder struct {
-	cs     *Convs
+	ow     *Owner
 	cm     *commit
 	now    uint64   // Unix milliseconds
 	staged []staged // rows of the conversation at hand
@@ -158,11 +162,11 @@ type builder struct {
 }
 
 func (b *builder) build() {
-	cs, cm := b.cs, b.cm
-	b.now = uint64(cs.o.Now().UnixMilli())
-	cm.batch.Feed, cm.batch.Epoch, cm.batch.Holder, cm.batch.From = cs.feed, cs.epoch, cs.holder, cs.pos
-	for _, w := range cm.work {
-		b.buildConv(w)
+	ow, cm := b.ow, b.cm
+	b.now = uint64(ow.o.Now().UnixMilli())
+	cm.batch.Feed, cm.batch.Epoch, cm.batch.Holder, cm.batch.From = ow.feed, ow.epoch, ow.holder, ow.pos
+	for i := range cm.work {
+		b.buildConv(&cm.work[i])
 	}
 	b.buildCursors()
 	cm.entry.TimeMs = b.now
@@ -175,7 +179,7 @@ func (b *builder) build() {
 
 // buildConv settles, admits and numbers the sends of one conversation, each
 // against the state that those before it leave.
-func (b *builder) buildConv(w work) {
+func (b *builder) buildConv(w *work) {
 	c, cm := w.c, b.cm
 	first := c.log.head + 1
 	b.staged = b.staged[:0]
@@ -186,6 +190,7 @@ func (b *builder) buildConv(w work) {
 		kind, err := b.stage(c, s)
 		if errors.Is(err, errScan) {
 			cm.scans = append(cm.scans, scan{c, w.sends[i:], s.After})
+			w.sends = w.sends[:i]
 			break
 		}
 		cm.bytes += s.bytes
@@ -212,7 +217,7 @@ func (b *builder) endSpan(c *conv, members []im.User, from, to int) {
 		return
 	}
 	if sabotageChoosesEarly {
-		members = b.cs.online(c.key.Tenant, members)
+		members = b.ow.online(c.key.Tenant, members)
 	}
 	b.cm.spans = append(b.cm.spans, span{c.key.Tenant, members, from, to})
 }
@@ -221,7 +226,7 @@ func (b *builder) endSpan(c *conv, members []im.User, from, to int) {
 // the row, 0 without one.
 func (b *builder) stage(c *conv, s *Send) (uint32, error) {
 	s.Entry.Conv = c.id
-	hash, mac := b.cs.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), b.cs.hash.first(s)
+	hash, mac := b.ow.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), b.ow.hash.first(s)
 	if sabotageAdmitsFirst {
 		if _, err := b.admit(c, s); err != nil {
 			b.answer(s, nil, Result{Err: &im.Error{Code: im.CodeOf(err)}})
@@ -242,29 +247,32 @@ func (b *builder) stage(c *conv, s *Send) (uint32, error) {
 		next, err = b.admit(c, s)
 	}
 	if err != nil {
-		b.answer(s, nil, Result{Err: b.cs.refusal(c, err)})
+		b.answer(s, nil, Result{Err: b.ow.refusal(c, err)})
 		return 0, nil
 	}
 	return b.number(c, s, next, hash, mac, slot), nil
 }
 
 // refusal is err as the sender sees it; what is not meant for them is logged.
-func (cs *Convs) refusal(c *conv, err error) *im.Error {
+func (ow *Owner) refusal(c *conv, err error) *im.Error {
 	if e, ok := errors.AsType[*im.Error](err); ok {
 		return e
 	}
-	cs.o.Log.Error("decide send failed", "conv", c.id, "err", err)
+	if errors.Is(err, store.ErrStalled) {
+		return refusalOf(err)
+	}
+	ow.o.Log.Error("decide send failed", "conv", c.id, "err", err)
 	return &im.Error{Code: im.CodeInternal}
 }
 
 // answer adds the outcome of s to the batch.
 func (b *builder) answer(s *Send, row []byte, r Result) {
 	it := fanout.Item{Row: row, Sender: s.Origin}
-	if s.Origin.Out != nil {
-		it.Ack, it.Err = s.ack(r), r.Err
+	if s.Origin.Waits() {
+		it.Ack, it.Repeat, it.Err = s.ack(r), r.Repeat, r.Err
 	}
 	b.cm.items = append(b.cm.items, it)
-	if s.Origin.Out == nil && s.Done != nil {
+	if !s.Origin.Waits() && s.Done != nil {
 		b.cm.answers = append(b.cm.answers, answer{s.Done, r})
 	}
 }

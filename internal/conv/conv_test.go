@@ -171,7 +171,7 @@ func (w *world) start() {
 	w.convs, err = conv.New(context.Background(), conv.Options{
 		Now:        func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) },
 		UserExists: func(_ context.Context, a im.Account) (bool, error) { return a.User != "nobody", nil },
-	}, w.gate, fanout.New(w.table))
+	}, w.gate, w.table)
 	if err != nil {
 		w.t.Fatal(err)
 	}

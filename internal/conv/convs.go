@@ -11,13 +11,14 @@ package conv
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
@@ -41,6 +42,23 @@ type Options struct {
 	IdleAfter     time.Duration // an unused conversation leaves memory after this; 1 minute
 	Loaders       int           // goroutines that read conversations from the store; 4
 	WaitingMoves  int           // of cursors, not durable yet, in all; 262,144
+
+	// Follow is run for each feed that this node owns, from when it has it
+	// until ctx ends with it. nil: nothing.
+	Follow func(ctx context.Context, ow *Owner)
+
+	// Await returns when what Follow does for the commits of a feed that were
+	// published before the call is done. nil: at once.
+	Await func(ctx context.Context, ow *Owner) error
+
+	// Cluster tells which feeds this node owns, and where the others are. nil:
+	// this node owns all of them.
+	Cluster *cluster.Cluster
+
+	// Bus, Streams and Nodes lead to the other nodes of Cluster.
+	Bus     bus.Bus
+	Streams *stream.Streams
+	Nodes   *fanout.Nodes
 }
 
 func (o Options) withDefaults() Options {
@@ -68,199 +86,254 @@ func (o Options) withDefaults() Options {
 	if o.Loaders == 0 {
 		o.Loaders = 4
 	}
+	if o.Await == nil {
+		o.Await = func(context.Context, *Owner) error { return nil }
+	}
 	if o.WaitingMoves == 0 {
 		o.WaitingMoves = 1 << 18
 	}
 	return o
 }
 
-// Convs are the conversations of the partitions that this node owns.
+// Convs are all conversations, wherever they are: those of the feeds that this
+// node owns are decided here, the others by their owners.
 type Convs struct {
-	o     Options
-	store store.Store
-	fan   *fanout.Fan
-	hash  hasher
+	o      Options
+	store  store.Store
+	table  *fanout.Table
+	node   shared
+	holder uint64 // in whose name this process takes feeds
 
-	// The log's side: only the committer.
-	feed   store.Feed
-	epoch  im.Epoch
-	holder uint64
-	pos    im.Pos
+	owners []atomic.Pointer[Owner] // by feed; nil: not here
+	lanes  []lane                  // by feed
+	pumps  chan struct{}           // capacity 1; a token: a lane has something to do
+	calls  chan struct{}           // capacity maxCalls; holds one for each call of another node
 
-	published atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
-	members   atomic.Uint64 // im.Pos: no published commit above it, and above the one at the start, changed a membership
-	moved     chan struct{} // capacity 1; a token: a commit changed a membership
-
-	mu       sync.Mutex // tier 2; guards the fields below and the queues of the conversations
-	convs    map[im.Key]*conv
-	ring     []*conv // conversations with queued sends, in turn
-	jobs     []func()
-	inFlight int // bytes of sends not answered
-	waiting  int // their number
-	closing  bool
-	refused  []*conv       // their newest batches were refused; the committer rolls them back
-	stale    bool          // a commit without rows was refused; the same
-	due      []*conv       // with cursors to write at once
-	cooling  []*conv       // whose cursors were written less than flushEvery ago, oldest first
-	moves    int           // of cursors without an answer
-	hurry    bool          // the end is near: cursors are written at once
-	wake     chan struct{} // capacity 1; a token: ring has work
-	jobReady *sync.Cond
-
-	free chan *commit // capacity commitsInFlight; commits to use again
-
-	cooled *time.Timer // the committer comes for the cursors of the first of cooling
-
-	formers formers
-
-	refusals fanout.Kicks // only publish
-	answered fanout.Kicks // of moves of cursors; only publish
-
-	Accepted atomic.Uint64 // entries made durable
-	Repeats  atomic.Uint64 // sends answered from dedupe
+	mu     sync.Mutex      // tier 1; guards the fields below
+	ctx    context.Context // of Run; nil: it does not run
+	wg     *sync.WaitGroup // the committers and followers of Run
+	failed chan error      // capacity 1: of a committer
+	fans   []*fanout.Fan   // of the last Owner of each feed
+	counts Fanned          // of those before
 }
 
-// commitsInFlight is one: the next batch is built when the last one is
-// published, from all that came meanwhile. More would overlap, and make more
-// and smaller batches of the same load (docs/decisions/003).
-const commitsInFlight = 1
+// errNotOwner says that a feed is not, or not any more, in the hands of this
+// node.
+var errNotOwner = errors.New("feed is owned by another node")
 
-// New takes the feeds of st over; from here on this process is the only writer.
-func New(ctx context.Context, o Options, st store.Store, fan *fanout.Fan) (*Convs, error) {
-	cs := &Convs{
-		o: o.withDefaults(), store: st, fan: fan, hash: hasher{st.Info().Secret},
-		convs: map[im.Key]*conv{}, wake: make(chan struct{}, 1), moved: make(chan struct{}, 1),
-		free: make(chan *commit, commitsInFlight), cooled: time.NewTimer(flushEvery),
-	}
-	cs.jobReady = sync.NewCond(&cs.mu)
+// New makes the front of the conversations of st. Without a cluster it takes
+// all feeds over: from here on this process is the only writer.
+func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*Convs, error) {
+	cs := &Convs{o: o.withDefaults(), store: st, table: table, failed: make(chan error, 1), holder: 1, pumps: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls)}
+	cs.node.loaders.ready = sync.NewCond(&cs.node.loaders.mu)
 	feeds := st.Feeds()
-	if len(feeds) != 1 {
-		return nil, fmt.Errorf("open conversations: %d feeds in the store, this version writes one", len(feeds))
+	last := store.Feed(0)
+	for _, f := range feeds {
+		last = max(last, f)
 	}
-	cs.feed, cs.holder = feeds[0], rand.Uint64()
-	var err error
-	if cs.epoch, cs.pos, err = st.Takeover(ctx, cs.feed, cs.holder); err != nil {
-		return nil, fmt.Errorf("take over feed %d: %w", cs.feed, err)
+	cs.owners, cs.fans = make([]atomic.Pointer[Owner], int(last)+1), make([]*fanout.Fan, int(last)+1)
+	cs.lanes = make([]lane, int(last)+1)
+	for i := range cs.lanes {
+		cs.lanes[i].queues, cs.lanes[i].tickets = map[im.Key]*queue{}, map[uint64]asked{}
 	}
-	cs.published.Store(uint64(cs.pos))
-	cs.members.Store(uint64(cs.pos))
-	for range commitsInFlight {
-		cs.free <- &commit{}
+	if o.Cluster != nil {
+		cs.holder = o.Cluster.Incarnation()
+		cs.attach()
+		return cs, nil
+	}
+	for _, f := range feeds {
+		if _, err := cs.Open(ctx, f); err != nil {
+			return nil, err
+		}
 	}
 	return cs, nil
+}
+
+// attach handles what the other nodes send.
+func (cs *Convs) attach() {
+	cs.o.Streams.Handle(cluster.KindSends, cs.receiveSends)
+	cs.o.Streams.Handle(cluster.KindNotOwner, cs.receiveNotOwner)
+	cs.o.Bus.Handle(callSubject, cs.serveCall)
+	cs.o.Nodes.Answered, cs.o.Nodes.Lost = cs.answered, cs.lostAnswers
 }
 
 // Run commits until ctx ends, then commits what is queued still, and returns
 // when every send has its answer. A store that fails ends it with an error;
 // the process must exit then.
 func (cs *Convs) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
+	var wg, loading sync.WaitGroup
 	for range cs.o.Loaders {
-		wg.Go(cs.runJobs)
+		loading.Go(cs.node.loaders.run)
 	}
-	defer wg.Wait()
-	defer cs.stopJobs()
-	sweep := time.NewTicker(time.Second)
-	defer sweep.Stop()
-	for {
-		select {
-		case <-cs.wake:
-		case <-cs.cooled.C:
-		case <-sweep.C:
-			cs.evictIdle()
-			continue
-		case <-cs.store.Failed():
-			return errors.New("store has failed")
-		case <-ctx.Done():
-			return cs.drain()
+	defer loading.Wait()
+	defer cs.node.loaders.stop()
+	if cs.o.Cluster != nil {
+		wg.Go(func() { cs.runLanes(ctx) })
+	}
+	cs.mu.Lock()
+	cs.ctx, cs.wg = ctx, &wg
+	for i := range cs.owners {
+		if ow := cs.owners[i].Load(); ow != nil {
+			cs.startLocked(ow)
 		}
-		if err := cs.commitQueued(); err != nil {
-			return err
+	}
+	cs.mu.Unlock()
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-cs.failed:
+	}
+	cs.mu.Lock()
+	cs.ctx = nil // no more of them start
+	cs.mu.Unlock()
+	wg.Wait()
+	select {
+	case err = <-cs.failed:
+	default:
+	}
+	return err
+}
+
+// startLocked runs an Owner's committer and follower.
+func (cs *Convs) startLocked(ow *Owner) {
+	running := cs.ctx
+	ctx, cancel := context.WithCancel(running)
+	cs.wg.Go(func() {
+		defer cancel()
+		if err := ow.run(running); err != nil {
+			select {
+			case cs.failed <- err:
+			default:
+			}
 		}
+	})
+	if cs.o.Follow != nil {
+		cs.wg.Go(func() { cs.o.Follow(ctx, ow) })
 	}
 }
 
-// drain commits what is queued and waits until all of it is published.
-func (cs *Convs) drain() error {
-	cs.mu.Lock()
-	cs.hurry = true
-	cs.mu.Unlock()
-	for cs.Waiting() > 0 || cs.MovesWaiting() > 0 {
-		if err := cs.commitQueued(); err != nil {
-			return err
-		}
-		select {
-		case <-cs.wake:
-		case <-cs.store.Failed():
-			return errors.New("store has failed")
-		case <-time.After(10 * time.Millisecond): // answers, loads and scans under way signal only when they queue work
-		}
+// Open takes a feed over and serves it. The Owner before it, of this node, has
+// ended. It is called by the cluster.
+func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
+	fan := fanout.New(cs.table)
+	fan.Remote = cs.o.Nodes
+	ow, err := newOwner(ctx, cs.o, &cs.node, cs.store, fan, f, cs.holder)
+	if err != nil {
+		return 0, err
 	}
-	return nil
+	ow.lose = cs.lost
+	cs.mu.Lock()
+	cs.counts.add(cs.fans[f])
+	cs.fans[f] = fan
+	cs.owners[f].Store(ow)
+	if cs.ctx != nil {
+		cs.startLocked(ow)
+	}
+	cs.mu.Unlock()
+	return ow.epoch, nil
+}
+
+// Close gives a feed away: what is in a batch is committed, the rest is for the
+// next owner. It returns when nothing of the feed is under way here, or when
+// ctx ends. It is called by the cluster.
+func (cs *Convs) Close(ctx context.Context, f store.Feed) {
+	ow := cs.owners[f].Load()
+	if ow == nil {
+		return
+	}
+	orphans := ow.seal()
+	cs.owners[f].CompareAndSwap(ow, nil)
+	cs.forward(ow.feed, orphans)
+	select {
+	case <-ow.ended:
+	case <-ctx.Done():
+	}
+}
+
+// lost takes an Owner that has lost its feed out of service.
+func (cs *Convs) lost(ow *Owner, orphans []*Send) {
+	cs.owners[ow.feed].CompareAndSwap(ow, nil)
+	cs.forward(ow.feed, orphans)
+	if cs.o.Cluster != nil {
+		cs.o.Cluster.Lost(ow.feed, ow.epoch)
+	}
+}
+
+// feedOf is the feed that holds a conversation.
+func (cs *Convs) feedOf(key im.Key) store.Feed { return cs.store.FeedOf(im.PartitionOf(key.Conv)) }
+
+// Submit queues sends; those of one caller to one conversation keep their
+// order. What cannot be queued is answered at once. k gathers the wake-ups.
+//
+// Codes, all unsettled: overloaded, disk_full, store_stalled, draining.
+func (cs *Convs) Submit(sends []*Send, k *fanout.Kicks) {
+	for len(sends) > 0 {
+		f, n := cs.feedOf(sends[0].Conv), 1
+		for n < len(sends) && cs.feedOf(sends[n].Conv) == f {
+			n++
+		}
+		cs.submit(f, sends[:n], k)
+		sends = sends[n:]
+	}
 }
 
 // Waiting is how many sends have no answer yet.
-func (cs *Convs) Waiting() int {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return cs.waiting
-}
+func (cs *Convs) Waiting() int { return cs.sum((*Owner).Waiting) + cs.forwarding() }
 
 // Loaded is how many conversations are in memory.
-func (cs *Convs) Loaded() int {
+func (cs *Convs) Loaded() int { return cs.sum((*Owner).Loaded) }
+
+// MovesWaiting is how many moves of cursors have no answer yet.
+func (cs *Convs) MovesWaiting() int { return int(cs.node.moves.Load()) }
+
+// Accepted counts entries made durable here, Repeats sends answered from dedupe.
+func (cs *Convs) Accepted() uint64 { return cs.node.accepted.Load() }
+
+// Repeats counts sends that were answered from dedupe here.
+func (cs *Convs) Repeats() uint64 { return cs.node.repeats.Load() }
+
+// Owners are the feeds that this node owns now.
+func (cs *Convs) Owners() []*Owner {
+	var list []*Owner
+	for i := range cs.owners {
+		if ow := cs.owners[i].Load(); ow != nil {
+			list = append(list, ow)
+		}
+	}
+	return list
+}
+
+func (cs *Convs) sum(of func(*Owner) int) int {
+	n := 0
+	for _, ow := range cs.Owners() {
+		n += of(ow)
+	}
+	return n
+}
+
+// Fanned counts events: put into outboxes here, told by a hint, and refused by
+// an outbox.
+type Fanned struct{ Delivered, Hinted, Lagged uint64 }
+
+func (n *Fanned) add(f *fanout.Fan) {
+	if f != nil {
+		n.Delivered += f.Delivered.Load()
+		n.Hinted += f.Hinted.Load()
+		n.Lagged += f.Lagged.Load()
+	}
+}
+
+// Fanned counts what became of the events of the feeds here.
+func (cs *Convs) Fanned() Fanned {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return len(cs.convs)
-}
-
-// Published is the position up to which commits are durable and readable.
-func (cs *Convs) Published() (store.Feed, im.Pos) {
-	return cs.feed, im.Pos(cs.published.Load())
-}
-
-// MembershipSince tells whether a commit with after < Pos <= upTo may have
-// changed a membership; upTo is a published position.
-func (cs *Convs) MembershipSince(after, upTo im.Pos) bool {
-	return after < upTo && uint64(after) < cs.members.Load()
-}
-
-// MembershipMoved carries a token when a commit changed who is a member of
-// what since the last token was taken.
-func (cs *Convs) MembershipMoved() <-chan struct{} { return cs.moved }
-
-func (cs *Convs) signal() {
-	select {
-	case cs.wake <- struct{}{}:
-	default:
+	n := cs.counts
+	if cs.o.Nodes != nil {
+		delivered, hinted, lagged := cs.o.Nodes.Counts()
+		n.Delivered, n.Hinted, n.Lagged = n.Delivered+delivered, n.Hinted+hinted, n.Lagged+lagged
 	}
-}
-
-// addJobLocked runs f on a loader.
-func (cs *Convs) addJobLocked(f func()) {
-	cs.jobs = append(cs.jobs, f)
-	cs.jobReady.Signal()
-}
-
-func (cs *Convs) runJobs() {
-	for {
-		cs.mu.Lock()
-		for len(cs.jobs) == 0 && !cs.closing {
-			cs.jobReady.Wait()
-		}
-		if len(cs.jobs) == 0 {
-			cs.mu.Unlock()
-			return
-		}
-		f := cs.jobs[0]
-		cs.jobs = cs.jobs[1:]
-		cs.mu.Unlock()
-		f()
+	for _, f := range cs.fans {
+		n.add(f)
 	}
-}
-
-func (cs *Convs) stopJobs() {
-	cs.mu.Lock()
-	cs.closing = true
-	cs.jobReady.Broadcast()
-	cs.mu.Unlock()
+	return n
 }

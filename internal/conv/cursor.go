@@ -97,13 +97,13 @@ type flush struct {
 //
 // Codes: no_conversation, not_member (never was one); unsettled: overloaded,
 // disk_full, store_stalled. Spec: P-8.6.
-func (cs *Convs) MoveCursor(ctx context.Context, a im.Account, key im.Key, delivered, read im.Seq) (*petrelv1.CursorMoved, error) {
+func (ow *Owner) MoveCursor(ctx context.Context, a im.Account, key im.Key, delivered, read im.Seq) (*petrelv1.CursorMoved, error) {
 	type answer struct {
 		c   Cursor
 		err *im.Error
 	}
 	ch := make(chan answer, 1)
-	err := cs.Move(ctx, &CursorMove{
+	err := ow.Move(ctx, &CursorMove{
 		Conv: key, User: a.User, Delivered: delivered, Read: read,
 		Done: func(c Cursor, err *im.Error, _ *fanout.Kicks) { ch <- answer{c, err} },
 	})
@@ -128,15 +128,15 @@ func (c Cursor) Frame(id im.ConvID) *petrelv1.CursorMoved {
 
 // Move takes m; with an error it does not, and m gets no other answer. It may
 // wait for the store to read, never for a write.
-func (cs *Convs) Move(ctx context.Context, m *CursorMove) error {
-	if err := refusalOf(cs.store.Writable()); err != nil {
+func (ow *Owner) Move(ctx context.Context, m *CursorMove) error {
+	if err := refusalOf(ow.store.Writable()); err != nil {
 		return err
 	}
-	c, err := cs.acquire(ctx, m.Conv)
+	c, err := ow.acquire(ctx, m.Conv)
 	if err != nil {
 		return err
 	}
-	defer cs.releaseOne(c)
+	defer ow.releaseOne(c)
 	at, in := c.readable()
 	if in.record == nil {
 		return &im.Error{Code: im.CodeNoConversation}
@@ -148,17 +148,17 @@ func (cs *Convs) Move(ctx context.Context, m *CursorMove) error {
 	if len(in.members.current) > MaxReceipts {
 		to.Delivered = 0
 	}
-	p, stored, err := cs.place(ctx, c, m.User)
+	p, stored, err := ow.place(ctx, c, m.User)
 	if err != nil {
 		return err
 	}
-	defer cs.placed(c)
+	defer ow.placed(c)
 	if to.Read > stored.Read {
-		if to.Counted, err = cs.counted(ctx, c, at, in, to.Read); err != nil {
+		if to.Counted, err = ow.counted(ctx, c, at, in, to.Read); err != nil {
 			return err
 		}
 	}
-	return cs.move(c, p, to, m)
+	return ow.move(c, p, to, m)
 }
 
 // readableUpTo is the last seq that u may read among those up to q, 0 without
@@ -182,8 +182,8 @@ func (m *Members) readableUpTo(u im.User, q im.Seq) im.Seq {
 
 // place finds u's place, or reads it, and keeps it in memory until placed. It
 // returns what is durable of it.
-func (cs *Convs) place(ctx context.Context, c *conv, u im.User) (*place, Cursor, error) {
-	cs.mu.Lock()
+func (ow *Owner) place(ctx context.Context, c *conv, u im.User) (*place, Cursor, error) {
+	ow.mu.Lock()
 	if c.cursors == nil {
 		c.cursors = &cursors{places: map[im.User]*place{}}
 	}
@@ -191,13 +191,13 @@ func (cs *Convs) place(ctx context.Context, c *conv, u im.User) (*place, Cursor,
 	cu.loading++
 	p := cu.places[u]
 	if p != nil {
-		defer cs.mu.Unlock()
+		defer ow.mu.Unlock()
 		return p, p.stored, nil
 	}
-	cs.mu.Unlock()
-	rec, err := cs.store.Cursor(ctx, c.key, u)
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	ow.mu.Unlock()
+	rec, err := ow.store.Cursor(ctx, c.key, u)
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
 	if err != nil {
 		cu.loading--
 		return nil, Cursor{}, err
@@ -210,10 +210,10 @@ func (cs *Convs) place(ctx context.Context, c *conv, u im.User) (*place, Cursor,
 	return p, p.stored, nil
 }
 
-func (cs *Convs) placed(c *conv) {
-	cs.mu.Lock()
+func (ow *Owner) placed(c *conv) {
+	ow.mu.Lock()
 	c.cursors.loading--
-	cs.mu.Unlock()
+	ow.mu.Unlock()
 }
 
 func cursorOf(r *storepb.Cursor) Cursor {
@@ -221,18 +221,22 @@ func cursorOf(r *storepb.Cursor) Cursor {
 }
 
 // move moves p and lets m wait for it, if it has to.
-func (cs *Convs) move(c *conv, p *place, to Cursor, m *CursorMove) error {
-	cs.mu.Lock()
+func (ow *Owner) move(c *conv, p *place, to Cursor, m *CursorMove) error {
+	ow.mu.Lock()
 	next := p.newest
 	moved := next.raise(to)
 	if next.same(p.stored) {
 		next = p.stored
-		cs.mu.Unlock()
+		ow.mu.Unlock()
 		m.answer(next)
 		return nil
 	}
-	if cs.moves >= cs.o.WaitingMoves {
-		cs.mu.Unlock()
+	if ow.sealed {
+		ow.mu.Unlock()
+		return errNotOwner
+	}
+	if int(ow.node.moves.Load()) >= ow.o.WaitingMoves {
+		ow.mu.Unlock()
 		return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
 	p.newest = next
@@ -241,15 +245,16 @@ func (cs *Convs) move(c *conv, p *place, to Cursor, m *CursorMove) error {
 		if cu.dirty = append(cu.dirty, p); !cu.queued {
 			cu.queued = true
 			c.users++ // until it has cooled down
-			cs.due = append(cs.due, c)
+			ow.due = append(ow.due, c)
 		}
 	}
 	if !sabotageAcksCursorEarly {
-		cs.moves++
+		ow.moves++
+		ow.node.moves.Add(1)
 		p.waiting = append(p.waiting, m)
 	}
-	cs.mu.Unlock()
-	cs.signal()
+	ow.mu.Unlock()
+	ow.signal()
 	if sabotageAcksCursorEarly {
 		m.answer(next)
 	}
@@ -266,7 +271,7 @@ func (m *CursorMove) answer(c Cursor) {
 func (c Cursor) same(d Cursor) bool { return c.Delivered == d.Delivered && c.Read == d.Read }
 
 // counted is the number of entries up to and including q that count as unread.
-func (cs *Convs) counted(ctx context.Context, c *conv, at point, in *info, q im.Seq) (uint64, error) {
+func (ow *Owner) counted(ctx context.Context, c *conv, at point, in *info, q im.Seq) (uint64, error) {
 	first := in.firstSeq()
 	switch {
 	case q >= at.head:
@@ -277,7 +282,7 @@ func (cs *Convs) counted(ctx context.Context, c *conv, at point, in *info, q im.
 	var n uint64
 	var parse error
 	row := max(q, first)
-	err := cs.readRows(ctx, c, stay{row, row}, func(stored []byte) bool {
+	err := ow.readRows(ctx, c, stay{row, row}, func(stored []byte) bool {
 		var m petrelv1.Message
 		parse = wire.ParseMessage(stored, &m)
 		n = m.Counted
@@ -303,25 +308,25 @@ func countsAsUnread(m *petrelv1.Message) bool {
 
 // takeCursors moves the moves whose conversations may be written now to cm,
 // and plans when to come again. Only the committer.
-func (cs *Convs) takeCursors(cm *commit) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if len(cs.due) == 0 && len(cs.cooling) == 0 {
+func (ow *Owner) takeCursors(cm *commit) {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	if len(ow.due) == 0 && len(ow.cooling) == 0 {
 		return
 	}
 	now := time.Now()
-	for len(cs.cooling) > 0 && (cs.hurry || now.Sub(cs.cooling[0].cursors.flushed) >= flushEvery) {
-		c := cs.cooling[0]
-		cs.cooling = cs.cooling[1:]
+	for len(ow.cooling) > 0 && (ow.hurry || now.Sub(ow.cooling[0].cursors.flushed) >= flushEvery) {
+		c := ow.cooling[0]
+		ow.cooling = ow.cooling[1:]
 		if len(c.cursors.dirty) > 0 {
-			cs.due = append(cs.due, c)
+			ow.due = append(ow.due, c)
 			continue
 		}
 		c.cursors.queued = false
 		c.users--
 	}
 	taken := 0
-	for _, c := range cs.due {
+	for _, c := range ow.due {
 		cu := c.cursors
 		n := min(len(cu.dirty), flushSize-len(cm.flushes))
 		for _, p := range cu.dirty[:n] {
@@ -329,16 +334,16 @@ func (cs *Convs) takeCursors(cm *commit) {
 			p.dirty, p.waiting = false, nil
 		}
 		if cu.dirty = append(cu.dirty[:0], cu.dirty[n:]...); len(cu.dirty) > 0 {
-			cs.signal() // the next commit goes on here
+			ow.signal() // the next commit goes on here
 			break
 		}
 		cu.flushed = now
-		cs.cooling = append(cs.cooling, c)
+		ow.cooling = append(ow.cooling, c)
 		taken++
 	}
-	cs.due = slices.Delete(cs.due, 0, taken)
-	if len(cs.cooling) > 0 {
-		cs.cooled.Reset(flushEvery - now.Sub(cs.cooling[0].cursors.flushed))
+	ow.due = slices.Delete(ow.due, 0, taken)
+	if len(ow.cooling) > 0 {
+		ow.cooled.Reset(flushEvery - now.Sub(ow.cooling[0].cursors.flushed))
 	}
 }
 
@@ -358,12 +363,12 @@ func (b *builder) buildCursors() {
 }
 
 // showCursors makes the cursors of a durable commit those that others see.
-func (cs *Convs) showCursors(cm *commit) {
+func (ow *Owner) showCursors(cm *commit) {
 	if len(cm.flushes) == 0 {
 		return
 	}
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
 	for i := range cm.flushes {
 		f := &cm.flushes[i]
 		f.p.stored = f.to
@@ -371,7 +376,8 @@ func (cs *Convs) showCursors(cm *commit) {
 			f.waiting = append(f.waiting, f.p.waiting...)
 			f.p.waiting = nil
 		}
-		cs.moves -= len(f.waiting)
+		ow.moves -= len(f.waiting)
+		ow.node.moves.Add(-int64(len(f.waiting)))
 		if i+1 == len(cm.flushes) || cm.flushes[i+1].c != f.c {
 			f.c.cursors.drop() // once for each conversation: it looks at all places
 		}
@@ -391,26 +397,26 @@ func (cu *cursors) drop() {
 }
 
 // tellCursors sends the receipts of a commit, and the answers behind them.
-func (cs *Convs) tellCursors(cm *commit) {
+func (ow *Owner) tellCursors(cm *commit) {
 	for from := 0; from < len(cm.flushes); {
 		to := from + 1
 		for to < len(cm.flushes) && cm.flushes[to].c == cm.flushes[from].c {
 			to++
 		}
-		cs.tellReceipts(cm.flushes[from:to])
+		ow.tellReceipts(cm.flushes[from:to])
 		from = to
 	}
 	for i := range cm.flushes {
 		f := &cm.flushes[i]
 		for _, m := range f.waiting {
-			m.Done(f.to, nil, &cs.answered)
+			m.Done(f.to, nil, &ow.answered)
 		}
 	}
-	cs.answered.Flush()
+	ow.answered.Flush()
 }
 
 // tellReceipts sends the receipts of one conversation.
-func (cs *Convs) tellReceipts(moved []flush) {
+func (ow *Owner) tellReceipts(moved []flush) {
 	c := moved[0].c
 	members := c.info.Load().members
 	if len(members.current) <= MaxReceipts {
@@ -420,12 +426,12 @@ func (cs *Convs) tellReceipts(moved []flush) {
 				all = append(all, moved[i].receipt(c.id))
 			}
 		}
-		cs.fan.Receipts(c.key, members.current, all)
+		ow.fan.Receipts(c.key, members.current, all)
 	}
 	for i := range moved {
 		f := &moved[i]
 		if len(members.current) > MaxReceipts || members.Role(f.p.user) == 0 {
-			cs.fan.Receipts(c.key, []im.User{f.p.user}, []fanout.Receipt{f.receipt(c.id)})
+			ow.fan.Receipts(c.key, []im.User{f.p.user}, []fanout.Receipt{f.receipt(c.id)})
 		}
 	}
 }
@@ -442,30 +448,53 @@ func (f *flush) receipt(id string) fanout.Receipt {
 
 // refuseCursors answers moves of which nothing was written, and forgets them
 // and all that came on top of them.
-func (cs *Convs) refuseCursors(cm *commit, e *im.Error) {
+func (ow *Owner) refuseCursors(cm *commit, e *im.Error) {
 	if len(cm.flushes) == 0 {
 		return
 	}
-	cs.mu.Lock()
-	cs.stale = true
+	ow.mu.Lock()
+	ow.stale = true
 	for i := range cm.flushes {
 		f := &cm.flushes[i]
 		f.waiting = append(f.waiting, f.p.waiting...)
 		f.p.newest, f.p.waiting = f.p.stored, nil // if dirty, the next commit writes what is stored
-		cs.moves -= len(f.waiting)
+		ow.moves -= len(f.waiting)
+		ow.node.moves.Add(-int64(len(f.waiting)))
 	}
-	cs.mu.Unlock()
+	ow.mu.Unlock()
 	for _, f := range cm.flushes {
 		for _, m := range f.waiting {
-			m.Done(Cursor{}, e, &cs.answered)
+			m.Done(Cursor{}, e, &ow.answered)
 		}
 	}
-	cs.answered.Flush()
+	ow.answered.Flush()
+}
+
+// dropMovesLocked takes the moves that wait, those of cm, if there is one, among them.
+func (ow *Owner) dropMovesLocked(cm *commit) []*CursorMove {
+	var all []*CursorMove
+	if cm != nil {
+		for i := range cm.flushes {
+			all = append(all, cm.flushes[i].waiting...)
+		}
+	}
+	for _, c := range ow.convs {
+		if c.cursors == nil {
+			continue
+		}
+		for _, p := range c.cursors.places {
+			all = append(all, p.waiting...)
+			p.waiting = nil
+		}
+	}
+	ow.moves -= len(all)
+	ow.node.moves.Add(-int64(len(all)))
+	return all
 }
 
 // MovesWaiting is how many moves of cursors have no answer yet.
-func (cs *Convs) MovesWaiting() int {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return cs.moves
+func (ow *Owner) MovesWaiting() int {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	return ow.moves
 }

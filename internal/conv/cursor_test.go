@@ -85,7 +85,7 @@ func (w *world) upTo(key im.Key, from im.User, q im.Seq) {
 }
 
 func (w *world) commits() im.Pos {
-	_, pos := w.convs.Published()
+	pos := w.convs.Owners()[0].Published()
 	return pos
 }
 
@@ -156,7 +156,7 @@ func TestF13MoveIsToldWhenItIsDurable(t *testing.T) {
 	if got := w.receipts(key); len(got) != 0 {
 		t.Errorf("receipts %v before the sync", got)
 	}
-	if c, err := w.convs.CursorOf(context.Background(), key, "bob"); err != nil || c.Read != 0 || c.Delivered != 0 {
+	if c, err := w.convs.Owners()[0].CursorOf(context.Background(), key, "bob"); err != nil || c.Read != 0 || c.Delivered != 0 {
 		t.Errorf("cursor %+v, %v before the sync", c, err)
 	}
 	if got := alice.frames(); len(got) != 0 {
@@ -195,7 +195,7 @@ func TestF13CursorsMoveForwardOnlyOverACrash(t *testing.T) {
 	}
 	w.restart()
 	w.wantMoved("back, after a restart", w.move(key, "bob", 1, 1, nil), "20 20")
-	if got, err := w.convs.CursorOf(context.Background(), key, "bob"); err != nil || got.Counted != 19 {
+	if got, err := w.convs.Owners()[0].CursorOf(context.Background(), key, "bob"); err != nil || got.Counted != 19 {
 		t.Errorf("cursor %+v, %v; want 19 counted", got, err)
 	}
 }
@@ -246,11 +246,11 @@ func TestReadCountedLeavesOutWhatTheUserMayNotRead(t *testing.T) {
 		if c.read > 0 {
 			<-w.move(key, c.u, 0, c.read, nil)
 		}
-		at, err := w.convs.CursorOf(context.Background(), key, c.u)
+		at, err := w.convs.Owners()[0].CursorOf(context.Background(), key, c.u)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := w.convs.ReadCounted(context.Background(), key, c.u, at)
+		n, err := w.convs.Owners()[0].ReadCounted(context.Background(), key, c.u, at)
 		if err != nil || 11-n != c.unread {
 			t.Errorf("%s with read %d: %d unread, %v; want %d", c.u, c.read, 11-n, err, c.unread)
 		}
@@ -323,7 +323,7 @@ func TestTooManyWaitingMovesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &world{t: t, gate: &gate{Store: st, failed: make(chan struct{})}, table: fanout.NewTable()}
-	if w.convs, err = conv.New(t.Context(), conv.Options{WaitingMoves: 2}, w.gate, fanout.New(w.table)); err != nil {
+	if w.convs, err = conv.New(t.Context(), conv.Options{WaitingMoves: 2}, w.gate, w.table); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -40,7 +40,7 @@ func (b *builder) repeat(c *conv, s *Send, hash, mac uint64) (r Result, found bo
 	if l.tail.find(0, hash, match) || failure != nil || sabotageForgets {
 		return r, found, 0, failure
 	}
-	seqs, err := b.cs.store.Dedupe(context.Background(), c.key, hash)
+	seqs, err := b.ow.store.Dedupe(context.Background(), c.key, hash)
 	if err != nil {
 		return Result{}, false, 0, err
 	}
@@ -119,7 +119,7 @@ func (b *builder) row(c *conv, q im.Seq) ([]byte, error) {
 		}
 	}
 	var value []byte
-	err := b.cs.store.Rows(context.Background(), c.key, q, q, func(r store.Row) bool {
+	err := b.ow.store.Rows(context.Background(), c.key, q, q, func(r store.Row) bool {
 		value = append(value, r.Value...)
 		return true
 	})

@@ -220,7 +220,7 @@ func TestDissolvedGroupIsReadOnly(t *testing.T) {
 				t.Errorf("%s: %+v, %v, reads %d; want nobody who reads up to %d", u, st, err, len(w.history(key, u)), q)
 			}
 		}
-		left, err := w.convs.Leavers(context.Background(), key, q)
+		left, err := w.convs.Owners()[0].Leavers(context.Background(), key, q)
 		if err != nil || len(left) != 5 {
 			t.Errorf("with it left %v, %v", left, err)
 		}

@@ -35,12 +35,12 @@ type Page struct {
 // History reads a page for a user; user "" is the operator, who reads
 // everything. Entries outside the user's memberships are left out. Every read
 // ends at the published head. Codes: no_conversation, not_member. Spec: P-5.2.
-func (cs *Convs) History(ctx context.Context, key im.Key, user im.User, r Range) (*Page, error) {
-	c, err := cs.acquire(ctx, key)
+func (ow *Owner) History(ctx context.Context, key im.Key, user im.User, r Range) (*Page, error) {
+	c, err := ow.acquire(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	defer cs.releaseOne(c)
+	defer ow.releaseOne(c)
 	at, in := c.readable()
 	head := at.head
 	if in.record == nil {
@@ -61,9 +61,9 @@ func (cs *Convs) History(ctx context.Context, key im.Key, user im.User, r Range)
 		parts = in.members.stays(user, from, to)
 	}
 	if r.Before == 0 {
-		err = cs.readUp(ctx, c, parts, r.limit(), p)
+		err = ow.readUp(ctx, c, parts, r.limit(), p)
 	} else {
-		err = cs.readDown(ctx, c, parts, r.limit(), p)
+		err = ow.readDown(ctx, c, parts, r.limit(), p)
 	}
 	if err == nil && user != "" && in.members.Role(user) == 0 {
 		err = emptyEditedBehind(p.Rows, last)
@@ -88,8 +88,9 @@ func emptyEditedBehind(rows [][]byte, last im.Seq) error {
 	return nil
 }
 
-// HistoryPage is History as a frame's content; pages have at most max entries.
-func (cs *Convs) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetHistory, max int) (*petrelv1.HistoryPage, error) {
+// historyPage is what history reads as a frame's content; pages have at most max
+// entries.
+func historyPage(a im.Account, f *petrelv1.GetHistory, max int, history func(im.Key, Range) (*Page, error)) (*petrelv1.HistoryPage, error) {
 	id, err := im.ParseConvID(f.Conv)
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func (cs *Convs) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetH
 	if f.Limit > 0 {
 		max = min(max, int(f.Limit))
 	}
-	p, err := cs.History(ctx, im.Key{Tenant: a.Tenant, Conv: id}, a.User, Range{After: im.Seq(f.After), Before: im.Seq(f.Before), Limit: max})
+	p, err := history(im.Key{Tenant: a.Tenant, Conv: id}, Range{After: im.Seq(f.After), Before: im.Seq(f.Before), Limit: max})
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func (r Range) limit() int {
 
 // readUp reads the first rows of parts. A page that leaves rows out has at
 // least one, so that the reader can go on behind it. Spec: P-5.2.
-func (cs *Convs) readUp(ctx context.Context, c *conv, parts []stay, limit int, p *Page) error {
+func (ow *Owner) readUp(ctx context.Context, c *conv, parts []stay, limit int, p *Page) error {
 	bytes := 0
 	for _, s := range parts {
 		if s.from > s.to {
@@ -159,7 +160,7 @@ func (cs *Convs) readUp(ctx context.Context, c *conv, parts []stay, limit int, p
 		if n := im.Seq(limit - len(p.Rows)); end-s.from >= n {
 			end = s.from + n - 1
 		}
-		err := cs.readRows(ctx, c, stay{s.from, end}, func(stored []byte) bool {
+		err := ow.readRows(ctx, c, stay{s.from, end}, func(stored []byte) bool {
 			if p.More = len(p.Rows) > 0 && bytes+len(stored) > MaxPageBytes; p.More {
 				return false
 			}
@@ -176,7 +177,7 @@ func (cs *Convs) readUp(ctx context.Context, c *conv, parts []stay, limit int, p
 }
 
 // readDown reads the last rows of parts; at least one of a page with more.
-func (cs *Convs) readDown(ctx context.Context, c *conv, parts []stay, limit int, p *Page) error {
+func (ow *Owner) readDown(ctx context.Context, c *conv, parts []stay, limit int, p *Page) error {
 	bytes := 0
 	for i := len(parts) - 1; i >= 0; i-- {
 		s := parts[i]
@@ -192,7 +193,7 @@ func (cs *Convs) readDown(ctx context.Context, c *conv, parts []stay, limit int,
 			begin = s.to - n + 1
 		}
 		var rows [][]byte
-		err := cs.readRows(ctx, c, stay{begin, s.to}, func(stored []byte) bool {
+		err := ow.readRows(ctx, c, stay{begin, s.to}, func(stored []byte) bool {
 			bytes += len(stored)
 			rows = append(rows, stored)
 			return true
@@ -216,9 +217,9 @@ func (cs *Convs) readDown(ctx context.Context, c *conv, parts []stay, limit int,
 
 // readRows passes copies of the wire parts of s, ascending, until fn returns
 // false.
-func (cs *Convs) readRows(ctx context.Context, c *conv, s stay, fn func(stored []byte) bool) error {
+func (ow *Owner) readRows(ctx context.Context, c *conv, s stay, fn func(stored []byte) bool) error {
 	var bad error
-	err := cs.store.Rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
+	err := ow.store.Rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
 		head, stored, err := store.SplitRow(row.Value)
 		if err != nil {
 			bad = err
@@ -228,7 +229,7 @@ func (cs *Convs) readRows(ctx context.Context, c *conv, s stay, fn func(stored [
 			return true
 		}
 		if head.Flags&store.RowRewritten != 0 {
-			stored = cs.durable(c, row.Seq, head.Pos, stored)
+			stored = ow.durable(c, row.Seq, head.Pos, stored)
 		}
 		return fn(append([]byte(nil), stored...))
 	})
@@ -254,12 +255,12 @@ type State struct {
 
 // Look reads the state of a conversation for a user, below the published head.
 // Codes: no_conversation, not_member.
-func (cs *Convs) Look(ctx context.Context, key im.Key, user im.User) (State, error) {
-	c, err := cs.acquire(ctx, key)
+func (ow *Owner) Look(ctx context.Context, key im.Key, user im.User) (State, error) {
+	c, err := ow.acquire(ctx, key)
 	if err != nil {
 		return State{}, err
 	}
-	defer cs.releaseOne(c)
+	defer ow.releaseOne(c)
 	at, in := c.readable()
 	if in.record == nil {
 		return State{}, &im.Error{Code: im.CodeNoConversation}
@@ -282,7 +283,7 @@ func (cs *Convs) Look(ctx context.Context, key im.Key, user im.User) (State, err
 		return st, nil
 	}
 	var parse error
-	err = cs.readRows(ctx, c, stay{st.Head, st.Head}, func(stored []byte) bool {
+	err = ow.readRows(ctx, c, stay{st.Head, st.Head}, func(stored []byte) bool {
 		var m petrelv1.Message
 		parse = wire.ParseMessage(stored, &m)
 		st.Counted = m.Counted
@@ -296,12 +297,12 @@ func (cs *Convs) Look(ctx context.Context, key im.Key, user im.User) (State, err
 
 // Peers returns the users of a direct conversation, and the kind and title of
 // any. Codes: no_conversation.
-func (cs *Convs) Peers(ctx context.Context, key im.Key) (kind petrelv1.ConvKind, title string, users []string, err error) {
-	c, err := cs.acquire(ctx, key)
+func (ow *Owner) Peers(ctx context.Context, key im.Key) (kind petrelv1.ConvKind, title string, users []string, err error) {
+	c, err := ow.acquire(ctx, key)
 	if err != nil {
 		return 0, "", nil, err
 	}
-	defer cs.releaseOne(c)
+	defer ow.releaseOne(c)
 	_, in := c.readable()
 	if in.record == nil {
 		return 0, "", nil, &im.Error{Code: im.CodeNoConversation}

@@ -2,6 +2,7 @@ package conv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -13,43 +14,43 @@ import (
 )
 
 // getLocked finds a conversation in memory, or begins to load it.
-func (cs *Convs) getLocked(key im.Key) *conv {
-	c := cs.convs[key]
+func (ow *Owner) getLocked(key im.Key) *conv {
+	c := ow.convs[key]
 	if c == nil {
-		c = &conv{key: key, id: key.Conv.String(), done: make(chan struct{}), lastUse: cs.o.Now().Unix()}
-		cs.convs[key] = c
-		cs.addJobLocked(func() { cs.load(c) })
+		c = &conv{key: key, id: key.Conv.String(), done: make(chan struct{}), lastUse: ow.o.Now().Unix()}
+		ow.convs[key] = c
+		ow.node.loaders.add(func() { ow.load(c) })
 	}
 	return c
 }
 
 // acquire returns a loaded conversation and keeps it in memory until release.
-func (cs *Convs) acquire(ctx context.Context, key im.Key) (*conv, error) {
-	cs.mu.Lock()
-	c := cs.getLocked(key)
+func (ow *Owner) acquire(ctx context.Context, key im.Key) (*conv, error) {
+	ow.mu.Lock()
+	c := ow.getLocked(key)
 	c.users++
-	c.lastUse = cs.o.Now().Unix()
-	cs.mu.Unlock()
+	c.lastUse = ow.o.Now().Unix()
+	ow.mu.Unlock()
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		cs.releaseOne(c)
+		ow.releaseOne(c)
 		return nil, ctx.Err()
 	}
 	if c.err != nil {
-		cs.releaseOne(c)
+		ow.releaseOne(c)
 		return nil, c.err
 	}
 	return c, nil
 }
 
-func (cs *Convs) releaseOne(c *conv) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
+func (ow *Owner) releaseOne(c *conv) {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
 	c.users--
 	// What does not exist is not kept: asking for made-up ids costs no memory.
 	if c.unusedLocked() && c.info.Load().record == nil {
-		delete(cs.convs, c.key)
+		delete(ow.convs, c.key)
 	}
 }
 
@@ -57,41 +58,49 @@ func (c *conv) unusedLocked() bool { return c.state == idle && c.users == 0 && l
 
 // load reads a conversation's state. Nothing of it is in flight: one with an
 // append under way never leaves memory, so what is read here is durable.
-func (cs *Convs) load(c *conv) {
-	err := cs.read(context.Background(), c)
-	cs.mu.Lock()
+func (ow *Owner) load(c *conv) {
+	err := ow.read(context.Background(), c)
+	ow.mu.Lock()
 	c.err = err
 	var failed []*Send
 	if err == nil {
 		c.state = idle
-		cs.activateLocked(c)
+		ow.activateLocked(c)
 	} else {
 		failed, c.queue = c.queue, nil
-		delete(cs.convs, c.key)
+		delete(ow.convs, c.key)
 	}
-	cs.mu.Unlock()
+	ow.mu.Unlock()
 	close(c.done)
-	cs.signal()
+	ow.signal()
 	if err != nil {
-		cs.o.Log.Error("load conversation failed", "conv", c.id, "err", err)
-		cs.fail(failed, &im.Error{Code: im.CodeInternal})
+		ow.o.Log.Error("load conversation failed", "conv", c.id, "err", err)
+		ow.fail(failed, unread(err))
 	}
 }
 
+// unread is what senders are told when the store could not be read.
+func unread(err error) *im.Error {
+	if errors.Is(err, store.ErrStalled) {
+		return refusalOf(err)
+	}
+	return &im.Error{Code: im.CodeInternal}
+}
+
 // fail answers sends of which nothing was decided.
-func (cs *Convs) fail(sends []*Send, e *im.Error) {
+func (ow *Owner) fail(sends []*Send, e *im.Error) {
 	var k fanout.Kicks
 	bytes := 0
 	for _, s := range sends {
 		s.answer(Result{Err: e}, &k)
 		bytes += s.bytes
 	}
-	cs.release(nil, len(sends), bytes)
+	ow.release(nil, len(sends), bytes)
 	k.Flush()
 }
 
-func (cs *Convs) read(ctx context.Context, c *conv) error {
-	rec, err := cs.store.Conversation(ctx, c.key)
+func (ow *Owner) read(ctx context.Context, c *conv) error {
+	rec, err := ow.store.Conversation(ctx, c.key)
 	if err != nil {
 		return err
 	}
@@ -99,7 +108,7 @@ func (cs *Convs) read(ctx context.Context, c *conv) error {
 	c.log = logState{info: in}
 	if rec != nil {
 		m := &Members{}
-		err = cs.store.Members(ctx, c.key, func(u im.User, r *storepb.Member) bool {
+		err = ow.store.Members(ctx, c.key, func(u im.User, r *storepb.Member) bool {
 			m.all = append(m.all, member{user: u, role: petrelv1.Role(r.Role), windows: r.Windows})
 			return true
 		})
@@ -108,7 +117,7 @@ func (cs *Convs) read(ctx context.Context, c *conv) error {
 		}
 		m.list()
 		in.members = m
-		if at, err = c.readPoint(ctx, cs.store); err != nil {
+		if at, err = c.readPoint(ctx, ow.store); err != nil {
 			return err
 		}
 	}
@@ -140,35 +149,35 @@ func (c *conv) readPoint(ctx context.Context, st store.Store) (point, error) {
 
 // scan extends the tail of c down to after, on a loader, while the queue of c
 // waits. What it reads is below the head that c was loaded with, so durable.
-func (cs *Convs) scan(c *conv, after im.Seq) {
+func (ow *Owner) scan(c *conv, after im.Seq) {
 	t := &c.log.tail
 	hashes := make([]uint64, 0, int(t.from-after)+len(t.hashes))
-	err := cs.store.Rows(context.Background(), c.key, after+1, t.from, func(r store.Row) bool {
+	err := ow.store.Rows(context.Background(), c.key, after+1, t.from, func(r store.Row) bool {
 		_, stored, err := store.SplitRow(r.Value)
 		var m petrelv1.Message
 		if err != nil || wire.ParseMessage(stored, &m) != nil {
 			return false
 		}
-		hashes = append(hashes, cs.hash.id(im.User(m.From), m.ClientMsgId))
+		hashes = append(hashes, ow.hash.id(im.User(m.From), m.ClientMsgId))
 		return true
 	})
 	if err == nil && len(hashes) != int(t.from-after) {
 		err = store.ErrCorrupt
 	}
 	var failed []*Send
-	cs.mu.Lock()
+	ow.mu.Lock()
 	if err != nil {
 		failed, c.queue, c.queueBytes = c.queue, nil, 0
 	} else {
 		t.extend(after, hashes)
 	}
 	c.state = idle
-	cs.activateLocked(c)
-	cs.mu.Unlock()
-	cs.signal()
+	ow.activateLocked(c)
+	ow.mu.Unlock()
+	ow.signal()
 	if err != nil {
-		cs.o.Log.Error("search for a repeat failed", "conv", c.id, "err", err)
-		cs.fail(failed, &im.Error{Code: im.CodeInternal})
+		ow.o.Log.Error("search for a repeat failed", "conv", c.id, "err", err)
+		ow.fail(failed, unread(err))
 	}
 }
 
@@ -178,17 +187,17 @@ func (cs *Convs) scan(c *conv, after im.Seq) {
 const sweepSize = 10_000
 
 // evictIdle forgets conversations that nobody used for a while.
-func (cs *Convs) evictIdle() {
-	limit := cs.o.Now().Add(-cs.o.IdleAfter).Unix()
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
+func (ow *Owner) evictIdle() {
+	limit := ow.o.Now().Add(-ow.o.IdleAfter).Unix()
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
 	seen := 0
-	for key, c := range cs.convs {
+	for key, c := range ow.convs {
 		if seen++; seen > sweepSize {
 			return
 		}
 		if c.unusedLocked() && c.lastUse < limit {
-			delete(cs.convs, key)
+			delete(ow.convs, key)
 		}
 	}
 }

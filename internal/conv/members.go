@@ -249,12 +249,12 @@ const MaxMemberPage = 1000
 // MemberPage lists the members behind a user, ascending by user; more: there
 // are further ones. user asks; "" is the operator. limit is 1..MaxMemberPage,
 // others are cut. Codes: no_conversation, not_member. Spec: P-8.2.
-func (cs *Convs) MemberPage(ctx context.Context, key im.Key, user, after im.User, limit int) (page []*petrelv1.MemberRef, more bool, err error) {
-	c, err := cs.acquire(ctx, key)
+func (ow *Owner) MemberPage(ctx context.Context, key im.Key, user, after im.User, limit int) (page []*petrelv1.MemberRef, more bool, err error) {
+	c, err := ow.acquire(ctx, key)
 	if err != nil {
 		return nil, false, err
 	}
-	defer cs.releaseOne(c)
+	defer ow.releaseOne(c)
 	_, in := c.readable()
 	if in.record == nil {
 		return nil, false, &im.Error{Code: im.CodeNoConversation}
@@ -284,12 +284,12 @@ func (cs *Convs) MemberPage(ctx context.Context, key im.Key, user, after im.User
 // Leavers lists the users whose stay ended with the entry q, in the order of
 // their ids. Stays beyond those that P-8.3 keeps are not remembered. Codes:
 // no_conversation.
-func (cs *Convs) Leavers(ctx context.Context, key im.Key, q im.Seq) ([]im.User, error) {
-	c, err := cs.acquire(ctx, key)
+func (ow *Owner) Leavers(ctx context.Context, key im.Key, q im.Seq) ([]im.User, error) {
+	c, err := ow.acquire(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	defer cs.releaseOne(c)
+	defer ow.releaseOne(c)
 	_, in := c.readable()
 	if in.record == nil {
 		return nil, &im.Error{Code: im.CodeNoConversation}

@@ -8,29 +8,35 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
+// errRests refuses answers that rest on a batch that was refused.
+var errRests = errors.New("rests on a batch that was refused")
+
 // publish ends a commit: the heads move, then the recipients are looked up,
 // then entries and answers go out. One call at a time, in commit order.
-func (cs *Convs) publish(cm *commit, err error) {
+func (ow *Owner) publish(cm *commit, err error) {
 	switch {
 	case err == nil:
-		cs.show(cm)
-		cs.tell(cm)
-	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStale), errors.Is(err, store.ErrStalled):
-		cs.refuse(cm, err)
+		ow.show(cm)
+		ow.tell(cm)
+	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), err == errRests:
+		ow.refuse(cm, err)
+	case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrUnknown):
+		ow.loseAll(cm, err)
+		return
 	default:
 		// Nobody knows what became of it: nothing is answered, nothing moves,
 		// and the process ends (Run sees the store's failure).
-		cs.o.Log.Error("commit failed", "err", err, "rows", cm.rows)
+		ow.o.Log.Error("commit failed", "err", err, "rows", cm.rows)
 		return
 	}
-	cs.formers.drop(cm)
-	cs.release(cm.work, len(cm.items), cm.bytes)
-	cs.free <- cm
+	ow.formers.drop(cm)
+	ow.release(cm.work, len(cm.items), cm.bytes)
+	ow.free <- cm
 }
 
 // show moves what readers see. Members go before the head and are read behind
 // it, so nobody reads an entry by an older list of members than its own.
-func (cs *Convs) show(cm *commit) {
+func (ow *Owner) show(cm *commit) {
 	kinds := uint32(0)
 	pos := cm.batch.From + 1
 	for i := range cm.moves {
@@ -40,28 +46,28 @@ func (cs *Convs) show(cm *commit) {
 		kinds |= m.kinds
 	}
 	if kinds&FeedMembership != 0 {
-		cs.members.Store(uint64(pos)) // before published: MembershipSince relies on it
+		ow.members.Store(uint64(pos)) // before published: MembershipSince relies on it
 	}
-	cs.showCursors(cm)
+	ow.showCursors(cm)
 	if cm.rows > 0 || len(cm.flushes) > 0 {
-		cs.published.Store(uint64(pos))
-		cs.Accepted.Add(uint64(cm.rows))
+		ow.published.Store(uint64(pos))
+		ow.node.accepted.Add(uint64(cm.rows))
 	}
-	cs.Repeats.Add(uint64(cm.repeats))
+	ow.node.repeats.Add(uint64(cm.repeats))
 	if kinds&FeedMembership != 0 {
 		select {
-		case cs.moved <- struct{}{}:
+		case ow.moved <- struct{}{}:
 		default:
 		}
 	}
 }
 
-func (cs *Convs) tell(cm *commit) {
+func (ow *Owner) tell(cm *commit) {
 	for _, sp := range cm.spans {
-		cs.fan.Deliver(sp.tenant, sp.members, cm.items[sp.from:sp.to])
+		ow.fan.Deliver(sp.tenant, sp.members, cm.items[sp.from:sp.to])
 	}
-	cs.tellCursors(cm)
-	cs.fan.Flush()
+	ow.tellCursors(cm)
+	ow.fan.Flush()
 	for _, a := range cm.answers {
 		a.done(a.r)
 	}
@@ -69,48 +75,48 @@ func (cs *Convs) tell(cm *commit) {
 
 // refuse answers a batch of which the store wrote nothing. The committer rolls
 // back what it had staged on top before it builds again.
-func (cs *Convs) refuse(cm *commit, err error) {
-	cs.o.Log.Warn("commit refused", "err", err, "rows", cm.rows)
+func (ow *Owner) refuse(cm *commit, err error) {
+	ow.o.Log.Warn("commit refused", "err", err, "rows", cm.rows)
 	e := refusalOf(err)
-	cs.mu.Lock()
+	ow.mu.Lock()
 	for _, w := range cm.work {
-		cs.refused = append(cs.refused, w.c)
+		ow.refused = append(ow.refused, w.c)
 	}
-	cs.mu.Unlock()
+	ow.mu.Unlock()
 	for i := range cm.items {
-		if o := cm.items[i].Sender; o.Out != nil {
-			o.Reply(cm.items[i].Ack, e, &cs.refusals)
+		if o := cm.items[i].Sender; o.Waits() {
+			o.Reply(cm.items[i].Ack, e, &ow.refusals)
 		}
 	}
-	cs.refusals.Flush()
-	cs.refuseCursors(cm, e)
+	ow.refusals.Flush()
+	ow.refuseCursors(cm, e)
 	for _, a := range cm.answers {
 		a.done(Result{Err: e})
 	}
 }
 
 // mustRollBack tells whether a batch was refused since the last rollBack.
-func (cs *Convs) mustRollBack() bool {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return len(cs.refused) > 0 || cs.stale
+func (ow *Owner) mustRollBack() bool {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	return len(ow.refused) > 0 || ow.stale
 }
 
 // rollBack makes the log's side forget batches that the store refused. Batches
 // built on top of a refused one are refused as well, for their position.
-func (cs *Convs) rollBack() error {
-	if !cs.mustRollBack() {
+func (ow *Owner) rollBack() error {
+	if !ow.mustRollBack() {
 		return nil
 	}
-	return cs.alone(commitsInFlight, func() {
-		cs.mu.Lock()
-		refused := cs.refused
-		cs.refused, cs.stale = nil, false
-		cs.mu.Unlock()
+	return ow.alone(commitsInFlight, func() {
+		ow.mu.Lock()
+		refused := ow.refused
+		ow.refused, ow.stale = nil, false
+		ow.mu.Unlock()
 		for _, c := range refused {
 			c.rollBack()
 		}
-		cs.pos = im.Pos(cs.published.Load())
+		ow.pos = im.Pos(ow.published.Load())
 	})
 }
 
@@ -144,8 +150,8 @@ func union(a, b *Members) []im.User {
 
 // online keeps those who are online now; only the sabotage build asks before
 // the commit.
-func (cs *Convs) online(tenant im.Tenant, members []im.User) []im.User {
+func (ow *Owner) online(tenant im.Tenant, members []im.User) []im.User {
 	return slices.DeleteFunc(slices.Clone(members), func(u im.User) bool {
-		return len(cs.fan.Table.Of(im.Account{Tenant: tenant, User: u})) == 0
+		return len(ow.fan.Table.Of(im.Account{Tenant: tenant, User: u})) == 0
 	})
 }

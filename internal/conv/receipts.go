@@ -10,24 +10,24 @@ import (
 
 // CursorOf returns a user's durable cursor. The store is read before the
 // memory: what is on its way into the store is in memory until it is durable.
-func (cs *Convs) CursorOf(ctx context.Context, key im.Key, u im.User) (Cursor, error) {
-	if c, ok := cs.placeOf(key, u); ok {
+func (ow *Owner) CursorOf(ctx context.Context, key im.Key, u im.User) (Cursor, error) {
+	if c, ok := ow.placeOf(key, u); ok {
 		return c, nil
 	}
-	rec, err := cs.store.Cursor(ctx, key, u)
+	rec, err := ow.store.Cursor(ctx, key, u)
 	if err != nil {
 		return Cursor{}, err
 	}
-	if c, ok := cs.placeOf(key, u); ok {
+	if c, ok := ow.placeOf(key, u); ok {
 		return c, nil
 	}
 	return cursorOf(rec), nil
 }
 
-func (cs *Convs) placeOf(key im.Key, u im.User) (Cursor, bool) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if c := cs.convs[key]; c != nil && c.cursors != nil {
+func (ow *Owner) placeOf(key im.Key, u im.User) (Cursor, bool) {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	if c := ow.convs[key]; c != nil && c.cursors != nil {
 		if p := c.cursors.places[u]; p != nil {
 			return p.stored, true
 		}
@@ -38,12 +38,12 @@ func (cs *Convs) placeOf(key im.Key, u im.User) (Cursor, bool) {
 // ReadCounted is counted at a user's read cursor, and what came to be counted
 // above it outside of the user's stays: unread is about what they may read.
 // Codes: no_conversation, not_member. Spec: P-8.7.
-func (cs *Convs) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cursor) (uint64, error) {
-	c, err := cs.acquire(ctx, key)
+func (ow *Owner) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cursor) (uint64, error) {
+	c, err := ow.acquire(ctx, key)
 	if err != nil {
 		return 0, err
 	}
-	defer cs.releaseOne(c)
+	defer ow.releaseOne(c)
 	now, in := c.readable()
 	if in.record == nil {
 		return 0, &im.Error{Code: im.CodeNoConversation}
@@ -55,11 +55,11 @@ func (cs *Convs) ReadCounted(ctx context.Context, key im.Key, u im.User, at Curs
 	n, reached := at.Counted, at.Read
 	for _, w := range in.members.all[i].windows {
 		if from := im.Seq(w.From); from > reached+1 {
-			before, err := cs.counted(ctx, c, now, in, reached)
+			before, err := ow.counted(ctx, c, now, in, reached)
 			if err != nil {
 				return 0, err
 			}
-			behind, err := cs.counted(ctx, c, now, in, from-1)
+			behind, err := ow.counted(ctx, c, now, in, from-1)
 			if err != nil {
 				return 0, err
 			}
@@ -74,12 +74,12 @@ func (cs *Convs) ReadCounted(ctx context.Context, key im.Key, u im.User, at Curs
 // those who never moved are left out. Of one with more than MaxReceipts it
 // tells only read. user "" is the operator. Codes: no_conversation, not_member.
 // Spec: P-8.6.
-func (cs *Convs) Receipts(ctx context.Context, key im.Key, user im.User) ([]*petrelv1.Receipt, error) {
-	c, err := cs.acquire(ctx, key)
+func (ow *Owner) Receipts(ctx context.Context, key im.Key, user im.User) ([]*petrelv1.Receipt, error) {
+	c, err := ow.acquire(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	defer cs.releaseOne(c)
+	defer ow.releaseOne(c)
 	_, in := c.readable()
 	if in.record == nil {
 		return nil, &im.Error{Code: im.CodeNoConversation}
@@ -88,20 +88,20 @@ func (cs *Convs) Receipts(ctx context.Context, key im.Key, user im.User) ([]*pet
 		return nil, &im.Error{Code: im.CodeNotMember}
 	}
 	all := map[im.User]Cursor{}
-	err = cs.store.Cursors(ctx, key, func(u im.User, r *storepb.Cursor) bool {
+	err = ow.store.Cursors(ctx, key, func(u im.User, r *storepb.Cursor) bool {
 		all[u] = cursorOf(r)
 		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	cs.mu.Lock() // behind the store, see CursorOf
+	ow.mu.Lock() // behind the store, see CursorOf
 	if c.cursors != nil {
 		for u, p := range c.cursors.places {
 			all[u] = p.stored
 		}
 	}
-	cs.mu.Unlock()
+	ow.mu.Unlock()
 	var list []*petrelv1.Receipt
 	for _, u := range in.members.current {
 		at := all[u]

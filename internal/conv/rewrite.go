@@ -93,7 +93,7 @@ func (b *builder) allowEdit(from im.User, m *petrelv1.Message) error {
 	if m.From != string(from) {
 		return im.Errorf(im.CodeForbidden, "only its sender edits a message")
 	}
-	return b.inTime(m, b.cs.o.EditWindow)
+	return b.inTime(m, b.ow.o.EditWindow)
 }
 
 func (b *builder) allowRecall(c *conv, from im.User, m *petrelv1.Message) error {
@@ -105,7 +105,7 @@ func (b *builder) allowRecall(c *conv, from im.User, m *petrelv1.Message) error 
 	case m.From != string(from):
 		return im.Errorf(im.CodeForbidden, "only its sender and the admins recall a message")
 	default:
-		return b.inTime(m, b.cs.o.RecallWindow)
+		return b.inTime(m, b.ow.o.RecallWindow)
 	}
 }
 
@@ -191,7 +191,7 @@ func (b *builder) replace(c *conv, t *target) {
 		}
 		return
 	}
-	b.cs.formers.keep(c.key, former{t.seq, t.head.Pos, bytes.Clone(t.wire)})
+	b.ow.formers.keep(c.key, former{t.seq, t.head.Pos, bytes.Clone(t.wire)})
 	b.staged = append(b.staged, staged{t.seq, value, len(cm.batch.Rows), -1})
 	cm.batch.Rows = append(cm.batch.Rows, store.RowPut{Conv: c.key, Seq: t.seq, Value: value, Rewrite: true})
 }
@@ -256,9 +256,9 @@ func (f *formers) at(key im.Key, q im.Seq, pos im.Pos) []byte {
 
 // durable is the wire part of a row as its newest published commit left it.
 // stored is what the store shows, written by the commit at pos.
-func (cs *Convs) durable(c *conv, q im.Seq, pos im.Pos, stored []byte) []byte {
+func (ow *Owner) durable(c *conv, q im.Seq, pos im.Pos, stored []byte) []byte {
 	for at := c.point.Load().pos; at < pos && !sabotageShowsRewrites; {
-		if old := cs.formers.at(c.key, q, at); old != nil {
+		if old := ow.formers.at(c.key, q, at); old != nil {
 			return old
 		}
 		// It was dropped, so its commit has been published in between.

@@ -17,4 +17,5 @@ var (
 	sabotageKeepsEdits      = sabotage.On("keep-former-edits")
 	sabotageForgetsCursors  = sabotage.On("sync-without-cursors")
 	sabotageShowsRewrites   = sabotage.On("show-rewrites-early")
+	sabotageTrustsMemory    = sabotage.On("trust-memory")
 )

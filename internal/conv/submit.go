@@ -34,7 +34,24 @@ type Send struct {
 	Origin fanout.Origin // who waits for the answer on a connection
 	Done   func(Result)  // or whom to call; it must not block
 
-	bytes int
+	asked  *petrelv1.MemberChange // nil, or what was asked before it was cut to what takes effect
+	bytes  int
+	ticket uint64 // under way to another node; 0: none
+}
+
+// cut leaves of a change of members what takes effect.
+func (s *Send) cut(done *petrelv1.MemberChange) {
+	if s.asked == nil {
+		s.asked = s.Entry.GetMembers()
+	}
+	s.Entry.Body = &petrelv1.Message_Members{Members: done}
+}
+
+// restore makes s what it was when it was submitted.
+func (s *Send) restore() {
+	if s.asked != nil {
+		s.Entry.Body = &petrelv1.Message_Members{Members: s.asked}
+	}
 }
 
 // Result is the answer to a Send. Err nil: the entry is durable at Seq.
@@ -48,25 +65,28 @@ type Result struct {
 // overhead is what a send costs in memory beside its body, in bytes.
 const overhead = 256
 
-// Submit queues sends; those of one caller to one conversation keep their
-// order. What cannot be queued is answered at once. k gathers the wake-ups.
-//
-// Codes, all unsettled: overloaded, disk_full, store_stalled, draining.
-func (cs *Convs) Submit(sends []*Send, k *fanout.Kicks) {
-	refusal := refusalOf(cs.store.Writable())
-	cs.mu.Lock()
+// submit queues sends, all of them for the feed. What cannot be queued is
+// answered at once. It reports false, and takes none, when the feed is given
+// away or lost.
+func (ow *Owner) submit(sends []*Send, k *fanout.Kicks) bool {
+	refusal := refusalOf(ow.store.Writable())
+	ow.mu.Lock()
+	if ow.sealed {
+		ow.mu.Unlock()
+		return false
+	}
 	rest := sends[:0]
 	for _, s := range sends {
 		s.bytes = overhead + bodySize(&s.Entry)
-		if refusal == nil && !cs.enqueueLocked(s) {
+		if refusal == nil && !ow.enqueueLocked(s) {
 			rest = append(rest, s)
 		}
 	}
 	if refusal != nil {
 		rest = sends
 	}
-	cs.mu.Unlock()
-	cs.signal()
+	ow.mu.Unlock()
+	ow.signal()
 	for _, s := range rest {
 		err := refusal
 		if err == nil {
@@ -74,6 +94,7 @@ func (cs *Convs) Submit(sends []*Send, k *fanout.Kicks) {
 		}
 		s.answer(Result{Err: err}, k)
 	}
+	return true
 }
 
 // bodySize is what a user's body takes, in bytes.
@@ -99,30 +120,30 @@ func refusalOf(err error) *im.Error {
 }
 
 // enqueueLocked reports false when a bound is reached.
-func (cs *Convs) enqueueLocked(s *Send) bool {
-	c := cs.getLocked(s.Conv)
-	if c.queueBytes+s.bytes > cs.o.QueueBytes || cs.inFlight+s.bytes > cs.o.InFlightBytes {
+func (ow *Owner) enqueueLocked(s *Send) bool {
+	c := ow.getLocked(s.Conv)
+	if c.queueBytes+s.bytes > ow.o.QueueBytes || ow.node.inFlight.Load()+int64(s.bytes) > int64(ow.o.InFlightBytes) {
 		return false
 	}
-	cs.inFlight += s.bytes
-	cs.waiting++
+	ow.node.inFlight.Add(int64(s.bytes))
+	ow.waiting++
 	c.queueBytes += s.bytes
 	c.queue = append(c.queue, s)
-	cs.activateLocked(c)
+	ow.activateLocked(c)
 	return true
 }
 
 // activateLocked puts an idle conversation with work into the ring.
-func (cs *Convs) activateLocked(c *conv) {
+func (ow *Owner) activateLocked(c *conv) {
 	if c.state == idle && len(c.queue) > 0 {
 		c.state = ready
-		cs.ring = append(cs.ring, c)
+		ow.ring = append(ow.ring, c)
 	}
 }
 
 func (s *Send) answer(r Result, k *fanout.Kicks) {
 	switch {
-	case s.Origin.Out != nil:
+	case s.Origin.Waits():
 		s.Origin.Reply(s.ack(r), r.Err, k)
 	case s.Done != nil:
 		s.Done(r)
@@ -141,15 +162,15 @@ func (s *Send) ack(r Result) wire.Ack {
 // take moves the next sends of up to 256 rows or 64 KiB for each conversation,
 // 1 MiB in all, round-robin, so that a hot conversation cannot hold up the
 // others. It returns one piece of work for each conversation.
-func (cs *Convs) take(into []work) []work {
+func (ow *Owner) take(into []work) []work {
 	const maxRows, maxConvBytes, maxBytes = 256, 64 << 10, 1 << 20
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
 	total := 0
-	n := len(cs.ring)
+	n := len(ow.ring)
 	taken := 0
 	for taken < n && total < maxBytes {
-		c := cs.ring[taken]
+		c := ow.ring[taken]
 		taken++
 		i, bytes := 0, 0
 		for i < len(c.queue) && i < maxRows && (i == 0 || bytes+c.queue[i].bytes <= maxConvBytes) {
@@ -164,7 +185,7 @@ func (cs *Convs) take(into []work) []work {
 	}
 	// The taken ones stay ready, so that the committer alone holds them; settle
 	// puts those that have more at the end of the ring.
-	cs.ring = cs.ring[:copy(cs.ring, cs.ring[taken:])]
+	ow.ring = ow.ring[:copy(ow.ring, ow.ring[taken:])]
 	return into
 }
 
@@ -176,37 +197,37 @@ type work struct {
 
 // settle ends the committer's hold on the conversations of a batch. Those whose
 // tail is too short get their sends back and go to a loader first.
-func (cs *Convs) settle(cm *commit) {
-	now := cs.o.Now().Unix()
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
+func (ow *Owner) settle(cm *commit) {
+	now := ow.o.Now().Unix()
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
 	for _, sc := range cm.scans {
 		for _, s := range sc.sends {
 			sc.c.queueBytes += s.bytes
 		}
 		sc.c.queue = append(slices.Clone(sc.sends), sc.c.queue...)
 		sc.c.state = scanning
-		cs.addJobLocked(func() { cs.scan(sc.c, sc.after) })
+		ow.node.loaders.add(func() { ow.scan(sc.c, sc.after) })
 	}
 	for _, w := range cm.work {
 		w.c.lastUse = now
 		if w.c.state == ready {
 			w.c.state = idle
-			cs.activateLocked(w.c)
+			ow.activateLocked(w.c)
 		}
 	}
-	if len(cs.ring) > 0 {
-		cs.signal()
+	if len(ow.ring) > 0 {
+		ow.signal()
 	}
 }
 
 // release gives back what the answered sends and the published batch held.
-func (cs *Convs) release(done []work, sends, bytes int) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
+func (ow *Owner) release(done []work, sends, bytes int) {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
 	for _, w := range done {
 		w.c.users--
 	}
-	cs.inFlight -= bytes
-	cs.waiting -= sends
+	ow.node.inFlight.Add(-int64(bytes))
+	ow.waiting -= sends
 }

@@ -82,11 +82,10 @@ func serve(t *testing.T, o Options, l session.Limits) *server {
 	s.stop = stop
 	s.users, err = user.New(ctx, user.Options{}, st)
 	must(t, err)
-	fan := fanout.New(fanout.NewTable())
-	s.table = fan.Table
-	convs, err := conv.New(ctx, conv.Options{UserExists: s.users.Exists}, st, fan)
+	s.table = fanout.NewTable()
+	convs, err := conv.New(ctx, conv.Options{UserExists: s.users.Exists}, st, s.table)
 	must(t, err)
-	s.hub = session.New(session.Options{Heartbeat: o.Heartbeat, Misses: o.Misses}, s.users, convs, &inbox.Syncer{Convs: convs, Store: st.Info()}, fan.Table, l)
+	s.hub = session.New(session.Options{Heartbeat: o.Heartbeat, Misses: o.Misses}, s.users, convs, &inbox.Syncer{Convs: convs, Store: st.Info()}, s.table, l)
 	s.token = s.newUsers("alice")[0]
 	o.HTTPAddr, o.TCPAddr = "127.0.0.1:0", "127.0.0.1:0"
 	s.Gateway, err = New(o, s.hub)

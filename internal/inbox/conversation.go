@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 
+	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -14,12 +15,19 @@ func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (
 	if err != nil {
 		return nil, err
 	}
-	it := item{id: id, conv: id.String(), kind: kind}
+	ask := conv.Ask{Conv: id, Kind: kind, Always: true}
 	if kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
-		it.peer = users[0]
-		if it.peer == string(a.User) {
-			it.peer = users[1]
+		ask.Peer = users[0]
+		if ask.Peer == string(a.User) {
+			ask.Peer = users[1]
 		}
 	}
-	return y.state(ctx, a, it)
+	news, _, err := y.Convs.News(ctx, a, []conv.Ask{ask}, 0)
+	if err == nil && news[0] == nil {
+		err = &im.Error{Code: im.CodeNotMember}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return news[0], nil
 }

@@ -28,6 +28,7 @@ import (
 // Consumer carries changes of membership from the feed to the inboxes.
 type Consumer struct {
 	convs *conv.Convs
+	owner *conv.Owner // of the feed
 	store store.Store
 	log   *slog.Logger
 	feed  store.Feed
@@ -58,10 +59,9 @@ type waiter struct {
 // a crash makes it read again, dedupe drops.
 const saveEvery = 5 * time.Second
 
-// NewConsumer continues where the last one of this store stopped.
-func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, st store.Store) (*Consumer, error) {
-	c := &Consumer{convs: cs, store: st, log: log, asked: make(chan struct{}, 1)}
-	c.feed, _ = cs.Published()
+// NewConsumer continues where the last one of ow's feed stopped.
+func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv.Owner, st store.Store) (*Consumer, error) {
+	c := &Consumer{convs: cs, owner: ow, store: st, log: log, feed: ow.Feed(), asked: make(chan struct{}, 1)}
 	var err error
 	if c.done, c.was, err = c.place(ctx); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (c *Consumer) key() []byte { return fmt.Appendf(nil, "inbox/%d", c.feed) }
 // Await returns when the inboxes have every change of membership that was
 // published before the call, or when ctx ends.
 func (c *Consumer) Await(ctx context.Context) error {
-	_, pos := c.convs.Published()
+	pos := c.owner.Published()
 	c.mu.Lock()
 	if c.reached >= pos {
 		c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.convs.MembershipMoved():
+		case <-c.owner.MembershipMoved():
 		case <-c.asked:
 		case <-tick.C:
 			if err := c.save(ctx); err != nil {
@@ -157,8 +157,8 @@ const batch = 512
 
 func (c *Consumer) catchUp(ctx context.Context) error {
 	for {
-		_, upTo := c.convs.Published()
-		if c.done >= c.rebuild && !c.convs.MembershipSince(c.done, upTo) {
+		upTo := c.owner.Published()
+		if c.done >= c.rebuild && !c.owner.MembershipSince(c.done, upTo) {
 			c.done = max(c.done, upTo)
 			c.arrived()
 			return nil
@@ -252,7 +252,7 @@ func (c *Consumer) submit(ctx context.Context, sends []*conv.Send) error {
 
 // changes turns the membership entries among some rows into inbox entries.
 func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count int) ([]*conv.Send, error) {
-	kind, title, participants, err := c.convs.Peers(ctx, key)
+	kind, title, participants, err := c.owner.Peers(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 		conv := key.Conv.String()
 		gone := slices.Concat(ch.Removed, ch.Left)
 		if ch.Dissolved { // the entry does not name them
-			users, err := c.convs.Leavers(ctx, key, q)
+			users, err := c.owner.Leavers(ctx, key, q)
 			if err != nil {
 				return err
 			}
@@ -308,7 +308,7 @@ func left(key im.Key, title string, q im.Seq) *petrelv1.InboxEntry {
 func (c *Consumer) eachChange(ctx context.Context, key im.Key, from im.Seq, count int, f func(*petrelv1.MemberChange, im.Seq) error) error {
 	end := from + im.Seq(count)
 	for from < end {
-		p, err := c.convs.History(ctx, key, "", conv.Range{After: from - 1, Limit: int(end - from)})
+		p, err := c.owner.History(ctx, key, "", conv.Range{After: from - 1, Limit: int(end - from)})
 		if err != nil {
 			return err
 		}

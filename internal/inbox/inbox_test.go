@@ -100,7 +100,7 @@ func (w *world) open() {
 	}
 	w.rows = &counting{Store: st}
 	w.store, w.table = w.rows, fanout.NewTable()
-	if w.convs, err = conv.New(context.Background(), conv.Options{}, w.store, fanout.New(w.table)); err != nil {
+	if w.convs, err = conv.New(context.Background(), conv.Options{}, w.store, w.table); err != nil {
 		w.t.Fatal(err)
 	}
 	w.sync = &inbox.Syncer{Convs: w.convs, Store: st.Info()}
@@ -123,7 +123,7 @@ func (w *world) run(what string, f func(context.Context) error) (stop func()) {
 // consume starts a consumer, as a start of the server does.
 func (w *world) consume() {
 	w.t.Helper()
-	c, err := inbox.NewConsumer(context.Background(), slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn})), w.convs, w.store)
+	c, err := inbox.NewConsumer(context.Background(), slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn})), w.convs, w.convs.Owners()[0], w.store)
 	if err != nil {
 		w.t.Fatal(err)
 	}

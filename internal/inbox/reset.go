@@ -81,7 +81,7 @@ func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 	if key.Conv.Kind() == im.Inbox {
 		return nil, nil
 	}
-	kind, title, _, err := c.convs.Peers(ctx, key)
+	kind, title, _, err := c.owner.Peers(ctx, key)
 	if err != nil && im.CodeOf(err) == im.CodeNoConversation {
 		return nil, nil
 	}
@@ -92,7 +92,7 @@ func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 		return c.changes(ctx, key, 1, 1)
 	}
 	// What comes behind the head has its own entry in the feed, behind this.
-	page, err := c.convs.History(ctx, key, "", conv.Range{After: math.MaxUint64})
+	page, err := c.owner.History(ctx, key, "", conv.Range{After: math.MaxUint64})
 	if err != nil {
 		return nil, err
 	}

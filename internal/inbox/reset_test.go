@@ -15,7 +15,7 @@ import (
 
 func (w *world) trim() im.Pos {
 	w.t.Helper()
-	feed, pos := w.convs.Published()
+	feed, pos := w.convs.Owners()[0].Feed(), w.convs.Owners()[0].Published()
 	if err := w.store.TrimFeed(context.Background(), feed, pos); err != nil {
 		w.t.Fatal(err)
 	}
@@ -77,14 +77,14 @@ func TestTrimmedFeedIsMadeGoodFromTheConversations(t *testing.T) {
 func TestTrimmedByAnotherNodeIsNoReset(t *testing.T) {
 	w := newWorld(t)
 	log := slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	late, err := inbox.NewConsumer(context.Background(), log, w.convs, w.store) // reads the place, and is slow
+	late, err := inbox.NewConsumer(context.Background(), log, w.convs, w.convs.Owners()[0], w.store) // reads the place, and is slow
 	if err != nil {
 		t.Fatal(err)
 	}
 	team := w.group("team", "alice", "bob")
 	w.settle()
 	w.kill()
-	feed, _ := w.convs.Published()
+	feed := w.convs.Owners()[0].Feed()
 	place := binary.BigEndian.AppendUint64(nil, uint64(w.trim()))
 	if err := w.store.Update(context.Background(), []store.RecordPut{{Table: store.Consumers, Key: fmt.Appendf(nil, "inbox/%d", feed), Value: place}}); err != nil {
 		t.Fatal(err)

@@ -2,9 +2,11 @@ package inbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
-	"math"
+	"slices"
+	"strings"
 
 	"github.com/dchest/siphash"
 
@@ -26,6 +28,9 @@ type Syncer struct {
 // pageConvs is how many conversations one page of a sync names.
 const pageConvs = 200
 
+// askConvs is how many conversations of a list are asked about at once.
+const askConvs = 256
+
 // pageBytes is about how much of newest messages one page holds.
 const pageBytes = 256 << 10
 
@@ -37,50 +42,47 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest in
 	if err != nil {
 		return nil, err
 	}
-	// The position is read before the heads: what moves meanwhile is told again.
-	feed, pos := y.Convs.Published()
 	l, err := y.list(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	if t.Next == nil {
-		t.Next = &storepb.SyncPlace{Inbox: uint64(l.head), Feeds: []*storepb.FeedPos{{Feed: uint32(feed), Pos: uint64(pos)}}}
+		t.Next = &storepb.SyncPlace{Inbox: uint64(l.head)}
 	}
-	page := &petrelv1.SyncPage{}
-	bytes := 0
-	for _, it := range l.items {
-		if t.Resume != "" && it.conv <= t.Resume {
-			continue
+	page, bytes := &petrelv1.SyncPage{}, 0
+	items := l.items
+	if t.Resume != "" {
+		i, found := slices.BinarySearchFunc(items, t.Resume, func(it item, conv string) int { return strings.Compare(it.conv, conv) })
+		if found {
+			i++
 		}
-		if len(page.Convs) == pageConvs || bytes > pageBytes {
-			page.More = true
-			break
+		items = items[i:]
+	}
+	for len(items) > 0 && !page.More {
+		n := min(len(items), askConvs)
+		asks := make([]conv.Ask, n)
+		for i := range asks {
+			asks[i] = items[i].ask(t.Known, y.Convs)
 		}
-		changed, err := y.changed(ctx, a, it, t.Known, feed)
+		news, places, err := y.Convs.News(ctx, a, asks, newest)
 		if err != nil {
 			return nil, err
 		}
-		if !changed {
-			continue
-		}
-		state, err := y.state(ctx, a, it)
-		if err != nil && im.CodeOf(err) == im.CodeNotMember {
-			continue // the conversation decides; the list runs behind it
-		}
-		if err != nil {
-			return nil, err
-		}
-		if newest > 0 {
-			h, err := y.Convs.HistoryPage(ctx, a, &petrelv1.GetHistory{Conv: it.conv, Before: math.MaxUint64}, newest)
-			if err != nil {
-				return nil, err
+		t.Next.Feeds = addPlaces(t.Next.Feeds, places)
+		for _, state := range news {
+			if state == nil {
+				continue
 			}
-			state.Newest = h.Messages
-			for _, m := range h.Messages {
+			if len(page.Convs) == pageConvs || bytes > pageBytes {
+				page.More = true
+				break
+			}
+			for _, m := range state.Newest {
 				bytes += m.SizeVT()
 			}
+			page.Convs = append(page.Convs, state)
 		}
-		page.Convs = append(page.Convs, state)
+		items = items[n:]
 	}
 	if page.More {
 		t.Resume = page.Convs[len(page.Convs)-1].Conv
@@ -91,71 +93,32 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest in
 	return page, err
 }
 
-func posOf(p *storepb.SyncPlace, feed store.Feed) uint64 {
+// addPlaces adds the places of feeds that were not asked before.
+func addPlaces(feeds []*storepb.FeedPos, places conv.Places) []*storepb.FeedPos {
+	for f, pos := range places {
+		if !slices.ContainsFunc(feeds, func(have *storepb.FeedPos) bool { return have.Feed == uint32(f) }) {
+			feeds = append(feeds, &storepb.FeedPos{Feed: uint32(f), Pos: uint64(pos)})
+		}
+	}
+	slices.SortFunc(feeds, func(a, b *storepb.FeedPos) int { return cmp.Compare(a.Feed, b.Feed) })
+	return feeds
+}
+
+func posOf(p *storepb.SyncPlace, feed store.Feed) im.Pos {
 	for _, f := range p.GetFeeds() {
 		if f.Feed == uint32(feed) {
-			return f.Pos
+			return im.Pos(f.Pos)
 		}
 	}
 	return 0
 }
 
-// changed tells whether there is news of a conversation behind a place.
-func (y *Syncer) changed(ctx context.Context, a im.Account, it item, known *storepb.SyncPlace, feed store.Feed) (bool, error) {
-	if known == nil || uint64(it.at) > known.Inbox {
-		return true, nil
+// ask is the question what is new of it behind a place.
+func (it *item) ask(known *storepb.SyncPlace, cs *conv.Convs) conv.Ask {
+	return conv.Ask{
+		Conv: it.id, Kind: it.kind, Peer: it.peer, Title: it.title, Left: it.left,
+		Always: known == nil || uint64(it.at) > known.Inbox, Since: posOf(known, cs.FeedOf(it.id)),
 	}
-	if it.left { // nothing of what comes later is theirs to know
-		own, err := y.Convs.CursorOf(ctx, im.Key{Tenant: a.Tenant, Conv: it.id}, a.User)
-		return uint64(own.Pos) > posOf(known, feed), err
-	}
-	pos, err := y.Convs.ChangedAt(ctx, im.Key{Tenant: a.Tenant, Conv: it.id}, a.User, it.other(a.User))
-	return uint64(pos) > posOf(known, feed), err
-}
-
-// other is the user whose cursors a sync tells beside u's own; empty: nobody's.
-func (it *item) other(u im.User) im.User {
-	if it.kind != petrelv1.ConvKind_CONV_KIND_DIRECT || it.peer == string(u) {
-		return ""
-	}
-	return im.User(it.peer)
-}
-
-// state is what a sync says of a conversation.
-func (y *Syncer) state(ctx context.Context, a im.Account, it item) (*petrelv1.ConvState, error) {
-	key := im.Key{Tenant: a.Tenant, Conv: it.id}
-	// The cursors before the head: none of them is above it then.
-	own, err := y.Convs.CursorOf(ctx, key, a.User)
-	if err != nil {
-		return nil, err
-	}
-	other := it.other(a.User)
-	var peer conv.Cursor
-	if other != "" {
-		if peer, err = y.Convs.CursorOf(ctx, key, other); err != nil {
-			return nil, err
-		}
-	}
-	st, err := y.Convs.Look(ctx, key, a.User)
-	if err != nil {
-		return nil, err
-	}
-	if st.Role == 0 {
-		st.Title = it.title // as it was when they went
-	}
-	read, err := y.Convs.ReadCounted(ctx, key, a.User, own)
-	if err != nil {
-		return nil, err
-	}
-	c := &petrelv1.ConvState{
-		Conv: it.conv, Kind: it.kind, Title: st.Title, Peer: it.peer, Head: uint64(st.Head), Counted: st.Counted,
-		FirstSeq: uint64(st.FirstSeq), Role: st.Role, Left: st.Role == 0, Joined: uint64(st.Joined),
-		Delivered: uint64(own.Delivered), Read: uint64(own.Read), ReadCounted: read,
-	}
-	if peer.Delivered > 0 {
-		c.PeerReceipt = &petrelv1.Receipt{Conv: it.conv, User: it.peer, Delivered: uint64(peer.Delivered), Read: uint64(peer.Read)}
-	}
-	return c, nil
 }
 
 // open reads a token. One of another history, from before a repair or a

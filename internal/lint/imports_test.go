@@ -26,7 +26,7 @@ var imports = map[string][]string{
 	"internal/gateway": {"internal/fanout", "internal/im", "internal/session", "internal/wire"},
 	"internal/session": {"internal/bus", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/sabotage", "internal/user", "internal/wire"},
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
-	"internal/conv":    {"internal/bus", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
+	"internal/conv":    {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv/convpb", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
 	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/sabotage", "internal/wire"},
 	"internal/cluster": {"internal/bus", "internal/im", "internal/store"},
 	"internal/user":    {"internal/im", "internal/store"},

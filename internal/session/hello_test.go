@@ -379,7 +379,7 @@ func TestCloseUserEndsTheSessionsOfOneUser(t *testing.T) {
 	}
 	bob.wantNothing()
 	other.wantNothing()
-	acme, err := w.users.Tenant("acme")
+	acme, err := w.users.Tenant(ctx, "acme")
 	w.must(err)
 	if n, err := w.hub.CloseUser(ctx, im.Account{Tenant: acme, User: "alice"}, im.CodeReplaced); n != 1 || err != nil {
 		t.Errorf("closed %d sessions of another tenant, %v; want 1", n, err)

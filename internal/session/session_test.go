@@ -203,10 +203,10 @@ func (w *world) start() *world {
 	w.store, w.table = &staged{Store: st}, fanout.NewTable()
 	w.users, err = user.New(ctx, user.Options{Now: w.clock}, w.store)
 	w.must(err)
-	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists, Now: w.clock, IdleAfter: 20 * time.Millisecond}, w.store, fanout.New(w.table))
+	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists, Now: w.clock, IdleAfter: 20 * time.Millisecond}, w.store, w.table)
 	w.must(err)
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
-	w.inbox, err = inbox.NewConsumer(ctx, log, w.convs, w.store)
+	w.inbox, err = inbox.NewConsumer(ctx, log, w.convs, w.convs.Owners()[0], w.store)
 	w.must(err)
 	w.o.Log, w.o.Now, w.o.Version, w.o.HistoryID = log, w.clock, "test", st.Info().HistoryID
 	w.o.Heartbeat, w.o.Misses = 30*time.Second, 2

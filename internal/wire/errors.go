@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"time"
+
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -12,6 +14,14 @@ func ErrorFrame(e *im.Error) *petrelv1.Error {
 		Code: string(e.Code), Message: e.Error(), Hint: info.Hint,
 		Settled: info.Settled, Retryable: info.Retryable,
 		RetryAfterMs: uint32(e.RetryAfter.Milliseconds()), Head: uint64(e.Head), RequestId: e.Request,
+	}
+}
+
+// ErrorOf is what ErrorFrame wrote.
+func ErrorOf(f *petrelv1.Error) *im.Error {
+	return &im.Error{
+		Code: im.Code(f.Code), Message: f.Message, RetryAfter: time.Duration(f.RetryAfterMs) * time.Millisecond,
+		Head: im.Seq(f.Head), Request: f.RequestId,
 	}
 }
 

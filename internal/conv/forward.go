@@ -1,0 +1,427 @@
+package conv
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Sends whose conversation is not decided here wait in lanes, one for each
+// feed. Of a conversation one request is under way to its owner, and the next
+// one takes what was queued meanwhile, so that no send overtakes another
+// whatever is lost on the way; a request without an answer is repeated as it
+// was. When the feed comes here, its lane is emptied into the Owner.
+
+const (
+	askAgain    = 2 * time.Second        // after which a request is repeated
+	giveUp      = 10 * time.Second       // without an answer to any send of a conversation: nothing is known of them then
+	lookAgain   = 100 * time.Millisecond // after which lanes are looked at without a reason
+	packetSize  = 128 << 10              // bytes of sends in one frame of the stream
+	ticketShift = 48                     // tickets begin with their feed
+)
+
+// lane holds the sends for one feed.
+type lane struct {
+	n atomic.Int64 // sends in it
+
+	mu      sync.Mutex // tier 1; guards the fields below. Owner.mu is taken under it
+	queues  map[im.Key]*queue
+	tickets map[uint64]asked
+	last    uint64
+}
+
+// queue holds the sends to one conversation.
+type queue struct {
+	key   im.Key
+	out   []*Send   // asked of an owner and not answered, in order
+	wait  []*Send   // behind them
+	epoch im.Epoch  // of the owner asked
+	at    time.Time // when it was asked
+	since time.Time // when the last answer came, or the first send
+}
+
+// asked is a send under way.
+type asked struct {
+	q *queue
+	s *Send
+}
+
+func (q *queue) all() []*Send { return append(q.out, q.wait...) }
+
+// submit gives sends, all for one feed, to the Owner here, or queues them.
+func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.Kicks) {
+	l := &cs.lanes[f]
+	if l.n.Load() == 0 {
+		if ow := cs.owners[f].Load(); ow != nil && ow.submit(sends, k) {
+			return
+		}
+	}
+	if cs.o.Cluster == nil {
+		refuseAll(sends, &im.Error{Code: im.CodeDraining, RetryAfter: time.Second}, k)
+		return
+	}
+	var refused []*Send
+	l.mu.Lock()
+	for _, s := range sends {
+		if !cs.queueLocked(l, f, s, k) {
+			refused = append(refused, s)
+		}
+	}
+	l.mu.Unlock()
+	refuseAll(refused, &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}, k)
+	cs.pump()
+}
+
+func refuseAll(sends []*Send, e *im.Error, k *fanout.Kicks) {
+	for _, s := range sends {
+		s.answer(Result{Err: e}, k)
+	}
+}
+
+// queueLocked queues a send, or gives it to an Owner that has come meanwhile if
+// none of its conversation waits. It reports false when a bound is reached.
+func (cs *Convs) queueLocked(l *lane, f store.Feed, s *Send, k *fanout.Kicks) bool {
+	q := l.queues[s.Conv]
+	if q == nil {
+		if ow := cs.owners[f].Load(); ow != nil && ow.submit([]*Send{s}, k) {
+			return true
+		}
+	}
+	s.bytes = overhead + bodySize(&s.Entry)
+	if cs.node.inFlight.Load()+int64(s.bytes) > int64(cs.o.InFlightBytes) {
+		return false
+	}
+	cs.addLocked(l, s)
+	return true
+}
+
+func (cs *Convs) addLocked(l *lane, s *Send) {
+	q := l.queues[s.Conv]
+	if q == nil {
+		q = &queue{key: s.Conv, since: time.Now()}
+		l.queues[s.Conv] = q
+	}
+	q.wait = append(q.wait, s)
+	l.n.Add(1)
+	cs.node.inFlight.Add(int64(s.bytes))
+}
+
+// forward queues sends that an Owner has not decided, in front of those that
+// came behind them.
+func (cs *Convs) forward(f store.Feed, orphans []*Send) {
+	if len(orphans) == 0 {
+		return
+	}
+	l := &cs.lanes[f]
+	l.mu.Lock()
+	later := l.queues
+	l.queues = map[im.Key]*queue{}
+	for _, s := range orphans {
+		cs.addLocked(l, s)
+	}
+	for key, q := range later {
+		if first := l.queues[key]; first != nil {
+			q.wait = append(first.wait, q.all()...) // what is under way is asked again, behind them
+			q.out = nil
+		}
+		l.queues[key] = q
+	}
+	l.mu.Unlock()
+	cs.pump()
+}
+
+// forwarding is how many sends wait in lanes.
+func (cs *Convs) forwarding() int {
+	n := 0
+	for i := range cs.lanes {
+		n += int(cs.lanes[i].n.Load())
+	}
+	return n
+}
+
+// pump has the lanes looked at.
+func (cs *Convs) pump() {
+	select {
+	case cs.pumps <- struct{}{}:
+	default:
+	}
+}
+
+// runLanes moves what is in the lanes until ctx ends; what is left then has no
+// answer, and its senders send it again.
+func (cs *Convs) runLanes(ctx context.Context) {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-cs.pumps:
+		case <-tick.C:
+		}
+		var k fanout.Kicks
+		packets := map[im.Node]*convpb.Sends{}
+		for f := range cs.lanes {
+			if cs.lanes[f].n.Load() > 0 {
+				cs.moveLane(store.Feed(f), packets, &k)
+			}
+		}
+		for to, p := range packets {
+			cs.post(to, p)
+		}
+		k.Flush()
+	}
+}
+
+// moveLane gives what waits for a feed to its owner: the one here, or by a
+// packet to its node.
+func (cs *Convs) moveLane(f store.Feed, packets map[im.Node]*convpb.Sends, k *fanout.Kicks) {
+	l, now := &cs.lanes[f], time.Now()
+	var over []*Send
+	l.mu.Lock()
+	ow := cs.owners[f].Load()
+	node, epoch, known := cs.o.Cluster.Route(f)
+	for _, q := range l.queues {
+		if ow != nil {
+			sends := q.all()
+			if cs.takeLocked(l, q); ow.submit(sends, k) {
+				continue
+			}
+			ow = nil
+			for _, s := range sends {
+				cs.addLocked(l, s)
+			}
+			continue
+		}
+		if now.Sub(q.since) > giveUp {
+			over = append(over, q.all()...)
+			cs.takeLocked(l, q)
+			continue
+		}
+		if len(q.out) > 0 && (!known || q.epoch != epoch || now.Sub(q.at) > askAgain) {
+			q.wait, q.out = q.all(), nil
+		}
+		if len(q.out) == 0 && known && node != cs.o.Cluster.Self() {
+			q.epoch, q.at = epoch, now
+			cs.askLocked(l, f, q, node, packets)
+		}
+	}
+	l.mu.Unlock()
+	refuseAll(over, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}, k)
+}
+
+// takeLocked takes a queue out of its lane.
+func (cs *Convs) takeLocked(l *lane, q *queue) {
+	for _, s := range q.all() {
+		delete(l.tickets, s.ticket)
+		s.ticket = 0
+		cs.node.inFlight.Add(-int64(s.bytes))
+		l.n.Add(-1)
+	}
+	delete(l.queues, q.key)
+}
+
+// askLocked puts the next sends of a queue into the packet for a node.
+func (cs *Convs) askLocked(l *lane, f store.Feed, q *queue, to im.Node, packets map[im.Node]*convpb.Sends) {
+	const maxRows, maxBytes = 256, 64 << 10
+	n, bytes := 0, 0
+	for n < len(q.wait) && n < maxRows && (n == 0 || bytes+q.wait[n].bytes <= maxBytes) {
+		bytes += q.wait[n].bytes
+		n++
+	}
+	q.out, q.wait = q.wait[:n:n], q.wait[n:]
+	p := packets[to]
+	if p == nil {
+		p = &convpb.Sends{}
+		packets[to] = p
+	}
+	for _, s := range q.out {
+		if s.ticket == 0 {
+			l.last++
+			s.ticket = uint64(f)<<ticketShift | l.last
+			l.tickets[s.ticket] = asked{q, s}
+		}
+		p.Sends = append(p.Sends, &convpb.Send{
+			Ticket: s.ticket, Tenant: uint32(s.Conv.Tenant), Conv: s.Conv.Conv[:], Peer: string(s.Peer), After: uint64(s.After), Keyed: s.Keyed,
+			Entry: &s.Entry, Create: s.Create,
+		})
+	}
+}
+
+// post sends a packet in frames of bounded size. What is lost is asked again.
+func (cs *Convs) post(to im.Node, p *convpb.Sends) {
+	frame, bytes := &convpb.Sends{}, 0
+	flush := func() {
+		b, err := frame.MarshalVT()
+		if err == nil {
+			_, err = cs.o.Streams.Send(to, cluster.KindSends, b, stream.Hint{Optional: true})
+		}
+		if err != nil {
+			cs.o.Log.Debug("forward sends failed", "to", to, "err", err)
+		}
+		frame, bytes = &convpb.Sends{}, 0
+	}
+	for _, s := range p.Sends {
+		if n := s.SizeVT(); bytes > 0 && bytes+n > packetSize {
+			flush()
+		}
+		bytes += s.SizeVT()
+		frame.Sends = append(frame.Sends, s)
+	}
+	flush()
+}
+
+// answered ends the wait of a send that another node has decided. It returns
+// whom to answer on a connection; what waits elsewhere has been told.
+func (cs *Convs) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.Origin, bool) {
+	f := ticket >> ticketShift
+	if f >= uint64(len(cs.lanes)) {
+		return fanout.Origin{}, false
+	}
+	l := &cs.lanes[f]
+	l.mu.Lock()
+	a, ok := l.tickets[ticket]
+	if !ok { // answered before
+		l.mu.Unlock()
+		return fanout.Origin{}, false
+	}
+	q := a.q
+	delete(l.tickets, ticket)
+	l.n.Add(-1)
+	cs.node.inFlight.Add(-int64(a.s.bytes))
+	q.out, q.wait = without(q.out, a.s), without(q.wait, a.s) // the answer may come when it is to be asked again
+	q.since = time.Now()
+	more := len(q.wait) > 0
+	if len(q.out) == 0 && !more {
+		delete(l.queues, q.key)
+	}
+	idle := len(q.out) == 0
+	l.mu.Unlock()
+	if idle && more {
+		cs.pump()
+	}
+	if a.s.Origin.Out == nil && a.s.Done != nil {
+		a.s.Done(Result{Seq: im.Seq(r.Ack.Seq), TimeMs: r.Ack.TimeMs, Repeat: r.Repeat, Err: r.Err})
+	}
+	return a.s.Origin, a.s.Origin.Out != nil
+}
+
+// without takes s out of list, where it usually is the first.
+func without(list []*Send, s *Send) []*Send {
+	for i := range list {
+		if list[i] == s {
+			if i == 0 {
+				return list[1:]
+			}
+			return append(list[:i:i], list[i+1:]...)
+		}
+	}
+	return list
+}
+
+// receiveSends submits what another node has sent for the feeds here.
+func (cs *Convs) receiveSends(from im.Node, payload []byte) {
+	p := &convpb.Sends{}
+	if err := p.UnmarshalVT(payload); err != nil {
+		cs.o.Log.Error("read forwarded sends failed", "from", from, "err", err)
+		return
+	}
+	var k fanout.Kicks
+	defer k.Flush()
+	for len(p.Sends) > 0 {
+		sends, f := []*Send{cs.received(from, p.Sends[0])}, cs.feedOf(keyOf(p.Sends[0]))
+		n := 1
+		for n < len(p.Sends) && cs.feedOf(keyOf(p.Sends[n])) == f {
+			sends = append(sends, cs.received(from, p.Sends[n]))
+			n++
+		}
+		if ow := cs.owners[f].Load(); ow == nil || !ow.submit(sends, &k) {
+			cs.giveBack(from, f, p.Sends[:n])
+		}
+		p.Sends = p.Sends[n:]
+	}
+}
+
+func keyOf(s *convpb.Send) im.Key {
+	return im.Key{Tenant: im.Tenant(s.Tenant), Conv: im.ConvID(s.Conv)}
+}
+
+func (cs *Convs) received(from im.Node, m *convpb.Send) *Send {
+	s := &Send{
+		Conv: keyOf(m), Peer: im.User(m.Peer), After: im.Seq(m.After), Keyed: m.Keyed, Create: m.Create,
+	}
+	caller := &fanout.Caller{Nodes: cs.o.Nodes, Node: from, Ticket: m.Ticket, Conv: s.Conv}
+	s.Origin = fanout.Origin{Caller: caller}
+	if e := m.Entry; e != nil {
+		caller.User = im.User(e.From)
+		s.Entry = petrelv1.Message{From: e.From, ClientMsgId: e.ClientMsgId, Type: e.Type, Body: e.Body}
+	}
+	return s
+}
+
+// giveBack tells a node that its sends are not for this one.
+func (cs *Convs) giveBack(to im.Node, f store.Feed, sends []*convpb.Send) {
+	r := &convpb.NotOwner{Feed: uint32(f)}
+	for _, s := range sends {
+		r.Tickets = append(r.Tickets, s.Ticket)
+	}
+	if node, epoch, ok := cs.o.Cluster.Route(f); ok && node != cs.o.Cluster.Self() {
+		r.Owner, r.Epoch = string(node), uint64(epoch)
+	}
+	b, err := r.MarshalVT()
+	if err == nil {
+		_, err = cs.o.Streams.Send(to, cluster.KindNotOwner, b, stream.Hint{Optional: true})
+	}
+	if err != nil {
+		cs.o.Log.Debug("give sends back failed", "to", to, "err", err)
+	}
+}
+
+// lostAnswers has the sends asked again whose answers may be lost: of one
+// conversation, or, with the zero key, of all.
+func (cs *Convs) lostAnswers(_ im.Node, about im.Key) {
+	for f := range cs.lanes {
+		l := &cs.lanes[f]
+		if l.n.Load() == 0 || about != (im.Key{}) && cs.feedOf(about) != store.Feed(f) {
+			continue
+		}
+		l.mu.Lock()
+		for key, q := range l.queues {
+			if about == (im.Key{}) || about == key {
+				q.at = time.Time{}
+			}
+		}
+		l.mu.Unlock()
+	}
+	cs.pump()
+}
+
+// receiveNotOwner has sends asked again, of who is said to own their feed.
+func (cs *Convs) receiveNotOwner(from im.Node, payload []byte) {
+	r := &convpb.NotOwner{}
+	if err := r.UnmarshalVT(payload); err != nil || int(r.Feed) >= len(cs.lanes) {
+		cs.o.Log.Error("read returned sends failed", "from", from, "err", err)
+		return
+	}
+	if r.Owner != "" {
+		cs.o.Cluster.Learn(store.Feed(r.Feed), im.Node(r.Owner), im.Epoch(r.Epoch))
+	}
+	l := &cs.lanes[r.Feed]
+	l.mu.Lock()
+	for _, t := range r.Tickets {
+		if a, ok := l.tickets[t]; ok && len(a.q.out) > 0 && a.q.out[0] == a.s {
+			// Not at once: the route that led there is looked up again after a while.
+			a.q.at = time.Now().Add(lookAgain/2 - askAgain)
+		}
+	}
+	l.mu.Unlock()
+}
