@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/api"
-	"github.com/petrel-im/petrel/internal/bus/localbus"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -44,13 +43,14 @@ type App struct {
 	log   *slog.Logger
 	begun time.Time
 
-	store    *pebblestore.Store
+	store    store.Store
+	embedded *pebblestore.Store // nil: the store is in databases
+	node     node
 	table    *fanout.Table
 	convs    *conv.Convs
 	users    *user.Users
 	inboxes  *inbox.Consumers
 	sync     *inbox.Syncer
-	bus      *localbus.Bus
 	hub      *session.Hub
 	api      *api.Server
 	gateway  *gateway.Gateway
@@ -85,11 +85,7 @@ func (a *App) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.store, err = pebblestore.Open(pebblestore.Options{
-		Dir: a.cfg.Store.Dir, Log: a.log, CacheBytes: a.cfg.Store.CacheBytes,
-		MinFreeBytes: orNone(a.cfg.Store.MinFreeBytes), BallastBytes: orNone(a.cfg.Store.BallastBytes),
-	})
-	if err != nil {
+	if err := a.openStore(ctx); err != nil {
 		return err
 	}
 	accounts, err := a.accounts()
@@ -101,25 +97,26 @@ func (a *App) open(ctx context.Context) error {
 	}
 	a.table = fanout.NewTable()
 	a.inboxes = &inbox.Consumers{Log: a.log, Store: a.store}
+	if err := a.openNode(ctx); err != nil {
+		return err
+	}
 	l := &a.cfg.Limits
-	a.convs, err = conv.New(ctx, conv.Options{
+	o := conv.Options{
 		Log: a.log, UserExists: a.users.Exists, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
 		EditWindow: orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
 		Follow: a.inboxes.Follow, Await: a.inboxes.Await,
-	}, a.store, a.table)
-	if err != nil {
+	}
+	a.node.connect(&o)
+	if a.convs, err = conv.New(ctx, o, a.store, a.table); err != nil {
 		return err
 	}
 	a.inboxes.Convs = a.convs
-	if a.bus, err = localbus.New().Join(im.Node("local")); err != nil {
-		return err
-	}
 	info := a.store.Info()
 	a.sync = &inbox.Syncer{Convs: a.convs, Store: info}
 	a.hub = session.New(session.Options{
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
 	}, a.users, a.convs, a.sync, a.table, limits(l))
-	a.hub.Attach(a.bus)
+	a.hub.Attach(a.node.bus)
 	a.setup, err = a.users.OpenSetup(ctx)
 	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes nothing now, and says so on /readyz
 		a.log.Warn("no setup link: start again when the store takes writes", "err", e)
@@ -190,29 +187,23 @@ func removeFile(path string) error {
 }
 
 // Run serves until ctx ends, then drains: what is in flight is stored and
-// answered, the clients are told to come back, the store is closed. A store
-// that fails ends it with an error at once; the process must exit then.
+// answered, the feeds go to the other nodes, the clients are told to come back,
+// the store is closed. A store that fails ends it with an error at once; the
+// process must exit then.
 func (a *App) Run(ctx context.Context) error {
-	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopWork()
-	serve, stopServing := context.WithCancel(work)
-	defer stopServing()
-	var wg sync.WaitGroup
-	failed := make(chan error, 7) // one for each part
-	start := func(ctx context.Context, what string, run func(context.Context) error) {
-		wg.Go(func() {
-			if err := run(ctx); err != nil {
-				failed <- fmt.Errorf("%s: %w", what, err)
-			}
-		})
+	r := newRunning(ctx)
+	defer r.stopAll()
+	r.start(r.below, "bus", a.node.bus.Run)
+	if err := a.joinNodes(ctx, r); err != nil {
+		r.end()
+		return errors.Join(err, a.store.Close())
 	}
-	start(work, "conversations", a.convs.Run)
-	start(work, "bus", a.bus.Run)
-	start(work, "sessions", a.hub.Run)
-	start(work, "api", a.api.Run)
-	start(work, "memory", giveBack)
+	r.start(r.work, "conversations", a.convs.Run)
+	r.start(r.work, "sessions", a.hub.Run)
+	r.start(r.work, "api", a.api.Run)
+	r.start(r.work, "memory", giveBack)
 	served := make(chan struct{})
-	start(serve, "gateway", func(ctx context.Context) error {
+	r.start(r.serve, "gateway", func(ctx context.Context) error {
 		defer close(served)
 		return a.gateway.Run(ctx)
 	})
@@ -221,19 +212,19 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-a.store.Failed():
 		return a.storeFailed()
-	case err := <-failed:
+	case err := <-r.failed:
 		select {
 		case <-a.store.Failed():
 			return a.storeFailed()
 		default:
 		}
-		stopWork()
-		wg.Wait()
+		r.end()
 		return errors.Join(err, a.store.Close())
 	}
-	inFlight, err := a.drain(stopServing, served)
-	stopWork()
-	wg.Wait()
+	inFlight, err := a.drain(r.stopServing, served)
+	r.endWork()
+	a.leaveNodes()
+	r.end()
 	select {
 	case <-a.store.Failed():
 		return a.storeFailed()
@@ -242,6 +233,57 @@ func (a *App) Run(ctx context.Context) error {
 	err = errors.Join(err, a.store.Close(), removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)))
 	a.farewell(inFlight, err)
 	return err
+}
+
+// running is what runs: the gateway, which ends first, the work of the server,
+// and below it the bus and its streams, which the work's end still needs.
+type running struct {
+	serve, work, below                 context.Context
+	stopServing, stopWorking, stopDown context.CancelFunc
+	working, others                    sync.WaitGroup
+	failed                             chan error // the first errors
+}
+
+func newRunning(ctx context.Context) *running {
+	r := &running{failed: make(chan error, 16)}
+	r.below, r.stopDown = context.WithCancel(context.WithoutCancel(ctx))
+	r.work, r.stopWorking = context.WithCancel(r.below)
+	r.serve, r.stopServing = context.WithCancel(r.work)
+	return r
+}
+
+func (r *running) start(ctx context.Context, what string, run func(context.Context) error) {
+	wg := &r.working
+	if ctx == r.below {
+		wg = &r.others
+	}
+	wg.Go(func() {
+		if err := run(ctx); err != nil {
+			select {
+			case r.failed <- fmt.Errorf("%s: %w", what, err):
+			default:
+			}
+		}
+	})
+}
+
+// endWork ends the gateway and the work, and waits for them.
+func (r *running) endWork() {
+	r.stopWorking()
+	r.working.Wait()
+}
+
+// end ends all, and waits.
+func (r *running) end() {
+	r.endWork()
+	r.stopDown()
+	r.others.Wait()
+}
+
+func (r *running) stopAll() {
+	r.stopServing()
+	r.stopWorking()
+	r.stopDown()
 }
 
 // storeFailed ends the process's service: nothing more is answered, and what
@@ -258,6 +300,7 @@ func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, e
 	a.hub.Drain()
 	inFlight = a.convs.Waiting()
 	limit := time.After(a.cfg.Drain.Timeout)
+	a.giveAway()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	for a.convs.Waiting() > 0 && err == nil {

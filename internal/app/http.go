@@ -27,7 +27,7 @@ func (a *App) handler() http.Handler {
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,
 		Stats:        a.stats,
-		CompactStore: a.store.Compact,
+		CompactStore: a.compact,
 		Redeemed: func() {
 			a.redeemed.Store(true)
 			if err := removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)); err != nil {

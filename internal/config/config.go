@@ -17,6 +17,7 @@ type Config struct {
 	Listen    Listen
 	TLS       TLS
 	Store     Store
+	Cluster   Cluster
 	Limits    Limits
 	Accounts  Accounts
 	JWT       JWT
@@ -47,13 +48,35 @@ type TLS struct {
 // On reports whether the listeners speak TLS.
 func (t TLS) On() bool { return t.CertFile != "" }
 
-// Store is the embedded store.
+// Store is the embedded store, or, with Postgres set, databases.
 type Store struct {
-	Dir          string
-	CacheBytes   int64
-	MinFreeBytes int64
-	BallastBytes int64
+	Postgres       string // URLs, blanks between them
+	RequireStandby bool
+	Dir            string
+	CacheBytes     int64
+	MinFreeBytes   int64
+	BallastBytes   int64
 }
+
+// Cluster is this node's place among others. They share the databases.
+type Cluster struct {
+	Node      string
+	Roles     string
+	Addresses []string // where clients reach this node
+
+	Listen      string // host:port of the embedded bus, for the other nodes
+	Advertise   string
+	Join        []string
+	NATS        string // URLs of an external bus instead
+	Credentials string
+	Secret      string
+
+	CertFile, KeyFile, CAFile string
+	Patient                   bool
+}
+
+// On reports whether there may be other nodes.
+func (c Cluster) On() bool { return c.Listen != "" || c.NATS != "" }
 
 // Limits bound what clients can make the server hold. -1 means no limit where
 // the table allows it.

@@ -1,0 +1,217 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/localbus"
+	"github.com/petrel-im/petrel/internal/bus/natsbus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/internal/store/pgstore"
+)
+
+// node is what connects a server with the others that share its databases. On
+// an embedded store there are none: then only the bus is set.
+type node struct {
+	bus     bus.Bus
+	streams *stream.Streams
+	fan     *fanout.Nodes
+	cluster *cluster.Cluster
+}
+
+// nodeFile keeps the id of a node between its starts.
+const nodeFile = "node-id"
+
+// openStore opens the databases, or the embedded store.
+func (a *App) openStore(ctx context.Context) (err error) {
+	c := &a.cfg.Store
+	if c.Postgres == "" {
+		if a.cfg.Cluster.On() {
+			return errors.New("open the store: an embedded store has one node; set store.postgres, or leave cluster.listen and cluster.nats empty")
+		}
+		a.embedded, err = pebblestore.Open(pebblestore.Options{
+			Dir: c.Dir, Log: a.log, CacheBytes: c.CacheBytes, MinFreeBytes: orNone(c.MinFreeBytes), BallastBytes: orNone(c.BallastBytes),
+		})
+		if err == nil {
+			a.store = a.embedded
+		}
+		return err
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return fmt.Errorf("make store.dir: %w", err)
+	}
+	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: strings.Fields(c.Postgres), Log: a.log, RequireStandby: c.RequireStandby})
+	if err == nil {
+		a.store = st
+	}
+	return err
+}
+
+// compact is for measurements; PostgreSQL does it by itself.
+func (a *App) compact(ctx context.Context) error {
+	if a.embedded == nil {
+		return nil
+	}
+	return a.embedded.Compact(ctx)
+}
+
+// openNode joins the bus of the cluster. The bus does not run yet.
+func (a *App) openNode(ctx context.Context) (err error) {
+	c := &a.cfg.Cluster
+	if a.embedded != nil {
+		a.node.bus, err = localbus.New().Join("local")
+		return err
+	}
+	id, err := a.nodeID()
+	if err != nil {
+		return err
+	}
+	roles, err := cluster.ParseRoles(c.Roles)
+	if err != nil {
+		return fmt.Errorf("read cluster.roles: %w", err)
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	incarnation := binary.BigEndian.Uint64(b[:])
+	n := &a.node
+	if n.bus, err = a.joinBus(ctx, id, incarnation); err != nil {
+		return err
+	}
+	n.streams = stream.New(n.bus, incarnation, stream.Options{})
+	n.fan = fanout.NewNodes(a.table, n.streams, a.store.Info().Secret, a.log)
+	n.cluster = cluster.New(cluster.Options{
+		Log: a.log, Incarnation: incarnation, Roles: roles, Addresses: c.Addresses, Release: a.o.Version, Patient: c.Patient,
+	}, a.store, n.bus)
+	return nil
+}
+
+func (a *App) joinBus(ctx context.Context, id im.Node, incarnation uint64) (bus.Bus, error) {
+	c := &a.cfg.Cluster
+	if !c.On() {
+		return localbus.New().Join(id)
+	}
+	tlsConfig, err := a.busTLS()
+	if err != nil {
+		return nil, err
+	}
+	host, _ := os.Hostname()
+	return natsbus.Join(ctx, id, natsbus.Options{
+		Cluster: fmt.Sprintf("%016x", a.store.Info().StoreID), Incarnation: incarnation, Process: fmt.Sprintf("%s, process %d", host, os.Getpid()), Log: a.log,
+		URL: c.NATS, Credentials: c.Credentials, Listen: c.Listen, Advertise: c.Advertise, Routes: c.Join, Secret: c.Secret, TLS: tlsConfig,
+	})
+}
+
+// nodeID is the configured id, or the one drawn at the first start.
+func (a *App) nodeID() (im.Node, error) {
+	if id := a.cfg.Cluster.Node; id != "" {
+		return im.Node(id), nil
+	}
+	path := filepath.Join(a.cfg.Store.Dir, nodeFile)
+	b, err := os.ReadFile(path)
+	if err == nil && len(strings.TrimSpace(string(b))) > 0 {
+		return im.Node(strings.TrimSpace(string(b))), nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("read the node's id: %w", err)
+	}
+	id := cluster.NewID()
+	if err := os.WriteFile(path, []byte(string(id)+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("keep the node's id: %w", err)
+	}
+	return id, nil
+}
+
+// joinNodes makes this node one of the cluster, before any client is served.
+func (a *App) joinNodes(ctx context.Context, r *running) error {
+	n := &a.node
+	if n.cluster == nil {
+		return nil
+	}
+	r.start(r.below, "streams", n.streams.Run)
+	r.start(r.below, "fan-out to other nodes", n.fan.Run)
+	if err := n.cluster.Join(ctx); err != nil {
+		return err
+	}
+	r.start(r.work, "cluster", func(ctx context.Context) error {
+		return n.cluster.Run(ctx, cluster.Owners{Open: a.convs.Open, Close: a.convs.Close})
+	})
+	return nil
+}
+
+// giveAway hands the feeds of this node to the others.
+func (a *App) giveAway() {
+	if a.node.cluster == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Drain.Timeout)
+	defer cancel()
+	if err := a.node.cluster.Drain(ctx); err != nil && !errors.Is(err, cluster.ErrNobody) {
+		a.log.Warn("hand feeds over failed; the other nodes take them in some seconds", "err", err)
+	}
+}
+
+// leaveNodes tells the others that this node is gone.
+func (a *App) leaveNodes() {
+	if a.node.cluster == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	if err := a.node.cluster.Leave(ctx); err != nil {
+		a.log.Warn("leave the cluster failed; the other nodes find out in some seconds", "err", err)
+	}
+}
+
+// leaveTime bounds how long the end of a node waits for the database.
+const leaveTime = 2 * time.Second
+
+// connect gives the conversations their way to the other nodes.
+func (n *node) connect(o *conv.Options) {
+	if n.cluster != nil {
+		o.Cluster, o.Bus, o.Streams, o.Nodes = n.cluster, n.bus, n.streams, n.fan
+	}
+}
+
+// busTLS is for the connections between nodes, on which both ends show a
+// certificate.
+func (a *App) busTLS() (*tls.Config, error) {
+	c := &a.cfg.Cluster
+	if c.CertFile == "" && c.CAFile == "" {
+		return nil, nil
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read cluster.bus_cert_file and cluster.bus_key_file: %w", err)
+		}
+		t.Certificates = []tls.Certificate{cert}
+	}
+	if c.CAFile != "" {
+		b, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("read cluster.bus_ca_file: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(b) {
+			return nil, fmt.Errorf("read cluster.bus_ca_file: %s has no certificate", c.CAFile)
+		}
+		t.ClientCAs = t.RootCAs
+	}
+	return t, nil
+}
