@@ -25,12 +25,12 @@ func row(q im.Seq, from im.User, text string) []byte {
 
 // screen is a connection whose frames a test reads.
 type screen struct {
-	t   *testing.T
+	t   testing.TB
 	out *Outbox
 }
 
 // connect makes an outbox that was welcomed; its frames so far are read.
-func connect(t *testing.T, u im.User, limit int) *screen {
+func connect(t testing.TB, u im.User, limit int) *screen {
 	s := &screen{t, NewOutbox(protoTCP, NewFlusher(func() {}), limit, nil)}
 	s.out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
 	s.out.Welcome(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{}}}, &Kicks{})
@@ -41,7 +41,7 @@ func connect(t *testing.T, u im.User, limit int) *screen {
 }
 
 // online is connect for a user of the online table.
-func online(t *testing.T, f *Fan, u im.User) *screen {
+func online(t testing.TB, f *Fan, u im.User) *screen {
 	s := connect(t, u, 1<<20)
 	f.Table.Enter(s.out.Account, s.out, -1)
 	return s
@@ -55,7 +55,7 @@ func (s *screen) got() []string {
 }
 
 // frames are those in b.
-func frames(t *testing.T, b []byte) []*petrelv1.ServerFrame {
+func frames(t testing.TB, b []byte) []*petrelv1.ServerFrame {
 	t.Helper()
 	var all []*petrelv1.ServerFrame
 	for len(b) > 0 {
@@ -70,7 +70,7 @@ func frames(t *testing.T, b []byte) []*petrelv1.ServerFrame {
 	return all
 }
 
-func show(t *testing.T, b []byte) []string {
+func show(t testing.TB, b []byte) []string {
 	t.Helper()
 	var all []string
 	for _, f := range frames(t, b) {

@@ -247,6 +247,19 @@ func TestReceiptsWithoutRoomOrFocusAreLost(t *testing.T) {
 	want(t, small)
 }
 
+// Who is not welcomed yet reads everything later.
+func TestLagIsNotToldBeforeTheWelcome(t *testing.T) {
+	o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20, nil)
+	o.Lag(&Kicks{})
+	if p, _ := o.Take(); len(p.Bytes) > 0 {
+		t.Errorf("before the welcome: %v", show(t, p.Bytes))
+	}
+	o.Welcome(pong(1), &Kicks{})
+	o.Lag(&Kicks{})
+	o.Lag(&Kicks{})
+	want(t, &screen{t, o}, "pong 1", "lagged")
+}
+
 // What a message does not use costs it nothing.
 func BenchmarkDeliver(b *testing.B) {
 	for _, members := range []int{2, 100} {

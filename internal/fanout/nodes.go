@@ -65,11 +65,10 @@ type node struct {
 	index atomic.Int32 // of its bit; negative: its streams do not run
 
 	// What is at hand of what came from it; only the handlers of its frames.
-	fan         Fan
-	items       []Item
-	users       []im.User
-	receipts    []Receipt
-	incarnation uint64 // of its last process
+	fan      Fan
+	items    []Item
+	users    []im.User
+	receipts []Receipt
 
 	mu   sync.Mutex  // tier 0, held while the streams are given a frame; guards the fields below
 	up   bool        // it is told who comes and goes
@@ -166,23 +165,18 @@ func (n *Nodes) onPeer(id im.Node, up bool) {
 		n.lost(id, im.Key{})
 		return
 	}
+	// If these are not the first streams between two processes, the former ones
+	// took along what was on its way. Who sent it has forgotten this node, so all
+	// who are online are new to it, and will look for what they missed. A new
+	// process has sent nothing: what its former one did not get told is told by
+	// who took its feeds over.
 	n.join(p)
 	n.sendParts(p)
-	// The streams that ended took along what was on its way. If it was of the same
-	// process, nobody else tells it again; if not, who took its feeds over does.
-	for _, s := range n.streams.Peers() {
-		if s.Node == id && s.Incarnation != 0 {
-			if s.Incarnation == p.incarnation {
-				n.missed.everybody()
-			}
-			p.incarnation = s.Incarnation
-		}
-	}
 }
 
 // onReset is told that frames of a node were missed.
 func (n *Nodes) onReset(from im.Node) {
-	n.send(n.node(from), &clusterpb.Online{Ask: true}, stream.Hint{Kind: cluster.KindOnline, Key: "ask"})
+	n.ask(n.node(from))
 	n.missed.everybody()
 	n.lost(from, im.Key{})
 }
@@ -227,7 +221,15 @@ func (n *Nodes) announceTo(p *node, payload []byte, hint stream.Hint) {
 	}
 }
 
-// sendParts tells a node all who are online here.
+// lostPart is the hint of a part of the table.
+var lostPart = func() stream.Hint {
+	payload, err := (&clusterpb.Online{Again: true}).MarshalVT()
+	im.Assert(err == nil, "encode the hint of a part: %v", err)
+	return stream.Hint{Kind: cluster.KindOnline, Key: "part", Payload: payload}
+}()
+
+// sendParts tells a node all who are online here: 8 bytes for each user, so the
+// streams' ring has room for two million.
 func (n *Nodes) sendParts(p *node) {
 	for i := range n.table.shards {
 		n.sendPart(p, i)
@@ -241,7 +243,12 @@ func (n *Nodes) sendPart(p *node, i int) {
 	m := &clusterpb.Online{Part: &clusterpb.Online_Part{Index: uint32(i), Users: slices.Collect(maps.Keys(s.online))}}
 	payload, err := m.MarshalVT()
 	im.Assert(err == nil, "encode a part of the online table: %v", err)
-	n.announceTo(p, payload, stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}), Payload: payload})
+	n.announceTo(p, payload, lostPart)
+}
+
+// ask has a node tell all who are online there.
+func (n *Nodes) ask(p *node) {
+	n.send(p, &clusterpb.Online{Ask: true}, stream.Hint{Kind: cluster.KindOnline, Key: "ask"})
 }
 
 // send tells a node something about sessions. The hint's payload is the message.
@@ -266,6 +273,9 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	p := n.node(from)
 	if m.Ask {
 		n.sendParts(p)
+	}
+	if m.Again {
+		n.ask(p)
 	}
 	if len(m.Missed) > 0 {
 		n.missed.some(m.Missed)

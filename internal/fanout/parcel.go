@@ -202,6 +202,30 @@ func (c *Caller) reply(ack wire.Ack, err *im.Error) {
 	c.Nodes.dispatch(delivery(c.Node, &head, &rest, 0))
 }
 
+// Hint tells members how far a conversation has moved, in place of entries: for
+// an owner who does not know what they were told. Like Deliver it is for who
+// publishes, who has published the head. Spec: P-6.5.
+func (f *Fan) Hint(key im.Key, members []im.User, head im.Seq, counted uint64) {
+	if remote := f.choose(); remote != nil {
+		for _, u := range members {
+			f.address(remote, u, f.Table.hash(im.Account{Tenant: key.Tenant, User: u}))
+		}
+	}
+	f.hintTo(key.Tenant, members, hint{key.Conv, uint64(head), counted})
+	if f.far == nil {
+		return
+	}
+	f.far.each(func(to *node, p *parcel) {
+		m := clusterpb.Delivery{Tenant: uint32(key.Tenant), Conv: key.Conv[:], Head: uint64(head), Counted: counted}
+		for users := p.users; len(users) > 0; {
+			n := fit(users)
+			set := p.set + uint64(len(p.users)-len(users))
+			m.Users, users = users[:n], users[n:]
+			f.far.frames = append(f.far.frames, delivery(to.id, &m, &clusterpb.Delivery{}, set))
+		}
+	})
+}
+
 // packReceipts makes the frames of receipts.
 func (f *Fan) packReceipts(key im.Key, receipts []Receipt) {
 	m := clusterpb.Receipts{Tenant: uint32(key.Tenant), Conv: key.Conv[:]}

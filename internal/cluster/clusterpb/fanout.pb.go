@@ -32,6 +32,7 @@ type Online struct {
 	// Users at the receiver that the sender did not know of while it chose
 	// recipients: they have to look for what they missed.
 	Missed        []uint64 `protobuf:"fixed64,5,rep,packed,name=missed,proto3" json:"missed,omitempty"`
+	Again         bool     `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"` // a part was given up: the receiver is to ask
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -99,6 +100,13 @@ func (x *Online) GetMissed() []uint64 {
 		return x.Missed
 	}
 	return nil
+}
+
+func (x *Online) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
 }
 
 // Delivery is what one commit has for users of one node in one conversation.
@@ -560,13 +568,14 @@ var File_petrel_cluster_v1_fanout_proto protoreflect.FileDescriptor
 
 const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\n" +
-	"\x1epetrel/cluster/v1/fanout.proto\x12\x11petrel.cluster.v1\"\xc2\x01\n" +
+	"\x1epetrel/cluster/v1/fanout.proto\x12\x11petrel.cluster.v1\"\xd8\x01\n" +
 	"\x06Online\x12\x12\n" +
 	"\x04came\x18\x01 \x03(\x06R\x04came\x12\x12\n" +
 	"\x04gone\x18\x02 \x03(\x06R\x04gone\x122\n" +
 	"\x04part\x18\x03 \x01(\v2\x1e.petrel.cluster.v1.Online.PartR\x04part\x12\x10\n" +
 	"\x03ask\x18\x04 \x01(\bR\x03ask\x12\x16\n" +
-	"\x06missed\x18\x05 \x03(\x06R\x06missed\x1a2\n" +
+	"\x06missed\x18\x05 \x03(\x06R\x06missed\x12\x14\n" +
+	"\x05again\x18\x06 \x01(\bR\x05again\x1a2\n" +
 	"\x04Part\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\x06R\x05users\"\xc3\x01\n" +

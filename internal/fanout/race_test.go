@@ -1,0 +1,227 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/buspb"
+	"github.com/petrel-im/petrel/internal/bus/bustest"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// commit is the owner's part of the rule: the entry is durable, the head is
+// published, then recipients are chosen.
+func (w *owned) commit(members ...im.User) {
+	w.head++
+	w.at.fan.Deliver(im.DefaultTenant, members, []Item{server(w.head)})
+	w.at.fan.Flush()
+}
+
+// owned is a conversation and its owner.
+type owned struct {
+	at   *site
+	head im.Seq
+}
+
+// headFor is a request for the head, of a session at another node: served when
+// what mark says is applied.
+func (w *owned) headFor(ctx context.Context, from *site, mark stream.Mark) (im.Seq, error) {
+	err := w.at.streams.WaitApplied(ctx, from.id, mark)
+	return w.head, err
+}
+
+// F2: a login at one node, a commit at another, and an announcement that takes
+// its time, in every order of their steps. The session has read the head with
+// the entry, or gets the entry.
+func TestF2LoginAgainstCommitAcrossNodes(t *testing.T) {
+	// The steps are those of the login, in this order, with the commit and the
+	// arrival of what is on its way from the session's node put anywhere.
+	for _, early := range []bool{false, true} {
+		holes := 0
+		for commit := range 4 {
+			for arrive := range 4 {
+				if f2(t, early, commit, arrive) {
+					holes++
+				}
+			}
+		}
+		switch {
+		case !early && holes > 0:
+			t.Errorf("%d of 16 orders have a session that does not know of an entry", holes)
+		case early && holes == 0:
+			t.Error("the head is read before the announcement, and no order shows it")
+		}
+	}
+}
+
+// f2 runs one order and tells whether the session misses the entry. early: it
+// reads the head before it is announced.
+func f2(t *testing.T, early bool, commit, arrive int) (hole bool) {
+	synctest.Test(t, func(t *testing.T) {
+		all := sites(t, 2, stream.Options{})
+		defer endAll(all)
+		g, w := all[1], &owned{at: all[0], head: 10}
+		g.bus.Cut(w.at.id, true)
+		x := connect(t, "x", 1<<20)
+		type answer struct {
+			head im.Seq
+			err  error
+		}
+		answers := make(chan answer, 1)
+		ask := func() {
+			mark := g.nodes.Mark(w.at.id)
+			w.at.done.Go(func() {
+				head, err := w.headFor(t.Context(), g, mark)
+				answers <- answer{head, err}
+			})
+		}
+		enter := func() { g.fan.Table.Enter(x.out.Account, x.out, -1) }
+		steps := []func(){enter, ask}
+		if early {
+			steps = []func(){ask, enter}
+		}
+		for at := range 4 {
+			if at == commit {
+				w.commit("x")
+			}
+			if at == arrive {
+				g.bus.Cut(w.at.id, false)
+				pass(time.Second)
+			}
+			if at < len(steps) {
+				steps[at]()
+				synctest.Wait()
+			}
+		}
+		pass(time.Second)
+		a := <-answers
+		if a.err != nil {
+			t.Fatalf("commit at %d, arrival at %d: %v", commit, arrive, a.err)
+		}
+		hole = a.head < 11 && len(x.all()) == 0
+	})
+	return hole
+}
+
+// F2: an owner that was deaf for so long that announcements were given up does
+// not know of a login. It learns of it with the whole table, and the session has
+// to look for what it missed; who was known before need not.
+func TestF2BlindOwnerHasSessionsLookAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := sites(t, 2, stream.Options{Hints: 3})
+		defer endAll(all)
+		g, w := all[1], &owned{at: all[0], head: 9}
+		y := g.online("y")
+		settle()
+		w.commit("x", "y")
+		g.bus.Cut(w.at.id, true)
+		x := g.online("x")
+		for i := range 5 {
+			g.online(im.User(fmt.Sprint("other", i))) // more than there is room for
+		}
+		mark := g.nodes.Mark(w.at.id)
+		pass(4 * time.Second) // all are given up
+		w.at.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, _ bus.Subject, b []byte) bool {
+			var p buspb.Packet
+			return p.UnmarshalVT(b) != nil || len(p.Frames) > 0 // what it asks for is late
+		}})
+		g.bus.Cut(w.at.id, false)
+		pass(time.Second)
+		head, err := w.headFor(t.Context(), g, mark)
+		if err != nil || head != 10 {
+			t.Fatalf("head %d: %v", head, err)
+		}
+		w.commit("x", "y")
+		settle()
+		w.at.bus.SetRules(bustest.Rules{})
+		pass(2 * time.Second)
+		x.wantAll("was not known when entry 11 was committed", "lagged")
+		y.wantAll("was known", "10:by the server", "11:by the server")
+		x.out.Resume()
+		w.commit("x", "y")
+		settle()
+		x.wantAll("afterwards", "12:by the server")
+	})
+}
+
+// Nobody who chose no recipients has missed any.
+func TestFreshNodeHasNobodyLookAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := sites(t, 2, stream.Options{})
+		g := all[1]
+		x := g.online("x")
+		g.fan.say("nobody", server(1))
+		pass(time.Second)
+		all[0].end()
+		all[0] = all[0].again()
+		pass(10 * time.Second)
+		x.wantAll("another node was started")
+		all[0].fan.say("x", server(2))
+		settle()
+		x.wantAll("from the new process", "2:by the server")
+		endAll(all)
+	})
+}
+
+// The mark of a stream that has ended is refused, so that its request comes
+// again with a new one.
+func TestMarkOfAnEndedStreamIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := sites(t, 2, stream.Options{})
+		defer endAll(all)
+		g, w := all[1], &owned{at: all[0], head: 9}
+		g.online("x")
+		old := g.nodes.Mark(w.at.id)
+		g.bus.Cut(w.at.id, true)
+		w.at.bus.Cut(g.id, true)
+		pass(40 * time.Second)
+		g.bus.Cut(w.at.id, false)
+		w.at.bus.Cut(g.id, false)
+		pass(2 * time.Second)
+		if _, err := w.headFor(t.Context(), g, old); err == nil {
+			t.Error("a mark of an ended stream is as good as another one")
+		}
+		if _, err := w.headFor(t.Context(), g, g.nodes.Mark(w.at.id)); err != nil {
+			t.Errorf("the mark of the new one: %v", err)
+		}
+	})
+}
+
+// Users come and go while whole tables are sent: in the end what others know is
+// what is.
+func TestTablesAgreeUnderConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := sites(t, 2, stream.Options{})
+		defer endAll(all)
+		w := &world{t: t, sites: all}
+		for round := range uint64(300) {
+			var busy sync.WaitGroup
+			for i, s := range all {
+				busy.Go(func() { s.nodes.sendParts(s.nodes.node(all[1-i].id)) })
+			}
+			for i := range uint64(2) {
+				busy.Go(func() {
+					dice := rand.New(rand.NewPCG(round, i))
+					for range 200 {
+						s := all[dice.IntN(2)]
+						o := &Outbox{Account: im.Account{Tenant: 1, User: im.User(fmt.Sprint("u", dice.IntN(300)))}}
+						s.fan.Table.Enter(o.Account, o, -1)
+						if dice.IntN(8) > 0 {
+							s.fan.Table.Leave(o.Account, o)
+						}
+					}
+				})
+			}
+			busy.Wait()
+			settle()
+			w.checkTables()
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/petrel-im/petrel/internal/bus/bustest"
+	"github.com/petrel-im/petrel/internal/bus/localbus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+var secret = [16]byte{7}
+
+// site is one node of several in one bubble.
+type site struct {
+	t       testing.TB
+	id      im.Node
+	net     *localbus.Net
+	o       stream.Options
+	bus     *bustest.LossyBus
+	streams *stream.Streams
+	nodes   *Nodes
+	fan     *Fan
+
+	mu      sync.Mutex
+	waiting map[uint64]Origin // by ticket
+	lost    map[im.Key]int
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+var incarnations atomic.Uint64
+
+func startSite(t testing.TB, net *localbus.Net, id im.Node, o stream.Options) *site {
+	b, err := net.Join(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, id: id, net: net, o: o, bus: bustest.Lossy(b, bustest.Rules{}), waiting: map[uint64]Origin{}, lost: map[im.Key]int{}}
+	s.streams = stream.New(s.bus, incarnations.Add(1), o)
+	s.fan = New(NewTable())
+	s.nodes = NewNodes(s.fan.Table, s.streams, secret, nil)
+	s.fan.Remote = s.nodes
+	s.nodes.Answered = func(_ im.Node, ticket uint64, a Answer) (Origin, bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		g, ok := s.waiting[ticket]
+		delete(s.waiting, ticket)
+		return g, ok
+	}
+	s.nodes.Lost = func(_ im.Node, about im.Key) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lost[about]++
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s.stop = stop
+	for _, run := range []func(context.Context) error{s.bus.Run, s.streams.Run, s.nodes.Run} {
+		s.done.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return s
+}
+
+// end ends the process. Its sockets are gone.
+func (s *site) end() {
+	s.stop()
+	s.done.Wait()
+}
+
+// again starts the node as a new process, in which nobody is online.
+func (s *site) again() *site { return startSite(s.t, s.net, s.id, s.o) }
+
+// sites are nodes a, b, c, … that know each other.
+func sites(t testing.TB, n int, o stream.Options) []*site {
+	net := localbus.New()
+	var all []*site
+	for i := range n {
+		all = append(all, startSite(t, net, im.Node(rune('a'+i)), o))
+	}
+	pass(2 * time.Second)
+	for _, s := range all {
+		if up := s.nodes.joined.Load(); int(up) != n-1 {
+			t.Fatalf("node %s knows %d others, want %d", s.id, up, n-1)
+		}
+	}
+	return all
+}
+
+func endAll(all []*site) {
+	for _, s := range all {
+		s.end()
+	}
+}
+
+func (s *site) online(u im.User) *screen { return online(s.t, s.fan, u) }
+
+// sent is an item that a connection of a site sent to the owner at another one.
+func (s *site) sent(owner *site, x *screen, ticket uint64, it Item) Item {
+	x.out.Window(1, -1, -1)
+	s.mu.Lock()
+	s.waiting[ticket] = Origin{Out: x.out, ID: 100 + ticket, Bytes: 1}
+	s.mu.Unlock()
+	it.Sender = s.caller(owner, x.out.Account.User, ticket)
+	return it
+}
+
+func (s *site) caller(owner *site, u im.User, ticket uint64) Origin {
+	return Origin{Caller: &Caller{Nodes: owner.nodes, Node: s.id, Ticket: ticket, Conv: teamKey, User: u}}
+}
+
+var teamKey = func() im.Key {
+	id, err := im.ParseConvID(team)
+	im.Assert(err == nil, "the team has no id")
+	return im.Key{Tenant: im.DefaultTenant, Conv: id}
+}()
+
+func ack(q im.Seq, row []byte) Item { return Item{Row: row, Ack: wire.Ack{Seq: uint64(q)}} }
+
+// settle lets everything happen that is under way.
+func settle() { pass(20 * time.Millisecond) }
+
+// pass lets time pass.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (s *site) lostOf(key im.Key) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost[key]
+}
+
+// all are the frames that wait, hints as "hint conv head".
+func (s *screen) all() []string {
+	p, _ := s.out.Take()
+	defer s.out.Wrote(p, 0)
+	var lines []string
+	for _, f := range frames(s.t, p.Bytes) {
+		for _, h := range f.GetEvents().GetHints() {
+			lines = append(lines, fmt.Sprintf("hint %s %d", h.Conv, h.Head))
+		}
+		for _, r := range f.GetEvents().GetReceipts() {
+			lines = append(lines, fmt.Sprintf("receipt %s %d", r.User, r.Read))
+		}
+		if e := f.GetEvents(); e == nil || len(e.Messages) > 0 {
+			lines = append(lines, show(s.t, wire.AppendFrame(nil, protoTCP, f))...)
+		}
+	}
+	return lines
+}
+
+func (s *screen) wantAll(what string, lines ...string) {
+	s.t.Helper()
+	if d := cmp.Diff(lines, s.all()); d != "" {
+		s.t.Errorf("%s: %s (-want +got):\n%s", s.out.Account.User, what, d)
+	}
+}
+
+func receipt(u im.User, read uint64) Receipt {
+	return Receipt{Receipt: &petrelv1.Receipt{Conv: team, User: string(u), Read: read}}
+}
