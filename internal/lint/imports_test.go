@@ -19,12 +19,12 @@ import (
 var imports = map[string][]string{
 	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/client", "internal/config", "internal/im", "internal/store/pebblestore", "internal/wire", "sdk/go"},
 	"cmd/petrel/chat": {"internal/wire", "sdk/go"},
-	"bench":           {"internal/client", "internal/im", "internal/wire"},
+	"bench":           {"internal/client", "internal/im", "internal/store/pgserver", "internal/wire"},
 
 	"internal/app":     {anything},
 	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/store", "internal/user", "internal/wire"},
 	"internal/gateway": {"internal/fanout", "internal/im", "internal/session", "internal/wire"},
-	"internal/session": {"internal/bus", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/sabotage", "internal/user", "internal/wire"},
+	"internal/session": {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/sabotage", "internal/session/sessionpb", "internal/user", "internal/wire"},
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
 	"internal/conv":    {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv/convpb", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
 	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/sabotage", "internal/wire"},
@@ -39,6 +39,7 @@ var imports = map[string][]string{
 	"internal/bus/stream":        {"internal/bus", "internal/im"},
 	"internal/store":             {"internal/im"},
 	"internal/store/pebblestore": {"internal/im", "internal/sabotage", "internal/store"},
+	"internal/store/pgserver":    {},
 	"internal/store/pgstore":     {"internal/im", "internal/store"},
 
 	"internal/config":      {},

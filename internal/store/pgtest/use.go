@@ -1,5 +1,7 @@
 //go:build unix
 
+// Package pgtest gives tests a PostgreSQL of their own (pgserver). A test that
+// does not find the server's programs fails and says so.
 package pgtest
 
 import (
@@ -7,7 +9,15 @@ import (
 	"os"
 	"sync"
 	"testing"
+
+	"github.com/petrel-im/petrel/internal/store/pgserver"
 )
+
+// Options of a server.
+type Options = pgserver.Options
+
+// Server is one PostgreSQL.
+type Server struct{ *pgserver.Server }
 
 // shared is the server of all tests of one process.
 var shared struct {
@@ -16,11 +26,16 @@ var shared struct {
 	err    error
 }
 
+func start(o Options) (*Server, error) {
+	s, err := pgserver.Start(o)
+	return &Server{s}, err
+}
+
 // Main runs the tests of a package that uses Shared, and ends the server. Call
 // it from TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
-	if shared.server != nil {
+	if shared.server != nil && shared.err == nil {
 		shared.server.Remove()
 	}
 	os.Exit(code)
@@ -30,7 +45,7 @@ func Main(m *testing.M) {
 // database of its own. The package's TestMain calls Main.
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	shared.once.Do(func() { shared.server, shared.err = Start(Options{}) })
+	shared.once.Do(func() { shared.server, shared.err = start(Options{}) })
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
@@ -40,7 +55,7 @@ func Shared(t testing.TB) *Server {
 // Own is a server of this test alone, which may kill it.
 func Own(t testing.TB, o Options) *Server {
 	t.Helper()
-	s, err := Start(o)
+	s, err := start(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
-package pgtest
+package pgserver
 
 import "syscall"
 
-// attributes let a server end with the test that started it, even a killed one.
+// attributes let a server end with whoever started it, even a killed one.
 func attributes(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: c, Pdeathsig: syscall.SIGQUIT}
 }

@@ -1,10 +1,10 @@
 //go:build unix
 
-// Package pgtest runs PostgreSQL servers for tests: each with its own data in a
-// temporary folder, on loopback, as a user that is not root. It needs the
-// server's programs, which Debian's package postgresql brings; a test that does
-// not find them fails and says so.
-package pgtest
+// Package pgserver runs PostgreSQL servers for tests and measurements: each with
+// its own data in a temporary folder, on loopback, as a user that is not root.
+// It needs the server's programs, which Debian's package postgresql brings, and
+// says so when they are not there.
+package pgserver
 
 import (
 	"bytes"
@@ -37,6 +37,10 @@ type Options struct {
 	// sync to the disk: what it committed survives its own death, not that of
 	// the machine. Who measures sets fsync=on.
 	Settings map[string]string
+
+	// Dir is where the temporary folder is made; empty: the system's. Everybody
+	// may enter it.
+	Dir string
 }
 
 // Server is one PostgreSQL. Its superuser is petrel, and whoever comes by
@@ -54,7 +58,7 @@ type Server struct {
 
 // Start makes a server with data of its own and starts it.
 func Start(o Options) (*Server, error) {
-	s, err := place()
+	s, err := place(o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +93,7 @@ func Start(o Options) (*Server, error) {
 }
 
 // place finds the programs and makes the folder of a server.
-func place() (*Server, error) {
+func place(in string) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
@@ -98,7 +102,7 @@ func place() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "pgtest") // short: the path of a socket has 107 bytes
+	dir, err := os.MkdirTemp(in, "petrelpg") // short: the path of a socket has 107 bytes
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +152,7 @@ func version(dir string) int {
 }
 
 // account is who runs the server: PostgreSQL refuses root. nil: whoever runs
-// the test.
+// the program.
 func account() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -285,7 +289,7 @@ func (s *Server) Log() string {
 // Standby makes a server that follows s, which waits for it with every commit
 // from when it returns.
 func (s *Server) Standby() (*Server, error) {
-	t, err := place()
+	t, err := place("")
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +327,7 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Signal sends a signal to all processes of the server.
 func (s *Server) Signal(sig syscall.Signal) error {
-	for _, pid := range s.family() {
+	for _, pid := range family(s.PID()) {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return err
 		}
@@ -339,48 +343,74 @@ func (s *Server) Pause(stop bool) error {
 	return s.Signal(syscall.SIGCONT)
 }
 
-// family lists the server's processes, the first one first.
-func (s *Server) family() []int {
-	pids := []int{s.PID()}
+// family lists the processes of a server, its first one first.
+func family(first int) []int {
+	pids := []int{first}
 	entries, _ := os.ReadDir("/proc") // none: the first only
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
-		if err != nil {
-			continue // has ended
-		}
-		rest := stat[bytes.LastIndexByte(stat, ')')+1:]
-		if f := bytes.Fields(rest); len(f) > 1 && string(f[1]) == strconv.Itoa(s.PID()) {
+		if f := stat(pid); len(f) > 1 && f[1] == strconv.Itoa(first) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// CPU is what the server's processes have used, those that have ended and were
-// waited for as well; 0 where there is no /proc.
-func (s *Server) CPU() time.Duration {
+// stat is what the system tells of a process, from its state on; nil for one
+// that has ended.
+func stat(pid int) []string {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+}
+
+// CPU is what the server's processes have used.
+func (s *Server) CPU() time.Duration { return CPU(s.PID()) }
+
+// CPU is what the processes of the server with this first process have used,
+// those that have ended and were waited for as well; 0 where there is no /proc.
+func CPU(first int) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
 	sum := 0
-	for i, pid := range s.family() {
-		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-		if err != nil {
+	for _, pid := range family(first) {
+		f := stat(pid)
+		if len(f) < 15 {
 			continue // has ended
 		}
-		f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		columns := f[11:13] // utime, stime
-		if i == 0 {
+		if pid == first {
 			columns = f[11:15] // and those of its children that have ended
 		}
 		for _, c := range columns {
-			n, _ := strconv.Atoi(string(c)) // a number
+			n, _ := strconv.Atoi(c) // a number
 			sum += n
 		}
 	}
 	return time.Duration(sum) * tick
+}
+
+// First is the first process of the server that a connection leads to, if it
+// runs on this machine: 0 if not.
+func First(ctx context.Context, c *pgx.Conn) int {
+	var backend int
+	if c.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend) != nil {
+		return 0
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", backend))
+	if err != nil || strings.TrimSpace(string(b)) != "postgres" {
+		return 0
+	}
+	f := stat(backend)
+	if len(f) < 2 {
+		return 0
+	}
+	first, _ := strconv.Atoi(f[1]) // a number
+	return first
 }
 
 // Kill ends all processes of the server at once, as kill -9 does. Start brings
@@ -389,7 +419,7 @@ func (s *Server) Kill() error {
 	if err := s.Signal(syscall.SIGSTOP); err != nil { // so that nobody ends in order when another is gone
 		return err
 	}
-	pids := s.family()
+	pids := family(s.PID())
 	if err := s.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
@@ -409,12 +439,8 @@ func (s *Server) Kill() error {
 // alive tells whether a process has not ended; one that nobody has waited for
 // has.
 func alive(pid int) bool {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return false
-	}
-	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	return len(f) == 0 || f[0][0] != 'Z' && f[0][0] != 'X'
+	f := stat(pid)
+	return f != nil && (len(f) == 0 || f[0][0] != 'Z' && f[0][0] != 'X')
 }
 
 // Stop ends the server in order: what is connected is cut off.
