@@ -26,7 +26,7 @@ type missed struct {
 
 func (m *missed) everybody() {
 	m.mu.Lock()
-	m.parts, m.users = ^uint64(0), nil
+	m.parts, m.users = allParts, nil
 	m.mu.Unlock()
 	m.signal()
 }

@@ -1,7 +1,6 @@
 package fanout
 
 import (
-	"encoding/binary"
 	"errors"
 	"log/slog"
 	"maps"
@@ -18,8 +17,10 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// maxNodes is how many other nodes can have sessions.
-const maxNodes = 64
+const (
+	maxNodes = 64           // others that can have sessions
+	allParts = 1<<parts - 1 // of the table, as bits
+)
 
 // Nodes are the other nodes: who is online there, what they are told, and what
 // comes from them. Set its functions before the streams run.
@@ -48,6 +49,7 @@ type Nodes struct {
 	joined  atomic.Int32                   // how many these are
 	chosen  atomic.Bool                    // recipients have been chosen here
 	missed  missed
+	lostOf  [parts]stream.Hint // what is told when something about a part of the table was given up
 
 	mu    sync.Mutex                        // tier 0; guards changes of byIndex and nodes
 	nodes atomic.Pointer[map[im.Node]*node] // all that were met; replaced as a whole, under mu
@@ -101,6 +103,7 @@ func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *N
 	n.nodes.Store(&map[im.Node]*node{})
 	for i := range n.shards {
 		n.shards[i].at = map[uint64]uint64{}
+		n.lostOf[i] = stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}), Payload: encode(&clusterpb.Online{Again: 1 << i})}
 	}
 	t.setKey(secret)
 	t.nodes = n
@@ -171,12 +174,12 @@ func (n *Nodes) onPeer(id im.Node, up bool) {
 	// process has sent nothing: what its former one did not get told is told by
 	// who took its feeds over.
 	n.join(p)
-	n.sendParts(p)
+	n.sendParts(p, allParts)
 }
 
 // onReset is told that frames of a node were missed.
 func (n *Nodes) onReset(from im.Node) {
-	n.ask(n.node(from))
+	n.ask(n.node(from), allParts)
 	n.missed.everybody()
 	n.lost(from, im.Key{})
 }
@@ -199,11 +202,9 @@ func (n *Nodes) announce(h uint64, online bool) {
 	if online {
 		m = &clusterpb.Online{Came: []uint64{h}}
 	}
-	payload, err := m.MarshalVT()
-	im.Assert(err == nil, "encode an announcement: %v", err)
-	hint := stream.Hint{Kind: cluster.KindOnline, Key: string(binary.BigEndian.AppendUint64(nil, h)), Payload: payload}
+	payload := encode(m)
 	for _, p := range nodes {
-		n.announceTo(p, payload, hint)
+		n.announceTo(p, payload, n.lostOf[h%parts])
 	}
 }
 
@@ -221,18 +222,11 @@ func (n *Nodes) announceTo(p *node, payload []byte, hint stream.Hint) {
 	}
 }
 
-// lostPart is the hint of a part of the table.
-var lostPart = func() stream.Hint {
-	payload, err := (&clusterpb.Online{Again: true}).MarshalVT()
-	im.Assert(err == nil, "encode the hint of a part: %v", err)
-	return stream.Hint{Kind: cluster.KindOnline, Key: "part", Payload: payload}
-}()
-
-// sendParts tells a node all who are online here: 8 bytes for each user, so the
-// streams' ring has room for two million.
-func (n *Nodes) sendParts(p *node) {
-	for i := range n.table.shards {
-		n.sendPart(p, i)
+// sendParts tells a node all who are online here, in parts of the table: 8 bytes
+// for each user, so the streams' ring has room for two million.
+func (n *Nodes) sendParts(p *node, which uint64) {
+	for which != 0 {
+		n.sendPart(p, next(&which))
 	}
 }
 
@@ -241,24 +235,24 @@ func (n *Nodes) sendPart(p *node, i int) {
 	s.mu.RLock() // nobody comes or goes meanwhile
 	defer s.mu.RUnlock()
 	m := &clusterpb.Online{Part: &clusterpb.Online_Part{Index: uint32(i), Users: slices.Collect(maps.Keys(s.online))}}
+	n.announceTo(p, encode(m), n.lostOf[i])
+}
+
+// ask has a node tell who is online there, in parts of the table. If that is
+// given up, all are asked for.
+func (n *Nodes) ask(p *node, which uint64) {
+	n.send(p, &clusterpb.Online{Ask: which}, stream.Hint{Kind: cluster.KindOnline, Key: "ask", Payload: encode(&clusterpb.Online{Ask: allParts})})
+}
+
+func encode(m *clusterpb.Online) []byte {
 	payload, err := m.MarshalVT()
-	im.Assert(err == nil, "encode a part of the online table: %v", err)
-	n.announceTo(p, payload, lostPart)
+	im.Assert(err == nil, "encode who is online: %v", err)
+	return payload
 }
 
-// ask has a node tell all who are online there.
-func (n *Nodes) ask(p *node) {
-	n.send(p, &clusterpb.Online{Ask: true}, stream.Hint{Kind: cluster.KindOnline, Key: "ask"})
-}
-
-// send tells a node something about sessions. The hint's payload is the message.
+// send tells a node something about sessions.
 func (n *Nodes) send(p *node, m *clusterpb.Online, hint stream.Hint) {
-	payload, err := m.MarshalVT()
-	im.Assert(err == nil, "encode a message about sessions: %v", err)
-	if hint.Kind != 0 {
-		hint.Payload = payload
-	}
-	if _, err := n.streams.Send(p.id, cluster.KindOnline, payload, hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
+	if _, err := n.streams.Send(p.id, cluster.KindOnline, encode(m), hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
 		n.log.Error("send about sessions failed", "node", p.id, "err", err)
 	}
 }
@@ -271,11 +265,9 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 		return
 	}
 	p := n.node(from)
-	if m.Ask {
-		n.sendParts(p)
-	}
-	if m.Again {
-		n.ask(p)
+	n.sendParts(p, m.Ask)
+	if m.Again != 0 {
+		n.ask(p, m.Again)
 	}
 	if len(m.Missed) > 0 {
 		n.missed.some(m.Missed)

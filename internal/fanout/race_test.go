@@ -151,6 +151,36 @@ func TestF2BlindOwnerHasSessionsLookAgain(t *testing.T) {
 	})
 }
 
+// Very many logins that an owner could not hear of cost it a part of the table
+// each, at most, and nobody else a sync.
+func TestManyUnheardLoginsAreLearntAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := sites(t, 2, stream.Options{Hints: 100, RingBytes: 20_000})
+		defer endAll(all)
+		g, w := all[1], &owned{at: all[0], head: 9}
+		y, here := g.online("y"), w.at.online("here")
+		settle()
+		w.commit("x0", "y", "here")
+		g.bus.Cut(w.at.id, true)
+		var screens []*screen
+		for i := range 1000 {
+			screens = append(screens, g.online(im.User(fmt.Sprint("x", i))))
+		}
+		pass(4 * time.Second)
+		g.bus.Cut(w.at.id, false)
+		pass(10 * time.Second)
+		(&world{t: t, sites: all}).checkTables()
+		if n := g.streams.Resets.Load(); n != 0 {
+			t.Errorf("%d resets", n)
+		}
+		for _, x := range screens {
+			x.wantAll("was not known", "lagged")
+		}
+		y.wantAll("was known", "10:by the server")
+		here.wantAll("is at the owner's node", "10:by the server")
+	})
+}
+
 // Nobody who chose no recipients has missed any.
 func TestFreshNodeHasNobodyLookAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -204,7 +234,7 @@ func TestTablesAgreeUnderConcurrency(t *testing.T) {
 		for round := range uint64(300) {
 			var busy sync.WaitGroup
 			for i, s := range all {
-				busy.Go(func() { s.nodes.sendParts(s.nodes.node(all[1-i].id)) })
+				busy.Go(func() { s.nodes.sendParts(s.nodes.node(all[1-i].id), allParts) })
 			}
 			for i := range uint64(2) {
 				busy.Go(func() {

@@ -28,11 +28,11 @@ type Online struct {
 	Came  []uint64               `protobuf:"fixed64,1,rep,packed,name=came,proto3" json:"came,omitempty"` // have sessions at the sender, and had none
 	Gone  []uint64               `protobuf:"fixed64,2,rep,packed,name=gone,proto3" json:"gone,omitempty"`
 	Part  *Online_Part           `protobuf:"bytes,3,opt,name=part,proto3" json:"part,omitempty"`
-	Ask   bool                   `protobuf:"varint,4,opt,name=ask,proto3" json:"ask,omitempty"` // the receiver is to send all parts
+	Ask   uint64                 `protobuf:"fixed64,4,opt,name=ask,proto3" json:"ask,omitempty"` // the receiver is to send these parts, as bits
 	// Users at the receiver that the sender did not know of while it chose
 	// recipients: they have to look for what they missed.
 	Missed        []uint64 `protobuf:"fixed64,5,rep,packed,name=missed,proto3" json:"missed,omitempty"`
-	Again         bool     `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"` // a part was given up: the receiver is to ask
+	Again         uint64   `protobuf:"fixed64,6,opt,name=again,proto3" json:"again,omitempty"` // of these parts something was given up: the receiver is to ask
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -88,11 +88,11 @@ func (x *Online) GetPart() *Online_Part {
 	return nil
 }
 
-func (x *Online) GetAsk() bool {
+func (x *Online) GetAsk() uint64 {
 	if x != nil {
 		return x.Ask
 	}
-	return false
+	return 0
 }
 
 func (x *Online) GetMissed() []uint64 {
@@ -102,11 +102,11 @@ func (x *Online) GetMissed() []uint64 {
 	return nil
 }
 
-func (x *Online) GetAgain() bool {
+func (x *Online) GetAgain() uint64 {
 	if x != nil {
 		return x.Again
 	}
-	return false
+	return 0
 }
 
 // Delivery is what one commit has for users of one node in one conversation.
@@ -573,9 +573,9 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\x04came\x18\x01 \x03(\x06R\x04came\x12\x12\n" +
 	"\x04gone\x18\x02 \x03(\x06R\x04gone\x122\n" +
 	"\x04part\x18\x03 \x01(\v2\x1e.petrel.cluster.v1.Online.PartR\x04part\x12\x10\n" +
-	"\x03ask\x18\x04 \x01(\bR\x03ask\x12\x16\n" +
+	"\x03ask\x18\x04 \x01(\x06R\x03ask\x12\x16\n" +
 	"\x06missed\x18\x05 \x03(\x06R\x06missed\x12\x14\n" +
-	"\x05again\x18\x06 \x01(\bR\x05again\x1a2\n" +
+	"\x05again\x18\x06 \x01(\x06R\x05again\x1a2\n" +
 	"\x04Part\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\x06R\x05users\"\xc3\x01\n" +
