@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/test/crowd"
 )
 
 // server is the process that is killed, on one folder and two fixed ports.
@@ -87,7 +88,7 @@ func (s *server) start() {
 	s.t.Helper()
 	s.launch()
 	c := &http.Client{Timeout: maxReady, Transport: &http.Transport{DisableKeepAlives: true}}
-	ready := until(s.t.Context(), 4*maxReady, func() bool {
+	ready := crowd.Until(s.t.Context(), 4*maxReady, func() bool {
 		if s.run.ended() {
 			s.t.Fatalf("petrel ended at its start: %v\n%s", s.run.err, s.run.output.String())
 		}

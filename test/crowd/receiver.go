@@ -1,15 +1,12 @@
-package crash
+package crowd
 
 import (
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync"
-
-	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/im"
@@ -19,8 +16,8 @@ import (
 // receiver keeps up with all its user's conversations, by events, syncs and
 // history, as a client that was written from the specification.
 type receiver struct {
-	w      *world
-	role   role
+	w      *Crowd
+	role   Role
 	device string
 	token  []byte
 
@@ -29,7 +26,7 @@ type receiver struct {
 	head map[string]uint64
 }
 
-func newReceiver(w *world, r role, i int) *receiver {
+func newReceiver(w *Crowd, r Role, i int) *receiver {
 	return &receiver{w: w, role: r, device: fmt.Sprintf("receiver-%d", i), have: map[string]uint64{}, head: map[string]uint64{}}
 }
 
@@ -56,7 +53,7 @@ func (v *receiver) sync(ctx context.Context, c *client.Conn) error {
 			return err
 		}
 		for _, s := range p.Convs {
-			v.w.ledger.toldHead(v.role.String(), s.Conv, s.Head, floors[s.Conv])
+			v.w.Ledger.toldHead(v.role.String(), s.Conv, s.Head, floors[s.Conv])
 			v.heard(s.Conv, s.Head)
 		}
 		for _, s := range p.Convs {
@@ -75,7 +72,7 @@ func (v *receiver) floors() map[string]uint64 {
 	f := map[string]uint64{}
 	for _, c := range v.w.convs {
 		if id := v.w.idOf(c); id != "" {
-			f[id] = v.w.ledger.head(id)
+			f[id] = v.w.Ledger.head(id)
 		}
 	}
 	return f
@@ -89,8 +86,8 @@ func (v *receiver) receive(ctx context.Context, c *client.Conn) error {
 	}
 	again := f.GetLagged() != nil
 	for _, m := range f.GetEvents().GetMessages() {
-		v.w.ledger.add(&v.w.ledger.events, 1)
-		v.w.ledger.told(v.role.String(), m)
+		v.w.Ledger.add(&v.w.Ledger.events, 1)
+		v.w.Ledger.told(v.role.String(), m)
 		if m.Conv[0] == byte(im.Inbox) {
 			again = true
 			continue
@@ -111,22 +108,22 @@ func (v *receiver) receive(ctx context.Context, c *client.Conn) error {
 // repair reads on from what it has until it has all it heard of.
 func (v *receiver) repair(ctx context.Context, c *client.Conn, conv string) error {
 	for v.behind(conv) {
-		floor := v.w.ledger.head(conv)
+		floor := v.w.Ledger.head(conv)
 		p, err := c.History(ctx, &petrelv1.GetHistory{Conv: conv, After: v.next(conv) - 1})
 		if err != nil {
 			return err
 		}
-		v.w.ledger.add(&v.w.ledger.pages, 1)
-		v.w.ledger.toldHead(v.role.String(), conv, p.Head, floor)
+		v.w.Ledger.add(&v.w.Ledger.pages, 1)
+		v.w.Ledger.toldHead(v.role.String(), conv, p.Head, floor)
 		for _, m := range p.Messages {
-			v.w.ledger.told(v.role.String(), m)
+			v.w.Ledger.told(v.role.String(), m)
 			if next := v.next(conv); m.Seq != next { // nobody was removed: nothing is left out
-				v.w.ledger.note(&v.w.ledger.holes, "%s read %s after %d and got %d", v.role, conv, next-1, m.Seq)
+				v.w.Ledger.note(&v.w.Ledger.holes, "%s read %s after %d and got %d", v.role, conv, next-1, m.Seq)
 			}
 			v.got(conv, m.Seq)
 		}
 		if len(p.Messages) == 0 {
-			v.w.ledger.note(&v.w.ledger.holes, "%s read %s after %d, the head is %d, and got nothing", v.role, conv, v.next(conv)-1, p.Head)
+			v.w.Ledger.note(&v.w.Ledger.holes, "%s read %s after %d, the head is %d, and got nothing", v.role, conv, v.next(conv)-1, p.Head)
 			return fmt.Errorf("empty page")
 		}
 	}
@@ -167,8 +164,8 @@ func (v *receiver) missing() string {
 	for _, c := range v.w.convs {
 		id := v.w.idOf(c)
 		for _, m := range c.members {
-			if m == v.role.user && id != "" && v.next(id) <= v.w.ledger.head(id) {
-				l = append(l, fmt.Sprintf("%s from %d to %d", id, v.next(id), v.w.ledger.head(id)))
+			if m == v.role.User && id != "" && v.next(id) <= v.w.Ledger.head(id) {
+				l = append(l, fmt.Sprintf("%s from %d to %d", id, v.next(id), v.w.Ledger.head(id)))
 			}
 		}
 	}
@@ -177,7 +174,7 @@ func (v *receiver) missing() string {
 
 // readHistory reads pages here and there, mostly the newest, where what is not
 // yet durable would be.
-func (w *world) readHistory(ctx context.Context, r role, i int) {
+func (w *Crowd) readHistory(ctx context.Context, r Role, i int) {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(200+i)))
 	for ctx.Err() == nil {
 		c := w.dial(ctx, r, fmt.Sprintf("reader-%d", i))
@@ -193,7 +190,7 @@ func (w *world) readHistory(ctx context.Context, r role, i int) {
 
 // drain takes the events that are here already, so that they do not fill the
 // queue.
-func (w *world) drain(ctx context.Context, c *client.Conn, r role) {
+func (w *Crowd) drain(ctx context.Context, c *client.Conn, r Role) {
 	now, cancel := context.WithCancel(ctx)
 	cancel()
 	for {
@@ -202,19 +199,19 @@ func (w *world) drain(ctx context.Context, c *client.Conn, r role) {
 			return // nothing more, or the end, which the next request meets
 		}
 		for _, m := range f.GetEvents().GetMessages() {
-			w.ledger.told(r.String(), m)
+			w.Ledger.told(r.String(), m)
 		}
 	}
 }
 
-func (w *world) readPage(ctx context.Context, c *client.Conn, r role, rng *rand.Rand) error {
+func (w *Crowd) readPage(ctx context.Context, c *client.Conn, r Role, rng *rand.Rand) error {
 	at := w.convs[rng.IntN(len(w.convs))]
 	id := w.idOf(at)
 	if id == "" {
 		return nil
 	}
 	q := &petrelv1.GetHistory{Conv: id, Before: math.MaxUint64, Limit: 20}
-	floor := w.ledger.head(id)
+	floor := w.Ledger.head(id)
 	if rng.IntN(4) == 0 && floor > 0 {
 		q.Before, q.After, q.Limit = 0, rng.Uint64N(floor), uint32(rng.IntN(200))
 	}
@@ -225,93 +222,13 @@ func (w *world) readPage(ctx context.Context, c *client.Conn, r role, rng *rand.
 	case err != nil:
 		return err
 	}
-	w.ledger.add(&w.ledger.pages, 1)
-	w.ledger.toldHead(r.String(), id, p.Head, floor)
+	w.Ledger.add(&w.Ledger.pages, 1)
+	w.Ledger.toldHead(r.String(), id, p.Head, floor)
 	for i, m := range p.Messages {
-		w.ledger.told(r.String(), m)
+		w.Ledger.told(r.String(), m)
 		if i > 0 && m.Seq != p.Messages[i-1].Seq+1 {
-			w.ledger.note(&w.ledger.holes, "%s read %s and got %d behind %d", r, id, m.Seq, p.Messages[i-1].Seq)
+			w.Ledger.note(&w.Ledger.holes, "%s read %s and got %d behind %d", r, id, m.Seq, p.Messages[i-1].Seq)
 		}
 	}
 	return nil
-}
-
-// audit reads every conversation as the operator and holds it against the
-// ledger.
-func (w *world) audit() {
-	w.t.Helper()
-	for at, c := range w.convs {
-		head := uint64(0)
-		if c.id == "" {
-			w.t.Fatalf("nobody wrote to %s from %s", c.b, c.a)
-		}
-		for more := true; more; {
-			r, err := w.admin.ReadHistory(w.t.Context(), connect.NewRequest(&petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: c.id, After: head}}))
-			if err != nil {
-				w.t.Fatalf("audit %s after %d: %v", c.id, head, err)
-			}
-			for _, m := range r.Msg.Messages {
-				if head++; m.Seq != head {
-					w.ledger.note(&w.ledger.holes, "%s has %d where %d should be", c.id, m.Seq, head)
-					head = m.Seq
-				}
-				w.ledger.told("the audit", m)
-				w.auditRow(at, m)
-			}
-			if more = r.Msg.More; more && len(r.Msg.Messages) == 0 {
-				w.t.Fatalf("audit %s after %d: an empty page and more", c.id, head)
-			}
-		}
-		if told := w.ledger.head(c.id); told != head {
-			w.ledger.note(&w.ledger.lost, "%s has the head %d, and %d was told", c.id, head, told)
-		}
-	}
-	for i, list := range w.ledger.outcomes {
-		w.auditSender(i, list)
-	}
-}
-
-// auditSender checks that each message of a sender is there once, and that
-// those of a conversation stand in the order in which they were sent.
-func (w *world) auditSender(i int, list []outcome) {
-	l := w.ledger
-	last := map[uint8]uint64{}
-	for n, o := range list {
-		k := (&message{sender: i, n: n}).k()
-		switch {
-		case o.seq == 0:
-			l.note(&l.lost, "%s was never acked", k)
-		case o.stored == 0:
-			l.note(&l.lost, "%s was acked at seq %d and is nowhere", k, o.seq)
-		case o.stored > 1:
-			l.note(&l.dup, "%s is stored %d times", k, o.stored)
-		}
-		if o.seq < last[o.conv] && !w.senders[i].deferred {
-			l.note(&l.moved, "%s stands at seq %d, before an earlier message of its sender at %d", k, o.seq, last[o.conv])
-		}
-		last[o.conv] = max(last[o.conv], o.seq)
-	}
-}
-
-// auditRow checks where a stored row comes from.
-func (w *world) auditRow(at int, m *petrelv1.Message) {
-	if m.From == "" {
-		return // the server's own
-	}
-	l := w.ledger
-	first, second, _ := strings.Cut(m.ClientMsgId, "-")
-	i, err1 := strconv.Atoi(first)
-	n, err2 := strconv.Atoi(second)
-	if err1 != nil || err2 != nil || i >= len(senders) || senders[i].user != m.From || n >= len(l.outcomes[i]) {
-		l.note(&l.ghost, "%s seq %d is %q of %s, which nobody sent or which was refused", m.Conv, m.Seq, m.ClientMsgId, m.From)
-		return
-	}
-	o := &l.outcomes[i][n]
-	o.stored++
-	switch {
-	case int(o.conv) != at || m.GetText() != w.bodyOf(i, n):
-		l.note(&l.ghost, "%s seq %d is %s of %s with another body or in another conversation: %.60q", m.Conv, m.Seq, m.ClientMsgId, m.From, m.GetText())
-	case o.seq != m.Seq:
-		l.note(&l.moved, "%s was acked at seq %d and stands at %d", m.ClientMsgId, o.seq, m.Seq)
-	}
 }

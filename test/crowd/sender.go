@@ -1,4 +1,4 @@
-package crash
+package crowd
 
 import (
 	"context"
@@ -31,14 +31,15 @@ type message struct {
 	conv      *conv
 	frame     *petrelv1.Send
 	tried     int
-	id        uint64 // of its frame on this connection
-	probe     bool   // repeats an acked message with another body: must be a conflict
+	id        uint64    // of its frame on this connection
+	at        time.Time // when that was sent
+	probe     bool      // repeats an acked message with another body: must be a conflict
 }
 
 func (m *message) k() string { return fmt.Sprintf("%d-%d", m.sender, m.n) }
 
 // bodyOf is the body of message n of a sender.
-func (w *world) bodyOf(sender, n int) string {
+func (w *Crowd) bodyOf(sender, n int) string {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(sender)<<40|uint64(n)))
 	return fmt.Sprintf("%d|%d|%d|%s", w.seed, sender, n, strings.Repeat(strconv.FormatUint(rng.Uint64(), 36), rng.IntN(12)))
 }
@@ -46,27 +47,27 @@ func (w *world) bodyOf(sender, n int) string {
 // sender sends without a pause, window full, over every crash: what has no
 // answer goes out again with the same id and after, oldest first.
 type sender struct {
-	w     *world
+	w     *Crowd
 	i     int
-	role  role
+	role  Role
 	convs []int // it is a member of, indexes into world.convs
 	heads map[*conv]uint64
 	rng   *rand.Rand
+	turn  int // of its conversations, at a pace
 
 	quiet   atomic.Bool  // compose nothing more
 	waiting atomic.Int64 // messages without an answer
 
 	open  []*message // composed and without an answer, oldest first
 	acked *message   // the last one, for probes
-
-	deferred bool // an unsettled error made a message wait while later ones went on (P-4.3)
+	due   time.Time  // when the next one is composed, at a pace
 }
 
-func newSender(w *world, i int, r role) *sender {
+func newSender(w *Crowd, i int, r Role) *sender {
 	s := &sender{w: w, i: i, role: r, heads: map[*conv]uint64{}, rng: rand.New(rand.NewPCG(w.seed, uint64(100+i)))}
 	for n, c := range w.convs {
 		for _, m := range c.members {
-			if m == r.user {
+			if m == r.User {
 				s.convs = append(s.convs, n)
 			}
 		}
@@ -91,10 +92,14 @@ func (s *sender) session(ctx context.Context, c *client.Conn) {
 		m.id = 0
 	}
 	for ctx.Err() == nil {
-		if !s.fill(c) {
+		if !s.fill(c) || s.impatient() {
 			return
 		}
-		one, cancel := context.WithTimeout(ctx, time.Second)
+		patience := time.Second
+		if pace := s.w.o.Pace; pace > 0 {
+			patience = pace
+		}
+		one, cancel := context.WithTimeout(ctx, patience)
 		f, err := c.Recv(one)
 		cancel()
 		switch {
@@ -110,7 +115,7 @@ func (s *sender) session(ctx context.Context, c *client.Conn) {
 // fill sends what has no frame on this connection yet, and composes more up
 // to the window.
 func (s *sender) fill(c *client.Conn) bool {
-	for !s.quiet.Load() && len(s.open) < sendWindow {
+	for !s.quiet.Load() && len(s.open) < sendWindow && s.isDue() {
 		s.open = append(s.open, s.compose())
 	}
 	s.waiting.Store(int64(len(s.open)))
@@ -119,13 +124,39 @@ func (s *sender) fill(c *client.Conn) bool {
 			continue
 		}
 		if m.tried++; m.tried > 1 && !m.probe {
-			s.w.ledger.add(&s.w.ledger.resent, 1)
+			s.w.Ledger.add(&s.w.Ledger.resent, 1)
 		}
 		id, err := c.SendAsync(m.frame)
 		if err != nil {
 			return false
 		}
-		m.id = id
+		m.id, m.at = id, time.Now()
+	}
+	return true
+}
+
+// impatient tells whether an answer on this connection is overdue.
+func (s *sender) impatient() bool {
+	for _, m := range s.open {
+		if p := s.w.o.Patience; p > 0 && m.id != 0 && time.Since(m.at) > p {
+			return true
+		}
+	}
+	return false
+}
+
+// isDue tells whether it is time for another message.
+func (s *sender) isDue() bool {
+	pace, now := s.w.o.Pace, time.Now()
+	if pace == 0 {
+		return true
+	}
+	if now.Before(s.due) {
+		return false
+	}
+	s.due = s.due.Add(pace)
+	if s.due.Before(now) { // it was held up: what it did not write is not written later
+		s.due = now.Add(pace)
 	}
 	return true
 }
@@ -138,7 +169,11 @@ func (s *sender) compose() *message {
 		return p
 	}
 	at := s.convs[s.rng.IntN(len(s.convs))]
-	m := &message{sender: s.i, n: s.w.ledger.composed(s.i, at), conv: s.w.convs[at]}
+	if s.w.o.Pace > 0 {
+		s.turn++
+		at = s.convs[s.turn%len(s.convs)]
+	}
+	m := &message{sender: s.i, n: s.w.Ledger.composed(s.i, at), conv: s.w.convs[at]}
 	m.frame = &petrelv1.Send{ClientMsgId: m.k(), Body: &petrelv1.Send_Text{Text: s.w.bodyOf(s.i, m.n)}}
 	if s.i%3 != 0 { // the others keep no heads
 		after := s.heads[m.conv]
@@ -147,7 +182,7 @@ func (s *sender) compose() *message {
 	switch {
 	case m.conv.a == "":
 		m.frame.Conv = s.w.idOf(m.conv)
-	case m.conv.a == s.role.user:
+	case m.conv.a == s.role.User:
 		m.frame.User = m.conv.b
 	default:
 		m.frame.User = m.conv.a
@@ -157,7 +192,7 @@ func (s *sender) compose() *message {
 
 // take reads an answer.
 func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
-	l := s.w.ledger
+	l := s.w.Ledger
 	for _, e := range f.GetEvents().GetMessages() {
 		l.told(s.role.String(), e)
 	}
@@ -178,8 +213,11 @@ func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
 		case e != nil && e.Settled:
 			l.note(&l.lost, "%s of %s was refused: %s: %s", m.k(), s.role, e.Code, e.Message)
 		case e != nil:
-			m.id, s.deferred = 0, true // nothing was decided: the same again
-			wait(ctx, min(time.Duration(e.RetryAfterMs)*time.Millisecond, 100*time.Millisecond))
+			m.id = 0 // nothing was decided: the same again
+			if !m.probe {
+				l.deferred(m)
+			}
+			Wait(ctx, min(time.Duration(e.RetryAfterMs)*time.Millisecond, 100*time.Millisecond))
 			if !e.Retryable {
 				l.note(&l.lost, "%s of %s: %s: %s", m.k(), s.role, e.Code, e.Message)
 			}
@@ -195,14 +233,14 @@ func (s *sender) stored(m *message, a *petrelv1.Ack) {
 	if m.conv.a != "" {
 		s.w.named(m.conv, a.Conv)
 	}
-	s.w.ledger.ack(m, s.w.idOf(m.conv), a.Seq)
+	s.w.Ledger.ack(m, s.w.idOf(m.conv), a.Seq)
 	s.heads[m.conv] = max(s.heads[m.conv], a.Seq)
 	s.acked = m
 }
 
 // intrude sends to a group it is no member of: always refused, never stored.
-func (w *world) intrude(ctx context.Context, r role) {
-	l := w.ledger
+func (w *Crowd) intrude(ctx context.Context, r Role) {
+	l := w.Ledger
 	for n := 0; ctx.Err() == nil; n++ {
 		c := w.dial(ctx, r, "outsider")
 		if c == nil {
@@ -218,7 +256,7 @@ func (w *world) intrude(ctx context.Context, r role) {
 			} else if client.Unknown(err) {
 				break
 			}
-			wait(ctx, 5*time.Millisecond)
+			Wait(ctx, 5*time.Millisecond)
 		}
 		_ = c.Close() // it has ended
 	}

@@ -1,0 +1,271 @@
+// Package crowd plays users who send, receive and read while a server, or a
+// cluster, is taken apart under them, and holds what they were told against
+// what is there in the end.
+package crowd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/client"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
+)
+
+// SettleTime is how long messages may take to find their fate, and receivers
+// to catch up, when the server is left alone.
+const SettleTime = 30 * time.Second
+
+// Role is who does something over what.
+type Role struct {
+	User    string
+	Framing wire.Framing
+	Codec   wire.Codec
+}
+
+func (r Role) String() string {
+	return fmt.Sprintf("%s over %s %s", r.User, [...]string{"WebSocket", "TCP"}[r.Framing], r.Codec)
+}
+
+// Options are who there is and what they do.
+type Options struct {
+	Seed      uint64
+	Senders   []Role
+	Receivers []Role // further devices, which keep up by events, syncs and history
+	Readers   []Role // read pages here and there
+	Outsider  Role   // sends to the first group, of which it is no member
+	Groups    [][]string
+	Directs   [][2]string
+
+	// URL is where a device connects: it is called before every attempt.
+	URL func(f wire.Framing, user, device string) string
+
+	// Pace is the time between two messages of a sender, who goes round its
+	// conversations then; 0: as many as the window takes, anywhere.
+	Pace time.Duration
+
+	// Patience is how long a sender waits for an answer before it connects
+	// anew and sends again; 0: as long as the connection lasts.
+	Patience time.Duration
+}
+
+// Crowd is one run.
+type Crowd struct {
+	Ledger *Ledger
+
+	t      *testing.T
+	o      Options
+	seed   uint64
+	key    string // of the operator
+	tokens map[string]string
+
+	senders   []*sender
+	receivers []*receiver
+	stop      context.CancelFunc
+	running   sync.WaitGroup
+
+	mu    sync.Mutex // tier 0; guards what ids convs have
+	convs []*conv
+}
+
+// conv is a conversation of the run.
+type conv struct {
+	id      string // of a direct one known from the first ack on
+	a, b    string // of a direct one
+	members []string
+}
+
+// New makes a crowd that does nothing yet.
+func New(t *testing.T, o Options) *Crowd {
+	return &Crowd{t: t, o: o, seed: o.Seed, Ledger: newLedger(len(o.Senders)), tokens: map[string]string{}}
+}
+
+// Populate redeems a setup link with the server at base, and makes users and
+// conversations.
+func (w *Crowd) Populate(base, link string) {
+	w.t.Helper()
+	_, code, _ := strings.Cut(strings.TrimSpace(link), "#k=")
+	r, err := petrelv1connect.NewSetupServiceClient(httpClient(), base).Redeem(w.t.Context(), connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
+	if err != nil {
+		w.t.Fatalf("redeem the setup code: %v", err)
+	}
+	w.key = r.Msg.AdminKey
+	admin := w.Admin(base)
+	var users []string
+	for _, list := range [][]Role{w.o.Senders, w.o.Receivers, w.o.Readers, {w.o.Outsider}} {
+		for _, r := range list {
+			if _, ok := w.tokens[r.User]; !ok {
+				w.tokens[r.User] = ""
+				users = append(users, r.User)
+			}
+		}
+	}
+	u, err := admin.CreateUsers(w.t.Context(), connect.NewRequest(&petrelv1.CreateUsersRequest{Users: users}))
+	if err != nil {
+		w.t.Fatalf("make users: %v", err)
+	}
+	for _, x := range u.Msg.Tokens {
+		w.tokens[x.User] = x.Token
+	}
+	for i, members := range w.o.Groups {
+		w.group(admin, fmt.Sprintf("group-%d", i), members)
+	}
+	for _, d := range w.o.Directs {
+		c := &conv{a: d[0], b: d[1], members: []string{d[0], d[1]}}
+		if d[0] == d[1] {
+			c.members = c.members[:1]
+		}
+		w.convs = append(w.convs, c)
+	}
+}
+
+func (w *Crowd) group(admin petrelv1connect.AdminServiceClient, key string, members []string) {
+	w.t.Helper()
+	q := &petrelv1.CreateConversationRequest{Key: key}
+	for _, m := range members {
+		q.Members = append(q.Members, &petrelv1.MemberRef{User: m, Role: petrelv1.Role_ROLE_MEMBER})
+	}
+	r, err := admin.CreateConversation(w.t.Context(), connect.NewRequest(q))
+	if err != nil {
+		w.t.Fatalf("make group %s: %v", key, err)
+	}
+	w.convs = append(w.convs, &conv{id: r.Msg.Conv, members: members})
+}
+
+// Token is the access token of a user of the run.
+func (w *Crowd) Token(user string) string { return w.tokens[user] }
+
+// Admin speaks for the operator with the server at base.
+func (w *Crowd) Admin(base string) petrelv1connect.AdminServiceClient {
+	return petrelv1connect.NewAdminServiceClient(httpClient(), base, connect.WithInterceptors(bearer(w.key)))
+}
+
+func httpClient() *http.Client {
+	return &http.Client{Timeout: SettleTime, Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+func bearer(key string) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			r.Header().Set("Authorization", "Bearer "+key)
+			return next(ctx, r)
+		}
+	}
+}
+
+// Start has everybody do what they do, until End.
+func (w *Crowd) Start(ctx context.Context) {
+	ctx, w.stop = context.WithCancel(ctx)
+	for i, r := range w.o.Senders {
+		s := newSender(w, i, r)
+		w.senders = append(w.senders, s)
+		w.running.Go(func() { s.run(ctx) })
+	}
+	for i, r := range w.o.Receivers {
+		v := newReceiver(w, r, i)
+		w.receivers = append(w.receivers, v)
+		w.running.Go(func() { v.run(ctx) })
+	}
+	for i, r := range w.o.Readers {
+		w.running.Go(func() { w.readHistory(ctx, r, i) })
+	}
+	w.running.Go(func() { w.intrude(ctx, w.o.Outsider) })
+}
+
+// End ends what Start began.
+func (w *Crowd) End() {
+	w.stop()
+	w.running.Wait()
+}
+
+// idOf is the id of a conversation, "" while it is not known.
+func (w *Crowd) idOf(c *conv) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return c.id
+}
+
+// named notes the id that an ack gave a direct conversation.
+func (w *Crowd) named(c *conv, id string) {
+	w.mu.Lock()
+	was := c.id
+	c.id = id
+	w.mu.Unlock()
+	if was != "" && was != id {
+		w.Ledger.note(&w.Ledger.changed, "the conversation of %s and %s was %s and is %s", c.a, c.b, was, id)
+	}
+}
+
+// clientQueue is how many frames a client may hold that it has not looked at:
+// more than come while it reads history.
+const clientQueue = 1 << 16
+
+// dial connects as a role, trying until the server is there or ctx ends.
+func (w *Crowd) dial(ctx context.Context, r Role, device string) *client.Conn {
+	for ctx.Err() == nil {
+		one, cancel := context.WithTimeout(ctx, 5*time.Second)
+		c, err := client.Dial(one, client.Options{URL: w.o.URL(r.Framing, r.User, device), Codec: r.Codec, Token: w.tokens[r.User], Device: device, Queue: clientQueue})
+		cancel()
+		if err == nil {
+			return c
+		}
+		if closed, ok := errors.AsType[*client.Closed](err); ok && closed.Err != nil {
+			if code := codeOf(closed.Err); code == "unauthenticated" {
+				w.Ledger.note(&w.Ledger.lost, "the token of %s is not known any more: %v", r.User, err)
+				return nil
+			}
+		}
+		Wait(ctx, 3*time.Millisecond)
+	}
+	return nil
+}
+
+// Settle lets every message find its fate and every receiver catch up, with
+// the server left alone.
+func (w *Crowd) Settle() {
+	w.t.Helper()
+	for _, s := range w.senders {
+		s.quiet.Store(true)
+	}
+	for _, s := range w.senders {
+		if !Until(w.t.Context(), SettleTime, func() bool { return s.waiting.Load() == 0 }) {
+			w.t.Errorf("%s has %d messages without an answer after %v", s.role, s.waiting.Load(), SettleTime)
+		}
+	}
+	for _, v := range w.receivers {
+		if !Until(w.t.Context(), SettleTime, v.caughtUp) {
+			w.t.Errorf("%s has not got everything after %v: %s", v.role, SettleTime, v.missing())
+		}
+	}
+}
+
+// Wait waits for d or the end of ctx.
+func Wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// Until polls ok until it holds; false: not within d.
+func Until(ctx context.Context, d time.Duration, ok func() bool) bool {
+	deadline := time.Now().Add(d)
+	for !ok() {
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return false
+		}
+		Wait(ctx, 5*time.Millisecond)
+	}
+	return true
+}
