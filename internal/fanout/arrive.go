@@ -8,7 +8,8 @@ import (
 
 // handleDelivery delivers what a node has for users here. It runs in the order
 // of that node's frames, so every session sees what it would see if its
-// conversation were owned here.
+// conversation were owned here. Writers are woken behind all frames that came
+// together.
 func (n *Nodes) handleDelivery(from im.Node, payload []byte) {
 	var m clusterpb.Delivery
 	err := m.UnmarshalVTUnsafe(payload)
@@ -27,7 +28,6 @@ func (n *Nodes) handleDelivery(from im.Node, payload []byte) {
 		p.fan.Deliver(key.Tenant, p.usersOf(m.Users), n.itemsOf(p, &m))
 		clear(p.items) // or the payload would live until the next one
 	}
-	p.fan.Flush()
 }
 
 // usersOf are the users of the frame at hand.
@@ -113,5 +113,4 @@ func (n *Nodes) handleReceipts(from im.Node, payload []byte) {
 		p.receipts = append(p.receipts, Receipt{Receipt: &petrelv1.Receipt{Conv: id, User: r.User, Delivered: r.Delivered, Read: r.Read}})
 	}
 	p.fan.Receipts(key, p.usersOf(m.Users), p.receipts)
-	p.fan.Flush()
 }

@@ -109,6 +109,7 @@ func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *N
 	t.nodes = n
 	s.OnPeer(n.onPeer)
 	s.OnReset(n.onReset)
+	s.OnBatch(func(from im.Node) { n.node(from).fan.Flush() })
 	s.Handle(cluster.KindOnline, n.handleOnline)
 	s.Handle(cluster.KindDelivery, n.handleDelivery)
 	s.Handle(cluster.KindReceipts, n.handleReceipts)

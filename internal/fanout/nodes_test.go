@@ -446,6 +446,31 @@ func TestWhatFitsNoFrameIsHinted(t *testing.T) {
 	})
 }
 
+// What comes together is written together.
+func TestOneWakeUpForWhatComesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := sites(t, 2, stream.Options{})
+		defer endAll(all)
+		a, bob := all[0], all[1].online("bob")
+		settle()
+		woken, entries := 0, 0
+		bob.out.flusher.Take(nil)
+		bob.out.flusher.wake = func() { // a writer that is always faster
+			woken++
+			bob.out.flusher.Take(nil)
+			entries += len(bob.all())
+		}
+		for q := range im.Seq(500) {
+			a.fan.Deliver(im.DefaultTenant, []im.User{"bob"}, []Item{server(q + 1)})
+		}
+		a.fan.Flush()
+		settle()
+		if entries != 500 || woken > 50 {
+			t.Errorf("%d entries, and their writer was woken %d times", entries, woken)
+		}
+	})
+}
+
 // Two users whose hashes meet are told apart.
 func TestUsersWithOneHashAreToldApart(t *testing.T) {
 	bob, eve := im.Account{Tenant: 1, User: "bob"}, im.Account{Tenant: 1, User: "eve"}

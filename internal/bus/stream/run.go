@@ -198,6 +198,9 @@ func (s *Streams) apply(from im.Node, i item) {
 			h(from, payload)
 		}
 	}
+	for _, f := range s.onBatch {
+		f(from)
+	}
 	s.AppliedFrames.Add(uint64(len(i.frames)))
 }
 

@@ -86,6 +86,7 @@ type Streams struct {
 	handlers [256]func(from im.Node, payload []byte) // set before Run
 	onPeer   []func(n im.Node, up bool)
 	onReset  []func(from im.Node)
+	onBatch  []func(from im.Node)
 
 	wake  chan struct{}                     // capacity 1; a token means that something is to be sent
 	peers atomic.Pointer[map[im.Node]*peer] // replaced as a whole, under mu
@@ -163,6 +164,10 @@ func (s *Streams) OnPeer(f func(n im.Node, up bool)) { s.onPeer = append(s.onPee
 // OnReset is told that frames of a peer were missed that no hint tells. It is
 // set before Run.
 func (s *Streams) OnReset(f func(from im.Node)) { s.onReset = append(s.onReset, f) }
+
+// OnBatch is told that the frames of a peer that came together have been
+// handled, before they count as applied. It is set before Run.
+func (s *Streams) OnBatch(f func(from im.Node)) { s.onBatch = append(s.onBatch, f) }
 
 // Send gives a frame to the stream to a node, and never waits. payload must not
 // be modified any more; it may go to several nodes. The frame is applied there
