@@ -292,6 +292,10 @@ func (cs *Convs) Accepted() uint64 { return cs.node.accepted.Load() }
 // Repeats counts sends that were answered from dedupe here.
 func (cs *Convs) Repeats() uint64 { return cs.node.repeats.Load() }
 
+// AppendsRefused counts commits that the store refused because another node had
+// taken the feed over: those of an owner that did not know it yet.
+func (cs *Convs) AppendsRefused() uint64 { return cs.node.stale.Load() }
+
 // Owners are the feeds that this node owns now.
 func (cs *Convs) Owners() []*Owner {
 	var list []*Owner

@@ -69,6 +69,7 @@ type shared struct {
 	moves    atomic.Int64  // of cursors, not answered
 	accepted atomic.Uint64 // entries made durable
 	repeats  atomic.Uint64 // sends answered from dedupe
+	stale    atomic.Uint64 // commits that the store refused: another node has the feed
 }
 
 // commitsInFlight is one: the next batch is built when the last one is

@@ -21,6 +21,9 @@ func (ow *Owner) publish(cm *commit, err error) {
 	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), err == errRests:
 		ow.refuse(cm, err)
 	case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrUnknown):
+		if errors.Is(err, store.ErrStale) {
+			ow.node.stale.Add(1)
+		}
 		ow.loseAll(cm, err)
 		return
 	default:

@@ -203,15 +203,19 @@ func (l *Ledger) Outage() Outage {
 
 // Served tells whether every conversation had an ack since t for a message that
 // was written since t.
-func (l *Ledger) Served(t time.Time) bool {
+func (l *Ledger) Served(t time.Time) bool { return len(l.Stuck(t)) == 0 }
+
+// Stuck names the conversations of which Served says no.
+func (l *Ledger) Stuck(t time.Time) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, fresh := range l.fresh {
+	var list []string
+	for conv, fresh := range l.fresh {
 		if fresh.Before(t) {
-			return false
+			list = append(list, conv)
 		}
 	}
-	return true
+	return list
 }
 
 // ackedLocked measures.

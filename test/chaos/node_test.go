@@ -1,0 +1,287 @@
+package chaos
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/test/crowd"
+)
+
+const readyTime = 15 * time.Second // from the start of a process to /readyz 200
+
+// program is the server, built once.
+var program struct {
+	once sync.Once
+	dir  string
+	path string
+	err  error
+}
+
+func binary(t *testing.T) string {
+	t.Helper()
+	program.once.Do(func() {
+		if program.dir, program.err = os.MkdirTemp("", "petrel-chaos"); program.err != nil {
+			return
+		}
+		program.path = filepath.Join(program.dir, "petrel")
+		out, err := exec.Command("go", "build", "-o", program.path, "github.com/petrel-im/petrel/cmd/petrel").CombinedOutput()
+		if err != nil {
+			program.err = fmt.Errorf("build petrel: %w\n%s", err, out)
+		}
+	})
+	if program.err != nil {
+		t.Fatal(program.err)
+	}
+	return program.path
+}
+
+// node is a server of the cluster: `petrel serve --config` on addresses that
+// stay the same over its lives.
+type node struct {
+	t              *testing.T
+	name, dir      string
+	http, tcp, bus string // addresses
+	config         string // file
+
+	mu   sync.Mutex // tier 0; guards the field below
+	life *life      // nil: it does not run
+}
+
+// life is one process.
+type life struct {
+	cmd  *exec.Cmd
+	log  *os.File
+	done chan struct{} // closed when it has ended; err is set before
+	err  error
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+func newNode(t *testing.T, name string) *node {
+	return &node{t: t, name: name, dir: filepath.Join(t.TempDir(), name), http: freeAddr(t), tcp: freeAddr(t), bus: freeAddr(t)}
+}
+
+// configure writes the file that the node reads at its next start.
+func (n *node) configure(dsn, cluster string) {
+	n.t.Helper()
+	text := fmt.Sprintf(`
+[listen]
+http = %q
+tcp = %q
+[store]
+postgres = %q
+dir = %q
+[cluster]
+node = %q
+%s
+[limits]
+sends_per_s = -1
+send_burst = -1
+connections_per_user = -1
+connections_per_ip = -1
+new_connections_per_ip_per_s = -1
+unauthenticated_per_ip = -1
+[log]
+level = "debug"
+`, n.http, n.tcp, dsn, n.dir, n.name, cluster)
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+	n.config = filepath.Join(n.dir, "petrel.toml")
+	if err := os.WriteFile(n.config, []byte(text), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// launch starts a process and does not wait for it.
+func (n *node) launch() {
+	n.t.Helper()
+	log, err := os.OpenFile(filepath.Join(n.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	l := &life{cmd: exec.Command(binary(n.t), "serve", "--config", n.config), log: log, done: make(chan struct{})}
+	l.cmd.Stdout, l.cmd.Stderr, l.cmd.Dir = log, log, n.dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "PETREL_") {
+			l.cmd.Env = append(l.cmd.Env, v)
+		}
+	}
+	if err := l.cmd.Start(); err != nil {
+		n.t.Fatalf("start %s: %v", n.name, err)
+	}
+	go func() { // ends with the process, which the test ends
+		l.err = l.cmd.Wait()
+		_ = l.log.Close() // the process has its own
+		close(l.done)
+	}()
+	n.mu.Lock()
+	n.life = l
+	n.mu.Unlock()
+}
+
+func (n *node) running() *life {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.life
+}
+
+// pid of the process; 0: there is none.
+func (n *node) pid() int {
+	if l := n.running(); l != nil {
+		return l.cmd.Process.Pid
+	}
+	return 0
+}
+
+// awaitReady waits until the node says that it is ready.
+func (n *node) awaitReady() {
+	n.t.Helper()
+	begun := time.Now()
+	l := n.running()
+	if !crowd.Until(n.t.Context(), readyTime, func() bool {
+		select {
+		case <-l.done:
+			n.t.Fatalf("%s ended at its start: %v\n%s", n.name, l.err, n.tail(20))
+		default:
+		}
+		return n.ready()
+	}) {
+		n.t.Fatalf("%s is not ready after %v\n%s", n.name, time.Since(begun), n.tail(40))
+	}
+}
+
+var probe = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+func (n *node) ready() bool {
+	r, err := probe.Get("http://" + n.http + "/readyz")
+	if err != nil {
+		return false
+	}
+	_ = r.Body.Close() // only the status counts
+	return r.StatusCode == http.StatusOK
+}
+
+func (n *node) start() {
+	n.t.Helper()
+	n.launch()
+	n.awaitReady()
+}
+
+// kill ends the process at once. One that has ended by itself is a fault.
+func (n *node) kill() {
+	n.t.Helper()
+	l := n.running()
+	select {
+	case <-l.done:
+		n.t.Errorf("%s ended by itself: %v\n%s", n.name, l.err, n.tail(60))
+	default:
+	}
+	_ = l.cmd.Process.Signal(syscall.SIGKILL) // ended: nothing to kill
+	<-l.done
+	n.forget()
+}
+
+// end asks the process to end, as an operator does who drains it.
+func (n *node) end() (took time.Duration) {
+	n.t.Helper()
+	l, begun := n.running(), time.Now()
+	_ = l.cmd.Process.Signal(syscall.SIGTERM) // ended: shows in err
+	select {
+	case <-l.done:
+	case <-time.After(30 * time.Second):
+		n.t.Errorf("%s does not end\n%s", n.name, n.tail(60))
+		_ = l.cmd.Process.Signal(syscall.SIGKILL) // it is given up
+		<-l.done
+	}
+	if l.err != nil {
+		n.t.Errorf("%s ended with: %v\n%s", n.name, l.err, n.tail(60))
+	}
+	n.forget()
+	return time.Since(begun)
+}
+
+func (n *node) forget() {
+	n.mu.Lock()
+	n.life = nil
+	n.mu.Unlock()
+}
+
+// pause stops the process where it is, or lets it go on.
+func (n *node) pause(stop bool) {
+	n.t.Helper()
+	sig := syscall.SIGCONT
+	if stop {
+		sig = syscall.SIGSTOP
+	}
+	if err := n.running().cmd.Process.Signal(sig); err != nil {
+		n.t.Errorf("signal %s: %v", n.name, err)
+	}
+}
+
+func (n *node) url(f wire.Framing) string {
+	if f == wire.TCP {
+		return "tcp://" + n.tcp
+	}
+	return "ws://" + n.http
+}
+
+func (n *node) base() string { return "http://" + n.http }
+
+// metric reads a value of /metrics; -1: the node does not tell.
+func (n *node) metric(name string) float64 {
+	r, err := probe.Get(n.base() + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer r.Body.Close()
+	for s := bufio.NewScanner(r.Body); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), name+" "); ok {
+			v, err := strconv.ParseFloat(rest, 64)
+			if err != nil {
+				return -1
+			}
+			return v
+		}
+	}
+	return -1
+}
+
+// tail is the end of what the node has printed, over all its lives.
+func (n *node) tail(lines int) string {
+	b, _ := os.ReadFile(filepath.Join(n.dir, "log")) // none: it printed nothing
+	all := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// check looks for what no life of a server may print.
+func (n *node) check() {
+	n.t.Helper()
+	b, _ := os.ReadFile(filepath.Join(n.dir, "log")) // none: it printed nothing
+	for _, bad := range []string{"panic:", "fatal error:", "\ngoroutine "} {
+		if at := strings.Index(string(b), bad); at >= 0 {
+			n.t.Errorf("%s printed:\n%s", n.name, b[at:min(len(b), at+4000)])
+			return
+		}
+	}
+}

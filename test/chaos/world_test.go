@@ -1,0 +1,231 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/store/pgtest"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/test/crowd"
+)
+
+// world is a cluster of three nodes, its databases, and its users.
+type world struct {
+	t       *testing.T
+	seed    uint64
+	primary *pgtest.Server
+	promote func() error // makes the standby the primary
+	nodes   []*node // the first ones are there from the beginning
+	dsn     string
+	cluster func(n *node) string // what the file of a node says of the bus
+	crowd   *crowd.Crowd
+
+	dials   atomic.Uint64
+	avoided atomic.Pointer[node] // nobody connects to it; nil: all are good
+}
+
+const secret = "0123456789abcdef0123"
+
+// newWorld starts PostgreSQL with a synchronous standby and three nodes; bus
+// says how they reach each other.
+func newWorld(t *testing.T, seed uint64, bus func(w *world)) *world {
+	w := &world{t: t, seed: seed}
+	w.primary = pgtest.Own(t, pgtest.Options{})
+	if _, err := w.primary.Create(); err != nil {
+		t.Fatal(err)
+	}
+	standby, err := w.primary.Standby()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(standby.Remove)
+	w.promote = standby.Promote
+	w.dsn = fmt.Sprintf("postgres://petrel@127.0.0.1:%d,127.0.0.1:%d/petrel1?sslmode=disable&target_session_attrs=read-write&connect_timeout=2", w.primary.Port, standby.Port)
+	for i := range 3 {
+		w.nodes = append(w.nodes, newNode(t, fmt.Sprintf("n%d", i+1)))
+	}
+	w.cluster = w.embedded
+	if bus != nil {
+		bus(w)
+	}
+	t.Cleanup(w.bury)
+	for i, n := range w.nodes {
+		n.configure(w.dsn, w.cluster(n))
+		n.start()
+		if i == 0 {
+			w.populate()
+		}
+	}
+	w.awaitFeeds()
+	w.crowd.Start(t.Context())
+	if !crowd.Until(t.Context(), 20*time.Second, func() bool { return w.crowd.Ledger.Acked() > 500 }) {
+		t.Fatal("the crowd does not get going")
+	}
+	return w
+}
+
+// bury ends what runs still, and keeps the logs of a run that failed.
+func (w *world) bury() {
+	for _, n := range w.nodes {
+		if l := n.running(); l != nil {
+			n.pause(false)
+			_ = l.cmd.Process.Kill() // ended: nothing to kill
+			<-l.done
+		}
+		if !w.t.Failed() {
+			continue
+		}
+		if dir := os.Getenv("PETREL_CHAOS_LOGS"); dir != "" {
+			b, _ := os.ReadFile(filepath.Join(n.dir, "log"))              // none: it printed nothing
+			_ = os.WriteFile(filepath.Join(dir, n.name+".log"), b, 0o600) // best effort
+		} else {
+			w.t.Logf("last lines of %s:\n%s", n.name, n.tail(25))
+		}
+	}
+}
+
+// embedded: each node has a NATS server, with routes to the others.
+func (w *world) embedded(n *node) string {
+	join := ""
+	for _, o := range w.nodes {
+		join += fmt.Sprintf("%q,", o.bus)
+	}
+	return fmt.Sprintf("listen = %q\njoin = [%s]\nsecret = %q", n.bus, join, secret)
+}
+
+// populate makes the crowd: 24 senders, further devices, groups of all sizes
+// and direct conversations, so that each node owns some and nobody's
+// conversations are all in one place.
+func (w *world) populate() {
+	w.t.Helper()
+	o := crowd.Options{
+		Seed: w.seed, Pace: 100 * time.Millisecond, Patience: 2 * time.Second,
+		Outsider: crowd.Role{User: "zoe", Framing: wire.WebSocket, Codec: wire.Proto},
+		URL:      w.place,
+	}
+	var users []string
+	for i := range 24 {
+		r := crowd.Role{User: fmt.Sprintf("u%02d", i), Framing: wire.WebSocket, Codec: wire.Proto}
+		if i%3 == 1 {
+			r.Framing = wire.TCP
+		}
+		if i%4 == 3 {
+			r.Codec = wire.JSON
+		}
+		users = append(users, r.User)
+		o.Senders = append(o.Senders, r)
+		switch {
+		case i < 6:
+			o.Receivers = append(o.Receivers, r)
+		case i < 9:
+			o.Readers = append(o.Readers, r)
+		}
+	}
+	o.Groups = append(o.Groups, users)
+	for i := range 8 {
+		o.Groups = append(o.Groups, []string{users[i*3], users[i*3+1], users[i*3+2], users[(i*3+5)%24], users[(i*3+10)%24]})
+	}
+	for i := range 12 {
+		o.Directs = append(o.Directs, [2]string{users[i], users[23-i]})
+	}
+	w.crowd = crowd.New(w.t, o)
+	link, err := os.ReadFile(filepath.Join(w.nodes[0].dir, "setup-link"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.crowd.Populate(w.nodes[0].base(), string(link))
+}
+
+// place spreads devices over the nodes; one that comes again goes to another
+// node.
+func (w *world) place(f wire.Framing, _, _ string) string {
+	at := int(w.dials.Add(1))
+	for range w.nodes {
+		at++
+		n := w.nodes[at%len(w.nodes)]
+		if n.pid() != 0 && n != w.avoided.Load() {
+			return n.url(f)
+		}
+	}
+	return w.nodes[at%len(w.nodes)].url(f)
+}
+
+// awaitFeeds waits until each node that runs owns some feeds.
+func (w *world) awaitFeeds() {
+	w.t.Helper()
+	if !crowd.Until(w.t.Context(), time.Minute, func() bool {
+		sum := 0.0
+		for _, n := range w.nodes {
+			if n.pid() == 0 {
+				continue
+			}
+			owned := n.metric(ownedMetric)
+			if owned < 16 {
+				return false
+			}
+			sum += owned
+		}
+		return sum == 256
+	}) {
+		var owned []float64
+		for _, n := range w.nodes {
+			owned = append(owned, n.metric(ownedMetric))
+		}
+		w.t.Errorf("the nodes own %v feeds after a minute", owned)
+	}
+}
+
+const (
+	ownedMetric   = "petrel_partitions_owned"
+	refusedMetric = "petrel_appends_refused_total"
+)
+
+// fault measures what inject costs: until every conversation takes a message
+// again that was written behind it. limit is for that.
+func (w *world) fault(name string, limit time.Duration, inject func()) (took time.Duration) {
+	w.t.Helper()
+	l := w.crowd.Ledger
+	l.Watch()
+	begun := time.Now()
+	inject()
+	after := begun
+	ok := crowd.Until(w.t.Context(), max(limit, 20*time.Second), func() bool { return l.Served(after) })
+	took = time.Since(begun)
+	out := l.Outage()
+	w.t.Logf("%s: all conversations served after %v; longest time without an ack in one %v, longest wait for one %v", name,
+		took.Round(time.Millisecond), out.Gap.Round(time.Millisecond), out.Wait.Round(time.Millisecond))
+	if !ok {
+		w.t.Errorf("%s: %v later some conversations take nothing: %s", name, took, l.Stuck(after))
+	} else if out.Gap > limit {
+		w.t.Errorf("%s: a conversation took nothing for %v, want at most %v", name, out.Gap, limit)
+	}
+	return took
+}
+
+// breathe lets the cluster run for up to d.
+func (w *world) breathe(rng *rand.Rand, d time.Duration) {
+	crowd.Wait(w.t.Context(), time.Duration(rng.Int64N(int64(d))))
+}
+
+// judge lets the crowd settle and audits.
+func (w *world) judge() {
+	w.t.Helper()
+	w.crowd.Settle()
+	w.crowd.End()
+	for _, n := range w.nodes {
+		if n.pid() != 0 {
+			w.crowd.Audit(n.base())
+			break
+		}
+	}
+	for _, n := range w.nodes {
+		n.check()
+	}
+	w.t.Logf("audit: %s", w.crowd.Ledger.Counts())
+	w.crowd.Ledger.Report(w.t)
+}
