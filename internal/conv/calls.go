@@ -206,6 +206,20 @@ func (cs *Convs) confirm(ctx context.Context, ow *Owner) error {
 	return nil
 }
 
+// stillOwns is confirm for decisions that no append confirms.
+func (cs *Convs) stillOwns(ow *Owner) error {
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	switch err := cs.confirm(ctx, ow); {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNotOwner):
+		return store.ErrStale
+	default:
+		return fmt.Errorf("confirm feed %d: %w: %w", ow.feed, store.ErrStalled, err)
+	}
+}
+
 // told is err as a caller outside sees it.
 func told(err error) error {
 	if errors.Is(err, store.ErrStalled) {

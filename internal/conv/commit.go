@@ -107,14 +107,16 @@ func (ow *Owner) commitQueued() error {
 }
 
 // answerOnly publishes a batch without rows behind those that its answers may
-// rest on. With all other commits in hand nobody else publishes.
+// rest on. With all other commits in hand nobody else publishes. No append
+// tells whether this still is the feed's owner, so the store is asked: a refusal
+// of what another owner has stored would never be taken back.
 func (ow *Owner) answerOnly(cm *commit) error {
 	return ow.alone(commitsInFlight-1, func() {
 		if ow.mustRollBack() {
 			ow.publish(cm, errRests)
 			return
 		}
-		ow.publish(cm, nil)
+		ow.publish(cm, ow.confirm())
 	})
 }
 

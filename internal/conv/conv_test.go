@@ -35,6 +35,7 @@ type gate struct {
 	store.Store
 	mu     sync.Mutex
 	held   chan struct{} // nil: open
+	mute   bool          // with held: the store goes on, only nobody is told
 	breaks bool          // the next commit fails with an unknown outcome
 	full   bool          // commits are refused
 	failed chan struct{}
@@ -54,7 +55,7 @@ func (g *gate) fail() {
 
 func (g *gate) Append(b *store.Batch, done func(error)) {
 	g.mu.Lock()
-	held, breaks, full := g.held, g.breaks, g.full
+	held, mute, breaks, full := g.held, g.mute, g.breaks, g.full
 	if full {
 		g.asked++
 	}
@@ -75,8 +76,17 @@ func (g *gate) Append(b *store.Batch, done func(error)) {
 		close(g.failed)
 		return
 	}
+	tell := done
+	if mute {
+		tell = func(err error) {
+			go func() { // ends with the gate
+				<-held
+				done(err)
+			}()
+		}
+	}
 	g.Store.Append(b, func(err error) {
-		if held != nil {
+		if held != nil && !mute {
 			<-held
 		}
 		if err == nil {
@@ -84,7 +94,7 @@ func (g *gate) Append(b *store.Batch, done func(error)) {
 				g.durable.Store(max(g.durable.Load(), uint64(row.Seq)))
 			}
 		}
-		done(err)
+		tell(err)
 	})
 }
 

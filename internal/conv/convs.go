@@ -11,6 +11,7 @@ package conv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -221,7 +222,12 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	if err != nil {
 		return 0, err
 	}
-	ow.lose = cs.lost
+	ow.lose, ow.confirm = cs.lost, func() error { return cs.stillOwns(ow) }
+	if cs.o.Nodes != nil && !sabotageForgetsFan {
+		if err := ow.refan(ctx); err != nil {
+			return 0, fmt.Errorf("fan out feed %d again: %w", f, err)
+		}
+	}
 	cs.mu.Lock()
 	cs.counts.add(cs.fans[f])
 	cs.fans[f] = fan

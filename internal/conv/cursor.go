@@ -170,11 +170,11 @@ func (m *Members) readableUpTo(u im.User, q im.Seq) im.Seq {
 	}
 	last := im.Seq(0)
 	for _, w := range m.all[i].windows {
-		if im.Seq(w.From) > q {
+		if w.from > q {
 			break
 		}
-		if last = q; w.To != 0 {
-			last = min(q, im.Seq(w.To))
+		if last = q; w.to != 0 {
+			last = min(q, w.to)
 		}
 	}
 	return last

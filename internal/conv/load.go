@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
@@ -107,16 +108,9 @@ func (ow *Owner) read(ctx context.Context, c *conv) error {
 	in, at := &info{record: rec, members: noMembers}, point{}
 	c.log = logState{info: in}
 	if rec != nil {
-		m := &Members{}
-		err = ow.store.Members(ctx, c.key, func(u im.User, r *storepb.Member) bool {
-			m.all = append(m.all, member{user: u, role: petrelv1.Role(r.Role), windows: r.Windows})
-			return true
-		})
-		if err != nil {
+		if in.members, err = ow.readMembers(ctx, c.key); err != nil {
 			return err
 		}
-		m.list()
-		in.members = m
 		if at, err = c.readPoint(ctx, ow.store); err != nil {
 			return err
 		}
@@ -129,6 +123,36 @@ func (ow *Owner) read(ctx context.Context, c *conv) error {
 	c.info.Store(in)
 	c.point.Store(&at)
 	return nil
+}
+
+// readMembers reads the members of a conversation. Their names and windows are
+// few large pieces of memory, not many small ones.
+func (ow *Owner) readMembers(ctx context.Context, key im.Key) (*Members, error) {
+	m := &Members{}
+	var names strings.Builder
+	var windows []stay
+	type cut struct{ name, windows int } // where those of a member end
+	var cuts []cut
+	err := ow.store.Members(ctx, key, func(u im.User, r *storepb.Member) bool {
+		names.WriteString(string(u))
+		for _, w := range r.Windows {
+			windows = append(windows, stay{im.Seq(w.From), im.Seq(w.To)})
+		}
+		m.all = append(m.all, member{role: petrelv1.Role(r.Role)})
+		cuts = append(cuts, cut{names.Len(), len(windows)})
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	all, from := names.String(), cut{}
+	for i, to := range cuts {
+		m.all[i].user = im.User(all[from.name:to.name])
+		m.all[i].windows = windows[from.windows:to.windows:to.windows]
+		from = to
+	}
+	m.list()
+	return m, nil
 }
 
 func (c *conv) readPoint(ctx context.Context, st store.Store) (point, error) {

@@ -27,7 +27,7 @@ type Members struct {
 type member struct {
 	user    im.User
 	role    petrelv1.Role // 0: left
-	windows []*storepb.Window
+	windows []stay        // to is 0 in the last one of a member
 }
 
 var noMembers = &Members{}
@@ -52,7 +52,7 @@ func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq, ok bool) {
 		return 0, 0, false
 	}
 	w := m.all[i].windows
-	first, last = im.Seq(w[0].From), im.Seq(w[len(w)-1].To)
+	first, last = w[0].from, w[len(w)-1].to
 	if last == 0 {
 		last = head
 	}
@@ -67,9 +67,9 @@ func (m *Members) stays(u im.User, from, to im.Seq) []stay {
 	}
 	var out []stay
 	for _, w := range m.all[i].windows {
-		s := stay{max(from, im.Seq(w.From)), to}
-		if w.To != 0 {
-			s.to = min(to, im.Seq(w.To))
+		s := stay{max(from, w.from), to}
+		if w.to != 0 {
+			s.to = min(to, w.to)
 		}
 		if s.from <= s.to {
 			out = append(out, s)
@@ -120,7 +120,7 @@ func (m *Members) add(refs []*petrelv1.MemberRef, q im.Seq) []*petrelv1.MemberRe
 	seen := map[im.User]bool{} // of fresh
 	for _, r := range refs {
 		u, role := im.User(r.User), max(r.Role, petrelv1.Role_ROLE_MEMBER)
-		window := &storepb.Window{From: uint64(q)}
+		window := stay{from: q}
 		if i, ok := m.find(u); ok {
 			x := &m.all[i]
 			if x.role != 0 {
@@ -134,7 +134,7 @@ func (m *Members) add(refs []*petrelv1.MemberRef, q im.Seq) []*petrelv1.MemberRe
 			continue
 		} else {
 			seen[u] = true
-			fresh = append(fresh, member{user: u, role: role, windows: []*storepb.Window{window}})
+			fresh = append(fresh, member{user: u, role: role, windows: []stay{window}})
 		}
 		done = append(done, &petrelv1.MemberRef{User: r.User, Role: role})
 	}
@@ -194,7 +194,7 @@ func (x *member) end(q im.Seq) bool {
 	x.role = 0
 	x.windows = slices.Clone(x.windows)
 	last := len(x.windows) - 1
-	x.windows[last] = &storepb.Window{From: x.windows[last].From, To: uint64(q)}
+	x.windows[last].to = q
 	return true
 }
 
@@ -240,7 +240,11 @@ func (m *Members) users() []im.User {
 func (m *Members) record(u im.User, q im.Seq, pos im.Pos) *storepb.Member {
 	i, _ := m.find(u)
 	x := m.all[i]
-	return &storepb.Member{Role: uint32(x.role), Windows: x.windows, Version: uint64(q), ChangedPos: uint64(pos)}
+	r := &storepb.Member{Role: uint32(x.role), Version: uint64(q), ChangedPos: uint64(pos)}
+	for _, w := range x.windows {
+		r.Windows = append(r.Windows, &storepb.Window{From: uint64(w.from), To: uint64(w.to)})
+	}
+	return r
 }
 
 // MaxMemberPage is the most members of one page.
@@ -296,7 +300,7 @@ func (ow *Owner) Leavers(ctx context.Context, key im.Key, q im.Seq) ([]im.User, 
 	}
 	var all []im.User
 	for _, x := range in.members.all {
-		if slices.ContainsFunc(x.windows, func(w *storepb.Window) bool { return w.To == uint64(q) }) {
+		if slices.ContainsFunc(x.windows, func(w stay) bool { return w.to == q }) {
 			all = append(all, x.user)
 		}
 	}

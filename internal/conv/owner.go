@@ -25,6 +25,10 @@ type Owner struct {
 	hash  hasher
 	lose  func(ow *Owner, orphans []*Send) // called when the feed is lost, and again for a commit that was under way then
 
+	// confirm asks the store whether this is the owner still: nil, ErrStale, or
+	// ErrStalled.
+	confirm func() error
+
 	// The log's side: only the committer.
 	feed   store.Feed
 	holder uint64

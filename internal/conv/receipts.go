@@ -54,18 +54,18 @@ func (ow *Owner) ReadCounted(ctx context.Context, key im.Key, u im.User, at Curs
 	}
 	n, reached := at.Counted, at.Read
 	for _, w := range in.members.all[i].windows {
-		if from := im.Seq(w.From); from > reached+1 {
+		if w.from > reached+1 {
 			before, err := ow.counted(ctx, c, now, in, reached)
 			if err != nil {
 				return 0, err
 			}
-			behind, err := ow.counted(ctx, c, now, in, from-1)
+			behind, err := ow.counted(ctx, c, now, in, w.from-1)
 			if err != nil {
 				return 0, err
 			}
 			n += behind - before
 		}
-		reached = max(reached, im.Seq(w.To))
+		reached = max(reached, w.to)
 	}
 	return n, nil
 }

@@ -18,4 +18,5 @@ var (
 	sabotageForgetsCursors  = sabotage.On("sync-without-cursors")
 	sabotageShowsRewrites   = sabotage.On("show-rewrites-early")
 	sabotageTrustsMemory    = sabotage.On("trust-memory")
+	sabotageForgetsFan      = sabotage.On("no-refan")
 )

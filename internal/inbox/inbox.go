@@ -149,7 +149,10 @@ func (c *Consumer) save(ctx context.Context) error {
 		return err
 	}
 	c.saved, c.was = c.done, value
-	return c.store.TrimFeed(ctx, c.feed, c.done)
+	if c.done <= conv.RefanCommits {
+		return nil
+	}
+	return c.store.TrimFeed(ctx, c.feed, c.done-conv.RefanCommits)
 }
 
 // batch is how many changes are under way at once.

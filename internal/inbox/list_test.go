@@ -3,10 +3,12 @@ package inbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
@@ -139,12 +141,14 @@ func TestPlaceOfANewerConsumerStays(t *testing.T) {
 		}
 	}
 	old := node()
-	save(old, 5, 5)
+	save(old, 1005, 1005)
 	next := node()
-	save(next, 9, 9)
-	save(old, 7, 9)
-	save(next, 12, 12)
-	if len(u.trimmed) != 3 {
-		t.Errorf("trimmed up to %v", u.trimmed)
+	save(next, 1009, 1009)
+	save(old, 1007, 1009)
+	save(next, 1012, 1012)
+	// An Owner that follows one that died finds the newest commits in the feed.
+	want := []im.Pos{1005 - conv.RefanCommits, 1009 - conv.RefanCommits, 1012 - conv.RefanCommits}
+	if !slices.Equal(u.trimmed, want) {
+		t.Errorf("trimmed up to %v, want %v", u.trimmed, want)
 	}
 }

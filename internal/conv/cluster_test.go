@@ -1,0 +1,332 @@
+package conv_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/bus/localbus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// town is some nodes on one store with one feed, which one of them owns.
+type town struct {
+	t     *testing.T
+	store *pebblestore.Store
+	net   *localbus.Net
+	nodes map[im.Node]*place
+}
+
+// place is one node.
+type place struct {
+	*world
+	node    im.Node
+	cluster *cluster.Cluster
+	end     func()
+}
+
+func newTown(t *testing.T, nodes ...im.Node) *town {
+	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: vfs.NewMem(), CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &town{t: t, store: st, net: localbus.New(), nodes: map[im.Node]*place{}}
+	t.Cleanup(func() {
+		for _, p := range w.nodes {
+			p.end()
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, n := range nodes {
+		w.join(n)
+	}
+	return w
+}
+
+// join starts a node and waits until somebody owns the feed.
+func (w *town) join(n im.Node) *place {
+	w.t.Helper()
+	b, err := w.net.Join(n)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p := &place{world: &world{t: w.t, gate: &gate{Store: w.store, failed: make(chan struct{})}, table: fanout.NewTable()}, node: n}
+	p.cluster = cluster.New(cluster.Options{}, p.gate, b)
+	streams := stream.New(b, p.cluster.Incarnation(), stream.Options{})
+	nodes := fanout.NewNodes(p.table, streams, w.store.Info().Secret, nil)
+	p.convs, err = conv.New(w.t.Context(), conv.Options{Cluster: p.cluster, Bus: b, Streams: streams, Nodes: nodes}, p.gate, p.table)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	below, stopBelow := context.WithCancel(context.Background())
+	work, stopWork := context.WithCancel(below)
+	var running, working sync.WaitGroup
+	start := func(wg *sync.WaitGroup, ctx context.Context, run func(context.Context) error) {
+		wg.Go(func() {
+			if err := run(ctx); err != nil {
+				w.t.Errorf("node %s: %v", n, err)
+			}
+		})
+	}
+	start(&running, below, b.Run)
+	start(&running, below, streams.Run)
+	start(&running, below, nodes.Run)
+	if err := p.cluster.Join(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	start(&working, work, p.convs.Run)
+	start(&working, work, func(ctx context.Context) error {
+		return p.cluster.Run(ctx, cluster.Owners{Open: p.convs.Open, Close: p.convs.Close})
+	})
+	p.end = sync.OnceFunc(func() {
+		stopWork()
+		working.Wait()
+		stopBelow()
+		running.Wait()
+	})
+	w.nodes[n] = p
+	w.owner()
+	return p
+}
+
+// owner is the node that owns the feed, once all nodes agree.
+func (w *town) owner() *place {
+	w.t.Helper()
+	for end := time.Now().Add(deadline); time.Now().Before(end); pause() {
+		var owner im.Node
+		agreed := true
+		for _, p := range w.nodes {
+			n, _, ok := p.cluster.Route(0)
+			if agreed = agreed && ok && (owner == "" || owner == n); !agreed {
+				break
+			}
+			owner = n
+		}
+		if p := w.nodes[owner]; agreed && p != nil && len(p.convs.Owners()) == 1 {
+			return p
+		}
+	}
+	w.t.Fatal("the nodes do not agree who owns the feed")
+	return nil
+}
+
+// other is a node that does not own the feed.
+func (w *town) other() *place {
+	owner := w.owner()
+	for _, p := range w.nodes {
+		if p != owner {
+			return p
+		}
+	}
+	w.t.Fatal("there is no other node")
+	return nil
+}
+
+// sees waits until a screen was told all of want, in this order and once.
+func sees(t *testing.T, s *screen, want ...string) {
+	t.Helper()
+	var got []string
+	for end := time.Now().Add(deadline); time.Now().Before(end); pause() {
+		got = append(got, s.got()...)
+		if slices.Equal(got, want) {
+			return
+		}
+	}
+	t.Errorf("told %v, want %v", got, want)
+}
+
+func TestASendFromAnotherNodeIsStoredAndPushedEverywhere(t *testing.T) {
+	w := newTown(t, "a", "b", "c")
+	one, two := w.owner(), w.other()
+	key := one.group("alice", "bob")
+	alice, bob := two.online("alice"), one.online("bob")
+	waitOnline(t, w)
+	s := message(key, "alice", "k1", 1, "hi")
+	s.Origin = fanout.Origin{Out: alice.out, ID: 7}
+	var k fanout.Kicks
+	two.convs.Submit([]*conv.Send{s}, &k)
+	k.Flush()
+	sees(t, alice, "ack 2")
+	sees(t, bob, "2:hi")
+	if r := two.send(message(key, "alice", "k1", 1, "hi")); r.Err != nil || !r.Repeat || r.Seq != 2 {
+		t.Errorf("sent again: %+v, want a repeat of 2", r)
+	}
+	if r := two.send(message(key, "carol", "k2", 1, "hi")); im.CodeOf(r.Err) != im.CodeNotMember {
+		t.Errorf("a stranger's send from another node: %+v", r)
+	}
+	for n, p := range w.nodes {
+		if got := strings.Join(p.history(key, "bob"), " "); got != "1:members 2:hi" {
+			t.Errorf("node %s reads %s", n, got)
+		}
+	}
+	two.online("bob")
+	moved, err := two.convs.MoveCursor(t.Context(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, key, 2, 2)
+	if err != nil || moved.Read != 2 {
+		t.Errorf("move a cursor from another node: %v, %v", moved, err)
+	}
+}
+
+// waitOnline waits until all nodes know each other's users.
+func waitOnline(t *testing.T, w *town) {
+	t.Helper()
+	// A call to the owner is served behind the announcements made before it.
+	for _, p := range w.nodes {
+		if _, err := p.convs.Look(t.Context(), im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}, "alice"); im.CodeOf(err) != im.CodeNoConversation {
+			t.Fatal(err)
+		}
+	}
+}
+
+// F14: a connection's sends to one conversation keep their order though the
+// feed goes from node to node meanwhile, and none is lost or doubled.
+func TestF14SendsKeepTheirOrderThroughHandOvers(t *testing.T) {
+	w := newTown(t, "a", "b", "c")
+	key := w.owner().group("alice", "bob")
+	const n, hops = 3000, 5
+	var results []chan conv.Result
+	from := w.other()
+	stop := make(chan struct{})
+	var enough atomic.Bool
+	var moves sync.WaitGroup
+	moved := 0
+	moves.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(30 * time.Millisecond):
+			}
+			owner := w.owner()
+			err := owner.cluster.Drain(t.Context())
+			if err == nil {
+				moved++
+			} else if !errors.Is(err, cluster.ErrNobody) { // the others have been there too shortly
+				t.Error(err)
+			}
+			owner.cluster.Resume()
+			enough.Store(moved >= hops)
+		}
+	})
+	i, after := 0, 1
+	for ; i < n || !enough.Load(); i++ {
+		results = append(results, from.submit(message(key, "alice", fmt.Sprint("k", i), after, fmt.Sprint(i)))...)
+		if i%16 == 15 {
+			for _, ch := range results[i-15:] {
+				r := from.await(ch)
+				after = int(max(im.Seq(after), r.Seq))
+				ch <- r
+			}
+		}
+	}
+	close(stop)
+	moves.Wait()
+	last := im.Seq(1)
+	for j, ch := range results {
+		r := from.await(ch)
+		if r.Err != nil {
+			t.Fatalf("send %d: %v", j, r.Err)
+		}
+		if r.Seq != last+1 {
+			t.Fatalf("send %d has seq %d behind %d", j, r.Seq, last)
+		}
+		last = r.Seq
+	}
+	if got := w.other().history(key, "bob"); len(got) != i+1 {
+		t.Errorf("the history has %d entries, want %d", len(got), i+1)
+	}
+}
+
+// F8: what was committed and not pushed, because its owner died, is pushed by
+// the next one, though nobody comes back and nothing follows.
+func TestF8ANewOwnerPushesWhatTheOldOneCommitted(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	key := one.group("alice", "bob")
+	bob := two.online("bob")
+	waitOnline(t, w)
+	one.gate.mute = true
+	open := one.gate.shut() // durable, and nobody is told
+	t.Cleanup(open)
+	one.submit(message(key, "alice", "k1", 1, "last words"))
+	waitRow(t, w.store, key, 2)
+	if _, err := two.convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	sees(t, bob, "1:members", "2:last words")
+}
+
+func waitRow(t *testing.T, st store.Store, key im.Key, seq im.Seq) {
+	t.Helper()
+	for end := time.Now().Add(deadline); time.Now().Before(end); pause() {
+		if row, err := st.LastRow(t.Context(), key); err == nil && row != nil && row.Seq == seq {
+			return
+		}
+	}
+	t.Fatalf("seq %d is not stored", seq)
+}
+
+// F19: an owner that does not know that it is one no more answers no read from
+// its memory.
+func TestF19AFormerOwnerReadsNothingFromMemory(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	key := one.group("alice", "bob")
+	if _, err := two.convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
+		t.Fatal(err)
+	}
+	if r := two.send(message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
+		t.Fatalf("send to the new owner: %+v", r)
+	}
+	st, err := one.convs.Look(t.Context(), key, "bob")
+	if err != nil || st.Head != 2 {
+		t.Errorf("the former owner says head %d, %v; 2 was acked before the question", st.Head, err)
+	}
+	if r := one.send(message(key, "alice", "k2", 2, "by the former owner")); r.Err != nil || r.Seq != 3 {
+		t.Errorf("send to the former owner: %+v, want seq 3 by whoever has the feed", r)
+	}
+}
+
+// F19: a refusal is as good as the memory it comes from.
+func TestF19AFormerOwnerRefusesNothingFromMemory(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	key := one.group("alice")
+	if _, err := two.convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
+		t.Fatal(err)
+	}
+	two.change(key, "bob")
+	if r := two.send(message(key, "bob", "k1", 1, "stored")); r.Err != nil || r.Seq != 3 {
+		t.Fatalf("send to the new owner: %+v", r)
+	}
+	if r := one.send(message(key, "bob", "k1", 1, "stored")); r.Err != nil || !r.Repeat {
+		t.Errorf("sent again to the former owner, who knows no bob: %+v, want a repeat", r)
+	}
+}
+
+// change adds a member.
+func (p *place) change(key im.Key, u im.User) {
+	s := &conv.Send{Conv: key, Keyed: true}
+	s.Entry.ClientMsgId = "add " + string(u)
+	s.Entry.Body = &petrelv1.Message_Members{Members: &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: string(u), Role: petrelv1.Role_ROLE_MEMBER}}}}
+	p.mustSend(s)
+}
+
+// pause is between two looks at what other goroutines do.
+func pause() { <-time.After(time.Millisecond) }

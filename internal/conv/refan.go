@@ -1,0 +1,111 @@
+package conv
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// RefanCommits is how many of a feed's newest commits stay in it whoever has
+// read them, for an Owner that follows one that died.
+const RefanCommits = 256
+
+// refanMs is how long before the newest commit one can be that was not fanned
+// out when its Owner died, in milliseconds of the time in the feed.
+const refanMs = 5000
+
+// refan fans out the newest commits of the feed once more: the Owner before may
+// have died between commit and fan-out, and nobody would notice that the last
+// message of a quiet conversation was never pushed. Sessions that have an entry
+// drop it by its seq. It runs before the committer.
+func (ow *Owner) refan(ctx context.Context) error {
+	type span struct{ from, to im.Seq }
+	spans, order := map[im.Key]span{}, []im.Key{}
+	entries, err := ow.newestCommits(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		for _, it := range e.Items {
+			if it.Count == 0 {
+				continue
+			}
+			key := im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}
+			s, seen := spans[key]
+			if !seen {
+				s.from = im.Seq(it.From)
+				order = append(order, key)
+			}
+			s.to = im.Seq(it.From + it.Count - 1)
+			spans[key] = s
+		}
+	}
+	for _, key := range order {
+		if err := ow.refanRows(ctx, key, spans[key].from, spans[key].to); err != nil {
+			return err
+		}
+	}
+	ow.fan.Flush()
+	return nil
+}
+
+// newestCommits are the entries of the feed that refan looks at, oldest first.
+func (ow *Owner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, error) {
+	for n := im.Pos(min(uint64(ow.pos), RefanCommits)); n > 0; n /= 4 {
+		var entries []*storepb.FeedEntry
+		err := ow.store.ScanFeed(ctx, ow.feed, ow.pos-n, ow.pos, func(_ im.Pos, e *storepb.FeedEntry) bool {
+			entries = append(entries, e)
+			return true
+		})
+		if errors.Is(err, store.ErrTrimmed) {
+			continue // by an older Petrel, which kept fewer
+		}
+		if err != nil || len(entries) == 0 {
+			return nil, err
+		}
+		newest := entries[len(entries)-1].TimeMs
+		return slices.DeleteFunc(entries, func(e *storepb.FeedEntry) bool { return e.TimeMs+refanMs < newest }), nil
+	}
+	return nil, nil
+}
+
+// refanRows delivers some entries of a conversation to those who are members
+// now.
+func (ow *Owner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) error {
+	var members []im.User
+	err := ow.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
+		if m.Role != 0 {
+			members = append(members, u)
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	rec, err := ow.store.Conversation(ctx, key)
+	if err != nil || rec == nil {
+		return err
+	}
+	from = max(from, im.Seq(rec.FirstSeq))
+	var items []fanout.Item
+	var bad error
+	err = ow.store.Rows(ctx, key, from, to, func(r store.Row) bool {
+		_, stored, err := store.SplitRow(r.Value)
+		if err != nil {
+			bad = err
+			return false
+		}
+		items = append(items, fanout.Item{Row: slices.Clone(stored)})
+		return true
+	})
+	if err = errors.Join(err, bad); err != nil {
+		return err
+	}
+	ow.fan.Deliver(key.Tenant, members, items)
+	return nil
+}
