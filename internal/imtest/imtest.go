@@ -33,6 +33,9 @@ type Options struct {
 	Dir    string            // of the store; "": a temporary folder
 	TLS    bool              // with a certificate made for this test
 	Config map[string]string // option → value, over those of imtest
+
+	Postgres string // DSN of an empty database, or of one that servers had before; "": the embedded store
+	Process  bool   // a process of its own, which Kill can end; TestMain calls ServeChild
 }
 
 // limits off by default: a test plays many users from one address, in a hurry.
@@ -66,9 +69,11 @@ type Server struct {
 	cert  *certificate // nil: no TLS
 	log   *logBuffer
 	key   string
-	app   *app.App
-	stop  context.CancelFunc
-	ended chan error // capacity 1; what Run returned
+	http  string // addresses, host:port
+	tcp   string
+	stop  func()     // nil: it does not run
+	kill  func()     // nil: it cannot be killed
+	ended chan error // capacity 1; what it ended with
 }
 
 // readyTimeout is how long a server may take to start or to end.
@@ -76,6 +81,14 @@ const readyTimeout = 20 * time.Second
 
 // Start starts a server, waits until it is ready, and redeems its setup link.
 func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	s := newServer(t, o)
+	s.run()
+	s.setUp()
+	return s
+}
+
+func newServer(t testing.TB, o Options) *Server {
 	t.Helper()
 	s := &Server{Dir: o.Dir, t: t, o: o, log: &logBuffer{}}
 	if s.Dir == "" {
@@ -90,23 +103,40 @@ func Start(t testing.TB, o Options) *Server {
 			t.Logf("log of the server:\n%s", s.log)
 		}
 	})
-	s.run()
-	s.setUp()
 	return s
 }
 
-// run starts the server on its folder.
+// run starts the server on its folder, and waits until it is ready.
 func (s *Server) run() {
 	s.t.Helper()
+	if err := s.launch(); err != nil {
+		s.t.Fatalf("start the server: %v\n%s", err, s.log)
+	}
+	s.waitReady()
+}
+
+// launch starts the server and does not wait until it is ready.
+func (s *Server) launch() error {
 	flags := maps.Clone(testConfig)
 	flags["store.dir"] = s.Dir
+	if s.o.Postgres != "" {
+		flags["store.postgres"] = s.o.Postgres
+	}
 	if s.cert != nil {
 		flags["tls.cert_file"], flags["tls.key_file"] = s.cert.certFile, s.cert.keyFile
 	}
 	maps.Copy(flags, s.o.Config)
+	if s.ended = make(chan error, 1); s.o.Process {
+		return s.spawn(flags)
+	}
+	return s.serve(flags)
+}
+
+// serve starts the server in this process.
+func (s *Server) serve(flags map[string]string) error {
 	cfg, err := config.Load(config.Source{Flags: flags})
 	if err != nil {
-		s.t.Fatalf("configure the server: %v", err)
+		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	a, err := app.New(ctx, cfg, app.Options{
@@ -115,11 +145,12 @@ func (s *Server) run() {
 	})
 	if err != nil {
 		stop()
-		s.t.Fatalf("start the server: %v", err)
+		return err
 	}
-	s.app, s.stop, s.ended = a, stop, make(chan error, 1)
-	go func() { s.ended <- a.Run(ctx) }()
-	s.waitReady()
+	s.http, s.tcp, s.stop, s.kill = a.HTTPAddr().String(), a.TCPAddr().String(), stop, nil
+	ended := s.ended
+	go func() { ended <- a.Run(ctx) }()
+	return nil
 }
 
 func (s *Server) waitReady() {
@@ -187,6 +218,12 @@ func (s *Server) Stop() {
 		return
 	}
 	s.stop()
+	s.awaitEnd()
+}
+
+// awaitEnd waits until a server that was told to end has done so.
+func (s *Server) awaitEnd() {
+	s.t.Helper()
 	s.stop = nil
 	select {
 	case err := <-s.ended:
@@ -219,22 +256,22 @@ func (s *Server) RestartOn(change func(dir string)) {
 // BaseURL is the address of HTTP, http:// or https://.
 func (s *Server) BaseURL() string {
 	if s.cert != nil {
-		return "https://" + s.app.HTTPAddr().String()
+		return "https://" + s.http
 	}
-	return "http://" + s.app.HTTPAddr().String()
+	return "http://" + s.http
 }
 
 // URL is the address for clients on a transport.
 func (s *Server) URL(f wire.Framing) string {
 	switch {
 	case f == wire.WebSocket && s.cert != nil:
-		return "wss://" + s.app.HTTPAddr().String()
+		return "wss://" + s.http
 	case f == wire.WebSocket:
-		return "ws://" + s.app.HTTPAddr().String()
+		return "ws://" + s.http
 	case s.cert != nil:
-		return "tls://" + s.app.TCPAddr().String()
+		return "tls://" + s.tcp
 	}
-	return "tcp://" + s.app.TCPAddr().String()
+	return "tcp://" + s.tcp
 }
 
 // TLS is what a client of this server needs; nil without TLS.

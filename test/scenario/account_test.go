@@ -205,15 +205,15 @@ func (w *world) operate(s *session, a args) error {
 	var err error
 	switch a.word(0) {
 	case "passwd":
-		_, err = w.srv.Admin.SetPassword(ctx, connect.NewRequest(&petrelv1.SetPasswordRequest{Tenant: tenant, User: user, Password: a.body()}))
+		_, err = w.node().Admin.SetPassword(ctx, connect.NewRequest(&petrelv1.SetPasswordRequest{Tenant: tenant, User: user, Password: a.body()}))
 	case "mint":
 		var r *connect.Response[petrelv1.LoginResponse]
-		r, err = w.srv.Admin.MintToken(ctx, connect.NewRequest(&petrelv1.MintTokenRequest{Tenant: tenant, User: user, Device: who.device(), RequestId: a.values["request"]}))
+		r, err = w.node().Admin.MintToken(ctx, connect.NewRequest(&petrelv1.MintTokenRequest{Tenant: tenant, User: user, Device: who.device(), RequestId: a.values["request"]}))
 		if err == nil {
 			who.logged = r.Msg
 		}
 	default:
-		_, err = w.srv.Admin.DisableUser(ctx, connect.NewRequest(&petrelv1.DisableUserRequest{Tenant: tenant, User: user, Disabled: a.word(0) == "disable"}))
+		_, err = w.node().Admin.DisableUser(ctx, connect.NewRequest(&petrelv1.DisableUserRequest{Tenant: tenant, User: user, Disabled: a.word(0) == "disable"}))
 	}
 	if err == nil {
 		s.put("ok")

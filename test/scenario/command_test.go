@@ -337,7 +337,7 @@ func (w *world) admin(a args) {
 	case "history":
 		conv, _ := w.resolve(nil, a.word(1))
 		var r *connect.Response[petrelv1.HistoryPage]
-		r, err = w.srv.Admin.ReadHistory(w.deadline(), connect.NewRequest(&petrelv1.ReadHistoryRequest{Tenant: tenantName, History: &petrelv1.GetHistory{
+		r, err = w.node().Admin.ReadHistory(w.deadline(), connect.NewRequest(&petrelv1.ReadHistoryRequest{Tenant: tenantName, History: &petrelv1.GetHistory{
 			Conv: conv, After: a.number(w, "after"), Before: a.number(w, "before"), Limit: uint32(a.number(w, "limit")),
 		}}))
 		if err == nil {
@@ -348,7 +348,7 @@ func (w *world) admin(a args) {
 	case "revoke":
 		u := w.user(a.word(1))
 		var r *connect.Response[petrelv1.RevokeTokensResponse]
-		r, err = w.srv.Admin.RevokeTokens(w.deadline(), connect.NewRequest(&petrelv1.RevokeTokensRequest{Tenant: u.tenant.name, User: u.name}))
+		r, err = w.node().Admin.RevokeTokens(w.deadline(), connect.NewRequest(&petrelv1.RevokeTokensRequest{Tenant: u.tenant.name, User: u.name}))
 		if err == nil {
 			s.put("ok sessions=%d", r.Msg.Sessions)
 		}
@@ -371,7 +371,7 @@ func (w *world) changeMembers(s *session, tenantName string, a args) error {
 			q.Change.Added = append(q.Change.Added, &petrelv1.MemberRef{User: u, Role: petrelv1.Role_ROLE_MEMBER})
 		}
 	}
-	r, err := w.srv.Admin.ChangeMembers(w.deadline(), connect.NewRequest(q))
+	r, err := w.node().Admin.ChangeMembers(w.deadline(), connect.NewRequest(q))
 	if err != nil {
 		return err
 	}
@@ -391,7 +391,7 @@ func (w *world) sendAs(s *session, tenantName string, a args) error {
 	if peer != "" {
 		x.frame.Conv = ""
 	}
-	r, err := w.srv.Admin.SendAs(w.deadline(), connect.NewRequest(&petrelv1.SendAsRequest{Tenant: tenantName, From: u.name, Send: x.frame}))
+	r, err := w.node().Admin.SendAs(w.deadline(), connect.NewRequest(&petrelv1.SendAsRequest{Tenant: tenantName, From: u.name, Send: x.frame}))
 	if err != nil {
 		return err
 	}

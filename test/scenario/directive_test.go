@@ -123,7 +123,7 @@ func (w *world) directSession(s *session, a args) {
 func (w *world) makeUsers(t *tenant, names []string) {
 	w.t.Helper()
 	for part := range slices.Chunk(names, 1000) { // P-10.3
-		tokens := w.srv.Users(t.name, part...)
+		tokens := w.node().Users(t.name, part...)
 		for i, n := range part {
 			t.users[n] = &user{name: n, tenant: t, token: tokens[i]}
 		}
@@ -132,7 +132,7 @@ func (w *world) makeUsers(t *tenant, names []string) {
 
 func (w *world) makeGroup(t *tenant, name string, members []string) {
 	w.t.Helper()
-	id := w.srv.Group(t.name, name, members...)
+	id := w.node().Group(t.name, name, members...)
 	t.groups[name] = id
 	w.names[id] = place{tenant: t, group: name}
 	for _, m := range members {
@@ -152,8 +152,10 @@ func (w *world) setLimits(values map[string]string) {
 		}
 		l.ProtoReflect().Set(f, protoInt64(n))
 	}
-	if _, err := w.srv.Admin.SetLimits(w.deadline(), connect.NewRequest(l)); err != nil {
-		w.fatalf("set limits: %v", err)
+	for _, srv := range w.nodes { // each has its own
+		if _, err := srv.Admin.SetLimits(w.deadline(), connect.NewRequest(l)); err != nil {
+			w.fatalf("set limits: %v", err)
+		}
 	}
 }
 
@@ -216,23 +218,26 @@ func (s *session) waitCut() {
 	defer poll.Stop()
 	ctx := s.w.deadline()
 	for {
-		r, err := s.w.srv.Admin.GetStats(ctx, connect.NewRequest(&petrelv1.GetStatsRequest{}))
-		if err != nil {
-			s.w.fatalf("wait until %s is cut off: %v", s.name, err)
+		there, open := uint64(0), uint64(0)
+		for _, srv := range s.w.nodes {
+			r, err := srv.Admin.GetStats(ctx, connect.NewRequest(&petrelv1.GetStatsRequest{}))
+			if err != nil {
+				s.w.fatalf("wait until %s is cut off: %v", s.name, err)
+			}
+			there += r.Msg.Connections
 		}
-		open := uint64(0)
 		for _, o := range s.w.sessions {
 			if o.conn != nil {
 				open++
 			}
 		}
-		if r.Msg.Connections < open {
+		if there < open {
 			return
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			s.w.fatalf("%s is not cut off: %d connections, of %d", s.name, r.Msg.Connections, open)
+			s.w.fatalf("%s is not cut off: %d connections, of %d", s.name, there, open)
 		}
 	}
 }

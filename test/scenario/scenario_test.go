@@ -1,10 +1,12 @@
 // Package scenario runs the conversations written down in the .txt files of
-// this folder against a whole server: each in both codecs over WebSocket, TCP,
-// and WebSocket with TLS. README.md has their language.
+// this folder against whole servers: one on the embedded store, in both codecs
+// over WebSocket, TCP, and WebSocket with TLS, one on PostgreSQL, and three that
+// share a PostgreSQL. README.md has their language.
 package scenario
 
 import (
 	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -26,11 +28,28 @@ var update = flag.Bool("update", false, "write what is observed over the expecte
 // A server that has ended leaves no goroutine behind, and neither does a client.
 // Those that imports start are there before the first test.
 func TestMain(m *testing.M) {
+	imtest.ServeChild()
 	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(len(ways))); err != nil { // they wait for the server more than they work
+	if err := flag.Set("test.parallel", strconv.Itoa(playedAtOnce)); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+	goleak.VerifyTestMain(tests{m}, goleak.IgnoreCurrent())
+}
+
+// playedAtOnce is how many runs there are at a time: they wait for their
+// servers more than they work.
+const playedAtOnce = 8
+
+// tests end the PostgreSQL that they used, and say what they ran.
+type tests struct{ m *testing.M }
+
+func (t tests) Run() int {
+	code := t.m.Run()
+	if postgres.server != nil {
+		postgres.server.Remove()
+	}
+	fmt.Print(played.summary())
+	return code
 }
 
 // waitFor is how long an expected line may take.
@@ -58,7 +77,7 @@ func TestScenarios(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("found no scenarios: %v", err)
 	}
-	for _, file := range files {
+	for i, file := range files {
 		t.Run(strings.TrimSuffix(file, ".txt"), func(t *testing.T) {
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -69,7 +88,7 @@ func TestScenarios(t *testing.T) {
 				t.Fatalf("%s: %v", file, err)
 			}
 			if byHand := func(l line) bool { return l.text == "by hand" }; *update && !slices.ContainsFunc(lines, byHand) {
-				w := newWorld(t, file, ways[0], lines)
+				w := newWorld(t, file, combinations[0], ways[0], lines)
 				if err := os.WriteFile(file, []byte(w.rewrite(lines)), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -77,13 +96,16 @@ func TestScenarios(t *testing.T) {
 				return
 			}
 			t.Parallel() // with other files: much of the time is waiting
-			for _, way := range waysOf(lines) {
-				t.Run(way.name, func(t *testing.T) {
-					t.Parallel()
-					w := newWorld(t, file, way, lines)
-					w.play(lines)
-					w.audit()
-				})
+			for _, c := range combinations {
+				for _, way := range c.waysOf(i, lines) {
+					t.Run(c.name+"/"+way.name, func(t *testing.T) {
+						t.Parallel()
+						w := newWorld(t, file, c, way, lines)
+						w.play(lines)
+						w.audit()
+						played.note(c, file, way)
+					})
+				}
 			}
 		})
 	}
@@ -99,8 +121,8 @@ func waysOf(lines []line) []way {
 	return ways
 }
 
-// newWorld starts the server that the "server" lines ask for.
-func newWorld(t *testing.T, file string, way way, lines []line) *world {
+// newWorld starts the servers of a combination, as the "server" lines ask for.
+func newWorld(t *testing.T, file string, c combination, way way, lines []line) *world {
 	config := map[string]string{}
 	for _, l := range lines {
 		rest, ok := strings.CutPrefix(l.text, "server ")
@@ -121,9 +143,9 @@ func newWorld(t *testing.T, file string, way way, lines []line) *world {
 	w := &world{
 		t: t, file: file, way: way, ledger: newLedger(),
 		tenants: map[string]*tenant{}, names: map[string]place{}, sessions: map[string]*session{},
-		srv: imtest.Start(t, imtest.Options{TLS: way.tls, Config: config}),
 	}
-	w.http = &http.Client{Timeout: waitFor, Transport: &http.Transport{TLSClientConfig: w.srv.TLS()}}
+	w.start(c, imtest.Options{TLS: way.tls, Config: config})
+	w.http = &http.Client{Timeout: waitFor, Transport: &http.Transport{TLSClientConfig: w.nodes[0].TLS()}}
 	t.Cleanup(func() {
 		for _, s := range w.sessions {
 			s.close()

@@ -20,6 +20,7 @@ type session struct {
 	w    *world
 	name string
 	user *user // nil: admin
+	turn int   // of the nodes, for the next connection
 
 	conn      *client.Conn
 	greeted   bool
@@ -51,7 +52,7 @@ type session struct {
 }
 
 func newSession(w *world, name string, u *user) *session {
-	s := &session{w: w, name: name, user: u, lines: map[pace][]string{}, changed: make(chan struct{}, 1)}
+	s := &session{w: w, name: name, user: u, turn: len(w.sessions), lines: map[pace][]string{}, changed: make(chan struct{}, 1)}
 	s.forget()
 	return s
 }
@@ -78,7 +79,8 @@ func (s *session) open(small bool) {
 	if s.conn != nil {
 		w.fatalf("%s is connected already", s.name)
 	}
-	o := client.Options{URL: w.srv.URL(w.way.framing), Codec: w.way.codec, TLS: w.srv.TLS(), Queue: 16}
+	srv := s.nextNode()
+	o := client.Options{URL: srv.URL(w.way.framing), Codec: w.way.codec, TLS: srv.TLS(), Queue: 16}
 	if small {
 		o.NetDial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)

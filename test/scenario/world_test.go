@@ -19,7 +19,10 @@ type world struct {
 	file string
 	line int
 	way  way
-	srv  *imtest.Server
+
+	nodes    []*imtest.Server
+	turn     int    // of the nodes, for calls
+	database string // that the nodes share; "": the embedded store
 
 	tenants  map[string]*tenant
 	names    map[string]place // by conversation id
@@ -29,7 +32,7 @@ type world struct {
 	lastK    int
 	offers   []string     // capabilities of the hellos from now on
 	http     *http.Client // of API calls
-	spare    string       // folder with the copy that "backup" made
+	spare    string       // folder, or database, with the copy that "backup" made
 }
 
 type tenant struct {

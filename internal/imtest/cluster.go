@@ -1,0 +1,91 @@
+package imtest
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Cluster starts n servers as the nodes of one cluster on o.Postgres, whose
+// embedded buses find each other. They have one operator and one certificate.
+func Cluster(t testing.TB, n int, o Options) []*Server {
+	t.Helper()
+	buses := freePorts(t, n)
+	var nodes []*Server
+	for i := range n {
+		of := o
+		of.Config = map[string]string{
+			"cluster.node": fmt.Sprintf("node%d", i+1), "cluster.secret": "of the nodes of a test", "cluster.listen": buses[i],
+		}
+		if n > 1 {
+			of.Config["cluster.join"] = strings.Join(append(append([]string{}, buses[:i]...), buses[i+1:]...), ",")
+		}
+		for key, value := range o.Config {
+			of.Config[key] = value
+		}
+		of.TLS = false // the certificate is that of the first one
+		nodes = append(nodes, newServer(t, of))
+	}
+	if o.TLS {
+		cert := newCertificate(t)
+		for _, s := range nodes {
+			s.cert = cert
+		}
+	}
+	StartAll(nodes)
+	return nodes
+}
+
+// StartAll starts servers at the same time. Those of a cluster do not wait for
+// each other then.
+func StartAll(nodes []*Server) {
+	nodes[0].t.Helper()
+	var wg sync.WaitGroup
+	errs := make([]error, len(nodes))
+	for i, s := range nodes {
+		wg.Go(func() { errs[i] = s.launch() })
+	}
+	wg.Wait()
+	for i, s := range nodes {
+		if errs[i] != nil {
+			s.t.Fatalf("start node %d: %v\n%s", i+1, errs[i], s.log)
+		}
+	}
+	for _, s := range nodes {
+		s.waitReady()
+		s.key = nodes[0].key
+		s.setUp()
+	}
+}
+
+// StopAll ends servers at the same time.
+func StopAll(nodes []*Server) {
+	nodes[0].t.Helper()
+	for _, s := range nodes {
+		if s.stop != nil {
+			s.stop()
+		}
+	}
+	for _, s := range nodes {
+		if s.stop != nil {
+			s.awaitEnd()
+		}
+	}
+}
+
+// freePorts are addresses on the loopback that nobody has just now.
+func freePorts(t testing.TB, n int) []string {
+	t.Helper()
+	var addrs []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }() // nobody has connected
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs
+}

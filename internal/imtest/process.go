@@ -1,0 +1,117 @@
+package imtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+
+	"github.com/petrel-im/petrel/internal/app"
+	"github.com/petrel-im/petrel/internal/config"
+)
+
+// childConfig holds, as JSON, the configuration of a server that is a process
+// of its own: the test's program, started once more.
+const childConfig = "PETREL_IMTEST_CHILD"
+
+// ServeChild serves, in a process that Options.Process has started, and does
+// not return there. TestMain calls it before anything else.
+func ServeChild() {
+	text, ok := os.LookupEnv(childConfig)
+	if !ok {
+		return
+	}
+	if err := serveChild(text); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func serveChild(text string) error {
+	flags := map[string]string{}
+	if err := json.Unmarshal([]byte(text), &flags); err != nil {
+		return err
+	}
+	cfg, err := config.Load(config.Source{Flags: flags})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	a, err := app.New(ctx, cfg, app.Options{
+		Log:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Banner: os.Stdout, Version: "test",
+	})
+	if err != nil {
+		return err
+	}
+	go func() { // its end is the process's
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent closes it, or is gone
+		stop()
+	}()
+	return a.Run(ctx)
+}
+
+// spawn starts the server in a process of its own, and returns when it has
+// announced its addresses.
+func (s *Server) spawn(flags map[string]string) error {
+	text, err := json.Marshal(flags)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childConfig+"="+string(text))
+	cmd.Stderr = s.log
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var ready struct{ HTTP, TCP string }
+	lines := bufio.NewReader(stdout)
+	first, err := lines.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(first, &ready)
+	}
+	if err != nil {
+		_ = stdin.Close()
+		return errors.Join(fmt.Errorf("read what the process announces, %q: %w", first, err), cmd.Wait())
+	}
+	s.http, s.tcp = ready.HTTP, ready.TCP
+	s.stop = func() { _ = stdin.Close() }      // it may have ended
+	s.kill = func() { _ = cmd.Process.Kill() } // the same
+	ended := s.ended
+	go func() {
+		_, _ = io.Copy(s.log, lines) // before Wait, which closes the pipe
+		ended <- cmd.Wait()
+	}()
+	return nil
+}
+
+// Kill ends a server at once, as kill -9 does, and waits for it. It is for
+// Options.Process.
+func (s *Server) Kill() {
+	s.t.Helper()
+	if s.kill == nil || s.stop == nil {
+		s.t.Fatal("kill: the server is no process of its own, or does not run")
+	}
+	s.kill()
+	<-s.ended
+	s.stop()
+	s.stop = nil
+}
+
+// Running tells whether the server was started and neither stopped nor killed.
+func (s *Server) Running() bool { return s.stop != nil }

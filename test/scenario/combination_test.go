@@ -1,0 +1,156 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/store/pgserver"
+	"github.com/petrel-im/petrel/internal/store/pgstore"
+)
+
+// combination is what a scenario runs on.
+type combination struct {
+	name     string
+	postgres bool // otherwise the embedded store
+	nodes    int  // of more than one the bus is NATS, embedded in them
+	first    int  // which of its ways the first file is run in, the next one in the next; -1: in all
+}
+
+// Three nodes: the sessions are spread over them, and come back to another one;
+// calls go to each in turn.
+var combinations = []combination{
+	{"Pebble", false, 1, -1},
+	{"Postgres", true, 1, 0},
+	{"PostgresNATS3", true, 3, 3},
+}
+
+// waysOf is in which ways the i-th file is run.
+func (c combination) waysOf(i int, lines []line) []way {
+	all := waysOf(lines)
+	if c.first < 0 {
+		return all
+	}
+	return []way{all[(i+c.first)%len(all)]}
+}
+
+// start starts the servers of a run.
+func (w *world) start(c combination, o imtest.Options) {
+	w.t.Helper()
+	if c.postgres {
+		var err error
+		if w.database, err = postgres.create(); err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(func() { w.sql("DROP DATABASE IF EXISTS %s WITH (FORCE)", w.database) })
+		o.Postgres = postgres.server.DSN(w.database)
+	}
+	if c.nodes == 1 {
+		w.nodes = []*imtest.Server{imtest.Start(w.t, o)}
+		return
+	}
+	w.nodes = imtest.Cluster(w.t, c.nodes, o)
+}
+
+// node is that of the next call.
+func (w *world) node() *imtest.Server {
+	for {
+		w.turn++
+		if srv := w.nodes[w.turn%len(w.nodes)]; srv.Running() {
+			return srv
+		}
+	}
+}
+
+// nextNode is that of the session's next connection.
+func (s *session) nextNode() *imtest.Server {
+	for {
+		s.turn++
+		if srv := s.w.nodes[s.turn%len(s.w.nodes)]; srv.Running() {
+			return srv
+		}
+	}
+}
+
+// databases are those of one PostgreSQL, which the first one starts. Each is a
+// copy of one with all tables and no store in it yet.
+type databases struct {
+	once   sync.Once
+	server *pgserver.Server
+	err    error
+	made   atomic.Int64
+	mu     sync.Mutex // tier 0; one copy at a time: PostgreSQL refuses another one
+}
+
+var postgres databases
+
+const emptyDatabase = "empty"
+
+func (d *databases) create() (string, error) {
+	if d.once.Do(d.open); d.err != nil {
+		return "", d.err
+	}
+	name := fmt.Sprintf("run%d", d.made.Add(1))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return name, d.server.Exec("postgres", fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, emptyDatabase))
+}
+
+func (d *databases) open() {
+	if d.server, d.err = pgserver.Start(pgserver.Options{Settings: map[string]string{"max_connections": "600"}}); d.err != nil {
+		return
+	}
+	if d.err = d.server.Exec("postgres", "CREATE DATABASE "+emptyDatabase); d.err != nil {
+		return
+	}
+	st, err := pgstore.Open(context.Background(), pgstore.Options{DSNs: []string{d.server.DSN(emptyDatabase)}})
+	if err == nil {
+		err = st.Close()
+	}
+	if err == nil { // each copy is a store of its own
+		err = d.server.Exec(emptyDatabase, "DELETE FROM petrel.store; DELETE FROM petrel.placement")
+	}
+	d.err = err
+}
+
+// plays are what ran to its end.
+type plays struct {
+	mu   sync.Mutex                     // tier 0; guards the field below
+	ways map[string]map[string][]string // combination → file → ways
+}
+
+var played = plays{ways: map[string]map[string][]string{}}
+
+func (p *plays) note(c combination, file string, w way) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ways[c.name] == nil {
+		p.ways[c.name] = map[string][]string{}
+	}
+	p.ways[c.name][file] = append(p.ways[c.name][file], w.name)
+}
+
+// summary has a line for each combination.
+func (p *plays) summary() string {
+	var b strings.Builder
+	for _, c := range combinations {
+		runs, by := 0, map[string]int{}
+		for _, ways := range p.ways[c.name] {
+			for _, w := range ways {
+				by[w]++
+				runs++
+			}
+		}
+		fmt.Fprintf(&b, "scenarios on %s: %d files, %d runs:", c.name, len(p.ways[c.name]), runs)
+		for _, w := range slices.Sorted(maps.Keys(by)) {
+			fmt.Fprintf(&b, " %s %d", w, by[w])
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
