@@ -45,7 +45,7 @@ func (s *Server) Refresh(ctx context.Context, r *connect.Request[petrelv1.Refres
 		}
 		return nil, err
 	}
-	return connect.NewResponse(tokens(l)), nil
+	return connect.NewResponse(s.tokens(l)), nil
 }
 
 // loggedIn ends the sessions that a login ends, and tells of it.
@@ -57,14 +57,15 @@ func (s *Server) loggedIn(ctx context.Context, l *user.Login, err error) (*conne
 		s.endDevice(ctx, l.Account, device, im.CodeReplaced)
 	}
 	s.noteSession(ctx, l.Account, l.Device, l.Number, false)
-	return connect.NewResponse(tokens(l)), nil
+	return connect.NewResponse(s.tokens(l)), nil
 }
 
-func tokens(l *user.Login) *petrelv1.LoginResponse {
+func (s *Server) tokens(l *user.Login) *petrelv1.LoginResponse {
 	return &petrelv1.LoginResponse{
 		User: string(l.Account.User), Device: l.Device,
 		AccessToken: l.Access, AccessExpiresMs: uint64(l.AccessExpires.UnixMilli()),
 		RefreshToken: l.Refresh, RefreshExpiresMs: uint64(l.RefreshExpires.UnixMilli()),
+		Gateways: s.o.Cluster.Gateways(l.Account),
 	}
 }
 

@@ -49,6 +49,8 @@ type Options struct {
 	PageSize     func() int // messages in a page of history
 
 	GroupsPerHour int // that one user may make; negative: no limit
+
+	Cluster Cluster
 }
 
 // Server serves the services.
@@ -76,6 +78,9 @@ func New(o Options) *Server {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Cluster.Gateways == nil {
+		o.Cluster.Gateways = func(im.Account) []string { return nil }
 	}
 	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs}
 	opts := []connect.HandlerOption{

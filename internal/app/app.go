@@ -26,6 +26,7 @@ import (
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/internal/store/pgstore"
 	"github.com/petrel-im/petrel/internal/user"
 )
 
@@ -43,22 +44,25 @@ type App struct {
 	log   *slog.Logger
 	begun time.Time
 
-	store    store.Store
-	embedded *pebblestore.Store // nil: the store is in databases
-	node     node
-	table    *fanout.Table
-	convs    *conv.Convs
-	users    *user.Users
-	inboxes  *inbox.Consumers
-	sync     *inbox.Syncer
-	hub      *session.Hub
-	api      *api.Server
-	gateway  *gateway.Gateway
+	store     store.Store
+	embedded  *pebblestore.Store // nil: the store is in databases
+	databases *pgstore.Store     // nil: it is embedded
+	node      node
+	table     *fanout.Table
+	convs     *conv.Convs
+	users     *user.Users
+	inboxes   *inbox.Consumers
+	sync      *inbox.Syncer
+	hub       *session.Hub
+	api       *api.Server
+	gateway   *gateway.Gateway
 
 	setup    string // the one-time code; empty: an admin key existed at the start
 	redeemed atomic.Bool
 	draining atomic.Bool
-	limitsMu sync.Mutex // tier 2; one change of the limits at a time
+	away     atomic.Bool                // an operator has drained the node
+	drains   chan func(context.Context) // capacity 1; full: a drain is under way
+	limitsMu sync.Mutex                 // tier 2; one change of the limits at a time
 }
 
 // setupFile holds the setup link for the command line on the same machine.
@@ -115,8 +119,12 @@ func (a *App) open(ctx context.Context) error {
 	a.sync = &inbox.Syncer{Convs: a.convs, Store: info}
 	a.hub = session.New(session.Options{
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
+		Gateways: a.gateways,
 	}, a.users, a.convs, a.sync, a.table, limits(l))
 	a.hub.Attach(a.node.bus)
+	if a.node.cluster != nil {
+		a.attachOperator()
+	}
 	a.setup, err = a.users.OpenSetup(ctx)
 	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes nothing now, and says so on /readyz
 		a.log.Warn("no setup link: start again when the store takes writes", "err", e)

@@ -37,6 +37,7 @@ func (a *App) handler() http.Handler {
 		BodyBytes:     func() int { return a.hub.Limits().BodyBytes },
 		PageSize:      func() int { return int(a.cfg.Limits.HistoryMessages) },
 		GroupsPerHour: int(a.cfg.Limits.GroupsPerH),
+		Cluster:       a.operations(),
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]any{"ok": true}) })
 	mux.HandleFunc("GET /readyz", a.ready)
@@ -55,7 +56,7 @@ func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	reason := ""
 	if err := a.store.Writable(); err != nil {
 		reason = err.Error()
-	} else if a.draining.Load() {
+	} else if a.draining.Load() || a.away.Load() {
 		reason = "draining"
 	}
 	if reason != "" {

@@ -57,7 +57,7 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	}
 	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: strings.Fields(c.Postgres), Log: a.log, RequireStandby: c.RequireStandby})
 	if err == nil {
-		a.store = st
+		a.store, a.databases = st, st
 	}
 	return err
 }
@@ -147,6 +147,11 @@ func (a *App) joinNodes(ctx context.Context, r *running) error {
 	if err := n.cluster.Join(ctx); err != nil {
 		return err
 	}
+	if err := a.databases.Readable(ctx); err != nil { // the level may have been raised before the others saw this node
+		a.leaveNodes()
+		return err
+	}
+	r.start(r.work, "operator", a.operate)
 	r.start(r.work, "cluster", func(ctx context.Context) error {
 		return n.cluster.Run(ctx, cluster.Owners{Open: a.convs.Open, Close: a.convs.Close})
 	})

@@ -136,6 +136,9 @@ type Cluster struct {
 	seek    chan struct{} // capacity 1; a token: there are feeds to look after
 	reads   reads
 
+	Takeovers atomic.Uint64 // feeds that were opened here
+	Losses    atomic.Uint64 // feeds whose owner here was thrown away: a stale commit, or one of unknown outcome
+
 	row []byte // the own heartbeat row as it was last written; of Join, then of the goroutine of beats
 
 	mu       sync.Mutex // tier 0; guards the fields below

@@ -167,6 +167,7 @@ func (c *Cluster) open(w *work, f *feed) {
 		f.released = everything
 		c.phaseLocked(f, none)
 	} else {
+		c.Takeovers.Add(1)
 		f.epoch, f.keep = e, time.Now().Add(settleTime)
 		c.claimLocked(f.id, c.self, e)
 		c.phaseLocked(f, open)
@@ -308,6 +309,7 @@ func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 	if o == nil || o.phase != open || o.epoch != e {
 		return
 	}
+	c.Losses.Add(1)
 	c.unclaimLocked(f, c.self, e)
 	o.released = everything
 	c.phaseLocked(o, none)

@@ -23,6 +23,7 @@ type NodeStatus struct {
 	Taking      bool // it takes feeds
 	Draining    bool
 	Feeds       []store.Feed  // it owns, in order
+	Share       int           // how many it should own
 	Silent      time.Duration // since its heartbeat was seen to move
 	Skew        time.Duration // its clock ahead of ours
 }
@@ -33,6 +34,7 @@ type Status struct {
 	Feeds       int
 	Unowned     []store.Feed // nobody is known who serves them
 	Moving      int          // feeds that this node is giving away
+	Misplaced   int          // feeds that another node owns than should
 	Unreachable []im.Node    // alive for 10 s by their heartbeats, and not on the bus
 	StoreGone   bool         // heartbeats cannot be read or written
 }
@@ -44,16 +46,21 @@ func (c *Cluster) Status() Status {
 	now := time.Now()
 	s := Status{Feeds: len(c.feeds), Moving: c.moving, StoreGone: c.deaf.read || c.deaf.write, Unreachable: c.strangersLocked(now)}
 	by := map[im.Node][]store.Feed{}
+	should, shares := c.shouldLocked(now), map[im.Node]int{}
 	for _, f := range c.feeds {
+		shares[should[f]]++
 		if r := c.routes[f].Load(); r.ok {
 			by[r.node] = append(by[r.node], f)
+			if to := should[f]; to != "" && to != r.node {
+				s.Misplaced++
+			}
 		} else {
 			s.Unowned = append(s.Unowned, f)
 		}
 	}
 	s.Nodes = append(s.Nodes, NodeStatus{
 		Node: c.self, Incarnation: c.incarnation, Roles: c.o.Roles, Addresses: c.o.Addresses, Release: c.o.Release, Level: store.FormatLevel,
-		Started: c.began, Alive: true, Reachable: true, Taking: c.taking, Draining: c.draining, Feeds: by[c.self],
+		Started: c.began, Alive: true, Reachable: true, Taking: c.taking, Draining: c.draining, Feeds: by[c.self], Share: shares[c.self],
 	})
 	for incarnation, p := range c.peers {
 		if p.row == nil {
@@ -65,7 +72,7 @@ func (c *Cluster) Status() Status {
 			Silent: p.silent, Skew: p.skew,
 		}
 		if n.Alive {
-			n.Feeds = by[p.node]
+			n.Feeds, n.Share = by[p.node], shares[p.node]
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
@@ -73,6 +80,21 @@ func (c *Cluster) Status() Status {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	return s
+}
+
+// Reconsider looks at once at who should own what, and forgets that nodes were
+// lost lately, for which they would have to wait.
+func (c *Cluster) Reconsider() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.flaps)
+	for _, p := range c.peers {
+		p.from = time.Time{}
+	}
+	for _, f := range c.own {
+		f.looked, f.again, f.keep = false, time.Time{}, time.Time{}
+	}
+	c.decideLocked()
 }
 
 // Place is where a client may connect.

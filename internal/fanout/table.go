@@ -100,6 +100,25 @@ func (t *Table) Leave(a im.Account, o *Outbox) {
 // Of returns a's outboxes. The slice does not change and must not be changed.
 func (t *Table) Of(a im.Account) []*Outbox { return t.at(t.hash(a), a) }
 
+// Each calls f for the outboxes in the table, until f returns false. It holds no
+// lock meanwhile: who enters or leaves may be met or not.
+func (t *Table) Each(f func(*Outbox) bool) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.RLock()
+		var all []*Outbox
+		for _, list := range s.online {
+			all = append(all, list...)
+		}
+		s.mu.RUnlock()
+		for _, o := range all {
+			if !f(o) {
+				return
+			}
+		}
+	}
+}
+
 // at is Of for who knows the hash.
 func (t *Table) at(h uint64, a im.Account) []*Outbox { return of(a, t.meet(h)) }
 

@@ -46,6 +46,8 @@ const (
 	CodeRefreshReused      Code = "refresh_reused"       // the refresh token was used before and all tokens of the device are void now
 	CodeNoDevice           Code = "no_device"            // there is no such device
 	CodeNoKey              Code = "no_key"               // there is no such key
+	CodeNoNode             Code = "no_node"              // there is no such node
+	CodeNotNow             Code = "not_now"              // the cluster is in no state for this
 	CodeNoMethod           Code = "no_method"            // there is no such method
 	CodeSetupClosed        Code = "setup_closed"         // the setup code is wrong or used or expired
 )
@@ -93,6 +95,8 @@ var catalogue = map[Code]CodeInfo{
 	CodeRefreshReused:      {Text: "the refresh token was used before and all tokens of the device are void now", Hint: "log in again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.3"},
 	CodeNoDevice:           {Text: "there is no such device", Hint: "list the devices", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-11.5"},
 	CodeNoKey:              {Text: "there is no such key", Hint: "list the keys", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.6"},
+	CodeNoNode:             {Text: "there is no such node", Hint: "petrel cluster status lists the nodes", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.7"},
+	CodeNotNow:             {Text: "the cluster is in no state for this", Hint: "the message says what is in the way", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-10.7"},
 	CodeNoMethod:           {Text: "there is no such method", Hint: "the openapi.json of the server lists them", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.4"},
 	CodeSetupClosed:        {Text: "the setup code is wrong or used or expired", Hint: "restart the server for a new one while it has no admin key", Settled: false, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-10.1"},
 }

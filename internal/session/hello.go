@@ -73,6 +73,9 @@ func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fa
 	if !s.enter(l.ConnectionsPerUser) {
 		return &im.Error{Code: im.CodeTooManyConnections, RetryAfter: time.Second}
 	}
+	if s.hub.draining.Load() { // SendAway may have read the table before
+		return &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}
+	}
 	// In the table first, then the token again: a revocation, or a newer login of
 	// the kind, makes itself durable and then reads the table, so one of the two
 	// sees the other. Spec: P-11.4.
@@ -111,6 +114,7 @@ func (s *Session) welcomeFrame(id uint64, a im.Account, l *Limits) *petrelv1.Ser
 		Window:       &petrelv1.Window{Sends: announced(l.WindowSends), Bytes: announced(l.WindowBytes)},
 		Limits:       &petrelv1.Limits{FrameBytes: announced(l.FrameBytes), BodyBytes: announced(l.BodyBytes), HistoryMessages: uint32(pageSize(l))},
 		Capabilities: capabilities, Server: "petrel/" + o.Version,
+		Gateways: o.gateways(a),
 	}}}
 }
 

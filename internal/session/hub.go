@@ -33,8 +33,9 @@ type Options struct {
 	HistoryID uint64        // of the store
 	Heartbeat time.Duration // announced; the gateway keeps it
 	Misses    int
-	Workers   int // goroutines that serve what reads the store; 8
-	Waiting   int // requests that may wait for a worker; 4096
+	Gateways  func(im.Account) []string // where a user should connect, best first; nil: nothing is said
+	Workers   int                       // goroutines that serve what reads the store; 8
+	Waiting   int                       // requests that may wait for a worker; 4096
 }
 
 // Hub makes sessions and holds what they share.

@@ -16,6 +16,7 @@ const (
 	members    = "U         NM    NM   ok     ok    ok    U       NC      U       U"
 	pastToo    = "U         NM    ok   ok     ok    ok    U       NC      U       U"
 	operator   = "U         U     U    U      U     U     U       U       F       ok"
+	alone      = "U         U     U    U      U     U     U       U       F       US" // this server is no cluster
 )
 
 // same is a request that does not depend on the world.
@@ -143,6 +144,11 @@ var methods = map[string]row{
 	admin + "DissolveConversation": {to(func(w *world) *petrelv1.DissolveConversationRequest {
 		return &petrelv1.DissolveConversationRequest{Conv: w.conv}
 	}), operator},
+	admin + "GetCluster":       {same(&petrelv1.GetClusterRequest{}), operator},
+	admin + "DrainNode":        {same(&petrelv1.DrainNodeRequest{Node: "x"}), alone},
+	admin + "RebalanceCluster": {same(&petrelv1.RebalanceClusterRequest{}), alone},
+	admin + "MovePartition":    {same(&petrelv1.MovePartitionRequest{Database: 1}), alone},
+	admin + "FinalizeCluster":  {same(&petrelv1.FinalizeClusterRequest{}), alone},
 }
 
 // Outcomes of frames: without a credential the hello is missing, with a wrong

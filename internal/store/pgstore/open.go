@@ -163,9 +163,9 @@ func (d *database) checkServer(ctx context.Context, c *pgx.Conn) error {
 	}
 	switch {
 	case n < d.o.oldest:
-		return fmt.Errorf("PostgreSQL %s is too old: Petrel needs %d or newer", name, d.o.oldest/10000)
+		return &Problem{Code: "database_unusable", What: fmt.Sprintf("PostgreSQL %s is too old", name), Fix: fmt.Sprintf("Petrel needs %d or newer", d.o.oldest/10000)}
 	case d.o.RequireStandby && standbys == "":
-		return errors.New("it waits for no standby, and one is required: set synchronous_standby_names on the server, or do not require a standby")
+		return &Problem{Code: "database_unusable", What: "it waits for no standby, and one is required", Fix: "set synchronous_standby_names on the server, or do not require a standby"}
 	}
 	return nil
 }
@@ -200,13 +200,13 @@ func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int) error {
 func (id *identity) check(first *identity, n int) error {
 	switch {
 	case id.partitions != im.Partitions:
-		return fmt.Errorf("it is cut into %d partitions, and this Petrel into %d: use the Petrel that made it", id.partitions, im.Partitions)
+		return &Problem{Code: "other_store", What: fmt.Sprintf("it is cut into %d partitions, and this Petrel into %d", id.partitions, im.Partitions), Fix: "use the Petrel that made it"}
 	case first != nil && id.info.StoreID != first.info.StoreID:
-		return fmt.Errorf("it belongs to store %x, and the first database to store %x: two clusters cannot share a database; name an empty one", id.info.StoreID, first.info.StoreID)
+		return &Problem{Code: "other_store", What: fmt.Sprintf("it belongs to store %x, and the first database to store %x", id.info.StoreID, first.info.StoreID), Fix: "two clusters cannot share a database; name an empty one"}
 	case first != nil && id.info.HistoryID != first.info.HistoryID:
-		return fmt.Errorf("it has history %x, and the first database %x: restore all databases of a store together", id.info.HistoryID, first.info.HistoryID)
+		return &Problem{Code: "other_store", What: fmt.Sprintf("it has history %x, and the first database %x", id.info.HistoryID, first.info.HistoryID), Fix: "restore all databases of a store together"}
 	case id.db != n:
-		return fmt.Errorf("it is database %d of its store and was named in place %d: name the databases in their order", id.db+1, n+1)
+		return &Problem{Code: "other_store", What: fmt.Sprintf("it is database %d of its store and was named in place %d", id.db+1, n+1), Fix: "name the databases in their order"}
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (s *Store) readPlacement(ctx context.Context) error {
 			return fmt.Errorf("read the map of partitions: %w", store.ErrCorrupt)
 		}
 		if r[1] >= len(s.dbs) {
-			return fmt.Errorf("partition %d is in database %d, and %d are named: name all databases of the store", i, r[1]+1, len(s.dbs))
+			return &Problem{Code: "other_store", What: fmt.Sprintf("partition %d is in database %d, and %d are named", i, r[1]+1, len(s.dbs)), Fix: "name all databases of the store"}
 		}
 		at[i] = r[1]
 	}
@@ -254,28 +254,35 @@ func (s *Store) readPlacement(ctx context.Context) error {
 // advice adds to an error of opening what to do about it.
 func (d *database) advice(err error) error {
 	c := d.conf.ConnConfig
+	address := net.JoinHostPort(c.Host, fmt.Sprint(c.Port))
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch {
-		case e.Code == "28P01" || e.Code == "28000":
-			return fmt.Errorf("the server refuses user %q: correct user or password in the DSN, or pg_hba.conf: %s", c.User, e.Message)
-		case e.Code == "3D000":
-			return fmt.Errorf("there is no database %q: make it with createdb --owner %s %s", c.Database, c.User, c.Database)
-		case e.Code == "42501":
-			return fmt.Errorf("user %q may not do what it must: GRANT CREATE ON DATABASE %s TO %s, and make it the owner of the schema petrel: %s", c.User, c.Database, c.User, e.Message)
-		case e.Code == "53300":
-			return fmt.Errorf("the server has no connection left: raise max_connections above %d for each node: %s", d.o.Conns+1, e.Message)
-		case e.Code == "57P03":
-			return fmt.Errorf("the server does not take connections yet: wait until it has started: %s", e.Message)
+		p := &Problem{Code: "database_refused", Cause: errors.New(e.Message)}
+		switch e.Code {
+		case "28P01", "28000":
+			p.What, p.Fix = fmt.Sprintf("the server refuses user %q", c.User), "correct user or password in the DSN, or pg_hba.conf"
+			return p
+		case "3D000":
+			p.What, p.Fix = fmt.Sprintf("there is no database %q", c.Database), fmt.Sprintf("make it with createdb --owner %s %s", c.User, c.Database)
+			return p
+		case "42501":
+			p.What, p.Fix = fmt.Sprintf("user %q may not do what it must", c.User), fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s, and make it the owner of the schema petrel", c.Database, c.User)
+			return p
+		case "53300":
+			p.Code, p.What, p.Fix = "database_unusable", "the server has no connection left", fmt.Sprintf("raise max_connections above %d for each node", d.o.Conns+1)
+			return p
+		case "57P03":
+			p.Code, p.What, p.Fix = "database_unreachable", "the server does not take connections yet", "wait until it has started"
+			return p
 		}
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
-		return fmt.Errorf("%s does not answer: check that PostgreSQL runs there and listens, and the host and port in the DSN: %w", net.JoinHostPort(c.Host, fmt.Sprint(c.Port)), e)
+		return &Problem{Code: "database_unreachable", What: address + " does not answer", Fix: "check that PostgreSQL runs there and listens, and the host and port in the DSN", Cause: e}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s does not answer in time: check that nothing between here and there drops packets, and the host and port in the DSN", net.JoinHostPort(c.Host, fmt.Sprint(c.Port)))
+		return &Problem{Code: "database_unreachable", What: address + " does not answer in time", Fix: "check that nothing between here and there drops packets, and the host and port in the DSN"}
 	}
 	if strings.Contains(err.Error(), "read only connection") { // pgconn has no value for it
-		return errors.New("the server takes no writes: name the primary, or all hosts in the DSN")
+		return &Problem{Code: "database_unusable", What: "the server takes no writes", Fix: "name the primary, or all hosts in the DSN"}
 	}
 	return err
 }

@@ -3,6 +3,8 @@ package pgstore
 import (
 	"log/slog"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // Options of a store. The zero value of a field is its default.
@@ -23,6 +25,7 @@ type Options struct {
 	CheckEvery time.Duration // interval at which an idle connection is looked at, 1 s
 
 	oldest int // for tests: what server_version_num says at least
+	level  int // for tests: the format level of this program
 }
 
 func (o Options) withDefaults() Options {
@@ -43,6 +46,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.oldest == 0 {
 		o.oldest = 150000
+	}
+	if o.level == 0 {
+		o.level = store.FormatLevel
 	}
 	return o
 }

@@ -9,8 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/petrel-im/petrel/internal/store"
 )
 
 // The schema's version, and the oldest version of this package that works on
@@ -105,18 +103,20 @@ func (t *partTable) definition() string {
 
 // lockRow makes the row that whoever changes the schema holds. There is one
 // migration at a time: others wait for the row, and find nothing left to do.
-var lockRow = []string{
-	`CREATE SCHEMA IF NOT EXISTS petrel`,
-	`CREATE TABLE IF NOT EXISTS petrel.migrations (
-		id int PRIMARY KEY, version int NOT NULL, min_reader int NOT NULL, level int NOT NULL, min_level int NOT NULL)`,
-	fmt.Sprintf(`INSERT INTO petrel.migrations VALUES (1, 0, 0, %d, %d) ON CONFLICT DO NOTHING`, store.FormatLevel, store.FormatLevel),
+func lockRow(level int) []string {
+	return []string{
+		`CREATE SCHEMA IF NOT EXISTS petrel`,
+		`CREATE TABLE IF NOT EXISTS petrel.migrations (
+			id int PRIMARY KEY, version int NOT NULL, min_reader int NOT NULL, level int NOT NULL, min_level int NOT NULL)`,
+		fmt.Sprintf(`INSERT INTO petrel.migrations VALUES (1, 0, 0, %d, %d) ON CONFLICT DO NOTHING`, level, level),
+	}
 }
 
 // migrate brings the schema of a database to version and runs then in the same
 // transaction, with the format level of what is there, while nobody else
 // changes it.
 func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx, level uint32) error) error {
-	if err := makeLockRow(ctx, c); err != nil {
+	if err := makeLockRow(ctx, c, d.o.level); err != nil {
 		return err
 	}
 	tx, err := c.Begin(ctx)
@@ -129,11 +129,8 @@ func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx
 	if err != nil {
 		return err
 	}
-	switch {
-	case reader > version:
-		return fmt.Errorf("its schema has version %d, which Petrel with schema %d or newer reads; this one has %d: install the newer Petrel", is, reader, version)
-	case minLevel > store.FormatLevel:
-		return fmt.Errorf("its data has level %d, which Petrel with level %d or newer reads; this one has %d: install the newer Petrel", level, minLevel, store.FormatLevel)
+	if err := d.o.reads(is, reader, level, minLevel); err != nil {
+		return err
 	}
 	for ; is < version; is++ {
 		for _, sql := range migrations[is]() {
@@ -155,7 +152,7 @@ func (d *database) migrate(ctx context.Context, c *pgx.Conn, then func(tx pgx.Tx
 // makeLockRow makes the table of migrations if it is not there. Two who make it
 // at once disturb each other: the second one finds what was not there, and looks
 // again.
-func makeLockRow(ctx context.Context, c *pgx.Conn) error {
+func makeLockRow(ctx context.Context, c *pgx.Conn, level int) error {
 	for try := 0; ; try++ {
 		var there bool
 		err := c.QueryRow(ctx, `SELECT to_regclass('petrel.migrations') IS NOT NULL`).Scan(&there)
@@ -168,7 +165,7 @@ func makeLockRow(ctx context.Context, c *pgx.Conn) error {
 				return err
 			}
 		}
-		for _, sql := range lockRow {
+		for _, sql := range lockRow(level) {
 			if _, err = c.Exec(ctx, sql); err != nil {
 				break
 			}

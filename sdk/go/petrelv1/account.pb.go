@@ -370,6 +370,7 @@ type LoginResponse struct {
 	RefreshToken     string                 `protobuf:"bytes,4,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
 	RefreshExpiresMs uint64                 `protobuf:"varint,5,opt,name=refresh_expires_ms,json=refreshExpiresMs,proto3" json:"refresh_expires_ms,omitempty"`
 	Device           string                 `protobuf:"bytes,6,opt,name=device,proto3" json:"device,omitempty"`
+	Gateways         []string               `protobuf:"bytes,7,rep,name=gateways,proto3" json:"gateways,omitempty"` // where to connect, best first; empty: nothing is said. Clause P-3.7
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -444,6 +445,13 @@ func (x *LoginResponse) GetDevice() string {
 		return x.Device
 	}
 	return ""
+}
+
+func (x *LoginResponse) GetGateways() []string {
+	if x != nil {
+		return x.Gateways
+	}
+	return nil
 }
 
 type GetAccountRequest struct {
@@ -1439,14 +1447,15 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12,\n" +
 	"\x06device\x18\x03 \x01(\v2\x14.petrel.v1.DeviceRefR\x06device\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"\xdd\x01\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"\xf9\x01\n" +
 	"\rLoginResponse\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\faccess_token\x18\x02 \x01(\tR\vaccessToken\x12*\n" +
 	"\x11access_expires_ms\x18\x03 \x01(\x04R\x0faccessExpiresMs\x12#\n" +
 	"\rrefresh_token\x18\x04 \x01(\tR\frefreshToken\x12,\n" +
 	"\x12refresh_expires_ms\x18\x05 \x01(\x04R\x10refreshExpiresMs\x12\x16\n" +
-	"\x06device\x18\x06 \x01(\tR\x06device\"\x13\n" +
+	"\x06device\x18\x06 \x01(\tR\x06device\x12\x1a\n" +
+	"\bgateways\x18\a \x03(\tR\bgateways\"\x13\n" +
 	"\x11GetAccountRequest\"_\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +

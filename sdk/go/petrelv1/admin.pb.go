@@ -2377,6 +2377,632 @@ func (x *DissolveConversationRequest) GetRequestId() string {
 	return ""
 }
 
+type GetClusterRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetClusterRequest) Reset() {
+	*x = GetClusterRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetClusterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetClusterRequest) ProtoMessage() {}
+
+func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
+func (*GetClusterRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
+}
+
+// ClusterState is the cluster as one node sees it.
+type ClusterState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AnsweredBy    string                 `protobuf:"bytes,1,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	Nodes         []*ClusterNode         `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"` // ascending by id
+	Partitions    uint32                 `protobuf:"varint,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	Unowned       []uint32               `protobuf:"varint,4,rep,packed,name=unowned,proto3" json:"unowned,omitempty"`               // partitions that nobody is known to serve
+	Misplaced     uint32                 `protobuf:"varint,5,opt,name=misplaced,proto3" json:"misplaced,omitempty"`                  // partitions that are about to move to another node
+	Unreachable   []string               `protobuf:"bytes,6,rep,name=unreachable,proto3" json:"unreachable,omitempty"`               // nodes with heartbeats that have not been on the bus for 10 s
+	StoreGone     bool                   `protobuf:"varint,7,opt,name=store_gone,json=storeGone,proto3" json:"store_gone,omitempty"` // heartbeats cannot be read or written
+	Level         uint32                 `protobuf:"varint,8,opt,name=level,proto3" json:"level,omitempty"`                          // of the stored format
+	Databases     []uint32               `protobuf:"varint,9,rep,packed,name=databases,proto3" json:"databases,omitempty"`           // how many partitions each one holds, in their order; none: an embedded store
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterState) Reset() {
+	*x = ClusterState{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterState) ProtoMessage() {}
+
+func (x *ClusterState) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
+func (*ClusterState) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ClusterState) GetAnsweredBy() string {
+	if x != nil {
+		return x.AnsweredBy
+	}
+	return ""
+}
+
+func (x *ClusterState) GetNodes() []*ClusterNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *ClusterState) GetPartitions() uint32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
+func (x *ClusterState) GetUnowned() []uint32 {
+	if x != nil {
+		return x.Unowned
+	}
+	return nil
+}
+
+func (x *ClusterState) GetMisplaced() uint32 {
+	if x != nil {
+		return x.Misplaced
+	}
+	return 0
+}
+
+func (x *ClusterState) GetUnreachable() []string {
+	if x != nil {
+		return x.Unreachable
+	}
+	return nil
+}
+
+func (x *ClusterState) GetStoreGone() bool {
+	if x != nil {
+		return x.StoreGone
+	}
+	return false
+}
+
+func (x *ClusterState) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *ClusterState) GetDatabases() []uint32 {
+	if x != nil {
+		return x.Databases
+	}
+	return nil
+}
+
+// ClusterNode is a node as another one, or it itself, sees it.
+type ClusterNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Roles         []string               `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`         // gateway, conv, api
+	Addresses     []string               `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"` // where clients reach it
+	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	Level         uint32                 `protobuf:"varint,5,opt,name=level,proto3" json:"level,omitempty"` // of the stored format that it writes and reads at most
+	StartedMs     uint64                 `protobuf:"varint,6,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
+	Alive         bool                   `protobuf:"varint,7,opt,name=alive,proto3" json:"alive,omitempty"`         // by its heartbeats
+	Reachable     bool                   `protobuf:"varint,8,opt,name=reachable,proto3" json:"reachable,omitempty"` // on the bus
+	Draining      bool                   `protobuf:"varint,9,opt,name=draining,proto3" json:"draining,omitempty"`
+	Owned         uint32                 `protobuf:"varint,10,opt,name=owned,proto3" json:"owned,omitempty"`                       // partitions
+	Share         uint32                 `protobuf:"varint,11,opt,name=share,proto3" json:"share,omitempty"`                       // partitions that it should own
+	SilentMs      uint32                 `protobuf:"varint,12,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"` // for how long its heartbeat has not been seen to move
+	SkewMs        int64                  `protobuf:"varint,13,opt,name=skew_ms,json=skewMs,proto3" json:"skew_ms,omitempty"`       // its clock ahead of that of the node that answers
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClusterNode) Reset() {
+	*x = ClusterNode{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClusterNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClusterNode) ProtoMessage() {}
+
+func (x *ClusterNode) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
+func (*ClusterNode) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ClusterNode) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ClusterNode) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *ClusterNode) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *ClusterNode) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ClusterNode) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *ClusterNode) GetStartedMs() uint64 {
+	if x != nil {
+		return x.StartedMs
+	}
+	return 0
+}
+
+func (x *ClusterNode) GetAlive() bool {
+	if x != nil {
+		return x.Alive
+	}
+	return false
+}
+
+func (x *ClusterNode) GetReachable() bool {
+	if x != nil {
+		return x.Reachable
+	}
+	return false
+}
+
+func (x *ClusterNode) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *ClusterNode) GetOwned() uint32 {
+	if x != nil {
+		return x.Owned
+	}
+	return 0
+}
+
+func (x *ClusterNode) GetShare() uint32 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *ClusterNode) GetSilentMs() uint32 {
+	if x != nil {
+		return x.SilentMs
+	}
+	return 0
+}
+
+func (x *ClusterNode) GetSkewMs() int64 {
+	if x != nil {
+		return x.SkewMs
+	}
+	return 0
+}
+
+type DrainNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Undo          bool                   `protobuf:"varint,2,opt,name=undo,proto3" json:"undo,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNodeRequest) Reset() {
+	*x = DrainNodeRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNodeRequest) ProtoMessage() {}
+
+func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
+func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *DrainNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DrainNodeRequest) GetUndo() bool {
+	if x != nil {
+		return x.Undo
+	}
+	return false
+}
+
+type DrainNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partitions    uint32                 `protobuf:"varint,1,opt,name=partitions,proto3" json:"partitions,omitempty"` // handed over
+	Sessions      uint32                 `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`     // told to come back elsewhere
+	TookMs        uint32                 `protobuf:"varint,3,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainNodeResponse) Reset() {
+	*x = DrainNodeResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainNodeResponse) ProtoMessage() {}
+
+func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
+func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *DrainNodeResponse) GetPartitions() uint32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
+func (x *DrainNodeResponse) GetSessions() uint32 {
+	if x != nil {
+		return x.Sessions
+	}
+	return 0
+}
+
+func (x *DrainNodeResponse) GetTookMs() uint32 {
+	if x != nil {
+		return x.TookMs
+	}
+	return 0
+}
+
+type RebalanceClusterRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebalanceClusterRequest) Reset() {
+	*x = RebalanceClusterRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalanceClusterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalanceClusterRequest) ProtoMessage() {}
+
+func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
+func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+}
+
+type MovePartitionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Database      uint32                 `protobuf:"varint,2,opt,name=database,proto3" json:"database,omitempty"` // counted from 1, as they are named in store.postgres
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MovePartitionRequest) Reset() {
+	*x = MovePartitionRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MovePartitionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MovePartitionRequest) ProtoMessage() {}
+
+func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
+func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *MovePartitionRequest) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *MovePartitionRequest) GetDatabase() uint32 {
+	if x != nil {
+		return x.Database
+	}
+	return 0
+}
+
+type MovePartitionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Databases     []uint32               `protobuf:"varint,1,rep,packed,name=databases,proto3" json:"databases,omitempty"` // as in ClusterState, afterwards
+	TookMs        uint32                 `protobuf:"varint,2,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MovePartitionResponse) Reset() {
+	*x = MovePartitionResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MovePartitionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MovePartitionResponse) ProtoMessage() {}
+
+func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
+func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *MovePartitionResponse) GetDatabases() []uint32 {
+	if x != nil {
+		return x.Databases
+	}
+	return nil
+}
+
+func (x *MovePartitionResponse) GetTookMs() uint32 {
+	if x != nil {
+		return x.TookMs
+	}
+	return 0
+}
+
+type FinalizeClusterRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinalizeClusterRequest) Reset() {
+	*x = FinalizeClusterRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinalizeClusterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinalizeClusterRequest) ProtoMessage() {}
+
+func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
+func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+}
+
+type FinalizeClusterResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          uint32                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"` // level
+	To            uint32                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`     // the same: there was nothing to do
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinalizeClusterResponse) Reset() {
+	*x = FinalizeClusterResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinalizeClusterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinalizeClusterResponse) ProtoMessage() {}
+
+func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
+func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *FinalizeClusterResponse) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *FinalizeClusterResponse) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
 var File_petrel_v1_admin_proto protoreflect.FileDescriptor
 
 const file_petrel_v1_admin_proto_rawDesc = "" +
@@ -2554,9 +3180,60 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\tR\x04conv\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId2M\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\x13\n" +
+	"\x11GetClusterRequest\"\xaa\x02\n" +
+	"\fClusterState\x12\x1f\n" +
+	"\vanswered_by\x18\x01 \x01(\tR\n" +
+	"answeredBy\x12,\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x16.petrel.v1.ClusterNodeR\x05nodes\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x03 \x01(\rR\n" +
+	"partitions\x12\x18\n" +
+	"\aunowned\x18\x04 \x03(\rR\aunowned\x12\x1c\n" +
+	"\tmisplaced\x18\x05 \x01(\rR\tmisplaced\x12 \n" +
+	"\vunreachable\x18\x06 \x03(\tR\vunreachable\x12\x1d\n" +
+	"\n" +
+	"store_gone\x18\a \x01(\bR\tstoreGone\x12\x14\n" +
+	"\x05level\x18\b \x01(\rR\x05level\x12\x1c\n" +
+	"\tdatabases\x18\t \x03(\rR\tdatabases\"\xd6\x02\n" +
+	"\vClusterNode\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
+	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x1c\n" +
+	"\taddresses\x18\x03 \x03(\tR\taddresses\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\x14\n" +
+	"\x05level\x18\x05 \x01(\rR\x05level\x12\x1d\n" +
+	"\n" +
+	"started_ms\x18\x06 \x01(\x04R\tstartedMs\x12\x14\n" +
+	"\x05alive\x18\a \x01(\bR\x05alive\x12\x1c\n" +
+	"\treachable\x18\b \x01(\bR\treachable\x12\x1a\n" +
+	"\bdraining\x18\t \x01(\bR\bdraining\x12\x14\n" +
+	"\x05owned\x18\n" +
+	" \x01(\rR\x05owned\x12\x14\n" +
+	"\x05share\x18\v \x01(\rR\x05share\x12\x1b\n" +
+	"\tsilent_ms\x18\f \x01(\rR\bsilentMs\x12\x17\n" +
+	"\askew_ms\x18\r \x01(\x03R\x06skewMs\":\n" +
+	"\x10DrainNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04undo\x18\x02 \x01(\bR\x04undo\"h\n" +
+	"\x11DrainNodeResponse\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x01 \x01(\rR\n" +
+	"partitions\x12\x1a\n" +
+	"\bsessions\x18\x02 \x01(\rR\bsessions\x12\x17\n" +
+	"\atook_ms\x18\x03 \x01(\rR\x06tookMs\"\x19\n" +
+	"\x17RebalanceClusterRequest\"P\n" +
+	"\x14MovePartitionRequest\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x1a\n" +
+	"\bdatabase\x18\x02 \x01(\rR\bdatabase\"N\n" +
+	"\x15MovePartitionResponse\x12\x1c\n" +
+	"\tdatabases\x18\x01 \x03(\rR\tdatabases\x12\x17\n" +
+	"\atook_ms\x18\x02 \x01(\rR\x06tookMs\"\x18\n" +
+	"\x16FinalizeClusterRequest\"=\n" +
+	"\x17FinalizeClusterResponse\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\rR\x02to2M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xe6\r\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xf2\x10\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12a\n" +
@@ -2580,7 +3257,13 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x17ListConversationMembers\x12).petrel.v1.ListConversationMembersRequest\x1a\x1e.petrel.v1.ListMembersResponse\x12U\n" +
 	"\x12RenameConversation\x12$.petrel.v1.RenameConversationRequest\x1a\x19.petrel.v1.ChangeResponse\x12Y\n" +
 	"\x14DissolveConversation\x12&.petrel.v1.DissolveConversationRequest\x1a\x19.petrel.v1.ChangeResponse\x12@\n" +
-	"\aCompact\x12\x19.petrel.v1.CompactRequest\x1a\x1a.petrel.v1.CompactResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
+	"\aCompact\x12\x19.petrel.v1.CompactRequest\x1a\x1a.petrel.v1.CompactResponse\x12C\n" +
+	"\n" +
+	"GetCluster\x12\x1c.petrel.v1.GetClusterRequest\x1a\x17.petrel.v1.ClusterState\x12F\n" +
+	"\tDrainNode\x12\x1b.petrel.v1.DrainNodeRequest\x1a\x1c.petrel.v1.DrainNodeResponse\x12O\n" +
+	"\x10RebalanceCluster\x12\".petrel.v1.RebalanceClusterRequest\x1a\x17.petrel.v1.ClusterState\x12R\n" +
+	"\rMovePartition\x12\x1f.petrel.v1.MovePartitionRequest\x1a .petrel.v1.MovePartitionResponse\x12X\n" +
+	"\x0fFinalizeCluster\x12!.petrel.v1.FinalizeClusterRequest\x1a\".petrel.v1.FinalizeClusterResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
 var (
 	file_petrel_v1_admin_proto_rawDescOnce sync.Once
@@ -2594,7 +3277,7 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_admin_proto_rawDescData
 }
 
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_petrel_v1_admin_proto_goTypes = []any{
 	(*RedeemRequest)(nil),                  // 0: petrel.v1.RedeemRequest
 	(*RedeemResponse)(nil),                 // 1: petrel.v1.RedeemResponse
@@ -2636,84 +3319,105 @@ var file_petrel_v1_admin_proto_goTypes = []any{
 	(*ListConversationMembersRequest)(nil), // 37: petrel.v1.ListConversationMembersRequest
 	(*RenameConversationRequest)(nil),      // 38: petrel.v1.RenameConversationRequest
 	(*DissolveConversationRequest)(nil),    // 39: petrel.v1.DissolveConversationRequest
-	(*MemberRef)(nil),                      // 40: petrel.v1.MemberRef
-	(*MemberChange)(nil),                   // 41: petrel.v1.MemberChange
-	(*Send)(nil),                           // 42: petrel.v1.Send
-	(*GetHistory)(nil),                     // 43: petrel.v1.GetHistory
-	(*Device)(nil),                         // 44: petrel.v1.Device
-	(*DeviceRef)(nil),                      // 45: petrel.v1.DeviceRef
-	(*ConvState)(nil),                      // 46: petrel.v1.ConvState
-	(*HistoryPage)(nil),                    // 47: petrel.v1.HistoryPage
-	(*RevokeDeviceResponse)(nil),           // 48: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                  // 49: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),            // 50: petrel.v1.ListMembersResponse
-	(*ChangeResponse)(nil),                 // 51: petrel.v1.ChangeResponse
+	(*GetClusterRequest)(nil),              // 40: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                   // 41: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                    // 42: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),               // 43: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),              // 44: petrel.v1.DrainNodeResponse
+	(*RebalanceClusterRequest)(nil),        // 45: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),           // 46: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),          // 47: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),         // 48: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),        // 49: petrel.v1.FinalizeClusterResponse
+	(*MemberRef)(nil),                      // 50: petrel.v1.MemberRef
+	(*MemberChange)(nil),                   // 51: petrel.v1.MemberChange
+	(*Send)(nil),                           // 52: petrel.v1.Send
+	(*GetHistory)(nil),                     // 53: petrel.v1.GetHistory
+	(*Device)(nil),                         // 54: petrel.v1.Device
+	(*DeviceRef)(nil),                      // 55: petrel.v1.DeviceRef
+	(*ConvState)(nil),                      // 56: petrel.v1.ConvState
+	(*HistoryPage)(nil),                    // 57: petrel.v1.HistoryPage
+	(*RevokeDeviceResponse)(nil),           // 58: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                  // 59: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),            // 60: petrel.v1.ListMembersResponse
+	(*ChangeResponse)(nil),                 // 61: petrel.v1.ChangeResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
 	4,  // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	40, // 1: petrel.v1.CreateConversationRequest.members:type_name -> petrel.v1.MemberRef
-	41, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	42, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	43, // 4: petrel.v1.ReadHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	50, // 1: petrel.v1.CreateConversationRequest.members:type_name -> petrel.v1.MemberRef
+	51, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	52, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	53, // 4: petrel.v1.ReadHistoryRequest.history:type_name -> petrel.v1.GetHistory
 	23, // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	44, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	45, // 7: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	54, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	55, // 7: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
 	30, // 8: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
 	30, // 9: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	46, // 10: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	0,  // 11: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
-	2,  // 12: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
-	5,  // 13: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
-	7,  // 14: petrel.v1.AdminService.CreateConversation:input_type -> petrel.v1.CreateConversationRequest
-	9,  // 15: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
-	11, // 16: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
-	13, // 17: petrel.v1.AdminService.ReadHistory:input_type -> petrel.v1.ReadHistoryRequest
-	14, // 18: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
-	15, // 19: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
-	16, // 20: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	20, // 21: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	22, // 22: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.GetUserRequest
-	24, // 23: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	25, // 24: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	26, // 25: petrel.v1.AdminService.RevokeUserDevice:input_type -> petrel.v1.RevokeUserDeviceRequest
-	27, // 26: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	28, // 27: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	31, // 28: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	33, // 29: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	35, // 30: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	37, // 31: petrel.v1.AdminService.ListConversationMembers:input_type -> petrel.v1.ListConversationMembersRequest
-	38, // 32: petrel.v1.AdminService.RenameConversation:input_type -> petrel.v1.RenameConversationRequest
-	39, // 33: petrel.v1.AdminService.DissolveConversation:input_type -> petrel.v1.DissolveConversationRequest
-	17, // 34: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	1,  // 35: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	3,  // 36: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	6,  // 37: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	8,  // 38: petrel.v1.AdminService.CreateConversation:output_type -> petrel.v1.CreateConversationResponse
-	10, // 39: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeMembersResponse
-	12, // 40: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.SendAsResponse
-	47, // 41: petrel.v1.AdminService.ReadHistory:output_type -> petrel.v1.HistoryPage
-	15, // 42: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
-	15, // 43: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
-	19, // 44: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	21, // 45: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	23, // 46: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	23, // 47: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	23, // 48: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	48, // 49: petrel.v1.AdminService.RevokeUserDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	49, // 50: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	29, // 51: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	32, // 52: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	34, // 53: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	36, // 54: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	50, // 55: petrel.v1.AdminService.ListConversationMembers:output_type -> petrel.v1.ListMembersResponse
-	51, // 56: petrel.v1.AdminService.RenameConversation:output_type -> petrel.v1.ChangeResponse
-	51, // 57: petrel.v1.AdminService.DissolveConversation:output_type -> petrel.v1.ChangeResponse
-	18, // 58: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	35, // [35:59] is the sub-list for method output_type
-	11, // [11:35] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	56, // 10: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	42, // 11: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	0,  // 12: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
+	2,  // 13: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
+	5,  // 14: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
+	7,  // 15: petrel.v1.AdminService.CreateConversation:input_type -> petrel.v1.CreateConversationRequest
+	9,  // 16: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
+	11, // 17: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
+	13, // 18: petrel.v1.AdminService.ReadHistory:input_type -> petrel.v1.ReadHistoryRequest
+	14, // 19: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
+	15, // 20: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
+	16, // 21: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
+	20, // 22: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	22, // 23: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.GetUserRequest
+	24, // 24: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	25, // 25: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	26, // 26: petrel.v1.AdminService.RevokeUserDevice:input_type -> petrel.v1.RevokeUserDeviceRequest
+	27, // 27: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	28, // 28: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	31, // 29: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	33, // 30: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	35, // 31: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	37, // 32: petrel.v1.AdminService.ListConversationMembers:input_type -> petrel.v1.ListConversationMembersRequest
+	38, // 33: petrel.v1.AdminService.RenameConversation:input_type -> petrel.v1.RenameConversationRequest
+	39, // 34: petrel.v1.AdminService.DissolveConversation:input_type -> petrel.v1.DissolveConversationRequest
+	17, // 35: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	40, // 36: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	43, // 37: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	45, // 38: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	46, // 39: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	48, // 40: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	1,  // 41: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	3,  // 42: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	6,  // 43: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	8,  // 44: petrel.v1.AdminService.CreateConversation:output_type -> petrel.v1.CreateConversationResponse
+	10, // 45: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeMembersResponse
+	12, // 46: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.SendAsResponse
+	57, // 47: petrel.v1.AdminService.ReadHistory:output_type -> petrel.v1.HistoryPage
+	15, // 48: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
+	15, // 49: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
+	19, // 50: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	21, // 51: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	23, // 52: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	23, // 53: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	23, // 54: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	58, // 55: petrel.v1.AdminService.RevokeUserDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	59, // 56: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	29, // 57: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	32, // 58: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	34, // 59: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	36, // 60: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	60, // 61: petrel.v1.AdminService.ListConversationMembers:output_type -> petrel.v1.ListMembersResponse
+	61, // 62: petrel.v1.AdminService.RenameConversation:output_type -> petrel.v1.ChangeResponse
+	61, // 63: petrel.v1.AdminService.DissolveConversation:output_type -> petrel.v1.ChangeResponse
+	18, // 64: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	41, // 65: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	44, // 66: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	41, // 67: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	47, // 68: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	49, // 69: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	41, // [41:70] is the sub-list for method output_type
+	12, // [12:41] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_admin_proto_init() }
@@ -2731,7 +3435,7 @@ func file_petrel_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -605,7 +605,8 @@ type Welcome struct {
 	Window          *Window                `protobuf:"bytes,9,opt,name=window,proto3" json:"window,omitempty"`
 	Limits          *Limits                `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
 	Capabilities    []string               `protobuf:"bytes,11,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	Server          string                 `protobuf:"bytes,12,opt,name=server,proto3" json:"server,omitempty"` // name and version of the server
+	Server          string                 `protobuf:"bytes,12,opt,name=server,proto3" json:"server,omitempty"`     // name and version of the server
+	Gateways        []string               `protobuf:"bytes,13,rep,name=gateways,proto3" json:"gateways,omitempty"` // where to connect, best first; empty: nothing is said. Clause P-3.7
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -722,6 +723,13 @@ func (x *Welcome) GetServer() string {
 		return x.Server
 	}
 	return ""
+}
+
+func (x *Welcome) GetGateways() []string {
+	if x != nil {
+		return x.Gateways
+	}
+	return nil
 }
 
 // Window bounds what one connection may have sent and not yet seen answered.
@@ -2412,7 +2420,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x06client\x18\x06 \x01(\tR\x06client\x12\"\n" +
 	"\fcapabilities\x18\a \x03(\tR\fcapabilities\x12\x1d\n" +
 	"\n" +
-	"history_id\x18\b \x01(\tR\thistoryId\"\x8c\x03\n" +
+	"history_id\x18\b \x01(\tR\thistoryId\"\xa8\x03\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x12\n" +
@@ -2427,7 +2435,8 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x06limits\x18\n" +
 	" \x01(\v2\x11.petrel.v1.LimitsR\x06limits\x12\"\n" +
 	"\fcapabilities\x18\v \x03(\tR\fcapabilities\x12\x16\n" +
-	"\x06server\x18\f \x01(\tR\x06server\"4\n" +
+	"\x06server\x18\f \x01(\tR\x06server\x12\x1a\n" +
+	"\bgateways\x18\r \x03(\tR\bgateways\"4\n" +
 	"\x06Window\x12\x14\n" +
 	"\x05sends\x18\x01 \x01(\rR\x05sends\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"s\n" +

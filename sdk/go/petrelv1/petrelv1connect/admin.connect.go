@@ -95,6 +95,19 @@ const (
 	AdminServiceDissolveConversationProcedure = "/petrel.v1.AdminService/DissolveConversation"
 	// AdminServiceCompactProcedure is the fully-qualified name of the AdminService's Compact RPC.
 	AdminServiceCompactProcedure = "/petrel.v1.AdminService/Compact"
+	// AdminServiceGetClusterProcedure is the fully-qualified name of the AdminService's GetCluster RPC.
+	AdminServiceGetClusterProcedure = "/petrel.v1.AdminService/GetCluster"
+	// AdminServiceDrainNodeProcedure is the fully-qualified name of the AdminService's DrainNode RPC.
+	AdminServiceDrainNodeProcedure = "/petrel.v1.AdminService/DrainNode"
+	// AdminServiceRebalanceClusterProcedure is the fully-qualified name of the AdminService's
+	// RebalanceCluster RPC.
+	AdminServiceRebalanceClusterProcedure = "/petrel.v1.AdminService/RebalanceCluster"
+	// AdminServiceMovePartitionProcedure is the fully-qualified name of the AdminService's
+	// MovePartition RPC.
+	AdminServiceMovePartitionProcedure = "/petrel.v1.AdminService/MovePartition"
+	// AdminServiceFinalizeClusterProcedure is the fully-qualified name of the AdminService's
+	// FinalizeCluster RPC.
+	AdminServiceFinalizeClusterProcedure = "/petrel.v1.AdminService/FinalizeCluster"
 )
 
 // SetupServiceClient is a client for the petrel.v1.SetupService service.
@@ -228,6 +241,26 @@ type AdminServiceClient interface {
 	// minutes; sends and reads go on.
 	// Scope: server.
 	Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error)
+	// GetCluster tells what the node that is asked knows of all nodes.
+	// Scope: server.
+	GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
+	// DrainNode makes a node hand its partitions over and send its clients to the
+	// other nodes, and answers when nothing is left; or, with undo, take both
+	// again. It lasts until the node is started again. Any node may be asked.
+	// Scope: server. Errors: no_node, not_now, unsupported.
+	DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error)
+	// RebalanceCluster has every node look at once at what it should own, and
+	// waits up to 30 s until it does; nodes do so by themselves, if later.
+	// Scope: server.
+	RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
+	// MovePartition takes a partition to another database while it is written.
+	// It may take minutes. One that ended early goes on when it is called again.
+	// Scope: server. Errors: invalid, not_now, unsupported.
+	MovePartition(context.Context, *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error)
+	// FinalizeCluster raises the level of the stored format to what every node
+	// can read; nodes of older releases cannot start any more from then on.
+	// Scope: server. Errors: not_now, unsupported.
+	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
 }
 
 // NewAdminServiceClient constructs a client for the petrel.v1.AdminService service. By default, it
@@ -379,6 +412,36 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("Compact")),
 			connect.WithClientOptions(opts...),
 		),
+		getCluster: connect.NewClient[petrelv1.GetClusterRequest, petrelv1.ClusterState](
+			httpClient,
+			baseURL+AdminServiceGetClusterProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetCluster")),
+			connect.WithClientOptions(opts...),
+		),
+		drainNode: connect.NewClient[petrelv1.DrainNodeRequest, petrelv1.DrainNodeResponse](
+			httpClient,
+			baseURL+AdminServiceDrainNodeProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("DrainNode")),
+			connect.WithClientOptions(opts...),
+		),
+		rebalanceCluster: connect.NewClient[petrelv1.RebalanceClusterRequest, petrelv1.ClusterState](
+			httpClient,
+			baseURL+AdminServiceRebalanceClusterProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("RebalanceCluster")),
+			connect.WithClientOptions(opts...),
+		),
+		movePartition: connect.NewClient[petrelv1.MovePartitionRequest, petrelv1.MovePartitionResponse](
+			httpClient,
+			baseURL+AdminServiceMovePartitionProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("MovePartition")),
+			connect.WithClientOptions(opts...),
+		),
+		finalizeCluster: connect.NewClient[petrelv1.FinalizeClusterRequest, petrelv1.FinalizeClusterResponse](
+			httpClient,
+			baseURL+AdminServiceFinalizeClusterProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("FinalizeCluster")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -407,6 +470,11 @@ type adminServiceClient struct {
 	renameConversation      *connect.Client[petrelv1.RenameConversationRequest, petrelv1.ChangeResponse]
 	dissolveConversation    *connect.Client[petrelv1.DissolveConversationRequest, petrelv1.ChangeResponse]
 	compact                 *connect.Client[petrelv1.CompactRequest, petrelv1.CompactResponse]
+	getCluster              *connect.Client[petrelv1.GetClusterRequest, petrelv1.ClusterState]
+	drainNode               *connect.Client[petrelv1.DrainNodeRequest, petrelv1.DrainNodeResponse]
+	rebalanceCluster        *connect.Client[petrelv1.RebalanceClusterRequest, petrelv1.ClusterState]
+	movePartition           *connect.Client[petrelv1.MovePartitionRequest, petrelv1.MovePartitionResponse]
+	finalizeCluster         *connect.Client[petrelv1.FinalizeClusterRequest, petrelv1.FinalizeClusterResponse]
 }
 
 // CreateUsers calls petrel.v1.AdminService.CreateUsers.
@@ -524,6 +592,31 @@ func (c *adminServiceClient) Compact(ctx context.Context, req *connect.Request[p
 	return c.compact.CallUnary(ctx, req)
 }
 
+// GetCluster calls petrel.v1.AdminService.GetCluster.
+func (c *adminServiceClient) GetCluster(ctx context.Context, req *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
+	return c.getCluster.CallUnary(ctx, req)
+}
+
+// DrainNode calls petrel.v1.AdminService.DrainNode.
+func (c *adminServiceClient) DrainNode(ctx context.Context, req *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
+	return c.drainNode.CallUnary(ctx, req)
+}
+
+// RebalanceCluster calls petrel.v1.AdminService.RebalanceCluster.
+func (c *adminServiceClient) RebalanceCluster(ctx context.Context, req *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
+	return c.rebalanceCluster.CallUnary(ctx, req)
+}
+
+// MovePartition calls petrel.v1.AdminService.MovePartition.
+func (c *adminServiceClient) MovePartition(ctx context.Context, req *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error) {
+	return c.movePartition.CallUnary(ctx, req)
+}
+
+// FinalizeCluster calls petrel.v1.AdminService.FinalizeCluster.
+func (c *adminServiceClient) FinalizeCluster(ctx context.Context, req *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error) {
+	return c.finalizeCluster.CallUnary(ctx, req)
+}
+
 // AdminServiceHandler is an implementation of the petrel.v1.AdminService service.
 type AdminServiceHandler interface {
 	// CreateUsers makes users and one access token for each. An existing user
@@ -585,6 +678,26 @@ type AdminServiceHandler interface {
 	// minutes; sends and reads go on.
 	// Scope: server.
 	Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error)
+	// GetCluster tells what the node that is asked knows of all nodes.
+	// Scope: server.
+	GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
+	// DrainNode makes a node hand its partitions over and send its clients to the
+	// other nodes, and answers when nothing is left; or, with undo, take both
+	// again. It lasts until the node is started again. Any node may be asked.
+	// Scope: server. Errors: no_node, not_now, unsupported.
+	DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error)
+	// RebalanceCluster has every node look at once at what it should own, and
+	// waits up to 30 s until it does; nodes do so by themselves, if later.
+	// Scope: server.
+	RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
+	// MovePartition takes a partition to another database while it is written.
+	// It may take minutes. One that ended early goes on when it is called again.
+	// Scope: server. Errors: invalid, not_now, unsupported.
+	MovePartition(context.Context, *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error)
+	// FinalizeCluster raises the level of the stored format to what every node
+	// can read; nodes of older releases cannot start any more from then on.
+	// Scope: server. Errors: not_now, unsupported.
+	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
 }
 
 // NewAdminServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -732,6 +845,36 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("Compact")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceGetClusterHandler := connect.NewUnaryHandler(
+		AdminServiceGetClusterProcedure,
+		svc.GetCluster,
+		connect.WithSchema(adminServiceMethods.ByName("GetCluster")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceDrainNodeHandler := connect.NewUnaryHandler(
+		AdminServiceDrainNodeProcedure,
+		svc.DrainNode,
+		connect.WithSchema(adminServiceMethods.ByName("DrainNode")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceRebalanceClusterHandler := connect.NewUnaryHandler(
+		AdminServiceRebalanceClusterProcedure,
+		svc.RebalanceCluster,
+		connect.WithSchema(adminServiceMethods.ByName("RebalanceCluster")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceMovePartitionHandler := connect.NewUnaryHandler(
+		AdminServiceMovePartitionProcedure,
+		svc.MovePartition,
+		connect.WithSchema(adminServiceMethods.ByName("MovePartition")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceFinalizeClusterHandler := connect.NewUnaryHandler(
+		AdminServiceFinalizeClusterProcedure,
+		svc.FinalizeCluster,
+		connect.WithSchema(adminServiceMethods.ByName("FinalizeCluster")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/petrel.v1.AdminService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AdminServiceCreateUsersProcedure:
@@ -780,6 +923,16 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceDissolveConversationHandler.ServeHTTP(w, r)
 		case AdminServiceCompactProcedure:
 			adminServiceCompactHandler.ServeHTTP(w, r)
+		case AdminServiceGetClusterProcedure:
+			adminServiceGetClusterHandler.ServeHTTP(w, r)
+		case AdminServiceDrainNodeProcedure:
+			adminServiceDrainNodeHandler.ServeHTTP(w, r)
+		case AdminServiceRebalanceClusterProcedure:
+			adminServiceRebalanceClusterHandler.ServeHTTP(w, r)
+		case AdminServiceMovePartitionProcedure:
+			adminServiceMovePartitionHandler.ServeHTTP(w, r)
+		case AdminServiceFinalizeClusterProcedure:
+			adminServiceFinalizeClusterHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -879,4 +1032,24 @@ func (UnimplementedAdminServiceHandler) DissolveConversation(context.Context, *c
 
 func (UnimplementedAdminServiceHandler) Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.Compact is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetCluster is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.DrainNode is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RebalanceCluster is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) MovePartition(context.Context, *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.MovePartition is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.FinalizeCluster is not implemented"))
 }

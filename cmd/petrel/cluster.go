@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
+)
+
+func newCluster(c *cli) *cobra.Command {
+	return group("cluster", "Look after the nodes of a cluster",
+		"  petrel cluster status\n  petrel cluster drain node-2\n  petrel cluster move-partition 17 --to 2",
+		newClusterStatus(c), newClusterDrain(c), newClusterRebalance(c), newClusterMove(c), newClusterFinalize(c))
+}
+
+// clusterCommand makes the RunE of a command whose call may take minutes.
+func (c *cli) clusterCommand(do func(ctx context.Context, api *admin, args []string) error) func(*cobra.Command, []string) error {
+	return c.operator(func(ctx context.Context, api *admin, args []string) error {
+		bearer := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+			return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+				r.Header().Set("Authorization", "Bearer "+api.key)
+				return next(ctx, r)
+			}
+		})
+		patient := *api
+		patient.AdminServiceClient = petrelv1connect.NewAdminServiceClient(&http.Client{}, api.url, connect.WithInterceptors(bearer))
+		return do(ctx, &patient, args)
+	})
+}
+
+func newClusterStatus(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "List the nodes and what they own",
+		Long: "Lists the nodes as the one that is asked sees them: what they are for, how many partitions they own and should own, and\n" +
+			"for how long their heartbeat has not moved. Ends with exit code 6 when nobody serves a partition: sends to its\n" +
+			"conversations wait then.",
+		Example: "  petrel cluster status\n  petrel cluster status --server http://10.0.0.2:8080 --json",
+		Args:    cobra.NoArgs,
+		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
+			s, err := call(ctx, api, "ask for the cluster", api.GetCluster, &petrelv1.GetClusterRequest{})
+			if err != nil {
+				return err
+			}
+			if err := c.printState(s); err != nil {
+				return err
+			}
+			if n := len(s.Unowned); n > 0 {
+				return &fault{exit: exitViolated, code: "unowned", what: fmt.Sprintf("%d of %d partitions are served by nobody", n, s.Partitions),
+					why: "their numbers: " + numbers(s.Unowned),
+					fix: "a takeover is over in 5 s: ask again; then start a node with the role conv, and look whether the database answers"}
+			}
+			return nil
+		}),
+	}
+}
+
+// printMessage writes m as JSON when that was asked for, else what text writes.
+func (c *cli) printMessage(m proto.Message, text func(w io.Writer)) error {
+	if c.json {
+		return writeLine(c.out, m)
+	}
+	text(c.out)
+	return nil
+}
+
+func (c *cli) printState(s *petrelv1.ClusterState) error {
+	return c.printMessage(s, func(w io.Writer) { writeState(w, s, c) })
+}
+
+func writeState(w io.Writer, s *petrelv1.ClusterState, c *cli) {
+	t := c.table("NODE", "STATE", "ROLES", "VERSION", "STARTED", "OWNS", "SHARE", "SILENT", "ADDRESSES")
+	for _, n := range s.Nodes {
+		_ = t.row(n, n.Node, nodeState(n), strings.Join(n.Roles, ","), orDash(n.Version), date(n.StartedMs), strconv.Itoa(int(n.Owned)), strconv.Itoa(int(n.Share)),
+			(time.Duration(n.SilentMs) * time.Millisecond).String(), orDash(strings.Join(n.Addresses, " "))) // to the terminal
+	}
+	_ = t.end()
+	fmt.Fprintf(w, "\n%d partitions, %d served by nobody, %d on their way to another node; format level %d; said by %s\n",
+		s.Partitions, len(s.Unowned), s.Misplaced, s.Level, s.AnsweredBy)
+	for i, n := range s.Databases {
+		fmt.Fprintf(w, "database %d holds %d partitions\n", i+1, n)
+	}
+	for _, n := range s.Unreachable {
+		fmt.Fprintf(w, "warn  node %s has heartbeats and is not on the bus: check the route to it\n", n)
+	}
+	for _, n := range s.Nodes {
+		if skew := time.Duration(n.SkewMs) * time.Millisecond; skew.Abs() > time.Minute {
+			fmt.Fprintf(w, "warn  the clock of %s is %s ahead: set both by NTP\n", n.Node, skew.Round(time.Second))
+		}
+	}
+	if s.StoreGone {
+		fmt.Fprintf(w, "warn  %s cannot read or write heartbeats: look at the database\n", s.AnsweredBy)
+	}
+}
+
+// nodeState is the worst that is known of a node.
+func nodeState(n *petrelv1.ClusterNode) string {
+	switch {
+	case !n.Alive:
+		return "gone"
+	case !n.Reachable:
+		return "unreachable"
+	case n.Draining:
+		return "draining"
+	}
+	return "ok"
+}
+
+func numbers(list []uint32) string {
+	const most = 16
+	var b strings.Builder
+	for i, n := range list {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(list)-most)
+			break
+		}
+		fmt.Fprintf(&b, "%s%d", map[bool]string{true: ", "}[i > 0], n)
+	}
+	return b.String()
+}
+
+func newClusterDrain(c *cli) *cobra.Command {
+	q := &petrelv1.DrainNodeRequest{}
+	cmd := &cobra.Command{
+		Use:   "drain NODE",
+		Short: "Empty a node: its partitions, then its clients",
+		Long: "Has a node hand all its partitions over, then tells its clients to come back elsewhere, over a time that grows with\n" +
+			"their number. It takes neither until it is started again, or until --undo. Any node may be asked. A server that is\n" +
+			"stopped with SIGTERM drains by itself.",
+		Example: "  petrel cluster drain node-2\n  petrel cluster drain node-2 --undo",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.clusterCommand(func(ctx context.Context, api *admin, args []string) error {
+			q.Node = args[0]
+			r, err := call(ctx, api, "drain "+q.Node, api.DrainNode, q)
+			if err != nil {
+				return err
+			}
+			return c.printMessage(r, func(w io.Writer) {
+				if q.Undo {
+					fmt.Fprintf(w, "%s takes partitions and clients again\n", q.Node)
+					return
+				}
+				fmt.Fprintf(w, "%s handed %d partitions over and sent %d sessions away in %s\n", q.Node, r.Partitions, r.Sessions, time.Duration(r.TookMs)*time.Millisecond)
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&q.Undo, "undo", false, "let the node take partitions and clients again")
+	return cmd
+}
+
+func newClusterRebalance(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rebalance",
+		Short: "Have every node look at once at what it should own",
+		Long: "Nodes share the partitions by themselves, a second after one comes or goes. One that was lost several times has to wait up\n" +
+			"to 30 s; this forgets it, has all nodes look at once, and waits up to 30 s until each one owns its share.",
+		Example: "  petrel cluster rebalance",
+		Args:    cobra.NoArgs,
+		RunE: c.clusterCommand(func(ctx context.Context, api *admin, _ []string) error {
+			s, err := call(ctx, api, "rebalance", api.RebalanceCluster, &petrelv1.RebalanceClusterRequest{})
+			if err != nil {
+				return err
+			}
+			if err := c.printState(s); err != nil {
+				return err
+			}
+			if n := int(s.Misplaced) + len(s.Unowned); n > 0 {
+				return &fault{exit: exitViolated, code: "unbalanced", what: fmt.Sprintf("%d partitions are not where they should be after 30 s", n),
+					fix: "look at the state of the nodes above, and at their logs"}
+			}
+			return nil
+		}),
+	}
+}
+
+func newClusterMove(c *cli) *cobra.Command {
+	q := &petrelv1.MovePartitionRequest{}
+	cmd := &cobra.Command{
+		Use:   "move-partition PARTITION",
+		Short: "Take a partition to another database while it is written",
+		Long: "Copies the partition to another one of the databases that store.postgres names, counted from 1, and changes the map. Its\n" +
+			"conversations are written meanwhile; they wait for the last few commits only. Every node must name both databases. A move\n" +
+			"that ends early, or is interrupted, leaves the partition where it was, or sealed: the same command goes on.",
+		Example: "  petrel cluster move-partition 17 --to 2\n  for p in $(seq 0 2 254); do petrel cluster move-partition $p --to 2; done",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.clusterCommand(func(ctx context.Context, api *admin, args []string) error {
+			n, err := strconv.ParseUint(args[0], 10, 16)
+			if err != nil || n >= im.Partitions {
+				return usage(fmt.Sprintf("%q is no partition", args[0]), fmt.Sprintf("partitions are 0 to %d", im.Partitions-1))
+			}
+			q.Partition = uint32(n)
+			stop := c.waiting(ctx, fmt.Sprintf("partition %d is copied", n))
+			r, err := call(ctx, api, fmt.Sprintf("move partition %d to database %d", n, q.Database), api.MovePartition, q)
+			stop()
+			if err != nil {
+				return err
+			}
+			return c.printMessage(r, func(w io.Writer) {
+				fmt.Fprintf(w, "partition %d is in database %d, after %s\n", n, q.Database, time.Duration(r.TookMs)*time.Millisecond)
+			})
+		}),
+	}
+	cmd.Flags().Uint32Var(&q.Database, "to", 0, "`NUMBER` of the database, from 1")
+	_ = cmd.MarkFlagRequired("to") // the flag is there
+	return cmd
+}
+
+// waiting says every 5 s on the error output, for people, that doing goes on,
+// until stop is called.
+func (c *cli) waiting(ctx context.Context, doing string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(5 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if !c.json {
+					fmt.Fprintf(c.err, "%s, for %s\n", doing, time.Since(began).Round(time.Second))
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func newClusterFinalize(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "finalize",
+		Short: "End an upgrade: nodes of the former release cannot start any more",
+		Long: "Raises the level of the stored format to what this release writes, if every node can read it. Until then nodes of this\n" +
+			"release and the one before run together, and going back is possible; afterwards it is not.",
+		Example: "  petrel cluster finalize",
+		Args:    cobra.NoArgs,
+		RunE: c.clusterCommand(func(ctx context.Context, api *admin, _ []string) error {
+			r, err := call(ctx, api, "finalize the upgrade", api.FinalizeCluster, &petrelv1.FinalizeClusterRequest{})
+			if err != nil {
+				return err
+			}
+			return c.printMessage(r, func(w io.Writer) {
+				if r.From == r.To {
+					fmt.Fprintf(w, "the stored format has level %d already\n", r.To)
+					return
+				}
+				fmt.Fprintf(w, "the stored format has level %d, from %d\n", r.To, r.From)
+			})
+		}),
+	}
+}

@@ -1,0 +1,91 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Spread counts the partitions of each database, in their order.
+func (s *Store) Spread() []int {
+	n := make([]int, len(s.dbs))
+	for _, db := range s.at.Load() {
+		n[db]++
+	}
+	return n
+}
+
+// Level is the lowest level of the stored format that a database has.
+func (s *Store) Level(ctx context.Context) (uint32, error) {
+	lowest := uint32(0)
+	for n, d := range s.dbs {
+		level, err := collectOne(ctx, d, scanInt, `SELECT level::bigint FROM petrel.migrations WHERE id = 1`)
+		if err != nil {
+			return 0, fmt.Errorf("read the level of database %s: %w", d.name, err)
+		}
+		if n == 0 || uint32(level) < lowest {
+			lowest = uint32(level)
+		}
+	}
+	return lowest, nil
+}
+
+// Readable tells whether this program still reads what is stored. A node asks
+// once more behind its first heartbeat: who raised the level in between did not
+// see it. Raise and Readable are for one writer and any number of joining nodes.
+func (s *Store) Readable(ctx context.Context) error {
+	for _, d := range s.dbs {
+		row, err := collect(ctx, d, func(r pgx.CollectableRow) (x [4]int, err error) {
+			return x, r.Scan(&x[0], &x[1], &x[2], &x[3])
+		}, `SELECT version, min_reader, level, min_level FROM petrel.migrations WHERE id = 1`)
+		if err == nil && len(row) == 1 {
+			err = d.o.reads(row[0][0], row[0][1], row[0][2], row[0][3])
+		}
+		if err != nil {
+			return fmt.Errorf("open database %s: %w", d.name, err)
+		}
+	}
+	return nil
+}
+
+// Raise makes level the one that is written, and the oldest that may open the
+// databases. What one that ended early left undone is done by the next.
+func (s *Store) Raise(ctx context.Context, level uint32) error {
+	for _, d := range s.dbs {
+		if _, err := d.exec(ctx, `UPDATE petrel.migrations SET level = $1, min_level = $1 WHERE id = 1 AND level < $1`, int32(level)); err != nil {
+			return fmt.Errorf("raise the level of database %s to %d: %w", d.name, level, err)
+		}
+	}
+	return nil
+}
+
+// reads refuses what only newer programs read.
+func (o *Options) reads(is, reader, level, minLevel int) error {
+	const fix = "install the newer Petrel"
+	switch {
+	case reader > version:
+		return &Problem{Code: "store_too_new", Fix: fix, What: fmt.Sprintf("its schema has version %d, which Petrel with schema %d or newer reads; this one has %d", is, reader, version)}
+	case minLevel > o.level:
+		return &Problem{Code: "store_too_new", Fix: fix, What: fmt.Sprintf("its data has level %d, which Petrel with level %d or newer reads; this one has %d", level, minLevel, o.level)}
+	}
+	return nil
+}
+
+// Problem is why the databases cannot be used as they are, for the operator.
+type Problem struct {
+	Code  string // stable: database_unreachable, database_refused, database_unusable, store_too_new, other_store
+	What  string
+	Fix   string
+	Cause error // nil: nothing more is to be said
+}
+
+func (p *Problem) Error() string {
+	text := p.What + ": " + p.Fix
+	if p.Cause != nil {
+		text += ": " + p.Cause.Error()
+	}
+	return text
+}
+
+func (p *Problem) Unwrap() error { return p.Cause }
