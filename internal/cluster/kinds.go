@@ -1,11 +1,13 @@
 package cluster
 
 // Kinds of frames in the numbered streams between nodes. They are part of the
-// format: given once, never reused. The messages are in clusterpb, those of conv in convpb.
+// format: given once, never reused. The messages are in clusterpb, those of conv in convpb,
+// those of session in sessionpb.
 const (
 	KindOnline   byte = 1 // Online, of fanout
 	KindDelivery byte = 2 // Delivery, of fanout
 	KindReceipts byte = 3 // Receipts, of fanout
 	KindSends    byte = 4 // Sends, of conv
 	KindNotOwner byte = 5 // NotOwner, of conv
+	KindWord     byte = 6 // Word, of session
 )

@@ -88,7 +88,7 @@ func (o *Outbox) pushHint(h hint, k *Kicks) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.closed || o.end != nil || o.lagged || o.quiet:
+	case o.deafLocked(k):
 		return false
 	case !o.Hints || h.conv.Kind() == im.Inbox:
 		o.lagLocked(k)

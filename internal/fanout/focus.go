@@ -69,7 +69,7 @@ func (o *Outbox) Lag(k *Kicks) {
 func (o *Outbox) pushOrHint(f *Fan, b []byte, shared bool, k *Kicks) (pushed, hinted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || o.end != nil || o.lagged || o.quiet {
+	if o.deafLocked(k) {
 		return false, false
 	}
 	if (o.focus == nil || o.focus.convs == nil) && o.roomLocked(len(b)) {
@@ -118,6 +118,11 @@ func (o *Outbox) hintsDueLocked() bool {
 
 // writeHintsLocked encodes the hints that are owed.
 func (o *Outbox) writeHintsLocked() {
+	if o.heldLocked() {
+		o.lagged, o.focus.hints = true, nil
+		o.appendLocked(laggedFrame)
+		return
+	}
 	e := &petrelv1.Events{Hints: make([]*petrelv1.Hint, 0, len(o.focus.hints))}
 	for _, h := range o.focus.hints {
 		e.Hints = append(e.Hints, &petrelv1.Hint{Conv: h.conv.String(), Head: h.head, Counted: h.counted})

@@ -18,7 +18,7 @@ type Outbox struct {
 	Owner   any        // the gateway's connection; set once, before the outbox is used
 	Account im.Account // set once, before the outbox enters the online table
 	Device  string     // set with Account; empty: the token is bound to none
-	Login   uint64     // set with Account; number of the device's login
+	Login   uint64     // set with Account; number of the device's login, or, without one, of the epoch of the user's tokens
 
 	// What the client's hello listed; set once, like Account. Spec: P-2.6.
 	Receipts bool // capability cursor
@@ -38,6 +38,8 @@ type Outbox struct {
 	quiet   bool // not welcomed yet: events are dropped, and the client's first reads come later
 	closed  bool
 	focus   *focus // nil: everything is pushed whole, and no hint is owed
+
+	standing *standing // nil: there are no other nodes, so nobody else ends tokens
 
 	// The send window: what this connection sent and has no answer to. Only
 	// Window and answers touch it.
@@ -111,7 +113,7 @@ func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 func (o *Outbox) push(b []byte, shared bool, k *Kicks) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || o.end != nil || o.lagged || o.quiet {
+	if o.deafLocked(k) {
 		return false
 	}
 	if !o.roomLocked(len(b)) {

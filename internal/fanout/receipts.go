@@ -60,7 +60,7 @@ func receiptsFrame(receipts []Receipt) *petrelv1.ServerFrame {
 func (o *Outbox) pushReceipts(b []byte, id im.ConvID, own bool, k *Kicks) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || o.end != nil || o.lagged || o.quiet || !own && !o.focus.has(id) || !o.roomLocked(len(b)) {
+	if o.deafLocked(k) || !own && !o.focus.has(id) || !o.roomLocked(len(b)) {
 		return
 	}
 	o.addLocked(b, true)

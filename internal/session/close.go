@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -12,23 +11,14 @@ import (
 	"github.com/petrel-im/petrel/internal/bus"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/session/sessionpb"
 )
 
-// What a node asks another one about a user's sessions. The request begins with
-// tenant (4 bytes), length of the user (1 byte) and user.
+// What a node asks another one about a user's sessions. Messages are those of
+// sessionpb.
 const (
-	// closeSubject asks to end all of them. The code follows; the answer is how
-	// many there were (4 bytes).
-	closeSubject bus.Subject = "session.close"
-
-	// closeDeviceSubject asks to end those of a device whose login has a number
-	// below a bound: bound (8 bytes), length of the code (1 byte), code, device.
-	// The answer is as above.
-	closeDeviceSubject bus.Subject = "session.close_device"
-
-	// countSubject asks how many each device has. The answer is, for each:
-	// number (4 bytes), length of the device (1 byte), device.
-	countSubject bus.Subject = "session.count"
+	closeSubject bus.Subject = "session.close" // Close, answered by Closed
+	countSubject bus.Subject = "session.count" // Count, answered by Counts
 )
 
 // Attach makes the hub reachable for the other nodes. It is called once,
@@ -36,47 +26,44 @@ const (
 func (h *Hub) Attach(b bus.Bus) {
 	h.bus = b
 	b.Handle(closeSubject, bus.Answering(func(_ im.Node, p []byte) []byte {
-		a, code, ok := cutAccount(p)
-		if !ok {
+		var m sessionpb.Close
+		if err := m.UnmarshalVT(p); err != nil {
 			return nil
 		}
-		return binary.BigEndian.AppendUint32(nil, uint32(h.closeHere(a, im.Code(code), func(*fanout.Outbox) bool { return true })))
+		n := h.closeHere(accountOf(m.Account), im.Code(m.Code), func(o *fanout.Outbox) bool {
+			return m.Device == nil || o.Device == m.Device.Id && (o.Device == "" || o.Login < m.Device.Below)
+		})
+		return encode(&sessionpb.Closed{Sessions: uint32(n)})
 	}))
-	b.Handle(closeDeviceSubject, bus.Answering(func(_ im.Node, p []byte) []byte {
-		a, p, ok := cutAccount(p)
-		if !ok || len(p) < 9 || len(p) < 9+int(p[8]) {
-			return nil
-		}
-		below, code, device := binary.BigEndian.Uint64(p), im.Code(p[9:9+int(p[8])]), string(p[9+int(p[8]):])
-		return binary.BigEndian.AppendUint32(nil, uint32(h.closeHere(a, code, func(o *fanout.Outbox) bool { return o.Device == device && o.Login < below })))
-	}))
-	b.Handle(countSubject, bus.Answering(func(_ im.Node, p []byte) (reply []byte) {
-		a, _, ok := cutAccount(p)
-		if !ok {
+	b.Handle(countSubject, bus.Answering(func(_ im.Node, p []byte) []byte {
+		var m sessionpb.Count
+		if err := m.UnmarshalVT(p); err != nil {
 			return nil
 		}
 		n := map[string]uint32{}
-		for _, o := range h.table.Of(a) {
+		for _, o := range h.table.Of(accountOf(m.Account)) {
 			n[o.Device]++
 		}
+		var c sessionpb.Counts
 		for device, n := range n {
-			reply = append(append(binary.BigEndian.AppendUint32(reply, n), byte(len(device))), device...)
+			c.Devices = append(c.Devices, &sessionpb.Counts_Device{Id: device, Sessions: n})
 		}
-		return reply
+		return encode(&c)
 	}))
 }
 
-func appendAccount(a im.Account) []byte {
-	p := binary.BigEndian.AppendUint32(nil, uint32(a.Tenant))
-	return append(append(p, byte(len(a.User))), a.User...)
+func account(a im.Account) *sessionpb.Account {
+	return &sessionpb.Account{Tenant: uint32(a.Tenant), User: string(a.User)}
 }
 
-func cutAccount(p []byte) (a im.Account, rest []byte, ok bool) {
-	if len(p) < 5 || len(p) < 5+int(p[4]) {
-		return im.Account{}, nil, false
-	}
-	n := 5 + int(p[4])
-	return im.Account{Tenant: im.Tenant(binary.BigEndian.Uint32(p)), User: im.User(p[5:n])}, p[n:], true
+func accountOf(a *sessionpb.Account) im.Account {
+	return im.Account{Tenant: im.Tenant(a.GetTenant()), User: im.User(a.GetUser())}
+}
+
+func encode(m interface{ MarshalVT() ([]byte, error) }) []byte {
+	b, err := m.MarshalVT()
+	im.Assert(err == nil, "encode a message about sessions: %v", err)
+	return b
 }
 
 // askTime is how long a node may take to answer.
@@ -101,66 +88,69 @@ func (h *Hub) everywhere(ctx context.Context, s bus.Subject, p []byte, f func(re
 	return errors.Join(errs...)
 }
 
-// sum adds up answers that are numbers.
-func sum(total *int) func([]byte) {
-	return func(r []byte) {
-		if len(r) == 4 {
-			*total += int(binary.BigEndian.Uint32(r))
-		}
+// unanswered says what an answer that did not come means. Sessions on a node
+// that did not answer end by themselves, see word.go, and are not counted.
+func (h *Hub) unanswered(what string, a im.Account, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case h.nodes.streams == nil:
+		return fmt.Errorf("%s of %s: %w", what, a, err)
 	}
+	h.o.Log.Warn("a node did not answer about sessions", "user", string(a.User), "err", err)
+	return nil
 }
 
-// CloseUser ends every session of a user, on every node, and returns how many
-// there were; with an error, on the nodes that answered. The caller has made the reason durable before: a login under way
-// sees it, since it checks its token again once it is in the online table.
+// close asks all nodes to end sessions, and adds up how many there were.
+func (h *Hub) close(ctx context.Context, m *sessionpb.Close) (total int, err error) {
+	err = h.everywhere(ctx, closeSubject, encode(m), func(r []byte) {
+		var c sessionpb.Closed
+		if c.UnmarshalVT(r) == nil {
+			total += int(c.Sessions)
+		}
+	})
+	return total, h.unanswered("close sessions", accountOf(m.Account), err)
+}
+
+// CloseUser ends every session of a user, on every node that answers, and
+// returns how many there were. The caller has made the reason durable before: a
+// login under way sees it, since it checks its token again once it is in the
+// online table; and so does, within 5 s, a node that does not answer.
 // Spec: P-3.5.
 func (h *Hub) CloseUser(ctx context.Context, a im.Account, code im.Code) (int, error) {
-	ctx = context.WithoutCancel(ctx) // see CloseDevice
-	total := 0
-	if err := h.everywhere(ctx, closeSubject, append(appendAccount(a), code...), sum(&total)); err != nil {
-		return total, fmt.Errorf("close sessions of %s: %w", a, err)
-	}
-	return total, nil
+	return h.close(ctx, &sessionpb.Close{Account: account(a), Code: string(code)})
 }
 
-// CloseDevice ends the sessions of a device, on every node, and returns how many
-// there were; with an error, on the nodes that answered. As with CloseUser the reason is durable before; what it leaves
-// valid stays: a device that has logged in again meanwhile keeps the sessions of
-// that login, so it does not matter how late a call comes. Device "" stands for
-// the sessions whose tokens are bound to none. Spec: P-11.4.
+// CloseDevice ends the sessions of a device, as CloseUser does. What is durable
+// before leaves valid stays: a device that has logged in again meanwhile keeps
+// the sessions of that login, so it does not matter how late a call comes. Device
+// "" stands for the sessions whose tokens are bound to none. Spec: P-11.4.
 func (h *Hub) CloseDevice(ctx context.Context, a im.Account, device string, code im.Code) (int, error) {
-	// Who revokes may have gone away: the session ends all the same. Nodes are
-	// waited for only so long.
-	ctx = context.WithoutCancel(ctx)
 	below := uint64(math.MaxUint64)
 	if device != "" {
 		var err error
-		if below, err = h.users.VoidBelow(ctx, a, device); err != nil {
+		// Who revokes may have gone away: the session ends all the same.
+		if below, err = h.users.VoidBelow(context.WithoutCancel(ctx), a, device); err != nil {
 			return 0, err
 		}
 	}
-	p := binary.BigEndian.AppendUint64(appendAccount(a), below)
-	p = append(append(append(p, byte(len(code))), code...), device...)
-	total := 0
-	if err := h.everywhere(ctx, closeDeviceSubject, p, sum(&total)); err != nil {
-		return total, fmt.Errorf("close sessions of device %s of %s: %w", device, a, err)
-	}
-	return total, nil
+	return h.close(ctx, &sessionpb.Close{Account: account(a), Code: string(code), Device: &sessionpb.Close_Device{Id: device, Below: below}})
 }
 
-// SessionsOf counts the sessions of a user by device, on every node; those whose
-// tokens are bound to no device stand under "".
+// SessionsOf counts the sessions of a user by device, on every node that
+// answers; those whose tokens are bound to no device stand under "".
 func (h *Hub) SessionsOf(ctx context.Context, a im.Account) (map[string]int, error) {
 	n := map[string]int{}
-	err := h.everywhere(ctx, countSubject, appendAccount(a), func(r []byte) {
-		for len(r) >= 5 && len(r) >= 5+int(r[4]) {
-			end := 5 + int(r[4])
-			n[string(r[5:end])] += int(binary.BigEndian.Uint32(r))
-			r = r[end:]
+	err := h.everywhere(ctx, countSubject, encode(&sessionpb.Count{Account: account(a)}), func(r []byte) {
+		var c sessionpb.Counts
+		if c.UnmarshalVT(r) == nil {
+			for _, d := range c.Devices {
+				n[d.Id] += int(d.Sessions)
+			}
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("count sessions of %s: %w", a, err)
+	if err = h.unanswered("count sessions", a, err); err != nil {
+		return nil, err
 	}
 	return n, nil
 }

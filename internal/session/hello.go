@@ -61,6 +61,7 @@ func (s *Session) reject(id uint64, e *im.Error, k *fanout.Kicks) {
 }
 
 func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fanout.Kicks) error {
+	at := s.hub.trust.Now()
 	who, err := s.hub.users.AuthenticateSession(ctx, h.Token)
 	if err != nil {
 		return err
@@ -68,6 +69,12 @@ func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fa
 	l := s.hub.Limits()
 	s.id = who
 	s.Out.Account, s.Out.Device, s.Out.Login = who.Account, who.Device, who.Login
+	if who.Device == "" {
+		s.Out.Login = who.Epoch
+	}
+	if s.hub.nodes.streams != nil {
+		s.Out.Watch(s.hub.trust, at)
+	}
 	s.keep(h.Capabilities)
 	s.windowSends, s.windowBytes = l.WindowSends, l.WindowBytes
 	if !s.enter(l.ConnectionsPerUser) {

@@ -36,6 +36,7 @@ type Options struct {
 	Gateways  func(im.Account) []string // where a user should connect, best first; nil: nothing is said
 	Workers   int                       // goroutines that serve what reads the store; 8
 	Waiting   int                       // requests that may wait for a worker; 4096
+	Checks    int                       // sessions that the store is asked about in a second, while another node is silent; 5000
 }
 
 // Hub makes sessions and holds what they share.
@@ -47,6 +48,9 @@ type Hub struct {
 	table *fanout.Table
 	bus   bus.Bus // set by Attach
 	calls Calls   // set by AttachCalls; nil: none are served
+	trust *fanout.Trust
+	again again
+	nodes nodes // set by AttachStreams
 
 	limits   atomic.Pointer[Limits]
 	draining atomic.Bool
@@ -72,12 +76,16 @@ func New(o Options, us *user.Users, cs *conv.Convs, sy *inbox.Syncer, t *fanout.
 	if o.Waiting == 0 {
 		o.Waiting = 4096
 	}
-	h := &Hub{o: o, users: us, convs: cs, sync: sy, table: t, jobs: make(chan func(), o.Waiting), callJobs: make(chan func(), o.Waiting)}
+	if o.Checks == 0 {
+		o.Checks = 5000
+	}
+	h := &Hub{o: o, users: us, convs: cs, sync: sy, table: t, trust: fanout.NewTrust(), again: again{due: make(chan struct{}, 1)}, jobs: make(chan func(), o.Waiting), callJobs: make(chan func(), o.Waiting)}
 	h.limits.Store(&l)
 	return h
 }
 
-// Run serves what reads the store until ctx ends.
+// Run serves what reads the store, and ends sessions whose tokens have ended,
+// until ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	work := func(jobs <-chan func()) {
@@ -95,6 +103,11 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	for range callWorkers {
 		wg.Go(func() { work(h.callJobs) })
+	}
+	wg.Go(func() { h.runAgain(ctx) })
+	if h.nodes.streams != nil {
+		wg.Go(func() { h.runAsks(ctx) })
+		wg.Go(func() { h.runSweeps(ctx) })
 	}
 	wg.Wait()
 	return nil

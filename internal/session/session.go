@@ -141,12 +141,20 @@ func (s *Session) ReadDone(k *fanout.Kicks) {
 	s.sends = nil
 }
 
+// held is what a request gets while it is not known whether the session may be
+// served: neither the other nodes nor the store have said so for too long.
+var held = &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+
 // request serves a read of the store on a worker.
 func (s *Session) request(id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
 	s.requestOn(s.hub.queue, id, what, k, f)
 }
 
 func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
+	if s.Out.Held() {
+		s.refuse(id, held, k)
+		return
+	}
 	busy := &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
 	if limit := s.hub.Limits().OutboxBytes; limit >= 0 && s.Out.Pending() > limit {
 		s.refuse(id, busy, k)
@@ -160,6 +168,9 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 	ok := s.hub.asyncOn(queue, s, func(ctx context.Context, k *fanout.Kicks) {
 		defer s.requests.Add(-1)
 		frame, err := f(ctx)
+		if err == nil && s.Out.Held() {
+			err = held
+		}
 		if err != nil {
 			s.refuse(id, s.hub.internal(s, what, err), k)
 			return
