@@ -14,6 +14,7 @@ type audit struct {
 	corpus  *corpus
 	senders []senderBook
 	convs   []*convBook
+	byID    map[string]*convBook // those whose id is known
 
 	early map[string][]earlyEntry // by the id of a conversation that is not known yet
 
@@ -43,14 +44,24 @@ const maxWitnesses = 20
 type senderBook struct {
 	user     string
 	conn     int
-	conv     *convBook
+	threads  []thread // in turn: message 1 goes to the first
 	composed uint64
 	acked    uint64
 	rejected uint64
 
-	places  pages[uint32] // by number: the seq; 0: not known; refused
-	lastNum uint64        // highest number acked at its first attempt
+	places pages[uint32] // by number: the seq; 0: not known; refused
+}
+
+// thread is a conversation that a sender writes to.
+type thread struct {
+	conv    *convBook
+	lastNum uint64 // highest number acked at its first attempt
 	lastSeq uint64
+}
+
+// thread is where a message goes.
+func (s *senderBook) thread(number uint64) *thread {
+	return &s.threads[(number-1)%uint64(len(s.threads))]
 }
 
 // refused stands for the seq of a message that was rejected.
@@ -198,12 +209,13 @@ func (v *convBook) String() string {
 
 // newAudit makes the books of a run without conversations.
 func newAudit(c *corpus) *audit {
-	return &audit{corpus: c, early: map[string][]earlyEntry{}, witnesses: []string{}}
+	return &audit{corpus: c, byID: map[string]*convBook{}, early: map[string][]earlyEntry{}, witnesses: []string{}}
 }
 
 // learn notes the id of a direct conversation.
 func (a *audit) learn(v *convBook, id string) {
 	v.id = id
+	a.byID[id] = v
 	for _, e := range a.early[id] {
 		if s := v.stream(e.conn); s != nil {
 			a.foreign(v, e.seq)
@@ -230,6 +242,7 @@ func (a *audit) addDirect(sender, receiver int) *convBook {
 // addGroup opens the book of a group of connections 0..members-1.
 func (a *audit) addGroup(id string, members int) *convBook {
 	v := &convBook{id: id, index: len(a.convs), group: true, streams: make([]stream, members)}
+	a.byID[id] = v
 	for i := range v.streams {
 		v.streams[i] = newStream(0)
 	}
@@ -237,9 +250,13 @@ func (a *audit) addGroup(id string, members int) *convBook {
 	return v
 }
 
-// addSender gives a sender its ordinal.
-func (a *audit) addSender(user string, conn int, v *convBook) uint32 {
-	a.senders = append(a.senders, senderBook{user: user, conn: conn, conv: v})
+// addSender gives a sender, who writes to convs in turn, its ordinal.
+func (a *audit) addSender(user string, conn int, convs ...*convBook) uint32 {
+	s := senderBook{user: user, conn: conn}
+	for _, v := range convs {
+		s.threads = append(s.threads, thread{conv: v})
+	}
+	a.senders = append(a.senders, s)
 	return uint32(len(a.senders) - 1)
 }
 
@@ -260,19 +277,20 @@ func (a *audit) compose(sender uint32) uint64 {
 // once: then the seq may be an old one.
 func (a *audit) ack(sender uint32, number, seq uint64, repeated bool) {
 	s := &a.senders[sender]
-	v := s.conv
+	t := s.thread(number)
+	v := t.conv
 	s.acked++
 	a.place(v, seq, proof{sender: sender, number: number}, placeAcked)
 	if repeated {
 		v.stream(s.conn).read(seq)
 		return
 	}
-	if number > s.lastNum {
-		if seq <= s.lastSeq {
+	if number > t.lastNum {
+		if seq <= t.lastSeq {
 			a.found.Reordered++
-			a.witness("%s: message %d of %s is acked at seq %d, the one before at %d", v, number, s.user, seq, s.lastSeq)
+			a.witness("%s: message %d of %s is acked at seq %d, the one before at %d", v, number, s.user, seq, t.lastSeq)
 		}
-		s.lastNum, s.lastSeq = number, seq
+		t.lastNum, t.lastSeq = number, seq
 	}
 	a.count(v, s.conn, seq, v.stream(s.conn).push(seq))
 }
@@ -290,7 +308,7 @@ func (a *audit) reject(sender uint32, number uint64) {
 	place := s.places.at(number)
 	if *place != 0 && *place != refused {
 		a.found.Ghost++
-		a.witness("%s: message %d of %s is rejected and stored at seq %d", s.conv, number, s.user, *place)
+		a.witness("%s: message %d of %s is rejected and stored at seq %d", s.thread(number).conv, number, s.user, *place)
 	}
 	*place = refused
 }
@@ -371,23 +389,19 @@ func (a *audit) ours(e *entry, p proof) *convBook {
 	if p.number == 0 || p.number > s.composed || string(e.from) != s.user || !a.corpus.isID(e.id, p.sender, p.number) {
 		return nil
 	}
-	if s.conv.id == "" { // the event of a first message may come before its ack
-		a.learn(s.conv, string(e.conv))
+	v := s.thread(p.number).conv
+	if v.id == "" { // the event of a first message may come before its ack
+		a.learn(v, string(e.conv))
 	}
-	if s.conv.id != string(e.conv) {
+	if v.id != string(e.conv) {
 		return nil
 	}
-	return s.conv
+	return v
 }
 
 // named is the conversation with an id, nil if it is none of this run.
 func (a *audit) named(id []byte) *convBook {
-	for _, v := range a.convs {
-		if v.id == string(id) && v.id != "" {
-			return v
-		}
-	}
-	return nil
+	return a.byID[string(id)]
 }
 
 // place books that a message is at a seq, and compares with what is known.
@@ -467,20 +481,4 @@ func (a *audit) unknown() (n uint64) {
 		n += s.composed - s.acked - s.rejected
 	}
 	return n
-}
-
-// pages is a slice that grows without being copied; index 0 and above.
-type pages[T any] struct{ page [][]T }
-
-const pageLen = 4096
-
-func (p *pages[T]) at(i uint64) *T {
-	n := int(i / pageLen)
-	for n >= len(p.page) {
-		p.page = append(p.page, nil)
-	}
-	if p.page[n] == nil {
-		p.page[n] = make([]T, pageLen)
-	}
-	return &p.page[n][i%pageLen]
 }

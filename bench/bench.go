@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -26,10 +25,11 @@ type run struct {
 	p      Params
 	report *Report
 
-	child   *child // nil: a running server
-	key     string // of the admin, with child
-	op      *operator
-	addr    string // of the transport
+	nodes   []*child // those of the run; none: a running server
+	pg      *postgres
+	key     string      // of the admin, with nodes
+	ops     []*operator // of each server
+	addrs   []string    // of the transport of each
 	restore func(context.Context) error
 
 	users  []string
@@ -41,12 +41,15 @@ type run struct {
 	memory       uint64 // at the end of the measured window
 	diskBefore   uint64
 	marks        [2]mark // at both ends of the measured window
+	sent         int64   // cluster: when the last message was answered, on the generator's clock
 }
 
 // mark is what was read at one end of the measured window.
 type mark struct {
-	serverCPU, ownCPU cpuTime
-	stats             *petrelv1.Stats
+	serverCPU []cpuTime // of each node
+	ownCPU    cpuTime
+	pgCPU     float64
+	stats     []*petrelv1.Stats // of each server
 }
 
 // diskProbe is how long the disk is measured before a run.
@@ -73,11 +76,11 @@ func Run(ctx context.Context, p Params) (*Report, error) {
 		if err := r.startOwn(ctx, dir); err != nil {
 			return nil, err
 		}
-		defer func() { r.child.stop() }()
+		defer r.stop()
 	} else if err := r.attach(); err != nil {
 		return nil, err
 	}
-	defer func() { r.op.close() }()
+	defer r.hangUp()
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -101,96 +104,22 @@ func (r *run) say(format string, args ...any) {
 	r.p.Progress(Progress{Phase: "prepare", Note: fmt.Sprintf(format, args...)})
 }
 
-// startOwn measures the disk and starts a server on it.
-func (r *run) startOwn(ctx context.Context, dir string) (err error) {
-	r.say("measuring the disk of %s", filepath.Dir(dir))
-	if r.report.Disk, err = measureDisk(dir, diskProbe); err != nil {
-		return err
-	}
-	executable := r.p.Executable
-	if executable == "" {
-		if executable, err = os.Executable(); err != nil {
-			return fmt.Errorf("find this program: %w", err)
-		}
-	}
-	r.say("starting a server in %s", dir)
-	if r.child, err = startChild(ctx, executable, dir, r.p.ServeArgs); err != nil {
-		return err
-	}
-	code, err := r.child.setupCode(ctx)
-	if err == nil {
-		r.key, err = redeem(ctx, "http://"+r.child.HTTP, code)
-	}
-	if err != nil {
-		r.child.stop()
-		return err
-	}
-	r.reach()
-	return nil
-}
-
-// reach takes the addresses of the run's own server.
-func (r *run) reach() {
-	r.op = newOperator("http://"+r.child.HTTP, r.key)
-	r.addr = r.child.HTTP
-	if r.p.Transport == "tcp" {
-		r.addr = r.child.TCP
-	}
-}
-
-// freshStart starts the run's own server again when it has written all that
-// making the users' lists entails, so that none of it is in its memory.
-func (r *run) freshStart(ctx context.Context) error {
-	if r.child == nil {
-		return nil
-	}
-	r.say("waiting until the lists are written, then starting the server again")
-	for written := uint64(0); ; {
-		s, err := r.op.stats(ctx)
-		if err != nil {
-			return err
-		}
-		if s.Accepted == written {
-			break
-		}
-		written = s.Accepted
-		select {
-		case <-time.After(settled):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	r.op.close()
-	r.child.stop()
-	again, err := startChild(ctx, r.child.executable, filepath.Dir(r.child.dir), r.p.ServeArgs)
-	if err != nil {
-		return err
-	}
-	r.child = again
-	r.reach()
-	return nil
-}
-
-// settled is how long nothing is written before the server's own work counts
-// as done.
-const settled = 2 * time.Second
-
 // attach takes the addresses of a running server.
 func (r *run) attach() error {
 	u, err := url.Parse(r.p.URL)
 	if err != nil || u.Scheme != "http" || u.Host == "" {
 		return fmt.Errorf("%q is not the address of a server without TLS, like http://127.0.0.1:8080; the load generator speaks no TLS", r.p.URL)
 	}
-	r.op = newOperator("http://"+u.Host, r.p.AdminKey)
-	r.addr = u.Host
+	addr := u.Host
 	if u.Port() == "" {
-		r.addr = net.JoinHostPort(u.Hostname(), "80")
+		addr = net.JoinHostPort(u.Hostname(), "80")
 	}
 	if r.p.Transport == "tcp" {
-		if r.addr = r.p.TCPAddr; r.addr == "" {
-			r.addr = net.JoinHostPort(u.Hostname(), "8081")
+		if addr = r.p.TCPAddr; addr == "" {
+			addr = net.JoinHostPort(u.Hostname(), "8081")
 		}
 	}
+	r.ops, r.addrs = []*operator{newOperator("http://"+u.Host, r.p.AdminKey)}, []string{addr}
 	return nil
 }
 
@@ -202,48 +131,71 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		r.users[i] = fmt.Sprintf("%s%d", name, i)
 	}
 	r.say("making %s users", count(float64(len(r.users))))
-	if r.tokens, err = r.op.createUsers(ctx, r.users); err != nil {
+	op := r.ops[0]
+	if r.tokens, err = op.createUsers(ctx, r.users); err != nil {
 		return err
 	}
 	if r.p.Lists > 0 {
 		r.say("logging %s devices in, each with %d conversations", count(float64(len(r.users))), r.p.Lists)
-		if err = r.op.fillLists(ctx, name, r.users, r.p.Lists); err != nil {
+		if err = op.fillLists(ctx, name, r.users, r.p.Lists); err != nil {
 			return err
 		}
-		if r.tokens, err = r.op.logInDevices(ctx, r.users); err != nil {
+		if r.tokens, err = op.logInDevices(ctx, r.users); err != nil {
 			return err
 		}
 		if err = r.freshStart(ctx); err != nil {
 			return err
 		}
 	}
-	r.report.Raised, r.restore, err = r.op.raise(ctx, r.p.needs())
-	if err != nil {
+	if err := r.raise(ctx); err != nil {
 		return err
 	}
-	for _, l := range r.report.Raised {
-		r.say("raised %s from %d to %s", l.Limit, l.From, unlimited(l.To))
-	}
 	if r.p.Scenario == Group {
-		if r.group, err = r.op.createGroup(ctx, name+"group", r.users); err != nil {
+		if r.group, err = r.ops[0].createGroup(ctx, name+"group", r.users); err != nil {
 			return err
 		}
 	}
 	if err := r.before(ctx); err != nil {
 		return err
 	}
-	told := time.Now()
-	all, err := dialAll(ctx, r.addr, r.p.encoding(), r.tokens, r.p.capabilities(), func(n int) {
-		if time.Since(told) > time.Second {
-			told = time.Now()
-			r.say("connected %s of %s", count(float64(n)), count(float64(len(r.tokens))))
-		}
-	})
+	first := len(r.tokens)
+	if r.p.Scenario == Cluster {
+		first = r.p.Senders // the others come when all has been sent
+	}
+	all, err := r.connect(ctx, 0, first)
 	if err != nil {
 		return err
 	}
-	r.say("connected %s", count(float64(len(all))))
 	return r.assemble(all)
+}
+
+// raise lifts the limits of every server that are too low for the run.
+func (r *run) raise(ctx context.Context) (err error) {
+	for _, op := range r.ops {
+		if r.report.Raised, r.restore, err = op.raise(ctx, r.p.needs()); err != nil {
+			return err
+		}
+	}
+	for _, l := range r.report.Raised {
+		r.say("raised %s from %d to %s", l.Limit, l.From, unlimited(l.To))
+	}
+	return nil
+}
+
+// connect makes the connections of users from..to-1.
+func (r *run) connect(ctx context.Context, from, to int) ([]greeted, error) {
+	told := time.Now()
+	addr := func(i int) string { return r.addrs[r.p.node(from+i)] }
+	all, err := dialAll(ctx, addr, r.p.encoding(), r.tokens[from:to], r.p.capabilities(), func(n int) {
+		if time.Since(told) > time.Second {
+			told = time.Now()
+			r.say("connected %s of %s", count(float64(n)), count(float64(to-from)))
+		}
+	})
+	if err == nil {
+		r.say("connected %s", count(float64(len(all))))
+	}
+	return all, err
 }
 
 // before reads what is compared with the end of the run. Memory is compared at
@@ -258,16 +210,16 @@ func (r *run) before(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	s, err := r.op.stats(ctx)
+	s, err := r.stats(ctx)
 	if err != nil {
 		return err
 	}
-	r.memoryBefore = s.RssBytes
-	if r.child != nil {
-		r.memoryBefore = processMemory(r.child.PID)
+	r.memoryBefore = s[0].RssBytes
+	if r.own() {
+		r.memoryBefore = r.serverMemory()
 	}
-	if r.child != nil && r.p.Scenario != Connect { // which stores nothing
-		r.diskBefore, err = r.op.compact(ctx)
+	if r.own() && r.p.Scenario != Connect { // which stores nothing
+		r.diskBefore, err = r.ops[0].compact(ctx)
 	}
 	return err
 }
@@ -290,13 +242,7 @@ func (r *run) assemble(all []greeted) error {
 		g.script = newScript()
 	}
 	for i := range r.p.senders() {
-		v := g.group
-		peer := ""
-		if v == nil {
-			to := r.p.Senders + i%r.p.Receivers
-			v, peer = g.audit.addDirect(i, to), r.users[to]
-		}
-		if err := g.addSender(i, r.users[i], peer, v, &r.p, all[i].welcome); err != nil {
+		if err := g.addSender(i, r.users[i], r.peers(i), &r.p, all[i].welcome); err != nil {
 			return err
 		}
 	}
@@ -306,10 +252,31 @@ func (r *run) assemble(all []greeted) error {
 	return nil
 }
 
+// peers are those to whom sender i writes.
+func (r *run) peers(i int) (all []peer) {
+	g := r.gen
+	direct := func(to int) {
+		v := g.audit.addDirect(i, to)
+		v.streams[1].gone = r.p.Scenario == Cluster // not there yet
+		all = append(all, peer{user: r.users[to], book: v})
+	}
+	switch r.p.Scenario {
+	case Group:
+		all = append(all, peer{book: g.group})
+	case Direct:
+		direct(r.p.Senders + i%r.p.Receivers)
+	case Cluster:
+		for n := range r.p.Receivers { // not all of them to the same one at once
+			direct(r.p.Senders + (i+n)%r.p.Receivers)
+		}
+	}
+	return all
+}
+
 // addSender makes connection i a sender.
-func (g *generator) addSender(i int, user, peer string, v *convBook, p *Params, w *petrelv1.Welcome) error {
+func (g *generator) addSender(i int, user string, peers []peer, p *Params, w *petrelv1.Welcome) error {
 	s := &sender{
-		conn: g.conns[i], peer: peer, book: v, window: p.Window,
+		conn: g.conns[i], peers: peers, window: p.Window,
 		windowBytes: int(w.GetWindow().GetBytes()), largest: p.Size + sendOverhead,
 	}
 	if announced := int(w.GetWindow().GetSends()); p.Rate > 0 {
@@ -325,7 +292,11 @@ func (g *generator) addSender(i int, user, peer string, v *convBook, p *Params, 
 		slots *= 2
 	}
 	s.slots = make([]slot, slots)
-	s.ordinal = g.audit.addSender(user, i, v)
+	var books []*convBook
+	for _, to := range peers {
+		books = append(books, to.book)
+	}
+	s.ordinal = g.audit.addSender(user, i, books...)
 	g.conns[i].sender = s
 	return nil
 }
@@ -345,7 +316,7 @@ func (g *generator) joinGroup(all []greeted) error {
 		g.group.streams[i] = newStream(head)
 		g.group.head = max(g.group.head, head)
 		if s := g.conns[i].sender; s != nil {
-			s.head = head
+			s.peers[0].head = head
 		} else {
 			g.conns[i].place.part = g.script.last
 		}
@@ -355,13 +326,12 @@ func (g *generator) joinGroup(all []greeted) error {
 
 // drive runs the load through its phases.
 func (r *run) drive(ctx context.Context) error {
+	if r.p.Scenario == Cluster {
+		return r.driveRounds(ctx)
+	}
 	g := r.gen
 	g.atMark = func(p phase) {
-		m := &r.marks[p-measuring]
-		m.ownCPU = ownCPU()
-		if r.child != nil {
-			m.serverCPU, _ = processCPU(r.child.PID) // a server that is gone shows by its connections
-		}
+		r.takeCPU(&r.marks[p-measuring])
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -392,7 +362,7 @@ func (r *run) drive(ctx context.Context) error {
 				r.memory = r.serverMemory()
 			}
 			g.enter(p)
-			s, err := r.op.stats(ctx)
+			s, err := r.stats(ctx)
 			if err != nil {
 				cancel()
 				return errors.Join(err, <-ended)
@@ -402,11 +372,4 @@ func (r *run) drive(ctx context.Context) error {
 			p++
 		}
 	}
-}
-
-func (r *run) serverMemory() uint64 {
-	if r.child != nil {
-		return processMemory(r.child.PID)
-	}
-	return 0 // the statistics tell
 }

@@ -63,6 +63,45 @@ func TestACorrectServerIsClean(t *testing.T) {
 	}
 }
 
+// offline are parameters of a short run whose receivers come at its end.
+func offline(f *fake) Params {
+	p := f.brief(Cluster)
+	p.Postgres, p.Senders, p.Receivers, p.Rounds, p.Window, p.pause = "", 5, 11, 3, 4, time.Millisecond
+	return p
+}
+
+func TestReceiversWhoComeLaterReadEverything(t *testing.T) {
+	f := newFake(t)
+	r := mustRun(t, offline(f))
+	if err := r.Clean(nil); err != nil {
+		t.Fatalf("%v\n%s", err, text(r))
+	}
+	const run = 5 * 11 * 3
+	if r.Accepted != run || r.Audit.Messages != 2*run || r.Audit.Deliveries != 2*run || f.accepted != 2*run {
+		t.Errorf("%d of %d messages count, %d were read, the server has %d; want %d of %d",
+			r.Accepted, r.Audit.Messages, r.Audit.Deliveries, f.accepted, run, 2*run)
+	}
+	var b bytes.Buffer
+	if err := (&Table{Runs: []*Report{r}}).WriteText(&b); err != nil || !bytes.Contains(b.Bytes(), []byte("330 read")) {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+func TestWhatReceiversWhoComeLaterMissIsLost(t *testing.T) {
+	f := newFake(t)
+	f.onRead = func(p *petrelv1.HistoryPage) {
+		if n := len(p.Messages); n > 0 {
+			p.Messages = p.Messages[:n-1]
+		}
+	}
+	p := offline(f)
+	p.quiet = 300 * time.Millisecond
+	r := mustRun(t, p)
+	if r.Audit.Lost == 0 || r.Clean(nil) == nil {
+		t.Errorf("got %+v", r.Audit.Findings)
+	}
+}
+
 // onePush does wrong once: when seq is pushed to a user for the first time.
 func onePush(seq uint64, wrong func(to *fakeSession, row []byte) []byte) func(*fakeSession, string, uint64, []byte) []byte {
 	done := false
@@ -393,7 +432,8 @@ func TestTheReportHasItsKeys(t *testing.T) {
 	}
 	keys := map[string][]string{
 		"": {"scenario", "params", "offered", "accepted", "delivered", "rejected", "unknown", "accepted_per_s", "delivered_per_s",
-			"audit", "latency_ms", "server", "generator", "disk", "machine"},
+			"audit", "latency_ms", "server", "total", "generator", "disk", "machine"},
+		"total":      {"cpu_s", "accepted_per_cpu_s", "delivered_per_cpu_s"},
 		"audit":      {"lost", "duplicate", "ghost", "reordered"},
 		"latency_ms": {"ack", "end_to_end"},
 		"server": {"cpu_s", "rss_bytes", "accepted_per_cpu_s", "delivered_per_cpu_s", "bytes_per_connection",

@@ -19,10 +19,15 @@ func (r *run) conclude(ctx context.Context) error {
 		Findings: g.audit.close(), Messages: g.tally.accepted, Deliveries: g.tally.delivered, HistoryRead: read,
 		Lagged: g.lagged, Errors: g.errors, Connections: g.lost, Witnesses: g.audit.witnesses,
 	}
-	if g.tally.accepted == 0 || r.child == nil {
+	if r.pg != nil {
+		if rep.Postgres.Moves, err = r.pg.moves(ctx); err != nil {
+			return err
+		}
+	}
+	if g.tally.accepted == 0 || !r.own() || r.pg != nil {
 		return nil // the store of somebody's server holds, and compacts, more than this run's messages
 	}
-	disk, err := r.op.compact(ctx)
+	disk, err := r.ops[0].compact(ctx)
 	if err != nil {
 		return err
 	}
@@ -36,6 +41,9 @@ func (r *run) figures() {
 	begin, end := g.begin, g.end
 	from, to := r.marks[0], r.marks[1]
 	rep.Seconds = float64(end.at-begin.at) / 1e9
+	if r.p.Scenario == Cluster {
+		rep.Seconds = float64(r.sent-begin.at) / 1e9
+	}
 	rep.Offered, rep.Accepted = end.offered-begin.offered, end.accepted-begin.accepted
 	rep.Delivered, rep.Rejected = end.delivered-begin.delivered, end.rejected-begin.rejected
 	rep.AcceptedPerS = round(float64(rep.Accepted)/rep.Seconds, 10)
@@ -45,21 +53,41 @@ func (r *run) figures() {
 		CPU: round(to.ownCPU.all()-from.ownCPU.all(), 1000), User: round(to.ownCPU.user-from.ownCPU.user, 1000),
 	}
 	s := &rep.Server
-	s.CPU, s.RSSBytes = to.serverCPU.all()-from.serverCPU.all(), r.memory
-	s.User = round(to.serverCPU.user-from.serverCPU.user, 1000)
-	if r.child == nil {
-		s.CPU, s.RSSBytes = to.stats.CpuS-from.stats.CpuS, to.stats.RssBytes
+	s.RSSBytes = r.memory
+	for i := range r.nodes {
+		n := Node{
+			CPU:      round(to.serverCPU[i].all()-from.serverCPU[i].all(), 1000),
+			Accepted: to.stats[i].Accepted - from.stats[i].Accepted, Commits: to.stats[i].Commits - from.stats[i].Commits,
+		}
+		s.CPU += n.CPU
+		s.User += to.serverCPU[i].user - from.serverCPU[i].user
+		rep.Nodes = append(rep.Nodes, n)
 	}
-	s.CPU = round(s.CPU, 1000)
+	if !r.own() {
+		s.CPU, s.RSSBytes = to.stats[0].CpuS-from.stats[0].CpuS, to.stats[0].RssBytes
+	}
+	s.CPU, s.User = round(s.CPU, 1000), round(s.User, 1000)
 	if s.CPU > 0 {
 		s.AcceptedPerCPU = round(float64(rep.Accepted)/s.CPU, 10)
 		s.DeliveredPerCPU = round(float64(rep.Delivered)/s.CPU, 10)
 	}
+	if pg := rep.Postgres; pg != nil {
+		if pg.CPU = round(to.pgCPU-from.pgCPU, 1000); pg.CPU > 0 {
+			rep.Total.CPU = round(s.CPU+pg.CPU, 1000)
+			rep.Total.AcceptedPerCPU = round(float64(rep.Accepted)/rep.Total.CPU, 10)
+			rep.Total.DeliveredPerCPU = round(float64(rep.Delivered)/rep.Total.CPU, 10)
+		}
+	}
 	if r.p.Scenario == Connect {
 		s.BytesPerConnection = round(float64(int64(s.RSSBytes-r.memoryBefore))/float64(r.p.Connections), 10)
 	}
-	if commits := to.stats.Commits - from.stats.Commits; commits > 0 {
-		s.MessagesPerCommit = round(float64(to.stats.Accepted-from.stats.Accepted)/float64(commits), 100)
+	accepted, commits := uint64(0), uint64(0)
+	for i := range to.stats {
+		accepted += to.stats[i].Accepted - from.stats[i].Accepted
+		commits += to.stats[i].Commits - from.stats[i].Commits
+	}
+	if commits > 0 {
+		s.MessagesPerCommit = round(float64(accepted)/float64(commits), 100)
 	}
 }
 
@@ -94,7 +122,9 @@ func (r *run) readBack(ctx context.Context) (read uint64, err error) {
 	}
 	for i := range a.senders {
 		if s := &a.senders[i]; s.composed > s.acked+s.rejected {
-			doubtful[s.conv] = true
+			for _, t := range s.threads {
+				doubtful[t.conv] = true
+			}
 		}
 	}
 	r.say("reading history back: all of %d doubtful conversations, the newest of %d more", len(doubtful), max(0, min(sampledConvs, len(a.convs))-len(doubtful)))
@@ -123,7 +153,7 @@ func (r *run) readBack(ctx context.Context) (read uint64, err error) {
 func (r *run) readConv(ctx context.Context, v *convBook, after uint64) (read uint64, err error) {
 	a := r.gen.audit
 	for {
-		page, err := r.op.history(ctx, v.id, after)
+		page, err := r.ops[0].history(ctx, v.id, after)
 		if err != nil {
 			return read, err
 		}

@@ -17,6 +17,7 @@ type conn struct {
 	sender *sender
 	again  []uint64 // numbers of messages to send once more
 	token  []byte   // of the last sync page
+	unread []string // conversations whose history is asked for when another one has come
 	kicked string   // what the server said before it closed
 	dirty  bool     // has something to send in this turn
 	later  bool     // is read in turn, not when something comes; its latencies are not the server's
@@ -26,15 +27,23 @@ type conn struct {
 type sender struct {
 	conn    *conn
 	ordinal uint32
-	peer    string // user it writes to until the conversation's id is known
-	book    *convBook
-	head    uint64 // highest seq of the conversation that it knows
+	peers   []peer // in turn: message 1 goes to the first
 
 	window, windowBytes         int // what may be unanswered
 	largest                     int // bytes of a frame, with room for longer numbers
 	unanswered, unansweredBytes int
 	slots                       []slot // unanswered sends, by number; a power of two
 }
+
+// peer is whom a sender writes to.
+type peer struct {
+	user string // until the conversation's id is known
+	book *convBook
+	head uint64 // highest seq of the conversation that the sender knows
+}
+
+// peer is where a message goes.
+func (s *sender) peer(number uint64) *peer { return &s.peers[(number-1)%uint64(len(s.peers))] }
 
 // slot is one unanswered send, with what it takes to send it again the same.
 type slot struct {
@@ -231,12 +240,21 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		if leads {
 			g.noted = append(g.noted, scriptMessage{e.seq, sentNs})
 		}
-		if s := c.sender; s != nil && string(e.conv) == s.book.id {
-			s.head = max(s.head, e.seq)
+		if s := c.sender; s != nil {
+			s.saw(&e)
 		}
 	}
 	if leads {
 		g.script.write(&c.place, raw, g.noted)
+	}
+}
+
+// saw notes how far a conversation of the sender is.
+func (s *sender) saw(e *entry) {
+	for i := range s.peers {
+		if p := &s.peers[i]; p.book.id == string(e.conv) {
+			p.head = max(p.head, e.seq)
+		}
 	}
 }
 
@@ -252,11 +270,12 @@ func (g *generator) acked(c *conn, f *frame, now int64) {
 		g.audit.ghostAck(c.index, f.id)
 		return
 	}
-	if s.book.id == "" && len(f.conv) > 0 {
-		g.audit.learn(s.book, string(f.conv))
+	to := s.peer(f.id)
+	if to.book.id == "" && len(f.conv) > 0 {
+		g.audit.learn(to.book, string(f.conv))
 	}
 	g.audit.ack(s.ordinal, f.id, f.seq, sl.attempts > 1)
-	s.head = max(s.head, f.seq)
+	to.head = max(to.head, f.seq)
 	g.tally.accepted++
 	g.ackTime.record(sl.sentNs, now, 1)
 	g.settle(s, sl)

@@ -32,8 +32,9 @@ const (
 	dialTimeout = 30 * time.Second // for one connection, from the dial to the sync page
 )
 
-// dialAll makes a connection for each token, some at a time.
-func dialAll(ctx context.Context, addr string, e wire.Encoding, tokens, capabilities []string, done func(n int)) ([]greeted, error) {
+// dialAll makes a connection for each token, some at a time, to addr of its
+// index.
+func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, tokens, capabilities []string, done func(n int)) ([]greeted, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]greeted, len(tokens))
@@ -44,7 +45,7 @@ func dialAll(ctx context.Context, addr string, e wire.Encoding, tokens, capabili
 	for range dialers {
 		wg.Go(func() {
 			for i := range next {
-				g, err := dial(ctx, addr, e, tokens[i], capabilities, fmt.Sprintf("bench-%d", i))
+				g, err := dial(ctx, addr(i), e, tokens[i], capabilities, fmt.Sprintf("bench-%d", i))
 				if err != nil {
 					cancel(fmt.Errorf("connection %d: %w", i, err))
 					continue

@@ -39,6 +39,11 @@ type generator struct {
 	at     phase // the phase the generator has taken notice of
 	atMark func(phase)
 
+	quota     atomic.Uint64 // messages that each sender may send; 0: no bound
+	allowed   uint64        // the quota that the generator has taken notice of
+	spent     chan int64    // capacity 1; when a quota was sent and answered, on the generator's clock
+	toldSpent bool
+
 	open       int // connections that are not closed
 	sending    bool
 	unanswered int
@@ -106,7 +111,7 @@ func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 	g := &generator{
 		enc: e, corpus: c, audit: a, base: time.Now(), sending: true, maskState: c.seed,
 		buf: make([]byte, readBytes), endToEnd: newLatency(), ackTime: newLatency(),
-		errors: map[string]uint64{}, lost: []string{}, progress: make(chan Progress, 1),
+		errors: map[string]uint64{}, lost: []string{}, progress: make(chan Progress, 1), spent: make(chan int64, 1),
 	}
 	return g
 }
@@ -136,6 +141,9 @@ func (g *generator) run(ctx context.Context) error {
 	defer g.closeAll()
 	readers := 0
 	for _, c := range g.conns {
+		if c.fd < 0 {
+			continue
+		}
 		if c.sender == nil {
 			c.later = g.rate == 0 && readers%onePrompt != 0
 			readers++
@@ -215,6 +223,9 @@ func (g *generator) tick(now int64) (done bool) {
 	if p := phase(g.phase.Load()); p != g.at {
 		g.turnPhase(p, now)
 	}
+	if q := g.quota.Load(); q > 0 {
+		g.spend(q, now)
+	}
 	if g.pace != nil && g.at != draining {
 		from, to := g.pace.advance(now)
 		for i := from; i < to && i < from+uint64(g.pace.senders); i++ {
@@ -237,6 +248,27 @@ func (g *generator) tick(now int64) (done bool) {
 	quiet := now-max(g.lastRead, g.drainFrom) > int64(g.quiet)
 	return g.open == 0 || quiet || now-g.drainFrom > int64(drainLimit) ||
 		g.unanswered == 0 && !g.backlog() && g.audit.complete()
+}
+
+// spend lets every sender send q messages in all, and tells when that is done.
+func (g *generator) spend(q uint64, now int64) {
+	if q != g.allowed {
+		g.allowed, g.toldSpent = q, false
+		for i := range g.audit.senders {
+			g.mark(g.conns[g.audit.senders[i].conn])
+		}
+		return
+	}
+	if g.toldSpent || g.unanswered > 0 {
+		return
+	}
+	for i := range g.audit.senders {
+		if s := &g.audit.senders[i]; s.composed < q && g.conns[s.conn].fd >= 0 {
+			return
+		}
+	}
+	g.toldSpent = true
+	g.spent <- now // was emptied since the last one
 }
 
 func (g *generator) turnPhase(p phase, now int64) {
@@ -336,7 +368,7 @@ func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 	}
 	s.conn.again = s.conn.again[:0]
 	book := &g.audit.senders[s.ordinal]
-	for g.sending && s.unanswered < s.window && s.unansweredBytes+s.largest <= s.windowBytes && len(out) < maxUnwritten {
+	for g.sending && (g.allowed == 0 || book.composed < g.allowed) && s.unanswered < s.window && s.unansweredBytes+s.largest <= s.windowBytes && len(out) < maxUnwritten {
 		number := book.composed + 1
 		sl := s.slot(number)
 		if sl.number != 0 {
@@ -352,7 +384,8 @@ func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 			g.tally.offered++
 		}
 		g.audit.compose(s.ordinal)
-		*sl = slot{number: number, sentNs: sentNs, after: s.head, attempts: 1, byUser: s.book.id == ""}
+		to := s.peer(number)
+		*sl = slot{number: number, sentNs: sentNs, after: to.head, attempts: 1, byUser: to.book.id == ""}
 		out, sl.bytes = g.appendSend(out, s, sl)
 		s.unanswered++
 		s.unansweredBytes += sl.bytes
@@ -363,14 +396,15 @@ func (g *generator) compose(s *sender, out []byte, now int64) []byte {
 }
 
 func (g *generator) appendSend(out []byte, s *sender, sl *slot) ([]byte, int) {
+	to := s.peer(sl.number)
 	o := outgoing{
 		id: sl.number, after: sl.after, corpus: g.corpus,
 		msg: proof{sender: s.ordinal, number: sl.number, sentNs: sl.sentNs},
 	}
 	if sl.byUser {
-		o.user = s.peer
+		o.user = to.user
 	} else {
-		o.conv = s.book.id
+		o.conv = to.book.id
 	}
 	return appendSend(out, g.enc, &o, g.mask())
 }

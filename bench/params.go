@@ -12,6 +12,7 @@ const (
 	Direct  = "direct"  // senders write to receivers, each pair in its own direct conversation
 	Group   = "group"   // some members of one group write, all are online
 	Connect = "connect" // connections are authenticated and idle
+	Cluster = "cluster" // every sender writes to every receiver, none of whom is online
 )
 
 // Params are what a run does. DefaultParams fills in those of a scenario.
@@ -19,7 +20,8 @@ type Params struct {
 	Scenario string `json:"scenario"`
 
 	Senders     int     `json:"senders"`     // users that send; in a group they are among the members
-	Receivers   int     `json:"receivers"`   // direct: sender i writes to receiver i modulo this
+	Receivers   int     `json:"receivers"`   // direct: sender i writes to receiver i modulo this; cluster: every sender writes to every one
+	Rounds      int     `json:"rounds"`      // cluster: messages of each sender to each receiver, in each of two runs of which the second one counts
 	Members     int     `json:"members"`     // group: all of them, online
 	Connections int     `json:"connections"` // connect
 	Lists       int     `json:"lists"`       // connect: conversations in the list of each user, whose connection is then a device that has logged in; 0: a bare token
@@ -35,6 +37,14 @@ type Params struct {
 	Transport string `json:"transport"` // ws or tcp
 	Seed      uint64 `json:"seed"`      // of bodies, ids and masks
 
+	// Nodes are how many servers of its own a run starts, as one cluster; they
+	// need Postgres. Connections are spread over them, and the receiver of a
+	// direct message is never on its sender's node.
+	Nodes int `json:"nodes"`
+	// Postgres has own servers keep everything in PostgreSQL: in a new database
+	// of the one with this URL, or, with "auto", of one that the run starts.
+	Postgres string `json:"-"`
+
 	// URL of a running server, http://host:port; empty: the run starts one.
 	URL      string `json:"url"`
 	TCPAddr  string `json:"tcp_addr"` // of a running server; empty: its host and port 8081
@@ -46,6 +56,7 @@ type Params struct {
 
 	Progress func(Progress) `json:"-"` // is told once a second and at every step; may be nil
 
+	pause  time.Duration // how long servers must have nothing to do; 0: calmFor
 	quiet  time.Duration // silence that ends the drain; 0: drainQuiet
 	enough func() bool   // the measured window goes on until this says so; nil: it ends by time alone
 }
@@ -55,7 +66,7 @@ const MinSize = proofBytes
 
 // DefaultParams are the parameters of a scenario as its figures are taken.
 func DefaultParams(scenario string) Params {
-	p := Params{Scenario: scenario, Size: 100, Seconds: 10, WarmUp: 2, Codec: "proto", Transport: "ws", Seed: 1}
+	p := Params{Scenario: scenario, Nodes: 1, Size: 100, Seconds: 10, WarmUp: 2, Codec: "proto", Transport: "ws", Seed: 1}
 	switch scenario {
 	case Direct:
 		p.Senders, p.Receivers, p.Window = 200, 200, 16
@@ -63,11 +74,15 @@ func DefaultParams(scenario string) Params {
 		p.Senders, p.Members, p.Window = 4, 1000, 16
 	case Connect:
 		p.Connections, p.Seconds, p.WarmUp = 10_000, 15, 0
+	case Cluster:
+		p.Senders, p.Receivers, p.Rounds, p.Window, p.Size, p.Postgres = 200, 201, 20, 16, 36, OwnPostgres
+		p.WarmUp = 0
 	}
 	return p
 }
 
 const (
+	maxNodes       = 64
 	maxWindow      = 1 << 14
 	maxConnections = 1 << 20
 	maxSize        = 48 << 10
@@ -81,8 +96,10 @@ func (p *Params) Check() error {
 		}
 		return nil
 	}
-	var checks []error
+	checks := []error{between("nodes", p.Nodes, 1, maxNodes)}
 	switch p.Scenario {
+	case Cluster:
+		checks = append(checks, between("senders", p.Senders, 1, 10_000), between("receivers", p.Receivers, 1, 10_000), between("rounds", p.Rounds, 1, 10_000))
 	case Direct:
 		checks = append(checks, between("senders", p.Senders, 1, maxConnections), between("receivers", p.Receivers, 1, maxConnections))
 	case Group:
@@ -90,7 +107,7 @@ func (p *Params) Check() error {
 	case Connect:
 		checks = append(checks, between("connections", p.Connections, 1, maxConnections), between("lists", p.Lists, 0, 1000))
 	default:
-		return fmt.Errorf("there is no scenario %q; there are %s, %s and %s", p.Scenario, Direct, Group, Connect)
+		return fmt.Errorf("there is no scenario %q; there are %s, %s, %s and %s", p.Scenario, Direct, Group, Connect, Cluster)
 	}
 	if p.Scenario != Connect {
 		checks = append(checks, between("size", p.Size, MinSize, maxSize))
@@ -114,6 +131,12 @@ func (p *Params) Check() error {
 		return fmt.Errorf("warm-up is %g; allowed: 0 to 3600 seconds", p.WarmUp)
 	case p.Rate < 0 || p.Rate > 1e7:
 		return fmt.Errorf("rate is %g; allowed: 0 to 10,000,000 messages per second", p.Rate)
+	case p.URL != "" && (p.Nodes > 1 || p.Postgres != ""):
+		return fmt.Errorf("nodes and a database are those of servers of a run's own, not of the one at %s", p.URL)
+	case p.Postgres == "" && p.Nodes > 1:
+		return fmt.Errorf("%d nodes need a PostgreSQL that they share", p.Nodes)
+	case p.Scenario == Cluster && p.Rate != 0:
+		return fmt.Errorf("the scenario %s is a closed loop", Cluster)
 	case p.URL != "" && p.AdminKey == "":
 		return fmt.Errorf("a run against %s needs its admin key", p.URL)
 	}
@@ -134,12 +157,20 @@ func (p *Params) encoding() wire.Encoding {
 // connections counts those the run makes.
 func (p *Params) connections() int {
 	switch p.Scenario {
-	case Direct:
+	case Direct, Cluster:
 		return p.Senders + p.Receivers
 	case Group:
 		return p.Members
 	}
 	return p.Connections
+}
+
+// node is the server to which connection i goes.
+func (p *Params) node(i int) int {
+	if p.Scenario == Direct && i >= p.Senders {
+		i = (i-p.Senders)%p.Senders + 1 // not its sender's
+	}
+	return i % p.Nodes
 }
 
 func (p *Params) senders() int {

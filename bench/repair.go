@@ -114,6 +114,16 @@ func (g *generator) historyPage(c *conn, p *petrelv1.HistoryPage, now int64) {
 	v.head = max(v.head, p.Head)
 	if st := v.stream(c.index); st != nil && (p.More || st.lowest() <= p.Head) {
 		g.askHistory(c, p.Conv, max(last, st.lowest()-1))
+		return
+	}
+	g.readNext(c)
+}
+
+// readNext asks for the next of the conversations that a connection is to read.
+func (g *generator) readNext(c *conn) {
+	if len(c.unread) > 0 {
+		g.askHistory(c, c.unread[0], 0)
+		c.unread = c.unread[1:]
 	}
 }
 

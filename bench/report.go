@@ -35,6 +35,9 @@ type Report struct {
 	Latency Latency `json:"latency_ms"`
 
 	Server    Server    `json:"server"`
+	Nodes     []Node    `json:"nodes,omitempty"`    // of which Server is the sum; those of a run's own
+	Postgres  *Postgres `json:"postgres,omitempty"` // the database of the run's own servers
+	Total     Total     `json:"total"`
 	Generator Generator `json:"generator"`
 	Disk      Disk      `json:"disk"`
 	Machine   Machine   `json:"machine"`
@@ -72,6 +75,29 @@ type Server struct {
 	MessagesPerCommit   float64 `json:"messages_per_commit"`
 }
 
+// Node is one server's share.
+type Node struct {
+	CPU      float64 `json:"cpu_s"`
+	Accepted uint64  `json:"accepted"` // by the owners on it, of whichever node's connections, those of its own work included
+	Commits  uint64  `json:"commits"`
+}
+
+// Postgres is the database of a run, and what the run cost it.
+type Postgres struct {
+	Version string   `json:"version"`
+	CPU     float64  `json:"cpu_s"`     // of all its processes, in the measured window; 0: it runs on another machine
+	Commit  SyncTime `json:"commit_ms"` // of one statement like that of one message, on one connection, before the run
+	Moves   int64    `json:"moves"`     // feeds that changed hands in the whole run; behind that, the new owner pushes once more what the old one did
+}
+
+// Total is the servers and their database together. 0 without one on this
+// machine.
+type Total struct {
+	CPU             float64 `json:"cpu_s"`
+	AcceptedPerCPU  float64 `json:"accepted_per_cpu_s"`
+	DeliveredPerCPU float64 `json:"delivered_per_cpu_s"`
+}
+
 // Generator is what the run cost the generator. On loopback the kernel charges
 // a part of the server's network work to it: a reader's TCP acknowledgement is
 // taken in, and what it acknowledges is freed, within the reader's own call.
@@ -81,11 +107,16 @@ type Generator struct {
 }
 
 // WriteJSON writes the report as one JSON value.
-func (r *Report) WriteJSON(w io.Writer) error {
+func (r *Report) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
+
+// WriteJSON writes the reports of the runs as one JSON value.
+func (t *Table) WriteJSON(w io.Writer) error { return writeJSON(w, t) }
+
+func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return e.Encode(v)
 }
 
 // Clean says what is wrong with the run: findings of the audit, connections
@@ -99,7 +130,9 @@ func (r *Report) Clean(targets Targets) error {
 	if n := len(r.Audit.Connections); n > 0 {
 		errs = append(errs, fmt.Errorf("%d connections ended during the run, the first: %s", n, r.Audit.Connections[0]))
 	}
-	if r.Scenario != Connect && (r.Accepted == 0 || r.Delivered == 0) {
+	if a := r.Audit; r.Scenario == Cluster && (a.Messages == 0 || a.Deliveries != a.Messages) {
+		errs = append(errs, fmt.Errorf("%d messages were acked, the receivers read %d", a.Messages, a.Deliveries))
+	} else if r.Scenario != Connect && r.Scenario != Cluster && (r.Accepted == 0 || r.Delivered == 0) {
 		errs = append(errs, fmt.Errorf("nothing was measured: %d accepted, %d delivered", r.Accepted, r.Delivered))
 	}
 	return errors.Join(append(errs, targets.check(r)...)...)
@@ -121,11 +154,16 @@ func (r *Report) WriteText(w io.Writer) error {
 		line("offered", "%s in %.1f s", count(float64(r.Offered)), r.Seconds)
 		line("accepted", "%s/s durable   %s per server CPU-second   rejected %d   unknown %d",
 			count(r.AcceptedPerS), count(r.Server.AcceptedPerCPU), r.Rejected, r.Unknown)
-		line("delivered", "%s/s   %s per server CPU-second", count(r.DeliveredPerS), count(r.Server.DeliveredPerCPU))
+		if r.Scenario != Cluster {
+			line("delivered", "%s/s   %s per server CPU-second", count(r.DeliveredPerS), count(r.Server.DeliveredPerCPU))
+		}
 		for _, l := range []struct {
 			name string
 			p    Percentiles
 		}{{"ack", r.Latency.Ack}, {"end to end", r.Latency.EndToEnd}} {
+			if l.p == (Percentiles{}) {
+				continue
+			}
 			line(l.name, "p50 %.2f   p99 %.2f   p99.9 %.2f ms", l.p.P50, l.p.P99, l.p.P999)
 		}
 	}
@@ -142,6 +180,17 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 	}
 	line("server", "%s", server)
+	if pg := r.Postgres; pg != nil {
+		line("postgres", "version %s   cpu %.2f s   one commit p50 %.2f   p99 %.2f ms", pg.Version, pg.CPU, pg.Commit.P50, pg.Commit.P99)
+	}
+	if t := r.Total; t.CPU > 0 {
+		line("together", "cpu %.2f s   %s accepted, %s delivered per CPU-second", t.CPU, count(t.AcceptedPerCPU), count(t.DeliveredPerCPU))
+	}
+	if len(r.Nodes) > 1 {
+		for i, n := range r.Nodes {
+			line(fmt.Sprintf("node %d", i+1), "cpu %.2f s   %s stored in %s commits", n.CPU, count(float64(n.Accepted)), count(float64(n.Commits)))
+		}
+	}
 	line("generator", "cpu %.2f s, %.2f of it outside the kernel", r.Generator.CPU, r.Generator.User)
 	if r.Disk != (Disk{}) {
 		line("disk", "fdatasync p50 %.2f   p99 %.2f ms", r.Disk.Fdatasync.P50, r.Disk.Fdatasync.P99)
@@ -151,6 +200,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	if r.Params.Receipts {
 		line("cursors", "%s moves, durable", count(float64(r.CursorMoves)))
+	}
+	if pg := r.Postgres; pg != nil && pg.Moves > 0 {
+		line("owners", "%d feeds changed hands during the run", pg.Moves)
 	}
 	line("audit", "%s   of %s messages, %s deliveries; %s read back; lagged %d", r.Audit.Findings, count(float64(r.Audit.Messages)),
 		count(float64(r.Audit.Deliveries)), count(float64(r.Audit.HistoryRead)), r.Audit.Lagged)

@@ -27,6 +27,7 @@ type child struct {
 	PID  int    `json:"pid"`
 
 	executable string
+	conf       string // its configuration file
 	dir        string // its data folder
 	cancel     context.CancelFunc
 	ended      chan struct{} // closed behind err
@@ -40,16 +41,16 @@ const (
 )
 
 // startChild starts executable on folder dir and waits until it listens. Only
-// what is in args configures it, not the environment and no file.
-func startChild(ctx context.Context, executable, dir string, args []string) (*child, error) {
-	conf := filepath.Join(dir, "petrel.toml")
-	if err := os.WriteFile(conf, nil, 0o600); err != nil {
+// conf and args configure it, not the environment and no other file.
+func startChild(ctx context.Context, executable, dir, conf string, args []string) (*child, error) {
+	file := filepath.Join(dir, "petrel.toml")
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		return nil, fmt.Errorf("prepare a server: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c := &child{executable: executable, dir: filepath.Join(dir, "data"), cancel: cancel, ended: make(chan struct{})}
+	c := &child{executable: executable, conf: conf, dir: filepath.Join(dir, "data"), cancel: cancel, ended: make(chan struct{})}
 	cmd := exec.CommandContext(ctx, executable, append([]string{
-		"serve", "--config", conf, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0"}, args...)...)
+		"serve", "--config", file, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0"}, args...)...)
 	cmd.Dir = dir
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "PETREL_") {

@@ -52,6 +52,8 @@ var targetKeys = []targetKey{
 	{"delivered_per_s", rate, func(r *Report) float64 { return r.DeliveredPerS }},
 	{"accepted_per_cpu_s", rate, func(r *Report) float64 { return r.Server.AcceptedPerCPU }},
 	{"delivered_per_cpu_s", rate, func(r *Report) float64 { return r.Server.DeliveredPerCPU }},
+	{"total_accepted_per_cpu_s", rate, func(r *Report) float64 { return r.Total.AcceptedPerCPU }},
+	{"total_delivered_per_cpu_s", rate, func(r *Report) float64 { return r.Total.DeliveredPerCPU }},
 	{"bytes_per_connection", rate, func(r *Report) float64 { return r.Server.BytesPerConnection }},
 	{"disk_bytes_per_message", rate, func(r *Report) float64 { return r.Server.DiskBytesPerMessage }},
 	{"messages_per_commit", rate, func(r *Report) float64 { return r.Server.MessagesPerCommit }},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,7 +20,8 @@ func newBench(c *cli) *cobra.Command {
 			"  petrel bench direct --window 1\n  petrel bench direct --rate 20000 --target \"p99<5ms,lost=0\" --json -\n"+
 				"  petrel bench direct --url http://127.0.0.1:8080 --seconds 30"),
 		newBenchScenario(c, bench.Group, "Senders write to one group whose members are online", "  petrel bench group --members 1000 --senders 4"),
-		newBenchScenario(c, bench.Connect, "Connections that are authenticated and idle", "  petrel bench connect --connections 10000"))
+		newBenchScenario(c, bench.Connect, "Connections that are authenticated and idle", "  petrel bench connect --connections 10000"),
+		newBenchCluster(c))
 }
 
 // benchRun is one run as the command line asks for it.
@@ -54,23 +56,43 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 	case bench.Group:
 		fs.IntVar(&p.Members, "members", p.Members, "members of the group, all online")
 		fs.IntVar(&p.Senders, "senders", p.Senders, "members that send")
+	case bench.Cluster:
+		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
+		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that are written to, and come when all has been sent")
+		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages of each sender to each receiver, in the warm-up run and again in the run that counts")
 	case bench.Connect:
 		fs.IntVar(&p.Connections, "connections", p.Connections, "connections to make")
 		fs.IntVar(&p.Lists, "lists", p.Lists, "conversations in the list of each user, whose connection is then a device that has logged in")
 	}
 	if p.Scenario != bench.Connect {
 		fs.IntVar(&p.Size, "size", p.Size, "bytes of a text")
-		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers tell once a second how far they have read, and senders are told")
 		fs.IntVar(&p.Window, "window", p.Window, "closed loop: unacked messages of each sender")
+	}
+	if p.Scenario == bench.Direct || p.Scenario == bench.Group {
+		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers tell once a second how far they have read, and senders are told")
 		fs.Float64Var(&p.Rate, "rate", p.Rate, "open loop: messages per second in all; latency is counted from when a message was due (0: closed loop)")
 		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")
 	}
-	fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds of the measurement")
+	if p.Scenario != bench.Cluster {
+		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds of the measurement")
+	}
 	fs.StringVar(&p.Codec, "codec", p.Codec, "proto or json")
 	fs.StringVar(&p.Transport, "transport", p.Transport, "ws or tcp")
 	fs.Uint64Var(&p.Seed, "seed", p.Seed, "of texts and ids")
-	fs.StringVar(&p.URL, "url", "", "`URL` of a running server, which needs its admin key (default: a server of its own)")
-	fs.StringVar(&p.TCPAddr, "tcp-addr", "", "`HOST:PORT` of the TCP protocol of a running server (default: its host and port 8081)")
+	r.addServer(cmd)
+	if p.Scenario != bench.Cluster {
+		fs.IntVar(&p.Nodes, "nodes", p.Nodes, "servers of its own, as one cluster with --postgres; the receiver of a direct message is on another node than its sender")
+	}
+}
+
+// addServer adds the flags that say what is measured and where the figures go.
+func (r *benchRun) addServer(cmd *cobra.Command) {
+	fs, p := cmd.Flags(), &r.params
+	fs.StringVar(&p.Postgres, "postgres", p.Postgres, "a server of its own keeps everything in PostgreSQL: in a new database of the one with this `URL`, or, with auto, of one that is started for the run")
+	if p.Scenario != bench.Cluster {
+		fs.StringVar(&p.URL, "url", "", "`URL` of a running server, which needs its admin key (default: a server of its own)")
+		fs.StringVar(&p.TCPAddr, "tcp-addr", "", "`HOST:PORT` of the TCP protocol of a running server (default: its host and port 8081)")
+	}
 	fs.StringVar(&p.Dir, "dir", "", "`DIR` in which the folder of a server of its own is made (default: the system's for temporary files)")
 	fs.StringArrayVar(&p.ServeArgs, "serve", nil, "`FLAG` for a server of its own, like --serve=--store-cache=8MiB; may be repeated")
 	fs.StringVar(&r.targets, "target", "", "`LIST` of figures to reach, like \"p99<5ms,accepted_per_cpu_s>80000\"; there are "+strings.Join(bench.TargetKeys(), ", "))
@@ -103,11 +125,74 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	if err := r.write(report, c); err != nil {
 		return err
 	}
-	if err := report.Clean(targets); err != nil {
-		return &fault{exit: exitViolated, code: "violated", what: "the run is red", why: err.Error(), err: err,
-			fix: "the report names the first findings; the same --seed makes the same texts"}
+	return r.verdict(report.Clean(targets))
+}
+
+// newBenchCluster compares clusters of several sizes.
+func newBenchCluster(c *cli) *cobra.Command {
+	r := &benchRun{params: bench.DefaultParams(bench.Cluster)}
+	nodes := []int{1, 2, 3, 4}
+	cmd := &cobra.Command{
+		Use:   bench.Cluster,
+		Short: "Clusters of several sizes, each sender writing to each receiver",
+		Long: "Clusters of several sizes, each sender writing to each receiver. For each size it starts a PostgreSQL, or makes a database\n" +
+			"in one, and as many nodes. The receivers are offline. A first run warms up; the second one counts, with the CPU of the\n" +
+			"nodes and of the database until they have nothing left to do. Then the receivers come and read every message of both\n" +
+			"runs: if one was lost, doubled, invented or out of order, the command ends with exit code 6.",
+		Example: "  petrel bench cluster --nodes 1,2,3,4\n  petrel bench cluster --nodes 1,4 --rounds 5 --json cluster.json",
+		Args:    cobra.NoArgs,
+		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.runCluster(cmd, c, nodes) }),
 	}
-	return nil
+	r.addFlags(cmd)
+	cmd.Flags().IntSliceVar(&nodes, "nodes", nodes, "numbers of nodes, with commas between them")
+	return cmd
+}
+
+func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
+	targets, err := bench.ParseTargets(r.targets)
+	if err != nil {
+		return usage(err.Error(), "")
+	}
+	var table bench.Table
+	var red []error
+	for _, n := range nodes {
+		p := r.params
+		p.Nodes = n
+		if err := p.Check(); err != nil {
+			return usage(err.Error(), "")
+		}
+		p.Progress = bench.Draw(c.err, isTerminal(c.err))
+		report, err := bench.Run(cmd.Context(), p)
+		if err != nil {
+			return fmt.Errorf("%d nodes: %w", n, err)
+		}
+		if err := report.WriteText(c.err); err != nil {
+			return err
+		}
+		table.Runs = append(table.Runs, report)
+		if err := report.Clean(targets); err != nil {
+			red = append(red, fmt.Errorf("%d nodes: %w", n, err))
+		}
+	}
+	if err := r.write(&table, c); err != nil {
+		return err
+	}
+	return r.verdict(errors.Join(red...))
+}
+
+// verdict makes the end of a run that found something.
+func (r *benchRun) verdict(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault{exit: exitViolated, code: "violated", what: "the run is red", why: err.Error(), err: err,
+		fix: "the report names the first findings; the same --seed makes the same texts"}
+}
+
+// figures are what a run or several have found.
+type figures interface {
+	WriteJSON(io.Writer) error
+	WriteText(io.Writer) error
 }
 
 func (r *benchRun) adminKey(cmd *cobra.Command, c *cli) (string, error) {
@@ -122,7 +207,7 @@ func (r *benchRun) adminKey(cmd *cobra.Command, c *cli) (string, error) {
 }
 
 // write writes the report for people, beside its JSON where that was asked for.
-func (r *benchRun) write(report *bench.Report, c *cli) error {
+func (r *benchRun) write(report figures, c *cli) error {
 	if isTerminal(c.err) {
 		fmt.Fprintln(c.err) // behind the last line of progress
 	}

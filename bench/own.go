@@ -1,0 +1,227 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// own tells whether the run has servers of its own.
+func (r *run) own() bool { return len(r.nodes) > 0 }
+
+// startOwn measures the disk and starts servers on it.
+func (r *run) startOwn(ctx context.Context, dir string) (err error) {
+	r.say("measuring the disk of %s", filepath.Dir(dir))
+	if r.report.Disk, err = measureDisk(dir, diskProbe); err != nil {
+		return err
+	}
+	if r.p.Executable == "" {
+		if r.p.Executable, err = os.Executable(); err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+	}
+	if err = r.startNodes(ctx, dir); err != nil {
+		r.stop()
+	}
+	return err
+}
+
+// startNodes starts the database, if there is to be one, and the servers.
+func (r *run) startNodes(ctx context.Context, dir string) (err error) {
+	if r.p.Postgres != "" {
+		r.say("making a database")
+		if r.pg, err = openPostgres(ctx, r.p.Postgres, r.p.Dir); err != nil {
+			return err
+		}
+		if r.report.Postgres, err = r.pg.describe(ctx); err != nil {
+			return err
+		}
+	}
+	confs, err := r.configs()
+	if err != nil {
+		return err
+	}
+	for i, conf := range confs {
+		of := filepath.Join(dir, fmt.Sprintf("node-%d", i+1))
+		if err := os.Mkdir(of, 0o700); err != nil {
+			return fmt.Errorf("make a folder for a server: %w", err)
+		}
+		r.say("starting a server in %s", of)
+		c, err := startChild(ctx, r.p.Executable, of, conf, r.p.ServeArgs)
+		if err != nil {
+			return err
+		}
+		r.nodes = append(r.nodes, c)
+		if i > 0 {
+			continue
+		}
+		code, err := c.setupCode(ctx)
+		if err != nil {
+			return err
+		}
+		if r.key, err = redeem(ctx, "http://"+c.HTTP, code); err != nil {
+			return err
+		}
+	}
+	r.reach()
+	if r.pg == nil {
+		return nil
+	}
+	r.say("waiting until each node has its share")
+	return r.pg.spread(ctx, r.p.Nodes)
+}
+
+// configs are the configuration files of the run's servers.
+func (r *run) configs() ([]string, error) {
+	if r.pg == nil {
+		return []string{""}, nil
+	}
+	shared := fmt.Sprintf("[store]\npostgres = %q\n", r.pg.dsn)
+	if r.p.Nodes == 1 {
+		return []string{shared}, nil
+	}
+	var secret [16]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	ports, err := freePorts(r.p.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	confs := make([]string, r.p.Nodes)
+	for i, p := range ports {
+		confs[i] = shared + fmt.Sprintf("[cluster]\nnode = \"n%d\"\nlisten = %q\njoin = [%q]\nsecret = %q\n",
+			i+1, p, ports[0], hex.EncodeToString(secret[:]))
+	}
+	return confs, nil
+}
+
+// freePorts are addresses on loopback that nobody listens on now.
+func freePorts(n int) (addrs []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() // when all are known: no two are the same
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
+}
+
+// reach takes the addresses of the run's own servers.
+func (r *run) reach() {
+	r.hangUp()
+	r.ops, r.addrs = nil, nil
+	for _, c := range r.nodes {
+		r.ops = append(r.ops, newOperator("http://"+c.HTTP, r.key))
+		if r.p.Transport == "tcp" {
+			r.addrs = append(r.addrs, c.TCP)
+		} else {
+			r.addrs = append(r.addrs, c.HTTP)
+		}
+	}
+}
+
+// hangUp ends the connections that are kept for the next calls.
+func (r *run) hangUp() {
+	for _, op := range r.ops {
+		op.close()
+	}
+}
+
+// stop ends the run's own servers, all at once, and then their database.
+func (r *run) stop() {
+	for _, c := range r.nodes {
+		c.cancel()
+	}
+	for _, c := range r.nodes {
+		c.stop()
+	}
+	if r.pg != nil {
+		r.pg.close()
+	}
+}
+
+// freshStart starts the run's own server again when it has written all that
+// making the users' lists entails, so that none of it is in its memory.
+func (r *run) freshStart(ctx context.Context) error {
+	if !r.own() {
+		return nil
+	}
+	r.say("waiting until the lists are written, then starting the servers again")
+	for written := uint64(0); ; {
+		all, err := r.stats(ctx)
+		if err != nil {
+			return err
+		}
+		now := uint64(0)
+		for _, s := range all {
+			now += s.Accepted
+		}
+		if now == written {
+			break
+		}
+		written = now
+		select {
+		case <-time.After(settled):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	r.hangUp()
+	for i, c := range r.nodes {
+		c.stop()
+		again, err := startChild(ctx, c.executable, filepath.Dir(c.dir), c.conf, r.p.ServeArgs)
+		if err != nil {
+			return err
+		}
+		r.nodes[i] = again
+	}
+	r.reach()
+	return nil
+}
+
+// settled is how long nothing is written before the server's own work counts
+// as done.
+const settled = 2 * time.Second
+
+// stats asks every server.
+func (r *run) stats(ctx context.Context) ([]*petrelv1.Stats, error) {
+	var all []*petrelv1.Stats
+	for _, op := range r.ops {
+		s, err := op.stats(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// takeCPU notes what everybody has used. A server that is gone shows by its
+// connections.
+func (r *run) takeCPU(m *mark) {
+	m.ownCPU = ownCPU()
+	m.serverCPU = m.serverCPU[:0]
+	for _, c := range r.nodes {
+		used, _ := processCPU(c.PID)
+		m.serverCPU = append(m.serverCPU, used)
+	}
+	if r.pg != nil {
+		m.pgCPU = r.pg.cpu()
+	}
+}
+
+// serverMemory is that of all servers of the run; 0: the statistics tell.
+func (r *run) serverMemory() (bytes uint64) {
+	for _, c := range r.nodes {
+		bytes += processMemory(c.PID)
+	}
+	return bytes
+}

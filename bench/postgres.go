@@ -1,0 +1,190 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/petrel-im/petrel/internal/store/pgserver"
+)
+
+// OwnPostgres, as Params.Postgres, has the run start a PostgreSQL.
+const OwnPostgres = "auto"
+
+// postgres is the database of the run's servers, which is deleted afterwards.
+type postgres struct {
+	server *pgserver.Server // nil: somebody's
+	admin  string           // URL of the database in which new ones are made; of somebody's server
+	name   string           // of the database
+	dsn    string
+	first  int // process of the server; 0: on another machine
+	epochs int64
+}
+
+// ownSettings are those of a PostgreSQL that the run starts, beside its
+// defaults: what it commits is on the disk.
+var ownSettings = map[string]string{
+	"fsync": "on", "synchronous_commit": "on", "shared_buffers": "'512MB'", "max_wal_size": "'4GB'", "max_connections": "300",
+}
+
+// openPostgres makes a database at a URL, or in a server of the run's own, whose
+// data goes to a folder in dir.
+func openPostgres(ctx context.Context, at, dir string) (p *postgres, err error) {
+	p = &postgres{}
+	if at == OwnPostgres {
+		if p.server, err = pgserver.Start(pgserver.Options{Settings: ownSettings, Dir: dir}); err != nil {
+			return nil, fmt.Errorf("start PostgreSQL: %w", err)
+		}
+		if p.dsn, err = p.server.Create(); err != nil {
+			p.server.Remove()
+			return nil, fmt.Errorf("make a database: %w", err)
+		}
+		p.first = p.server.PID()
+		return p, nil
+	}
+	u, err := url.Parse(at)
+	if err != nil || !strings.HasPrefix(u.Scheme, "postgres") || strings.ContainsAny(at, "\"\\\n") {
+		return nil, errors.New("the database is not named like postgres://user:password@host/database")
+	}
+	p.admin, p.name = at, fmt.Sprintf("petrel_bench_%06x", rand.Uint32()>>8)
+	u.Path = "/" + p.name
+	p.dsn = u.String()
+	c, err := pgx.Connect(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
+	}
+	defer c.Close(ctx)
+	p.first = pgserver.First(ctx, c)
+	if _, err := c.Exec(ctx, "CREATE DATABASE "+p.name); err != nil {
+		return nil, fmt.Errorf("make a database: %w", err)
+	}
+	return p, nil
+}
+
+// close deletes the database. The servers have ended.
+func (p *postgres) close() {
+	if p.server != nil {
+		p.server.Remove()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if c, err := pgx.Connect(ctx, p.admin); err == nil {
+		_, _ = c.Exec(ctx, "DROP DATABASE IF EXISTS "+p.name+" WITH (FORCE)") // what stays has a name that says what it is
+		_ = c.Close(ctx)                                                      // nothing is under way
+	}
+}
+
+// cpu is what the server has used since its start, in seconds.
+func (p *postgres) cpu() float64 {
+	if p.first == 0 {
+		return 0
+	}
+	return pgserver.CPU(p.first).Seconds()
+}
+
+// spread waits until so many nodes own feeds and none has changed hands for a
+// while.
+func (p *postgres) spread(ctx context.Context, nodes int) error {
+	c, err := pgx.Connect(ctx, p.dsn)
+	if err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
+	defer c.Close(ctx)
+	limit := time.Now().Add(spreadLimit)
+	for since, before := time.Now(), int64(-1); ; {
+		owners, epochs := 0, int64(0)
+		err := c.QueryRow(ctx, "SELECT count(DISTINCT holder), coalesce(sum(epoch), 0) FROM petrel.part WHERE epoch > 0").Scan(&owners, &epochs)
+		if err != nil {
+			return fmt.Errorf("ask who owns the feeds: %w", err)
+		}
+		if epochs != before || owners != nodes {
+			since, before = time.Now(), epochs
+		}
+		switch now := time.Now(); {
+		case now.Sub(since) > settled:
+			p.epochs = epochs
+			return nil
+		case now.After(limit):
+			return fmt.Errorf("%s after the start, %d of %d nodes own feeds", spreadLimit, owners, nodes)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+const spreadLimit = 30 * time.Second
+
+// moves counts how often a feed has changed hands since spread.
+func (p *postgres) moves(ctx context.Context) (n int64, err error) {
+	c, err := pgx.Connect(ctx, p.dsn)
+	if err != nil {
+		return 0, fmt.Errorf("connect to the database: %w", err)
+	}
+	defer c.Close(ctx)
+	if err := c.QueryRow(ctx, "SELECT sum(epoch) FROM petrel.part").Scan(&n); err != nil {
+		return 0, fmt.Errorf("ask who owns the feeds: %w", err)
+	}
+	return n - p.epochs, nil
+}
+
+const (
+	probes      = 400
+	probeSchema = `CREATE SCHEMA petrel_bench;
+CREATE TABLE petrel_bench.part (id int PRIMARY KEY, pos bigint NOT NULL);
+INSERT INTO petrel_bench.part VALUES (0, 0);
+CREATE TABLE petrel_bench.feed (part int, pos bigint, entry bytea NOT NULL, PRIMARY KEY (part, pos));
+CREATE TABLE petrel_bench.msg (part int, conv uuid, seq bigint, value bytea NOT NULL, PRIMARY KEY (part, conv, seq));
+CREATE TABLE petrel_bench.dedupe (part int, conv uuid, hash bigint, seq bigint NOT NULL, PRIMARY KEY (part, conv, hash))`
+	probe = `WITH f AS (UPDATE petrel_bench.part SET pos = pos + 1 WHERE id = 0 RETURNING id, pos),
+e AS (INSERT INTO petrel_bench.feed SELECT id, pos, $1 FROM f),
+m AS (INSERT INTO petrel_bench.msg SELECT id, $2, pos, $1 FROM f),
+d AS (INSERT INTO petrel_bench.dedupe SELECT id, $2, $3, pos FROM f)
+SELECT id FROM f`
+)
+
+// describe tells what database this is, and how long it takes by itself for a
+// commit like that of one message: the update of a position and a row in each
+// of three tables, in one statement, on one connection, one after the other.
+func (p *postgres) describe(ctx context.Context) (*Postgres, error) {
+	c, err := pgx.Connect(ctx, p.dsn)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the database: %w", err)
+	}
+	defer c.Close(ctx)
+	d := &Postgres{}
+	if err := c.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&d.Version); err != nil {
+		return nil, fmt.Errorf("ask the database for its version: %w", err)
+	}
+	if _, err := c.Exec(ctx, probeSchema); err != nil {
+		return nil, fmt.Errorf("measure the database: %w", err)
+	}
+	value, conv := []byte(strings.Repeat("petrel, ", 20)), "00000000-0000-4000-8000-000000000001"
+	var took []time.Duration
+	for i := range probes {
+		began := time.Now()
+		var id int
+		if err := c.QueryRow(ctx, probe, value, conv, int64(mix(uint64(i)))).Scan(&id); err != nil {
+			return nil, fmt.Errorf("measure the database: %w", err)
+		}
+		took = append(took, time.Since(began))
+	}
+	took = took[probes/4:] // before, plans and pages are fetched
+	slices.Sort(took)
+	at := func(q float64) float64 { return ms(int64(took[int(q*float64(len(took)-1))])) }
+	d.Commit = SyncTime{P50: at(0.5), P99: at(0.99)}
+	if _, err := c.Exec(ctx, "DROP SCHEMA petrel_bench CASCADE"); err != nil {
+		return nil, fmt.Errorf("measure the database: %w", err)
+	}
+	return d, nil
+}
