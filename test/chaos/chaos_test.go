@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	times = flag.Int("times", 0, "how often each fault happens; -1: as often as is worth it")
-	seed  = flag.Uint64("seed", uint64(time.Now().UnixNano()&0xffffff), "of the moments")
+	repeat = flag.Int("times", 0, "how often each fault happens; -1: as often as is worth it")
+	seed   = flag.Uint64("seed", uint64(time.Now().UnixNano()&0xffffff), "of the moments")
 )
 
 func TestMain(m *testing.M) {
@@ -30,24 +30,26 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// targets of what a fault costs.
+// How long a conversation may be without service.
 const (
-	takeover = 5 * time.Second // a node that is killed
-	handOver = 500 * time.Millisecond
+	takeover = 5 * time.Second        // of a node that is killed
+	handOver = 500 * time.Millisecond // of a node that is drained
+	heal     = 10 * time.Second       // behind the end of what came from outside
 )
 
 // fault is something that happens to a cluster.
 type fault struct {
 	name string
-	long int  // how often it is worth to happen
-	ci   bool // once without -times
-	bus  func(w *world)
+	long int            // how often it is worth to happen
+	ci   bool           // once without -times
+	once bool           // a cluster bears it once
+	way  func(w *world) // between the processes; nil: straight
 	run  func(w *world, rng *rand.Rand, times int)
 }
 
 func TestChaos(t *testing.T) {
 	for _, f := range faults {
-		n := *times
+		n := *repeat
 		switch {
 		case n < 0:
 			n = f.long
@@ -56,39 +58,18 @@ func TestChaos(t *testing.T) {
 		case n == 0:
 			continue
 		}
-		t.Run(f.name, func(t *testing.T) {
-			t.Logf("-times=%d -seed=%d", n, *seed)
-			w := newWorld(t, *seed, f.bus)
-			f.run(w, rand.New(rand.NewPCG(*seed, 1)), n)
-			w.judge()
-		})
-	}
-}
-
-var faults = []fault{
-	{name: "kill-node", long: 100, ci: true, run: killNode},
-}
-
-// victim is a node that owns something, each in its turn.
-func (w *world) victim(i int) *node {
-	for range w.nodes {
-		if n := w.nodes[i%len(w.nodes)]; n.pid() != 0 && n.metric(ownedMetric) > 0 {
-			return n
+		worlds := 1
+		if f.once {
+			worlds, n = n, 1
 		}
-		i++
-	}
-	return w.nodes[i%len(w.nodes)]
-}
-
-// killNode: kill -9. The others find out and take over.
-func killNode(w *world, rng *rand.Rand, times int) {
-	for i := range times {
-		n := w.victim(i)
-		w.fault("kill -9 "+n.name, takeover, n.kill)
-		n.start()
-		w.breathe(rng, 3*time.Second)
-		if w.t.Failed() {
-			return
+		for i := range worlds {
+			t.Run(f.name, func(t *testing.T) {
+				seed := *seed + uint64(i)
+				t.Logf("-times=%d -seed=%d", n, seed)
+				w := newWorld(t, seed, f.way)
+				f.run(w, rand.New(rand.NewPCG(seed, 1)), n)
+				w.judge()
+			})
 		}
 	}
 }

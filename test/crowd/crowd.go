@@ -211,11 +211,18 @@ const clientQueue = 1 << 16
 
 // dial connects as a role, trying until the server is there or ctx ends.
 func (w *Crowd) dial(ctx context.Context, r Role, device string) *client.Conn {
+	return w.dialAt(ctx, r, device, func(string) {})
+}
+
+// dialAt is dial, and tells where.
+func (w *Crowd) dialAt(ctx context.Context, r Role, device string, at func(url string)) *client.Conn {
 	for ctx.Err() == nil {
+		url := w.o.URL(r.Framing, r.User, device)
 		one, cancel := context.WithTimeout(ctx, 5*time.Second)
-		c, err := client.Dial(one, client.Options{URL: w.o.URL(r.Framing, r.User, device), Codec: r.Codec, Token: w.tokens[r.User], Device: device, Queue: clientQueue})
+		c, err := client.Dial(one, client.Options{URL: url, Codec: r.Codec, Token: w.tokens[r.User], Device: device, Queue: clientQueue})
 		cancel()
 		if err == nil {
+			at(url)
 			return c
 		}
 		if closed, ok := errors.AsType[*client.Closed](err); ok && closed.Err != nil {
@@ -227,6 +234,23 @@ func (w *Crowd) dial(ctx context.Context, r Role, device string) *client.Conn {
 		Wait(ctx, 3*time.Millisecond)
 	}
 	return nil
+}
+
+// Storm connects n further devices at once, each until it is welcome, and
+// closes them. It returns how long the last one took.
+func (w *Crowd) Storm(ctx context.Context, n int) time.Duration {
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for i := range n {
+		r := w.o.Senders[i%len(w.o.Senders)]
+		wg.Go(func() {
+			if c := w.dial(ctx, r, fmt.Sprintf("storm-%d", i)); c != nil {
+				_ = c.Close() // it was there
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(begun)
 }
 
 // Settle lets every message find its fate and every receiver catch up, with

@@ -23,6 +23,7 @@ type Ledger struct {
 	outage  Outage
 	last    map[string]time.Time // conversation → its last ack
 	fresh   map[string]time.Time // conversation → when the newest message was written that was acked
+	via     map[string]int       // URL → acks that came over a connection to it
 
 	acked, resent, unsettled, conflicts, refused, events, pages int
 	lost, dup, moved, ghost, changed, holes                     int
@@ -36,10 +37,11 @@ type outcome struct {
 	stored   int    // times the audit met it
 	deferred bool   // an unsettled error made it wait while later ones went on (P-4.3)
 	begun    time.Time
+	floor    uint64 // somebody was told this seq before it was begun
 }
 
 func newLedger(senders int) *Ledger {
-	return &Ledger{seed: maphash.MakeSeed(), entries: map[string][]uint64{}, heads: map[string]uint64{}, outcomes: make([][]outcome, senders), last: map[string]time.Time{}, fresh: map[string]time.Time{}}
+	return &Ledger{seed: maphash.MakeSeed(), entries: map[string][]uint64{}, heads: map[string]uint64{}, outcomes: make([][]outcome, senders), last: map[string]time.Time{}, fresh: map[string]time.Time{}, via: map[string]int{}}
 }
 
 // fault notes a broken promise; only the first ones are kept in words.
@@ -98,21 +100,25 @@ func (l *Ledger) toldHead(who, conv string, head, floor uint64) {
 }
 
 // composed makes room for the next message of a sender and returns its number.
-func (l *Ledger) composed(sender, conv int) int {
+func (l *Ledger) composed(sender, conv int, id string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.outcomes[sender] = append(l.outcomes[sender], outcome{conv: uint8(conv), begun: time.Now()})
+	l.outcomes[sender] = append(l.outcomes[sender], outcome{conv: uint8(conv), begun: time.Now(), floor: l.heads[id]})
 	return len(l.outcomes[sender]) - 1
 }
 
 // ack notes where a message is; each ack of it must say the same.
-func (l *Ledger) ack(m *message, conv string, seq uint64) {
+func (l *Ledger) ack(m *message, url, conv string, seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.via[url]++
 	o := &l.outcomes[m.sender][m.n]
 	switch {
 	case seq == 0:
 		l.faultLocked(&l.moved, "%s was acked without a seq", m.k())
+	case seq <= o.floor:
+		l.faultLocked(&l.moved, "%s was acked at seq %d, and %d was known before it was begun", m.k(), seq, o.floor)
+		o.seq = seq
 	case o.seq == 0:
 		o.seq = seq
 		l.acked++
@@ -158,6 +164,16 @@ func (l *Ledger) Acked() int {
 	return l.acked
 }
 
+// AckedBy is how many acks came over connections to the URLs.
+func (l *Ledger) AckedBy(urls ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, u := range urls {
+		n += l.via[u]
+	}
+	return n
+}
+
 // Unsettled is how many answers said that nothing was decided.
 func (l *Ledger) Unsettled() int {
 	l.mu.Lock()
@@ -186,6 +202,11 @@ type Outage struct {
 	Gap  time.Duration // the longest time without an ack in a conversation
 	Wait time.Duration // the longest time from a message's first frame to its ack
 }
+
+// Down is the time without service: a conversation that is seldom written to
+// has long gaps, and a client that comes back slowly long waits, but only where
+// there is no service are both long.
+func (o Outage) Down() time.Duration { return min(o.Gap, o.Wait) }
 
 // Watch begins to measure an outage.
 func (l *Ledger) Watch() {
@@ -238,4 +259,11 @@ func (l *Ledger) deferred(m *message) {
 	defer l.mu.Unlock()
 	l.outcomes[m.sender][m.n].deferred = true
 	l.unsettled++
+}
+
+// excuse is deferred for a message of which that cannot be told.
+func (l *Ledger) excuse(m *message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outcomes[m.sender][m.n].deferred = true
 }

@@ -33,6 +33,7 @@ type message struct {
 	tried     int
 	id        uint64    // of its frame on this connection
 	at        time.Time // when that was sent
+	hold      time.Time // not sent again before
 	probe     bool      // repeats an acked message with another body: must be a conflict
 }
 
@@ -60,6 +61,9 @@ type sender struct {
 
 	open  []*message // composed and without an answer, oldest first
 	acked *message   // the last one, for probes
+	url   string     // of the connection
+
+	refused bool // on this connection something was not decided
 	due   time.Time  // when the next one is composed, at a pace
 }
 
@@ -77,7 +81,7 @@ func newSender(w *Crowd, i int, r Role) *sender {
 
 func (s *sender) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		c := s.w.dial(ctx, s.role, "sender")
+		c := s.w.dialAt(ctx, s.role, "sender", func(url string) { s.url = url })
 		if c == nil {
 			return
 		}
@@ -88,14 +92,16 @@ func (s *sender) run(ctx context.Context) {
 
 // session sends over one connection until it ends.
 func (s *sender) session(ctx context.Context, c *client.Conn) {
+	s.refused = false
 	for _, m := range s.open {
 		m.id = 0
 	}
+	defer s.disconnected()
 	for ctx.Err() == nil {
-		if !s.fill(c) || s.impatient() {
+		if !s.fill(c) {
 			return
 		}
-		patience := time.Second
+		patience := 100 * time.Millisecond
 		if pace := s.w.o.Pace; pace > 0 {
 			patience = pace
 		}
@@ -104,10 +110,24 @@ func (s *sender) session(ctx context.Context, c *client.Conn) {
 		cancel()
 		switch {
 		case errors.Is(err, context.DeadlineExceeded): // quiet, or the server is busy
+			if s.impatient() {
+				return
+			}
 		case err != nil:
 			return
 		default:
 			s.take(ctx, f)
+		}
+	}
+}
+
+// disconnected excuses the order of what has no answer on a connection that
+// refused something: that may have been refused as well, with the answer on its
+// way, and what came behind it stored.
+func (s *sender) disconnected() {
+	for _, m := range s.open {
+		if s.refused && m.id != 0 && !m.probe {
+			s.w.Ledger.excuse(m)
 		}
 	}
 }
@@ -120,7 +140,7 @@ func (s *sender) fill(c *client.Conn) bool {
 	}
 	s.waiting.Store(int64(len(s.open)))
 	for _, m := range s.open {
-		if m.id != 0 {
+		if m.id != 0 || time.Now().Before(m.hold) {
 			continue
 		}
 		if m.tried++; m.tried > 1 && !m.probe {
@@ -173,7 +193,7 @@ func (s *sender) compose() *message {
 		s.turn++
 		at = s.convs[s.turn%len(s.convs)]
 	}
-	m := &message{sender: s.i, n: s.w.Ledger.composed(s.i, at), conv: s.w.convs[at]}
+	m := &message{sender: s.i, n: s.w.Ledger.composed(s.i, at, s.w.idOf(s.w.convs[at])), conv: s.w.convs[at]}
 	m.frame = &petrelv1.Send{ClientMsgId: m.k(), Body: &petrelv1.Send_Text{Text: s.w.bodyOf(s.i, m.n)}}
 	if s.i%3 != 0 { // the others keep no heads
 		after := s.heads[m.conv]
@@ -217,7 +237,7 @@ func (s *sender) take(ctx context.Context, f *petrelv1.ServerFrame) {
 			if !m.probe {
 				l.deferred(m)
 			}
-			Wait(ctx, min(time.Duration(e.RetryAfterMs)*time.Millisecond, 100*time.Millisecond))
+			m.hold, s.refused = time.Now().Add(min(time.Duration(e.RetryAfterMs)*time.Millisecond, 100*time.Millisecond)), true
 			if !e.Retryable {
 				l.note(&l.lost, "%s of %s: %s: %s", m.k(), s.role, e.Code, e.Message)
 			}
@@ -233,7 +253,7 @@ func (s *sender) stored(m *message, a *petrelv1.Ack) {
 	if m.conv.a != "" {
 		s.w.named(m.conv, a.Conv)
 	}
-	s.w.Ledger.ack(m, s.w.idOf(m.conv), a.Seq)
+	s.w.Ledger.ack(m, s.url, s.w.idOf(m.conv), a.Seq)
 	s.heads[m.conv] = max(s.heads[m.conv], a.Seq)
 	s.acked = m
 }

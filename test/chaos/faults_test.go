@@ -1,0 +1,249 @@
+package chaos
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/test/crowd"
+)
+
+var faults = []fault{
+	{name: "kill-node", long: 100, ci: true, run: killNode},
+	{name: "pause-node", long: 20, ci: true, run: pauseNode},
+	{name: "drain-node", long: 20, ci: true, run: drainNode},
+	{name: "kill-postgres", long: 20, run: killPostgres},
+	{name: "rolling-restart", long: 5, run: rollingRestart},
+	{name: "failover", long: 3, once: true, run: failover},
+	{name: "connection-storm", long: 3, run: storm},
+	{name: "add-node", long: 5, run: addNode},
+	{name: "cut-bus", long: 5, way: cuttable, run: cutBus},
+	{name: "cut-one-way", long: 5, way: cuttable, run: cutOneWay},
+	{name: "cut-flapping", long: 5, way: cuttable, run: cutFlapping},
+	{name: "cut-off", long: 5, way: cuttable, run: cutOff},
+	{name: "kill-nats", long: 10, way: external, run: killNATS},
+	{name: "kill-node-on-nats", long: 10, way: external, run: killNode},
+}
+
+// victim is a node that owns something, each in its turn.
+func (w *world) victim(i int) *node {
+	for range w.nodes {
+		if n := w.nodes[i%len(w.nodes)]; n.pid() != 0 && n.metric(ownedMetric) > 0 {
+			return n
+		}
+		i++
+	}
+	return w.nodes[i%len(w.nodes)]
+}
+
+// between draws a time.
+func between(rng *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(rng.Int64N(int64(most-least)))
+}
+
+// killNode: kill -9. The others find out and take over.
+func killNode(w *world, rng *rand.Rand, times int) {
+	for i := range times {
+		n := w.victim(i)
+		w.fault("kill -9 "+n.name, takeover, n.kill)
+		n.start()
+		w.breathe(rng, 3*time.Second)
+		if w.t.Failed() {
+			return
+		}
+	}
+}
+
+// pauseNode: a process stands still, others take over, and it goes on where it
+// was: what it wants to append is refused.
+func pauseNode(w *world, rng *rand.Rand, times int) {
+	for i := range times {
+		n, d := w.victim(i), between(rng, time.Second, 30*time.Second)
+		if *repeat == 0 {
+			d = 7 * time.Second
+		}
+		before := n.metric(refusedMetric)
+		w.fault("pause of "+n.name, 2*takeover, func() {
+			w.avoided.Store(n) // as a load balancer does
+			n.pause(true)
+			crowd.Wait(w.t.Context(), d)
+			n.pause(false)
+			w.avoided.Store(nil)
+		})
+		w.stale += n.metric(refusedMetric) - before
+		w.awaitFeeds()
+		if w.t.Failed() {
+			return
+		}
+	}
+	if w.stale == 0 {
+		w.t.Error("no append of a node that had been replaced was refused: the pauses did not do what they are for")
+	}
+}
+
+// drainNode: SIGTERM. The node hands over what it has and ends.
+func drainNode(w *world, rng *rand.Rand, times int) {
+	for i := range times {
+		n := w.victim(i)
+		w.fault("drain of "+n.name, handOver, func() { n.end() })
+		n.start()
+		w.awaitFeeds()
+		w.breathe(rng, time.Second)
+		if w.t.Failed() {
+			return
+		}
+	}
+}
+
+// rollingRestart: all nodes, one after the other.
+func rollingRestart(w *world, _ *rand.Rand, times int) {
+	for range times {
+		for _, n := range w.nodes {
+			w.fault("restart of "+n.name, handOver, func() {
+				n.end()
+				n.start()
+				w.awaitFeeds()
+			})
+		}
+	}
+}
+
+// addNode: a fourth node comes, takes its part, and is drained.
+func addNode(w *world, rng *rand.Rand, times int) {
+	n := newNode(w.t, "n4")
+	w.nodes = append(w.nodes, n)
+	w.configure(n)
+	for range times {
+		w.fault("a node added", handOver, func() {
+			n.start()
+			w.awaitFeeds()
+		})
+		w.breathe(rng, 3*time.Second)
+		w.fault("the node drained", handOver, func() { n.end() })
+	}
+}
+
+// killPostgres: the database is gone for a while and comes back with all that
+// it had.
+func killPostgres(w *world, rng *rand.Rand, times int) {
+	for range times {
+		d := between(rng, 100*time.Millisecond, 8*time.Second)
+		w.fault("kill -9 of PostgreSQL", d+heal, func() {
+			w.must(w.primary.Kill())
+			crowd.Wait(w.t.Context(), d)
+			w.must(w.primary.Start())
+		})
+		w.breathe(rng, 3*time.Second)
+		if w.t.Failed() {
+			return
+		}
+	}
+}
+
+// failover: the primary is lost, the standby takes its place, and many clients
+// connect at once.
+func failover(w *world, rng *rand.Rand, _ int) {
+	w.fault("failover to the standby", heal, func() {
+		w.must(w.primary.Kill())
+		w.breathe(rng, time.Second)
+		w.must(w.promote())
+		w.t.Logf("1000 connections took %v", w.crowd.Storm(w.t.Context(), 1000).Round(time.Millisecond))
+	})
+}
+
+// storm: many clients connect at once.
+func storm(w *world, _ *rand.Rand, times int) {
+	for range times {
+		w.fault("connection storm", takeover, func() {
+			w.t.Logf("1000 connections took %v", w.crowd.Storm(w.t.Context(), 1000).Round(time.Millisecond))
+		})
+	}
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// cutBus: a node is alone on the bus, and goes on with the database. What it
+// owns is served to its own clients; the others refuse to send there.
+func cutBus(w *world, rng *rand.Rand, times int) {
+	for i := range times {
+		n, d := w.nodes[i%3], between(rng, time.Second, 15*time.Second)
+		w.fault("cut of the bus around "+n.name, d+heal, func() { w.cutFor(d, w.around(n)...) })
+		w.breathe(rng, 3*time.Second)
+	}
+}
+
+// cutOneWay: nobody hears a node that hears the others, or the other way round.
+func cutOneWay(w *world, rng *rand.Rand, times int) {
+	for i := range times {
+		n, d, way := w.nodes[i%3], between(rng, time.Second, 15*time.Second), i%2
+		var cuts []direction
+		for _, c := range w.around(n) {
+			if (c.from == n) == (way == 0) {
+				cuts = append(cuts, c)
+			}
+		}
+		w.fault([]string{"cut of the bus from ", "cut of the bus to "}[way]+n.name, d+heal, func() { w.cutFor(d, cuts...) })
+		w.breathe(rng, 3*time.Second)
+	}
+}
+
+// cutFlapping: the bus around a node comes and goes.
+func cutFlapping(w *world, rng *rand.Rand, times int) {
+	for i := range times {
+		n := w.nodes[i%3]
+		w.fault("flapping of the bus around "+n.name, 20*time.Second+heal, func() {
+			for begun := time.Now(); time.Since(begun) < 20*time.Second; {
+				w.cutFor(between(rng, 100*time.Millisecond, 2*time.Second), w.around(n)...)
+				w.breathe(rng, 2*time.Second)
+			}
+		})
+	}
+}
+
+// cutOff: a node has neither the bus nor the database. It acks nothing, and the
+// others take over what it owned.
+func cutOff(w *world, rng *rand.Rand, times int) {
+	for i := range times {
+		n, d := w.nodes[i%3], between(rng, 6*time.Second, 20*time.Second)
+		l, before := w.crowd.Ledger, n.metric(refusedMetric)
+		w.fault("cut of "+n.name+" from everything", 2*takeover, func() {
+			cuts := append(w.around(n), direction{n, nil}, direction{nil, n})
+			w.net.set(true, cuts...)
+			crowd.Wait(w.t.Context(), time.Second) // what was on its way
+			acked, unsettled := l.AckedBy(n.url(wire.WebSocket), n.url(wire.TCP)), l.Unsettled()
+			crowd.Wait(w.t.Context(), d-time.Second)
+			if more := l.AckedBy(n.url(wire.WebSocket), n.url(wire.TCP)) - acked; more > 0 {
+				w.t.Errorf("%s acked %d messages while it was cut off", n.name, more)
+			}
+			w.t.Logf("%s acked nothing for %v; %d sends were refused", n.name, (d - time.Second).Round(time.Millisecond), l.Unsettled()-unsettled)
+			w.net.set(false, cuts...)
+		})
+		w.stale += max(0, n.metric(refusedMetric)-before)
+		w.awaitFeeds()
+		if w.t.Failed() {
+			return
+		}
+	}
+}
+
+// around is every way between n and the other nodes.
+func (w *world) around(n *node) []direction {
+	var list []direction
+	for _, o := range w.nodes {
+		if o != n {
+			list = append(list, direction{n, o}, direction{o, n})
+		}
+	}
+	return list
+}
+
+func (w *world) cutFor(d time.Duration, cuts ...direction) {
+	w.net.set(true, cuts...)
+	crowd.Wait(w.t.Context(), d)
+	w.net.set(false, cuts...)
+}
