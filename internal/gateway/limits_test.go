@@ -208,7 +208,7 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 
 func TestUnauthenticatedConnectionsAreFewAndShort(t *testing.T) {
 	t.Parallel() // it mostly waits
-	transports(t, Options{HelloTimeout: 300 * time.Millisecond}, func(t *testing.T, s *server, fr wire.Framing) {
+	transports(t, Options{HelloTimeout: time.Second}, func(t *testing.T, s *server, fr wire.Framing) {
 		lim := noLimits()
 		lim.UnauthenticatedPerIP = 2
 		s.hub.SetLimits(lim)
