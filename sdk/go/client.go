@@ -23,7 +23,9 @@ const Version = "petrel-go/0.1.0"
 // Options say which server, as whom, and how. URL and Token must be set.
 type Options struct {
 	// URL is ws://, wss://, http:// or https:// (WebSocket; the path /v1/ws is
-	// added when there is none), or tcp:// or tls://, and host:port.
+	// added when there is none), or tcp:// or tls://, and host:port. A cluster
+	// tells of further addresses, which are tried before this one when the
+	// connection is lost. Spec: P-3.7.
 	URL string
 	// API is the address of the server's HTTP API; "": the host of URL, which
 	// there is for WebSocket only.
@@ -96,6 +98,7 @@ type Client struct {
 	wake  chan struct{} // capacity 1; a token means that Run has something to store, send or tell
 	slots chan struct{} // capacity maxAsked; full: requests of the application wait
 	token *tokenCache
+	where places
 
 	mu        sync.Mutex // tier 1; guards the fields below
 	running   bool
@@ -157,7 +160,7 @@ func New(o Options) (*Client, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		o: o, log: o.Log, base: o.API, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAsked), token: newTokenCache(o.Token),
+		o: o, log: o.Log, base: o.API, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAsked), token: newTokenCache(o.Token), where: newPlaces(o.URL),
 		subs: map[*Subscription]struct{}{}, convs: map[string]*conv{}, direct: map[string]string{},
 		lanes: map[string]*lane{}, sending: map[string]*Outgoing{}, up: make(chan struct{}),
 		rows: map[string][]byte{}, dirty: map[*conv]struct{}{},
@@ -235,10 +238,11 @@ func (c *Client) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		e := refusal(err)
 		if welcomed {
 			wait, refused, asked = firstWait, "", false
+			c.where.lost(e != nil && e.Code == codeDraining)
 		}
-		e := refusal(err)
 		switch {
 		case errors.Is(err, errStore):
 			return err
@@ -247,6 +251,8 @@ func (c *Client) run(ctx context.Context) error {
 			continue
 		case e != nil && !e.Retryable:
 			return err
+		case !welcomed && c.where.failed():
+			continue // another gateway may take it
 		}
 		pause := wait/2 + rand.N(wait/2+1)
 		if e != nil && e.RetryAfter > 0 {
@@ -297,7 +303,7 @@ func (c *Client) connect(ctx context.Context, refused string) (welcomed bool, er
 	if err != nil {
 		return false, fmt.Errorf("get a token: %w", err)
 	}
-	l, err := dialLink(ctx, &c.o)
+	l, err := dialLink(ctx, &c.o, c.where.now())
 	if err != nil {
 		return false, err
 	}
@@ -310,6 +316,7 @@ func (c *Client) connect(ctx context.Context, refused string) (welcomed bool, er
 	if err != nil {
 		return false, err
 	}
+	c.where.welcomed(w.Gateways)
 	return true, c.serve(ctx, l, w)
 }
 

@@ -31,6 +31,7 @@ const (
 	codeAfterAhead = "after_ahead"
 	codeTooOld     = "too_old"
 	codeBadToken   = "bad_token"
+	codeDraining   = "draining"
 )
 
 // Error is a refusal by the server. Branch on Code, never on the texts, which

@@ -60,8 +60,8 @@ func (c heardConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// dialLink connects to o.URL.
-func dialLink(ctx context.Context, o *Options) (*link, error) {
+// dialLink connects to an address.
+func dialLink(ctx context.Context, o *Options, addr string) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	l := &link{
@@ -71,7 +71,7 @@ func dialLink(ctx context.Context, o *Options) (*link, error) {
 		heard:  new(atomic.Int64),
 	}
 	l.heard.Store(time.Now().UnixNano())
-	u, err := url.Parse(o.URL)
+	u, err := url.Parse(addr)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func dialLink(ctx context.Context, o *Options) (*link, error) {
 		err = fmt.Errorf("a URL begins with ws, wss, http, https, tcp or tls, not %q", u.Scheme)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("connect %s: %w", o.URL, err)
+		return nil, fmt.Errorf("connect %s: %w", addr, err)
 	}
 	return l, nil
 }
