@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
 
 // TestMain is the binary itself when a benchmark starts it as its server.
@@ -13,7 +15,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	pgtest.Main(m)
 }
 
 func TestBenchReportsAndEndsRedWhenATargetIsMissed(t *testing.T) {

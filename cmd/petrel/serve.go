@@ -12,15 +12,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/internal/app"
+	"github.com/petrel-im/petrel/internal/bus/natsbus"
+	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
 
 func newServe(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
-		Long: "Runs the server on an embedded store. Nothing has to be configured; every option has a flag, an environment\n" +
+		Long: "Runs the server on an embedded store, or, with store.postgres, as a node on databases. Nothing has to be configured; every option has a flag, an environment\n" +
 			"variable and a place in the file. The first start prints a one-time link that makes the first admin key. Ctrl-C (or\n" +
 			"SIGTERM) drains: what is in flight is stored and acked, clients are told to come back.",
 		Example: "  petrel serve\n  petrel serve --data /srv/petrel --listen-http 127.0.0.1:9000\n" +
@@ -36,15 +39,18 @@ func newServe(c *cli) *cobra.Command {
 			if err != nil {
 				return cannotServe(err)
 			}
-			return a.Run(cmd.Context())
+			if err := a.Run(cmd.Context()); err != nil {
+				return cannotServe(err)
+			}
+			return nil
 		}),
 	}
 	addOptionFlags(cmd.Flags())
 	return cmd
 }
 
-// cannotServe is the fault of a server that does not start. Its errors say
-// what to do behind the last semicolon.
+// cannotServe is the fault of a server that does not start, or ends. Its errors
+// say what to do behind the last semicolon.
 func cannotServe(err error) error {
 	f := &fault{exit: exitFailed, code: "failed", what: err.Error(), err: err}
 	if i := strings.LastIndex(f.what, "; "); i >= 0 {
@@ -53,7 +59,38 @@ func cannotServe(err error) error {
 	if _, ok := errors.AsType[*pebblestore.Damaged](err); ok {
 		f.code, f.what, f.why = "damaged", "the store has lost or changed what it acked, and is not served", f.what
 	}
+	for _, k := range serveFaults {
+		if errors.Is(err, k.is) {
+			return &fault{exit: k.exit, code: k.code, what: k.what, why: err.Error(), fix: k.fix, err: err}
+		}
+	}
+	if p, ok := errors.AsType[*pgstore.Problem](err); ok {
+		return &fault{exit: databaseExits[p.Code], code: p.Code, what: "the databases cannot be used", why: err.Error(), fix: p.Fix, err: err}
+	}
 	return f
+}
+
+// serveFaults are what keeps a node from its cluster.
+var serveFaults = []struct {
+	is   error
+	exit int
+	code string
+	what string
+	fix  string
+}{
+	{app.ErrEmbedded, exitConfig, "config", "an embedded store has one node", "set store.postgres, or leave cluster.listen and cluster.nats empty"},
+	{cluster.ErrTwin, exitConfig, "node_in_use", "another process has the id of this node", "stop that one, or give this one another cluster.node"},
+	{natsbus.ErrInUse, exitConfig, "node_in_use", "another process has the id of this node", "stop that one, or give this one another cluster.node"},
+	{cluster.ErrUnreachable, exitUnreachable, "nodes_unreachable", "the other nodes of this database are not reachable",
+		"name their bus in cluster.join or cluster.nats, and look at the network between; if they belong to another cluster, give this one a database of its own"},
+	{natsbus.ErrOtherCluster, exitConfig, "other_cluster", "the nodes to join have another database", "correct cluster.join or store.postgres: all nodes of a cluster name the same"},
+	{natsbus.ErrRefused, exitAuth, "bus_refused", "the bus does not let this node in", "give it the secret of the other nodes in cluster.secret_file, or the password of the NATS server, and their TLS"},
+}
+
+// databaseExits are of the codes of pgstore.Problem.
+var databaseExits = map[string]int{
+	"database_unreachable": exitUnreachable, "database_refused": exitAuth, "database_unusable": exitFailed,
+	"store_too_new": exitFailed, "other_store": exitConfig,
 }
 
 // newLog writes for people on a terminal and JSON elsewhere.

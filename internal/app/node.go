@@ -34,6 +34,9 @@ type node struct {
 	cluster *cluster.Cluster
 }
 
+// ErrEmbedded is returned for options of a cluster without databases.
+var ErrEmbedded = errors.New("an embedded store has one node")
+
 // nodeFile keeps the id of a node between its starts.
 const nodeFile = "node-id"
 
@@ -42,7 +45,7 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	c := &a.cfg.Store
 	if c.Postgres == "" {
 		if a.cfg.Cluster.On() {
-			return errors.New("open the store: an embedded store has one node; set store.postgres, or leave cluster.listen and cluster.nats empty")
+			return fmt.Errorf("open the store: %w; set store.postgres, or leave cluster.listen and cluster.nats empty", ErrEmbedded)
 		}
 		a.embedded, err = pebblestore.Open(pebblestore.Options{
 			Dir: c.Dir, Log: a.log, CacheBytes: c.CacheBytes, MinFreeBytes: orNone(c.MinFreeBytes), BallastBytes: orNone(c.BallastBytes),

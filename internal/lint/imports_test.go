@@ -17,7 +17,7 @@ import (
 // the module of the Go SDK, which the server shares with its users; that module
 // imports nothing else of this one.
 var imports = map[string][]string{
-	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/client", "internal/config", "internal/im", "internal/store/pebblestore", "internal/wire", "sdk/go"},
+	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/client", "internal/cluster", "internal/config", "internal/im", "internal/store/pebblestore", "internal/store/pgstore", "internal/wire", "sdk/go"},
 	"cmd/petrel/chat": {"internal/wire", "sdk/go"},
 	"bench":           {"internal/client", "internal/im", "internal/store/pgserver", "internal/wire"},
 

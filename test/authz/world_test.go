@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -100,7 +101,7 @@ func (w *world) credentialOf(caller string) string {
 		// Of all scopes but admin, the server's covers least; the server's own
 		// methods are tried with one that covers users.
 		scope := "server"
-		if strings.Contains(w.t.Name(), "Limits") || strings.Contains(w.t.Name(), "Stats") || strings.Contains(w.t.Name(), "Compact") {
+		if slices.ContainsFunc([]string{"Limits", "Stats", "Compact", "Cluster", "DrainNode", "MovePartition"}, func(m string) bool { return strings.Contains(w.t.Name(), m) }) {
 			scope = "users"
 		}
 		return w.makeKey("noscope", scope).Key

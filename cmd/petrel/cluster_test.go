@@ -1,0 +1,274 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/store/pgstore"
+	"github.com/petrel-im/petrel/internal/store/pgtest"
+)
+
+// freeAddr is an address of this host that nobody uses.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // nobody connected
+	return l.Addr().String()
+}
+
+// busSecret is that of the clusters of these tests.
+const busSecret = "a secret of all nodes"
+
+// nodeFlags are those of a node whose bus listens on own and looks for others
+// on join.
+func nodeFlags(t *testing.T, dsn, id, own, join string) []string {
+	f := []string{"--store-postgres-file", fileWith(t, dsn), "--cluster-node", id, "--cluster-listen", own, "--cluster-secret-file", fileWith(t, busSecret), "--log-level", "warn"}
+	if join != "" {
+		f = append(f, "--cluster-join", join)
+	}
+	return f
+}
+
+// serveNode runs a node that clients reach.
+func serveNode(t *testing.T, dsn, id, own, join string, more ...string) *live {
+	t.Helper()
+	addr := freeAddr(t)
+	return serveHere(t, filepath.Join(t.TempDir(), id), addr, append(nodeFlags(t, dsn, id, own, join), append(more, "--cluster-addresses", "http://"+addr)...)...)
+}
+
+type stateJSON struct {
+	Nodes []struct {
+		Node                       string
+		Owned, Share               int
+		Alive, Reachable, Draining bool
+		Roles                      []string
+	}
+	Unowned   []int
+	Misplaced int
+	Databases []int
+}
+
+func clusterState(t *testing.T, s *live, want int) (st stateJSON) {
+	t.Helper()
+	r := petrel(t, s.env(), "cluster", "status", "--json")
+	r.want(t, want)
+	if err := json.Unmarshal([]byte(r.out), &st); err != nil {
+		t.Fatalf("%v of %s", err, r.out)
+	}
+	return st
+}
+
+// owns waits until the nodes own as many partitions, in the order of their ids.
+func owns(t *testing.T, s *live, want ...int) stateJSON {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		r := petrel(t, s.env(), "cluster", "status", "--json")
+		var st stateJSON
+		if err := json.Unmarshal([]byte(r.out), &st); err != nil {
+			t.Fatalf("%v of %s%s", err, r.out, r.err)
+		}
+		var got []int
+		for _, n := range st.Nodes {
+			got = append(got, n.Owned)
+		}
+		if slices.Equal(got, want) {
+			return st
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the nodes own %v, want %v", got, want)
+		}
+	}
+}
+
+func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
+	server := pgtest.Shared(t)
+	dsn := server.New(t) + " " + server.New(t)
+	busA, busB := freeAddr(t), freeAddr(t)
+	a := serveNode(t, dsn, "a", busA, "")
+	petrel(t, a.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	b := serveNode(t, dsn, "b", busB, busA)
+	key, err := readSecret(filepath.Join(a.data, adminKeyName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := readSecret(tokenFile(a.data, "", "alice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := owns(t, a, 128, 128)
+	if n := st.Nodes[1]; n.Node != "b" || !n.Alive || !n.Reachable || n.Share != 128 || !slices.Equal(n.Roles, []string{"gateway", "conv", "api"}) {
+		t.Errorf("a sees b as %+v", n)
+	}
+	petrel(t, a.env(), "cluster", "status").want(t, exitOK, "NODE", "gateway,conv,api", "256 partitions, 0 served by nobody", "database 2 holds 128 partitions")
+
+	// A client of b is there, and comes back at a by itself when b is drained.
+	toB := []string{"PETREL_SERVER=http://" + b.http, "PETREL_ADMIN_KEY=" + key, "PETREL_TOKEN=" + token, "PETREL_STORE__DIR=" + b.data}
+	seen := inBackground(t, toB, "tail", "--count", "2")
+	deadline := time.Now().Add(10 * time.Second)
+	for !strings.Contains(petrel(t, a.env(), "user", "sessions", "alice").out, "1 session of alice") {
+		if time.Now().After(deadline) {
+			t.Fatal("alice's session is not there")
+		}
+	}
+	petrel(t, a.env(), "send", "--as", "bob", "--to", "alice", "before").want(t, exitOK)
+	petrel(t, a.env(), "cluster", "drain", "b").want(t, exitOK, "b handed 128 partitions over and sent 1 sessions away")
+	st = clusterState(t, a, exitOK)
+	if n := st.Nodes; n[0].Owned != 256 || n[1].Owned != 0 || !n[1].Draining {
+		t.Errorf("after the drain: %+v", n)
+	}
+	petrel(t, toB, "cluster", "status").want(t, exitOK, "draining") // its API goes on
+	petrel(t, a.env(), "send", "--as", "bob", "--to", "alice", "behind").want(t, exitOK)
+	await(t, "tail", seen).want(t, exitOK, "bob: before", "bob: behind")
+
+	petrel(t, a.env(), "cluster", "drain", "a").want(t, exitFailed, "error not_now", "no other node takes partitions")
+	petrel(t, toB, "cluster", "drain", "b", "--undo").want(t, exitOK, "b takes partitions and clients again")
+	petrel(t, a.env(), "cluster", "rebalance").want(t, exitOK, "256 partitions, 0 served by nobody, 0 on their way")
+	owns(t, a, 128, 128)
+	petrel(t, a.env(), "cluster", "drain", "c").want(t, exitFailed, "error no_node", "the nodes are a, b")
+
+	petrel(t, toB, "cluster", "move-partition", "3", "--to", "1").want(t, exitOK, "partition 3 is in database 1")
+	petrel(t, toB, "cluster", "move-partition", "3", "--to", "1").want(t, exitFailed, "error not_now", "it is there already")
+	petrel(t, a.env(), "cluster", "move-partition", "3", "--to", "3").want(t, exitFailed, "error invalid", "store.postgres names 2")
+	petrel(t, a.env(), "cluster", "move-partition", "256", "--to", "1").want(t, exitUsage, "partitions are 0 to 255")
+	if st := clusterState(t, b.as(key), exitOK); !slices.Equal(st.Databases, []int{129, 127}) {
+		t.Errorf("the databases hold %v, want 129 and 127", st.Databases)
+	}
+	petrel(t, a.env(), "cluster", "finalize").want(t, exitOK, "level 1 already")
+}
+
+// as is s for who has a key.
+func (s *live) as(key string) *live {
+	c := *s
+	if err := writeSecret(filepath.Join(s.data, adminKeyName), key); err != nil {
+		panic(err)
+	}
+	return &c
+}
+
+func TestPartitionsThatNobodyServesEndTheStatusRed(t *testing.T) {
+	s := serveNode(t, pgtest.Shared(t).New(t), "edge", freeAddr(t), "", "--cluster-roles", "gateway,api")
+	petrel(t, s.env(), "cluster", "status").want(t, exitViolated, "256 served by nobody", "error unowned", "256 of 256 partitions", "start a node with the role conv")
+}
+
+func TestServerWithoutOthersHasOneNode(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "cluster", "status").want(t, exitOK, "gateway,conv,api", "256 partitions, 0 served by nobody")
+	for _, line := range []string{"drain local", "rebalance", "move-partition 1 --to 2", "finalize"} {
+		petrel(t, s.env(), append([]string{"cluster"}, strings.Fields(line)...)...).want(t, exitFailed, "error unsupported", "set store.postgres")
+	}
+}
+
+// TestNodeIsRefusedBeforeAnyClientIsServed has a node find what it must not be
+// served on, for each reason there is.
+func TestNodeIsRefusedBeforeAnyClientIsServed(t *testing.T) {
+	server := pgtest.Shared(t)
+	dsn := server.New(t)
+	bus := freeAddr(t)
+	serveNode(t, dsn, "a", bus, "")
+	if err := server.Exec("postgres", `CREATE ROLE locked LOGIN PASSWORD 'other'`); err != nil {
+		t.Fatal(err)
+	}
+	made := func(t *testing.T, sql string) string { // of another store
+		t.Helper()
+		dsn := server.New(t)
+		st, err := pgstore.Open(t.Context(), pgstore.Options{DSNs: []string{dsn}})
+		if err == nil {
+			err = st.Close()
+		}
+		if err == nil && sql != "" {
+			name := dsn[strings.LastIndex(dsn, "/")+1 : strings.Index(dsn, "?")]
+			err = server.Exec(name, sql)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dsn
+	}
+	other := fileWith(t, "another secret than theirs")
+	for _, c := range []struct {
+		name  string
+		flags func(t *testing.T) []string
+		exit  int
+		want  []string
+	}{
+		{"PostgreSQL is not there", func(t *testing.T) []string {
+			return nodeFlags(t, "postgres://petrel@127.0.0.1:1/petrel", "b", freeAddr(t), bus)
+		}, exitUnreachable, []string{"error database_unreachable", "127.0.0.1:1 does not answer", "fix   check that PostgreSQL runs there"}},
+		{"wrong password", func(t *testing.T) []string {
+			return nodeFlags(t, strings.Replace(dsn, "petrel@", "locked:hunter2@", 1), "b", freeAddr(t), bus)
+		}, exitAuth, []string{"error database_refused", `user "locked"`, "fix   correct user or password"}},
+		{"no such database", func(t *testing.T) []string {
+			return nodeFlags(t, server.DSN("nowhere"), "b", freeAddr(t), bus)
+		}, exitAuth, []string{"error database_refused", "fix   make it with createdb"}},
+		{"schema too new", func(t *testing.T) []string {
+			return nodeFlags(t, made(t, `UPDATE petrel.migrations SET version = 43, min_reader = 42`), "b", freeAddr(t), "")
+		}, exitFailed, []string{"error store_too_new", "schema has version 43", "fix   install the newer Petrel"}},
+		{"format too new", func(t *testing.T) []string {
+			return nodeFlags(t, made(t, `UPDATE petrel.migrations SET level = 43, min_level = 42`), "b", freeAddr(t), "")
+		}, exitFailed, []string{"error store_too_new", "data has level 43", "fix   install the newer Petrel"}},
+		{"no standby", func(t *testing.T) []string {
+			return append(nodeFlags(t, dsn, "b", freeAddr(t), bus), "--store-require-standby")
+		}, exitFailed, []string{"error database_unusable", "fix   set synchronous_standby_names"}},
+		{"databases of two stores", func(t *testing.T) []string {
+			return nodeFlags(t, dsn+" "+made(t, ""), "b", freeAddr(t), bus)
+		}, exitConfig, []string{"error other_store", "fix   two clusters cannot share a database"}},
+		{"two clusters with one database", func(t *testing.T) []string {
+			return nodeFlags(t, dsn, "b", freeAddr(t), "")
+		}, exitUnreachable, []string{"error nodes_unreachable", "a have heartbeats in this database", "fix   name their bus"}},
+		{"one id twice on a bus", func(t *testing.T) []string {
+			return nodeFlags(t, dsn, "a", freeAddr(t), bus)
+		}, exitConfig, []string{"error node_in_use", "fix   stop that one, or give this one another cluster.node"}},
+		{"one id twice on two buses", func(t *testing.T) []string {
+			return nodeFlags(t, dsn, "a", freeAddr(t), "")
+		}, exitConfig, []string{"error node_in_use", `"a" belongs to the process`, "fix   stop that one"}},
+		{"another secret", func(t *testing.T) []string {
+			f := nodeFlags(t, dsn, "b", freeAddr(t), bus)
+			f[slices.Index(f, "--cluster-secret-file")+1] = other
+			return f
+		}, exitAuth, []string{"error bus_refused", "set the secret of the other nodes", "fix   give it the secret"}},
+		{"no secret", func(t *testing.T) []string {
+			f := nodeFlags(t, dsn, "b", freeAddr(t), bus)
+			i := slices.Index(f, "--cluster-secret-file")
+			return slices.Delete(f, i, i+2)
+		}, exitAuth, []string{"error bus_refused"}},
+		{"nodes of another database", func(t *testing.T) []string {
+			return nodeFlags(t, server.New(t), "b", freeAddr(t), bus)
+		}, exitConfig, []string{"error other_cluster", "fix   correct cluster.join or store.postgres"}},
+		{"an embedded store", func(t *testing.T) []string {
+			return []string{"--cluster-listen", freeAddr(t)}
+		}, exitConfig, []string{"error config", "fix   set store.postgres"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0"}, c.flags(t)...)
+			r := petrel(t, nil, args...)
+			r.want(t, c.exit, c.want...)
+			if r.out != "" {
+				t.Errorf("it was ready for clients: %s", r.out)
+			}
+			if strings.Contains(r.err, "hunter2") || strings.Contains(r.err, busSecret) {
+				t.Errorf("a secret is told: %s", r.err)
+			}
+		})
+	}
+}
+
+// A PostgreSQL that is too old is not at hand: pgstore's TestStartSaysWhatToDo
+// raises the limit, and the fault is made of what it returns.
+func TestOldPostgreSQLIsAFault(t *testing.T) {
+	err := cannotServe(&pgstore.Problem{Code: "database_unusable", What: "PostgreSQL 14.1 is too old", Fix: "Petrel needs 15 or newer"})
+	f, ok := errors.AsType[*fault](err)
+	if !ok || f.exit != exitFailed || f.code != "database_unusable" || f.fix != "Petrel needs 15 or newer" || !strings.Contains(f.why, "14.1 is too old") {
+		t.Errorf("got %+v", f)
+	}
+}
