@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -130,6 +132,8 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	petrel(t, a.env(), "send", "--as", "bob", "--to", "alice", "behind").want(t, exitOK)
 	await(t, "tail", seen).want(t, exitOK, "bob: before", "bob: behind")
 
+	wantFigures(t, a)
+
 	petrel(t, a.env(), "cluster", "drain", "a").want(t, exitFailed, "error not_now", "no other node takes partitions")
 	petrel(t, toB, "cluster", "drain", "b", "--undo").want(t, exitOK, "b takes partitions and clients again")
 	petrel(t, a.env(), "cluster", "rebalance").want(t, exitOK, "256 partitions, 0 served by nobody, 0 on their way")
@@ -153,6 +157,50 @@ func (s *live) as(key string) *live {
 		panic(err)
 	}
 	return &c
+}
+
+// wantFigures looks at what anybody can read of a cluster of a, and b, which is
+// drained.
+func wantFigures(t *testing.T, s *live) {
+	t.Helper()
+	get := func(path string) string {
+		r, err := http.Get("http://" + s.http + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Body.Close() }() // was read
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	var v struct {
+		Nodes []struct {
+			Node, Roles     string
+			Alive, Draining bool
+			Partitions      int
+			LagMs           *int64 `json:"lag_ms"`
+		}
+	}
+	body := get("/version")
+	if err := json.Unmarshal([]byte(body), &v); err != nil || len(v.Nodes) != 2 || v.Nodes[0].Partitions != 256 || !v.Nodes[1].Draining || v.Nodes[1].LagMs == nil || v.Nodes[1].Roles != "gateway,conv,api" {
+		t.Errorf("/version: %v of %s", err, body)
+	}
+	figures := get("/metrics")
+	for _, want := range []string{
+		"petrel_nodes_alive 2", "petrel_nodes_unreachable 0", "petrel_partitions_unowned 0", "petrel_partitions_misplaced 0", "petrel_sends_forwarded_waiting 0",
+		"petrel_partitions_lost_total 0", "petrel_commits_unknown_total 0", "petrel_stream_garbled_total 0", "petrel_fanout_garbled_total 0", "petrel_bus_dropped_total 0",
+	} {
+		if !strings.Contains(figures, "\n"+want+"\n") {
+			t.Errorf("/metrics has no %s", want)
+		}
+	}
+	for _, name := range []string{"petrel_takeovers_total", "petrel_stream_frames_sent_total", "petrel_stream_frames_applied_total", "petrel_fanout_frames_total", "petrel_bus_sent_total", "petrel_bus_received_bytes_total"} {
+		if !strings.Contains(figures, "\n"+name+" ") || strings.Contains(figures, "\n"+name+" 0\n") {
+			t.Errorf("/metrics has no %s above 0", name)
+		}
+	}
 }
 
 func TestPartitionsThatNobodyServesEndTheStatusRed(t *testing.T) {

@@ -42,10 +42,10 @@ func (a *App) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]any{"ok": true}) })
 	mux.HandleFunc("GET /readyz", a.ready)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, map[string]any{"version": a.o.Version, "go": runtime.Version(), "protocol": map[string]int{"min": session.Version, "max": session.Version}})
+		reply(w, http.StatusOK, map[string]any{"version": a.o.Version, "go": runtime.Version(), "protocol": map[string]int{"min": session.Version, "max": session.Version}, "nodes": a.nodeVersions()})
 	})
 	if a.cfg.Metrics.Enabled {
-		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(a.values())))
+		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(append(a.values(), a.clusterValues()...))))
 	}
 	a.hub.AttachCalls(a.api.Call)
 	return a.api.Handler(mux)
@@ -93,6 +93,8 @@ func (a *App) values() []metrics.Value {
 		{Name: "petrel_events_delivered_total", Help: "Events put into outboxes.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Delivered })},
 		{Name: "petrel_events_hinted_total", Help: "Events that a session was told of by a hint.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Hinted })},
 		{Name: "petrel_events_lagged_total", Help: "Events that a lagging session did not get and syncs.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Lagged })},
+		{Name: "petrel_appends_refused_total", Help: "Commits that were refused because another node owns the partition now.", Counter: true, Read: count(a.convs.AppendsRefused)},
+		{Name: "petrel_partitions_owned", Help: "Partitions that this node owns; all of an embedded store are one.", Read: func() float64 { return float64(len(a.convs.Owners())) }},
 		{Name: "petrel_commits_total", Help: "Group commits.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Commits) }},
 		{Name: "petrel_store_disk_bytes", Help: "What the store takes on disk.", Read: func() float64 { return float64(a.store.Stats().DiskBytes) }},
 		{Name: "petrel_store_writable", Help: "1 while sends are taken.", Read: func() float64 {

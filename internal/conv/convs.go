@@ -286,6 +286,9 @@ func (cs *Convs) Submit(sends []*Send, k *fanout.Kicks) {
 // Waiting is how many sends have no answer yet.
 func (cs *Convs) Waiting() int { return cs.sum((*Owner).Waiting) + cs.forwarding() }
 
+// Forwarding is how many of those are with the owners of other nodes.
+func (cs *Convs) Forwarding() int { return cs.forwarding() }
+
 // Loaded is how many conversations are in memory.
 func (cs *Convs) Loaded() int { return cs.sum((*Owner).Loaded) }
 

@@ -218,6 +218,7 @@ func (d *database) commitOpen(group []*appended) {
 	outcome := store.ErrUnknown
 	switch v := judge(err); {
 	case errors.Is(err, store.ErrUnknown), v == unknown:
+		d.unknowns.Add(1)
 		d.log.Warn("outcome of commit unknown", "database", d.name, "feeds", len(group), "err", err)
 	case v == full:
 		outcome = store.ErrFull

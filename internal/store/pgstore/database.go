@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,8 @@ type database struct {
 	out   *outage
 	known func() *store.Info // what the store is; nil: not known yet
 	pool  *pgxpool.Pool
+
+	unknowns atomic.Uint64 // commits of unknown outcome
 	committer
 }
 
