@@ -30,10 +30,10 @@ GO_DIRS := bench cmd internal proto sdk/go test
 # The Go SDK is a module of its own.
 PACKAGES := ./... ./sdk/go/...
 
-.PHONY: help serve build test check format vet lint fresh gen bench crash clean
+.PHONY: help serve build test check format vet lint fresh gen bench crash chaos-cluster clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 serve: build ## build and run the server; ARGS="--data DIR" and others go to it
 	@exec $(BIN)/petrel serve $(ARGS)
@@ -95,6 +95,11 @@ bench: build ## measure this machine: build/bench/*.json
 crash: ## the long crash suites: power cuts, corruptions, kill -9
 	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 \
 		go test -count=1 -timeout 0 -v -run 'Cut|Crash|Kill|Damage' ./internal/store/... ./test/crash
+
+chaos-cluster: $(POSTGRES) ## the long chaos suite of a cluster; ARGS="-run TestChaos/kill-node" for one fault
+	command -v nats-server >/dev/null || PATH="$$PATH:/usr/sbin" command -v nats-server >/dev/null || \
+		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends nats-server; }
+	PATH="$$PATH:/usr/sbin" go test -count=1 -timeout 0 -v $(or $(ARGS),-run TestChaos) ./test/chaos -args -times=-1
 
 clean: ## remove build/
 	rm -rf $(BUILD)

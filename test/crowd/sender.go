@@ -63,8 +63,8 @@ type sender struct {
 	acked *message   // the last one, for probes
 	url   string     // of the connection
 
-	refused bool // on this connection something was not decided
-	due   time.Time  // when the next one is composed, at a pace
+	refused bool      // on this connection something was not decided
+	due     time.Time // when the next one is composed, at a pace
 }
 
 func newSender(w *Crowd, i int, r Role) *sender {
