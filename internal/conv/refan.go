@@ -74,13 +74,17 @@ func (ow *Owner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, error
 	return nil, nil
 }
 
-// refanRows delivers some entries of a conversation to those who are members
-// now.
+// refanRows delivers some entries of a conversation, each to those members who
+// may read it: who came behind an entry does not get it.
 func (ow *Owner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) error {
 	var members []im.User
+	since := map[im.User]im.Seq{} // the beginning of their stay
 	err := ow.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
 		if m.Role != 0 {
 			members = append(members, u)
+		}
+		if n := len(m.Windows); n > 0 {
+			since[u] = im.Seq(m.Windows[n-1].From)
 		}
 		return true
 	})
@@ -92,6 +96,7 @@ func (ow *Owner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) err
 		return err
 	}
 	from = max(from, im.Seq(rec.FirstSeq))
+	var told []im.User // who gets items
 	var items []fanout.Item
 	var bad error
 	err = ow.store.Rows(ctx, key, from, to, func(r store.Row) bool {
@@ -100,12 +105,19 @@ func (ow *Owner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) err
 			bad = err
 			return false
 		}
-		items = append(items, fanout.Item{Row: slices.Clone(stored)})
+		may := slices.DeleteFunc(slices.Clone(members), func(u im.User) bool { return since[u] > r.Seq })
+		if len(items) > 0 && len(may) != len(told) { // stays begin and do not end here
+			ow.fan.Deliver(key.Tenant, told, items)
+			items = nil
+		}
+		told, items = may, append(items, fanout.Item{Row: slices.Clone(stored)})
 		return true
 	})
 	if err = errors.Join(err, bad); err != nil {
 		return err
 	}
-	ow.fan.Deliver(key.Tenant, members, items)
+	if len(items) > 0 {
+		ow.fan.Deliver(key.Tenant, told, items)
+	}
 	return nil
 }

@@ -59,6 +59,9 @@ type waiter struct {
 // a crash makes it read again, dedupe drops.
 const saveEvery = 5 * time.Second
 
+// carryAgain is how long a consumer waits that could not carry something.
+const carryAgain = 200 * time.Millisecond
+
 // NewConsumer continues where the last one of ow's feed stopped.
 func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv.Owner, st store.Store) (*Consumer, error) {
 	c := &Consumer{convs: cs, owner: ow, store: st, log: log, feed: ow.Feed(), asked: make(chan struct{}, 1)}
@@ -114,15 +117,20 @@ func (c *Consumer) Run(ctx context.Context) error {
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
 	for {
+		var again <-chan time.Time // nil: nothing is left
 		if err := c.catchUp(ctx); err != nil {
 			if ctx.Err() != nil || errors.Is(err, store.ErrFailed) {
 				return nil // whoever watches the store ends the process
 			}
-			c.log.Error("carry membership to inboxes failed", "err", err)
+			if e, ok := errors.AsType[*im.Error](err); !ok || e.Code.Info().Settled { // others pass: the consumers of many feeds fill one inbox
+				c.log.Error("carry membership to inboxes failed", "err", err)
+			}
+			again = time.After(carryAgain)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-again:
 		case <-c.owner.MembershipMoved():
 		case <-c.asked:
 		case <-tick.C:
