@@ -104,11 +104,16 @@ func (cs *Convs) Receipts(ctx context.Context, key im.Key, user im.User) (list [
 // Codes: no_conversation, not_member (never was one); unsettled: overloaded,
 // disk_full, store_stalled. Spec: P-8.6.
 func (cs *Convs) MoveCursor(ctx context.Context, a im.Account, key im.Key, delivered, read im.Seq) (moved *petrelv1.CursorMoved, err error) {
+	return cs.moveFor(ctx, 0, a, key, delivered, read)
+}
+
+// moveFor is MoveCursor for a session here, by its Outbox's ID; 0: none.
+func (cs *Convs) moveFor(ctx context.Context, session uint64, a im.Account, key im.Key, delivered, read im.Seq) (moved *petrelv1.CursorMoved, err error) {
 	err = cs.ask(ctx, key, a.User, func(ow *Owner) (err error) {
-		moved, err = ow.MoveCursor(ctx, a, key, delivered, read)
+		moved, err = ow.moveFor(ctx, fanout.Asker{ID: session}, a, key, delivered, read)
 		return err
 	}, func(c *convpb.Call) {
-		c.Op = &convpb.Call_Move{Move: &convpb.Move{Delivered: uint64(delivered), Read: uint64(read)}}
+		c.Op = &convpb.Call_Move{Move: &convpb.Move{Delivered: uint64(delivered), Read: uint64(read), Asker: session}}
 	}, func(a *convpb.Reply) { moved = a.GetMoved() })
 	return moved, err
 }
@@ -128,7 +133,7 @@ func (cs *Convs) Move(ctx context.Context, m *CursorMove) error {
 		defer cancel()
 		var k fanout.Kicks
 		defer k.Flush()
-		moved, err := cs.MoveCursor(ctx, im.Account{Tenant: m.Conv.Tenant, User: m.User}, m.Conv, m.Delivered, m.Read)
+		moved, err := cs.moveFor(ctx, m.Origin.ID, im.Account{Tenant: m.Conv.Tenant, User: m.User}, m.Conv, m.Delivered, m.Read)
 		if err != nil {
 			m.Done(Cursor{}, asError(err), &k)
 			return
@@ -323,10 +328,10 @@ func (cs *Convs) serve(ctx context.Context, from im.Node, c *convpb.Call) (*conv
 	if err := cs.confirm(ctx, ow); err != nil {
 		return nil, err
 	}
-	return cs.serveOwn(ctx, ow, key, c)
+	return cs.serveOwn(ctx, from, ow, key, c)
 }
 
-func (cs *Convs) serveOwn(ctx context.Context, ow *Owner, key im.Key, c *convpb.Call) (*convpb.Reply, error) {
+func (cs *Convs) serveOwn(ctx context.Context, from im.Node, ow *Owner, key im.Key, c *convpb.Call) (*convpb.Reply, error) {
 	user, r := im.User(c.User), &convpb.Reply{}
 	switch op := c.Op.(type) {
 	case *convpb.Call_History:
@@ -361,7 +366,7 @@ func (cs *Convs) serveOwn(ctx context.Context, ow *Owner, key im.Key, c *convpb.
 		}
 		r.Result = &convpb.Reply_Receipts{Receipts: &convpb.ReceiptsResult{Receipts: list}}
 	case *convpb.Call_Move:
-		moved, err := ow.MoveCursor(ctx, im.Account{Tenant: key.Tenant, User: user}, key, im.Seq(op.Move.Delivered), im.Seq(op.Move.Read))
+		moved, err := ow.moveFor(ctx, fanout.Asker{Node: from, ID: op.Move.Asker}, im.Account{Tenant: key.Tenant, User: user}, key, im.Seq(op.Move.Delivered), im.Seq(op.Move.Read))
 		if err != nil {
 			return nil, err
 		}

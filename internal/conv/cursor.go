@@ -35,10 +35,10 @@ type CursorMove struct {
 	User            im.User
 	Delivered, Read im.Seq
 
-	// Origin is the connection that asked, whose answer is its receipt; nil:
-	// none. Done is called once, when what it says is durable; it must not
+	// Origin is the session that asked, whose answer is its receipt; the zero
+	// Asker: none. Done is called once, when what it says is durable; it must not
 	// block.
-	Origin *fanout.Outbox
+	Origin fanout.Asker
 	Done   func(c Cursor, err *im.Error, k *fanout.Kicks)
 }
 
@@ -98,13 +98,18 @@ type flush struct {
 // Codes: no_conversation, not_member (never was one); unsettled: overloaded,
 // disk_full, store_stalled. Spec: P-8.6.
 func (ow *Owner) MoveCursor(ctx context.Context, a im.Account, key im.Key, delivered, read im.Seq) (*petrelv1.CursorMoved, error) {
+	return ow.moveFor(ctx, fanout.Asker{}, a, key, delivered, read)
+}
+
+// moveFor is MoveCursor for a session.
+func (ow *Owner) moveFor(ctx context.Context, asker fanout.Asker, a im.Account, key im.Key, delivered, read im.Seq) (*petrelv1.CursorMoved, error) {
 	type answer struct {
 		c   Cursor
 		err *im.Error
 	}
 	ch := make(chan answer, 1)
 	err := ow.Move(ctx, &CursorMove{
-		Conv: key, User: a.User, Delivered: delivered, Read: read,
+		Conv: key, User: a.User, Delivered: delivered, Read: read, Origin: asker,
 		Done: func(c Cursor, err *im.Error, _ *fanout.Kicks) { ch <- answer{c, err} },
 	})
 	if err != nil {
@@ -439,7 +444,7 @@ func (ow *Owner) tellReceipts(moved []flush) {
 func (f *flush) receipt(id string) fanout.Receipt {
 	r := fanout.Receipt{Receipt: &petrelv1.Receipt{Conv: id, User: string(f.p.user), Delivered: uint64(f.to.Delivered), Read: uint64(f.to.Read)}}
 	for _, m := range f.waiting {
-		if m.Origin != nil {
+		if m.Origin.ID != 0 {
 			r.Origins = append(r.Origins, m.Origin)
 		}
 	}

@@ -38,7 +38,7 @@ func (w *world) move(key im.Key, u im.User, delivered, read im.Seq, from *screen
 		Done: func(c conv.Cursor, err *im.Error, _ *fanout.Kicks) { ch <- moved{c, err} },
 	}
 	if from != nil {
-		m.Origin = from.out
+		m.Origin = fanout.Asker{ID: from.out.ID}
 	}
 	if err := w.convs.Move(context.Background(), m); err != nil {
 		ch <- moved{err: &im.Error{Code: im.CodeOf(err)}}

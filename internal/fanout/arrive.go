@@ -110,7 +110,11 @@ func (n *Nodes) handleReceipts(from im.Node, payload []byte) {
 	id := key.Conv.String()
 	p.receipts = p.receipts[:0]
 	for _, r := range m.Receipts {
-		p.receipts = append(p.receipts, Receipt{Receipt: &petrelv1.Receipt{Conv: id, User: r.User, Delivered: r.Delivered, Read: r.Read}})
+		got := Receipt{Receipt: &petrelv1.Receipt{Conv: id, User: r.User, Delivered: r.Delivered, Read: r.Read}}
+		for _, id := range r.Askers {
+			got.Origins = append(got.Origins, Asker{ID: id})
+		}
+		p.receipts = append(p.receipts, got)
 	}
 	p.fan.Receipts(key, p.usersOf(m.Users), p.receipts)
 }

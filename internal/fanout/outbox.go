@@ -19,6 +19,7 @@ type Outbox struct {
 	Account im.Account // set once, before the outbox enters the online table
 	Device  string     // set with Account; empty: the token is bound to none
 	Login   uint64     // set with Account; number of the device's login, or, without one, of the epoch of the user's tokens
+	ID      uint64     // set when the outbox enters the online table; unlike that of every other one of this table
 
 	// What the client's hello listed; set once, like Account. Spec: P-2.6.
 	Receipts bool // capability cursor

@@ -233,6 +233,9 @@ func (f *Fan) packReceipts(key im.Key, receipts []Receipt) {
 		m.Receipts = append(m.Receipts, &clusterpb.Receipts_Receipt{User: r.User, Delivered: r.Delivered, Read: r.Read})
 	}
 	f.far.each(func(to *node, p *parcel) {
+		for i, r := range receipts {
+			m.Receipts[i].Askers = r.askersAt(to.id)
+		}
 		for users := p.users; len(users) > 0; {
 			n := fit(users)
 			m.Users, users = users[:n], users[n:]
@@ -241,6 +244,16 @@ func (f *Fan) packReceipts(key im.Key, receipts []Receipt) {
 			f.far.frames = append(f.far.frames, frame{to.id, cluster.KindReceipts, payload, stream.Hint{Optional: true}})
 		}
 	})
+}
+
+// askersAt are the sessions at a node that asked.
+func (r *Receipt) askersAt(id im.Node) (ids []uint64) {
+	for _, a := range r.Origins {
+		if a.Node == id {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
 }
 
 // dispatch gives a frame to the stream. What is too large for one goes as its

@@ -11,7 +11,13 @@ import (
 // Receipt is a cursor that has moved.
 type Receipt struct {
 	*petrelv1.Receipt
-	Origins []*Outbox // that learn of it by the answer to their move
+	Origins []Asker // that learn of it by the answer to their move
+}
+
+// Asker is a session that asked for something.
+type Asker struct {
+	Node im.Node // where it is; empty: here
+	ID   uint64  // of its Outbox
 }
 
 // Receipts tells users how far others, or themselves, are in one conversation.
@@ -31,7 +37,7 @@ func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {
 			f.address(remote, u, h)
 		}
 		for _, o := range f.Table.at(h, a) {
-			if !o.Receipts || len(receipts) == 1 && slices.Contains(receipts[0].Origins, o) {
+			if !o.Receipts || len(receipts) == 1 && slices.Contains(receipts[0].Origins, Asker{ID: o.ID}) {
 				continue
 			}
 			i := o.enc.Index()

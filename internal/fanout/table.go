@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dchest/siphash"
 
@@ -19,6 +20,7 @@ import (
 type Table struct {
 	nodes  *Nodes // who is told of those who come and go; nil: nobody
 	key    [2]uint64
+	last   atomic.Uint64 // ID of an Outbox
 	shards [parts]tableShard
 }
 
@@ -68,6 +70,7 @@ func (t *Table) Enter(a im.Account, o *Outbox, max int) bool {
 	if max >= 0 && len(of(a, list)) >= max {
 		return false
 	}
+	o.ID = t.last.Add(1)
 	// A new slice each time: readers hold the old one without a lock.
 	s.online[h] = append(append(make([]*Outbox, 0, len(list)+1), list...), o)
 	if len(list) == 0 && t.nodes != nil {

@@ -63,7 +63,7 @@ func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.Kicks) {
 	}
 	m := &conv.CursorMove{
 		Conv: im.Key{Tenant: s.Out.Account.Tenant, Conv: conversation}, User: s.Out.Account.User,
-		Delivered: im.Seq(f.Delivered), Read: im.Seq(f.Read), Origin: s.Out,
+		Delivered: im.Seq(f.Delivered), Read: im.Seq(f.Read), Origin: fanout.Asker{ID: s.Out.ID},
 	}
 	m.Done = func(c conv.Cursor, err *im.Error, k *fanout.Kicks) {
 		s.moves.Add(-1)

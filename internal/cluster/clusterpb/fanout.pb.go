@@ -509,6 +509,7 @@ type Receipts_Receipt struct {
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	Delivered     uint64                 `protobuf:"varint,2,opt,name=delivered,proto3" json:"delivered,omitempty"`
 	Read          uint64                 `protobuf:"varint,3,opt,name=read,proto3" json:"read,omitempty"`
+	Askers        []uint64               `protobuf:"varint,4,rep,packed,name=askers,proto3" json:"askers,omitempty"` // sessions at the receiver that moved the cursor: the answer tells them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,6 +565,13 @@ func (x *Receipts_Receipt) GetRead() uint64 {
 	return 0
 }
 
+func (x *Receipts_Receipt) GetAskers() []uint64 {
+	if x != nil {
+		return x.Askers
+	}
+	return nil
+}
+
 var File_petrel_cluster_v1_fanout_proto protoreflect.FileDescriptor
 
 const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
@@ -601,16 +609,17 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12$\n" +
 	"\x0eretry_after_ms\x18\x03 \x01(\x04R\fretryAfterMs\x12\x12\n" +
 	"\x04head\x18\x04 \x01(\x04R\x04head\x12\x18\n" +
-	"\arequest\x18\x05 \x01(\tR\arequest\"\xde\x01\n" +
+	"\arequest\x18\x05 \x01(\tR\arequest\"\xf6\x01\n" +
 	"\bReceipts\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x14\n" +
 	"\x05users\x18\x03 \x03(\tR\x05users\x12?\n" +
-	"\breceipts\x18\x04 \x03(\v2#.petrel.cluster.v1.Receipts.ReceiptR\breceipts\x1aO\n" +
+	"\breceipts\x18\x04 \x03(\v2#.petrel.cluster.v1.Receipts.ReceiptR\breceipts\x1ag\n" +
 	"\aReceipt\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x1c\n" +
 	"\tdelivered\x18\x02 \x01(\x04R\tdelivered\x12\x12\n" +
-	"\x04read\x18\x03 \x01(\x04R\x04readB8Z6github.com/petrel-im/petrel/internal/cluster/clusterpbb\x06proto3"
+	"\x04read\x18\x03 \x01(\x04R\x04read\x12\x16\n" +
+	"\x06askers\x18\x04 \x03(\x04R\x06askersB8Z6github.com/petrel-im/petrel/internal/cluster/clusterpbb\x06proto3"
 
 var (
 	file_petrel_cluster_v1_fanout_proto_rawDescOnce sync.Once

@@ -1046,6 +1046,7 @@ type Move struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Delivered     uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
 	Read          uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
+	Asker         uint64                 `protobuf:"varint,3,opt,name=asker,proto3" json:"asker,omitempty"` // the caller's session that moves the cursor; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1090,6 +1091,13 @@ func (x *Move) GetDelivered() uint64 {
 func (x *Move) GetRead() uint64 {
 	if x != nil {
 		return x.Read
+	}
+	return 0
+}
+
+func (x *Move) GetAsker() uint64 {
+	if x != nil {
+		return x.Asker
 	}
 	return 0
 }
@@ -1629,10 +1637,11 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\"S\n" +
 	"\rMembersResult\x12.\n" +
 	"\amembers\x18\x01 \x03(\v2\x14.petrel.v1.MemberRefR\amembers\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"8\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"N\n" +
 	"\x04Move\x12\x1c\n" +
 	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +
-	"\x04read\x18\x02 \x01(\x04R\x04read\"\n" +
+	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x14\n" +
+	"\x05asker\x18\x03 \x01(\x04R\x05asker\"\n" +
 	"\n" +
 	"\bReceipts\"@\n" +
 	"\x0eReceiptsResult\x12.\n" +

@@ -1093,6 +1093,11 @@ func (m *Move) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Asker != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Asker))
+		i--
+		dAtA[i] = 0x18
+	}
 	if m.Read != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Read))
 		i--
@@ -2072,6 +2077,9 @@ func (m *Move) SizeVT() (n int) {
 	}
 	if m.Read != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Read))
+	}
+	if m.Asker != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Asker))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4602,6 +4610,25 @@ func (m *Move) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Read |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Asker", wireType)
+			}
+			m.Asker = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Asker |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -7940,6 +7967,25 @@ func (m *Move) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Read |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Asker", wireType)
+			}
+			m.Asker = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Asker |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
