@@ -1,11 +1,17 @@
 package imtest
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // Cluster starts n servers as the nodes of one cluster on o.Postgres, whose
@@ -58,6 +64,44 @@ func StartAll(nodes []*Server) {
 		s.key = nodes[0].key
 		s.setUp()
 	}
+	WaitSettled(nodes)
+}
+
+// WaitSettled waits until each of some nodes reaches the others and every
+// partition is where it stays while they are there.
+func WaitSettled(nodes []*Server) {
+	t := nodes[0].t
+	t.Helper()
+	if nodes[0].o.Postgres == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), readyTimeout)
+	defer cancel()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for i := 0; i < len(nodes); {
+		r, err := nodes[i].Admin.GetCluster(ctx, connect.NewRequest(&petrelv1.GetClusterRequest{}))
+		if err == nil && settled(r.Msg, len(nodes)) {
+			i++
+			continue
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			t.Fatalf("the cluster does not settle: %v, %v\n%s", r, err, nodes[i].log)
+		}
+	}
+}
+
+func settled(c *petrelv1.ClusterState, nodes int) bool {
+	there, owned := 0, uint32(0)
+	for _, n := range c.Nodes {
+		if n.Alive && n.Reachable && !n.Draining {
+			there++
+		}
+		owned += n.Owned
+	}
+	return there == nodes && c.Misplaced == 0 && len(c.Unowned) == 0 && owned == c.Partitions
 }
 
 // StopAll ends servers at the same time.

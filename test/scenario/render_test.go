@@ -76,12 +76,22 @@ func (s *session) putAll(lines []string) {
 
 func (s *session) renderEvents(e *petrelv1.Events) {
 	for _, m := range e.Messages {
+		had, below := s.seen[m.Conv][m.Seq], m.Seq <= s.heads[m.Conv]
 		s.told(m)
+		mark := ""
+		if s.w.database != "" { // where a new owner of a conversation pushes what the last one may not have
+			if had {
+				continue // as every client does (P-6.1)
+			}
+			if below {
+				mark = belowMark
+			}
+		}
 		if i := m.GetInbox(); i != nil {
 			s.put("inbox %s", s.w.inboxText(s.user, i))
 			continue
 		}
-		s.put("message %s %s", s.w.nameOf(s.user, m.Conv), entryText(m))
+		s.put("%smessage %s %s", mark, s.w.nameOf(s.user, m.Conv), entryText(m))
 	}
 	for _, h := range e.Hints {
 		s.heads[h.Conv] = max(s.heads[h.Conv], h.Head)
