@@ -1,9 +1,12 @@
 package chaos
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/test/crowd"
 )
@@ -205,22 +208,17 @@ func cutFlapping(w *world, rng *rand.Rand, times int) {
 	}
 }
 
-// cutOff: a node has neither the bus nor the database. It acks nothing, and the
-// others take over what it owned.
+// cutOff: a node has neither the bus nor the database. It decides nothing, and
+// says so; the others take over what it owned.
 func cutOff(w *world, rng *rand.Rand, times int) {
 	for i := range times {
-		n, d := w.nodes[i%3], between(rng, 6*time.Second, 20*time.Second)
-		l, before := w.crowd.Ledger, n.metric(refusedMetric)
+		n, d := w.nodes[i%3], between(rng, 8*time.Second, 20*time.Second)
+		intrude, before := w.crowd.Intruder(n.url(wire.WebSocket)), n.metric(refusedMetric)
+		cuts := append(w.around(n), direction{n, nil}, direction{nil, n})
 		w.fault("cut of "+n.name+" from everything", 2*takeover, func() {
-			cuts := append(w.around(n), direction{n, nil}, direction{nil, n})
 			w.net.set(true, cuts...)
 			crowd.Wait(w.t.Context(), time.Second) // what was on its way
-			acked, unsettled := l.AckedBy(n.url(wire.WebSocket), n.url(wire.TCP)), l.Unsettled()
-			crowd.Wait(w.t.Context(), d-time.Second)
-			if more := l.AckedBy(n.url(wire.WebSocket), n.url(wire.TCP)) - acked; more > 0 {
-				w.t.Errorf("%s acked %d messages while it was cut off", n.name, more)
-			}
-			w.t.Logf("%s acked nothing for %v; %d sends were refused", n.name, (d - time.Second).Round(time.Millisecond), l.Unsettled()-unsettled)
+			w.decidesNothing(n, d-time.Second, intrude)
 			w.net.set(false, cuts...)
 		})
 		w.stale += max(0, n.metric(refusedMetric)-before)
@@ -228,6 +226,35 @@ func cutOff(w *world, rng *rand.Rand, times int) {
 		if w.t.Failed() {
 			return
 		}
+	}
+}
+
+// decidesNothing tries for d what a node says that is cut off.
+func (w *world) decidesNothing(n *node, d time.Duration, intrude func(context.Context) error) {
+	w.t.Helper()
+	l, begun := w.crowd.Ledger, time.Now()
+	acked := l.AckedBy(n.url(wire.WebSocket), n.url(wire.TCP))
+	said := map[im.Code]int{}
+	for time.Since(begun) < d {
+		ctx, cancel := context.WithTimeout(w.t.Context(), d-time.Since(begun))
+		err := intrude(ctx)
+		cancel()
+		e, ok := errors.AsType[*im.Error](err)
+		switch {
+		case !ok:
+			said["nothing"]++
+		case e.Code.Info().Settled:
+			w.t.Errorf("%s answered a send with %v while it was cut off", n.name, err)
+			return
+		default:
+			said[e.Code]++
+		}
+		crowd.Wait(w.t.Context(), 100*time.Millisecond)
+	}
+	more := l.AckedBy(n.url(wire.WebSocket), n.url(wire.TCP)) - acked
+	w.t.Logf("%s, cut off for %v, acked %d sends, and answered others with %v", n.name, d.Round(time.Millisecond), more, said)
+	if more > 0 {
+		w.t.Errorf("%s acked %d messages while it was cut off", n.name, more)
 	}
 }
 

@@ -124,7 +124,7 @@ func (w *world) embedded(n *node) string {
 func (w *world) populate() {
 	w.t.Helper()
 	o := crowd.Options{
-		Seed: w.seed, Pace: 100 * time.Millisecond, Patience: 2 * time.Second,
+		Seed: w.seed, Pace: 100 * time.Millisecond, Patience: 4 * time.Second,
 		Outsider: crowd.Role{User: "zoe", Framing: wire.WebSocket, Codec: wire.Proto},
 		URL:      w.place,
 	}

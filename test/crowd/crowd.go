@@ -253,6 +253,21 @@ func (w *Crowd) Storm(ctx context.Context, n int) time.Duration {
 	return time.Since(begun)
 }
 
+// Intruder connects the outsider to url. What it returns sends to a group of
+// which they are no member: whoever answers not_member has decided something.
+func (w *Crowd) Intruder(url string) func(ctx context.Context) error {
+	w.t.Helper()
+	c, err := client.Dial(w.t.Context(), client.Options{URL: url, Token: w.tokens[w.o.Outsider.User], Device: "intruder", Queue: clientQueue})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close() }) // it may have ended
+	return func(ctx context.Context) error {
+		_, err := c.Send(ctx, &petrelv1.Send{Conv: w.convs[0].id, ClientMsgId: fmt.Sprintf("intruder-%d", time.Now().UnixNano()), Body: &petrelv1.Send_Text{Text: "let me in"}})
+		return err
+	}
+}
+
 // Settle lets every message find its fate and every receiver catch up, with
 // the server left alone.
 func (w *Crowd) Settle() {

@@ -64,6 +64,7 @@ type sender struct {
 	url   string     // of the connection
 
 	refused bool      // on this connection something was not decided
+	silent  bool      // it was given up by us
 	due     time.Time // when the next one is composed, at a pace
 }
 
@@ -92,7 +93,7 @@ func (s *sender) run(ctx context.Context) {
 
 // session sends over one connection until it ends.
 func (s *sender) session(ctx context.Context, c *client.Conn) {
-	s.refused = false
+	s.refused, s.silent = false, false
 	for _, m := range s.open {
 		m.id = 0
 	}
@@ -111,6 +112,7 @@ func (s *sender) session(ctx context.Context, c *client.Conn) {
 		switch {
 		case errors.Is(err, context.DeadlineExceeded): // quiet, or the server is busy
 			if s.impatient() {
+				s.silent = true
 				return
 			}
 		case err != nil:
@@ -122,11 +124,11 @@ func (s *sender) session(ctx context.Context, c *client.Conn) {
 }
 
 // disconnected excuses the order of what has no answer on a connection that
-// refused something: that may have been refused as well, with the answer on its
-// way, and what came behind it stored.
+// refused something, or was given up: that may have been refused as well, with
+// nobody there to be told, and what came behind it stored (P-4.3).
 func (s *sender) disconnected() {
 	for _, m := range s.open {
-		if s.refused && m.id != 0 && !m.probe {
+		if (s.refused || s.silent) && m.id != 0 && !m.probe {
 			s.w.Ledger.excuse(m)
 		}
 	}
