@@ -126,7 +126,7 @@ func (a *App) clusterState(ctx context.Context) *petrelv1.ClusterState {
 	}
 	s := &petrelv1.ClusterState{
 		AnsweredBy: string(a.node.cluster.Self()), Partitions: uint32(st.Feeds), Misplaced: uint32(st.Misplaced), StoreGone: st.StoreGone, Level: level,
-		Databases: spread(a.databases.Spread()),
+		Databases: spread(a.databases.Spread(ctx)),
 	}
 	for _, f := range st.Unowned {
 		s.Unowned = append(s.Unowned, uint32(f))
@@ -274,14 +274,14 @@ func (a *App) rebalance(ctx context.Context) error {
 }
 
 func (a *App) movePartition(ctx context.Context, p im.Partition, to int) (*petrelv1.MovePartitionResponse, error) {
-	if n := len(a.databases.Spread()); to > n {
+	if n := len(a.databases.Spread(ctx)); to > n {
 		return nil, im.Errorf(im.CodeInvalid, "there is no database %d: store.postgres names %d", to, n)
 	}
 	began := time.Now()
 	if err := a.databases.MovePartition(ctx, p, to); err != nil {
 		return nil, im.Errorf(im.CodeNotNow, "%v", err)
 	}
-	return &petrelv1.MovePartitionResponse{Databases: spread(a.databases.Spread()), TookMs: uint32(time.Since(began).Milliseconds())}, nil
+	return &petrelv1.MovePartitionResponse{Databases: spread(a.databases.Spread(ctx)), TookMs: uint32(time.Since(began).Milliseconds())}, nil
 }
 
 // finalize raises the level of the stored format to that of this program, once

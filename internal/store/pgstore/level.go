@@ -7,11 +7,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Spread counts the partitions of each database, in their order.
-func (s *Store) Spread() []int {
+// Spread counts the partitions of each database, in their order, by the map as
+// it is now; if it cannot be read, as this process knows it.
+func (s *Store) Spread(ctx context.Context) []int {
 	n := make([]int, len(s.dbs))
-	for _, db := range s.at.Load() {
-		n[db]++
+	at, err := collect(ctx, s.records(), scanInt, `SELECT db::bigint FROM petrel.placement`)
+	if err != nil {
+		at = nil
+		for _, db := range s.at.Load() {
+			at = append(at, int64(db))
+		}
+	}
+	for _, db := range at {
+		if int(db) < len(n) {
+			n[db]++
+		}
 	}
 	return n
 }
