@@ -56,7 +56,7 @@ func (o *Outbox) Watch(t *Trust, valid time.Duration) {
 func (o *Outbox) Doubt(at time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s := o.standing; s != nil {
+	if s := o.standing; s != nil && at > s.valid {
 		s.valid = s.known()
 		s.doubt = max(s.doubt, at, 1)
 	}

@@ -165,5 +165,6 @@ func (h *Hub) checkOne(ctx context.Context, o *fanout.Outbox) bool {
 	default:
 		return false
 	}
+	h.said.Store(int64(at))
 	return true
 }

@@ -66,7 +66,7 @@ func encode(m interface{ MarshalVT() ([]byte, error) }) []byte {
 	return b
 }
 
-// askTime is how long a node may take to answer.
+// askTime is how long a node, or the store, may take to answer.
 const askTime = 2 * time.Second
 
 // everywhere asks all nodes at once, this one included, and hands each answer to
@@ -128,9 +128,11 @@ func (h *Hub) CloseUser(ctx context.Context, a im.Account, code im.Code) (int, e
 func (h *Hub) CloseDevice(ctx context.Context, a im.Account, device string, code im.Code) (int, error) {
 	below := uint64(math.MaxUint64)
 	if device != "" {
-		var err error
 		// Who revokes may have gone away: the session ends all the same.
-		if below, err = h.users.VoidBelow(context.WithoutCancel(ctx), a, device); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
+		defer cancel()
+		var err error
+		if below, err = h.users.VoidBelow(ctx, a, device); err != nil {
 			return 0, err
 		}
 	}

@@ -50,7 +50,8 @@ type Hub struct {
 	calls Calls   // set by AttachCalls; nil: none are served
 	trust *fanout.Trust
 	again again
-	nodes nodes // set by AttachStreams
+	said  atomic.Int64 // moment at which the store was asked about a session last, and said
+	nodes nodes        // set by AttachStreams
 
 	limits   atomic.Pointer[Limits]
 	draining atomic.Bool

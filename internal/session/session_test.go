@@ -305,16 +305,18 @@ type client struct {
 	gone    bool
 }
 
-func (w *world) connect() *client {
-	c := &client{t: w.t, wake: make(chan struct{}, 1)}
+func (w *world) connect() *client { return open(w.t, w.hub) }
+
+func open(t *testing.T, h *session.Hub) *client {
+	c := &client{t: t, wake: make(chan struct{}, 1)}
 	c.flusher = fanout.NewFlusher(func() {
 		select {
 		case c.wake <- struct{}{}:
 		default:
 		}
 	})
-	c.s = w.hub.Open(session.Conn{Encoding: wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, Flusher: c.flusher, Owner: c})
-	w.t.Cleanup(c.close)
+	c.s = h.Open(session.Conn{Encoding: wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, Flusher: c.flusher, Owner: c})
+	t.Cleanup(c.close)
 	return c
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -42,7 +43,8 @@ type nodes struct {
 	sweep   chan struct{} // capacity 1; a token: all sessions are to be looked at
 
 	mu     sync.Mutex                // tier 0; guards the fields below
-	alive  []im.Node                 // as others said last
+	alive  []im.Node                 // whose word counts
+	named  map[im.Node]bool          // on the bus, and others has said so since
 	told   map[im.Node]time.Duration // up to when each has told of everything
 	is     map[im.Node]uint64        // which process each was last
 	wanted time.Duration             // a sweep that begins behind it is wanted; 0: none is
@@ -53,7 +55,7 @@ type nodes struct {
 // tokens, without this one: all that live by their heartbeats, whether the bus
 // has them or not. It is called twice a second.
 func (h *Hub) AttachStreams(s *stream.Streams, others func() []im.Node) {
-	h.nodes = nodes{streams: s, others: others, sweep: make(chan struct{}, 1), told: map[im.Node]time.Duration{}, is: map[im.Node]uint64{}}
+	h.nodes = nodes{streams: s, others: others, sweep: make(chan struct{}, 1), named: map[im.Node]bool{}, told: map[im.Node]time.Duration{}, is: map[im.Node]uint64{}}
 	s.Handle(cluster.KindWord, h.handleWord)
 	s.OnPeer(h.onPeer)
 	s.OnReset(func(im.Node) { h.doubtAll() })
@@ -107,11 +109,16 @@ func (h *Hub) handleWord(from im.Node, payload []byte) {
 	}
 }
 
-// tellLocked notes up to when all nodes have told of everything.
+// tellLocked notes up to when all nodes have told of everything. Where the store
+// is to be asked as well, as behind a death, it must have begun to answer.
 func (h *Hub) tellLocked() {
+	n := &h.nodes
+	if n.wanted != 0 && time.Duration(h.said.Load()) < n.wanted {
+		return
+	}
 	at := h.trust.Now()
-	for _, n := range h.nodes.alive {
-		at = min(at, h.nodes.told[n])
+	for _, x := range n.alive {
+		at = min(at, n.told[x])
 	}
 	h.trust.Tell(at)
 }
@@ -131,6 +138,9 @@ func (h *Hub) onPeer(id im.Node, up bool) {
 		n.mu.Lock()
 		same := n.is[id] == p.Incarnation
 		n.is[id] = p.Incarnation
+		if !same {
+			delete(n.named, id)
+		}
 		n.mu.Unlock()
 		if same {
 			h.doubtAll()
@@ -157,11 +167,30 @@ func (h *Hub) sweepSoon() {
 	signal(h.nodes.sweep)
 }
 
+// of are the nodes whose word counts: those that live by their heartbeats, and
+// those on the bus whose heartbeats were not seen yet, if the store cannot be
+// read.
+func (n *nodes) of(bus []im.Node) []im.Node {
+	alive := slices.Clone(n.others())
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, x := range alive {
+		n.named[x] = true
+	}
+	maps.DeleteFunc(n.named, func(x im.Node, _ bool) bool { return !slices.Contains(bus, x) })
+	for _, x := range bus {
+		if !n.named[x] {
+			alive = append(alive, x)
+		}
+	}
+	return alive
+}
+
 // runAsks keeps the word of the other nodes fresh until ctx ends.
 func (h *Hub) runAsks(ctx context.Context) {
 	n := &h.nodes
 	for {
-		alive := n.others()
+		alive := n.of(h.bus.Peers())
 		now := h.trust.Now()
 		n.mu.Lock()
 		if slices.ContainsFunc(n.alive, func(x im.Node) bool { return !slices.Contains(alive, x) }) {
@@ -194,9 +223,9 @@ func (h *Hub) runSweeps(ctx context.Context) {
 			return
 		}
 		began := h.trust.Now()
-		all := h.sweepAll(ctx)
+		h.sweepAll(ctx)
 		n.mu.Lock()
-		if all && n.wanted <= began {
+		if n.wanted <= began {
 			n.wanted = 0
 		}
 		n.mu.Unlock()
@@ -206,13 +235,15 @@ func (h *Hub) runSweeps(ctx context.Context) {
 	}
 }
 
-// sweepAll looks at all sessions. False: of some the store did not say.
-func (h *Hub) sweepAll(ctx context.Context) bool {
-	all := true
+// sweepAll looks at all sessions. Those of which the store does not say are
+// looked at again.
+func (h *Hub) sweepAll(ctx context.Context) {
 	var list []*fanout.Outbox
 	look := func() bool {
 		began := h.trust.Now()
-		all = len(h.check(ctx, list)) == 0 && all
+		for _, o := range h.check(ctx, list) {
+			h.lookAgain(o.Account)
+		}
 		list = list[:0]
 		return pause(ctx, slice-(h.trust.Now()-began))
 	}
@@ -221,5 +252,5 @@ func (h *Hub) sweepAll(ctx context.Context) bool {
 		list = append(list, o)
 		return len(list) < most || look()
 	})
-	return look() && all
+	look()
 }

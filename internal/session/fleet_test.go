@@ -1,0 +1,365 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/bustest"
+	"github.com/petrel-im/petrel/internal/bus/localbus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// records are the accounts of several nodes: of a store, only the records.
+type records struct {
+	store.Store // nil: nobody asks for more
+
+	mu    sync.Mutex
+	by    map[string][]byte
+	looks int // at single records
+}
+
+func place(t store.Table, tenant im.Tenant, key []byte) string {
+	return strconv.Itoa(int(t)) + " " + strconv.Itoa(int(tenant)) + " " + string(key)
+}
+
+func (r *records) Info() store.Info { return store.Info{StoreID: 1, Secret: [16]byte{1}} }
+
+func (r *records) Record(_ context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looks++
+	return r.by[place(t, tenant, key)], nil
+}
+
+func (r *records) Records(_ context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
+	r.mu.Lock()
+	all := maps.Clone(r.by)
+	r.mu.Unlock()
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		if strings.HasPrefix(p, place(t, tenant, prefix)) && !fn([]byte(strings.TrimPrefix(p, place(t, tenant, nil))), all[p]) {
+			break
+		}
+	}
+	return nil
+}
+
+func (r *records) Update(_ context.Context, puts []store.RecordPut) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range puts {
+		if was, there := r.by[place(p.Table, p.Tenant, p.Key)]; p.Check && (there != (p.Was != nil) || !bytes.Equal(was, p.Was)) {
+			return store.ErrChanged
+		}
+	}
+	for _, p := range puts {
+		if p.Value == nil {
+			delete(r.by, place(p.Table, p.Tenant, p.Key))
+		} else {
+			r.by[place(p.Table, p.Tenant, p.Key)] = bytes.Clone(p.Value)
+		}
+	}
+	return nil
+}
+
+var errUnreachable = errors.New("the database is not reachable")
+
+// line is a node's connection to the records.
+type line struct {
+	*records
+	cut  atomic.Bool // reads wait until they are given up, writes fail
+	hook atomic.Pointer[func()]
+}
+
+func (l *line) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
+	if l.cut.Load() {
+		<-ctx.Done()
+		return nil, errUnreachable
+	}
+	if f := l.hook.Load(); f != nil {
+		(*f)()
+	}
+	return l.records.Record(ctx, t, tenant, key)
+}
+
+func (l *line) Update(ctx context.Context, puts []store.RecordPut) error {
+	if l.cut.Load() {
+		return errUnreachable
+	}
+	return l.records.Update(ctx, puts)
+}
+
+// fleet is several nodes on one store, in a bubble.
+type fleet struct {
+	t      *testing.T
+	net    *localbus.Net
+	db     *records
+	o      stream.Options
+	checks int
+
+	births atomic.Uint64
+	mu     sync.Mutex
+	nodes  map[im.Node]*site
+	rows   map[im.Node]bool // nodes that live by their heartbeats
+}
+
+// site is a node without listeners.
+type site struct {
+	f       *fleet
+	id      im.Node
+	line    *line
+	bus     *bustest.LossyBus
+	streams *stream.Streams
+	users   *user.Users
+	table   *fanout.Table
+	fan     *fanout.Fan
+	hub     *session.Hub
+	log     logLines
+	mute    atomic.Bool // it dies between a change and its being told
+	seen    []im.Node   // the other nodes, as it saw them last
+	stop    func()
+}
+
+// fleetOf runs f with the nodes a, b, c, … that know each other.
+func fleetOf(t *testing.T, n int, f func(f *fleet, all []*site)) {
+	synctestFleet(t, func(*fleet) {}, n, f)
+}
+
+func (f *fleet) run(n int, do func(f *fleet, all []*site)) {
+	var all []*site
+	for i := range n {
+		all = append(all, f.start(im.Node(rune('a'+i))))
+	}
+	defer func() {
+		for _, s := range f.nodes {
+			s.stop()
+		}
+	}()
+	pass(3 * time.Second)
+	do(f, all)
+}
+
+// pass lets time pass in a bubble, and all that is due happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (f *fleet) start(id im.Node) *site {
+	b, err := f.net.Join(id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s := &site{f: f, id: id, line: &line{records: f.db}, bus: bustest.Lossy(b, bustest.Rules{}), table: fanout.NewTable()}
+	s.streams = stream.New(s.bus, f.births.Add(1), f.o)
+	s.users, err = user.New(context.Background(), user.Options{Shared: true, Changed: func(a im.Account) {
+		if !s.mute.Load() {
+			s.hub.Changed(a)
+		}
+	}}, s.line)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s.fan = fanout.New(s.table)
+	o := session.Options{Version: "test", Checks: f.checks}
+	s.hub = session.New(o, s.users, nil, nil, s.table, session.Limits{
+		ConnectionsPerUser: -1, SendsPerSecond: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10, FrameBytes: 64 << 10, BodyBytes: 1000,
+	})
+	s.hub.Attach(s.bus)
+	s.hub.AttachStreams(s.streams, s.others)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, run := range []func(context.Context) error{s.bus.Run, s.streams.Run, s.hub.Run} {
+		wg.Go(func() {
+			if err := run(ctx); err != nil {
+				f.t.Error(err)
+			}
+		})
+	}
+	s.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nodes[id], f.rows[id] = s, true
+	return s
+}
+
+// others are the nodes that live by their rows, if those can be read.
+func (s *site) others() []im.Node {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	if s.line.cut.Load() {
+		return s.seen
+	}
+	s.seen = nil
+	for n, alive := range s.f.rows {
+		if alive && n != s.id {
+			s.seen = append(s.seen, n)
+		}
+	}
+	return s.seen
+}
+
+// kill ends a process. Nobody is told, its row lives for 5 s.
+func (s *site) kill() {
+	for n := range s.f.nodes {
+		s.bus.Cut(n, true) // streams say goodbye
+	}
+	s.stop()
+	delete(s.f.nodes, s.id)
+	time.AfterFunc(5*time.Second, func() {
+		s.f.mu.Lock()
+		defer s.f.mu.Unlock()
+		s.f.rows[s.id] = s.f.nodes[s.id] != nil
+	})
+}
+
+// cut cuts what goes from one node to another, or no longer.
+func cut(from, to *site, cut bool) { from.bus.Cut(to.id, cut) }
+
+// part cuts a node from all others, both ways, or no longer.
+func (f *fleet) part(s *site, cut bool) {
+	for _, o := range f.nodes {
+		if o != s {
+			s.bus.Cut(o.id, cut)
+			o.bus.Cut(s.id, cut)
+		}
+	}
+}
+
+func phoneRef(n int) user.DeviceRef {
+	return user.DeviceRef{ID: "phone-" + strconv.Itoa(n), Kind: "phone"}
+}
+
+// logIn logs a device of a user in at a node, durably, and ends nothing.
+func (s *site) logIn(u im.User, ref user.DeviceRef) *user.Login {
+	s.f.t.Helper()
+	l, err := s.users.Mint(context.Background(), "", u, ref, 0)
+	s.f.must(err)
+	return l
+}
+
+// bare is a token of no device.
+func (s *site) bare(u im.User) string {
+	s.f.t.Helper()
+	issued, err := s.users.Create(context.Background(), "", []im.User{u})
+	s.f.must(err)
+	return issued[0].Token
+}
+
+// replace ends the sessions that a login ends, as the API does.
+func (s *site) replace(l *user.Login) {
+	for _, d := range l.Ended {
+		_, err := s.hub.CloseDevice(context.Background(), l.Account, d, im.CodeReplaced)
+		s.f.must(err)
+	}
+}
+
+func (f *fleet) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// seat is a connection to a node, as a gateway serves it: one that is ended is
+// closed.
+type seat struct {
+	*client
+	at   *site
+	user im.User
+	seq  int // of the last event sent to it
+}
+
+func (s *site) connect(token string) *seat {
+	c := open(s.f.t, s.hub)
+	c.send(hello(token))
+	return &seat{client: c, at: s}
+}
+
+// sit is a welcomed connection.
+func (s *site) sit(u im.User, token string) *seat {
+	s.f.t.Helper()
+	c := s.connect(token)
+	c.user = u
+	c.want("welcome of 1")
+	return c
+}
+
+// look takes what has come; the gateway closes a connection that has ended.
+func (c *seat) look() {
+	c.take()
+	if c.end != nil {
+		c.close()
+	}
+}
+
+// gets tells whether an event for the user is written to the connection.
+func (c *seat) gets() bool {
+	c.look()
+	if c.gone {
+		return false
+	}
+	c.frames = nil
+	c.seq++
+	text := "event " + strconv.Itoa(c.seq)
+	row := wire.AppendMessage(nil, &petrelv1.Message{
+		Conv: im.InboxID(im.DefaultTenant, c.user).String(), Seq: uint64(c.seq), From: "eve", Body: &petrelv1.Message_Text{Text: text},
+	})
+	c.at.fan.Deliver(im.DefaultTenant, []im.User{c.user}, []fanout.Item{{Row: row}})
+	c.at.fan.Flush()
+	c.look()
+	for _, f := range c.frames {
+		for _, m := range f.GetEvents().GetMessages() {
+			if m.GetText() == text {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wantOpen checks that a connection is there; wantEnded that it ended so.
+func (c *seat) wantOpen(what string) {
+	c.t.Helper()
+	if c.look(); c.end != nil {
+		c.t.Errorf("%s: the session at %s ends with %v", what, c.at.id, c.end)
+	}
+}
+
+func (c *seat) wantEnded(what string, code im.Code) {
+	c.t.Helper()
+	if c.look(); c.end == nil || c.end.Code != code {
+		c.t.Errorf("%s: the session at %s ends with %v, want %s", what, c.at.id, c.end, code)
+	}
+}
+
+// synctestFleet is fleetOf with other options.
+func synctestFleet(t *testing.T, change func(*fleet), n int, f func(f *fleet, all []*site)) {
+	synctest.Test(t, func(t *testing.T) {
+		fl := &fleet{t: t, net: localbus.New(), db: &records{by: map[string][]byte{}}, nodes: map[im.Node]*site{}, rows: map[im.Node]bool{}}
+		change(fl)
+		fl.run(n, f)
+	})
+}
+
+// lossOf loses what drop says.
+func lossOf(drop func(to im.Node, s bus.Subject) bool) bustest.Rules {
+	return bustest.Rules{Drop: func(to im.Node, s bus.Subject, _ []byte) bool { return drop(to, s) }}
+}

@@ -1,0 +1,243 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+)
+
+// wantWinner checks that of the sessions of some logins those of the highest
+// number are there, and no other.
+func wantWinner(t *testing.T, what string, seats map[*seat]*user.Login) {
+	t.Helper()
+	var last uint64
+	for _, l := range seats {
+		last = max(last, l.Number)
+	}
+	for c, l := range seats {
+		if l.Number == last {
+			c.wantOpen(what)
+		} else if c.look(); c.end == nil || c.end.Code != im.CodeReplaced && c.end.Code != im.CodeUnauthenticated {
+			t.Errorf("%s: the session of login %d of %d ends with %v", what, l.Number, last, c.end)
+		}
+	}
+}
+
+// F11: two devices of one kind, or one device twice, log in at two gateways, each
+// gateway having a session of the login before. In every order of what the two do,
+// with or without a bus between them, and wherever the hellos are, the sessions of
+// the higher number are there in the end and no others.
+func TestF11TwoLoginsAtTwoGatewaysLeaveOne(t *testing.T) {
+	orders := merge([]string{"log in 1", "end 1", "hello 1"}, []string{"log in 2", "end 2", "hello 2"})
+	for _, sever := range []bool{false, true} {
+		for _, crossed := range []bool{false, true} {
+			for _, devices := range [][2]int{{1, 2}, {1, 1}} {
+				for _, order := range orders {
+					what := fmt.Sprintf("%q, phones %v, cut %v, hellos at the other gateway %v", order, devices, sever, crossed)
+					fleetOf(t, 2, func(f *fleet, all []*site) {
+						old := all[0].logIn("alice", phoneRef(3))
+						seats := map[*seat]*user.Login{all[0].sit("alice", old.Access): old, all[1].sit("alice", old.Access): old}
+						f.part(all[0], sever)
+						logins := [2]*user.Login{}
+						for _, step := range order {
+							n := int(step[len(step)-1] - '1')
+							switch step[:len(step)-2] {
+							case "log in":
+								logins[n] = all[n].logIn("alice", phoneRef(devices[n]))
+							case "end":
+								all[n].replace(logins[n])
+							case "hello":
+								at := n
+								if crossed {
+									at = 1 - n
+								}
+								seats[all[at].connect(logins[n].Access)] = logins[n]
+								pass(0)
+							}
+						}
+						pass(promised)
+						wantWinner(t, what, seats)
+					})
+				}
+			}
+		}
+	}
+}
+
+// F11: a login between any two steps of another login, or of the hello behind it,
+// at the other gateway, nobody closing sessions.
+func TestF11LoginBetweenTheStepsOfAnotherOne(t *testing.T) {
+	steps := 0
+	for _, sever := range []bool{false, true} {
+		for at := 1; at < 30; at++ {
+			fleetOf(t, 2, func(f *fleet, all []*site) {
+				old := all[0].logIn("alice", phoneRef(3))
+				seats := map[*seat]*user.Login{all[0].sit("alice", old.Access): old, all[1].sit("alice", old.Access): old}
+				f.part(all[0], sever)
+				reads, met := 0, false
+				hook := func() {
+					if reads++; reads == at {
+						met = true
+						l := all[1].logIn("alice", phoneRef(2))
+						seats[all[1].sit("alice", l.Access)] = l
+					}
+				}
+				all[0].line.hook.Store(&hook)
+				one := all[0].logIn("alice", phoneRef(1))
+				seats[all[0].connect(one.Access)] = one
+				pass(promised)
+				wantWinner(t, fmt.Sprintf("at read %d, cut %v", at, sever), seats)
+				if met {
+					steps = max(steps, at)
+				}
+			})
+		}
+	}
+	if steps < 8 {
+		t.Errorf("a login and a hello have %d reads: they do not look again", steps)
+	}
+}
+
+// Who ends sessions learns how many there were, at all nodes, though these were
+// told of the change as well.
+func TestSessionsAreCountedWhereverTheyEnd(t *testing.T) {
+	fleetOf(t, 3, func(f *fleet, all []*site) {
+		p := f.people(all)
+		ctx := context.Background()
+		f.must(all[1].users.RevokeDevice(ctx, account("alice"), "phone-1"))
+		pass(100 * time.Millisecond)
+		for _, c := range p.phone {
+			c.look()
+		}
+		if n, err := all[1].hub.CloseDevice(ctx, account("alice"), "phone-1", im.CodeRevoked); n != 3 || err != nil {
+			t.Errorf("closed %d sessions, %v; want 3", n, err)
+		}
+		for _, c := range p.phone {
+			c.wantEnded("closed", im.CodeRevoked)
+		}
+		f.must(all[1].users.Revoke(ctx, account("alice")))
+		if n, err := all[1].hub.CloseUser(ctx, account("alice"), im.CodeRevoked); n != 6 || err != nil {
+			t.Errorf("closed %d sessions, %v; want 6", n, err)
+		}
+		p.want("closed", im.CodeRevoked, im.CodeRevoked, im.CodeRevoked)
+	})
+}
+
+// A node that does not answer costs a caller some time, and not the call.
+func TestNodeThatDoesNotAnswerDelaysACloseOnly(t *testing.T) {
+	fleetOf(t, 3, func(f *fleet, all []*site) {
+		p := f.people(all)
+		ctx := context.Background()
+		cut(all[1], all[0], true)
+		f.must(all[1].users.Revoke(ctx, account("alice")))
+		began := time.Now()
+		n, err := all[1].hub.CloseUser(ctx, account("alice"), im.CodeRevoked)
+		if took := time.Since(began); n != 6 || err != nil || took > 3*time.Second {
+			t.Errorf("closed %d sessions, %v, after %s; want the 6 of two nodes within 3 s", n, err, took)
+		}
+		if list, err := all[1].hub.SessionsOf(ctx, account("bob")); err != nil || list["phone-1"] != 2 {
+			t.Errorf("bob has sessions %v, %v; want the 2 of two nodes", list, err)
+		}
+		pass(promised - 2*time.Second)
+		p.want("closed", im.CodeRevoked, im.CodeRevoked, im.CodeRevoked)
+	})
+}
+
+// F17: the streams of two processes end and begin anew; what was changed between
+// is looked for before anything more is written, even if the store could not be
+// asked meanwhile and answers late.
+func TestF17SessionsAreInDoubtBehindALongCut(t *testing.T) {
+	fleetOf(t, 2, func(f *fleet, all []*site) {
+		p := f.people(all)
+		f.part(all[0], true)
+		all[0].line.cut.Store(true)
+		pass(time.Minute)
+		f.must(all[1].users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
+		pass(time.Minute)
+		f.part(all[0], false)
+		for range 100 { // the bus is back, the store is not
+			pass(100 * time.Millisecond)
+			if p.phone[0].gets() {
+				t.Fatal("a session that is void gets an event")
+			}
+		}
+		all[0].line.cut.Store(false)
+		pass(promised)
+		p.want("behind the cut", im.CodeRevoked, "", "")
+	})
+}
+
+// A restarted node has told nobody of what it did before it was met.
+func TestNodeThatStartsAgainIsNew(t *testing.T) {
+	fleetOf(t, 2, func(f *fleet, all []*site) {
+		p := f.people(all[:1])
+		all[1].kill()
+		pass(time.Second)
+		b := f.start("b")
+		f.part(b, true) // it is not met yet
+		f.must(b.users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
+		pass(time.Second)
+		f.part(b, false)
+		pass(promised - time.Second)
+		p.want("started again", im.CodeRevoked, "", "")
+		for range 20 {
+			pass(time.Second)
+			if !p.bob[0].gets() {
+				t.Fatal("bob gets nothing")
+			}
+		}
+	})
+}
+
+// While a node is cut the store is asked so often as is set, and no more; a
+// session whose turn has not come for too long waits for it.
+func TestLooksAreBounded(t *testing.T) {
+	const sessions, rate = 1000, 100
+	synctestFleet(t, func(f *fleet) { f.checks = rate; f.o = stream.Options{} }, 2, func(f *fleet, all []*site) {
+		l := all[0].logIn("alice", phoneRef(1))
+		var seats []*seat
+		for range sessions {
+			seats = append(seats, all[0].sit("alice", l.Access))
+		}
+		f.part(all[0], true)
+		pass(promised)
+		f.db.mu.Lock()
+		before := f.db.looks
+		f.db.mu.Unlock()
+		served := map[*seat]bool{}
+		for range 10 {
+			pass(time.Second)
+			n := 0
+			for _, c := range seats {
+				if c.gets() {
+					n++
+					served[c] = true
+				}
+				c.s.Out.Resume()
+			}
+			if most := 5 * rate; n > most || n < rate {
+				t.Errorf("%d sessions get events, at most %d were looked at lately", n, most)
+			}
+		}
+		f.db.mu.Lock()
+		looks := f.db.looks - before
+		f.db.mu.Unlock()
+		if looks > 11*rate || looks < 9*rate {
+			t.Errorf("the store was asked %d times in 10 s, want about %d", looks, 10*rate)
+		}
+		if len(served) < sessions*9/10 {
+			t.Errorf("the turn of only %d sessions came", len(served))
+		}
+		f.must(all[1].users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
+		pass(promised)
+		if i := slices.IndexFunc(seats, func(c *seat) bool { return c.gets() }); i >= 0 {
+			t.Error("a session that is void gets an event")
+		}
+	})
+}
