@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -47,7 +48,11 @@ func (c *Cluster) Mine(ctx context.Context, feeds []store.Feed) ([]im.Epoch, err
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("read holders of %d feeds: %w", len(feeds), context.Cause(ctx))
+		err := context.Cause(ctx)
+		if errors.Is(err, context.DeadlineExceeded) { // the store had its time
+			err = fmt.Errorf("%w: %w", store.ErrStalled, err)
+		}
+		return nil, fmt.Errorf("read holders of %d feeds: %w", len(feeds), err)
 	}
 	if r.err != nil {
 		return nil, fmt.Errorf("read holders of %d feeds: %w", len(feeds), r.err)

@@ -183,8 +183,13 @@ func collect[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql
 	}
 	for try := 0; ; try++ {
 		all, err := collectOnce(ctx, d, scan, sql, args...)
-		if err == nil || ctx.Err() != nil {
-			return all, err
+		switch {
+		case err == nil:
+			return all, nil
+		case errors.Is(ctx.Err(), context.DeadlineExceeded): // the store had the time that the caller gave it
+			return nil, fmt.Errorf("%w: %w", store.ErrStalled, err)
+		case ctx.Err() != nil:
+			return nil, err
 		}
 		if errors.Is(err, store.ErrCorrupt) { // from scan
 			return nil, err

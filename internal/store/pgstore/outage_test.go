@@ -70,6 +70,33 @@ func TestReadSurvivesTheLossOfItsConnection(t *testing.T) {
 	}
 }
 
+func TestReadThatGetsNoAnswerInItsTimeSaysThatTheStoreStalls(t *testing.T) {
+	server := pgtest.Own(t, pgtest.Options{})
+	st := mustOpen(t, Options{DSNs: []string{server.New(t)}, CheckEvery: time.Hour})
+	defer mustClose(t, st)
+	w := newFeedWriter(t, st, 1)
+	w.add(t, st, 1)
+	if err := server.Pause(true); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Pause(false); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := st.LastRow(ctx, conv(1, 0))
+	wantErr(t, "read", err, store.ErrStalled)
+	_, err = st.Holders(ctx, st.Feeds())
+	wantErr(t, "read of holders", err, store.ErrStalled)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := st.LastRow(ctx, conv(1, 0)); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrStalled) {
+		t.Errorf("a read that was called off ended with %v", err)
+	}
+}
+
 // TestKillsLoseNothingAcked ends the server at random moments and compares what
 // it comes back with to what its users were told.
 func TestKillsLoseNothingAcked(t *testing.T) {
