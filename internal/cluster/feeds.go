@@ -323,25 +323,28 @@ func (c *Cluster) Lost(f store.Feed, e im.Epoch) {
 func (c *Cluster) Drain(ctx context.Context) error {
 	c.mu.Lock()
 	c.draining = true
-	nobody := len(c.takersLocked(time.Now(), false)) == 0 && c.ownedLocked() > 0
-	if !nobody {
+	if len(c.takersLocked(time.Now(), false)) > 0 {
 		poke(c.tell)
 		c.decideLocked()
 	}
 	c.mu.Unlock()
-	if nobody {
-		c.Resume()
-		return fmt.Errorf("drain %s: %w", c.self, ErrNobody)
-	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
 	for {
 		c.mu.Lock()
 		left, changed := max(c.ownedLocked(), c.moving), c.changed
+		nobody := len(c.takersLocked(time.Now(), false)) == 0
 		c.mu.Unlock()
-		if left == 0 {
+		switch {
+		case left == 0:
 			return nil
+		case nobody: // or not any more: all nodes of a cluster may be told to stop at once
+			c.Resume()
+			return fmt.Errorf("drain %s: %w", c.self, ErrNobody)
 		}
 		select {
 		case <-changed:
+		case <-tick.C:
 		case <-ctx.Done():
 			c.Resume()
 			return fmt.Errorf("drain %s: %d feeds left: %w", c.self, left, context.Cause(ctx))
