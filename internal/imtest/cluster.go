@@ -23,7 +23,7 @@ func Cluster(t testing.TB, n int, o Options) []*Server {
 	for i := range n {
 		of := o
 		of.Config = map[string]string{
-			"cluster.node": fmt.Sprintf("node%d", i+1), "cluster.secret": "of the nodes of a test", "cluster.listen": buses[i],
+			"cluster.node": NodeName(i), "cluster.secret": "of the nodes of a test", "cluster.listen": buses[i],
 		}
 		if n > 1 {
 			of.Config["cluster.join"] = strings.Join(append(append([]string{}, buses[:i]...), buses[i+1:]...), ",")
@@ -43,6 +43,9 @@ func Cluster(t testing.TB, n int, o Options) []*Server {
 	StartAll(nodes)
 	return nodes
 }
+
+// NodeName is the id of the i-th node, from 0.
+func NodeName(i int) string { return fmt.Sprintf("node%d", i+1) }
 
 // StartAll starts servers at the same time. Those of a cluster do not wait for
 // each other then.
@@ -96,7 +99,7 @@ func WaitSettled(nodes []*Server) {
 func settled(c *petrelv1.ClusterState, nodes int) bool {
 	there, owned := 0, uint32(0)
 	for _, n := range c.Nodes {
-		if n.Alive && n.Reachable && !n.Draining {
+		if n.Alive && n.Reachable && !n.Draining && n.Owned > 0 {
 			there++
 		}
 		owned += n.Owned

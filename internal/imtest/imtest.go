@@ -235,6 +235,13 @@ func (s *Server) awaitEnd() {
 	}
 }
 
+// Start starts a server that was stopped or killed.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.run()
+	s.setUp()
+}
+
 // Restart stops the server and starts another one on the same folder. Its
 // ports are others.
 func (s *Server) Restart() {

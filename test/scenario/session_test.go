@@ -11,6 +11,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -19,8 +20,9 @@ import (
 type session struct {
 	w    *world
 	name string
-	user *user // nil: admin
-	turn int   // of the nodes, for the next connection
+	user *user          // nil: admin
+	turn int            // of the nodes, for the next connection
+	srv  *imtest.Server // of the newest connection
 
 	conn      *client.Conn
 	greeted   bool
@@ -80,6 +82,7 @@ func (s *session) open(small bool) {
 		w.fatalf("%s is connected already", s.name)
 	}
 	srv := s.nextNode()
+	s.srv = srv
 	o := client.Options{URL: srv.URL(w.way.framing), Codec: w.way.codec, TLS: srv.TLS(), Queue: 16}
 	if small {
 		o.NetDial = func(ctx context.Context, network, addr string) (net.Conn, error) {

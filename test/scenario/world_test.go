@@ -21,8 +21,9 @@ type world struct {
 	way  way
 
 	nodes    []*imtest.Server
-	turn     int    // of the nodes, for calls
-	database string // that the nodes share; "": the embedded store
+	turn     int            // of the nodes, for calls
+	database string         // that the nodes share; "": the embedded store
+	drained  *imtest.Server // takes no clients; nil: none
 
 	tenants  map[string]*tenant
 	names    map[string]place // by conversation id
