@@ -25,6 +25,7 @@ const (
 	askAgain    = 2 * time.Second        // after which a request is repeated
 	giveUp      = 10 * time.Second       // without an answer to any send of a conversation: nothing is known of them then
 	lookAgain   = 100 * time.Millisecond // after which lanes are looked at without a reason
+	gather      = time.Millisecond       // between two packets to a node: what comes meanwhile goes along
 	packetSize  = 128 << 10              // bytes of sends in one frame of the stream
 	ticketShift = 48                     // tickets begin with their feed
 )
@@ -161,11 +162,15 @@ func (cs *Convs) pump() {
 func (cs *Convs) runLanes(ctx context.Context) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
+	var posted time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-cs.pumps:
+			if rest := gather - time.Since(posted); rest > 0 {
+				time.Sleep(rest)
+			}
 		case <-tick.C:
 		}
 		var k fanout.Kicks
@@ -177,6 +182,7 @@ func (cs *Convs) runLanes(ctx context.Context) {
 		}
 		for to, p := range packets {
 			cs.post(to, p)
+			posted = time.Now()
 		}
 		k.Flush()
 	}
@@ -193,13 +199,15 @@ func (cs *Convs) moveLane(f store.Feed, packets map[im.Node]*convpb.Sends, k *fa
 	for _, q := range l.queues {
 		if ow != nil {
 			sends := q.all()
-			if cs.takeLocked(l, q); ow.submit(sends, k) {
-				continue
+			l.n.Add(int64(len(sends))) // until they are in: what comes now must not pass the lane by and be decided before them
+			cs.takeLocked(l, q)
+			if !ow.submit(sends, k) {
+				ow = nil
+				for _, s := range sends {
+					cs.addLocked(l, s)
+				}
 			}
-			ow = nil
-			for _, s := range sends {
-				cs.addLocked(l, s)
-			}
+			l.n.Add(-int64(len(sends)))
 			continue
 		}
 		if now.Sub(q.since) > giveUp {
