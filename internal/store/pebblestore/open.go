@@ -233,6 +233,8 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	po := pebbleOptions(o, g, g.out)
 	po.ReadOnly = g.wit == nil
 	po.ErrorIfNotExists = g.wit == nil || len(g.inv.manifests) > 0
+	po.EventListener.WriteStallBegin = func(pebble.WriteStallBeginInfo) { g.pace.hurry() }
+	po.EventListener.WriteStallEnd = g.pace.relax
 	type opened struct {
 		db  *pebble.DB
 		err error
@@ -386,7 +388,8 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	}
 	w.turn = f.inv.turn
 	out := newOutage(o.Log)
-	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: out, wit: w, inv: f.inv.clone()})
+	g := &guard{FS: p.fs, dir: p.db, out: out, wit: w, inv: f.inv.clone()}
+	db, err := openPebble(o, g) // writes the tables of the log that it finds
 	if err != nil {
 		_ = w.close() // the first error says more
 		if errors.Is(err, store.ErrCorrupt) || pebble.IsCorruptionError(err) {
@@ -394,8 +397,9 @@ func start(o Options, p place, f *finding) (*Store, error) {
 		}
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
+	g.pace.relax()
 	s := &Store{
-		o: o, log: o.Log, db: db, witness: w, out: out,
+		o: o, log: o.Log, db: db, witness: w, out: out, pace: &g.pace,
 		info: store.Info{StoreID: f.id.store, HistoryID: f.id.history, Secret: f.id.secret, Level: store.FormatLevel},
 		last: f.last, epoch: f.epoch, trim: f.trim,
 		stop: make(chan struct{}), idle: make(chan struct{}), logged: make(chan struct{}),

@@ -24,7 +24,7 @@ type Options struct {
 	BallastBytes int64                  // a file given up when the disk is nearly full, 64 MiB; negative: none
 	FreeBytes    func() (uint64, error) // what the disk has left; nil: ask the FS
 
-	CheckEvery time.Duration // interval of the checks of free space and of hung syncs, 1 s
+	CheckEvery time.Duration // interval of the checks of free space, of hung syncs and of tables, 1 s
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s
 
 	tune func(*pebble.Options) // for tests: smaller files
@@ -77,6 +77,9 @@ func (o Options) withDefaults() Options {
 // with a new store.FormatLevel.
 const pebbleFormat = pebble.FormatValueSeparation
 
+// stopWritesAt is how many tables over each other in L0 stop all writes.
+const stopWritesAt = 24
+
 // pebbleOptions are measured on batches of 1 to 1,000 rows of 200 bytes. More
 // than 4 files in L0 before a compaction and a large base level trade reads,
 // which mostly hit the tail, for fewer rewrites: +12 % sustained.
@@ -88,7 +91,7 @@ func pebbleOptions(o Options, fs vfs.FS, out *outage) *pebble.Options {
 		MemTableSize:                uint64(o.MemTableBytes),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       8,
-		L0StopWritesThreshold:       24,
+		L0StopWritesThreshold:       stopWritesAt,
 		LBaseMaxBytes:               1 << 30,
 		MaxOpenFiles:                1000,
 		ErrorIfNotExists:            true,

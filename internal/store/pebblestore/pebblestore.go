@@ -70,6 +70,8 @@ type Store struct {
 	logged  chan struct{} // closed when writeLog has returned
 	witness *witness
 	out     *outage
+	pace    *pace
+	looking atomic.Bool // checkTables is under way
 
 	commits atomic.Uint64
 	space   space
@@ -158,6 +160,7 @@ func (s *Store) Close() error {
 		close(s.idle)
 	}
 	s.mu.Unlock()
+	s.pace.hurry()
 	select {
 	case <-s.idle:
 	case <-s.out.ch:
@@ -224,7 +227,7 @@ func (s *Store) Holders(_ context.Context, feeds []store.Feed) ([]store.Holder, 
 	return all, nil
 }
 
-// watch looks after free space and hung syncs until Close.
+// watch looks after free space, hung syncs and tables that pile up until Close.
 func (s *Store) watch() {
 	tick := time.NewTicker(s.o.CheckEvery)
 	defer tick.Stop()
@@ -235,6 +238,7 @@ func (s *Store) watch() {
 		case <-tick.C:
 			s.space.check()
 			s.checkStall()
+			s.checkTables()
 		}
 	}
 }
