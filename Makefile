@@ -91,6 +91,11 @@ bench: build ## measure this machine: build/bench/*.json
 	$(BIN)/petrel bench direct --rate 20000 --json $(BUILD)/bench/direct-rate-20000.json
 	$(BIN)/petrel bench group --json $(BUILD)/bench/group.json
 	$(BIN)/petrel bench connect --json $(BUILD)/bench/connect.json
+	$(BIN)/petrel bench direct --postgres auto --json $(BUILD)/bench/postgres-direct.json
+	$(BIN)/petrel bench direct --postgres auto --senders 1 --receivers 1 --window 1 --json $(BUILD)/bench/postgres-direct-window-1.json
+	$(BIN)/petrel bench direct --postgres auto --nodes 3 --json $(BUILD)/bench/postgres-3-nodes.json
+	$(BIN)/petrel bench direct --postgres auto --nodes 3 --rate 5000 --json $(BUILD)/bench/postgres-3-nodes-rate-5000.json
+	$(BIN)/petrel bench cluster --json $(BUILD)/bench/cluster.json
 
 crash: ## the long crash suites: power cuts, corruptions, kill -9
 	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 \

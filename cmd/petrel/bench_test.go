@@ -45,6 +45,8 @@ func TestBenchRefusesWhatItCannotRun(t *testing.T) {
 		{"bench", "direct", "--codec", "xml"},
 		{"bench", "direct", "--target", "speed>1"},
 		{"bench", "group", "--members", "1"},
+		{"bench", "direct", "--nodes", "2"},
+		{"bench", "cluster", "--nodes", "0"},
 		{"bench", "everything"},
 	} {
 		petrel(t, nil, line...).want(t, exitUsage, "error usage")
@@ -73,4 +75,28 @@ func TestBenchDoesAsPeopleDo(t *testing.T) {
 		t.Errorf("%d cursor moves, %v, of %s", report.CursorMoves, err, b)
 	}
 	petrel(t, nil, "bench", "connect", "--connections", "3", "--lists", "2", "--seconds", "0.3", "--dir", t.TempDir()).want(t, exitOK, "3 idle")
+}
+
+// The receivers are on the other node than half of the senders, and come when
+// all is sent.
+func TestBenchClusterRunsNodesOnOneDatabase(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "table.json")
+	petrel(t, nil, "bench", "cluster", "--nodes", "2", "--senders", "3", "--receivers", "4", "--rounds", "2", "--postgres", pgtest.Shared(t).New(t),
+		"--dir", t.TempDir(), "--json", name).want(t, exitOK, "per CPU-s of the nodes", "lost 0, duplicate 0, ghost 0, reordered 0, 48 read")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table struct {
+		Runs []struct {
+			Accepted int
+			Nodes    []struct{ Accepted int }
+			Postgres struct {
+				CPU float64 `json:"cpu_s"`
+			}
+		}
+	}
+	if err := json.Unmarshal(b, &table); err != nil || len(table.Runs) != 1 || table.Runs[0].Accepted != 24 || len(table.Runs[0].Nodes) != 2 || table.Runs[0].Postgres.CPU == 0 {
+		t.Errorf("%v, %+v of %s", err, table, b)
+	}
 }
