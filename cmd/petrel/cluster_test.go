@@ -292,6 +292,9 @@ func TestNodeIsRefusedBeforeAnyClientIsServed(t *testing.T) {
 		{"nodes of another database", func(t *testing.T) []string {
 			return nodeFlags(t, server.New(t), "b", freeAddr(t), bus)
 		}, exitConfig, []string{"error other_cluster", "fix   correct cluster.join or store.postgres"}},
+		{"a NATS server that is not there", func(t *testing.T) []string {
+			return []string{"--store-postgres-file", fileWith(t, server.New(t)), "--cluster-node", "b", "--cluster-nats-file", fileWith(t, "nats://127.0.0.1:1")}
+		}, exitUnreachable, []string{"error bus_unreachable", "fix   check that it runs"}},
 		{"an embedded store", func(t *testing.T) []string {
 			return []string{"--cluster-listen", freeAddr(t)}
 		}, exitConfig, []string{"error config", "fix   set store.postgres"}},

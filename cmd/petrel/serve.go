@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/internal/app"
@@ -23,8 +24,8 @@ func newServe(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
-		Long: "Runs the server on an embedded store, or, with store.postgres, as a node on databases. Nothing has to be configured; every option has a flag, an environment\n" +
-			"variable and a place in the file. The first start prints a one-time link that makes the first admin key. Ctrl-C (or\n" +
+		Long: "Runs the server on an embedded store, or, with store.postgres, as a node on databases. Nothing has to be configured; every\n" +
+			"option has a flag, an environment variable and a place in the file. The first start prints a one-time link that makes the first admin key. Ctrl-C (or\n" +
 			"SIGTERM) drains: what is in flight is stored and acked, clients are told to come back.",
 		Example: "  petrel serve\n  petrel serve --data /srv/petrel --listen-http 127.0.0.1:9000\n" +
 			"  petrel serve --listen-http :443 --tls-cert-file cert.pem --tls-key-file key.pem",
@@ -84,6 +85,7 @@ var serveFaults = []struct {
 	{cluster.ErrUnreachable, exitUnreachable, "nodes_unreachable", "the other nodes of this database are not reachable",
 		"name their bus in cluster.join or cluster.nats, and look at the network between; if they belong to another cluster, give this one a database of its own"},
 	{natsbus.ErrOtherCluster, exitConfig, "other_cluster", "the nodes to join have another database", "correct cluster.join or store.postgres: all nodes of a cluster name the same"},
+	{nats.ErrNoServers, exitUnreachable, "bus_unreachable", "the NATS server does not answer", "check that it runs, and its host and port in cluster.nats"},
 	{natsbus.ErrRefused, exitAuth, "bus_refused", "the bus does not let this node in", "give it the secret of the other nodes in cluster.secret_file, or the password of the NATS server, and their TLS"},
 }
 
