@@ -190,8 +190,11 @@ func (s *session) waitListed() {
 	after := uint64(0)
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
-	ctx := s.w.deadline()
+	ctx, left := s.w.deadline(), len(missing)
 	for len(missing) > 0 {
+		if n := len(missing); n < left { // it comes; how long thousands take is another matter
+			ctx, left = s.w.deadline(), n
+		}
 		p, err := s.conn.History(ctx, &petrelv1.GetHistory{Conv: s.user.inbox, After: after})
 		switch {
 		case err != nil && im.CodeOf(err) != im.CodeNoConversation && im.CodeOf(err) != im.CodeNotMember:
