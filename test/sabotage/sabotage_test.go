@@ -35,16 +35,16 @@ var guards = map[string][]guard{
 	"recipients-before-commit": {{"internal/conv", "^TestF2"}},
 	"admit-before-dedupe": {
 		{"internal/conv", "^TestF4"},
-		{"test/scenario", "^TestScenarios$/^resend-removed$/^WebSocketProto$"},
+		{"test/scenario", "^TestScenarios$/^resend-removed$/^Pebble$/^WebSocketProto$"},
 	},
 	"reuse-seq": {
 		{"internal/conv", "^TestSeqsAreGivenOnceAndWithoutHoles$"},
-		{"test/scenario", "^TestScenarios$/^group$/^TCPProto$"},
+		{"test/scenario", "^TestScenarios$/^group$/^Pebble$/^TCPProto$"},
 		{"test/crash", "^TestKill9LosesNothing$"},
 	},
 	"skip-membership": {
-		{"test/scenario", "^TestScenarios$/^group$/^WebSocketJSON$"},
-		{"test/scenario", "^TestScenarios$/^membership$/^TCPJSON$"},
+		{"test/scenario", "^TestScenarios$/^group$/^Pebble$/^WebSocketJSON$"},
+		{"test/scenario", "^TestScenarios$/^membership$/^Pebble$/^TCPJSON$"},
 		{"test/crash", "^TestKill9LosesNothing$"},
 	},
 	"trust-memory":            {{"internal/conv", "^TestF19AFormerOwnerReadsNothingFromMemory$"}, {"internal/conv", "^TestF19AFormerOwnerRefusesNothingFromMemory$"}},
@@ -62,7 +62,7 @@ var guards = map[string][]guard{
 		{"internal/conv", "^TestF3RepeatIsFoundAfterARestart$"},
 		{"internal/conv", "^TestF26"},
 		{"internal/inbox", "^TestF26"},
-		{"test/scenario", "^TestScenarios$/^resend$/^WebSocketProto$"},
+		{"test/scenario", "^TestScenarios$/^resend$/^Pebble$/^WebSocketProto$"},
 		{"test/crash", "^TestKill9LosesNothing$"},
 	},
 }
