@@ -46,11 +46,11 @@ func TestF17NothingIsPushedWithoutTrust(t *testing.T) {
 	for what, tell := range ways {
 		t.Run(what, func(t *testing.T) {
 			watched(t, func(f *Fan, _ *Trust, s *screen) {
-				elapse(maxTrust)
+				pass(maxTrust)
 				if s.out.Held() {
 					t.Error("held too early")
 				}
-				elapse(1)
+				pass(1)
 				if !s.out.Held() {
 					t.Error("not held")
 				}
@@ -68,7 +68,7 @@ func TestF17OwedHintIsNotWrittenWithoutTrust(t *testing.T) {
 	watched(t, func(f *Fan, _ *Trust, s *screen) {
 		s.out.Focus(1, map[im.ConvID]bool{})
 		f.say("bob", entry(convs(1)[0], 1, "one"))
-		elapse(maxTrust + 1)
+		pass(maxTrust + 1)
 		s.want("behind 4 s", "lagged")
 		if !s.out.Resume() {
 			t.Error("the client need not sync")
@@ -79,7 +79,7 @@ func TestF17OwedHintIsNotWrittenWithoutTrust(t *testing.T) {
 // What is answered is no event.
 func TestAnswersNeedNoTrust(t *testing.T) {
 	watched(t, func(_ *Fan, _ *Trust, s *screen) {
-		elapse(time.Hour)
+		pass(time.Hour)
 		s.out.Answer(pong(7), &Kicks{})
 		s.want("answered", "pong 7")
 	})
@@ -95,39 +95,33 @@ func TestTrustLastsFromTheLastWord(t *testing.T) {
 				t.Errorf("%s: held %v, want %v", what, got, want)
 			}
 		}
-		elapse(10 * time.Second)
+		pass(10 * time.Second)
 		held("after 10 s", true)
 		trust.Tell(trust.Now() - 3*time.Second)
 		held("told up to 3 s ago", false)
 		trust.Tell(time.Second)
 		held("told of what was before", false)
-		elapse(2 * time.Second)
+		pass(2 * time.Second)
 		held("told up to 5 s ago", true)
 		s.out.Confirm(trust.Now())
 		held("confirmed", false)
-		elapse(3 * time.Second)
+		pass(3 * time.Second)
 		s.out.Doubt(trust.Now())
 		held("in doubt", false)
 		trust.Tell(trust.Now())
-		elapse(2 * time.Second)
+		pass(2 * time.Second)
 		held("in doubt, confirmed 5 s ago", true)
 		s.out.Confirm(trust.Now() - 3*time.Second)
 		held("confirmed as it was before the doubt", false)
 		trust.Tell(trust.Now())
-		elapse(2 * time.Second)
+		pass(2 * time.Second)
 		held("in doubt still", true)
 		at := trust.Now()
 		s.out.Confirm(at)
 		s.out.Doubt(at - time.Second)
 		held("confirmed behind the doubt", false)
-		elapse(5 * time.Second)
+		pass(5 * time.Second)
 		trust.Tell(trust.Now())
 		held("told again", false)
 	})
-}
-
-// elapse lets time go by in a bubble of synctest.
-func elapse(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
 }
