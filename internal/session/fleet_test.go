@@ -131,7 +131,6 @@ type site struct {
 	table   *fanout.Table
 	fan     *fanout.Fan
 	hub     *session.Hub
-	log     logLines
 	mute    atomic.Bool // it dies between a change and its being told
 	seen    []im.Node   // the other nodes, as it saw them last
 	stop    func()
@@ -184,6 +183,11 @@ func (f *fleet) start(id im.Node) *site {
 	})
 	s.hub.Attach(s.bus)
 	s.hub.AttachStreams(s.streams, s.others)
+	s.hub.AttachCalls(func(_ context.Context, _ user.Identity, method string, _ bool, _ []byte) ([]byte, error) {
+		took, err := time.ParseDuration(method)
+		time.Sleep(took)
+		return nil, err
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, run := range []func(context.Context) error{s.bus.Run, s.streams.Run, s.hub.Run} {
@@ -216,14 +220,14 @@ func (s *site) others() []im.Node {
 	return s.seen
 }
 
-// kill ends a process. Nobody is told, its row lives for 5 s.
-func (s *site) kill() {
+// kill ends a process. Nobody is told, its row lives for a while.
+func (s *site) kill(row time.Duration) {
 	for n := range s.f.nodes {
 		s.bus.Cut(n, true) // streams say goodbye
 	}
 	s.stop()
 	delete(s.f.nodes, s.id)
-	time.AfterFunc(5*time.Second, func() {
+	time.AfterFunc(row, func() {
 		s.f.mu.Lock()
 		defer s.f.mu.Unlock()
 		s.f.rows[s.id] = s.f.nodes[s.id] != nil

@@ -203,7 +203,7 @@ func (x *unrest) fault(s *site, a im.Account) {
 				c.close()
 			}
 		}
-		s.kill()
+		s.kill(time.Duration(x.dice.IntN(6)) * time.Second)
 		x.judgeAll()
 	}
 }

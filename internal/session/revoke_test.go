@@ -11,6 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/bus/stream"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // promised is the time after which nothing more reaches a session whose tokens
@@ -103,17 +104,19 @@ func TestTokensThatEndAtOneNodeEndSessionsAtAll(t *testing.T) {
 
 // The node where tokens end dies before it tells anybody.
 func TestTokensThatEndAtANodeThatDies(t *testing.T) {
-	for what, c := range changes {
-		t.Run(what, func(t *testing.T) {
-			fleetOf(t, 3, func(f *fleet, all []*site) {
-				p := f.people(all[:2])
-				all[2].mute.Store(true)
-				f.must(c.do(all[2].users, p))
-				all[2].kill()
-				pass(promised)
-				p.want(what, c.phone, c.laptop, c.bare)
+	for _, row := range []time.Duration{0, time.Second, 5 * time.Second} {
+		for what, c := range changes {
+			t.Run(fmt.Sprintf("%s, its row lives for %s", what, row), func(t *testing.T) {
+				fleetOf(t, 3, func(f *fleet, all []*site) {
+					p := f.people(all[:2])
+					all[2].mute.Store(true)
+					f.must(c.do(all[2].users, p))
+					all[2].kill(row)
+					pass(promised)
+					p.want(what, c.phone, c.laptop, c.bare)
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -262,6 +265,47 @@ func voids(p *people, phone, laptop, bare im.Code) (list []*seat) {
 		}
 	}
 	return list
+}
+
+// F17: a request that was taken in time is not answered with what the user wants
+// to read when that is over.
+func TestF17AnswerThatComesTooLate(t *testing.T) {
+	fleetOf(t, 2, func(f *fleet, all []*site) {
+		bob := f.people(all).bob[0]
+		bob.send(call(7, "3s"))
+		bob.want("answer of 7")
+		f.part(all[0], true)
+		all[0].line.cut.Store(true)
+		bob.send(call(8, "2s"), call(9, "6s"))
+		bob.want("answer of 8", "store_stalled of 9")
+	})
+}
+
+func call(id uint64, took string) *petrelv1.ClientFrame {
+	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Call{Call: &petrelv1.Call{Method: took, Request: &petrelv1.Call_Proto{}}}}
+}
+
+// F17: a gateway that cannot read the heartbeats sees a node on the bus only, and
+// hears nothing of it.
+func TestF17NodeThatIsSeenOnTheBusOnly(t *testing.T) {
+	fleetOf(t, 3, func(f *fleet, all []*site) {
+		p := f.people(all[:1])
+		all[2].kill(0)
+		pass(time.Second)
+		all[0].line.cut.Store(true)
+		pass(10 * time.Second)
+		if !p.bob[0].gets() {
+			t.Error("bob gets nothing while the gateway hears all nodes")
+		}
+		c := f.start("c")
+		f.part(c, true)
+		pass(time.Second)
+		f.must(c.users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
+		pass(promised)
+		if p.phone[0].gets() {
+			t.Error("a session that is void gets an event")
+		}
+	})
 }
 
 // F17: a process that stands still has been told of nothing. It must not need a

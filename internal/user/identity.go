@@ -94,11 +94,12 @@ func standing(d *storepb.Device, login uint64) error {
 
 // Standing tells whether sessions that began with a token may go on; the end of
 // the token's time does not end them. It costs one read of the store: what voids
-// a user's tokens voids each device. Codes: replaced, revoked. Spec: P-3.5.
+// all of a user's tokens, or disables them, voids each device and raises the
+// epoch. Codes: replaced, revoked. Spec: P-3.5.
 func (us *Users) Standing(ctx context.Context, id Identity) error {
 	if id.Device == "" {
 		u, err := us.read(ctx, id.Account)
-		if err == nil && (u == nil || u.Disabled || u.Epoch != id.Epoch) {
+		if err == nil && (u == nil || u.Epoch != id.Epoch) {
 			err = &im.Error{Code: im.CodeRevoked}
 		}
 		return err
