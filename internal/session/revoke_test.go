@@ -285,13 +285,63 @@ func call(id uint64, took string) *petrelv1.ClientFrame {
 	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Call{Call: &petrelv1.Call{Method: took, Request: &petrelv1.Call_Proto{}}}}
 }
 
+// F17: a node that told nobody of what it did dies and starts again while a
+// gateway has no store: that it hears all nodes is not enough.
+func TestF17DeathWhileThereIsNoStore(t *testing.T) {
+	fleetOf(t, 2, func(f *fleet, all []*site) {
+		p := f.people(all[:1])
+		all[0].line.cut.Store(true)
+		all[1].mute.Store(true)
+		f.must(all[1].users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
+		all[1].kill(0)
+		f.start("b")
+		for range 20 {
+			pass(promised)
+			if p.phone[0].gets() {
+				t.Fatal("a session that is void gets an event")
+			}
+		}
+		all[0].line.cut.Store(false)
+		pass(promised)
+		p.want("the store is back", im.CodeRevoked, "", "")
+		p.bob[0].s.Out.Resume()
+		if !p.bob[0].gets() {
+			t.Error("bob gets nothing")
+		}
+	})
+}
+
+// F17: as before, with more sessions than the store was asked about yet.
+func TestF17DeathWhileTheStoreIsSlow(t *testing.T) {
+	synctestFleet(t, func(f *fleet) { f.checks = 50 }, 2, func(f *fleet, all []*site) {
+		var seats []*seat
+		for n := range 50 {
+			u := im.User(fmt.Sprint("user-", n))
+			seats = append(seats, all[0].sit(u, all[0].bare(u)))
+		}
+		all[0].line.cut.Store(true)
+		all[1].mute.Store(true)
+		for _, c := range seats {
+			f.must(all[1].users.Revoke(context.Background(), account(c.user)))
+		}
+		all[1].kill(0)
+		f.start("b")
+		pass(promised)
+		for _, c := range seats {
+			if c.gets() {
+				t.Fatal("a session that is void gets an event")
+			}
+		}
+	})
+}
+
 // F17: a gateway that cannot read the heartbeats sees a node on the bus only, and
 // hears nothing of it.
 func TestF17NodeThatIsSeenOnTheBusOnly(t *testing.T) {
 	fleetOf(t, 3, func(f *fleet, all []*site) {
 		p := f.people(all[:1])
 		all[2].kill(0)
-		pass(time.Second)
+		pass(promised)
 		all[0].line.cut.Store(true)
 		pass(10 * time.Second)
 		if !p.bob[0].gets() {
