@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/user"
 )
 
@@ -11,8 +12,9 @@ import (
 func (a *App) accounts() (user.Options, error) {
 	c := &a.cfg.Accounts
 	o := user.Options{
-		Shared: len(a.store.Feeds()) > 1, // an embedded store has one, and no other node
-		Log:    a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, NoRegistration: !c.Registration, ManyPerKind: !c.OnePerKind,
+		Shared:  len(a.store.Feeds()) > 1,                // an embedded store has one, and no other node
+		Changed: func(x im.Account) { a.hub.Changed(x) }, // no account changes before there is a hub
+		Log:     a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, NoRegistration: !c.Registration, ManyPerKind: !c.OnePerKind,
 		Rates: user.Rates{
 			Logins: int(c.LoginsPerMin), LoginsPerIP: int(c.LoginsPerIPPerMin), Registrations: int(c.RegistrationsPerIPPerH),
 			LookUps: int(c.LookUpsPerMin), Refreshes: int(c.RefreshesPerMin),

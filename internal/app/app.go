@@ -122,6 +122,9 @@ func (a *App) open(ctx context.Context) error {
 		Gateways: a.gateways,
 	}, a.users, a.convs, a.sync, a.table, limits(l))
 	a.hub.Attach(a.node.bus)
+	if a.node.streams != nil {
+		a.hub.AttachStreams(a.node.streams, a.node.others)
+	}
 	if a.node.cluster != nil {
 		a.attachOperator()
 	}

@@ -188,6 +188,17 @@ func (a *App) leaveNodes() {
 // leaveTime bounds how long the end of a node waits for the database.
 const leaveTime = 2 * time.Second
 
+// others are the nodes that live by their heartbeats, without this one.
+func (n *node) others() []im.Node {
+	var list []im.Node
+	for _, o := range n.cluster.Status().Nodes {
+		if o.Alive && o.Node != n.cluster.Self() {
+			list = append(list, o.Node)
+		}
+	}
+	return list
+}
+
 // connect gives the conversations their way to the other nodes.
 func (n *node) connect(o *conv.Options) {
 	if n.cluster != nil {
