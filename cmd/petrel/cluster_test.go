@@ -212,7 +212,7 @@ func TestServerWithoutOthersHasOneNode(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	petrel(t, s.env(), "cluster", "status").want(t, exitOK, "gateway,conv,api", "256 partitions, 0 served by nobody")
 	for _, line := range []string{"drain local", "rebalance", "move-partition 1 --to 2", "finalize"} {
-		petrel(t, s.env(), append([]string{"cluster"}, strings.Fields(line)...)...).want(t, exitFailed, "error unsupported", "set store.postgres")
+		petrel(t, s.env(), append([]string{"cluster"}, strings.Fields(line)...)...).want(t, exitFailed, "error not_now", "set store.postgres")
 	}
 }
 

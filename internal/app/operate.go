@@ -84,7 +84,7 @@ func drained(r *petrelv1.DrainNodeResponse, err error) []byte {
 // operations are those that the API offers; most need a cluster.
 func (a *App) operations() api.Cluster {
 	if a.node.cluster == nil {
-		alone := im.Errorf(im.CodeUnsupported, "this server is on an embedded store and has no other nodes; set store.postgres for a cluster")
+		alone := im.Errorf(im.CodeNotNow, "this server is on an embedded store and has no other nodes; set store.postgres for a cluster")
 		return api.Cluster{
 			State:     func(context.Context) *petrelv1.ClusterState { return a.stateAlone() },
 			Drain:     func(context.Context, im.Node, bool) (*petrelv1.DrainNodeResponse, error) { return nil, alone },
