@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,10 +35,61 @@ func mustClose(t testing.TB, s *Store) {
 	}
 }
 
-// one is a store in one new database.
+// left are the databases of tests that are over.
+var left []string
+
+// blank is a database that holds no store. To make it and its tables takes most of a
+// second, so it may be that of an earlier test, emptied. A test that is about
+// that, or changes more than rows of a store, makes its own.
+func blank(t testing.TB) string {
+	t.Helper()
+	var dsn string
+	if n := len(left); n > 0 {
+		dsn, left = left[n-1], left[:n-1]
+		empty(t, dsn)
+	} else {
+		dsn = pgtest.Shared(t).New(t)
+	}
+	t.Cleanup(func() { left = append(left, dsn) })
+	return dsn
+}
+
+// empty ends whoever uses a database still and deletes what a store has put into
+// it, its identity too.
+func empty(t testing.TB, dsn string) {
+	t.Helper()
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(ctx) }() // all is decided by then
+	eventually(t, "nobody else uses "+dsn, func() bool {
+		var n int
+		if err := c.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n == 0
+	})
+	rows, err := c.Query(ctx, `SELECT format('DELETE FROM %s', c.oid::regclass) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+		WHERE nspname = 'petrel' AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'migrations'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.PgConn().Exec(ctx, strings.Join(all, ";")).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// one is a store in one database of its own.
 func one(t *testing.T) (*Store, *raw) {
 	t.Helper()
-	dsn := pgtest.Shared(t).New(t)
+	dsn := blank(t)
 	st := mustOpen(t, Options{DSNs: []string{dsn}, CheckEvery: 50 * time.Millisecond})
 	t.Cleanup(func() { mustClose(t, st) })
 	return st, newRaw(t, dsn)
@@ -135,15 +187,14 @@ func head(t testing.TB, st *Store, f store.Feed) im.Seq {
 
 func TestStoreOnPostgreSQLIsAStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) func() store.Store {
-		o := Options{DSNs: []string{pgtest.Shared(t).New(t)}}
+		o := Options{DSNs: []string{blank(t)}}
 		return func() store.Store { return mustOpen(t, o) }
 	})
 }
 
 func TestStoreOnTwoDatabasesIsAStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) func() store.Store {
-		s := pgtest.Shared(t)
-		o := Options{DSNs: []string{s.New(t), s.New(t)}}
+		o := Options{DSNs: []string{blank(t), blank(t)}}
 		return func() store.Store { return mustOpen(t, o) }
 	})
 }

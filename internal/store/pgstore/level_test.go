@@ -96,8 +96,7 @@ func TestF28RaisedLevelOfOneDatabaseIsFollowedByTheOther(t *testing.T) {
 }
 
 func TestSpreadCountsThePartitionsOfEachDatabase(t *testing.T) {
-	server := pgtest.Shared(t)
-	st := mustOpen(t, Options{DSNs: []string{server.New(t), server.New(t)}})
+	st := mustOpen(t, Options{DSNs: []string{blank(t), blank(t)}})
 	defer mustClose(t, st)
 	other := mustOpen(t, st.o) // does not hear of the move
 	defer mustClose(t, other)

@@ -198,8 +198,7 @@ func TestNodesThatStartTogetherMakeOneStore(t *testing.T) {
 // TestStartSaysWhatToDo has a start fail for each reason there is.
 func TestStartSaysWhatToDo(t *testing.T) {
 	server := pgtest.Shared(t)
-	made := func(t *testing.T) string { // of a store
-		dsn := server.New(t)
+	made := func(t *testing.T, dsn string) string { // of a store
 		mustClose(t, mustOpen(t, Options{DSNs: []string{dsn}}))
 		return dsn
 	}
@@ -221,7 +220,7 @@ func TestStartSaysWhatToDo(t *testing.T) {
 			return Options{DSNs: []string{"postgres://u:" + password + "@127.0.0.1:1/x"}}
 		}, []string{"database 1", "127.0.0.1:1", "does not answer", "check that PostgreSQL runs"}},
 		{"wrong password", func(t *testing.T) Options {
-			return Options{DSNs: []string{as(server.New(t), "locked:"+password)}}
+			return Options{DSNs: []string{as(blank(t), "locked:"+password)}}
 		}, []string{`user "locked"`, "correct user or password"}},
 		{"no such database", func(*testing.T) Options {
 			return Options{DSNs: []string{server.DSN("nowhere")}}
@@ -230,35 +229,35 @@ func TestStartSaysWhatToDo(t *testing.T) {
 			return Options{DSNs: []string{as(server.New(t), "weak")}}
 		}, []string{`"weak"`, "GRANT CREATE ON DATABASE"}},
 		{"old server", func(t *testing.T) Options {
-			return Options{DSNs: []string{server.New(t)}, oldest: 990000}
+			return Options{DSNs: []string{blank(t)}, oldest: 990000}
 		}, []string{"too old", "needs 99"}},
 		{"no standby", func(t *testing.T) Options {
-			return Options{DSNs: []string{server.New(t)}, RequireStandby: true}
+			return Options{DSNs: []string{blank(t)}, RequireStandby: true}
 		}, []string{"set synchronous_standby_names"}},
 		{"schema too new", func(t *testing.T) Options {
-			dsn := made(t)
+			dsn := made(t, server.New(t))
 			newRaw(t, dsn).do(`UPDATE petrel.migrations SET version = 43, min_reader = 42`)
 			return Options{DSNs: []string{dsn}}
 		}, []string{"version 43", "schema 42", "this one has 1", "install the newer Petrel"}},
 		{"level too new", func(t *testing.T) Options {
-			dsn := made(t)
+			dsn := made(t, server.New(t))
 			newRaw(t, dsn).do(`UPDATE petrel.migrations SET level = 43, min_level = 42`)
 			return Options{DSNs: []string{dsn}}
 		}, []string{"level 43", "level 42", "this one has 1"}},
 		{"other partitions", func(t *testing.T) Options {
-			dsn := made(t)
+			dsn := made(t, blank(t))
 			newRaw(t, dsn).do(`UPDATE petrel.store SET partitions = 128`)
 			return Options{DSNs: []string{dsn}}
 		}, []string{"128 partitions", "256"}},
-		{"two clusters", func(t *testing.T) Options { return Options{DSNs: []string{made(t), made(t)}} },
+		{"two clusters", func(t *testing.T) Options { return Options{DSNs: []string{made(t, blank(t)), made(t, blank(t))}} },
 			[]string{"database 2", "two clusters cannot share"}},
 		{"other order", func(t *testing.T) Options {
-			dsns := []string{server.New(t), server.New(t)}
+			dsns := []string{blank(t), blank(t)}
 			mustClose(t, mustOpen(t, Options{DSNs: dsns}))
 			return Options{DSNs: []string{dsns[1], dsns[0]}}
 		}, []string{"is database 2", "in place 1", "in their order"}},
 		{"one is missing", func(t *testing.T) Options {
-			dsns := []string{server.New(t), server.New(t)}
+			dsns := []string{blank(t), blank(t)}
 			mustClose(t, mustOpen(t, Options{DSNs: dsns}))
 			return Options{DSNs: dsns[:1]}
 		}, []string{"is in database 2, and 1 are named"}},
@@ -299,8 +298,7 @@ func TestNewerSchemaIsOpenedIfItsOldestReaderIsNotNewer(t *testing.T) {
 }
 
 func TestFeedsAreInTheirDatabases(t *testing.T) {
-	server := pgtest.Shared(t)
-	o := Options{DSNs: []string{server.New(t), server.New(t)}}
+	o := Options{DSNs: []string{blank(t), blank(t)}}
 	st := mustOpen(t, o)
 	for f := range store.Feed(4) {
 		newFeedWriter(t, st, f).add(t, st, 1)
@@ -316,7 +314,7 @@ func TestFeedsAreInTheirDatabases(t *testing.T) {
 		}
 	}
 	// One that is named later holds nothing, and is part of the store.
-	o.DSNs = append(o.DSNs, server.New(t))
+	o.DSNs = append(o.DSNs, blank(t))
 	st = mustOpen(t, o)
 	defer mustClose(t, st)
 	if h := head(t, st, 3); h != 1 {
@@ -328,9 +326,8 @@ func TestFeedsAreInTheirDatabases(t *testing.T) {
 }
 
 func TestOneDatabaseAwayLeavesTheOthers(t *testing.T) {
-	server := pgtest.Shared(t)
-	p, second := newProxy(t, server.New(t))
-	st := mustOpen(t, Options{DSNs: []string{server.New(t), second}, CheckEvery: 20 * time.Millisecond})
+	p, second := newProxy(t, blank(t))
+	st := mustOpen(t, Options{DSNs: []string{blank(t), second}, CheckEvery: 20 * time.Millisecond})
 	defer mustClose(t, st)
 	near, far := newFeedWriter(t, st, 0), newFeedWriter(t, st, 1)
 	far.add(t, st, 1)
@@ -351,7 +348,7 @@ func TestOneDatabaseAwayLeavesTheOthers(t *testing.T) {
 
 // TestCloseAnswersWhatIsUnderWay: an append that has returned gets its done.
 func TestCloseAnswersWhatIsUnderWay(t *testing.T) {
-	dsn := pgtest.Shared(t).New(t)
+	dsn := blank(t)
 	st := mustOpen(t, Options{DSNs: []string{dsn}})
 	var all []<-chan error
 	for f := range store.Feed(50) {

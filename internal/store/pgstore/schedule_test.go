@@ -113,7 +113,7 @@ func TestF6OutcomeIsSettledByTakeover(t *testing.T) {
 		want im.Pos
 	}{{"the request is lost", noRequest, 1}, {"the answer is lost", noAnswer, 2}} {
 		t.Run(c.name, func(t *testing.T) {
-			p, dsn := newProxy(t, pgtest.Shared(t).New(t))
+			p, dsn := newProxy(t, blank(t))
 			st := mustOpen(t, Options{DSNs: []string{dsn}, CheckEvery: time.Hour})
 			defer mustClose(t, st)
 			w := newFeedWriter(t, st, 1)
@@ -146,7 +146,7 @@ func TestF6TakeoverWaitsForTheCommitInDoubt(t *testing.T) {
 		{"it is terminated", `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'WITH b AS%' AND wait_event_type = 'Lock'`, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			direct := pgtest.Shared(t).New(t)
+			direct := blank(t)
 			p, dsn := newProxy(t, direct)
 			st := mustOpen(t, Options{DSNs: []string{dsn}, CheckEvery: time.Hour})
 			defer mustClose(t, st)
@@ -355,7 +355,7 @@ func TestBatchMayNameAPlaceTwice(t *testing.T) {
 // TestTwoNodesNeverBothWrite has two stores take one feed from each other all
 // the time: every position is taken once.
 func TestTwoNodesNeverBothWrite(t *testing.T) {
-	dsn := pgtest.Shared(t).New(t)
+	dsn := blank(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	acked := map[im.Pos]uint64{}
