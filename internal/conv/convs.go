@@ -247,9 +247,7 @@ func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 	if ow == nil {
 		return
 	}
-	orphans := ow.seal()
-	cs.owners[f].CompareAndSwap(ow, nil)
-	cs.forward(ow.feed, orphans)
+	cs.forward(ow, ow.seal)
 	select {
 	case <-ow.ended:
 	case <-ctx.Done():
@@ -257,9 +255,8 @@ func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 }
 
 // lost takes an Owner that has lost its feed out of service.
-func (cs *Convs) lost(ow *Owner, orphans []*Send) {
-	cs.owners[ow.feed].CompareAndSwap(ow, nil)
-	cs.forward(ow.feed, orphans)
+func (cs *Convs) lost(ow *Owner, orphans func() []*Send) {
+	cs.forward(ow, orphans)
 	if cs.o.Cluster != nil {
 		cs.o.Cluster.Lost(ow.feed, ow.epoch)
 	}

@@ -34,7 +34,7 @@ const (
 type lane struct {
 	n atomic.Int64 // sends in it
 
-	mu      sync.Mutex // tier 1; guards the fields below. Owner.mu is taken under it
+	mu      sync.Mutex // tier 3; guards the fields below. Owner.mu is taken under it
 	queues  map[im.Key]*queue
 	tickets map[uint64]asked
 	last    uint64
@@ -116,17 +116,18 @@ func (cs *Convs) addLocked(l *lane, s *Send) {
 	cs.node.inFlight.Add(int64(s.bytes))
 }
 
-// forward queues sends that an Owner has not decided, in front of those that
-// came behind them.
-func (cs *Convs) forward(f store.Feed, orphans []*Send) {
-	if len(orphans) == 0 {
-		return
-	}
-	l := &cs.lanes[f]
+// forward takes an Owner out of service and queues the sends that it has not
+// decided, in front of those that came behind them. From when the Owner takes no
+// more, which orphans begins with, the lane is held: what comes then comes
+// behind.
+func (cs *Convs) forward(ow *Owner, orphans func() []*Send) {
+	l := &cs.lanes[ow.feed]
 	l.mu.Lock()
+	sends := orphans()
+	cs.owners[ow.feed].CompareAndSwap(ow, nil)
 	later := l.queues
 	l.queues = map[im.Key]*queue{}
-	for _, s := range orphans {
+	for _, s := range sends {
 		cs.addLocked(l, s)
 	}
 	for key, q := range later {

@@ -23,7 +23,11 @@ type Owner struct {
 	store store.Store
 	fan   *fanout.Fan
 	hash  hasher
-	lose  func(ow *Owner, orphans []*Send) // called when the feed is lost, and again for a commit that was under way then
+
+	// lose is called when the feed is lost, and again for a commit that was
+	// under way then. It calls orphans, which takes the sends that are for the
+	// next Owner, while nothing can pass them by.
+	lose func(ow *Owner, orphans func() []*Send)
 
 	// confirm asks the store whether this is the owner still: nil, ErrStale, or
 	// ErrStalled.
@@ -182,37 +186,41 @@ func (ow *Owner) seal() []*Send {
 // loseAll ends the Owner: the feed has another one, or nobody knows what became
 // of cm, if there is one. Its sends, and those queued, are for the next Owner.
 func (ow *Owner) loseAll(cm *commit, err error) {
-	ow.mu.Lock()
-	var first []*Send
-	if cm != nil {
-		for _, w := range cm.work {
-			for _, s := range w.sends {
-				s.restore()
-				first = append(first, s)
+	var dropped []*CursorMove
+	first, sends := false, 0
+	ow.lose(ow, func() []*Send {
+		ow.mu.Lock()
+		defer ow.mu.Unlock()
+		var undecided []*Send
+		if cm != nil {
+			for _, w := range cm.work {
+				for _, s := range w.sends {
+					s.restore()
+					undecided = append(undecided, s)
+				}
 			}
 		}
-	}
-	orphans := ow.orphansLocked(first)
-	if !ow.sealed {
-		ow.sealed = true
-		close(ow.seals)
-	}
-	again := ow.lost
-	if !again {
-		ow.lost = true
-		close(ow.gone)
-	}
-	dropped := ow.dropMovesLocked(cm)
-	ow.mu.Unlock()
+		if !ow.sealed {
+			ow.sealed = true
+			close(ow.seals)
+		}
+		if first = !ow.lost; first {
+			ow.lost = true
+			close(ow.gone)
+		}
+		dropped = ow.dropMovesLocked(cm)
+		orphans := ow.orphansLocked(undecided)
+		sends = len(orphans)
+		return orphans
+	})
 	var k fanout.Kicks
 	for _, m := range dropped {
 		m.Done(Cursor{}, refusalOf(err), &k)
 	}
 	k.Flush()
-	if !again {
-		ow.o.Log.Warn("feed is lost", "feed", ow.feed, "epoch", ow.epoch, "err", err, "sends", len(orphans))
+	if first {
+		ow.o.Log.Warn("feed is lost", "feed", ow.feed, "epoch", ow.epoch, "err", err, "sends", sends)
 	}
-	ow.lose(ow, orphans)
 }
 
 // orphansLocked takes the sends out of all queues and appends them to first.
