@@ -5,6 +5,9 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/petrel-im/petrel/internal/bus/stream"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
@@ -60,6 +63,7 @@ func (cs *Convs) News(ctx context.Context, a im.Account, asks []Ask, newest int)
 // newsOnce asks the owners that are known for what is left, and returns what is
 // left then.
 func (cs *Convs) newsOnce(ctx context.Context, a im.Account, asks []Ask, left []int, newest int, news []News, places Places) (still []int, err error) {
+	var here []int
 	elsewhere := map[im.Node][]int{}
 	mine, err := cs.confirmAll(ctx, asks, left, places)
 	if err != nil {
@@ -78,9 +82,14 @@ func (cs *Convs) newsOnce(ctx context.Context, a im.Account, asks []Ask, left []
 			elsewhere[node] = append(elsewhere[node], i)
 			continue
 		}
-		if news[i], err = ow.news(ctx, a, &asks[i], newest); err != nil {
-			return nil, err
-		}
+		here = append(here, i)
+	}
+	err = eachAtOnce(here, func(i int) (err error) {
+		news[i], err = mine[cs.FeedOf(asks[i].Conv)].news(ctx, a, &asks[i], newest)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	if cs.o.Cluster == nil && len(elsewhere) > 0 {
 		return nil, &im.Error{Code: im.CodeDraining}
@@ -108,6 +117,32 @@ func (cs *Convs) newsOnce(ctx context.Context, a im.Account, asks []Ask, left []
 	}
 	wg.Wait()
 	return still, err
+}
+
+// newsAtOnce is how many conversations of one question are read at once. Those
+// that are not in memory wait for the store, most of the time for its network.
+const newsAtOnce = 16
+
+// eachAtOnce calls f for every element of list, newsAtOnce at a time, until one
+// fails.
+func eachAtOnce(list []int, f func(i int) error) error {
+	var g errgroup.Group
+	var next atomic.Int64
+	for range min(newsAtOnce, len(list)) {
+		g.Go(func() error {
+			for {
+				n := int(next.Add(1)) - 1
+				if n >= len(list) {
+					return nil
+				}
+				if err := f(list[n]); err != nil {
+					next.Store(int64(len(list)))
+					return err
+				}
+			}
+		})
+	}
+	return g.Wait()
 }
 
 // confirmAll returns the Owners here of the conversations left, and notes where
@@ -202,17 +237,18 @@ func (cs *Convs) serveNews(ctx context.Context, c *convpb.Call, n *convpb.News) 
 		return nil, err
 	}
 	r := &convpb.NewsResult{Items: make([]*convpb.Item, len(asks))}
-	for i := range asks {
+	err = eachAtOnce(all, func(i int) error {
 		ow := mine[cs.FeedOf(asks[i].Conv)]
 		if ow == nil {
 			r.Items[i] = &convpb.Item{NotOwner: true}
-			continue
+			return nil
 		}
 		state, err := ow.news(ctx, a, &asks[i], int(n.Newest))
-		if err != nil {
-			return nil, err
-		}
 		r.Items[i] = &convpb.Item{State: state}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	for f, pos := range places {
 		r.Feeds = append(r.Feeds, &storepb.FeedPos{Feed: uint32(f), Pos: uint64(pos)})

@@ -213,10 +213,10 @@ var rows = map[string]row{
 		"cpu_s", "rss_bytes", "heap_bytes", "connections", "accepted", "delivered", "commits", "disk_bytes", "lagged", "table_bytes"}},
 	"AdminService/Compact":          {request: fixed(&petrelv1.CompactRequest{}), masks: []protoreflect.Name{"disk_bytes", "table_bytes"}},
 	"AdminService/GetCluster":       {request: fixed(&petrelv1.GetClusterRequest{})},
-	"AdminService/DrainNode":        {request: fixed(&petrelv1.DrainNodeRequest{Node: "x"}), code: im.CodeUnsupported},
-	"AdminService/RebalanceCluster": {request: fixed(&petrelv1.RebalanceClusterRequest{}), code: im.CodeUnsupported},
-	"AdminService/MovePartition":    {request: fixed(&petrelv1.MovePartitionRequest{Database: 1}), code: im.CodeUnsupported},
-	"AdminService/FinalizeCluster":  {request: fixed(&petrelv1.FinalizeClusterRequest{}), code: im.CodeUnsupported},
+	"AdminService/DrainNode":        {request: fixed(&petrelv1.DrainNodeRequest{Node: "x"}), code: im.CodeNotNow},
+	"AdminService/RebalanceCluster": {request: fixed(&petrelv1.RebalanceClusterRequest{}), code: im.CodeNotNow},
+	"AdminService/MovePartition":    {request: fixed(&petrelv1.MovePartitionRequest{Database: 1}), code: im.CodeNotNow},
+	"AdminService/FinalizeCluster":  {request: fixed(&petrelv1.FinalizeClusterRequest{}), code: im.CodeNotNow},
 	"AdminService/ListUsers": {request: func(p *parties) proto.Message {
 		return &petrelv1.ListUsersRequest{After: p.name("alice"), Limit: 2}
 	}},

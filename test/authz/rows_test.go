@@ -16,7 +16,7 @@ const (
 	members    = "U         NM    NM   ok     ok    ok    U       NC      U       U"
 	pastToo    = "U         NM    ok   ok     ok    ok    U       NC      U       U"
 	operator   = "U         U     U    U      U     U     U       U       F       ok"
-	alone      = "U         U     U    U      U     U     U       U       F       US" // this server is no cluster
+	alone      = "U         U     U    U      U     U     U       U       F       NN" // this server is no cluster
 )
 
 // same is a request that does not depend on the world.
