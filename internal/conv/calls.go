@@ -200,6 +200,9 @@ func (cs *Convs) confirm(ctx context.Context, ow *Owner) error {
 	if cs.o.Cluster == nil || sabotageTrustsMemory {
 		return nil
 	}
+	if ow.isLost() {
+		return errNotOwner
+	}
 	epochs, err := cs.o.Cluster.Mine(ctx, []store.Feed{ow.feed})
 	if err != nil {
 		return err

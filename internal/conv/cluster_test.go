@@ -272,6 +272,41 @@ func TestF8ANewOwnerPushesWhatTheOldOneCommitted(t *testing.T) {
 	sees(t, bob, "1:members", "2:last words")
 }
 
+// F5: a commit is under way when its owner finds that another node has the feed.
+// What is sent then stays behind the sends of that commit, which the store is
+// about to refuse.
+func TestF5NothingPassesTheCommitOfAFencedOwner(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	key := one.group("alice", "bob")
+	one.gate.late = true
+	open := one.gate.shut()
+	t.Cleanup(open)
+	first := one.submit(message(key, "alice", "k1", 1, "first"))
+	for one.convs.Waiting() != 1 {
+		pause()
+	}
+	epoch, err := two.convs.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.cluster.Learn(0, two.node, epoch)
+	look, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if st, err := one.convs.Look(look, key, "bob"); err != nil || st.Head != 1 {
+		t.Fatalf("the former owner says head %d, %v", st.Head, err)
+	}
+	second := one.submit(message(key, "alice", "k2", 1, "second"))
+	time.Sleep(300 * time.Millisecond) // in which it would go to the new owner, and be answered
+	open()
+	if r := one.await(first[0]); r.Err != nil || r.Seq != 2 {
+		t.Errorf("the first: %+v, want seq 2", r)
+	}
+	if r := one.await(second[0]); r.Err != nil || r.Seq != 3 {
+		t.Errorf("the second: %+v, want seq 3", r)
+	}
+}
+
 func waitRow(t *testing.T, st store.Store, key im.Key, seq im.Seq) {
 	t.Helper()
 	for end := time.Now().Add(deadline); time.Now().Before(end); pause() {

@@ -78,10 +78,12 @@ func (ow *Owner) commitQueued() error {
 		}
 		select {
 		case cm = <-ow.free:
-		case <-ow.gone:
-			return errGone
 		case <-ow.store.Failed():
 			return errFailed
+		}
+		if ow.isLost() { // what is in memory may be behind the one that was under way
+			ow.free <- cm
+			return errGone
 		}
 		if ow.mustRollBack() { // the store has refused one that was under way
 			ow.free <- cm
@@ -127,8 +129,6 @@ func (ow *Owner) alone(n int, f func()) error {
 		select {
 		case other := <-ow.free:
 			held = append(held, other)
-		case <-ow.gone:
-			return errGone
 		case <-ow.store.Failed():
 			return errFailed
 		}

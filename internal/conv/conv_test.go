@@ -36,6 +36,7 @@ type gate struct {
 	mu     sync.Mutex
 	held   chan struct{} // nil: open
 	mute   bool          // with held: the store goes on, only nobody is told
+	late   bool          // with held: the store gets a commit when the gate opens
 	breaks bool          // the next commit fails with an unknown outcome
 	full   bool          // commits are refused
 	failed chan struct{}
@@ -55,7 +56,7 @@ func (g *gate) fail() {
 
 func (g *gate) Append(b *store.Batch, done func(error)) {
 	g.mu.Lock()
-	held, mute, breaks, full := g.held, g.mute, g.breaks, g.full
+	held, mute, late, breaks, full := g.held, g.mute, g.late, g.breaks, g.full
 	if full {
 		g.asked++
 	}
@@ -74,6 +75,13 @@ func (g *gate) Append(b *store.Batch, done func(error)) {
 	if breaks {
 		done(errBroken)
 		close(g.failed)
+		return
+	}
+	if late && held != nil {
+		go func() { // ends with the gate
+			<-held
+			g.Store.Append(b, done)
+		}()
 		return
 	}
 	tell := done

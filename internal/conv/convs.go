@@ -213,16 +213,19 @@ func (cs *Convs) startLocked(ow *Owner) {
 	}
 }
 
-// Open takes a feed over and serves it. The Owner before it, of this node, has
-// ended. It is called by the cluster.
+// Open takes a feed over and serves it, when the Owner before it, of this node,
+// has left. It is called by the cluster.
 func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
+	if cs.Close(ctx, f); cs.owners[f].Load() != nil {
+		return 0, fmt.Errorf("feed %d is not left yet: %w", f, context.Cause(ctx))
+	}
 	fan := fanout.New(cs.table)
 	fan.Remote = cs.o.Nodes
 	ow, err := newOwner(ctx, cs.o, &cs.node, cs.store, fan, f, cs.holder)
 	if err != nil {
 		return 0, err
 	}
-	ow.lose, ow.confirm = cs.lost, func() error { return cs.stillOwns(ow) }
+	ow.leave, ow.confirm = cs.leave, func() error { return cs.stillOwns(ow) }
 	if cs.o.Nodes != nil && !sabotageForgetsFan {
 		if err := ow.refan(ctx); err != nil {
 			return 0, fmt.Errorf("fan out feed %d again: %w", f, err)
@@ -239,25 +242,26 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	return ow.epoch, nil
 }
 
-// Close gives a feed away: what is in a batch is committed, the rest is for the
-// next owner. It returns when nothing of the feed is under way here, or when
-// ctx ends. It is called by the cluster.
+// Close gives a feed away: what it has taken is committed. It returns when
+// nothing of the feed is under way here, or when ctx ends. It is called by the
+// cluster.
 func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 	ow := cs.owners[f].Load()
 	if ow == nil {
 		return
 	}
-	cs.forward(ow, ow.seal)
+	ow.seal()
 	select {
 	case <-ow.ended:
 	case <-ctx.Done():
 	}
 }
 
-// lost takes an Owner that has lost its feed out of service.
-func (cs *Convs) lost(ow *Owner, orphans func() []*Send) {
+// leave takes an Owner out of service. Until then no send passes those that it
+// has taken, whatever became of its last commit: the lane rests.
+func (cs *Convs) leave(ow *Owner, orphans func() []*Send) {
 	cs.forward(ow, orphans)
-	if cs.o.Cluster != nil {
+	if cs.o.Cluster != nil && ow.isLost() {
 		cs.o.Cluster.Lost(ow.feed, ow.epoch)
 	}
 }

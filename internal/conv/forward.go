@@ -117,9 +117,7 @@ func (cs *Convs) addLocked(l *lane, s *Send) {
 }
 
 // forward takes an Owner out of service and queues the sends that it has not
-// decided, in front of those that came behind them. From when the Owner takes no
-// more, which orphans begins with, the lane is held: what comes then comes
-// behind.
+// decided, in front of those that came behind them.
 func (cs *Convs) forward(ow *Owner, orphans func() []*Send) {
 	l := &cs.lanes[ow.feed]
 	l.mu.Lock()
@@ -190,20 +188,21 @@ func (cs *Convs) runLanes(ctx context.Context) {
 }
 
 // moveLane gives what waits for a feed to its owner: the one here, or by a
-// packet to its node.
+// packet to its node. While an Owner is about to leave, which may have sends
+// that come first, the lane rests.
 func (cs *Convs) moveLane(f store.Feed, packets map[im.Node]*convpb.Sends, k *fanout.Kicks) {
 	l, now := &cs.lanes[f], time.Now()
 	var over []*Send
 	l.mu.Lock()
 	ow := cs.owners[f].Load()
 	node, epoch, known := cs.o.Cluster.Route(f)
+	takes := ow != nil && !ow.Sealed()
 	for _, q := range l.queues {
-		if ow != nil {
+		if takes {
 			sends := q.all()
 			l.n.Add(int64(len(sends))) // until they are in: what comes now must not pass the lane by and be decided before them
 			cs.takeLocked(l, q)
-			if !ow.submit(sends, k) {
-				ow = nil
+			if takes = ow.submit(sends, k); !takes {
 				for _, s := range sends {
 					cs.addLocked(l, s)
 				}
@@ -214,6 +213,9 @@ func (cs *Convs) moveLane(f store.Feed, packets map[im.Node]*convpb.Sends, k *fa
 		if now.Sub(q.since) > giveUp {
 			over = append(over, q.all()...)
 			cs.takeLocked(l, q)
+			continue
+		}
+		if ow != nil && !sabotagePassesFenced {
 			continue
 		}
 		if len(q.out) > 0 && (!known || q.epoch != epoch || now.Sub(q.at) > askAgain) {

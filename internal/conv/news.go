@@ -156,6 +156,9 @@ func (cs *Convs) confirmAll(ctx context.Context, asks []Ask, left []int, places 
 			continue
 		}
 		ow := cs.owners[f].Load()
+		if ow != nil && ow.isLost() {
+			ow = nil
+		}
 		if mine[f] = ow; ow != nil {
 			feeds = append(feeds, f)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,10 +25,10 @@ type Owner struct {
 	fan   *fanout.Fan
 	hash  hasher
 
-	// lose is called when the feed is lost, and again for a commit that was
-	// under way then. It calls orphans, which takes the sends that are for the
-	// next Owner, while nothing can pass them by.
-	lose func(ow *Owner, orphans func() []*Send)
+	// leave is called when nothing is under way any more, once the feed was
+	// given away or lost. It calls orphans, which takes the sends that are for
+	// the next Owner, while nothing can pass them by.
+	leave func(ow *Owner, orphans func() []*Send)
 
 	// confirm asks the store whether this is the owner still: nil, ErrStale, or
 	// ErrStalled.
@@ -121,13 +122,13 @@ func (ow *Owner) run(ctx context.Context) error {
 			ow.evictIdle()
 			continue
 		case <-ow.gone:
-			return nil
+			return ow.end(errGone)
 		case <-ow.store.Failed():
 			return errFailed
 		case <-ow.seals:
-			return ow.drain()
+			return ow.end(ow.drain())
 		case <-ctx.Done():
-			return ow.drain()
+			return ow.end(ow.drain())
 		}
 		if err := ow.commitQueued(); err != nil {
 			return ow.end(err)
@@ -140,12 +141,16 @@ var (
 	errGone   = errors.New("feed is lost")
 )
 
-// end is what err, of the committer, means for the process.
+// end leaves the feed, if it was given away or is lost. err is of the
+// committer; what it returns is for the process.
 func (ow *Owner) end(err error) error {
-	if errors.Is(err, errGone) {
-		return nil
+	if err != nil && !errors.Is(err, errGone) {
+		return err
 	}
-	return err
+	if ow.Sealed() {
+		return ow.alone(commitsInFlight, func() { ow.leave(ow, ow.orphans) })
+	}
+	return nil
 }
 
 // drain commits what is queued and waits until all of it is published.
@@ -155,12 +160,12 @@ func (ow *Owner) drain() error {
 	ow.mu.Unlock()
 	for ow.Waiting() > 0 || ow.MovesWaiting() > 0 {
 		if err := ow.commitQueued(); err != nil {
-			return ow.end(err)
+			return err
 		}
 		select {
 		case <-ow.wake:
 		case <-ow.gone:
-			return nil
+			return errGone
 		case <-ow.store.Failed():
 			return errFailed
 		case <-time.After(10 * time.Millisecond): // answers, loads and scans under way signal only when they queue work
@@ -169,50 +174,62 @@ func (ow *Owner) drain() error {
 	return nil
 }
 
-// seal ends the taking of sends and cursors, and returns the sends that are in
-// no batch yet, those of a conversation in their order. The committer ends when
-// the others are answered.
-func (ow *Owner) seal() []*Send {
+// seal ends the taking of sends and cursors. The committer ends when those that
+// were taken are answered.
+func (ow *Owner) seal() {
 	ow.mu.Lock()
 	defer ow.mu.Unlock()
-	if ow.sealed {
-		return nil
+	ow.sealLocked()
+}
+
+func (ow *Owner) sealLocked() {
+	if !ow.sealed {
+		ow.sealed = true
+		close(ow.seals)
 	}
-	ow.sealed = true
-	close(ow.seals)
-	return ow.orphansLocked(nil)
+}
+
+// Sealed tells whether the feed was given away or is lost.
+func (ow *Owner) Sealed() bool {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
+	return ow.sealed
+}
+
+// isLost tells whether nothing may rest any more on what is in memory.
+func (ow *Owner) isLost() bool {
+	select {
+	case <-ow.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 // loseAll ends the Owner: the feed has another one, or nobody knows what became
-// of cm, if there is one. Its sends, and those queued, are for the next Owner.
+// of cm, if there is one. Its sends are back at the head of their queues then;
+// the committer leaves with all of them when no commit is under way.
 func (ow *Owner) loseAll(cm *commit, err error) {
-	var dropped []*CursorMove
-	first, sends := false, 0
-	ow.lose(ow, func() []*Send {
-		ow.mu.Lock()
-		defer ow.mu.Unlock()
-		var undecided []*Send
-		if cm != nil {
-			for _, w := range cm.work {
-				for _, s := range w.sends {
-					s.restore()
-					undecided = append(undecided, s)
-				}
+	ow.mu.Lock()
+	if cm != nil {
+		for _, w := range cm.work {
+			for _, s := range w.sends {
+				s.restore()
 			}
+			w.c.queue = append(slices.Clone(w.sends), w.c.queue...)
 		}
-		if !ow.sealed {
-			ow.sealed = true
-			close(ow.seals)
-		}
-		if first = !ow.lost; first {
-			ow.lost = true
-			close(ow.gone)
-		}
-		dropped = ow.dropMovesLocked(cm)
-		orphans := ow.orphansLocked(undecided)
-		sends = len(orphans)
-		return orphans
-	})
+	}
+	first := !ow.lost
+	if first {
+		ow.lost = true
+		close(ow.gone)
+	}
+	ow.sealLocked()
+	dropped, sends := ow.dropMovesLocked(cm), ow.waiting
+	ow.mu.Unlock()
+	if cm != nil {
+		ow.free <- cm
+	}
 	var k fanout.Kicks
 	for _, m := range dropped {
 		m.Done(Cursor{}, refusalOf(err), &k)
@@ -223,23 +240,24 @@ func (ow *Owner) loseAll(cm *commit, err error) {
 	}
 }
 
-// orphansLocked takes the sends out of all queues and appends them to first.
-func (ow *Owner) orphansLocked(first []*Send) []*Send {
-	for _, c := range ow.ring {
-		c.state = idle
-	}
+// orphans takes the sends out of all queues, those of a conversation in their
+// order.
+func (ow *Owner) orphans() []*Send {
+	ow.mu.Lock()
+	defer ow.mu.Unlock()
 	ow.ring = nil
+	var all []*Send
+	bytes := 0
 	for _, c := range ow.convs {
-		first = append(first, c.queue...)
+		all = append(all, c.queue...)
 		c.queue, c.queueBytes = nil, 0
 	}
-	bytes := 0
-	for _, s := range first {
+	for _, s := range all {
 		bytes += s.bytes
 	}
 	ow.node.inFlight.Add(-int64(bytes))
-	ow.waiting -= len(first)
-	return first
+	ow.waiting -= len(all)
+	return all
 }
 
 // Feed is the feed that this Owner holds.

@@ -19,4 +19,5 @@ var (
 	sabotageShowsRewrites   = sabotage.On("show-rewrites-early")
 	sabotageTrustsMemory    = sabotage.On("trust-memory")
 	sabotageForgetsFan      = sabotage.On("no-refan")
+	sabotagePassesFenced    = sabotage.On("pass-fenced")
 )

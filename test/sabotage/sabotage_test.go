@@ -49,6 +49,7 @@ var guards = map[string][]guard{
 	},
 	"trust-memory":            {{"internal/conv", "^TestF19AFormerOwnerReadsNothingFromMemory$"}, {"internal/conv", "^TestF19AFormerOwnerRefusesNothingFromMemory$"}},
 	"no-refan":                {{"internal/conv", "^TestF8ANewOwnerPushesWhatTheOldOneCommitted$"}},
+	"pass-fenced":             {{"internal/conv", "^TestF5NothingPassesTheCommitOfAFencedOwner$"}},
 	"show-rewrites-early":     {{"internal/conv", "^TestF1RewriteIsNotShownBeforeItIsDurable$"}, {"internal/conv", "^TestF1Reader"}},
 	"keep-former-edits":       {{"internal/conv", "^TestF10FormerBodiesAreServedNowhere$"}, {"internal/conv", "^TestF10ConcurrentEdit"}},
 	"leave-targets":           {{"internal/conv", "^TestF10EditAndRecallReachADeviceThatWasAway$"}, {"internal/inbox", "^TestF10"}},
