@@ -239,6 +239,7 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 		cs.startLocked(ow)
 	}
 	cs.mu.Unlock()
+	cs.pump()
 	return ow.epoch, nil
 }
 

@@ -2,6 +2,8 @@ package conv
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,9 +24,9 @@ import (
 // was. When the feed comes here, its lane is emptied into the Owner.
 
 const (
-	askAgain    = 2 * time.Second        // after which a request is repeated
+	askAgain    = 2 * time.Second        // after which a request is repeated; twice as long after each time
 	giveUp      = 10 * time.Second       // without an answer to any send of a conversation: nothing is known of them then
-	lookAgain   = 100 * time.Millisecond // after which lanes are looked at without a reason
+	lookAgain   = 100 * time.Millisecond // after which all that waits is looked at without a reason
 	gather      = time.Millisecond       // between two packets to a node: what comes meanwhile goes along
 	packetSize  = 128 << 10              // bytes of sends in one frame of the stream
 	ticketShift = 48                     // tickets begin with their feed
@@ -36,6 +38,8 @@ type lane struct {
 
 	mu      sync.Mutex // tier 3; guards the fields below. Owner.mu is taken under it
 	queues  map[im.Key]*queue
+	ready   []*queue // those with something to ask, each once
+	epoch   im.Epoch // of the owner known when all of them were looked at last
 	tickets map[uint64]asked
 	last    uint64
 }
@@ -45,9 +49,19 @@ type queue struct {
 	key   im.Key
 	out   []*Send   // asked of an owner and not answered, in order
 	wait  []*Send   // behind them
+	ready bool      // it stands in the lane's list
 	epoch im.Epoch  // of the owner asked
 	at    time.Time // when it was asked
+	again int       // how often it was repeated
 	since time.Time // when the last answer came, or the first send
+}
+
+// readyLocked has a queue looked at by the next moveLane.
+func (l *lane) readyLocked(q *queue) {
+	if !q.ready {
+		q.ready = true
+		l.ready = append(l.ready, q)
+	}
 }
 
 // asked is a send under way.
@@ -112,6 +126,9 @@ func (cs *Convs) addLocked(l *lane, s *Send) {
 		l.queues[s.Conv] = q
 	}
 	q.wait = append(q.wait, s)
+	if len(q.out) == 0 {
+		l.readyLocked(q)
+	}
 	l.n.Add(1)
 	cs.node.inFlight.Add(int64(s.bytes))
 }
@@ -124,7 +141,7 @@ func (cs *Convs) forward(ow *Owner, orphans func() []*Send) {
 	sends := orphans()
 	cs.owners[ow.feed].CompareAndSwap(ow, nil)
 	later := l.queues
-	l.queues = map[im.Key]*queue{}
+	l.queues, l.epoch = map[im.Key]*queue{}, 0
 	for _, s := range sends {
 		cs.addLocked(l, s)
 	}
@@ -163,6 +180,7 @@ func (cs *Convs) runLanes(ctx context.Context) {
 	defer tick.Stop()
 	var posted time.Time
 	for {
+		all := false
 		select {
 		case <-ctx.Done():
 			return
@@ -171,12 +189,13 @@ func (cs *Convs) runLanes(ctx context.Context) {
 				time.Sleep(rest)
 			}
 		case <-tick.C:
+			all = true
 		}
 		var k fanout.Kicks
 		packets := map[im.Node]*convpb.Sends{}
 		for f := range cs.lanes {
 			if cs.lanes[f].n.Load() > 0 {
-				cs.moveLane(store.Feed(f), packets, &k)
+				cs.moveLane(store.Feed(f), all, packets, &k)
 			}
 		}
 		for to, p := range packets {
@@ -189,15 +208,25 @@ func (cs *Convs) runLanes(ctx context.Context) {
 
 // moveLane gives what waits for a feed to its owner: the one here, or by a
 // packet to its node. While an Owner is about to leave, which may have sends
-// that come first, the lane rests.
-func (cs *Convs) moveLane(f store.Feed, packets map[im.Node]*convpb.Sends, k *fanout.Kicks) {
+// that come first, the lane rests. all: what has been asked is looked at as
+// well.
+func (cs *Convs) moveLane(f store.Feed, all bool, packets map[im.Node]*convpb.Sends, k *fanout.Kicks) {
 	l, now := &cs.lanes[f], time.Now()
 	var over []*Send
 	l.mu.Lock()
 	ow := cs.owners[f].Load()
 	node, epoch, known := cs.o.Cluster.Route(f)
 	takes := ow != nil && !ow.Sealed()
-	for _, q := range l.queues {
+	look := l.ready
+	if all || ow != nil || epoch != l.epoch {
+		look = slices.Collect(maps.Values(l.queues))
+	}
+	l.ready, l.epoch = nil, epoch
+	for _, q := range look {
+		q.ready = false
+		if l.queues[q.key] != q {
+			continue // it was emptied meanwhile
+		}
 		if takes {
 			sends := q.all()
 			l.n.Add(int64(len(sends))) // until they are in: what comes now must not pass the lane by and be decided before them
@@ -218,7 +247,10 @@ func (cs *Convs) moveLane(f store.Feed, packets map[im.Node]*convpb.Sends, k *fa
 		if ow != nil && !sabotagePassesFenced {
 			continue
 		}
-		if len(q.out) > 0 && (!known || q.epoch != epoch || now.Sub(q.at) > askAgain) {
+		if len(q.out) > 0 && (!known || q.epoch != epoch || now.Sub(q.at) > askAgain<<q.again) {
+			if q.epoch == epoch {
+				q.again++
+			}
 			q.wait, q.out = q.all(), nil
 		}
 		if len(q.out) == 0 && known && node != cs.o.Cluster.Self() {
@@ -310,14 +342,17 @@ func (cs *Convs) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.Ori
 	l.n.Add(-1)
 	cs.node.inFlight.Add(-int64(a.s.bytes))
 	q.out, q.wait = without(q.out, a.s), without(q.wait, a.s) // the answer may come when it is to be asked again
-	q.since = time.Now()
+	q.since, q.again = time.Now(), 0
 	more := len(q.wait) > 0
 	if len(q.out) == 0 && !more {
 		delete(l.queues, q.key)
 	}
-	idle := len(q.out) == 0
+	next := len(q.out) == 0 && more
+	if next {
+		l.readyLocked(q)
+	}
 	l.mu.Unlock()
-	if idle && more {
+	if next {
 		cs.pump()
 	}
 	if a.s.Origin.Out == nil && a.s.Done != nil {
@@ -408,7 +443,8 @@ func (cs *Convs) lostAnswers(_ im.Node, about im.Key) {
 		l.mu.Lock()
 		for key, q := range l.queues {
 			if about == (im.Key{}) || about == key {
-				q.at = time.Time{}
+				q.at, q.again = time.Time{}, 0
+				l.readyLocked(q)
 			}
 		}
 		l.mu.Unlock()
@@ -425,13 +461,14 @@ func (cs *Convs) receiveNotOwner(from im.Node, payload []byte) {
 	}
 	if r.Owner != "" {
 		cs.o.Cluster.Learn(store.Feed(r.Feed), im.Node(r.Owner), im.Epoch(r.Epoch))
+		defer cs.pump()
 	}
 	l := &cs.lanes[r.Feed]
 	l.mu.Lock()
 	for _, t := range r.Tickets {
 		if a, ok := l.tickets[t]; ok && len(a.q.out) > 0 && a.q.out[0] == a.s {
 			// Not at once: the route that led there is looked up again after a while.
-			a.q.at = time.Now().Add(lookAgain/2 - askAgain)
+			a.q.at, a.q.again = time.Now().Add(lookAgain/2-askAgain), 0
 		}
 	}
 	l.mu.Unlock()

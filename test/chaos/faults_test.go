@@ -58,9 +58,11 @@ func killNode(w *world, rng *rand.Rand, times int) {
 }
 
 // pauseNode: a process stands still, others take over, and it goes on where it
-// was: what it wants to append is refused.
+// was: what it wants to append is refused. If it had nothing to append at that
+// moment, it is stopped once more.
 func pauseNode(w *world, rng *rand.Rand, times int) {
-	for i := range times {
+	const more = 4
+	for i := 0; i < times || w.stale == 0 && i < times+more; i++ {
 		n, d := w.victim(i), between(rng, time.Second, 30*time.Second)
 		if *repeat == 0 {
 			d = 7 * time.Second
@@ -73,8 +75,8 @@ func pauseNode(w *world, rng *rand.Rand, times int) {
 			n.pause(false)
 			w.avoided.Store(nil)
 		})
-		w.stale += n.metric(refusedMetric) - before
 		w.awaitFeeds()
+		w.stale += n.metric(refusedMetric) - before
 		if w.t.Failed() {
 			return
 		}
