@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -30,11 +31,13 @@ func giveBack(ctx context.Context) error {
 			return nil
 		case <-dropped:
 			dropped = nil
+			runtime.GC() // what a sync.Pool holds is free after the second time
 			debug.FreeOSMemory()
 		case <-tick.C:
 		}
 		now := allocated()
 		if now-last < quiet && now-returned > worth {
+			runtime.GC()
 			debug.FreeOSMemory()
 			now = allocated()
 			returned = now

@@ -50,7 +50,14 @@ type Outbox struct {
 // NewOutbox makes the outbox of a connection. limit is in bytes; negative means
 // that there is none.
 func NewOutbox(enc wire.Encoding, f *Flusher, limit int, owner any) *Outbox {
-	return &Outbox{enc: enc, flusher: f, limit: limit, Owner: owner, quiet: true}
+	o := &Outbox{}
+	o.Init(enc, f, limit, owner)
+	return o
+}
+
+// Init is NewOutbox for one that is part of something larger.
+func (o *Outbox) Init(enc wire.Encoding, f *Flusher, limit int, owner any) {
+	o.enc, o.flusher, o.limit, o.Owner, o.quiet = enc, f, limit, owner, true
 }
 
 var bufPool = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}

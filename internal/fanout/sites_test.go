@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/petrel-im/petrel/internal/bus"
 	"github.com/petrel-im/petrel/internal/bus/bustest"
 	"github.com/petrel-im/petrel/internal/bus/localbus"
 	"github.com/petrel-im/petrel/internal/bus/stream"
@@ -25,7 +26,7 @@ var secret = [16]byte{7}
 type site struct {
 	t       testing.TB
 	id      im.Node
-	net     *localbus.Net
+	join    func(im.Node) (bus.Bus, error)
 	o       stream.Options
 	bus     *bustest.LossyBus
 	streams *stream.Streams
@@ -42,12 +43,12 @@ type site struct {
 
 var incarnations atomic.Uint64
 
-func startSite(t testing.TB, net *localbus.Net, id im.Node, o stream.Options) *site {
-	b, err := net.Join(id)
+func startSite(t testing.TB, join func(im.Node) (bus.Bus, error), id im.Node, o stream.Options) *site {
+	b, err := join(id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, id: id, net: net, o: o, bus: bustest.Lossy(b, bustest.Rules{}), waiting: map[uint64]Origin{}, lost: map[im.Key]int{}}
+	s := &site{t: t, id: id, join: join, o: o, bus: bustest.Lossy(b, bustest.Rules{}), waiting: map[uint64]Origin{}, lost: map[im.Key]int{}}
 	s.streams = stream.New(s.bus, incarnations.Add(1), o)
 	s.fan = New(NewTable())
 	s.nodes = NewNodes(s.fan.Table, s.streams, secret, nil)
@@ -76,6 +77,12 @@ func startSite(t testing.TB, net *localbus.Net, id im.Node, o stream.Options) *s
 	return s
 }
 
+// local joins the nodes of one net without a network.
+func local() func(im.Node) (bus.Bus, error) {
+	net := localbus.New()
+	return func(n im.Node) (bus.Bus, error) { return net.Join(n) }
+}
+
 // end ends the process. Its sockets are gone.
 func (s *site) end() {
 	s.stop()
@@ -83,14 +90,14 @@ func (s *site) end() {
 }
 
 // again starts the node as a new process, in which nobody is online.
-func (s *site) again() *site { return startSite(s.t, s.net, s.id, s.o) }
+func (s *site) again() *site { return startSite(s.t, s.join, s.id, s.o) }
 
 // sites are nodes a, b, c, … that know each other.
 func sites(t testing.TB, n int, o stream.Options) []*site {
-	net := localbus.New()
+	join := local()
 	var all []*site
 	for i := range n {
-		all = append(all, startSite(t, net, im.Node(rune('a'+i)), o))
+		all = append(all, startSite(t, join, im.Node(rune('a'+i)), o))
 	}
 	pass(2 * time.Second)
 	for _, s := range all {

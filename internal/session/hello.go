@@ -67,6 +67,7 @@ func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fa
 		return err
 	}
 	l := s.hub.Limits()
+	who = who.Packed()
 	s.id = who
 	s.Out.Account, s.Out.Device, s.Out.Login = who.Account, who.Device, who.Login
 	if who.Device == "" {

@@ -133,7 +133,13 @@ type Conn struct {
 
 // Open makes the session of a connection whose codec is known.
 func (h *Hub) Open(c Conn) *Session {
-	return &Session{hub: h, Out: fanout.NewOutbox(c.Encoding, c.Flusher, h.Limits().OutboxBytes, c.Owner)}
+	both := &struct { // of one size that little else has: what a busy time leaves between small ones stays resident
+		s Session
+		o fanout.Outbox
+	}{}
+	both.o.Init(c.Encoding, c.Flusher, h.Limits().OutboxBytes, c.Owner)
+	both.s.hub, both.s.Out = h, &both.o
+	return &both.s
 }
 
 // async runs f on a worker. It reports false when too much waits. A panic in f

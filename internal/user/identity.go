@@ -18,6 +18,15 @@ type Identity struct {
 	Epoch   uint64 // of the user's tokens without a device; 0 with one
 }
 
+// Packed is the identity with its strings in one piece of memory, for whoever
+// keeps it long.
+func (id Identity) Packed() Identity {
+	all := string(id.Account.User) + id.Device + id.Kind
+	u, d := len(id.Account.User), len(id.Account.User)+len(id.Device)
+	id.Account.User, id.Device, id.Kind = im.User(all[:u]), all[u:d], all[d:]
+	return id
+}
+
 // Authenticate tells whose an access token is. A token that belongs to no device
 // costs two reads of the store, another one three. Codes: unauthenticated.
 // Spec: P-12.2.
