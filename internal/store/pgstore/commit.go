@@ -51,6 +51,7 @@ type committer struct {
 	closed bool
 
 	// Only commitQueued uses these.
+	pace     pace
 	conn     *pgx.Conn
 	used     time.Time // when conn answered last
 	prepared [1 << blocks]*pgconn.StatementDescription
@@ -141,7 +142,7 @@ func (d *database) commitQueued(ctx context.Context) {
 			d.drop()
 			return
 		}
-		for d.commitOnce() {
+		for d.gather(); d.commitOnce(); d.gather() {
 		}
 	}
 }
@@ -157,9 +158,25 @@ func (d *database) commitOnce() bool {
 	if len(group) == 0 {
 		return false
 	}
+	d.pace.last = time.Now()
 	d.commit(group)
 	d.answers <- group
 	return true
+}
+
+// waiting is how many batches are queued.
+func (c *committer) waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue)
+}
+
+// gather lets a small group wait for others, if there are others.
+func (d *database) gather() {
+	if n := d.waiting(); d.pace.waits(n, time.Now()) {
+		time.Sleep(paceOf)
+		d.pace.learn(d.waiting() - n)
+	}
 }
 
 // answer calls back.
