@@ -297,7 +297,12 @@ func TestF5NothingPassesTheCommitOfAFencedOwner(t *testing.T) {
 		t.Fatalf("the former owner says head %d, %v", st.Head, err)
 	}
 	second := one.submit(message(key, "alice", "k2", 1, "second"))
-	time.Sleep(300 * time.Millisecond) // in which it would go to the new owner, and be answered
+	select { // in this time it would go to the new owner, and be answered
+	case r := <-second[0]:
+		t.Errorf("the second is answered first: %+v", r)
+		second[0] <- r
+	case <-time.After(300 * time.Millisecond):
+	}
 	open()
 	if r := one.await(first[0]); r.Err != nil || r.Seq != 2 {
 		t.Errorf("the first: %+v, want seq 2", r)

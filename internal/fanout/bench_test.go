@@ -132,7 +132,7 @@ func BenchmarkMillionUsers(b *testing.B) {
 		}
 		all[1].bus.Cut("a", true)
 		login(1, each+more, more)
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		all[1].bus.Cut("a", false)
 		b.ReportMetric(know(all[0], 2*each+2*more).Seconds(), "s/lost-5s")
 
