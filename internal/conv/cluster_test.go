@@ -312,6 +312,21 @@ func TestF5NothingPassesTheCommitOfAFencedOwner(t *testing.T) {
 	}
 }
 
+// A feed whose store takes nothing more until it is taken over is opened again,
+// without what broke it.
+func TestABrokenFeedIsTakenOver(t *testing.T) {
+	w := newTown(t, "a")
+	one := w.owner()
+	key := one.group("alice", "bob")
+	one.gate.poison()
+	if r := one.send(message(key, "alice", "k1", 1, "poison")); im.CodeOf(r.Err) != im.CodeStoreStalled {
+		t.Errorf("the send that broke it: %+v, want an unsettled error", r)
+	}
+	if r := one.send(message(key, "alice", "k2", 1, "and on")); r.Err != nil || r.Seq != 2 {
+		t.Errorf("the next one: %+v, want seq 2", r)
+	}
+}
+
 func waitRow(t *testing.T, st store.Store, key im.Key, seq im.Seq) {
 	t.Helper()
 	for end := time.Now().Add(deadline); time.Now().Before(end); pause() {

@@ -33,14 +33,15 @@ const deadline = 20 * time.Second
 // likes.
 type gate struct {
 	store.Store
-	mu     sync.Mutex
-	held   chan struct{} // nil: open
-	mute   bool          // with held: the store goes on, only nobody is told
-	late   bool          // with held: the store gets a commit when the gate opens
-	breaks bool          // the next commit fails with an unknown outcome
-	full   bool          // commits are refused
-	failed chan struct{}
-	asked  int // commits that were refused, or are to be
+	mu       sync.Mutex
+	held     chan struct{} // nil: open
+	mute     bool          // with held: the store goes on, only nobody is told
+	late     bool          // with held: the store gets a commit when the gate opens
+	breaks   bool          // the next commit fails with an unknown outcome
+	poisoned bool          // the next commit fails, and the feed is to be taken over
+	full     bool          // commits are refused
+	failed   chan struct{}
+	asked    int // commits that were refused, or are to be
 
 	onRow   func(store.Row) // called for each row that is read; nil: nothing
 	durable atomic.Uint64   // the highest seq in the commits that are
@@ -54,8 +55,27 @@ func (g *gate) fail() {
 	g.mu.Unlock()
 }
 
+// poison makes the store take nothing of the feed until it is taken over.
+func (g *gate) poison() {
+	g.mu.Lock()
+	g.poisoned = true
+	g.mu.Unlock()
+}
+
+func (g *gate) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.Epoch, im.Pos, error) {
+	g.mu.Lock()
+	g.poisoned = false
+	g.mu.Unlock()
+	return g.Store.Takeover(ctx, f, holder)
+}
+
 func (g *gate) Append(b *store.Batch, done func(error)) {
 	g.mu.Lock()
+	if g.poisoned {
+		g.mu.Unlock()
+		done(store.ErrFailed)
+		return
+	}
 	held, mute, late, breaks, full := g.held, g.mute, g.late, g.breaks, g.full
 	if full {
 		g.asked++

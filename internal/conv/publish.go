@@ -26,6 +26,11 @@ func (ow *Owner) publish(cm *commit, err error) {
 		}
 		ow.loseAll(cm, err)
 		return
+	case errors.Is(err, store.ErrFailed) && ow.o.Cluster != nil:
+		// The feed takes nothing more until it is taken over. What broke it is
+		// not tried again: its senders may.
+		ow.refuse(cm, err)
+		ow.loseAll(nil, err)
 	default:
 		// Nobody knows what became of it: nothing is answered, nothing moves,
 		// and the process ends (Run sees the store's failure).
