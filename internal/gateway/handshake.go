@@ -41,7 +41,7 @@ func (g *Gateway) server(base context.Context) *http.Server {
 			}
 			g.o.Handler.ServeHTTP(w, r)
 		}),
-		TLSConfig:         g.o.TLS,
+		TLSConfig:         g.o.TLS.Clone(), // which it changes, while the TCP port uses its own
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
 		WriteTimeout:      30 * time.Second,
