@@ -92,6 +92,17 @@ func owns(t *testing.T, s *live, want ...int) stateJSON {
 	}
 }
 
+// awaitSession waits until a user has one session.
+func awaitSession(t *testing.T, s *live, user string) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !strings.Contains(petrel(t, s.env(), "user", "sessions", user).out, "1 session of "+user) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s's session is not there", user)
+		}
+	}
+}
+
 func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	server := pgtest.Shared(t)
 	dsn := server.New(t) + " " + server.New(t)
@@ -116,12 +127,7 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	// A client of b is there, and comes back at a by itself when b is drained.
 	toB := []string{"PETREL_SERVER=http://" + b.http, "PETREL_ADMIN_KEY=" + key, "PETREL_TOKEN=" + token, "PETREL_STORE__DIR=" + b.data}
 	seen := inBackground(t, toB, "tail", "--count", "2")
-	deadline := time.Now().Add(10 * time.Second)
-	for !strings.Contains(petrel(t, a.env(), "user", "sessions", "alice").out, "1 session of alice") {
-		if time.Now().After(deadline) {
-			t.Fatal("alice's session is not there")
-		}
-	}
+	awaitSession(t, a, "alice")
 	petrel(t, a.env(), "send", "--as", "bob", "--to", "alice", "before").want(t, exitOK)
 	petrel(t, a.env(), "cluster", "drain", "b").want(t, exitOK, "b handed 128 partitions over and sent 1 sessions away")
 	st = clusterState(t, a, exitOK)
@@ -163,18 +169,6 @@ func (s *live) as(key string) *live {
 // drained.
 func wantFigures(t *testing.T, s *live) {
 	t.Helper()
-	get := func(path string) string {
-		r, err := http.Get("http://" + s.http + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = r.Body.Close() }() // was read
-		b, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
 	var v struct {
 		Nodes []struct {
 			Node, Roles     string
@@ -183,11 +177,11 @@ func wantFigures(t *testing.T, s *live) {
 			LagMs           *int64 `json:"lag_ms"`
 		}
 	}
-	body := get("/version")
+	_, body := get(t, s, "/version")
 	if err := json.Unmarshal([]byte(body), &v); err != nil || len(v.Nodes) != 2 || v.Nodes[0].Partitions != 256 || !v.Nodes[1].Draining || v.Nodes[1].LagMs == nil || v.Nodes[1].Roles != "gateway,conv,api" {
 		t.Errorf("/version: %v of %s", err, body)
 	}
-	figures := get("/metrics")
+	_, figures := get(t, s, "/metrics")
 	for _, want := range []string{
 		"petrel_nodes_alive 2", "petrel_nodes_unreachable 0", "petrel_partitions_unowned 0", "petrel_partitions_misplaced 0", "petrel_sends_forwarded_waiting 0",
 		"petrel_partitions_lost_total 0", "petrel_commits_unknown_total 0", "petrel_stream_garbled_total 0", "petrel_fanout_garbled_total 0", "petrel_bus_dropped_total 0",
@@ -201,6 +195,56 @@ func wantFigures(t *testing.T, s *live) {
 			t.Errorf("/metrics has no %s above 0", name)
 		}
 	}
+}
+
+// get reads a page of a server.
+func get(t *testing.T, s *live, path string) (status int, body string) {
+	t.Helper()
+	r, err := http.Get("http://" + s.http + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }() // was read
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(b)
+}
+
+func TestNodesServeWhatTheirRolesSay(t *testing.T) {
+	dsn, busA := pgtest.Shared(t).New(t), freeAddr(t)
+	inner := serveNode(t, dsn, "inner", busA, "", "--cluster-roles", "conv,api")
+	petrel(t, inner.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	edge := serveNode(t, dsn, "edge", freeAddr(t), busA, "--cluster-roles", "gateway")
+	if inner.tcp != "" || edge.tcp == "" {
+		t.Errorf("TCP is taken at %q by the node without the role gateway, and at %q by the one with it", inner.tcp, edge.tcp)
+	}
+	if status, body := get(t, inner, "/v1/ws"); status != http.StatusNotFound || !strings.Contains(body, "no_method") || !strings.Contains(body, "the role gateway") {
+		t.Errorf("a WebSocket without the role gateway: %d %s", status, body)
+	}
+	key, err := readSecret(filepath.Join(inner.data, adminKeyName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	petrel(t, append(edge.env(), "PETREL_ADMIN_KEY="+key), "user", "ls").want(t, exitFailed, "error no_method", "has not the role api")
+	for _, s := range []*live{inner, edge} {
+		if status, body := get(t, s, "/readyz"); status != http.StatusOK {
+			t.Errorf("/readyz: %d %s", status, body)
+		}
+	}
+	// Clients connect at the edge, and have the whole API there: by calls.
+	at := func(user string) []string {
+		token, err := readSecret(tokenFile(inner.data, "", user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(edge.env(), "PETREL_TOKEN="+token)
+	}
+	seen := inBackground(t, at("alice"), "tail", "--count", "1")
+	awaitSession(t, inner, "alice")
+	petrel(t, at("bob"), "send", "--to", "alice", "from the edge").want(t, exitOK, "stored")
+	await(t, "tail", seen).want(t, exitOK, "bob: from the edge")
 }
 
 func TestPartitionsThatNobodyServesEndTheStatusRed(t *testing.T) {

@@ -59,6 +59,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rest http.Handler
 	switch {
 	case wire.SecretInQuery(r.URL.RawQuery):
 		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "a token in a URL ends up in logs and is refused; it goes into the header Authorization"))
+	case known && s.o.CallsOnly:
+		s.refuse(a, r, im.Errorf(im.CodeNoMethod, "this node serves no API: it has not the role api"))
 	case known:
 		if m.slow {
 			// An error means that the connection cannot; the time is up then as for others.

@@ -50,6 +50,8 @@ type Options struct {
 
 	GroupsPerHour int // that one user may make; negative: no limit
 
+	CallsOnly bool // the methods are reached over the long connection, and not on HTTP
+
 	Cluster Cluster
 }
 

@@ -6,6 +6,9 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/gateway"
 )
 
 func (a *App) httpURL() string {
@@ -39,14 +42,17 @@ func (a *App) announce() {
 		return
 	}
 	w := a.o.Banner
-	fmt.Fprintf(w, "\n  petrel %s   one node   data %s   pid %d   ready in %d ms\n", a.o.Version, a.cfg.Store.Dir, os.Getpid(), time.Since(a.begun).Milliseconds())
+	fmt.Fprintf(w, "\n  petrel %s   %s   data %s   pid %d   ready in %d ms\n", a.o.Version, a.node.title(), a.cfg.Store.Dir, os.Getpid(), time.Since(a.begun).Milliseconds())
 	var lines [][2]string
 	if a.HTTPAddr() != nil {
 		url := a.httpURL()
-		lines = append(lines,
-			[2]string{"Realtime", "ws" + url[len("http"):] + "/v1/ws"},
-			[2]string{"API", url + "/docs   " + url + "/openapi.json"},
-			[2]string{"Health", url + "/readyz   " + url + "/healthz"})
+		if a.node.has(cluster.Gateway) {
+			lines = append(lines, [2]string{"Realtime", "ws" + url[len("http"):] + gateway.Path})
+		}
+		if a.node.has(cluster.API) {
+			lines = append(lines, [2]string{"API", url + "/docs   " + url + "/openapi.json"})
+		}
+		lines = append(lines, [2]string{"Health", url + "/readyz   " + url + "/healthz"})
 		if a.cfg.Metrics.Enabled {
 			lines = append(lines, [2]string{"Metrics", url + "/metrics"})
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/api"
+	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -135,7 +136,7 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	a.gateway, err = gateway.New(gateway.Options{
-		HTTPAddr: a.cfg.Listen.HTTP, TCPAddr: a.cfg.Listen.TCP, TLS: tlsConfig, Handler: a.handler(),
+		HTTPAddr: a.cfg.Listen.HTTP, HTTPOnly: !a.node.has(cluster.Gateway), TCPAddr: a.tcpAddr(), TLS: tlsConfig, Handler: a.handler(),
 		Origins: a.cfg.Listen.Origins, TrustedProxies: a.cfg.Listen.TrustedProxies, ProxyHeader: a.cfg.Listen.ProxyHeader,
 		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout,
 		Log: a.log,
@@ -144,6 +145,14 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	return a.writeSetupLink()
+}
+
+// tcpAddr is where clients connect by TCP; empty: nowhere.
+func (a *App) tcpAddr() string {
+	if !a.node.has(cluster.Gateway) {
+		return ""
+	}
+	return a.cfg.Listen.TCP
 }
 
 // orNone turns the 0 of the configuration, which means none, into that of the
@@ -174,7 +183,7 @@ func (a *App) TCPAddr() net.Addr { return a.gateway.TCPAddr() }
 
 // SetupLink is where the first admin key is made; empty: there is one.
 func (a *App) SetupLink() string {
-	if a.setup == "" || a.redeemed.Load() || a.HTTPAddr() == nil {
+	if a.setup == "" || a.redeemed.Load() || a.HTTPAddr() == nil || !a.node.has(cluster.API) {
 		return ""
 	}
 	return a.httpURL() + "/setup#k=" + a.setup

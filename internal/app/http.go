@@ -11,7 +11,10 @@ import (
 	"syscall"
 
 	"github.com/petrel-im/petrel/internal/api"
+	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/gateway"
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/metrics"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -38,11 +41,15 @@ func (a *App) handler() http.Handler {
 		PageSize:      func() int { return int(a.cfg.Limits.HistoryMessages) },
 		GroupsPerHour: int(a.cfg.Limits.GroupsPerH),
 		Cluster:       a.operations(),
+		CallsOnly:     !a.node.has(cluster.API),
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]any{"ok": true}) })
 	mux.HandleFunc("GET /readyz", a.ready)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"version": a.o.Version, "go": runtime.Version(), "protocol": map[string]int{"min": session.Version, "max": session.Version}, "nodes": a.nodeVersions()})
+	})
+	mux.HandleFunc(gateway.Path, func(w http.ResponseWriter, _ *http.Request) { // it comes here when the gateway leaves it
+		reply(w, http.StatusNotFound, map[string]any{"code": im.CodeNoMethod, "message": "this node takes no connections of clients: it has not the role gateway"})
 	})
 	if a.cfg.Metrics.Enabled {
 		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(append(a.values(), a.clusterValues()...))))

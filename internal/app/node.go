@@ -32,6 +32,18 @@ type node struct {
 	streams *stream.Streams
 	fan     *fanout.Nodes
 	cluster *cluster.Cluster
+	roles   cluster.Roles // of a cluster's node; any other has all of them
+}
+
+// has tells whether this node has a role.
+func (n *node) has(r cluster.Roles) bool { return n.cluster == nil || n.roles&r != 0 }
+
+// title is what the node is, for people.
+func (n *node) title() string {
+	if n.cluster == nil {
+		return "one node"
+	}
+	return fmt.Sprintf("node %s (%s)", n.cluster.Self(), n.roles)
 }
 
 // ErrEmbedded is returned for options of a cluster without databases.
@@ -88,6 +100,7 @@ func (a *App) openNode(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("read cluster.roles: %w", err)
 	}
+	a.node.roles = roles
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	incarnation := binary.BigEndian.Uint64(b[:])

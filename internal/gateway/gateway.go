@@ -29,6 +29,7 @@ import (
 // its default.
 type Options struct {
 	HTTPAddr string       // host:port of HTTP and WebSocket; empty: none
+	HTTPOnly bool         // no WebSocket: Handler serves its path too
 	TCPAddr  string       // host:port of raw TCP; empty: none
 	TLS      *tls.Config  // nil: plaintext on both
 	Handler  http.Handler // of everything on HTTPAddr but /v1/ws; nil: 404

@@ -35,7 +35,7 @@ func (g *Gateway) server(base context.Context) *http.Server {
 		Protocols: protocols,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			g.believe(r)
-			if r.URL.Path == Path {
+			if r.URL.Path == Path && !g.o.HTTPOnly {
 				g.Upgrade(w, r)
 				return
 			}
