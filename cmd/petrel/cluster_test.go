@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -245,6 +246,48 @@ func TestNodesServeWhatTheirRolesSay(t *testing.T) {
 	awaitSession(t, inner, "alice")
 	petrel(t, at("bob"), "send", "--to", "alice", "from the edge").want(t, exitOK, "stored")
 	await(t, "tail", seen).want(t, exitOK, "bob: from the edge")
+}
+
+// TestRestoredDatabasesGetANewHistory: two databases that are not of the same
+// time any more are refused, until both have a new history id.
+func TestRestoredDatabasesGetANewHistory(t *testing.T) {
+	server := pgtest.Shared(t)
+	second := server.New(t)
+	dsn := server.New(t) + " " + second
+	s := serveNode(t, dsn, "a", freeAddr(t), "")
+	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "before").want(t, exitOK)
+	env := []string{"PETREL_STORE__POSTGRES_FILE=" + fileWith(t, dsn), "PETREL_STORE__DIR=" + s.data}
+	petrel(t, env, "repair").want(t, exitConfig, "error store_in_use", "stop all nodes first")
+	s.stop()
+	name := second[strings.LastIndex(second, "/")+1 : strings.Index(second, "?")]
+	if err := server.Exec(name, `UPDATE petrel.store SET history_id = history_id + 1`); err != nil { // as if its repair had been cut
+		t.Fatal(err)
+	}
+	if _, err := pgstore.Open(t.Context(), pgstore.Options{DSNs: strings.Fields(dsn)}); err == nil {
+		t.Fatal("databases of two histories are served")
+	}
+	r := petrel(t, env, "repair", "--json")
+	r.want(t, exitOK)
+	var renewed struct {
+		Former string `json:"former_history_id"`
+		Now    string `json:"history_id"`
+	}
+	if err := json.Unmarshal([]byte(r.out), &renewed); err != nil || renewed.Now == renewed.Former {
+		t.Fatalf("%v of %s", err, r.out)
+	}
+	st, err := pgstore.Open(t.Context(), pgstore.Options{DSNs: strings.Fields(dsn)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprintf("%016x", st.Info().HistoryID); got != renewed.Now {
+		t.Errorf("the store has history %s, and repair said %s", got, renewed.Now)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	petrel(t, env, "repair").want(t, exitOK, "found      history "+renewed.Now, "history    ")
+	petrel(t, []string{"PETREL_STORE__POSTGRES=" + server.New(t)}, "repair").want(t, exitConfig, "error other_store", "it holds no store")
 }
 
 func TestPartitionsThatNobodyServesEndTheStatusRed(t *testing.T) {

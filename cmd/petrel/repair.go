@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
 
 // repaired is the answer of `repair`.
@@ -21,6 +24,7 @@ type repaired struct {
 	HistoryID string   `json:"history_id,omitempty"`
 	Aside     string   `json:"aside,omitempty"`
 	Files     []string `json:"files,omitempty"`
+	Former    string   `json:"former_history_id,omitempty"` // of a store in databases
 }
 
 func newRepair(c *cli) *cobra.Command {
@@ -29,13 +33,18 @@ func newRepair(c *cli) *cobra.Command {
 		Short: "Accept the loss of a store that the server refuses to serve",
 		Long: "For a store that has lost or changed what it acked: keeps the longest unbroken run of commits, sets the rest aside in\n" +
 			"the data folder, and draws a new history id, which tells clients to forget what they remember and to send again what\n" +
-			"they still have to send. A backup is better, if there is one: try that first. A sound store is left as it is.",
-		Example: "  petrel repair --data /srv/petrel",
+			"they still have to send. A backup is better, if there is one: try that first. A sound store is left as it is.\n" +
+			"With store.postgres, for databases that were restored to an earlier time, all of them together: draws the new\n" +
+			"history id, and changes nothing else. No node may run.",
+		Example: "  petrel repair --data /srv/petrel\n  petrel repair --config /etc/petrel/petrel.toml",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
 			conf, err := c.load(cmd)
 			if err != nil {
 				return err
+			}
+			if conf.Store.Postgres != "" {
+				return c.renew(cmd.Context(), conf)
 			}
 			r, err := pebblestore.Repair(pebblestore.Options{Dir: conf.Store.Dir, Log: newLog(c.err, conf.Log)})
 			if errors.Is(err, pebblestore.ErrSound) {
@@ -55,6 +64,19 @@ func newRepair(c *cli) *cobra.Command {
 	}
 }
 
+// renew gives a store in databases a new history id.
+func (c *cli) renew(ctx context.Context, conf *config.Config) error {
+	former, history, err := pgstore.Renew(ctx, pgstore.Options{DSNs: strings.Fields(conf.Store.Postgres), Log: newLog(c.err, conf.Log)})
+	if err != nil {
+		return cannotServe(err)
+	}
+	out := repaired{HistoryID: fmt.Sprintf("%016x", history), Former: fmt.Sprintf("%016x", former)}
+	return c.print(out, func(w io.Writer) {
+		fmt.Fprintf(w, "found      history %s\n", out.Former)
+		out.writeHistory(w)
+	})
+}
+
 func (r repaired) write(w io.Writer) {
 	found, _, _ := strings.Cut(r.Found, "; run ")
 	fmt.Fprintf(w, "found      %s\n", found)
@@ -66,5 +88,9 @@ func (r repaired) write(w io.Writer) {
 	if r.Aside != "" {
 		fmt.Fprintf(w, "set aside  %s in %s\n", strings.Join(r.Files, ", "), r.Aside)
 	}
+	r.writeHistory(w)
+}
+
+func (r repaired) writeHistory(w io.Writer) {
 	fmt.Fprintf(w, "history    %s: clients forget what they remember, and send again what they still have to send\n", r.HistoryID)
 }

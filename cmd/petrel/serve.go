@@ -92,7 +92,7 @@ var serveFaults = []struct {
 // databaseExits are of the codes of pgstore.Problem.
 var databaseExits = map[string]int{
 	"database_unreachable": exitUnreachable, "database_refused": exitAuth, "database_unusable": exitFailed,
-	"store_too_new": exitFailed, "other_store": exitConfig,
+	"store_too_new": exitFailed, "other_store": exitConfig, "store_in_use": exitConfig,
 }
 
 // newLog writes for people on a terminal and JSON elsewhere.
