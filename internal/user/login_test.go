@@ -203,22 +203,20 @@ func TestEveryWrongLoginGetsTheSameAnswer(t *testing.T) {
 func TestLoginOfNobodyTakesAsLong(t *testing.T) {
 	w := people(t)
 	w.register("alice", phone(1))
-	took := func(u im.User) time.Duration {
-		var best time.Duration
-		for range 3 {
+	best := map[im.User]time.Duration{} // of several in turn, so that a busy machine holds all of them up
+	for range 8 {
+		for _, u := range []im.User{"alice", "nobody", "a/b"} {
 			begun := time.Now()
 			_, err := w.users.LogIn(context.Background(), "", u, "wrong password", phone(1), home)
 			w.wantCode(string(u), err, im.CodeBadCredentials)
-			if d := time.Since(begun); best == 0 || d < best {
-				best = d
+			if d := time.Since(begun); best[u] == 0 || d < best[u] {
+				best[u] = d
 			}
 		}
-		return best
 	}
-	known := took("alice")
-	for _, u := range []im.User{"nobody", "a/b"} {
-		if unknown := took(u); unknown < known/3 {
-			t.Errorf("%q takes %v, a user %v", u, unknown, known)
+	for u, unknown := range best {
+		if unknown < best["alice"]/3 {
+			t.Errorf("%q takes %v, a user %v", u, unknown, best["alice"])
 		}
 	}
 }
