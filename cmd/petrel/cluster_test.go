@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -185,7 +186,8 @@ func wantFigures(t *testing.T, s *live) {
 	_, figures := get(t, s, "/metrics")
 	for _, want := range []string{
 		"petrel_nodes_alive 2", "petrel_nodes_unreachable 0", "petrel_partitions_unowned 0", "petrel_partitions_misplaced 0", "petrel_sends_forwarded_waiting 0",
-		"petrel_partitions_lost_total 0", "petrel_commits_unknown_total 0", "petrel_stream_garbled_total 0", "petrel_fanout_garbled_total 0", "petrel_bus_dropped_total 0",
+		"petrel_partitions_lost_total 0", `petrel_commits_unknown_total{database="2"} 0`,
+		`petrel_database_up{database="1"} 1`, `petrel_database_partitions{database="2"} 128`, `petrel_database_partitions_owned{database="1"} 128`, "petrel_stream_garbled_total 0", "petrel_fanout_garbled_total 0", "petrel_bus_dropped_total 0",
 	} {
 		if !strings.Contains(figures, "\n"+want+"\n") {
 			t.Errorf("/metrics has no %s", want)
@@ -193,6 +195,11 @@ func wantFigures(t *testing.T, s *live) {
 	}
 	for _, name := range []string{"petrel_takeovers_total", "petrel_stream_frames_sent_total", "petrel_stream_frames_applied_total", "petrel_fanout_frames_total", "petrel_bus_sent_total", "petrel_bus_received_bytes_total"} {
 		if !strings.Contains(figures, "\n"+name+" ") || strings.Contains(figures, "\n"+name+" 0\n") {
+			t.Errorf("/metrics has no %s above 0", name)
+		}
+	}
+	for _, name := range []string{"petrel_database_commits_total", "petrel_database_statements_total", "petrel_database_statement_seconds_total"} {
+		if !regexp.MustCompile(`\n` + name + `{database="[12]"} ([1-9]|0[.])`).MatchString(figures) { // one of them has the conversation
 			t.Errorf("/metrics has no %s above 0", name)
 		}
 	}

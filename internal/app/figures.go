@@ -1,10 +1,13 @@
 package app
 
 import (
+	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/petrel-im/petrel/internal/bus/natsbus"
 	"github.com/petrel-im/petrel/internal/metrics"
+	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
 
 // clusterValues are those of a node among others; an embedded store has none.
@@ -34,7 +37,6 @@ func (a *App) clusterValues() []metrics.Value {
 		gauge("petrel_sends_forwarded_waiting", "Sends for partitions of other nodes, not answered.", a.convs.Forwarding),
 		counter("petrel_takeovers_total", "Partitions that this node took over.", &n.cluster.Takeovers),
 		counter("petrel_partitions_lost_total", "Partitions whose owner here was thrown away, after a commit that was stale or of unknown outcome.", &n.cluster.Losses),
-		{Name: "petrel_commits_unknown_total", Help: "Commits whose outcome the database did not tell.", Counter: true, Read: func() float64 { return float64(a.databases.Unknowns()) }},
 
 		counter("petrel_stream_frames_sent_total", "Frames sent to other nodes, repeats included.", &n.streams.SentFrames),
 		counter("petrel_stream_frames_applied_total", "Frames of other nodes that were applied.", &n.streams.AppliedFrames),
@@ -60,7 +62,45 @@ func (a *App) clusterValues() []metrics.Value {
 			counter("petrel_bus_reconnects_total", "Times that the connection to the NATS server was made anew.", &b.Reconnects),
 		)
 	}
+	for i := range a.databases.Databases() {
+		values = append(values, a.databaseValues(i)...)
+	}
 	return values
+}
+
+// databaseValues are those of the partitions in one database.
+func (a *App) databaseValues(i int) []metrics.Value {
+	labels := map[string]string{"database": strconv.Itoa(i + 1)}
+	value := func(name, help string, read func(f *pgstore.Figures) float64) metrics.Value {
+		return metrics.Value{Name: name, Help: help, Labels: labels, Counter: strings.HasSuffix(name, "_total"), Read: func() float64 {
+			f := a.databases.Figures(i)
+			return read(&f)
+		}}
+	}
+	return []metrics.Value{
+		value("petrel_database_up", "1 while the database takes commits in time.", func(f *pgstore.Figures) float64 {
+			if f.Up {
+				return 1
+			}
+			return 0
+		}),
+		value("petrel_database_partitions", "Partitions that the database holds.", func(f *pgstore.Figures) float64 { return float64(f.Partitions) }),
+		value("petrel_database_partitions_owned", "Those of them that this node owns.", func(*pgstore.Figures) float64 { return float64(a.ownedIn(i)) }),
+		value("petrel_database_commits_total", "Commits of partitions.", func(f *pgstore.Figures) float64 { return float64(f.Commits) }),
+		value("petrel_database_statements_total", "Statements that committed them.", func(f *pgstore.Figures) float64 { return float64(f.Statements) }),
+		value("petrel_database_statement_seconds_total", "Time in those statements.", func(f *pgstore.Figures) float64 { return f.Busy.Seconds() }),
+		value("petrel_commits_unknown_total", "Statements whose outcome the database did not tell.", func(f *pgstore.Figures) float64 { return float64(f.Unknown) }),
+	}
+}
+
+// ownedIn is how many partitions this node owns of those in a database.
+func (a *App) ownedIn(database int) (n int) {
+	for _, ow := range a.convs.Owners() {
+		if a.databases.Holds(database, ow.Feed()) {
+			n++
+		}
+	}
+	return n
 }
 
 // nodeVersion is a node as /version shows it, to anybody: without addresses.

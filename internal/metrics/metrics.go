@@ -15,6 +15,7 @@ import (
 // for counters; none carries a user or a conversation.
 type Value struct {
 	Name, Help string
+	Labels     map[string]string // nil: none
 	Counter    bool
 	Read       func() float64
 }
@@ -25,9 +26,9 @@ func Handler(values []Value) http.Handler {
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, v := range values {
 		if v.Counter {
-			reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: v.Name, Help: v.Help}, v.Read))
+			reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: v.Name, Help: v.Help, ConstLabels: v.Labels}, v.Read))
 		} else {
-			reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: v.Name, Help: v.Help}, v.Read))
+			reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: v.Name, Help: v.Help, ConstLabels: v.Labels}, v.Read))
 		}
 	}
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})

@@ -44,6 +44,7 @@ type committer struct {
 
 	commits    atomic.Uint64
 	statements atomic.Uint64              // that committed them
+	busy       atomic.Int64               // nanoseconds in statements, whatever came of them
 	poisoned   [im.Partitions]atomic.Bool // feeds that take nothing until they are taken over
 
 	mu     sync.Mutex // tier 0; guards the fields below
@@ -205,9 +206,11 @@ func (d *database) commit(group []*appended) {
 		}
 	}
 	if len(open) > 0 {
-		d.begun.Store(time.Now().UnixNano())
+		begun := time.Now()
+		d.begun.Store(begun.UnixNano())
 		d.commitOpen(open)
 		d.begun.Store(0)
+		d.busy.Add(int64(time.Since(begun)))
 	}
 }
 

@@ -26,14 +26,6 @@ func (s *Store) Spread(ctx context.Context) []int {
 	return n
 }
 
-// Unknowns counts the commits whose outcome a database did not tell.
-func (s *Store) Unknowns() (n uint64) {
-	for _, d := range s.dbs {
-		n += d.unknowns.Load()
-	}
-	return n
-}
-
 // Level is the lowest level of the stored format that a database has.
 func (s *Store) Level(ctx context.Context) (uint32, error) {
 	lowest := uint32(0)

@@ -189,6 +189,34 @@ func (s *Store) Stats() store.Stats {
 	return t
 }
 
+// Figures are those of one database, of this process.
+type Figures struct {
+	Up         bool
+	Partitions int           // that the database holds
+	Commits    uint64        // of feeds
+	Statements uint64        // that committed them
+	Busy       time.Duration // in statements
+	Unknown    uint64        // statements whose outcome the database did not tell
+}
+
+// Databases are how many the store is spread over.
+func (s *Store) Databases() int { return len(s.dbs) }
+
+// Holds tells whether the n-th database, from 0, holds a feed.
+func (s *Store) Holds(n int, f store.Feed) bool { return s.at.Load()[f] == n }
+
+// Figures are those of the n-th database, from 0.
+func (s *Store) Figures(n int) Figures {
+	d := s.dbs[n]
+	f := Figures{Up: !d.stalled(), Commits: d.commits.Load(), Statements: d.statements.Load(), Busy: time.Duration(d.busy.Load()), Unknown: d.unknowns.Load()}
+	for _, at := range s.at.Load() {
+		if at == n {
+			f.Partitions++
+		}
+	}
+	return f
+}
+
 // Close implements store.Store. Appends that have returned get their done
 // before it returns.
 func (s *Store) Close() error {
