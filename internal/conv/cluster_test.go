@@ -327,6 +327,29 @@ func TestABrokenFeedIsTakenOver(t *testing.T) {
 	}
 }
 
+// A node that hears nothing of the owner and reaches no store is cut off from
+// all, maybe: it says so while its clients have the patience to hear it.
+func TestANodeThatIsCutOffSaysSo(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	key := one.group("alice", "bob")
+	t.Cleanup(one.gate.shut())
+	begun := time.Now()
+	first := two.submit(message(key, "alice", "k1", 1, "out there"))
+	select { // in the time in which another node would take the feed over
+	case r := <-first[0]:
+		t.Errorf("answered though the store may still give the feed to somebody: %+v", r)
+	case <-time.After(3 * time.Second):
+	}
+	two.gate.away.Store(true)
+	if r := two.await(first[0]); im.CodeOf(r.Err) != im.CodeStoreStalled {
+		t.Errorf("the send: %+v, want an unsettled error", r)
+	}
+	if took := time.Since(begun); took > 6*time.Second {
+		t.Errorf("answered after %v, longer than a client waits", took)
+	}
+}
+
 func waitRow(t *testing.T, st store.Store, key im.Key, seq im.Seq) {
 	t.Helper()
 	for end := time.Now().Add(deadline); time.Now().Before(end); pause() {

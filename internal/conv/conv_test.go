@@ -45,6 +45,14 @@ type gate struct {
 
 	onRow   func(store.Row) // called for each row that is read; nil: nothing
 	durable atomic.Uint64   // the highest seq in the commits that are
+	away    atomic.Bool     // it is out of reach, as far as sends are told
+}
+
+func (g *gate) Writable() error {
+	if g.away.Load() {
+		return store.ErrStalled
+	}
+	return g.Store.Writable()
 }
 
 func (g *gate) Failed() <-chan struct{} { return g.failed }

@@ -26,6 +26,7 @@ import (
 const (
 	askAgain    = 2 * time.Second        // after which a request is repeated; twice as long after each time
 	giveUp      = 10 * time.Second       // without an answer to any send of a conversation: nothing is known of them then
+	giveUpAlone = 2 * time.Second        // the same, where the store is out of reach as well: this node may be cut off from all
 	lookAgain   = 100 * time.Millisecond // after which all that waits is looked at without a reason
 	gather      = time.Millisecond       // between two packets to a node: what comes meanwhile goes along
 	packetSize  = 128 << 10              // bytes of sends in one frame of the stream
@@ -193,9 +194,13 @@ func (cs *Convs) runLanes(ctx context.Context) {
 		}
 		var k fanout.Kicks
 		packets := map[im.Node]*convpb.Sends{}
+		patience := giveUp
+		if cs.store.Writable() != nil {
+			patience = giveUpAlone
+		}
 		for f := range cs.lanes {
 			if cs.lanes[f].n.Load() > 0 {
-				cs.moveLane(store.Feed(f), all, packets, &k)
+				cs.moveLane(store.Feed(f), all, patience, packets, &k)
 			}
 		}
 		for to, p := range packets {
@@ -209,8 +214,8 @@ func (cs *Convs) runLanes(ctx context.Context) {
 // moveLane gives what waits for a feed to its owner: the one here, or by a
 // packet to its node. While an Owner is about to leave, which may have sends
 // that come first, the lane rests. all: what has been asked is looked at as
-// well.
-func (cs *Convs) moveLane(f store.Feed, all bool, packets map[im.Node]*convpb.Sends, k *fanout.Kicks) {
+// well, and what has waited for longer than patience is refused.
+func (cs *Convs) moveLane(f store.Feed, all bool, patience time.Duration, packets map[im.Node]*convpb.Sends, k *fanout.Kicks) {
 	l, now := &cs.lanes[f], time.Now()
 	var over []*Send
 	l.mu.Lock()
@@ -239,7 +244,7 @@ func (cs *Convs) moveLane(f store.Feed, all bool, packets map[im.Node]*convpb.Se
 			l.n.Add(-int64(len(sends)))
 			continue
 		}
-		if now.Sub(q.since) > giveUp {
+		if now.Sub(q.since) > patience {
 			over = append(over, q.all()...)
 			cs.takeLocked(l, q)
 			continue

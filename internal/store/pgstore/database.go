@@ -48,6 +48,7 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info) (*data
 	}
 	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	c.OnNotice = noteWarning
+	c.DialFunc = dialer(o.GoneAfter).DialContext
 	for k, v := range map[string]string{
 		"application_name": "petrel", "synchronous_commit": "on", "default_transaction_isolation": "read committed", "timezone": "UTC",
 	} {

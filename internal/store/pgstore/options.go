@@ -22,6 +22,7 @@ type Options struct {
 	Conns      int           // connections of each database beside the one that commits, 16
 	Timeout    time.Duration // of one statement, 10 s; a commit that takes longer is of unknown outcome
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s
+	GoneAfter  time.Duration // a connection whose packets nobody acknowledges ends, 4 s
 	CheckEvery time.Duration // interval at which an idle connection is looked at, 1 s
 
 	oldest int // for tests: what server_version_num says at least
@@ -40,6 +41,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.StallAfter == 0 {
 		o.StallAfter = 2 * time.Second
+	}
+	if o.GoneAfter == 0 {
+		o.GoneAfter = 4 * time.Second
 	}
 	if o.CheckEvery == 0 {
 		o.CheckEvery = time.Second
