@@ -1,5 +1,6 @@
 # Two commands: `make serve` and `make test`. Both install what they need, into
-# build/ only. `make help` lists the rest.
+# build/; outside it only Debian's packages that tests start. `make help` lists
+# the rest.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -22,6 +23,9 @@ PYTHON      := $(BUILD)/venv/.installed
 NODE        := $(BUILD)/node/.installed
 POSTGRES    := $(BUILD)/.postgresql
 
+# Where Debian keeps nft, ip and nats-server.
+export PATH := $(PATH):/usr/sbin
+
 # The commit stands in the binary when there is one.
 VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 
@@ -30,7 +34,7 @@ GO_DIRS := bench cmd internal proto sdk/go test
 # The Go SDK is a module of its own.
 PACKAGES := ./... ./sdk/go/...
 
-.PHONY: help serve build test check format vet lint fresh gen bench crash chaos-cluster clean
+.PHONY: help serve build test check format vet lint fresh gen bench crash chaos-cluster hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -42,7 +46,7 @@ build: ## build the binary, build/bin/petrel
 	@mkdir -p $(BIN)
 	go build -trimpath -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
 
-test: $(PYTHON) $(NODE) $(POSTGRES) ## run all tests: race detector, clients of other languages, rules broken on purpose
+test: $(PYTHON) $(NODE) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
 	go test -race -timeout 15m $(PACKAGES)
 	go test -count=1 -timeout 15m -v -run 'Cut|Damage|Kill' ./internal/store/pebblestore ./test/crash | grep -E '^ok|^FAIL|^---|seed|kills='
 	go test -count=1 -timeout 15m -tags sabotage ./test/sabotage
@@ -101,10 +105,10 @@ crash: ## the long crash suites: power cuts, corruptions, kill -9
 	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 \
 		go test -count=1 -timeout 0 -v -run 'Cut|Crash|Kill|Damage' ./internal/store/... ./test/crash
 
-chaos-cluster: $(POSTGRES) ## the long chaos suite of a cluster; ARGS="-run TestChaos/kill-node" for one fault
-	command -v nats-server >/dev/null || PATH="$$PATH:/usr/sbin" command -v nats-server >/dev/null || \
+chaos-cluster: hosts ## the long chaos suite of a cluster, its cuts as root only; ARGS="-run TestChaos/kill-node" for one fault
+	command -v nats-server >/dev/null || \
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends nats-server; }
-	PATH="$$PATH:/usr/sbin" go test -count=1 -timeout 0 -v $(or $(ARGS),-run TestChaos) ./test/chaos -args -times=-1
+	go test -count=1 -timeout 0 -v $(or $(ARGS),-run TestChaos) ./test/chaos -args -times=-1
 
 clean: ## remove build/
 	rm -rf $(BUILD)
@@ -146,6 +150,12 @@ $(POSTGRES):
 	@[ -n "$${PETREL_PG_BIN:-}" ] || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends postgresql; }
 	@touch $@
+
+# What gives the nodes of a test hosts of their own, which only root can. Behind
+# the other that calls apt-get, which runs once at a time.
+hosts: $(POSTGRES)
+	@[ "$$(id -u)" != 0 ] || { command -v ip && command -v nft; } >/dev/null || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends iproute2 nftables; }
 
 $(NODE): test/foreign/node/package.json test/foreign/node/package-lock.json
 	@mkdir -p $(BUILD)/node

@@ -1,6 +1,8 @@
 // Package chaos takes a cluster apart under load: three nodes, PostgreSQL with
 // a synchronous standby, NATS. Behind every fault it holds what the users were
-// told against what is there, and prints what the fault cost them.
+// told against what is there, and prints what the fault cost them. For the cuts
+// each node has a host of its own, a network namespace, which needs root; the
+// packets between them are dropped by nft.
 //
 //	go test ./test/chaos -run TestChaos/kill-node -v -args -times=100
 //
@@ -43,7 +45,7 @@ type fault struct {
 	long int            // how often it is worth to happen
 	ci   bool           // once without -times
 	once bool           // a cluster bears it once
-	way  func(w *world) // between the processes; nil: straight
+	way  func(w *world) // between the processes; nil: all on one host
 	run  func(w *world, rng *rand.Rand, times int)
 }
 

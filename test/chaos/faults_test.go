@@ -23,7 +23,7 @@ var faults = []fault{
 	{name: "cut-bus", long: 5, way: cuttable, run: cutBus},
 	{name: "cut-one-way", long: 5, way: cuttable, run: cutOneWay},
 	{name: "cut-flapping", long: 5, way: cuttable, run: cutFlapping},
-	{name: "cut-off", long: 5, way: cuttable, run: cutOff},
+	{name: "cut-off", long: 5, ci: true, way: cuttable, run: cutOff},
 	{name: "kill-nats", long: 10, way: external, run: killNATS},
 	{name: "kill-node-on-nats", long: 10, way: external, run: killNode},
 }

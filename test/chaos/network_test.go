@@ -2,195 +2,101 @@ package chaos
 
 import (
 	"fmt"
-	"io"
-	"net"
+	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"sync"
+	"os/exec"
 	"testing"
 )
 
-// network carries the connections between the processes, and loses what it is
-// told to: the bytes of one direction stand still, as under a firewall that
-// drops, and new connections say nothing.
+// network has each node on a host of its own: a network namespace with an
+// address, on a bridge that drops the packets it is told to. The clients and
+// the databases stay in the namespace of the test, with an address each.
 type network struct {
 	t     *testing.T
-	nodes []*node
-
-	mu      sync.Mutex // tier 0; guards the fields below
-	cut     map[direction]bool
-	changed chan struct{} // closed, and made anew, when cut changes
-	open    []io.Closer
-	closed  bool
+	name  string           // of the bridge's namespace; the others begin with it
+	addrs map[*node]string // nil: of the databases
+	cut   map[direction]bool
 }
 
-// direction is that of bytes from one process to another; nil is the database.
+// direction is that of packets from one host to another; nil is the databases'.
 type direction struct{ from, to *node }
 
-// cuttable leads all connections of the nodes over a network.
+const (
+	// A bridge in namespace $1, and a link from here to it, where 10.87.$2.1 is
+	// the clients' address and 10.87.$2.2 that of the databases. (On a bridge out
+	// here the machine's own firewall may look at what passes.)
+	layBridge = `ip link add "$1" type veth peer name test netns "$1"
+ip addr add "10.87.$2.1/24" dev "$1"
+ip addr add "10.87.$2.2/24" dev "$1"
+ip link set "$1" up
+ip -n "$1" link add bridge type bridge
+ip -n "$1" link set bridge up
+ip -n "$1" link set test master bridge up`
+
+	// Host $2 on the bridge of $1, with address $3.
+	layHost = `ip netns add "$1-$2"
+ip link add "$2" netns "$1" type veth peer name eth0 netns "$1-$2"
+ip -n "$1" link set "$2" master bridge up
+ip -n "$1-$2" addr add "$3/24" dev eth0
+ip -n "$1-$2" link set eth0 up
+ip -n "$1-$2" link set lo up`
+)
+
+// cuttable gives each node a host. Nobody but root can; who is not runs the
+// other faults.
 func cuttable(w *world) {
-	n := &network{t: w.t, cut: map[direction]bool{}, changed: make(chan struct{})}
-	w.t.Cleanup(n.close)
-	n.nodes, w.net = w.nodes, n
-	fronts := map[*node]string{}
-	for _, to := range w.nodes {
-		fronts[to] = n.listen(func() string { return to.bus }, nil, to)
+	if os.Getuid() != 0 && os.Getenv("CI") == "" {
+		w.t.Skip("only root makes network namespaces")
 	}
-	databases := map[*node]string{}
-	for _, from := range w.nodes {
-		var ports []int
-		for _, port := range w.ports {
-			addr := n.listen(func() string { return fmt.Sprintf("127.0.0.1:%d", port) }, from, nil)
-			_, text, _ := net.SplitHostPort(addr) // of a listener
-			p, _ := strconv.Atoi(text)            // the same
-			ports = append(ports, p)
+	n := &network{t: w.t, addrs: map[*node]string{}, cut: map[direction]bool{}}
+	w.net = n
+	var net int
+	var err error
+	for _, net = range rand.Perm(256) { // until one is free, of this run and what an earlier one left
+		n.name = fmt.Sprintf("petrel-%d", net)
+		if err = sh(`ip netns add "$1"`, n.name); err == nil {
+			break
 		}
-		databases[from] = through(ports[0], ports[1])
 	}
-	w.databases = func(n *node) string { return databases[n] }
-	w.cluster = func(n *node) string {
-		join := ""
-		for _, o := range w.nodes {
-			if o != n {
-				join += fmt.Sprintf("%q,", fronts[o])
-			}
-		}
-		return fmt.Sprintf("listen = %q\nadvertise = %q\njoin = [%s]\nsecret = %q", n.bus, fronts[n], join, secret)
+	if err != nil {
+		w.t.Fatalf("make a network namespace: %v; Debian's packages are iproute2 and nftables", err)
 	}
+	w.t.Cleanup(func() { _ = sh(`ip link del "$1" || true; ip netns del "$1"`, n.name) }) // best effort
+	w.must(sh(layBridge, n.name, fmt.Sprint(net)))
+	w.databases = fmt.Sprintf("10.87.%d.2", net)
+	n.addrs[nil] = w.databases
+	for i, o := range w.nodes {
+		addr := fmt.Sprintf("10.87.%d.%d", net, 11+i)
+		n.addrs[o], o.netns = addr, n.name+"-"+o.name
+		o.http, o.tcp, o.bus = addr+":8080", addr+":8081", addr+":8082"
+		w.t.Cleanup(func() { _ = sh(`ip netns del "$1"`, o.netns) }) // best effort
+		w.must(sh(layHost, n.name, o.name, addr))
+	}
+	n.set(false)
 }
 
-// set cuts, or heals.
+// set cuts, or heals: packets are lost, and nobody is told.
 func (n *network) set(cut bool, all ...direction) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.t.Helper()
 	for _, d := range all {
 		n.cut[d] = cut
 	}
-	close(n.changed)
-	n.changed = make(chan struct{})
-}
-
-// pass returns when bytes may go; false: never.
-func (n *network) pass(d direction) bool {
-	for {
-		n.mu.Lock()
-		cut, closed, changed := n.cut[d], n.closed, n.changed
-		n.mu.Unlock()
-		if closed || !cut {
-			return !closed
+	rules := "flush ruleset\ntable bridge cut { chain forward { type filter hook forward priority 0\n"
+	for d, cut := range n.cut {
+		if cut {
+			rules += fmt.Sprintf("ip saddr %s ip daddr %s drop\n", n.addrs[d.from], n.addrs[d.to])
 		}
-		<-changed
 	}
-}
-
-func (n *network) keep(c io.Closer) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.open = append(n.open, c)
-	return !n.closed
-}
-
-func (n *network) close() {
-	n.mu.Lock()
-	n.closed = true
-	close(n.changed)
-	n.changed = make(chan struct{})
-	open := n.open
-	n.mu.Unlock()
-	for _, c := range open {
-		_ = c.Close() // it is given up
-	}
-}
-
-// listen makes an address that leads to another one. from nil: whoever comes
-// is found out.
-func (n *network) listen(target func() string, from, to *node) string {
-	n.t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if err := sh(`ip netns exec "$1" nft "$2"`, n.name, rules+"}\n}"); err != nil {
 		n.t.Fatal(err)
 	}
-	n.keep(ln)
-	go func() { // ends with the listener
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go n.carry(c, target(), from, to)
-		}
-	}()
-	return ln.Addr().String()
 }
 
-// carry joins a connection with its target, until either end closes it.
-func (n *network) carry(c net.Conn, target string, from, to *node) {
-	defer c.Close()
-	if from == nil {
-		if from = n.caller(c); from == nil {
-			return
-		}
-	}
-	if !n.keep(c) || !n.pass(direction{from, to}) {
-		return
-	}
-	s, err := net.Dial("tcp", target)
+// sh runs a script to which args are $1, $2, ...
+func sh(script string, args ...string) error {
+	out, err := exec.Command("sh", append([]string{"-ec", script, "sh"}, args...)...).CombinedOutput()
 	if err != nil {
-		return
-	}
-	defer s.Close()
-	if !n.keep(s) {
-		return
-	}
-	ended := make(chan struct{}, 2)
-	move := func(dst, src net.Conn, d direction) {
-		defer func() { ended <- struct{}{} }()
-		buf := make([]byte, 32<<10)
-		for {
-			k, err := src.Read(buf)
-			if err != nil || !n.pass(d) {
-				return
-			}
-			if _, err := dst.Write(buf[:k]); err != nil {
-				return
-			}
-		}
-	}
-	go move(s, c, direction{from, to})
-	go move(c, s, direction{to, from})
-	<-ended
-}
-
-// caller is the node whose process holds the other end of c; nil: none of them.
-func (n *network) caller(c net.Conn) *node {
-	local, remote := c.LocalAddr().(*net.TCPAddr), c.RemoteAddr().(*net.TCPAddr)
-	inode := socketOf(remote.Port, local.Port)
-	if inode == "" {
-		return nil
-	}
-	for _, o := range n.nodes {
-		fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", o.pid())) // the pattern is right
-		for _, fd := range fds {
-			if l, err := os.Readlink(fd); err == nil && l == "socket:["+inode+"]" {
-				return o
-			}
-		}
+		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil
-}
-
-// socketOf is the inode of the connection between two ports of the loopback.
-func socketOf(local, remote int) string {
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		b, _ := os.ReadFile(table) // none: not found
-		for line := range strings.SplitSeq(string(b), "\n") {
-			f := strings.Fields(line)
-			if len(f) > 9 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", local)) && strings.HasSuffix(f[2], fmt.Sprintf(":%04X", remote)) {
-				return f[9]
-			}
-		}
-	}
-	return ""
 }

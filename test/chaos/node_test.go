@@ -53,6 +53,7 @@ type node struct {
 	t              *testing.T
 	name, dir      string
 	http, tcp, bus string // addresses
+	netns          string // in which its processes run; empty: the test's
 	config         string // file
 
 	mu   sync.Mutex // tier 0; guards the field below
@@ -88,6 +89,7 @@ func (n *node) configure(dsn, cluster string) {
 [listen]
 http = %q
 tcp = %q
+insecure_plaintext = true
 [store]
 postgres = %q
 dir = %q
@@ -120,7 +122,11 @@ func (n *node) launch() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	l := &life{cmd: exec.Command(binary(n.t), "serve", "--config", n.config), log: log, done: make(chan struct{})}
+	args := []string{binary(n.t), "serve", "--config", n.config}
+	if n.netns != "" {
+		args = append([]string{"ip", "netns", "exec", n.netns}, args...) // becomes the server: its pid is the server's
+	}
+	l := &life{cmd: exec.Command(args[0], args[1:]...), log: log, done: make(chan struct{})}
 	l.cmd.Stdout, l.cmd.Stderr, l.cmd.Dir = log, log, n.dir
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "PETREL_") {

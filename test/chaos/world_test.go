@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -23,9 +24,9 @@ type world struct {
 	nodes   []*node      // the first ones are there from the beginning
 	ports   [2]int       // of both
 
-	databases func(n *node) string // their URL for a node
+	databases string               // their address for the nodes
 	cluster   func(n *node) string // what its file says of the bus
-	net       *network             // nil: nothing can be cut
+	net       *network             // nil: all are on one host, and nothing can be cut
 	nats      *nats                // nil: the nodes have their own
 	crowd     *crowd.Crowd
 
@@ -43,9 +44,16 @@ const secret = "0123456789abcdef0123"
 // says how they reach each other.
 func newWorld(t *testing.T, seed uint64, bus func(w *world)) *world {
 	w := &world{t: t, seed: seed}
+	for i := range 3 {
+		w.nodes = append(w.nodes, newNode(t, fmt.Sprintf("n%d", i+1)))
+	}
+	w.cluster = w.embedded
+	if bus != nil {
+		bus(w)
+	}
 	binary(t)
 	begun := time.Now()
-	w.primary = pgtest.Own(t, pgtest.Options{})
+	w.primary = pgtest.Own(t, pgtest.Options{Host: w.databases})
 	if _, err := w.primary.Create(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,15 +64,7 @@ func newWorld(t *testing.T, seed uint64, bus func(w *world)) *world {
 	t.Cleanup(standby.Remove)
 	w.promote = standby.Promote
 	w.ports = [2]int{w.primary.Port, standby.Port}
-	w.databases = func(*node) string { return through(w.ports[0], w.ports[1]) }
 	databases := time.Since(begun)
-	for i := range 3 {
-		w.nodes = append(w.nodes, newNode(t, fmt.Sprintf("n%d", i+1)))
-	}
-	w.cluster = w.embedded
-	if bus != nil {
-		bus(w)
-	}
 	t.Cleanup(w.bury)
 	for i, n := range w.nodes {
 		w.configure(n)
@@ -102,11 +102,9 @@ func (w *world) bury() {
 	}
 }
 
-func (w *world) configure(n *node) { n.configure(w.databases(n), w.cluster(n)) }
-
-// through is the URL of the database by way of two ports.
-func through(primary, standby int) string {
-	return fmt.Sprintf("postgres://petrel@127.0.0.1:%d,127.0.0.1:%d/petrel1?sslmode=disable&target_session_attrs=read-write&connect_timeout=2", primary, standby)
+func (w *world) configure(n *node) {
+	n.configure(fmt.Sprintf("postgres://petrel@%[1]s:%[2]d,%[1]s:%[3]d/petrel1?sslmode=disable&target_session_attrs=read-write&connect_timeout=2",
+		cmp.Or(w.databases, "127.0.0.1"), w.ports[0], w.ports[1]), w.cluster(n))
 }
 
 // embedded: each node has a NATS server, with routes to the others.

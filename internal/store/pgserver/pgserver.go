@@ -38,6 +38,10 @@ type Options struct {
 	// the machine. Who measures sets fsync=on.
 	Settings map[string]string
 
+	// Host is an address of this machine on which the server listens as well;
+	// whoever comes from its /24 needs no password either. Empty: none.
+	Host string
+
 	// Dir is where the temporary folder is made; empty: the system's. Everybody
 	// may enter it.
 	Dir string
@@ -67,8 +71,12 @@ func Start(o Options) (*Server, error) {
 		s.Remove()
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
+	listen, from := "127.0.0.1", []string{"127.0.0.1/32"}
+	if o.Host != "" {
+		listen, from = listen+","+o.Host, append(from, o.Host+"/24")
+	}
 	conf := map[string]string{
-		"listen_addresses": "'127.0.0.1'", "unix_socket_directories": "'" + s.dir + "'",
+		"listen_addresses": "'" + listen + "'", "unix_socket_directories": "'" + s.dir + "'",
 		"fsync": "off", "max_connections": "200", "shared_buffers": "128MB", "max_wal_size": "1GB", "log_min_messages": "warning",
 	}
 	for k, v := range o.Settings {
@@ -78,7 +86,10 @@ func Start(o Options) (*Server, error) {
 	for k, v := range conf {
 		fmt.Fprintf(&b, "%s = %s\n", k, v)
 	}
-	hba := "host all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\nhost replication all 127.0.0.1/32 trust\n"
+	hba := ""
+	for _, addrs := range from {
+		hba += fmt.Sprintf("host all locked %[1]s scram-sha-256\nhost all all %[1]s trust\nhost replication all %[1]s trust\n", addrs)
+	}
 	for name, text := range map[string]string{"postgresql.auto.conf": b.String(), "pg_hba.conf": hba} {
 		if err := s.write(name, text); err != nil {
 			s.Remove()
