@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -221,6 +222,7 @@ func cutOff(w *world, rng *rand.Rand, times int) {
 			w.net.set(true, cuts...)
 			crowd.Wait(w.t.Context(), time.Second) // what was on its way
 			w.decidesNothing(n, d-time.Second, intrude)
+			w.forgotten(n)
 			w.net.set(false, cuts...)
 		})
 		w.stale += max(0, n.metric(refusedMetric)-before)
@@ -257,6 +259,17 @@ func (w *world) decidesNothing(n *node, d time.Duration, intrude func(context.Co
 	w.t.Logf("%s, cut off for %v, acked %d sends, and answered others with %v", n.name, d.Round(time.Millisecond), more, said)
 	if more > 0 {
 		w.t.Errorf("%s acked %d messages while it was cut off", n.name, more)
+	}
+}
+
+// forgotten waits until the database has ended the sessions of a node that is
+// cut off: what they had locked is locked no more.
+func (w *world) forgotten(n *node) {
+	w.t.Helper()
+	none := fmt.Sprintf(`DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_stat_activity WHERE client_addr = '%s'); END $$`, w.net.addrs[n])
+	var err error
+	if !crowd.Until(w.t.Context(), heal, func() bool { err = w.primary.Exec("postgres", none); return err == nil }) {
+		w.t.Errorf("the database has sessions of %s that is cut off: %v", n.name, err)
 	}
 }
 

@@ -51,6 +51,9 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info) (*data
 	c.DialFunc = dialer(o.GoneAfter).DialContext
 	for k, v := range map[string]string{
 		"application_name": "petrel", "synchronous_commit": "on", "default_transaction_isolation": "read committed", "timezone": "UTC",
+		// The session of a node that is gone without a word ends, and gives back what
+		// it has locked; by the settings of the system that takes up to two hours.
+		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "1", "tcp_user_timeout": "10000", // s, s, ms
 	} {
 		c.RuntimeParams[k] = v
 	}
