@@ -168,6 +168,7 @@ func (a *App) joinNodes(ctx context.Context, r *running) error {
 		return err
 	}
 	r.start(r.work, "operator", a.operate)
+	r.start(r.work, "ways to others", a.watchWays)
 	r.start(r.work, "cluster", func(ctx context.Context) error {
 		return n.cluster.Run(ctx, cluster.Owners{Open: a.convs.Open, Close: a.convs.Close})
 	})

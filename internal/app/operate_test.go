@@ -8,6 +8,30 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
+func TestANodeIsCutOffWhenItReachesNobody(t *testing.T) {
+	self := cluster.NodeStatus{Node: "a", Alive: true, Reachable: true, Roles: cluster.AllRoles}
+	node := func(alive, reachable bool, roles cluster.Roles) cluster.NodeStatus {
+		return cluster.NodeStatus{Node: "b", Alive: alive, Reachable: reachable, Roles: roles}
+	}
+	for _, c := range []struct {
+		what      string
+		others    []cluster.NodeStatus
+		storeGone bool
+		want      bool
+	}{
+		{"alone", nil, true, false},
+		{"from the store only", []cluster.NodeStatus{node(true, true, cluster.AllRoles)}, true, false},
+		{"from the others only", []cluster.NodeStatus{node(true, false, cluster.AllRoles)}, false, false},
+		{"from all", []cluster.NodeStatus{node(true, false, cluster.AllRoles)}, true, true},
+		{"from all but one", []cluster.NodeStatus{node(true, false, cluster.AllRoles), node(true, true, cluster.Conv)}, true, false},
+		{"with nowhere to go", []cluster.NodeStatus{node(true, false, cluster.Conv), node(false, false, cluster.AllRoles)}, true, false},
+	} {
+		if got := cutOff("a", cluster.Status{Nodes: append(c.others, self), StoreGone: c.storeGone}); got != c.want {
+			t.Errorf("%s: %t", c.what, got)
+		}
+	}
+}
+
 // TestF28LevelIsNotRaisedWhileAnOlderNodeMayRun judges what the rows of the
 // nodes say.
 func TestF28LevelIsNotRaisedWhileAnOlderNodeMayRun(t *testing.T) {

@@ -219,7 +219,7 @@ func cutOff(w *world, rng *rand.Rand, times int) {
 		intrude, before := w.crowd.Intruder(n.url(wire.WebSocket)), n.metric(refusedMetric)
 		cuts := append(w.around(n), direction{n, nil}, direction{nil, n})
 		w.fault("cut of "+n.name+" from everything", 2*takeover, func() {
-			w.avoided.Store(n) // as a load balancer does: it is not ready
+			w.avoided.Store(n) // as a client does that knows others: it comes back there last
 			w.net.set(true, cuts...)
 			crowd.Wait(w.t.Context(), time.Second) // what was on its way
 			w.decidesNothing(n, d-time.Second, intrude)

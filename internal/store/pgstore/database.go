@@ -204,8 +204,17 @@ func collect[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql
 	}
 }
 
+// patience is how long a statement may take. Where there is no database to
+// commit to, it is not long: others wait for the connection.
+func (d *database) patience() time.Duration {
+	if d.down.Load() {
+		return min(d.o.StallAfter, d.o.Timeout)
+	}
+	return d.o.Timeout
+}
+
 func collectOnce[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.patience())
 	defer cancel()
 	rows, err := d.pool.Query(ctx, sql, args...)
 	if err != nil {
@@ -220,7 +229,7 @@ func (d *database) write(ctx context.Context, f func(context.Context, *pgx.Conn)
 	if err := d.out.err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.patience())
 	defer cancel()
 	for try := 0; ; try++ {
 		err := d.writeOnce(ctx, f)

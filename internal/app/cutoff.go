@@ -1,0 +1,60 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// cutOffAfter is how long a node reaches neither the store nor another node
+// before it sends its clients to the others.
+const cutOffAfter = 2 * time.Second
+
+// watchWays sends the clients of this node away while it is cut off: it can
+// neither store what they send nor know whether they may still read, and would
+// only refuse them. It takes clients again when it reaches anybody.
+func (a *App) watchWays(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var since time.Time // zero: it is not cut off
+	sent := false
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		switch cut := cutOff(a.node.cluster.Self(), a.node.cluster.Status()); {
+		case !cut:
+			since = time.Time{}
+			if sent && !a.away.Load() && !a.draining.Load() {
+				a.log.Info("node reaches others again, and takes clients")
+				a.hub.Resume()
+			}
+			sent = false
+		case since.IsZero():
+			since = time.Now()
+		case !sent && time.Since(since) >= cutOffAfter:
+			sent = true
+			a.log.Warn("node reaches neither the store nor another node: its clients are sent to the others", "sessions", a.hub.SendAway())
+		}
+	}
+}
+
+// cutOff tells whether a node reaches neither the store nor any other node,
+// while another one took clients when it was last heard of.
+func cutOff(self im.Node, s cluster.Status) bool {
+	others := false
+	for _, n := range s.Nodes {
+		if n.Node == self || !n.Alive {
+			continue
+		}
+		if n.Reachable {
+			return false
+		}
+		others = others || n.Roles&cluster.Gateway != 0 && !n.Draining
+	}
+	return s.StoreGone && others
+}
