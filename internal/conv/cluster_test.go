@@ -1,6 +1,7 @@
 package conv_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/buspb"
+	"github.com/petrel-im/petrel/internal/bus/bustest"
 	"github.com/petrel-im/petrel/internal/bus/localbus"
 	"github.com/petrel-im/petrel/internal/bus/stream"
 	"github.com/petrel-im/petrel/internal/cluster"
@@ -36,6 +40,7 @@ type town struct {
 type place struct {
 	*world
 	node    im.Node
+	bus     *bustest.LossyBus
 	cluster *cluster.Cluster
 	end     func()
 }
@@ -55,20 +60,21 @@ func newTown(t *testing.T, nodes ...im.Node) *town {
 		}
 	})
 	for _, n := range nodes {
-		w.join(n)
+		w.join(n, cluster.AllRoles)
 	}
 	return w
 }
 
 // join starts a node and waits until somebody owns the feed.
-func (w *town) join(n im.Node) *place {
+func (w *town) join(n im.Node, roles cluster.Roles) *place {
 	w.t.Helper()
-	b, err := w.net.Join(n)
+	joined, err := w.net.Join(n)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p := &place{world: &world{t: w.t, gate: &gate{Store: w.store, failed: make(chan struct{})}, table: fanout.NewTable()}, node: n}
-	p.cluster = cluster.New(cluster.Options{}, p.gate, b)
+	b := bustest.Lossy(joined, bustest.Rules{})
+	p := &place{world: &world{t: w.t, gate: &gate{Store: w.store, failed: make(chan struct{})}, table: fanout.NewTable()}, node: n, bus: b}
+	p.cluster = cluster.New(cluster.Options{Roles: roles}, p.gate, b)
 	streams := stream.New(b, p.cluster.Incarnation(), stream.Options{})
 	nodes := fanout.NewNodes(p.table, streams, w.store.Info().Secret, nil)
 	p.convs, err = conv.New(w.t.Context(), conv.Options{Cluster: p.cluster, Bus: b, Streams: streams, Nodes: nodes}, p.gate, p.table)
@@ -143,7 +149,7 @@ func (w *town) other() *place {
 func sees(t *testing.T, s *screen, want ...string) {
 	t.Helper()
 	var got []string
-	for end := time.Now().Add(deadline); time.Now().Before(end); pause() {
+	for end := time.Now().Add(deadline); time.Now().Before(end) && len(got) <= len(want); pause() {
 		got = append(got, s.got()...)
 		if slices.Equal(got, want) {
 			return
@@ -191,6 +197,61 @@ func waitOnline(t *testing.T, w *town) {
 		if _, err := p.convs.Look(t.Context(), im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}, "alice"); im.CodeOf(err) != im.CodeNoConversation {
 			t.Fatal(err)
 		}
+	}
+}
+
+// F2: a session is announced, and reads a head behind that. Whatever is committed
+// before the announcement arrives, and so not pushed, is below the head.
+func TestF2AHeadIsReadBehindTheAnnouncementOfItsSession(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	key := one.group("alice", "bob")
+	two.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, _ []byte) bool { return s == stream.Subject }})
+	two.online("bob")
+	heads := make(chan im.Seq, 1)
+	go func() { // ends with the answer
+		st, err := two.convs.Look(t.Context(), key, "bob")
+		if err != nil {
+			t.Error(err)
+		}
+		heads <- st.Head
+	}()
+	select { // in this time it would be answered
+	case q := <-heads:
+		heads <- q
+	case <-time.After(300 * time.Millisecond):
+	}
+	one.mustSend(message(key, "alice", "k1", 1, "not pushed"))
+	two.bus.SetRules(bustest.Rules{})
+	if q := <-heads; q != 2 {
+		t.Errorf("head %d is read, and entry 2 was committed when the owner knew of no session", q)
+	}
+}
+
+// F6: what became of a commit of unknown outcome is told by a takeover. Nobody is
+// answered before, and each of its messages is stored once.
+func TestF6CommitOfUnknownOutcomeIsSettledByTakeover(t *testing.T) {
+	for what, stored := range map[string]bool{"it is stored": true, "it is not": false} {
+		t.Run(what, func(t *testing.T) {
+			w := newTown(t, "a")
+			one := w.owner()
+			key := one.group("alice", "bob")
+			_, before, _ := one.cluster.Route(0)
+			one.gate.doubt(stored)
+			for i, ch := range one.submit(message(key, "alice", "k1", 1, "first"), message(key, "alice", "k2", 1, "second")) {
+				if r := one.await(ch); r.Err != nil || r.Seq != im.Seq(i+2) {
+					t.Fatalf("send %d: %+v, want seq %d", i+1, r, i+2)
+				}
+			}
+			soon, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			if _, epoch, err := one.cluster.Wait(soon, 0, before); err != nil || epoch != before+1 {
+				t.Errorf("epoch %d, %v, want %d", epoch, err, before+1)
+			}
+			if got := strings.Join(one.history(key, "bob"), " "); got != "1:members 2:first 3:second" {
+				t.Errorf("stored: %s", got)
+			}
+		})
 	}
 }
 
@@ -253,6 +314,112 @@ func TestF14SendsKeepTheirOrderThroughHandOvers(t *testing.T) {
 	}
 }
 
+// F14: a request is lost, more is sent behind it, and then the feed comes here or
+// to a third node. What was asked first stays first.
+func TestF14NothingPassesWhatIsAskedAgain(t *testing.T) {
+	for _, here := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the feed comes here %v", here), func(t *testing.T) {
+			w := newTown(t, "a", "b", "c")
+			one, two := w.owner(), w.other()
+			key := one.group("alice", "bob")
+			next := two
+			for _, p := range w.nodes {
+				if !here && p != one && p != two {
+					next = p
+				}
+			}
+			asked := make(chan struct{})
+			lost := sync.OnceFunc(func() { close(asked) })
+			two.bus.SetRules(bustest.Rules{Drop: func(to im.Node, s bus.Subject, b []byte) bool {
+				if to == one.node && bytes.Contains(b, []byte("first")) {
+					lost()
+				}
+				return to == one.node && s == stream.Subject
+			}})
+			answers := two.submit(message(key, "alice", "k1", 1, "first"))
+			<-asked
+			answers = append(answers, two.submit(message(key, "alice", "k2", 1, "second"), message(key, "alice", "k3", 1, "third"))...)
+			epoch, err := next.convs.Open(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			two.cluster.Learn(0, next.node, epoch)
+			for i, ch := range answers {
+				if r := two.await(ch); r.Err != nil || r.Seq != im.Seq(i+2) {
+					t.Errorf("send %d: %+v, want seq %d", i+1, r, i+2)
+				}
+			}
+		})
+	}
+}
+
+// F14: the feed comes here while a send waits in its lane. What is sent then does
+// not pass it by on the short way.
+func TestF14NothingPassesTheLaneByWhenTheFeedComes(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	key := one.group("alice", "bob")
+	two.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, _ []byte) bool { return s == stream.Subject }})
+	first := two.submit(message(key, "alice", "k1", 1, "first"))
+	entering, enter := make(chan struct{}), make(chan struct{})
+	var met atomic.Bool
+	two.gate.mu.Lock()
+	two.gate.onWritable = func() {
+		if !met.Swap(true) {
+			close(entering)
+			<-enter
+		}
+	}
+	two.gate.mu.Unlock()
+	if _, err := two.convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	<-entering // the first, on its way from the lane to the owner
+	second := make(chan chan conv.Result, 1)
+	go func() { second <- two.submit(message(key, "alice", "k2", 1, "second"))[0] }() // ends behind the first
+	select {                                                                          // in this time it would be in
+	case ch := <-second:
+		second <- ch
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(enter)
+	for i, ch := range []chan conv.Result{first[0], <-second} {
+		if r := two.await(ch); r.Err != nil || r.Seq != im.Seq(i+2) {
+			t.Errorf("send %d: %+v, want seq %d", i+1, r, i+2)
+		}
+	}
+}
+
+// F14: a send is given back, since its owner was not one for a moment. What is
+// sent behind it is not asked before it.
+func TestF14NothingIsAskedBeforeWhatWasGivenBack(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	key := one.group("alice", "bob")
+	returned := make(chan struct{})
+	givenBack := sync.OnceFunc(func() { close(returned) })
+	one.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, b []byte) bool {
+		var p buspb.Packet
+		if s == stream.Subject && p.UnmarshalVT(b) == nil && bytes.IndexByte(p.Kinds, cluster.KindNotOwner) >= 0 {
+			givenBack()
+		}
+		return false
+	}})
+	one.convs.Close(t.Context(), 0) // behind the back of the cluster
+	first := two.submit(message(key, "alice", "k1", 1, "first"))
+	<-returned
+	if _, err := one.convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	second := two.submit(message(key, "alice", "k2", 1, "second"))
+	if r := two.await(second[0]); r.Err != nil || r.Seq != 3 {
+		t.Fatalf("the second: %+v, want seq 3", r)
+	}
+	if r := two.await(first[0]); r.Err != nil || r.Seq != 2 {
+		t.Errorf("the first: %+v, want seq 2", r)
+	}
+}
+
 // F8: what was committed and not pushed, because its owner died, is pushed by
 // the next one, though nobody comes back and nothing follows.
 func TestF8ANewOwnerPushesWhatTheOldOneCommitted(t *testing.T) {
@@ -272,6 +439,23 @@ func TestF8ANewOwnerPushesWhatTheOldOneCommitted(t *testing.T) {
 	sees(t, bob, "1:members", "2:last words")
 }
 
+// F8 with F17: a new owner pushes nobody what was there before they came.
+func TestF8ANewOwnerPushesNobodyWhatWasBeforeThem(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	key := one.group("alice")
+	one.mustSend(message(key, "alice", "k1", 1, "among us"))
+	one.change(key, "bob")
+	one.mustSend(message(key, "alice", "k2", 3, "welcome"))
+	alice, bob := two.online("alice"), two.online("bob")
+	waitOnline(t, w)
+	if _, err := two.convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	sees(t, alice, "1:members", "2:among us", "3:members", "4:welcome")
+	sees(t, bob, "3:members", "4:welcome")
+}
+
 // F5: a commit is under way when its owner finds that another node has the feed.
 // What is sent then stays behind the sends of that commit, which the store is
 // about to refuse.
@@ -283,7 +467,7 @@ func TestF5NothingPassesTheCommitOfAFencedOwner(t *testing.T) {
 	open := one.gate.shut()
 	t.Cleanup(open)
 	first := one.submit(message(key, "alice", "k1", 1, "first"))
-	for one.convs.Waiting() != 1 {
+	for one.gate.stopped() != 1 {
 		pause()
 	}
 	epoch, err := two.convs.Open(t.Context(), 0)
@@ -360,6 +544,42 @@ func waitRow(t *testing.T, st store.Store, key im.Key, seq im.Seq) {
 	t.Fatalf("seq %d is not stored", seq)
 }
 
+// F18: two users write to each other first, at two nodes, at once. It is one
+// conversation, in which both are members and each message is once.
+func TestF18BothBeginADirectConversationAtOnce(t *testing.T) {
+	w := newTown(t, "a", "b", "c")
+	one, two := w.owner(), w.other()
+	for n := range 20 {
+		alice, bob := im.User(fmt.Sprint("alice ", n)), im.User(fmt.Sprint("bob ", n))
+		key := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, alice, bob)}
+		to := func(from, peer im.User) *conv.Send {
+			s := message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, from, peer)}, from, "k", -1, "hi")
+			s.Peer = peer
+			return s
+		}
+		answers := append(one.submit(to(alice, bob)), two.submit(to(bob, alice))...)
+		var seqs []im.Seq
+		for _, ch := range answers {
+			r := one.await(ch)
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			seqs = append(seqs, r.Seq)
+		}
+		if slices.Sort(seqs); !slices.Equal(seqs, []im.Seq{1, 2}) {
+			t.Errorf("seqs %v, want 1 and 2", seqs)
+		}
+		for _, u := range []im.User{alice, bob} {
+			if got := two.history(key, u); !slices.Equal(got, []string{"1:hi", "2:hi"}) {
+				t.Errorf("%s reads %q", u, got)
+			}
+		}
+		if r := two.send(to(alice, bob)); r.Err != nil || !r.Repeat {
+			t.Errorf("%s again, at the other node: %+v, want a repeat", alice, r)
+		}
+	}
+}
+
 // F19: an owner that does not know that it is one no more answers no read from
 // its memory.
 func TestF19AFormerOwnerReadsNothingFromMemory(t *testing.T) {
@@ -378,6 +598,48 @@ func TestF19AFormerOwnerReadsNothingFromMemory(t *testing.T) {
 	}
 	if r := one.send(message(key, "alice", "k2", 2, "by the former owner")); r.Err != nil || r.Seq != 3 {
 		t.Errorf("send to the former owner: %+v, want seq 3 by whoever has the feed", r)
+	}
+}
+
+// F19: nor does it answer another node so.
+func TestF19AFormerOwnerTellsOtherNodesNothingFromMemory(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	gateway := w.join("c", cluster.Gateway)
+	key := one.group("alice", "bob")
+	if _, err := two.convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
+		t.Fatal(err)
+	}
+	if r := two.send(message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
+		t.Fatalf("send to the new owner: %+v", r)
+	}
+	st, err := gateway.convs.Look(t.Context(), key, "bob")
+	if err != nil || st.Head != 2 {
+		t.Errorf("the former owner tells another node head %d, %v; 2 was acked before the question", st.Head, err)
+	}
+}
+
+// F12 with F19: that nothing is new since a token is said by an owner only.
+func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
+	w := newTown(t, "a", "b")
+	one, two := w.owner(), w.other()
+	key := one.group("alice", "bob")
+	bob := im.Account{Tenant: im.DefaultTenant, User: "bob"}
+	ask := conv.Ask{Conv: key.Conv, Kind: petrelv1.ConvKind_CONV_KIND_GROUP}
+	news, places, err := one.convs.News(t.Context(), bob, []conv.Ask{ask}, 0)
+	if err != nil || news[0].GetHead() != 1 {
+		t.Fatalf("before: %v, %v", news, err)
+	}
+	if _, err := two.convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
+		t.Fatal(err)
+	}
+	if r := two.send(message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
+		t.Fatalf("send to the new owner: %+v", r)
+	}
+	ask.Since = places[0]
+	news, after, err := one.convs.News(t.Context(), bob, []conv.Ask{ask}, 0)
+	if err != nil || news[0].GetHead() != 2 || after[0] <= places[0] {
+		t.Errorf("the former owner says %v at %v, was at %v, %v; 2 was acked before the question", news, after, places, err)
 	}
 }
 

@@ -40,19 +40,14 @@ type gate struct {
 	breaks   bool          // the next commit fails with an unknown outcome
 	poisoned bool          // the next commit fails, and the feed is to be taken over
 	full     bool          // commits are refused
+	doubtful *bool         // the next commit has an unknown outcome; whether it is stored
 	failed   chan struct{}
-	asked    int // commits that were refused, or are to be
+	asked    int // commits that were refused, or are to be, or come late
 
-	onRow   func(store.Row) // called for each row that is read; nil: nothing
-	durable atomic.Uint64   // the highest seq in the commits that are
-	away    atomic.Bool     // it is out of reach, as far as sends are told
-}
-
-func (g *gate) Writable() error {
-	if g.away.Load() {
-		return store.ErrStalled
-	}
-	return g.Store.Writable()
+	onWritable func()          // called before the store is asked; nil: nothing
+	onRow      func(store.Row) // called for each row that is read; nil: nothing
+	durable    atomic.Uint64   // the highest seq in the commits that are
+	away       atomic.Bool     // it is out of reach, as far as sends are told
 }
 
 func (g *gate) Failed() <-chan struct{} { return g.failed }
@@ -67,6 +62,26 @@ func (g *gate) fail() {
 func (g *gate) poison() {
 	g.mu.Lock()
 	g.poisoned = true
+	g.mu.Unlock()
+}
+
+func (g *gate) Writable() error {
+	g.mu.Lock()
+	f := g.onWritable
+	g.mu.Unlock()
+	if f != nil {
+		f()
+	}
+	if g.away.Load() {
+		return store.ErrStalled
+	}
+	return g.Store.Writable()
+}
+
+// doubt makes the outcome of the next commit unknown.
+func (g *gate) doubt(stored bool) {
+	g.mu.Lock()
+	g.doubtful = &stored
 	g.mu.Unlock()
 }
 
@@ -85,10 +100,20 @@ func (g *gate) Append(b *store.Batch, done func(error)) {
 		return
 	}
 	held, mute, late, breaks, full := g.held, g.mute, g.late, g.breaks, g.full
-	if full {
+	if full || late && held != nil {
 		g.asked++
 	}
+	doubtful := g.doubtful
+	g.doubtful = nil
 	g.mu.Unlock()
+	if doubtful != nil {
+		if *doubtful {
+			g.Store.Append(b, func(error) { done(store.ErrUnknown) })
+		} else {
+			done(store.ErrUnknown)
+		}
+		return
+	}
 	if full {
 		if held == nil {
 			done(store.ErrFull)
@@ -160,7 +185,7 @@ func (g *gate) refuse(full bool) {
 	g.mu.Unlock()
 }
 
-func (g *gate) refusals() int {
+func (g *gate) stopped() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.asked

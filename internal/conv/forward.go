@@ -71,12 +71,18 @@ type asked struct {
 	s *Send
 }
 
-func (q *queue) all() []*Send { return append(q.out, q.wait...) }
+// all are its sends in their order.
+func (q *queue) all() []*Send {
+	if sabotageAsksBehind {
+		return append(q.wait, q.out...)
+	}
+	return append(q.out, q.wait...)
+}
 
 // submit gives sends, all for one feed, to the Owner here, or queues them.
 func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.Kicks) {
 	l := &cs.lanes[f]
-	if l.n.Load() == 0 {
+	if l.n.Load() == 0 || sabotagePassesLane {
 		if ow := cs.owners[f].Load(); ow != nil && ow.submit(sends, k) {
 			return
 		}
@@ -127,7 +133,7 @@ func (cs *Convs) addLocked(l *lane, s *Send) {
 		l.queues[s.Conv] = q
 	}
 	q.wait = append(q.wait, s)
-	if len(q.out) == 0 {
+	if len(q.out) == 0 || sabotageAsksAhead {
 		l.readyLocked(q)
 	}
 	l.n.Add(1)
@@ -258,7 +264,7 @@ func (cs *Convs) moveLane(f store.Feed, all bool, patience time.Duration, packet
 			}
 			q.wait, q.out = q.all(), nil
 		}
-		if len(q.out) == 0 && known && node != cs.o.Cluster.Self() {
+		if (len(q.out) == 0 || sabotageAsksAhead) && known && node != cs.o.Cluster.Self() {
 			q.epoch, q.at = epoch, now
 			cs.askLocked(l, f, q, node, packets)
 		}

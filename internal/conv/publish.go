@@ -18,7 +18,7 @@ func (ow *Owner) publish(cm *commit, err error) {
 	case err == nil:
 		ow.show(cm)
 		ow.tell(cm)
-	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), err == errRests:
+	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), err == errRests, sabotageRefusesUnknown && errors.Is(err, store.ErrUnknown):
 		ow.refuse(cm, err)
 	case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrUnknown):
 		if errors.Is(err, store.ErrStale) {

@@ -18,7 +18,7 @@ func (w *world) behindARefusal(one, two *conv.Send) (first, second conv.Result) 
 	open := w.gate.shut()
 	w.gate.refuse(true)
 	a := w.submit(one)[0]
-	for w.gate.refusals() == 0 {
+	for w.gate.stopped() == 0 {
 		runtime.Gosched()
 	}
 	b := w.submit(two)[0]

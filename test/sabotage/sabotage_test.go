@@ -66,6 +66,14 @@ var guards = map[string][]guard{
 		{"test/scenario", "^TestScenarios$/^resend$/^Pebble$/^WebSocketProto$"},
 		{"test/crash", "^TestKill9LosesNothing$"},
 	},
+
+	// Of a cluster.
+	"ask-without-mark": {{"internal/conv", "^TestF2A"}},
+	"refan-to-all":     {{"internal/conv", "^TestF8ANewOwnerPushesNobody"}},
+	"refuse-unknown":   {{"internal/conv", "^TestF6"}},
+	"ask-again-behind": {{"internal/conv", "^TestF14NothingPassesWhat"}},
+	"ask-ahead":        {{"internal/conv", "^TestF14NothingIsAsked"}},
+	"pass-lane":        {{"internal/conv", "^TestF14NothingPassesTheLane"}},
 }
 
 func TestEveryBrokenRuleIsNoticed(t *testing.T) {
