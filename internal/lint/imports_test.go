@@ -36,7 +36,7 @@ var imports = map[string][]string{
 	"internal/bus":               {"internal/im"},
 	"internal/bus/localbus":      {"internal/bus", "internal/im"},
 	"internal/bus/natsbus":       {"internal/bus", "internal/bus/localbus", "internal/im"},
-	"internal/bus/stream":        {"internal/bus", "internal/im"},
+	"internal/bus/stream":        {"internal/bus", "internal/im", "internal/sabotage"},
 	"internal/store":             {"internal/im"},
 	"internal/store/pebblestore": {"internal/im", "internal/sabotage", "internal/store"},
 	"internal/store/pgserver":    {},

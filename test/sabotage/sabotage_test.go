@@ -68,12 +68,19 @@ var guards = map[string][]guard{
 	},
 
 	// Of a cluster.
-	"ask-without-mark": {{"internal/conv", "^TestF2A"}},
-	"refan-to-all":     {{"internal/conv", "^TestF8ANewOwnerPushesNobody"}},
-	"refuse-unknown":   {{"internal/conv", "^TestF6"}},
-	"ask-again-behind": {{"internal/conv", "^TestF14NothingPassesWhat"}},
-	"ask-ahead":        {{"internal/conv", "^TestF14NothingIsAsked"}},
-	"pass-lane":        {{"internal/conv", "^TestF14NothingPassesTheLane"}},
+	"ask-without-mark":    {{"internal/conv", "^TestF2A"}},
+	"serve-ahead":         {{"internal/bus/stream", "^TestF2A"}, {"internal/fanout", "^TestF2LoginAgainstCommitAcrossNodes$"}, {"internal/conv", "^TestF2A"}},
+	"refan-to-all":        {{"internal/conv", "^TestF8ANewOwnerPushesNobody"}},
+	"refuse-unknown":      {{"internal/conv", "^TestF6"}},
+	"beat-without-number": {{"internal/bus/stream", "^TestF9aTheLastFrame"}, {"internal/fanout", "^TestF9TheLastDelivery"}},
+	"drop-overflow":       {{"internal/bus/stream", "^TestF9bOverflow"}, {"internal/fanout", "^TestF9Overflow"}},
+	"forget-incarnation":  {{"internal/bus/stream", "^TestF9cAFormerProcess"}, {"internal/bus/stream", "^TestF9cAProcessIsKilled$"}},
+	"assume-heard":        {{"internal/bus/stream", "^TestF9d"}},
+	"apply-ahead":         {{"internal/bus/stream", "^TestF9e"}},
+	"apply-twice":         {{"internal/bus/stream", "^TestF9Duplicates"}},
+	"ask-again-behind":    {{"internal/conv", "^TestF14NothingPassesWhat"}},
+	"ask-ahead":           {{"internal/conv", "^TestF14NothingIsAsked"}},
+	"pass-lane":           {{"internal/conv", "^TestF14NothingPassesTheLane"}},
 }
 
 func TestEveryBrokenRuleIsNoticed(t *testing.T) {

@@ -102,7 +102,7 @@ func (t *out) lose() {
 		t.lostAt = f.at
 	}
 	switch {
-	case f.hint.Kind == kindReset && f.hint.Optional:
+	case f.hint.Kind == kindReset && f.hint.Optional, sabotageDropsFrames:
 		return
 	case f.hint.Kind == kindReset:
 		t.reset(num)
@@ -177,6 +177,9 @@ func (t *out) again(want uint64) {
 func (t *out) fill(p *buspb.Packet) bool {
 	p.First = t.sent + 1
 	if t.sent == t.last || t.flight >= window {
+		if sabotageHidesNumber {
+			p.First = 0
+		}
 		return false
 	}
 	if first := t.first(); p.First < first {
