@@ -91,7 +91,9 @@ func (a *far) each(f func(to *node, p *parcel)) {
 		if to := a.nodes.byIndex[i].Load(); to != nil {
 			f(to, p)
 		}
-		*p = parcel{users: p.users[:0]}
+		if !sabotageKeepsRecipients {
+			*p = parcel{users: p.users[:0]}
+		}
 	}
 }
 

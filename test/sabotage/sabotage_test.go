@@ -70,6 +70,7 @@ var guards = map[string][]guard{
 	// Of a cluster.
 	"ask-without-mark":    {{"internal/conv", "^TestF2A"}},
 	"serve-ahead":         {{"internal/bus/stream", "^TestF2A"}, {"internal/fanout", "^TestF2LoginAgainstCommitAcrossNodes$"}, {"internal/conv", "^TestF2A"}},
+	"hide-blindness":      {{"internal/fanout", "^TestF2BlindOwner"}},
 	"refan-to-all":        {{"internal/conv", "^TestF8ANewOwnerPushesNobody"}},
 	"refuse-unknown":      {{"internal/conv", "^TestF6"}},
 	"beat-without-number": {{"internal/bus/stream", "^TestF9aTheLastFrame"}, {"internal/fanout", "^TestF9TheLastDelivery"}},
@@ -81,6 +82,12 @@ var guards = map[string][]guard{
 	"ask-again-behind":    {{"internal/conv", "^TestF14NothingPassesWhat"}},
 	"ask-ahead":           {{"internal/conv", "^TestF14NothingIsAsked"}},
 	"pass-lane":           {{"internal/conv", "^TestF14NothingPassesTheLane"}},
+	"answer-first":        {{"internal/fanout", "^TestF14"}},
+	"keep-recipients":     {{"internal/fanout", "^TestF17Recipients"}},
+	"push-without-trust": {
+		{"internal/fanout", "^TestF17Nothing"}, {"internal/fanout", "^TestF17Owed"},
+		{"internal/session", "^TestF17GatewayWithout"}, {"internal/session", "^TestF17Process"},
+	},
 }
 
 func TestEveryBrokenRuleIsNoticed(t *testing.T) {
