@@ -40,7 +40,7 @@ var imports = map[string][]string{
 	"internal/store":             {"internal/im"},
 	"internal/store/pebblestore": {"internal/im", "internal/sabotage", "internal/store"},
 	"internal/store/pgserver":    {},
-	"internal/store/pgstore":     {"internal/im", "internal/store"},
+	"internal/store/pgstore":     {"internal/im", "internal/sabotage", "internal/store"},
 
 	"internal/config":      {},
 	"internal/im":          {},

@@ -71,8 +71,14 @@ var guards = map[string][]guard{
 	"ask-without-mark":    {{"internal/conv", "^TestF2A"}},
 	"serve-ahead":         {{"internal/bus/stream", "^TestF2A"}, {"internal/fanout", "^TestF2LoginAgainstCommitAcrossNodes$"}, {"internal/conv", "^TestF2A"}},
 	"hide-blindness":      {{"internal/fanout", "^TestF2BlindOwner"}},
+	"append-unfenced":     {{"internal/store/pgstore", "^TestF5Zombie"}, {"internal/store/pgstore", "^TestF5SameEpoch"}},
+	"fence-by-snapshot":   {{"internal/store/pgstore", "^TestF5Takeover"}},
 	"refan-to-all":        {{"internal/conv", "^TestF8ANewOwnerPushesNobody"}},
 	"refuse-unknown":      {{"internal/conv", "^TestF6"}},
+	"settle-by-reading":   {{"internal/store/pgstore", "^TestF6Outcome"}, {"internal/store/pgstore", "^TestF6Takeover"}},
+	"believe-fatal":       {{"internal/store/pgstore", "^TestF6OnlyAnError"}},
+	"ignore-warnings":     {{"internal/store/pgstore", "^TestF6Warning"}},
+	"delete-above-floor":  {{"internal/store/pgstore", "^TestF7Floor"}},
 	"beat-without-number": {{"internal/bus/stream", "^TestF9aTheLastFrame"}, {"internal/fanout", "^TestF9TheLastDelivery"}},
 	"drop-overflow":       {{"internal/bus/stream", "^TestF9bOverflow"}, {"internal/fanout", "^TestF9Overflow"}},
 	"forget-incarnation":  {{"internal/bus/stream", "^TestF9cAFormerProcess"}, {"internal/bus/stream", "^TestF9cAProcessIsKilled$"}},
@@ -88,6 +94,9 @@ var guards = map[string][]guard{
 		{"internal/fanout", "^TestF17Nothing"}, {"internal/fanout", "^TestF17Owed"},
 		{"internal/session", "^TestF17GatewayWithout"}, {"internal/session", "^TestF17Process"},
 	},
+	"drop-from-moving": {{"internal/store/pgstore", "^TestF27Nothing"}},
+	"leave-tail":       {{"internal/store/pgstore", "^TestF27PartitionMoves"}},
+	"open-newer":       {{"internal/store/pgstore", "^TestF28Neighbouring"}},
 }
 
 func TestEveryBrokenRuleIsNoticed(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
@@ -194,7 +195,7 @@ func TestF27PartitionMovesUnderTraffic(t *testing.T) {
 	}
 	sealed := commits(old)
 	fresh := newRaw(t, opts.DSNs[1])
-	eventually(t, "commits in the other database", func() bool { return commits(fresh) > sealed+100 })
+	eventually(t, "commits in the other database", func() bool { return t.Failed() || commits(fresh) > sealed+100 })
 	if err := mover.MovePartition(t.Context(), 4, 2); err == nil || !strings.Contains(err.Error(), "there already") {
 		t.Errorf("move to where it is: got %v", err)
 	}
@@ -276,6 +277,50 @@ func TestF27MoveThatIsCutGoesOn(t *testing.T) {
 	t.Logf("%d commits, %d moves were cut, %d owners", o.w.pos, cut, o.epochs)
 	if cut < wanted {
 		t.Errorf("%d of %d moves were cut, want %d", cut, most, wanted)
+	}
+}
+
+// F27: a copy that is not what was copied is refused, and the partition stays
+// where it is.
+func TestF27CopyThatDiffersIsRefused(t *testing.T) {
+	opts := Options{DSNs: []string{blank(t), pgtest.Shared(t).New(t)}} // one that is changed
+	st := mustOpen(t, opts)
+	defer mustClose(t, st)
+	w := newFeedWriter(t, st, movedFeed)
+	w.add(t, st, 5)
+	other := newRaw(t, opts.DSNs[1])
+	other.do(`CREATE FUNCTION petrel.mangle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.value = ''; RETURN NEW; END $$`)
+	other.do(`CREATE TRIGGER mangle BEFORE INSERT ON petrel.msg FOR EACH ROW EXECUTE FUNCTION petrel.mangle()`)
+	wantErr(t, "MovePartition", st.MovePartition(t.Context(), 4, 2), store.ErrCorrupt)
+	w.add(t, st, 1)
+	if n := newRaw(t, opts.DSNs[0]).number(`SELECT count(*) FROM petrel.msg WHERE part = 4`); n != 6 {
+		t.Errorf("%d rows are where the partition was, want 6", n)
+	}
+}
+
+// F27: a move that has lost its place to another one, because it stood still and
+// its lock was gone, opens nothing.
+func TestF27MoveThatLostItsPlaceOpensNothing(t *testing.T) {
+	opts := Options{DSNs: []string{blank(t), blank(t)}}
+	st := mustOpen(t, opts)
+	defer mustClose(t, st)
+	newFeedWriter(t, st, movedFeed).add(t, st, 5)
+	here, looker, there := newRaw(t, opts.DSNs[0]), newRaw(t, opts.DSNs[0]), newRaw(t, opts.DSNs[1])
+	here.do(`BEGIN`)
+	here.do(`SELECT 1 FROM petrel.part WHERE id = 4 FOR UPDATE`)
+	moved := make(chan error, 1)
+	go func() { moved <- st.MovePartition(t.Context(), 4, 2) }() // ends behind the lock
+	eventually(t, "a move that waits", func() bool { return looker.locked() == 1 })
+	there.do(`UPDATE petrel.part SET holder = 77 WHERE id = 4`) // as another one claims it
+	here.do(`COMMIT`)
+	if err := <-moved; err == nil || !strings.Contains(err.Error(), "another process moves it") {
+		t.Errorf("the move ends with %v", err)
+	}
+	for db, r := range map[string]*raw{"the source": here, "the destination": there} {
+		want := map[string]int64{"the source": int64(store.FeedOpen), "the destination": int64(store.FeedSealed)}[db]
+		if state := r.number(`SELECT state FROM petrel.part WHERE id = 4`); state != want {
+			t.Errorf("state at %s is %d, want %d", db, state, want)
+		}
 	}
 }
 

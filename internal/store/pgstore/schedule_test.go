@@ -3,9 +3,13 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
@@ -37,9 +41,12 @@ func together(t *testing.T, st *Store, r *raw, batches ...*store.Batch) []<-chan
 func waiting(t *testing.T, st *Store, n int64) {
 	t.Helper()
 	r := newRaw(t, st.o.DSNs[0])
-	eventually(t, "a statement that waits for a lock", func() bool {
-		return r.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'petrel' AND wait_event_type = 'Lock'`) == n
-	})
+	eventually(t, "a statement that waits for a lock", func() bool { return r.locked() == n })
+}
+
+// locked is how many of a store's connections wait for a lock.
+func (r *raw) locked() int64 {
+	return r.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'petrel' AND wait_event_type = 'Lock'`)
 }
 
 func TestF5ZombieIsRefusedAloneInAStatementWithOthers(t *testing.T) {
@@ -171,7 +178,8 @@ func TestF6TakeoverWaitsForTheCommitInDoubt(t *testing.T) {
 				_, pos, err := st.Takeover(context.Background(), 1, holder)
 				settled <- outcome{pos, err}
 			}()
-			waiting(t, st, 2)
+			looker := newRaw(t, direct)
+			eventually(t, "a takeover that waits, or has ended", func() bool { return len(settled) == 1 || looker.locked() == 2 })
 			select {
 			case o := <-settled:
 				t.Fatalf("takeover did not wait: %+v", o)
@@ -283,6 +291,64 @@ func TestF7RowsBelowFirstSeqGoInTheBackground(t *testing.T) {
 	if seqs, err := st.Dedupe(t.Context(), c, 9); err != nil || len(seqs) != 1 {
 		t.Errorf("the hash of a dropped row: got %v, %v", seqs, err)
 	}
+}
+
+// F6: of a commit only ERROR says that it was rolled back. FATAL may come behind
+// it, and so may the end of the connection.
+func TestF6OnlyAnErrorSaysThatNothingWasWritten(t *testing.T) {
+	said := func(severity, code string) error {
+		return fmt.Errorf("append: %w", &pgconn.PgError{SeverityUnlocalized: severity, Code: code})
+	}
+	for _, c := range []struct {
+		err  error
+		want verdict
+	}{
+		{io.ErrUnexpectedEOF, unknown},
+		{context.DeadlineExceeded, unknown},
+		{said("FATAL", "57P01"), unknown}, // terminated
+		{said("FATAL", "57P02"), unknown}, // another process has crashed
+		{said("PANIC", "53100"), unknown},
+		{said("ERROR", "57P01"), away},
+		{said("ERROR", "57014"), away}, // cancelled
+		{said("ERROR", "53100"), full},
+		{said("ERROR", "40P01"), again},
+		{said("ERROR", "25006"), away},
+		{said("ERROR", "XX001"), damaged},
+		{said("ERROR", "23505"), broken},
+		{errUnfit, broken},
+	} {
+		if got := judge(c.err); got != c.want {
+			t.Errorf("%v: verdict %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+// F7: whoever reads a feed while it is trimmed, or behind a trim that was cut, is
+// told what is gone: the floor is durable before anything below it goes.
+func TestF7FloorOfAFeedIsRaisedBeforeAnythingGoes(t *testing.T) {
+	st, r := one(t)
+	const upTo, last = 2200, 2500
+	r.do(`INSERT INTO petrel.feed (part, pos, entry) SELECT 1, pos, '' FROM generate_series(1, 2500) AS pos`)
+	r.do(`UPDATE petrel.part SET pos = 2500 WHERE id = 1`)
+	r.do(`BEGIN`)
+	r.do(`SELECT 1 FROM petrel.feed WHERE part = 1 AND pos = 1500 FOR UPDATE`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	trimmed := make(chan error, 1)
+	go func() { trimmed <- st.TrimFeed(ctx, 1, upTo) }() // ends with its context
+	waiting(t, st, 1)                                    // the first thousand has gone
+	scans := func(when string) {
+		t.Helper()
+		for after, want := range map[im.Pos]error{0: store.ErrTrimmed, 999: store.ErrTrimmed, upTo: nil} {
+			err := st.ScanFeed(t.Context(), 1, after, last, func(im.Pos, *storepb.FeedEntry) bool { return true })
+			wantErr(t, fmt.Sprintf("scan behind %d %s", after, when), err, want)
+		}
+	}
+	scans("while it is trimmed")
+	cancel()
+	wantErr(t, "TrimFeed without time", <-trimmed, context.Canceled)
+	scans("when that was given up")
+	r.do(`COMMIT`)
 }
 
 // TestSeqGivenTwiceIsRefused: what breaks an invariant takes nobody with it,
