@@ -116,7 +116,7 @@ func (c *Cluster) wantsLocked(f *feed, should map[store.Feed]im.Node, now time.T
 	highest := c.routes[f.id].Load().epoch
 	for _, p := range c.peers {
 		// What is claimed in an epoch below one that is known is over.
-		if e, ok := p.held[f.id]; ok && p.alive() && (e == 0 || e >= highest) {
+		if e, ok := p.held[f.id]; ok && p.alive() && (e == 0 || e >= highest || sabotageCountsOldClaims) {
 			return false
 		}
 	}
@@ -211,7 +211,9 @@ func (c *Cluster) closeLocked(f *feed, handOver bool) {
 
 func (c *Cluster) close(w *work, f *feed, handOver bool) {
 	ctx, cancel := c.callTime(w.ctx)
-	w.owners.Close(ctx, f.id)
+	if !handOver || !sabotageSealsNothing {
+		w.owners.Close(ctx, f.id)
+	}
 	cancel()
 	c.mu.Lock()
 	e := f.epoch
@@ -274,7 +276,7 @@ func (c *Cluster) handleRelease(from im.Node, payload []byte, reply func([]byte)
 		e = f.epoch
 		c.mu.Unlock()
 		reply(feedEpoch(id, e))
-	case f.phase == closing, c.routes[id].Load().epoch > e: // it has been elsewhere since
+	case f.phase == closing, c.routes[id].Load().epoch > e && !sabotageBelievesStale: // it has been elsewhere since
 		c.mu.Unlock()
 		reply(feedEpoch(id, 0))
 	default:

@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
 	"internal/conv":    {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv/convpb", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
 	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/sabotage", "internal/wire"},
-	"internal/cluster": {"internal/bus", "internal/im", "internal/store"},
+	"internal/cluster": {"internal/bus", "internal/im", "internal/sabotage", "internal/store"},
 	"internal/user":    {"internal/im", "internal/store"},
 	"internal/client":  {"internal/im", "internal/wire"},
 	"internal/wire":    {"internal/im"},
