@@ -29,7 +29,7 @@ var imports = map[string][]string{
 	"internal/conv":    {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv/convpb", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
 	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/sabotage", "internal/wire"},
 	"internal/cluster": {"internal/bus", "internal/im", "internal/sabotage", "internal/store"},
-	"internal/user":    {"internal/im", "internal/store"},
+	"internal/user":    {"internal/im", "internal/sabotage", "internal/store"},
 	"internal/client":  {"internal/im", "internal/wire"},
 	"internal/wire":    {"internal/im"},
 

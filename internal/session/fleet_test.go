@@ -84,8 +84,8 @@ var errUnreachable = errors.New("the database is not reachable")
 // line is a node's connection to the records.
 type line struct {
 	*records
-	cut  atomic.Bool // reads wait until they are given up, writes fail
-	hook atomic.Pointer[func()]
+	cut  atomic.Bool            // reads wait until they are given up, writes fail
+	hook atomic.Pointer[func()] // called before and behind each read of a record
 }
 
 func (l *line) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
@@ -93,9 +93,12 @@ func (l *line) Record(ctx context.Context, t store.Table, tenant im.Tenant, key 
 		<-ctx.Done()
 		return nil, errUnreachable
 	}
-	if f := l.hook.Load(); f != nil {
-		(*f)()
+	f := l.hook.Load()
+	if f == nil {
+		return l.records.Record(ctx, t, tenant, key)
 	}
+	(*f)()
+	defer (*f)()
 	return l.records.Record(ctx, t, tenant, key)
 }
 
