@@ -112,6 +112,7 @@ var guards = map[string][]guard{
 	"drop-from-moving":      {{"internal/store/pgstore", "^TestF27Nothing"}},
 	"leave-tail":            {{"internal/store/pgstore", "^TestF27PartitionMoves"}},
 	"open-newer":            {{"internal/store/pgstore", "^TestF28Neighbouring"}},
+	"raise-early":           {{"internal/app", "^TestF28"}},
 }
 
 func TestEveryBrokenRuleIsNoticed(t *testing.T) {
