@@ -200,13 +200,9 @@ func (cs *Convs) runLanes(ctx context.Context) {
 		}
 		var k fanout.Kicks
 		packets := map[im.Node]*convpb.Sends{}
-		patience := giveUp
-		if cs.store.Writable() != nil {
-			patience = giveUpAlone
-		}
 		for f := range cs.lanes {
 			if cs.lanes[f].n.Load() > 0 {
-				cs.moveLane(store.Feed(f), all, patience, packets, &k)
+				cs.moveLane(store.Feed(f), all, packets, &k)
 			}
 		}
 		for to, p := range packets {
@@ -220,8 +216,8 @@ func (cs *Convs) runLanes(ctx context.Context) {
 // moveLane gives what waits for a feed to its owner: the one here, or by a
 // packet to its node. While an Owner is about to leave, which may have sends
 // that come first, the lane rests. all: what has been asked is looked at as
-// well, and what has waited for longer than patience is refused.
-func (cs *Convs) moveLane(f store.Feed, all bool, patience time.Duration, packets map[im.Node]*convpb.Sends, k *fanout.Kicks) {
+// well.
+func (cs *Convs) moveLane(f store.Feed, all bool, packets map[im.Node]*convpb.Sends, k *fanout.Kicks) {
 	l, now := &cs.lanes[f], time.Now()
 	var over []*Send
 	l.mu.Lock()
@@ -250,7 +246,7 @@ func (cs *Convs) moveLane(f store.Feed, all bool, patience time.Duration, packet
 			l.n.Add(-int64(len(sends)))
 			continue
 		}
-		if now.Sub(q.since) > patience {
+		if wait := now.Sub(q.since); wait > giveUp || wait > giveUpAlone && cs.store.Writable() != nil {
 			over = append(over, q.all()...)
 			cs.takeLocked(l, q)
 			continue

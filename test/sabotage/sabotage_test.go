@@ -63,7 +63,7 @@ var guards = map[string][]guard{
 	"skip-roles":              {{"internal/conv", "^TestRolesDecideWhoMayChangeAGroup$"}, {"internal/conv", "^TestOwnerLeavesAsTheLast$"}, {"internal/conv", "^TestWhoEditsRecallsAndPins$"}},
 	"ack-before-flush":        {{"internal/conv", "^TestF13MoveIsToldWhenItIsDurable$"}},
 	"heads-before-focus":      {{"internal/session", "^TestF23NothingFallsBetweenTheOldFocusAndTheNew$"}},
-	"look-once":               {{"internal/session", "^TestF11TheLowerLogin"}, {"internal/session", "^TestF11LoginBetween"}},
+	"look-once":               {{"internal/session", "^TestF11LoginBetween"}},
 	"sync-without-cursors":    {{"internal/inbox", "^TestF12SyncNames"}},
 	"forget-dedupe": {
 		{"internal/conv", "^TestF3RepeatIsFoundAfterARestart$"},
