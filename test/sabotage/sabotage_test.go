@@ -119,6 +119,7 @@ func TestEveryBrokenRuleIsNoticed(t *testing.T) {
 	for rule, list := range guards {
 		for _, g := range list {
 			t.Run(rule+"/"+filepath.Base(g.pkg), func(t *testing.T) {
+				t.Parallel() // they wait more than they work
 				out, failed := g.try(t, rule)
 				if !failed {
 					t.Errorf("%s -run %s passed with %s switched off", g.pkg, g.run, rule)
@@ -140,6 +141,7 @@ func TestSuitesPassWithNothingBroken(t *testing.T) {
 			}
 			seen = append(seen, g)
 			t.Run(filepath.Base(g.pkg)+"/"+strings.Trim(g.run, "^$"), func(t *testing.T) {
+				t.Parallel()
 				out, failed := g.try(t, "")
 				if failed || !bytes.Contains(out, []byte("--- PASS: ")) {
 					t.Errorf("%s -run %s does not pass:\n%s", g.pkg, g.run, out)

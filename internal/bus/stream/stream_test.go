@@ -354,6 +354,24 @@ func TestF9dBothEndsKnowOfACutInOneDirection(t *testing.T) {
 	})
 }
 
+// F9f: what was recalled meanwhile leaves the ring before anybody may not be
+// served it any more, 5 s after the recall.
+func TestF9fABodyIsNotServedFromTheRingForLong(t *testing.T) {
+	two(t, stream.Options{}, func(t *testing.T, _ *localbus.Net, a, b *node) {
+		for _, c := range []struct {
+			cut  time.Duration
+			want string
+		}{{2 * time.Second, "a frame x0"}, {3500 * time.Millisecond, "a hint x1"}} {
+			a.bus.Cut("b", true)
+			a.send("b", "x"+c.want[len(c.want)-1:])
+			pass(c.cut)
+			a.bus.Cut("b", false)
+			pass(1200 * time.Millisecond)
+			b.expect(c.want)
+		}
+	})
+}
+
 // F9b: what does not fit into the ring becomes the newest hint of each key; too
 // many keys become one word.
 func TestF9bOverflowBecomesHints(t *testing.T) {
