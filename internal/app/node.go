@@ -32,18 +32,17 @@ type node struct {
 	streams *stream.Streams
 	fan     *fanout.Nodes
 	cluster *cluster.Cluster
-	roles   cluster.Roles // of a cluster's node; any other has all of them
 }
 
-// has tells whether this node has a role.
-func (n *node) has(r cluster.Roles) bool { return n.cluster == nil || n.roles&r != 0 }
+// has tells whether this node has a role; one on an embedded store has all.
+func (n *node) has(r cluster.Roles) bool { return n.cluster == nil || n.cluster.Roles()&r != 0 }
 
 // title is what the node is, for people.
 func (n *node) title() string {
 	if n.cluster == nil {
 		return "one node"
 	}
-	return fmt.Sprintf("node %s (%s)", n.cluster.Self(), n.roles)
+	return fmt.Sprintf("node %s (%s)", n.cluster.Self(), n.cluster.Roles())
 }
 
 // ErrEmbedded is returned for options of a cluster without databases.
@@ -100,7 +99,6 @@ func (a *App) openNode(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("read cluster.roles: %w", err)
 	}
-	a.node.roles = roles
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	incarnation := binary.BigEndian.Uint64(b[:])

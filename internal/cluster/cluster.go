@@ -222,6 +222,9 @@ func New(o Options, st store.Store, b bus.Bus) *Cluster {
 // Self is this node.
 func (c *Cluster) Self() im.Node { return c.self }
 
+// Roles are what this node does.
+func (c *Cluster) Roles() Roles { return c.o.Roles }
+
 // Incarnation is the number of this process: the holder of its feeds in the
 // store.
 func (c *Cluster) Incarnation() uint64 { return c.incarnation }

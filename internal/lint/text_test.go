@@ -36,9 +36,7 @@ func unfinished(files []file) []string {
 var skipCall = regexp.MustCompile(`\b(t|b|f|tb)\.Skip(f|Now)?\(|\b(pytest|unittest)\.(mark\.)?skip|\b(it|test|describe)\.skip\b`)
 
 func skippedTests(files []file) []string {
-	return eachLine(files, skipCall, "a test that is skipped tests nothing", func(f file) bool {
-		return f.path != "test/chaos/network_test.go" // hosts of their own need root, which CI has
-	})
+	return eachLine(files, skipCall, "a test that is skipped tests nothing", func(file) bool { return true })
 }
 
 // machinePath matches an absolute path that only exists on somebody's machine.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // Renew gives a store a new history id, for databases that were restored to an
@@ -24,7 +26,7 @@ func Renew(ctx context.Context, o Options) (former, history uint64, err error) {
 	var all []*database
 	var first *identity
 	for n := range o.DSNs {
-		d, err := newDatabase(o, n, nil, nil)
+		d, err := newDatabase(o, n, nil, func() *store.Info { return nil })
 		if err != nil {
 			return 0, 0, fmt.Errorf("renew the store: %w", err)
 		}
@@ -38,7 +40,7 @@ func Renew(ctx context.Context, o Options) (former, history uint64, err error) {
 		all = append(all, d)
 	}
 	for _, d := range all {
-		err := d.alone(ctx, func(c *pgx.Conn) error {
+		err := d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error {
 			_, err := c.Exec(ctx, `UPDATE petrel.store SET history_id = $1 WHERE id = 1`, int64(history))
 			return err
 		})
@@ -50,21 +52,21 @@ func Renew(ctx context.Context, o Options) (former, history uint64, err error) {
 }
 
 // alone runs f on a connection that no store has to do with.
-func (d *database) alone(ctx context.Context, f func(c *pgx.Conn) error) error {
+func (d *database) alone(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
 	defer cancel()
-	c, err := pgx.ConnectConfig(ctx, d.conf.ConnConfig.Copy())
+	c, err := d.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // all is decided by then
-	return f(c)
+	return f(ctx, c)
 }
 
 // unused reads what a database is, which must belong to the store of first, if
 // that is known, and be in nobody's use.
 func (d *database) unused(ctx context.Context, first *identity) (id *identity, err error) {
-	err = d.alone(ctx, func(c *pgx.Conn) error {
+	err = d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		if id, err = readIdentity(ctx, c); err != nil {
 			if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "42P01" {
 				err = &Problem{Code: "other_store", What: "it holds no store", Fix: "name the databases that were restored"}
