@@ -14,7 +14,6 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // Sends whose conversation is not decided here wait in lanes, one for each
@@ -29,7 +28,6 @@ const (
 	giveUpAlone = 2 * time.Second        // the same, where the store is out of reach as well: this node may be cut off from all
 	lookAgain   = 100 * time.Millisecond // after which all that waits is looked at without a reason
 	gather      = time.Millisecond       // between two packets to a node: what comes meanwhile goes along
-	packetSize  = 128 << 10              // bytes of sends in one frame of the stream
 	ticketShift = 48                     // tickets begin with their feed
 )
 
@@ -199,7 +197,7 @@ func (cs *Convs) runLanes(ctx context.Context) {
 			all = true
 		}
 		var k fanout.Kicks
-		packets := map[im.Node]*convpb.Sends{}
+		packets := map[im.Node]*packet{}
 		for f := range cs.lanes {
 			if cs.lanes[f].n.Load() > 0 {
 				cs.moveLane(store.Feed(f), all, packets, &k)
@@ -217,7 +215,7 @@ func (cs *Convs) runLanes(ctx context.Context) {
 // packet to its node. While an Owner is about to leave, which may have sends
 // that come first, the lane rests. all: what has been asked is looked at as
 // well.
-func (cs *Convs) moveLane(f store.Feed, all bool, packets map[im.Node]*convpb.Sends, k *fanout.Kicks) {
+func (cs *Convs) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.Kicks) {
 	l, now := &cs.lanes[f], time.Now()
 	var over []*Send
 	l.mu.Lock()
@@ -262,7 +260,10 @@ func (cs *Convs) moveLane(f store.Feed, all bool, packets map[im.Node]*convpb.Se
 		}
 		if (len(q.out) == 0 || sabotageAsksAhead) && known && node != cs.o.Cluster.Self() {
 			q.epoch, q.at = epoch, now
-			cs.askLocked(l, f, q, node, packets)
+			if packets[node] == nil {
+				packets[node] = &packet{}
+			}
+			cs.askLocked(l, f, q, packets[node])
 		}
 	}
 	l.mu.Unlock()
@@ -281,7 +282,7 @@ func (cs *Convs) takeLocked(l *lane, q *queue) {
 }
 
 // askLocked puts the next sends of a queue into the packet for a node.
-func (cs *Convs) askLocked(l *lane, f store.Feed, q *queue, to im.Node, packets map[im.Node]*convpb.Sends) {
+func (cs *Convs) askLocked(l *lane, f store.Feed, q *queue, to *packet) {
 	const maxRows, maxBytes = 256, 64 << 10
 	n, bytes := 0, 0
 	for n < len(q.wait) && n < maxRows && (n == 0 || bytes+q.wait[n].bytes <= maxBytes) {
@@ -289,45 +290,14 @@ func (cs *Convs) askLocked(l *lane, f store.Feed, q *queue, to im.Node, packets 
 		n++
 	}
 	q.out, q.wait = q.wait[:n:n], q.wait[n:]
-	p := packets[to]
-	if p == nil {
-		p = &convpb.Sends{}
-		packets[to] = p
-	}
 	for _, s := range q.out {
 		if s.ticket == 0 {
 			l.last++
 			s.ticket = uint64(f)<<ticketShift | l.last
 			l.tickets[s.ticket] = asked{q, s}
 		}
-		p.Sends = append(p.Sends, &convpb.Send{
-			Ticket: s.ticket, Tenant: uint32(s.Conv.Tenant), Conv: s.Conv.Conv[:], Peer: string(s.Peer), After: uint64(s.After), Keyed: s.Keyed,
-			Entry: &s.Entry, Create: s.Create,
-		})
+		to.add(s)
 	}
-}
-
-// post sends a packet in frames of bounded size. What is lost is asked again.
-func (cs *Convs) post(to im.Node, p *convpb.Sends) {
-	frame, bytes := &convpb.Sends{}, 0
-	flush := func() {
-		b, err := frame.MarshalVT()
-		if err == nil {
-			_, err = cs.o.Streams.Send(to, cluster.KindSends, b, stream.Hint{Optional: true})
-		}
-		if err != nil {
-			cs.o.Log.Debug("forward sends failed", "to", to, "err", err)
-		}
-		frame, bytes = &convpb.Sends{}, 0
-	}
-	for _, s := range p.Sends {
-		if n := s.SizeVT(); bytes > 0 && bytes+n > packetSize {
-			flush()
-		}
-		bytes += s.SizeVT()
-		frame.Sends = append(frame.Sends, s)
-	}
-	flush()
 }
 
 // answered ends the wait of a send that another node has decided. It returns
@@ -379,46 +349,6 @@ func without(list []*Send, s *Send) []*Send {
 		}
 	}
 	return list
-}
-
-// receiveSends submits what another node has sent for the feeds here.
-func (cs *Convs) receiveSends(from im.Node, payload []byte) {
-	p := &convpb.Sends{}
-	if err := p.UnmarshalVT(payload); err != nil {
-		cs.o.Log.Error("read forwarded sends failed", "from", from, "err", err)
-		return
-	}
-	var k fanout.Kicks
-	defer k.Flush()
-	for len(p.Sends) > 0 {
-		sends, f := []*Send{cs.received(from, p.Sends[0])}, cs.feedOf(keyOf(p.Sends[0]))
-		n := 1
-		for n < len(p.Sends) && cs.feedOf(keyOf(p.Sends[n])) == f {
-			sends = append(sends, cs.received(from, p.Sends[n]))
-			n++
-		}
-		if ow := cs.owners[f].Load(); ow == nil || !ow.submit(sends, &k) {
-			cs.giveBack(from, f, p.Sends[:n])
-		}
-		p.Sends = p.Sends[n:]
-	}
-}
-
-func keyOf(s *convpb.Send) im.Key {
-	return im.Key{Tenant: im.Tenant(s.Tenant), Conv: im.ConvID(s.Conv)}
-}
-
-func (cs *Convs) received(from im.Node, m *convpb.Send) *Send {
-	s := &Send{
-		Conv: keyOf(m), Peer: im.User(m.Peer), After: im.Seq(m.After), Keyed: m.Keyed, Create: m.Create,
-	}
-	caller := &fanout.Caller{Nodes: cs.o.Nodes, Node: from, Ticket: m.Ticket, Conv: s.Conv}
-	s.Origin = fanout.Origin{Caller: caller}
-	if e := m.Entry; e != nil {
-		caller.User = im.User(e.From)
-		s.Entry = petrelv1.Message{From: e.From, ClientMsgId: e.ClientMsgId, Type: e.Type, Body: e.Body}
-	}
-	return s
 }
 
 // giveBack tells a node that its sends are not for this one.

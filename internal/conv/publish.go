@@ -39,6 +39,8 @@ func (ow *Owner) publish(cm *commit, err error) {
 	}
 	ow.formers.drop(cm)
 	ow.release(cm.work, len(cm.items), cm.bytes)
+	clear(cm.work) // or the sends would live until the next one
+	clear(cm.items)
 	ow.free <- cm
 }
 

@@ -178,7 +178,9 @@ func (ow *Owner) take(into []work) []work {
 			i++
 		}
 		into = append(into, work{c, c.queue[:i:i]})
-		c.queue = c.queue[i:]
+		if c.queue = c.queue[i:]; len(c.queue) == 0 {
+			c.queue = nil // or the sends would live as long as the conversation is in memory
+		}
 		c.queueBytes -= bytes
 		c.users++ // until published
 		total += bytes

@@ -12,6 +12,7 @@ const (
 	frameCost  = 96        // bytes a frame takes in memory beside what it carries
 	packetCost = 8 << 10   // what a packet counts in the window beside its frames, so that the window bounds packets too
 	fullPacket = 128 << 10 // bytes; a packet with more takes no further frame
+	roomy      = 4096      // frames; space for more is given back when the ring is empty
 	window     = 4 << 20   // bytes sent and not known to be applied; more waits
 )
 
@@ -39,7 +40,8 @@ type out struct {
 	last    uint64  // number given last
 	sent    uint64  // number handed to the bus last; goes back when the receiver wants something again
 	applied uint64  // as the receiver says; never above sent
-	ring    []frame // up to last
+	ring    []frame // up to last; part of room
+	room    []frame // what there is space for
 	bytes   int     // of the ring
 	flight  int     // of the ring
 
@@ -70,6 +72,14 @@ func (t *out) first() uint64 { return t.last + 1 - uint64(len(t.ring)) }
 // add gives a frame its number.
 func (t *out) add(f frame) uint64 {
 	t.last++
+	if n := len(t.ring); n == cap(t.ring) { // the end is reached: go on at the beginning, if half of it is free
+		to := t.room
+		if 2*n >= len(to) {
+			to = make([]frame, 2*n+16)
+		}
+		clear(to[copy(to, t.ring):])
+		t.room, t.ring = to, to[:n]
+	}
 	t.ring = append(t.ring, f)
 	t.bytes += f.cost()
 	for t.bytes > t.o.RingBytes {
@@ -140,6 +150,9 @@ func (t *out) ack(applied uint64) {
 	t.applied, t.sent = applied, max(t.sent, applied)
 	for len(t.ring) > 0 && t.first() <= applied {
 		t.pop()
+	}
+	if len(t.ring) == 0 && len(t.room) > roomy {
+		t.ring, t.room = nil, nil // a burst is over
 	}
 	n := 0
 	for ; n < len(t.old) && t.old[n].num <= applied; n++ {
