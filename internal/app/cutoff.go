@@ -12,9 +12,10 @@ import (
 // before it sends its clients to the others.
 const cutOffAfter = 2 * time.Second
 
-// watchWays sends the clients of this node away while it is cut off: it can
-// neither store what they send nor know whether they may still read, and would
-// only refuse them. It takes clients again when it reaches anybody.
+// watchWays sends the clients of this node away while it is cut off, or apart.
+// Cut off, it can neither store what they send nor know whether they may still
+// read, and would only refuse them. Apart, it owns nothing and reaches no owner,
+// or not all of them. It takes clients again when that is over.
 func (a *App) watchWays(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -26,35 +27,34 @@ func (a *App) watchWays(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		switch cut := cutOff(a.node.cluster.Self(), a.node.cluster.Status()); {
+		status := a.node.cluster.Status()
+		switch cut := cutOff(a.node.cluster.Self(), status); {
 		case !cut:
 			since = time.Time{}
 			if sent && !a.away.Load() && !a.draining.Load() {
 				a.log.Info("node reaches others again, and takes clients")
 				a.hub.Resume()
+				sent = false
 			}
-			sent = false
 		case since.IsZero():
 			since = time.Now()
-		case !sent && time.Since(since) >= cutOffAfter:
+		case !sent && (status.Apart || time.Since(since) >= cutOffAfter):
 			sent = true
-			a.log.Warn("node reaches neither the store nor another node: its clients are sent to the others", "sessions", a.hub.SendAway())
+			a.log.Warn("node reaches too few others, or not the store: its clients are sent to the others", "sessions", a.hub.SendAway())
 		}
 	}
 }
 
-// cutOff tells whether a node reaches neither the store nor any other node,
-// while another one took clients when it was last heard of.
+// cutOff tells whether a node is apart, or reaches neither the store nor any
+// other node, while another one took clients when it was last heard of.
 func cutOff(self im.Node, s cluster.Status) bool {
-	others := false
+	reached, others := false, false
 	for _, n := range s.Nodes {
 		if n.Node == self || !n.Alive {
 			continue
 		}
-		if n.Reachable {
-			return false
-		}
-		others = others || n.Roles&cluster.Gateway != 0 && !n.Draining
+		reached = reached || n.Reachable
+		others = others || n.Roles&cluster.Gateway != 0 && !n.Draining && !n.Apart
 	}
-	return s.StoreGone && others
+	return others && (s.Apart || s.StoreGone && !reached)
 }

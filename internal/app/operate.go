@@ -244,7 +244,7 @@ func (a *App) settle(ctx context.Context) {
 
 func (a *App) otherGateway() bool {
 	for _, n := range a.node.cluster.Status().Nodes {
-		if n.Node != a.node.cluster.Self() && n.Alive && n.Reachable && !n.Draining && n.Roles&cluster.Gateway != 0 {
+		if n.Node != a.node.cluster.Self() && n.Alive && n.Reachable && !n.Draining && !n.Apart && n.Roles&cluster.Gateway != 0 {
 			return true
 		}
 	}

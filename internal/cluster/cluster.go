@@ -13,7 +13,8 @@
 // reader's own clock and only while the reader's own row moves.
 //
 // A hand-over: the owner seals a feed, flushes what is numbered, and
-// tells the next one, which takes it over in the store.
+// tells the next one, which takes it over in the store. A node that the others do
+// not hear gives its feeds up by its row (apart.go).
 package cluster
 
 import (
@@ -134,6 +135,7 @@ type Cluster struct {
 	opening chan struct{} // capacity maxOpening; holds one for each takeover that runs
 	tell    chan struct{} // capacity 1; a token: what peers are told has changed
 	seek    chan struct{} // capacity 1; a token: there are feeds to look after
+	note    chan struct{} // capacity 1; a token: the own row is to be written now, since the bus carries it to nobody
 	reads   reads
 
 	Takeovers atomic.Uint64 // feeds that were opened here
@@ -151,9 +153,13 @@ type Cluster struct {
 	changed  chan struct{}    // closed, and made anew, when the phase of a feed changes
 	peers    map[uint64]*peer // by incarnation
 	flaps    map[im.Node]flap
-	lastLook time.Time // when the rows were read last
-	ownRow   []byte    // as it was read last
-	ownSeen  time.Time // when it was seen to move
+	outside  map[im.Node]time.Time // since when nodes are not of the majority
+	apart    map[im.Node]bool      // those of them who have been so for a while
+	judged   time.Time             // when who is apart was last found out
+	from     time.Time             // this node takes no feeds before
+	lastLook time.Time             // when the rows were read last
+	ownRow   []byte                // as it was read last
+	ownSeen  time.Time             // when it was seen to move
 	shares   map[store.Feed]im.Node
 	sharers  []im.Node                  // of whom shares was made, sorted
 	deaf     struct{ read, write bool } // the last one of the rows failed
@@ -201,8 +207,9 @@ func New(o Options, st store.Store, b bus.Bus) *Cluster {
 	}
 	c := &Cluster{
 		o: o, log: o.Log, store: st, bus: b, self: b.Self(), incarnation: o.Incarnation, began: o.Now(), feeds: st.Feeds(),
-		opening: make(chan struct{}, maxOpening), tell: make(chan struct{}, 1), seek: make(chan struct{}, 1),
+		opening: make(chan struct{}, maxOpening), tell: make(chan struct{}, 1), seek: make(chan struct{}, 1), note: make(chan struct{}, 1),
 		own: map[store.Feed]*feed{}, changed: make(chan struct{}), peers: map[uint64]*peer{}, flaps: map[im.Node]flap{},
+		outside: map[im.Node]time.Time{}, apart: map[im.Node]bool{},
 	}
 	c.reads.asked = make(chan struct{}, 1)
 	last := store.Feed(0)

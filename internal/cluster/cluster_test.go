@@ -17,6 +17,7 @@ import (
 	"github.com/petrel-im/petrel/internal/bus/localbus"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 func TestOneNodeTakesAllFeedsAtOnce(t *testing.T) {
@@ -234,32 +235,110 @@ func TestNodeWithoutDatabaseIsSucceeded(t *testing.T) {
 	})
 }
 
-// A cut on the bus alone moves nothing: every owner is alive, and nobody can
-// be handed anything.
+// While nobody hears anybody, as without NATS, nothing moves: every owner is
+// alive, and there is no majority that could serve what is elsewhere.
 func TestCutBusMovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		a, b, c := w.three()
 		before := w.db.all()
+		for _, cut := range []bool{true, false} {
+			w.cut(a, b, cut)
+			w.cut(c, b, cut)
+			w.cut(a, c, cut)
+			time.Sleep(30 * time.Second)
+			if after := w.db.all(); !maps.Equal(before, after) {
+				t.Errorf("%d takeovers", w.db.epochs()-len(before))
+			}
+		}
+		b.kill()
+		w.settled(5 * time.Second)
+		before = w.db.all()
+		w.cut(a, c, true)
+		time.Sleep(30 * time.Second)
+		if after := w.db.all(); !maps.Equal(before, after) {
+			t.Error("of two nodes that do not hear each other one took the other's feeds")
+		}
+	})
+}
+
+// A node that hears fewer than the others do serves nobody but its own clients,
+// and nobody else serves what it owns. So it gives its feeds up.
+func TestNodeThatIsApartGivesItsFeedsUp(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		lone  im.Node
+		other func(w *world, a, b, c *node, cut bool)
+	}{
+		{"one hears nobody", "b", func(w *world, a, b, c *node, cut bool) { w.cut(a, b, cut); w.cut(c, b, cut) }},
+		{"one is not heard", "b", func(_ *world, a, b, c *node, cut bool) { b.bus.Cut(a.id, cut); b.bus.Cut(c.id, cut) }},
+		{"two do not hear each other", "c", func(w *world, _, b, c *node, cut bool) { w.cut(b, c, cut) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				a, b, c := w.three()
+				lone := b
+				if test.lone == "c" {
+					lone = c
+				}
+				test.other(w, a, b, c, true)
+				began := time.Now()
+				for lone.has() > 0 && time.Since(began) < 10*time.Second {
+					time.Sleep(5 * time.Millisecond)
+				}
+				w.settled(5 * time.Second)
+				took := time.Since(began)
+				t.Logf("all feeds are with the others after %v", took)
+				if took > 6*time.Second || lone.has() > 0 {
+					t.Errorf("%s has %d feeds after %v", lone.id, lone.has(), took)
+				}
+				if !lone.c.Status().Apart || a.c.Status().Apart {
+					t.Error("the wrong one knows that it is apart")
+				}
+				var says storepb.Node // what a release that knows nothing of this goes by
+				if err := says.UnmarshalVT(lone.c.record()); err != nil || says.Taking {
+					t.Errorf("it says that it takes feeds: %v", err)
+				}
+				for _, n := range []*node{a, b, c} {
+					if last := n.c.Gateways(im.Account{User: "eve"})[2]; last.Node != lone.id {
+						t.Errorf("%s sends clients to %s last, want %s", n.id, last.Node, lone.id)
+					}
+				}
+				before := w.db.epochs()
+				time.Sleep(20 * time.Second)
+				if n := w.db.epochs() - before; n != 0 {
+					t.Errorf("%d takeovers in a cut that stays", n)
+				}
+				test.other(w, a, b, c, false)
+				w.even(5 * time.Second)
+				if lone.c.Status().Apart {
+					t.Error("it is apart still")
+				}
+			})
+		})
+	}
+}
+
+// A node that is apart is seen, and gets nothing of those who come.
+func TestNodeThatIsApartIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, c := w.three()
 		w.cut(a, b, true)
 		w.cut(c, b, true)
 		time.Sleep(30 * time.Second)
-		if after := w.db.all(); !maps.Equal(before, after) {
-			t.Errorf("%d takeovers", w.db.epochs()-len(before))
-		}
 		if got := a.c.Status().Unreachable; !slices.Equal(got, []im.Node{"b"}) {
 			t.Errorf("a finds %v unreachable, want b", got)
 		}
 		if n := w.log.count("not reachable on the bus"); n != 4 {
 			t.Errorf("said %d times who is not reachable, want 4\n%s", n, w.log)
 		}
-		// One that comes now is not seen by b, and gets nothing of it.
-		has := b.has()
 		d := w.start("d", nil)
 		w.cut(d, b, true)
 		time.Sleep(5 * time.Second)
-		if b.has() != has || d.has() == 0 {
-			t.Errorf("b has %d feeds, had %d; d has %d", b.has(), has, d.has())
+		if b.has() != 0 || d.has() == 0 {
+			t.Errorf("b has %d feeds, d %d", b.has(), d.has())
 		}
 		w.cut(a, b, false)
 		w.cut(c, b, false)

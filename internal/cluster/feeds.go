@@ -51,6 +51,9 @@ func (c *Cluster) decideLocked() {
 		return
 	}
 	now := time.Now()
+	if !c.o.Alone && !sabotageStaysApart {
+		c.noteApartLocked(now)
+	}
 	should := c.shouldLocked(now)
 	seek := false
 	for _, id := range c.feeds {
@@ -68,7 +71,9 @@ func (c *Cluster) decideLocked() {
 		case open:
 			if c.routes[id].Load().epoch > f.epoch {
 				c.closeLocked(f, false)
-			} else if to := should[id]; to != c.self && c.moving < maxMoving && (c.draining || !now.Before(f.keep)) && c.presentLocked(to, now) {
+			} else if to := should[id]; to != c.self && c.apart[c.self] {
+				c.closeLocked(f, false) // nobody hears of it but by the own row
+			} else if to != c.self && c.moving < maxMoving && (c.draining || !now.Before(f.keep)) && c.presentLocked(to, now) {
 				c.closeLocked(f, true)
 			}
 		}
@@ -95,7 +100,7 @@ func (c *Cluster) shouldLocked(now time.Time) map[store.Feed]im.Node {
 // takersLocked are the nodes that take feeds and are not draining, or are.
 func (c *Cluster) takersLocked(now time.Time, draining bool) []im.Node {
 	var takers []im.Node
-	if c.taking && c.draining == draining {
+	if c.takingLocked(now) && c.draining == draining {
 		takers = append(takers, c.self)
 	}
 	for _, p := range c.peers {
@@ -219,6 +224,9 @@ func (c *Cluster) close(w *work, f *feed, handOver bool) {
 	e := f.epoch
 	f.released, f.again = e, time.Time{}
 	c.phaseLocked(f, none)
+	if c.apart[c.self] {
+		poke(c.note)
+	}
 	c.decideLocked()
 	c.mu.Unlock()
 	c.log.Debug("feed is closed", "feed", f.id, "epoch", e)
@@ -269,7 +277,7 @@ func (c *Cluster) handleRelease(from im.Node, payload []byte, reply func([]byte)
 	c.mu.Lock()
 	f := c.own[id]
 	switch {
-	case !ok || f == nil || c.work == nil || c.draining || c.o.Roles&Conv == 0:
+	case !ok || f == nil || c.work == nil || c.draining || c.apart[c.self] || c.o.Roles&Conv == 0:
 		c.mu.Unlock()
 		reply(feedEpoch(id, 0))
 	case f.phase == open:

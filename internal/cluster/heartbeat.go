@@ -14,10 +14,11 @@ import (
 // recordLocked is what this node says of itself now.
 func (c *Cluster) recordLocked() *storepb.Node {
 	c.version++
+	now := time.Now()
 	rec := &storepb.Node{
 		Incarnation: c.incarnation, Version: c.version, Roles: uint32(c.o.Roles), Addresses: c.o.Addresses, Release: c.o.Release,
 		Level: store.FormatLevel, StartedMs: uint64(c.began.UnixMilli()), TimeMs: uint64(c.o.Now().UnixMilli()),
-		Taking: c.taking, Draining: c.draining,
+		Taking: c.takingLocked(now), Draining: c.draining, Hearing: c.hearingLocked(now),
 	}
 	for _, id := range c.feeds {
 		x := &storepb.FeedEpoch{Feed: uint32(id)}
@@ -77,6 +78,12 @@ func (c *Cluster) beats(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
+		case <-c.note:
+			select { // a node that is apart gives many feeds up at once
+			case <-time.After(gather):
+			case <-ctx.Done():
+				return
+			}
 		case <-ctx.Done():
 			return
 		}

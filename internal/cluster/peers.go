@@ -29,6 +29,7 @@ const (
 type peer struct {
 	node     im.Node
 	rec      *storepb.Node // the newest that was heard, by the bus or by its row
+	said     time.Time     // when that was
 	held     map[store.Feed]im.Epoch
 	released map[store.Feed]im.Epoch
 
@@ -116,6 +117,7 @@ func (c *Cluster) mergeLocked(p *peer, rec *storepb.Node) {
 		return
 	}
 	was := *p
+	p.said = time.Now()
 	p.rec, p.held, p.released = rec, epochs(rec.Held), epochs(rec.Released)
 	for _, f := range c.feeds {
 		if was.held[f] != p.held[f] || was.released[f] != p.released[f] {

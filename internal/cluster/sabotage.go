@@ -10,5 +10,6 @@ var (
 	sabotageSealsNothing    = sabotage.On("hand-over-unsealed")
 	sabotageBelievesStale   = sabotage.On("open-on-stale-release")
 	sabotageClings          = sabotage.On("cling-to-epochs")
+	sabotageStaysApart      = sabotage.On("stay-apart")
 	sabotageTrustsMemory    = sabotage.On("trust-memory")
 )

@@ -22,6 +22,7 @@ type NodeStatus struct {
 	Reachable   bool // on the bus
 	Taking      bool // it takes feeds
 	Draining    bool
+	Apart       bool          // it is not of those who hear each other
 	Feeds       []store.Feed  // it owns, in order
 	Share       int           // how many it should own
 	Silent      time.Duration // since its heartbeat was seen to move
@@ -37,6 +38,7 @@ type Status struct {
 	Misplaced   int          // feeds that another node owns than should
 	Unreachable []im.Node    // alive for 10 s by their heartbeats, and not on the bus
 	StoreGone   bool         // heartbeats cannot be read or written
+	Apart       bool         // most of the nodes hear each other, and this one does not hear all of them
 }
 
 // Status tells what this node knows.
@@ -44,7 +46,7 @@ func (c *Cluster) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	s := Status{Feeds: len(c.feeds), Moving: c.moving, StoreGone: c.deaf.read || c.deaf.write, Unreachable: c.strangersLocked(now)}
+	s := Status{Feeds: len(c.feeds), Moving: c.moving, StoreGone: c.deaf.read || c.deaf.write, Apart: c.apart[c.self], Unreachable: c.strangersLocked(now)}
 	by := map[im.Node][]store.Feed{}
 	should, shares := c.shouldLocked(now), map[im.Node]int{}
 	for _, f := range c.feeds {
@@ -60,7 +62,7 @@ func (c *Cluster) Status() Status {
 	}
 	s.Nodes = append(s.Nodes, NodeStatus{
 		Node: c.self, Incarnation: c.incarnation, Roles: c.o.Roles, Addresses: c.o.Addresses, Release: c.o.Release, Level: store.FormatLevel,
-		Started: c.began, Alive: true, Reachable: true, Taking: c.taking, Draining: c.draining, Feeds: by[c.self], Share: shares[c.self],
+		Started: c.began, Alive: true, Reachable: true, Taking: c.taking, Draining: c.draining, Apart: c.apart[c.self], Feeds: by[c.self], Share: shares[c.self],
 	})
 	for incarnation, p := range c.peers {
 		if p.row == nil {
@@ -68,7 +70,7 @@ func (c *Cluster) Status() Status {
 		}
 		n := NodeStatus{
 			Node: p.node, Incarnation: incarnation, Roles: Roles(p.rec.Roles), Addresses: p.rec.Addresses, Release: p.rec.Release, Level: p.rec.Level,
-			Started: time.UnixMilli(int64(p.rec.StartedMs)), Alive: p.alive(), Reachable: p.present(now), Taking: p.rec.Taking, Draining: p.rec.Draining,
+			Started: time.UnixMilli(int64(p.rec.StartedMs)), Alive: p.alive(), Reachable: p.present(now), Taking: p.rec.Taking, Draining: p.rec.Draining, Apart: c.apart[p.node],
 			Silent: p.silent, Skew: p.skew,
 		}
 		if n.Alive {
@@ -120,10 +122,10 @@ func (c *Cluster) Gateways(a im.Account) []Place {
 		}
 	}
 	c.mu.Lock()
-	add(c.self, c.o.Roles, c.o.Addresses, c.draining)
+	add(c.self, c.o.Roles, c.o.Addresses, c.draining || c.apart[c.self])
 	for _, p := range c.peers {
 		if p.alive() && p.node != c.self {
-			add(p.node, Roles(p.rec.Roles), p.rec.Addresses, p.rec.Draining)
+			add(p.node, Roles(p.rec.Roles), p.rec.Addresses, p.rec.Draining || c.apart[p.node])
 		}
 	}
 	c.mu.Unlock()

@@ -173,12 +173,12 @@ func (w *world) must(err error) {
 	}
 }
 
-// cutBus: a node is alone on the bus, and goes on with the database. What it
-// owns is served to its own clients; the others refuse to send there.
+// cutBus: a node is alone on the bus, and goes on with the database. The others
+// take over what it owned, and its clients come to them.
 func cutBus(w *world, rng *rand.Rand, times int) {
 	for i := range times {
 		n, d := w.nodes[i%3], between(rng, time.Second, 15*time.Second)
-		w.fault("cut of the bus around "+n.name, d+heal, func() { w.cutFor(d, w.around(n)...) })
+		w.fault("cut of the bus around "+n.name, 2*takeover, func() { w.cutFor(d, w.around(n)...) })
 		w.breathe(rng, 3*time.Second)
 	}
 }
@@ -193,7 +193,7 @@ func cutOneWay(w *world, rng *rand.Rand, times int) {
 				cuts = append(cuts, c)
 			}
 		}
-		w.fault([]string{"cut of the bus from ", "cut of the bus to "}[way]+n.name, d+heal, func() { w.cutFor(d, cuts...) })
+		w.fault([]string{"cut of the bus from ", "cut of the bus to "}[way]+n.name, 2*takeover, func() { w.cutFor(d, cuts...) })
 		w.breathe(rng, 3*time.Second)
 	}
 }
@@ -202,7 +202,7 @@ func cutOneWay(w *world, rng *rand.Rand, times int) {
 func cutFlapping(w *world, rng *rand.Rand, times int) {
 	for i := range times {
 		n := w.nodes[i%3]
-		w.fault("flapping of the bus around "+n.name, 20*time.Second+heal, func() {
+		w.fault("flapping of the bus around "+n.name, 2*takeover, func() {
 			for begun := time.Now(); time.Since(begun) < 20*time.Second; {
 				w.cutFor(between(rng, 100*time.Millisecond, 2*time.Second), w.around(n)...)
 				w.breathe(rng, 2*time.Second)

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"testing"
+	"time"
 )
 
 // network has each node on a host of its own: a network namespace with an
@@ -12,9 +15,9 @@ import (
 // the databases stay in the namespace of the test, with an address each.
 type network struct {
 	t     *testing.T
-	name  string           // of the bridge's namespace; the others begin with it
-	addrs map[*node]string // nil: of the databases
-	cut   map[direction]bool
+	name  string                  // of the bridge's namespace; the others begin with it
+	addrs map[*node]string        // nil: of the databases
+	cut   map[direction]time.Time // since when
 }
 
 // direction is that of packets from one host to another; nil is the databases'.
@@ -43,7 +46,7 @@ ip -n "$1-$2" link set lo up`
 
 // cuttable gives each node a host. Nobody but root can.
 func cuttable(w *world) {
-	n := &network{t: w.t, addrs: map[*node]string{}, cut: map[direction]bool{}}
+	n := &network{t: w.t, addrs: map[*node]string{}, cut: map[direction]time.Time{}}
 	w.net = n
 	var net int
 	var err error
@@ -70,21 +73,49 @@ func cuttable(w *world) {
 	n.set(false)
 }
 
-// set cuts, or heals: packets are lost, and nobody is told.
+// set cuts, or heals: packets are lost, and nobody is told. What is healed must
+// have lost some, or it was no cut.
 func (n *network) set(cut bool, all ...direction) {
 	n.t.Helper()
+	if !cut && len(n.cut) > 0 {
+		lost := n.lost()
+		for _, d := range all {
+			if since, ok := n.cut[d]; ok && time.Since(since) > time.Second && lost[d] == 0 {
+				n.t.Errorf("no packet from %s to %s was lost in %v", n.addrs[d.from], n.addrs[d.to], time.Since(since))
+			}
+		}
+	}
 	for _, d := range all {
-		n.cut[d] = cut
+		if delete(n.cut, d); cut {
+			n.cut[d] = time.Now()
+		}
 	}
 	rules := "flush ruleset\ntable bridge cut { chain forward { type filter hook forward priority 0\n"
-	for d, cut := range n.cut {
-		if cut {
-			rules += fmt.Sprintf("ip saddr %s ip daddr %s drop\n", n.addrs[d.from], n.addrs[d.to])
-		}
+	for d := range n.cut {
+		rules += fmt.Sprintf("ip saddr %s ip daddr %s counter drop\n", n.addrs[d.from], n.addrs[d.to])
 	}
 	if err := sh(`ip netns exec "$1" nft "$2"`, n.name, rules+"}\n}"); err != nil {
 		n.t.Fatal(err)
 	}
+}
+
+var counter = regexp.MustCompile(`ip saddr (\S+) ip daddr (\S+) counter packets (\d+)`)
+
+// lost is how many packets were lost in each direction since the last change.
+func (n *network) lost() map[direction]int {
+	out, err := exec.Command("ip", "netns", "exec", n.name, "nft", "list", "ruleset").Output()
+	if err != nil {
+		n.t.Fatalf("read what was lost: %v", err)
+	}
+	host := map[string]*node{}
+	for o, addr := range n.addrs {
+		host[addr] = o
+	}
+	all := map[direction]int{}
+	for _, m := range counter.FindAllStringSubmatch(string(out), -1) {
+		all[direction{host[m[1]], host[m[2]]}], _ = strconv.Atoi(m[3]) // digits
+	}
+	return all
 }
 
 // sh runs a script to which args are $1, $2, ...

@@ -47,6 +47,9 @@ var guards = map[string][]guard{
 		{"test/scenario", "^TestScenarios$/^membership$/^Pebble$/^TCPJSON$"},
 		{"test/crash", "^TestKill9LosesNothing$"},
 	},
+	"stay-apart": {
+		{"internal/cluster", "^TestNodeThatIsApartGivesItsFeedsUp$"},
+	},
 	"trust-memory": {
 		{"internal/conv", "^TestF19AFormerOwnerReadsNothingFromMemory$"},
 		{"internal/conv", "^TestF19AFormerOwnerTellsOtherNodes"},

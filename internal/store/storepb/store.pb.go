@@ -1118,6 +1118,7 @@ type Node struct {
 	Draining      bool                   `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`          // it gives up its feeds and its clients
 	Held          []*FeedEpoch           `protobuf:"bytes,11,rep,name=held,proto3" json:"held,omitempty"`                   // epoch 0: being opened
 	Released      []*FeedEpoch           `protobuf:"bytes,12,rep,name=released,proto3" json:"released,omitempty"`           // it serves none of these up to the epoch
+	Hearing       *Hearing               `protobuf:"bytes,13,opt,name=hearing,proto3" json:"hearing,omitempty"`             // whom it hears on the bus; not there: it does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1236,6 +1237,57 @@ func (x *Node) GetReleased() []*FeedEpoch {
 	return nil
 }
 
+func (x *Node) GetHearing() *Hearing {
+	if x != nil {
+		return x.Hearing
+	}
+	return nil
+}
+
+type Hearing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []string               `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hearing) Reset() {
+	*x = Hearing{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hearing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hearing) ProtoMessage() {}
+
+func (x *Hearing) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hearing.ProtoReflect.Descriptor instead.
+func (*Hearing) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Hearing) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
 // FeedEpoch is a feed, and an epoch in which a node holds or held it. Over the
 // bus: a feed that is handed over, and the answer to it.
 type FeedEpoch struct {
@@ -1248,7 +1300,7 @@ type FeedEpoch struct {
 
 func (x *FeedEpoch) Reset() {
 	*x = FeedEpoch{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1312,7 @@ func (x *FeedEpoch) String() string {
 func (*FeedEpoch) ProtoMessage() {}
 
 func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1325,7 @@ func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
 func (*FeedEpoch) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FeedEpoch) GetFeed() uint32 {
@@ -1385,7 +1437,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"/\n" +
 	"\aFeedPos\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x10\n" +
-	"\x03pos\x18\x02 \x01(\x04R\x03pos\"\xfa\x02\n" +
+	"\x03pos\x18\x02 \x01(\x04R\x03pos\"\xae\x03\n" +
 	"\x04Node\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -1400,7 +1452,10 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\bdraining\x18\n" +
 	" \x01(\bR\bdraining\x12.\n" +
 	"\x04held\x18\v \x03(\v2\x1a.petrel.store.v1.FeedEpochR\x04held\x126\n" +
-	"\breleased\x18\f \x03(\v2\x1a.petrel.store.v1.FeedEpochR\breleased\"5\n" +
+	"\breleased\x18\f \x03(\v2\x1a.petrel.store.v1.FeedEpochR\breleased\x122\n" +
+	"\ahearing\x18\r \x01(\v2\x18.petrel.store.v1.HearingR\ahearing\"\x1f\n" +
+	"\aHearing\x12\x14\n" +
+	"\x05nodes\x18\x01 \x03(\tR\x05nodes\"5\n" +
 	"\tFeedEpoch\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epochB4Z2github.com/petrel-im/petrel/internal/store/storepbb\x06proto3"
@@ -1417,7 +1472,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
@@ -1435,7 +1490,8 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*SyncPlace)(nil),    // 13: petrel.store.v1.SyncPlace
 	(*FeedPos)(nil),      // 14: petrel.store.v1.FeedPos
 	(*Node)(nil),         // 15: petrel.store.v1.Node
-	(*FeedEpoch)(nil),    // 16: petrel.store.v1.FeedEpoch
+	(*Hearing)(nil),      // 16: petrel.store.v1.Hearing
+	(*FeedEpoch)(nil),    // 17: petrel.store.v1.FeedEpoch
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.windows:type_name -> petrel.store.v1.Window
@@ -1444,13 +1500,14 @@ var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	13, // 3: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
 	13, // 4: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
 	14, // 5: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	16, // 6: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
-	16, // 7: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	17, // 6: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	17, // 7: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	16, // 8: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -1464,7 +1521,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
