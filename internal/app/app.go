@@ -62,6 +62,7 @@ type App struct {
 	redeemed atomic.Bool
 	draining atomic.Bool
 	away     atomic.Bool                // an operator has drained the node
+	cut      atomic.Bool                // it reaches too few others, and has sent its clients to them
 	drains   chan func(context.Context) // capacity 1; full: a drain is under way
 	limitsMu sync.Mutex                 // tier 2; one change of the limits at a time
 }

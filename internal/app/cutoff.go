@@ -20,7 +20,6 @@ func (a *App) watchWays(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var since time.Time // zero: it is not cut off
-	sent := false
 	for {
 		select {
 		case <-tick.C:
@@ -31,17 +30,23 @@ func (a *App) watchWays(ctx context.Context) error {
 		switch cut := cutOff(a.node.cluster.Self(), status); {
 		case !cut:
 			since = time.Time{}
-			if sent && !a.away.Load() && !a.draining.Load() {
-				a.log.Info("node reaches others again, and takes clients")
-				a.hub.Resume()
-				sent = false
+			if a.cut.Swap(false) {
+				a.log.Info("node reaches others again")
+				a.takeClients()
 			}
 		case since.IsZero():
 			since = time.Now()
-		case !sent && (status.Apart || time.Since(since) >= cutOffAfter):
-			sent = true
+		case !a.cut.Load() && (status.Apart || time.Since(since) >= cutOffAfter):
+			a.cut.Store(true)
 			a.log.Warn("node reaches too few others, or not the store: its clients are sent to the others", "sessions", a.hub.SendAway())
 		}
+	}
+}
+
+// takeClients lets clients come again, if nothing is against it any more.
+func (a *App) takeClients() {
+	if !a.cut.Load() && !a.away.Load() && !a.draining.Load() {
+		a.hub.Resume()
 	}
 }
 

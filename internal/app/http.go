@@ -63,7 +63,7 @@ func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	reason := ""
 	if err := a.store.Writable(); err != nil {
 		reason = err.Error()
-	} else if a.draining.Load() || a.away.Load() {
+	} else if a.draining.Load() || a.away.Load() || a.cut.Load() {
 		reason = "draining"
 	}
 	if reason != "" {

@@ -199,7 +199,7 @@ func (a *App) drainHere(ctx context.Context, undo bool) (*petrelv1.DrainNodeResp
 			return nil, im.Errorf(im.CodeNotNow, "node %s is stopping", c.Self())
 		}
 		a.away.Store(false)
-		a.hub.Resume()
+		a.takeClients()
 		c.Resume()
 		a.log.Info("node takes partitions and clients again")
 		return &petrelv1.DrainNodeResponse{}, nil
@@ -208,6 +208,7 @@ func (a *App) drainHere(ctx context.Context, undo bool) (*petrelv1.DrainNodeResp
 	a.away.Store(true)
 	if err := c.Drain(ctx); err != nil {
 		a.away.Store(false)
+		a.takeClients()
 		if errors.Is(err, cluster.ErrNobody) {
 			return nil, im.Errorf(im.CodeNotNow, "no other node takes partitions: start one first, or stop this one, and conversations wait until it is back")
 		}

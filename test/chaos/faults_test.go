@@ -178,7 +178,17 @@ func (w *world) must(err error) {
 func cutBus(w *world, rng *rand.Rand, times int) {
 	for i := range times {
 		n, d := w.nodes[i%3], between(rng, time.Second, 15*time.Second)
-		w.fault("cut of the bus around "+n.name, 2*takeover, func() { w.cutFor(d, w.around(n)...) })
+		w.fault("cut of the bus around "+n.name, 2*takeover, func() {
+			w.net.set(true, w.around(n)...)
+			crowd.Wait(w.t.Context(), d)
+			if d > 2*takeover && n.ready() {
+				w.t.Errorf("%s, alone for %v, is ready for clients", n.name, d)
+			}
+			w.net.set(false, w.around(n)...)
+		})
+		if !crowd.Until(w.t.Context(), heal, n.ready) {
+			w.t.Errorf("%s is not ready behind the cut", n.name)
+		}
 		w.breathe(rng, 3*time.Second)
 	}
 }
