@@ -141,9 +141,7 @@ func (ow *Owner) alone(n int, f func()) error {
 }
 
 func (cm *commit) reset() {
-	clear(cm.items)
 	clear(cm.answers)
-	clear(cm.work)
 	clear(cm.flushes)
 	clear(cm.batch.Cursors)
 	*cm = commit{

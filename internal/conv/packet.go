@@ -30,7 +30,7 @@ func (p *packet) add(s *Send) {
 	}
 	n := m.SizeVT()
 	if last := len(p.frames) - 1; last < 0 || len(p.frames[last])+n > packetSize {
-		p.frames = append(p.frames, make([]byte, 0, 2*n))
+		p.frames = append(p.frames, nil)
 	}
 	b := &p.frames[len(p.frames)-1]
 	*b = protowire.AppendTag(*b, sendsField, protowire.BytesType)

@@ -551,6 +551,26 @@ func TestASlowReceiverHoldsTheWindow(t *testing.T) {
 	})
 }
 
+// Many frames a second share packets; few never wait, as the other tests show,
+// in which no time passes.
+func TestManyFramesShareAPacket(t *testing.T) {
+	two(t, stream.Options{}, func(t *testing.T, _ *localbus.Net, a, b *node) {
+		const n = 4000
+		begun := a.SentPackets.Load()
+		for range n {
+			a.send("b", "x")
+			pass(100 * time.Microsecond)
+		}
+		if sent := a.SentPackets.Load() - begun; sent > n/3 {
+			t.Errorf("%d packets for %d frames", sent, n)
+		}
+		pass(10 * time.Millisecond)
+		if got := strings.Count(b.news(), "frame"); got != n {
+			t.Errorf("%d of %d frames were applied", got, n)
+		}
+	})
+}
+
 // The sender hears of what is applied before its window is full.
 func TestAFastReceiverDoesNotWaitForBeacons(t *testing.T) {
 	two(t, stream.Options{RingBytes: 64 << 20}, func(t *testing.T, _ *localbus.Net, a, b *node) {
