@@ -26,7 +26,7 @@ func (b *builder) admit(c *conv, s *Send) (*info, error) {
 		}
 		return b.create(c, s)
 	}
-	if from != "" && in.members.Role(from) == 0 && !sabotageSkipsAdmission {
+	if from != "" && in.members.Role(from) == 0 {
 		return nil, &im.Error{Code: im.CodeNotMember}
 	}
 	if from != "" && c.key.Conv.Kind() == im.Inbox {
@@ -135,7 +135,7 @@ func (m *Members) allow(from im.User, ch *petrelv1.MemberChange) error {
 		return r.Role == petrelv1.Role_ROLE_OWNER && im.User(r.User) != from
 	})
 	for _, r := range ch.Roles {
-		if im.User(r.User) == from && !handsOver && !sabotageSkipsRoles {
+		if im.User(r.User) == from && !handsOver {
 			return im.Errorf(im.CodeForbidden, "the owner names another one first")
 		}
 	}
@@ -147,7 +147,7 @@ func (m *Members) allowLeave(from im.User, left []string) error {
 		if im.User(u) != from {
 			return im.Errorf(im.CodeForbidden, "a member leaves for themselves only")
 		}
-		if m.Role(from) == petrelv1.Role_ROLE_OWNER && len(m.current) > 1 && !sabotageSkipsRoles {
+		if m.Role(from) == petrelv1.Role_ROLE_OWNER && len(m.current) > 1 {
 			return im.Errorf(im.CodeForbidden, "the owner hands the group over before they leave")
 		}
 	}
@@ -156,7 +156,7 @@ func (m *Members) allowLeave(from im.User, left []string) error {
 
 // atLeast tells whether a member has a role or a higher one.
 func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
-	return m.Role(u) >= role || sabotageSkipsRoles
+	return m.Role(u) >= role
 }
 
 // changeProfile admits a new title, which the conversation's record keeps.

@@ -197,7 +197,7 @@ func (cs *Convs) await(ctx context.Context, f store.Feed) error {
 
 // confirm asks the store whether ow still is the feed's owner.
 func (cs *Convs) confirm(ctx context.Context, ow *Owner) error {
-	if cs.o.Cluster == nil || sabotageTrustsMemory {
+	if cs.o.Cluster == nil {
 		return nil
 	}
 	if ow.isLost() {
@@ -244,9 +244,7 @@ func (cs *Convs) request(ctx context.Context, f store.Feed, c *convpb.Call) (*co
 		return nil, errNotOwner
 	}
 	m := cs.o.Nodes.Mark(node)
-	if !sabotageAsksUnmarked {
-		c.Behind = &convpb.Mark{Stream: m.Stream, Num: m.Num}
-	}
+	c.Behind = &convpb.Mark{Stream: m.Stream, Num: m.Num}
 	b, err := c.MarshalVT()
 	if err != nil {
 		return nil, fmt.Errorf("write call: %w", err)

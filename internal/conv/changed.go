@@ -31,9 +31,6 @@ func (ow *Owner) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (im
 			pos = head.Pos
 		}
 	}
-	if sabotageForgetsCursors {
-		return pos, nil
-	}
 	own, err := ow.CursorOf(ctx, key, u)
 	if err != nil || peer == "" {
 		return max(pos, own.Pos), err

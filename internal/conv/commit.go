@@ -195,7 +195,7 @@ func (b *builder) buildConv(w *work) {
 		}
 		cm.bytes += s.bytes
 		kinds |= kind
-		if after := c.log.info; after != before && !sabotageAsksOnce {
+		if after := c.log.info; after != before {
 			b.endSpan(c, before.members.current, from, at)
 			b.endSpan(c, union(before.members, after.members), at, len(cm.items)) // both see the change itself
 			from = len(cm.items)
@@ -216,9 +216,6 @@ func (b *builder) endSpan(c *conv, members []im.User, from, to int) {
 	if from == to {
 		return
 	}
-	if sabotageChoosesEarly {
-		members = b.ow.online(c.key.Tenant, members)
-	}
 	b.cm.spans = append(b.cm.spans, span{c.key.Tenant, members, from, to})
 }
 
@@ -227,12 +224,6 @@ func (b *builder) endSpan(c *conv, members []im.User, from, to int) {
 func (b *builder) stage(c *conv, s *Send) (uint32, error) {
 	s.Entry.Conv = c.id
 	hash, mac := b.ow.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), b.ow.hash.first(s)
-	if sabotageAdmitsFirst {
-		if _, err := b.admit(c, s); err != nil {
-			b.answer(s, nil, Result{Err: &im.Error{Code: im.CodeOf(err)}})
-			return 0, nil
-		}
-	}
 	r, found, slot, err := b.repeat(c, s, hash, mac)
 	if errors.Is(err, errScan) {
 		return 0, err
@@ -281,9 +272,7 @@ func (b *builder) answer(s *Send, row []byte, r Result) {
 // the conversation's info. It returns the kind of the row.
 func (b *builder) number(c *conv, s *Send, next *info, hash, mac uint64, slot uint8) uint32 {
 	l, cm := &c.log, b.cm
-	if !sabotageReusesSeq || l.head%97 != 96 {
-		l.head++
-	}
+	l.head++
 	kind := uint32(FeedMessages)
 	switch s.Entry.Body.(type) {
 	case *petrelv1.Message_Text, *petrelv1.Message_Data:

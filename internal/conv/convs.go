@@ -226,7 +226,7 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 		return 0, err
 	}
 	ow.leave, ow.confirm = cs.leave, func() error { return cs.stillOwns(ow) }
-	if cs.o.Nodes != nil && !sabotageForgetsFan {
+	if cs.o.Nodes != nil {
 		if err := ow.refan(ctx); err != nil {
 			return 0, fmt.Errorf("fan out feed %d again: %w", f, err)
 		}

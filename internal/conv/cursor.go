@@ -253,16 +253,11 @@ func (ow *Owner) move(c *conv, p *place, to Cursor, m *CursorMove) error {
 			ow.due = append(ow.due, c)
 		}
 	}
-	if !sabotageAcksCursorEarly {
-		ow.moves++
-		ow.node.moves.Add(1)
-		p.waiting = append(p.waiting, m)
-	}
+	ow.moves++
+	ow.node.moves.Add(1)
+	p.waiting = append(p.waiting, m)
 	ow.mu.Unlock()
 	ow.signal()
-	if sabotageAcksCursorEarly {
-		m.answer(next)
-	}
 	return nil
 }
 

@@ -37,7 +37,7 @@ func (b *builder) repeat(c *conv, s *Send, hash, mac uint64) (r Result, found bo
 		return r, found, 0, failure
 	}
 	// The tail holds what a dedupe key of this very batch cannot show yet.
-	if l.tail.find(0, hash, match) || failure != nil || sabotageForgets {
+	if l.tail.find(0, hash, match) || failure != nil {
 		return r, found, 0, failure
 	}
 	seqs, err := b.ow.store.Dedupe(context.Background(), c.key, hash)

@@ -71,16 +71,13 @@ type asked struct {
 
 // all are its sends in their order.
 func (q *queue) all() []*Send {
-	if sabotageAsksBehind {
-		return append(q.wait, q.out...)
-	}
 	return append(q.out, q.wait...)
 }
 
 // submit gives sends, all for one feed, to the Owner here, or queues them.
 func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.Kicks) {
 	l := &cs.lanes[f]
-	if l.n.Load() == 0 || sabotagePassesLane {
+	if l.n.Load() == 0 {
 		if ow := cs.owners[f].Load(); ow != nil && ow.submit(sends, k) {
 			return
 		}
@@ -131,7 +128,7 @@ func (cs *Convs) addLocked(l *lane, s *Send) {
 		l.queues[s.Conv] = q
 	}
 	q.wait = append(q.wait, s)
-	if len(q.out) == 0 || sabotageAsksAhead {
+	if len(q.out) == 0 {
 		l.readyLocked(q)
 	}
 	l.n.Add(1)
@@ -249,7 +246,7 @@ func (cs *Convs) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k
 			cs.takeLocked(l, q)
 			continue
 		}
-		if ow != nil && !sabotagePassesFenced {
+		if ow != nil {
 			continue
 		}
 		if len(q.out) > 0 && (!known || q.epoch != epoch || now.Sub(q.at) > askAgain<<q.again) {
@@ -258,7 +255,7 @@ func (cs *Convs) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k
 			}
 			q.wait, q.out = q.all(), nil
 		}
-		if (len(q.out) == 0 || sabotageAsksAhead) && known && node != cs.o.Cluster.Self() {
+		if len(q.out) == 0 && known && node != cs.o.Cluster.Self() {
 			q.epoch, q.at = epoch, now
 			if packets[node] == nil {
 				packets[node] = &packet{}

@@ -117,9 +117,6 @@ func (ow *Owner) read(ctx context.Context, c *conv) error {
 	}
 	c.log.head, c.log.counted = at.head, at.counted
 	c.log.tail.from = c.log.head
-	if sabotageForgets {
-		c.log.tail.from = 0
-	}
 	c.info.Store(in)
 	c.point.Store(&at)
 	return nil

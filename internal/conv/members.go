@@ -263,7 +263,7 @@ func (ow *Owner) MemberPage(ctx context.Context, key im.Key, user, after im.User
 	if in.record == nil {
 		return nil, false, &im.Error{Code: im.CodeNoConversation}
 	}
-	if user != "" && in.members.Role(user) == 0 && !sabotageSkipsAdmission {
+	if user != "" && in.members.Role(user) == 0 {
 		return nil, false, &im.Error{Code: im.CodeNotMember}
 	}
 	if limit <= 0 || limit > MaxMemberPage {

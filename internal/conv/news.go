@@ -163,7 +163,7 @@ func (cs *Convs) confirmAll(ctx context.Context, asks []Ask, left []int, places 
 			feeds = append(feeds, f)
 		}
 	}
-	if cs.o.Cluster != nil && len(feeds) > 0 && !sabotageTrustsMemory {
+	if cs.o.Cluster != nil && len(feeds) > 0 {
 		epochs, err := cs.o.Cluster.Mine(ctx, feeds)
 		if err != nil {
 			return nil, err

@@ -2,7 +2,6 @@ package conv
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
@@ -18,7 +17,7 @@ func (ow *Owner) publish(cm *commit, err error) {
 	case err == nil:
 		ow.show(cm)
 		ow.tell(cm)
-	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), err == errRests, sabotageRefusesUnknown && errors.Is(err, store.ErrUnknown):
+	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), err == errRests:
 		ow.refuse(cm, err)
 	case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrUnknown):
 		if errors.Is(err, store.ErrStale) {
@@ -156,12 +155,4 @@ func union(a, b *Members) []im.User {
 		}
 	}
 	return append(append(all, x...), y...)
-}
-
-// online keeps those who are online now; only the sabotage build asks before
-// the commit.
-func (ow *Owner) online(tenant im.Tenant, members []im.User) []im.User {
-	return slices.DeleteFunc(slices.Clone(members), func(u im.User) bool {
-		return len(ow.fan.Table.Of(im.Account{Tenant: tenant, User: u})) == 0
-	})
 }

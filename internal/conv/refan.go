@@ -105,7 +105,7 @@ func (ow *Owner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) err
 			bad = err
 			return false
 		}
-		may := slices.DeleteFunc(slices.Clone(members), func(u im.User) bool { return since[u] > r.Seq && !sabotageRefansToAll })
+		may := slices.DeleteFunc(slices.Clone(members), func(u im.User) bool { return since[u] > r.Seq })
 		if len(items) > 0 && len(may) != len(told) { // stays begin and do not end here
 			ow.fan.Deliver(key.Tenant, told, items)
 			items = nil

@@ -81,7 +81,7 @@ func (b *builder) admitAimed(c *conv, s *Send) error {
 		return err
 	}
 	b.targets = append(b.targets[:0], t)
-	if t.m.EditedBy == 0 || sabotageKeepsEdits {
+	if t.m.EditedBy == 0 {
 		return nil
 	}
 	edit, err := b.readTarget(c, im.Seq(t.m.EditedBy))
@@ -147,9 +147,6 @@ func (b *builder) readTarget(c *conv, q im.Seq) (*target, error) {
 
 // rewrite replaces the rows that s rewrites; s has its seq.
 func (b *builder) rewrite(c *conv, s *Send) {
-	if sabotageLeavesTargets {
-		return
-	}
 	for i, t := range b.targets {
 		if i > 0 { // the edit before keeps its place and its target
 			t.m.EditedBy = s.Entry.Seq
@@ -257,7 +254,7 @@ func (f *formers) at(key im.Key, q im.Seq, pos im.Pos) []byte {
 // durable is the wire part of a row as its newest published commit left it.
 // stored is what the store shows, written by the commit at pos.
 func (ow *Owner) durable(c *conv, q im.Seq, pos im.Pos, stored []byte) []byte {
-	for at := c.point.Load().pos; at < pos && !sabotageShowsRewrites; {
+	for at := c.point.Load().pos; at < pos; {
 		if old := ow.formers.at(c.key, q, at); old != nil {
 			return old
 		}

@@ -43,7 +43,7 @@ func (p *node) usersOf(names []string) []im.User {
 func (n *Nodes) itemsOf(p *node, m *clusterpb.Delivery) []Item {
 	items, row := p.items[:0], 0
 	for _, a := range m.Answers {
-		for ; row < min(int(a.At), len(m.Rows)) && !sabotageAnswersFirst; row++ {
+		for ; row < min(int(a.At), len(m.Rows)); row++ {
 			items = append(items, Item{Row: m.Rows[row]})
 		}
 		got := answerOf(a)

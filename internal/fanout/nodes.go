@@ -287,7 +287,7 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	if m.Part == nil {
 		return
 	}
-	if fresh := n.replace(int(m.Part.Index), m.Part.Users, bit); len(fresh) > 0 && n.chosen.Load() && !sabotageHidesBlindness {
+	if fresh := n.replace(int(m.Part.Index), m.Part.Users, bit); len(fresh) > 0 && n.chosen.Load() {
 		n.send(p, &clusterpb.Online{Missed: fresh}, stream.Hint{})
 	}
 }

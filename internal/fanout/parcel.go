@@ -91,9 +91,7 @@ func (a *far) each(f func(to *node, p *parcel)) {
 		if to := a.nodes.byIndex[i].Load(); to != nil {
 			f(to, p)
 		}
-		if !sabotageKeepsRecipients {
-			*p = parcel{users: p.users[:0]}
-		}
+		*p = parcel{users: p.users[:0]}
 	}
 }
 

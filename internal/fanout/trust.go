@@ -91,7 +91,7 @@ func (o *Outbox) Held() bool {
 }
 
 func (o *Outbox) heldLocked() bool {
-	return o.standing != nil && o.standing.trust.Now()-o.standing.known() > maxTrust && !sabotagePushesBlindly
+	return o.standing != nil && o.standing.trust.Now()-o.standing.known() > maxTrust
 }
 
 // deafLocked tells whether the outbox takes no events now. One that is held has

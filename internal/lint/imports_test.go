@@ -24,23 +24,23 @@ var imports = map[string][]string{
 	"internal/app":     {anything},
 	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/store", "internal/user", "internal/wire"},
 	"internal/gateway": {"internal/fanout", "internal/im", "internal/session", "internal/wire"},
-	"internal/session": {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/sabotage", "internal/session/sessionpb", "internal/user", "internal/wire"},
+	"internal/session": {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/session/sessionpb", "internal/user", "internal/wire"},
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
-	"internal/conv":    {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv/convpb", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
-	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/sabotage", "internal/wire"},
-	"internal/cluster": {"internal/bus", "internal/im", "internal/sabotage", "internal/store"},
-	"internal/user":    {"internal/im", "internal/sabotage", "internal/store"},
+	"internal/conv":    {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv/convpb", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
+	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/wire"},
+	"internal/cluster": {"internal/bus", "internal/im", "internal/store"},
+	"internal/user":    {"internal/im", "internal/store"},
 	"internal/client":  {"internal/im", "internal/wire"},
 	"internal/wire":    {"internal/im"},
 
 	"internal/bus":               {"internal/im"},
 	"internal/bus/localbus":      {"internal/bus", "internal/im"},
 	"internal/bus/natsbus":       {"internal/bus", "internal/bus/localbus", "internal/im"},
-	"internal/bus/stream":        {"internal/bus", "internal/im", "internal/sabotage"},
+	"internal/bus/stream":        {"internal/bus", "internal/im"},
 	"internal/store":             {"internal/im"},
-	"internal/store/pebblestore": {"internal/im", "internal/sabotage", "internal/store"},
+	"internal/store/pebblestore": {"internal/im", "internal/store"},
 	"internal/store/pgserver":    {},
-	"internal/store/pgstore":     {"internal/im", "internal/sabotage", "internal/store"},
+	"internal/store/pgstore":     {"internal/im", "internal/store"},
 
 	"internal/config":      {},
 	"internal/im":          {},
@@ -49,7 +49,6 @@ var imports = map[string][]string{
 	"internal/api/genopenapi": {"internal/api", "internal/im"},
 	"internal/lint":           {},
 	"internal/metrics":        {"internal/im"},
-	"internal/sabotage":       {},
 }
 
 // schema is the generated code of proto/petrel/v1.
@@ -59,7 +58,7 @@ const schema = "sdk/go/petrelv1"
 const anything = "*"
 
 // stdOnly are packages that import nothing but the standard library.
-var stdOnly = []string{"internal/im", "internal/sabotage"}
+var stdOnly = []string{"internal/im"}
 
 func importTable(files []file) []string {
 	var found []string

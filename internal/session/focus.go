@@ -6,14 +6,11 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/sabotage"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // maxFocus is how many conversations a focus may name.
 const maxFocus = 1000
-
-var sabotageReadsHeadsFirst = sabotage.On("heads-before-focus")
 
 // focus changes what is pushed whole, and answers with the heads of what was
 // not before. Requests are numbered in the order in which they came, since
@@ -30,10 +27,6 @@ func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.Kicks) {
 	s.focuses++
 	n := s.focuses
 	s.request(id, "focus", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
-		early, err := s.headsTooEarly(ctx, convs)
-		if err != nil {
-			return nil, err
-		}
 		fresh := s.Out.Focus(n, convs)
 		heads, err := s.heads(ctx, fresh)
 		if err != nil {
@@ -41,9 +34,6 @@ func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.Kicks) {
 			var k fanout.Kicks
 			s.Out.Lag(&k)
 			k.Flush()
-		}
-		if early != nil {
-			heads = early
 		}
 		return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Focus{Focus: &petrelv1.Focused{Heads: heads}}}, err
 	})
@@ -86,16 +76,4 @@ func (s *Session) heads(ctx context.Context, convs []im.ConvID) ([]*petrelv1.Hin
 		}
 	}
 	return heads, nil
-}
-
-// headsTooEarly is what the sabotage build answers with.
-func (s *Session) headsTooEarly(ctx context.Context, convs map[im.ConvID]bool) ([]*petrelv1.Hint, error) {
-	if !sabotageReadsHeadsFirst {
-		return nil, nil
-	}
-	var all []im.ConvID
-	for id := range convs {
-		all = append(all, id)
-	}
-	return s.heads(ctx, all)
 }

@@ -10,12 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/sabotage"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
-
-// sabotageLooksOnce has a login that lost its race stay.
-var sabotageLooksOnce = sabotage.On("look-once")
 
 // Version is the protocol version spoken here. Spec: P-3.2.
 const Version = 1
@@ -87,7 +83,7 @@ func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fa
 	// In the table first, then the token again: a revocation, or a newer login of
 	// the kind, makes itself durable and then reads the table, so one of the two
 	// sees the other. Spec: P-11.4.
-	if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil && !sabotageLooksOnce {
+	if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {
 		return err
 	}
 	s.phase.Store(welcome)

@@ -13,7 +13,6 @@ import (
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/sabotage"
 	"github.com/petrel-im/petrel/internal/session/sessionpb"
 )
 
@@ -62,18 +61,12 @@ func (h *Hub) AttachStreams(s *stream.Streams, others func() []im.Node) {
 	s.OnReset(func(im.Node) { h.doubtAll() })
 }
 
-// The rules of this file that the sabotage build can break.
-var (
-	sabotageTellsNobody   = sabotage.On("tell-nobody")
-	sabotageTrustsSilence = sabotage.On("trust-silence")
-)
-
 // Changed has every node look whether the sessions of an account may stay, since
 // tokens of theirs may have ended. It does not block. It is for user.Options.
 func (h *Hub) Changed(a im.Account) {
 	h.lookAgain(a)
 	s := h.nodes.streams
-	if s == nil || sabotageTellsNobody {
+	if s == nil {
 		return
 	}
 	w := &sessionpb.Word{Changed: account(a)}
@@ -125,9 +118,7 @@ func (h *Hub) tellLocked() {
 	}
 	at := h.trust.Now()
 	for _, x := range n.alive {
-		if !sabotageTrustsSilence {
-			at = min(at, n.told[x])
-		}
+		at = min(at, n.told[x])
 	}
 	h.trust.Tell(at)
 }
