@@ -34,7 +34,7 @@ func (a *App) clusterValues() []metrics.Value {
 		gauge("petrel_nodes_unreachable", "Nodes with heartbeats that are not on the bus.", func() int { return len(n.cluster.Status().Unreachable) }),
 		gauge("petrel_partitions_unowned", "Partitions that nobody is known to serve.", func() int { return len(n.cluster.Status().Unowned) }),
 		gauge("petrel_partitions_misplaced", "Partitions that another node owns than should.", func() int { return n.cluster.Status().Misplaced }),
-		gauge("petrel_sends_forwarded_waiting", "Sends for partitions of other nodes, not answered.", a.convs.Forwarding),
+		gauge("petrel_sends_forwarded_waiting", "Sends for partitions of other nodes, not answered.", a.router.Forwarding),
 		counter("petrel_takeovers_total", "Partitions that this node took over.", &n.cluster.Takeovers),
 		counter("petrel_partitions_lost_total", "Partitions whose owner here was thrown away, after a commit that was stale or of unknown outcome.", &n.cluster.Losses),
 

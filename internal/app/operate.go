@@ -231,7 +231,7 @@ func (a *App) settle(ctx context.Context) {
 	limit := time.After(answerTime)
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	for a.convs.Waiting() > 0 {
+	for a.waiting() > 0 {
 		select {
 		case <-poll.C:
 		case <-limit:

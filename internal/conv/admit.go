@@ -15,16 +15,24 @@ import (
 // MaxTitle is the longest title of a group, in bytes.
 const MaxTitle = 256
 
-// admit decides whether the sender may, and returns what the entry makes of
-// the conversation's info. A change of members is cut to what takes effect. A
+// admission decides whether the sender of an entry may, by the state that the
+// entries before it leave, in the same batch as well.
+type admission struct {
+	o        *Options
+	now      uint64 // Unix milliseconds
+	rewriter *rewriter
+}
+
+// admit decides about one send, and returns what the entry makes of the
+// conversation's info. A change of members is cut to what takes effect. A
 // refusal is an *im.Error, settled. Spec: P-4.5.
-func (b *builder) admit(c *conv, s *Send) (*info, error) {
+func (a *admission) admit(c *conv, s *Send) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if in.record == nil {
-		if q, _, aimed := aim(&s.Entry); aimed && s.Peer != "" {
+		if q, _, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {
 			return nil, noTarget(q)
 		}
-		return b.create(c, s)
+		return a.create(c, s)
 	}
 	if from != "" && in.members.Role(from) == 0 {
 		return nil, &im.Error{Code: im.CodeNotMember}
@@ -34,18 +42,18 @@ func (b *builder) admit(c *conv, s *Send) (*info, error) {
 	}
 	switch body := s.Entry.Body.(type) {
 	case *petrelv1.Message_Members:
-		return b.changeMembers(c, s, body.Members)
+		return a.changeMembers(c, s, body.Members)
 	case *petrelv1.Message_Profile:
-		return b.changeProfile(c, from, body.Profile)
+		return a.changeProfile(c, from, body.Profile)
 	case *petrelv1.Message_Edit, *petrelv1.Message_Recall, *petrelv1.Message_Reaction, *petrelv1.Message_Pin:
-		return in, b.admitAimed(c, s)
+		return in, a.rewriter.admit(c, s)
 	}
 	return in, nil
 }
 
 // changeMembers admits a change of members by the roles before it, and cuts the
 // entry to what takes effect. Spec: P-8.8.
-func (b *builder) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*info, error) {
+func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if c.key.Conv.Kind() != im.Group {
 		return nil, im.Errorf(im.CodeForbidden, "the members of this conversation do not change")
@@ -72,7 +80,7 @@ func (b *builder) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*i
 		return nil, im.Errorf(im.CodeInvalid, "the new owner is no member")
 	}
 	if from != "" {
-		if err := b.checkAdded(c, in.members, done); err != nil {
+		if err := a.checkAdded(c, in.members, done); err != nil {
 			return nil, err
 		}
 	}
@@ -160,7 +168,7 @@ func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
 }
 
 // changeProfile admits a new title, which the conversation's record keeps.
-func (b *builder) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*info, error) {
+func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*info, error) {
 	in := c.log.info
 	switch {
 	case c.key.Conv.Kind() != im.Group:
@@ -180,14 +188,14 @@ func (b *builder) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*in
 }
 
 // create admits the first entry of a conversation that does not exist yet.
-func (b *builder) create(c *conv, s *Send) (*info, error) {
+func (a *admission) create(c *conv, s *Send) (*info, error) {
 	from := im.User(s.Entry.From)
 	in := &info{}
 	var err error
 	switch kind := c.key.Conv.Kind(); {
 	case kind == im.Direct && from != "" && s.Peer != "":
 		im.Assert(im.DirectID(c.key.Tenant, from, s.Peer) == c.key.Conv, "direct conversation of other users")
-		if err := b.checkUser(im.Account{Tenant: c.key.Tenant, User: s.Peer}); err != nil {
+		if err := a.checkUser(im.Account{Tenant: c.key.Tenant, User: s.Peer}); err != nil {
 			return nil, err
 		}
 		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: []string{string(min(from, s.Peer)), string(max(from, s.Peer))}}
@@ -196,13 +204,13 @@ func (b *builder) create(c *conv, s *Send) (*info, error) {
 		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_INBOX), Participants: []string{string(s.Peer)}}
 		in.members = first(&petrelv1.MemberRef{User: string(s.Peer), Role: petrelv1.Role_ROLE_OWNER})
 	case s.Create != nil:
-		if in, err = b.createGroup(c, s); err != nil {
+		if in, err = a.createGroup(c, s); err != nil {
 			return nil, err
 		}
 	default:
 		return nil, &im.Error{Code: im.CodeNoConversation}
 	}
-	in.record.CreatedMs = b.now
+	in.record.CreatedMs = a.now
 	return in, nil
 }
 
@@ -215,7 +223,7 @@ func first(refs ...*petrelv1.MemberRef) *Members {
 }
 
 // createGroup admits the first entry of a group. A user makes one as its owner.
-func (b *builder) createGroup(c *conv, s *Send) (*info, error) {
+func (a *admission) createGroup(c *conv, s *Send) (*info, error) {
 	from, ch := im.User(s.Entry.From), s.Entry.GetMembers()
 	if err := checkChange(ch); err != nil {
 		return nil, err
@@ -234,7 +242,7 @@ func (b *builder) createGroup(c *conv, s *Send) (*info, error) {
 		return nil, im.Errorf(im.CodeForbidden, "who makes a group is its owner")
 	}
 	if from != "" {
-		if err := b.checkAdded(c, noMembers, done); err != nil {
+		if err := a.checkAdded(c, noMembers, done); err != nil {
 			return nil, err
 		}
 	}
@@ -244,28 +252,28 @@ func (b *builder) createGroup(c *conv, s *Send) (*info, error) {
 
 // checkAdded refuses users who do not exist; those who were members before do.
 // The operator's changes are looked at before they come here. Codes: no_user.
-func (b *builder) checkAdded(c *conv, before *Members, done *petrelv1.MemberChange) error {
+func (a *admission) checkAdded(c *conv, before *Members, done *petrelv1.MemberChange) error {
 	for _, r := range done.Added {
 		if _, known := before.find(im.User(r.User)); known {
 			continue
 		}
-		if err := b.checkUser(im.Account{Tenant: c.key.Tenant, User: im.User(r.User)}); err != nil {
+		if err := a.checkUser(im.Account{Tenant: c.key.Tenant, User: im.User(r.User)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *builder) checkUser(a im.Account) error {
-	if b.ow.o.UserExists == nil {
+func (a *admission) checkUser(u im.Account) error {
+	if a.o.UserExists == nil {
 		return nil
 	}
-	ok, err := b.ow.o.UserExists(context.Background(), a)
+	ok, err := a.o.UserExists(context.Background(), u)
 	if err != nil {
-		return fmt.Errorf("look up user %s: %w", a, err)
+		return fmt.Errorf("look up user %s: %w", u, err)
 	}
 	if !ok {
-		return im.Errorf(im.CodeNoUser, "there is no user %.64s", a.User)
+		return im.Errorf(im.CodeNoUser, "there is no user %.64s", u.User)
 	}
 	return nil
 }

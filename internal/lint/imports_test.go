@@ -22,11 +22,12 @@ var imports = map[string][]string{
 	"bench":           {"internal/client", "internal/im", "internal/store/pgserver", "internal/wire"},
 
 	"internal/app":     {anything},
-	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/store", "internal/user", "internal/wire"},
+	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/route", "internal/store", "internal/user", "internal/wire"},
 	"internal/gateway": {"internal/fanout", "internal/im", "internal/session", "internal/wire"},
-	"internal/session": {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/session/sessionpb", "internal/user", "internal/wire"},
-	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
-	"internal/conv":    {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv/convpb", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
+	"internal/session": {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/route", "internal/session/sessionpb", "internal/user", "internal/wire"},
+	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/route", "internal/store", "internal/wire"},
+	"internal/route":   {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/route/routepb", "internal/store", "internal/wire"},
+	"internal/conv":    {"internal/fanout", "internal/im", "internal/store", "internal/wire"},
 	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/wire"},
 	"internal/cluster": {"internal/bus", "internal/im", "internal/store"},
 	"internal/user":    {"internal/im", "internal/store"},
@@ -105,6 +106,8 @@ func owner(pkg string) string {
 		return "internal/bus"
 	case pkg == "internal/cluster/clusterpb":
 		return "internal/cluster"
+	case pkg == "internal/conv/convpb":
+		return "internal/conv"
 	}
 	return pkg
 }

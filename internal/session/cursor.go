@@ -74,7 +74,7 @@ func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.Kicks) {
 		s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Cursor{Cursor: c.Frame(m.Conv.Conv)}}, k)
 	}
 	ok := s.hub.async(s, func(ctx context.Context, k *fanout.Kicks) {
-		if err := s.hub.convs.Move(ctx, m); err != nil {
+		if err := s.hub.route.Move(ctx, m); err != nil {
 			m.Done(conv.Cursor{}, s.hub.internal(s, "cursor", err), k)
 		}
 	})

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -66,13 +69,14 @@ func (s *Session) heads(ctx context.Context, convs []im.ConvID) ([]*petrelv1.Hin
 	a := s.Out.Account
 	heads := make([]*petrelv1.Hint, 0, len(convs))
 	for _, id := range convs {
-		st, err := s.hub.convs.Look(ctx, im.Key{Tenant: a.Tenant, Conv: id}, a.User)
+		by := conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User}
+		st, err := route.Ask(ctx, s.hub.route, by, (*conv.Owner).State, &convpb.GetState{})
 		switch code := im.CodeOf(err); {
 		case err != nil && (code == im.CodeNoConversation || code == im.CodeNotMember):
 		case err != nil:
 			return nil, fmt.Errorf("read head of %s: %w", id, err)
 		case st.Role != 0:
-			heads = append(heads, &petrelv1.Hint{Conv: id.String(), Head: uint64(st.Head), Counted: st.Counted})
+			heads = append(heads, &petrelv1.Hint{Conv: id.String(), Head: st.Head, Counted: st.Counted})
 		}
 	}
 	return heads, nil

@@ -139,6 +139,6 @@ func pageSize(l *Limits) int {
 
 // history reads a page. Spec: P-5.2.
 func (s *Session) history(ctx context.Context, f *petrelv1.GetHistory) (*petrelv1.ServerFrame, error) {
-	page, err := s.hub.convs.HistoryPage(ctx, s.Out.Account, f, pageSize(s.hub.Limits()))
+	page, err := s.hub.route.HistoryPage(ctx, s.Out.Account, f, pageSize(s.hub.Limits()))
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_History{History: page}}, err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
 )
@@ -44,6 +45,7 @@ type Hub struct {
 	o     Options
 	users *user.Users
 	convs *conv.Convs
+	route *route.Router
 	sync  *inbox.Syncer
 	table *fanout.Table
 	bus   bus.Bus // set by Attach
@@ -64,7 +66,7 @@ type Hub struct {
 }
 
 // New makes a hub.
-func New(o Options, us *user.Users, cs *conv.Convs, sy *inbox.Syncer, t *fanout.Table, l Limits) *Hub {
+func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.Syncer, t *fanout.Table, l Limits) *Hub {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -80,7 +82,7 @@ func New(o Options, us *user.Users, cs *conv.Convs, sy *inbox.Syncer, t *fanout.
 	if o.Checks == 0 {
 		o.Checks = 5000
 	}
-	h := &Hub{o: o, users: us, convs: cs, sync: sy, table: t, trust: fanout.NewTrust(), again: again{due: make(chan struct{}, 1)}, jobs: make(chan func(), o.Waiting), callJobs: make(chan func(), o.Waiting)}
+	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, trust: fanout.NewTrust(), again: again{due: make(chan struct{}, 1)}, jobs: make(chan func(), o.Waiting), callJobs: make(chan func(), o.Waiting)}
 	h.limits.Store(&l)
 	return h
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
@@ -150,6 +151,7 @@ type world struct {
 	store  *staged
 	table  *fanout.Table
 	convs  *conv.Convs
+	router *route.Router
 	users  *user.Users
 	inbox  *inbox.Consumer
 	hub    *session.Hub
@@ -205,12 +207,13 @@ func (w *world) start() *world {
 	w.must(err)
 	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists, Now: w.clock, IdleAfter: 20 * time.Millisecond}, w.store, w.table)
 	w.must(err)
+	w.router = route.New(route.Options{}, w.convs, w.store)
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
 	w.inbox, err = inbox.NewConsumer(ctx, log, w.convs, w.convs.Owners()[0], w.store)
 	w.must(err)
 	w.o.Log, w.o.Now, w.o.Version, w.o.HistoryID = log, w.clock, "test", st.Info().HistoryID
 	w.o.Heartbeat, w.o.Misses = 30*time.Second, 2
-	w.hub = session.New(w.o, w.users, w.convs, &inbox.Syncer{Convs: w.convs, Store: st.Info()}, w.table, w.limits)
+	w.hub = session.New(w.o, w.users, w.convs, w.router, &inbox.Syncer{Router: w.router, Store: st.Info()}, w.table, w.limits)
 	w.net = localbus.New()
 	b, err := w.net.Join("one")
 	w.must(err)
@@ -282,7 +285,7 @@ func (w *world) group(name string, users ...string) string {
 // texts are the messages of a conversation, read by the operator.
 func (w *world) texts(id string) []string {
 	w.t.Helper()
-	p, err := w.convs.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: id}, 200)
+	p, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: id}, 200)
 	w.must(err)
 	var all []string
 	for _, m := range p.Messages {
