@@ -162,11 +162,6 @@ func (m *Members) allowLeave(from im.User, left []string) error {
 	return nil
 }
 
-// atLeast tells whether a member has a role or a higher one.
-func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
-	return m.Role(u) >= role
-}
-
 // changeProfile admits a new title, which the conversation's record keeps.
 func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*info, error) {
 	in := c.log.info

@@ -43,6 +43,11 @@ func (m *Members) Role(u im.User) petrelv1.Role {
 	return 0
 }
 
+// atLeast tells whether a member has a role or a higher one.
+func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
+	return m.Role(u) >= role
+}
+
 // reach is the first and last seq that u may read, given the head; false: u was
 // never a member.
 func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq, ok bool) {

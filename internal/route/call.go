@@ -72,24 +72,23 @@ func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *own
 	}}
 }
 
-// Ask has the owner of a conversation answer a question by its method f: here by
-// a call, elsewhere by a request. While nobody is known to own the conversation
-// it is tried again, until ctx ends. Codes beside those of f: store_stalled.
-func Ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, r *Router, by conv.Query, f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
-	feed := r.convs.FeedOf(by.Conv.Conv)
+// ask calls f on the Owner, or asks the node that owns the conversation, until
+// one of them answers.
+func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, by conv.Query, f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
+	feed := c.convs.FeedOf(by.Conv.Conv)
 	for {
 		var a PA
-		ow, err := r.here(ctx, feed)
+		ow, err := c.here(ctx, feed)
 		if err == nil {
 			a, err = f(ow, ctx, by, q)
 		}
 		if errors.Is(err, conv.ErrNotOwner) {
-			a, err = request[Q, A, PQ, PA](ctx, &r.caller, feed, by, q)
+			a, err = request[Q, A, PQ, PA](ctx, c, feed, by, q)
 		}
 		if !errors.Is(err, conv.ErrNotOwner) {
 			return a, shown(err)
 		}
-		if err := r.wait(ctx, feed); err != nil {
+		if err := c.wait(ctx, feed); err != nil {
 			return nil, err
 		}
 	}

@@ -31,8 +31,8 @@ func (p Places) note(f store.Feed, pos im.Pos) {
 // the feeds of these conversations were before: what moves meanwhile is told
 // again. Each node is asked once. The caller has put the session into the online
 // table before. Spec: P-6.2, P-6.3.
-func (r *Router) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask, newest int) ([]*petrelv1.ConvState, Places, error) {
-	s := &changesCall{r: r, account: a, asks: asks, newest: newest, changes: make([]*petrelv1.ConvState, len(asks)), places: Places{}}
+func (c *caller) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask, newest int) ([]*petrelv1.ConvState, Places, error) {
+	s := &changesCall{c: c, account: a, asks: asks, newest: newest, changes: make([]*petrelv1.ConvState, len(asks)), places: Places{}}
 	left := make([]int, len(asks)) // indexes of asks that nobody has answered
 	for i := range left {
 		left[i] = i
@@ -43,7 +43,7 @@ func (r *Router) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask, 
 			return s.changes, s.places, shown(err)
 		}
 		left = next
-		if err := r.wait(ctx, r.convs.FeedOf(im.ConvID(asks[left[0]].Conv))); err != nil {
+		if err := c.wait(ctx, c.convs.FeedOf(im.ConvID(asks[left[0]].Conv))); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -51,7 +51,7 @@ func (r *Router) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask, 
 
 // changesCall is one call of Changes.
 type changesCall struct {
-	r       *Router
+	c       *caller
 	account im.Account
 	asks    []*convpb.Ask
 	newest  int
@@ -67,7 +67,7 @@ type changesCall struct {
 // then.
 func (s *changesCall) once(ctx context.Context, left []int) ([]int, error) {
 	asks := pick(s.asks, left)
-	a, err := changesHere(ctx, &s.r.owners, s.account, asks, s.newest)
+	a, err := changesHere(ctx, &s.c.owners, s.account, asks, s.newest)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *changesCall) once(ctx context.Context, left []int) ([]int, error) {
 	elsewhere := map[im.Node][]int{}
 	var still []int
 	for _, i := range s.left {
-		if node, _, ok := s.r.elsewhere(s.feedOf(i)); ok {
+		if node, _, ok := s.c.elsewhere(s.feedOf(i)); ok {
 			elsewhere[node] = append(elsewhere[node], i)
 		} else {
 			still = append(still, i)
@@ -91,7 +91,7 @@ func (s *changesCall) once(ctx context.Context, left []int) ([]int, error) {
 	return s.left, s.err
 }
 
-func (s *changesCall) feedOf(i int) store.Feed { return s.r.convs.FeedOf(im.ConvID(s.asks[i].Conv)) }
+func (s *changesCall) feedOf(i int) store.Feed { return s.c.convs.FeedOf(im.ConvID(s.asks[i].Conv)) }
 
 func pick(asks []*convpb.Ask, list []int) []*convpb.Ask {
 	picked := make([]*convpb.Ask, len(list))
@@ -105,7 +105,7 @@ func pick(asks []*convpb.Ask, list []int) []*convpb.Ask {
 func (s *changesCall) ask(ctx context.Context, list []int) {
 	by := conv.Query{Conv: im.Key{Tenant: s.account.Tenant, Conv: im.ConvID(s.asks[list[0]].Conv)}, User: s.account.User}
 	q := &convpb.ListChanges{Newest: uint32(s.newest), Asks: pick(s.asks, list)}
-	a, err := request[convpb.ListChanges, convpb.Changes](ctx, &s.r.caller, s.feedOf(list[0]), by, q)
+	a, err := request[convpb.ListChanges, convpb.Changes](ctx, s.c, s.feedOf(list[0]), by, q)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

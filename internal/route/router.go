@@ -88,6 +88,13 @@ func (r *Router) answers() []question {
 	}
 }
 
+// Ask has the owner of a conversation answer a question by its method f: here by
+// a call, elsewhere by a request. While nobody is known to own the conversation
+// it is tried again, until ctx ends. Codes beside those of f: store_stalled.
+func Ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, r *Router, by conv.Query, f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
+	return ask(ctx, &r.caller, by, f, q)
+}
+
 // Run forwards sends until ctx ends.
 func (r *Router) Run(ctx context.Context) error {
 	if r.forwarder != nil {
