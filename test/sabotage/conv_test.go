@@ -134,7 +134,7 @@ var convRules = []rule{
 		holds: "roles decide who may change a group",
 		patches: []patch{
 			{"internal/conv/admit.go", `return m.Role(u) >= role`, `return true`},
-			{"internal/conv/admit.go", `if im.User(r.User) == from && !handsOver {`, `if handsOver && false {`},
+			{"internal/conv/admit.go", `if im.User(r.User) == from && !handsOver {`, `if im.User(r.User) == from && !handsOver && false {`},
 			{"internal/conv/admit.go", `if m.Role(from) == petrelv1.Role_ROLE_OWNER && len(m.current) > 1 {`, `if false {`},
 		},
 		guards: []guard{
