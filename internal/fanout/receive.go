@@ -6,10 +6,22 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// handleDelivery delivers what a node has for users here. It runs in the order
-// of that node's frames, so every session sees what it would see if its
-// conversation were owned here. Writers are woken behind all frames that came
-// together.
+// receiver delivers what comes from one other node to the users on this node. The
+// frames of one node are handled one after the other, so a session gets its events
+// in the order in which it would get them if this node owned the conversation.
+type receiver struct {
+	fan Fan
+
+	// Of the present frame; kept to be used again.
+	items    []Item
+	users    []im.User
+	receipts []Receipt
+}
+
+func newReceiver(t *Table) receiver { return receiver{fan: Fan{Table: t}} }
+
+// handleDelivery delivers entries and answers, or, in place of frames that were not
+// kept, a hint. Writers are woken after all frames that came together.
 func (n *Nodes) handleDelivery(from im.Node, payload []byte) {
 	var m clusterpb.Delivery
 	err := m.UnmarshalVTUnsafe(payload)
@@ -18,42 +30,42 @@ func (n *Nodes) handleDelivery(from im.Node, payload []byte) {
 		return
 	}
 	n.Told.Add(1)
-	p := n.node(from)
+	r := &n.node(from).receiver
 	key := im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}
 	if len(m.Rows) == 0 && len(m.Answers) == 0 {
 		n.Hints.Add(1)
-		p.fan.hintTo(key.Tenant, p.usersOf(m.Users), hint{key.Conv, m.Head, m.Counted})
+		r.fan.hintHere(key.Tenant, r.usersOf(m.Users), hint{key.Conv, m.Head, m.Counted})
 		n.lost(from, key)
 	} else {
-		p.fan.Deliver(key.Tenant, p.usersOf(m.Users), n.itemsOf(p, &m))
-		clear(p.items) // or the payload would live until the next one
+		r.fan.Deliver(key.Tenant, r.usersOf(m.Users), n.itemsOf(r, from, &m))
+		clear(r.items) // or the payload stays in memory until the next frame
 	}
 }
 
-// usersOf are the users of the frame at hand.
-func (p *node) usersOf(names []string) []im.User {
-	p.users = p.users[:0]
+func (r *receiver) usersOf(names []string) []im.User {
+	r.users = r.users[:0]
 	for _, u := range names {
-		p.users = append(p.users, im.User(u))
+		r.users = append(r.users, im.User(u))
 	}
-	return p.users
+	return r.users
 }
 
-// itemsOf are the items of the frame at hand.
-func (n *Nodes) itemsOf(p *node, m *clusterpb.Delivery) []Item {
-	items, row := p.items[:0], 0
+// itemsOf puts the rows and the answers of a frame into one list, each answer at its
+// place among the rows.
+func (n *Nodes) itemsOf(r *receiver, from im.Node, m *clusterpb.Delivery) []Item {
+	items, row := r.items[:0], 0
 	for _, a := range m.Answers {
 		for ; row < min(int(a.At), len(m.Rows)); row++ {
 			items = append(items, Item{Row: m.Rows[row]})
 		}
-		got := answerOf(a)
+		got := decodeAnswer(a)
 		it := Item{Ack: got.Ack, Repeat: got.Repeat, Err: got.Err}
 		if a.Own && row < len(m.Rows) {
 			it.Row = m.Rows[row]
 			row++
 		}
 		if n.Answered != nil {
-			if o, ok := n.Answered(p.id, a.Ticket, got); ok {
+			if o, ok := n.Answered(from, a.Ticket, got); ok {
 				it.Sender = o
 			}
 		}
@@ -62,42 +74,11 @@ func (n *Nodes) itemsOf(p *node, m *clusterpb.Delivery) []Item {
 	for ; row < len(m.Rows); row++ {
 		items = append(items, Item{Row: m.Rows[row]})
 	}
-	p.items = items
+	r.items = items
 	return items
 }
 
-// hintTo tells users that a conversation has moved: by a hint those who
-// understand it, the others have to sync.
-func (f *Fan) hintTo(tenant im.Tenant, users []im.User, h hint) {
-	hinted, lagged := 0, 0
-	for _, u := range users {
-		for _, o := range f.Table.Of(im.Account{Tenant: tenant, User: u}) {
-			if o.pushHint(h, &f.kicks) {
-				hinted++
-			} else {
-				lagged++
-			}
-		}
-	}
-	f.Hinted.Add(uint64(hinted))
-	f.Lagged.Add(uint64(lagged))
-}
-
-// pushHint adds a hint; false: the client has to sync, or is about to.
-func (o *Outbox) pushHint(h hint, k *Kicks) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch {
-	case o.deafLocked(k):
-		return false
-	case !o.Hints || h.conv.Kind() == im.Inbox:
-		o.lagLocked(k)
-		return false
-	}
-	return o.hintLocked(h, k)
-}
-
-// handleReceipts tells users here of receipts.
+// handleReceipts tells users on this node about receipts.
 func (n *Nodes) handleReceipts(from im.Node, payload []byte) {
 	var m clusterpb.Receipts
 	err := m.UnmarshalVTUnsafe(payload)
@@ -105,16 +86,16 @@ func (n *Nodes) handleReceipts(from im.Node, payload []byte) {
 		n.garbled(from, "receipts", err)
 		return
 	}
-	p := n.node(from)
+	r := &n.node(from).receiver
 	key := im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}
 	id := key.Conv.String()
-	p.receipts = p.receipts[:0]
-	for _, r := range m.Receipts {
-		got := Receipt{Receipt: &petrelv1.Receipt{Conv: id, User: r.User, Delivered: r.Delivered, Read: r.Read}}
-		for _, id := range r.Askers {
+	r.receipts = r.receipts[:0]
+	for _, x := range m.Receipts {
+		got := Receipt{Receipt: &petrelv1.Receipt{Conv: id, User: x.User, Delivered: x.Delivered, Read: x.Read}}
+		for _, id := range x.Askers {
 			got.Origins = append(got.Origins, Asker{ID: id})
 		}
-		p.receipts = append(p.receipts, got)
+		r.receipts = append(r.receipts, got)
 	}
-	p.fan.Receipts(key, p.usersOf(m.Users), p.receipts)
+	r.fan.Receipts(key, r.usersOf(m.Users), r.receipts)
 }

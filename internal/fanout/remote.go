@@ -14,26 +14,32 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// maxUserBytes of names go into one frame; with the rows of one delivery it
-// stays below 256 KiB, unless a row is larger than that.
+// maxUserBytes is how many bytes of user ids go into one frame. Together with the
+// rows of one delivery the frame stays below 256 KiB, unless a row is larger.
 const maxUserBytes = 128 << 10
 
-// parcel is what the delivery at hand has for another node.
-type parcel struct {
-	users []string
-	bytes int
-	set   uint64 // sum of the users' hashes: names who they are
+// remoteBatch is what a Fan has for other nodes: first the recipients and answers
+// of the present delivery, then, packed, the frames that Flush sends.
+type remoteBatch struct {
+	nodes  *Nodes
+	byNode [maxNodes]nodeBatch // of the present delivery, by the index of the node
+	used   uint64              // bits of the nodes whose nodeBatch is not empty
+	frames []frame
 }
 
-// far is what a Fan has for other nodes.
-type far struct {
-	nodes   *Nodes
-	parcels [maxNodes]parcel // of the delivery at hand
-	used    uint64           // bits of those with something in them
-	frames  []frame          // until Flush
+// nodeBatch is what the present delivery has for one node.
+type nodeBatch struct {
+	users     []string // recipients
+	userBytes int
+	hashSum   uint64 // of the users' hashes: names this set of users
+
+	caller  *node // the node that gets the answers
+	conv    im.ConvID
+	answers []*clusterpb.Answer
+	senders []im.User // of the answers
 }
 
-// frame is for one node.
+// frame is a frame for one node.
 type frame struct {
 	to      im.Node
 	kind    byte
@@ -41,98 +47,110 @@ type frame struct {
 	hint    stream.Hint
 }
 
-func (f *Fan) farOf(n *Nodes) *far {
-	if f.far == nil {
-		f.far = &far{nodes: n}
-	}
-	return f.far
-}
-
-// remote are the other nodes, if there are any.
-func (f *Fan) remote() *Nodes {
-	if f.Remote == nil || f.Remote.joined.Load() == 0 {
-		return nil
-	}
-	return f.Remote
-}
-
-// address notes that a user, by hash, gets what is at hand at other nodes.
-func (f *Fan) address(n *Nodes, u im.User, h uint64) {
-	nodes := n.of(h)
-	if nodes == 0 {
-		return
-	}
-	f.farOf(n).used |= nodes
+// addRecipient adds a user, whose hash is h, for each node where the user is online.
+func (b *remoteBatch) addRecipient(u im.User, h uint64) {
+	nodes := b.nodes.online.nodesOf(h)
+	b.used |= nodes
 	for nodes != 0 {
-		p := &f.far.parcels[next(&nodes)]
-		p.users, p.bytes, p.set = append(p.users, string(u)), p.bytes+len(u)+2, p.set+h
+		n := &b.byNode[takeLowestBit(&nodes)]
+		n.users, n.userBytes, n.hashSum = append(n.users, string(u)), n.userBytes+len(u)+2, n.hashSum+h
 	}
 }
 
-// addressCaller notes that an answer goes to a node.
-func (f *Fan) addressCaller(c *Caller) {
-	p := (*c.Nodes.nodes.Load())[c.Node]
-	if p == nil {
+// addAnswer adds an answer for the node that waits for it. rowsBefore is how many
+// rows of the delivery come before the answer. own means that the next row is what
+// was sent.
+func (b *remoteBatch) addAnswer(c *Caller, a Answer, rowsBefore int, own bool) {
+	to := c.Nodes.known(c.Node)
+	if to == nil {
 		return
 	}
-	i := p.index.Load()
+	i := to.index.Load()
 	if i < 0 {
-		return // its streams have ended: it knows that answers are lost
+		return // the streams have ended: that node knows that it may have lost answers
 	}
-	f.farOf(c.Nodes).used |= 1 << i
+	b.used |= 1 << i
+	n := &b.byNode[i]
+	if n.caller != to { // another node had the index before
+		n.caller, n.answers, n.senders = to, nil, nil
+	}
+	m := encodeAnswer(c.Ticket, a)
+	m.At, m.Own = uint32(rowsBefore), own
+	n.answers, n.senders, n.conv = append(n.answers, m), append(n.senders, c.User), c.Conv.Conv
 }
 
-// each calls f for the nodes that the delivery at hand has something for, and
-// empties their parcels.
-func (a *far) each(f func(to *node, p *parcel)) {
-	for a.used != 0 {
-		i := next(&a.used)
-		p := &a.parcels[i]
-		if to := a.nodes.byIndex[i].Load(); to != nil {
-			f(to, p)
+// eachNode calls f for each node that the present delivery has something for, and
+// empties what there is for it.
+func (b *remoteBatch) eachNode(f func(to *node, n *nodeBatch)) {
+	for b.used != 0 {
+		i := takeLowestBit(&b.used)
+		n := &b.byNode[i]
+		if to := b.nodes.byIndex[i].Load(); to != nil {
+			if n.caller != to {
+				n.answers, n.senders = nil, nil
+			}
+			f(to, n)
 		}
-		*p = parcel{users: p.users[:0]}
+		*n = nodeBatch{users: n.users[:0]}
 	}
 }
 
-// pack makes the frames of the delivery at hand, one for each node unless the
-// users are too many.
-func (f *Fan) pack(tenant im.Tenant) {
-	f.far.each(func(to *node, p *parcel) {
-		answers, conv, senders := f.answersTo(to.id)
+// packDelivery makes the frames of the present delivery: one for each node, or more
+// if the users are too many for one frame.
+func (b *remoteBatch) packDelivery(tenant im.Tenant, rows [][]byte, newest *newestRow) {
+	b.eachNode(func(to *node, n *nodeBatch) {
+		if len(n.users) == 0 && len(n.answers) == 0 {
+			return
+		}
 		head := clusterpb.Delivery{Tenant: uint32(tenant)}
-		rows := clusterpb.Delivery{Answers: answers}
-		if len(p.users) > 0 {
-			h := f.hint()
+		rest := clusterpb.Delivery{Answers: n.answers}
+		conv := n.conv
+		if len(n.users) > 0 {
+			h := newest.hint()
 			conv, head.Head, head.Counted = h.conv, h.head, h.counted
-			rows.Rows = f.rows
+			rest.Rows = rows
 		}
 		head.Conv = conv[:]
-		if p.bytes > maxUserBytes {
-			// Who gets an answer must get the rows around it in the same frame.
-			slices.SortStableFunc(p.users, func(a, b string) int { return rank(senders, a) - rank(senders, b) })
+		if n.userBytes > maxUserBytes {
+			// The senders go into the first frame, which has the answers. A sender
+			// in another frame would get its answers before the rows around them.
+			slices.SortStableFunc(n.users, func(a, b string) int { return senderFirst(n.senders, a) - senderFirst(n.senders, b) })
 		}
-		for users := p.users; ; {
-			n := fit(users)
-			head.Users = users[:n]
-			f.far.frames = append(f.far.frames, delivery(to.id, &head, &rows, p.set+uint64(len(p.users)-len(users))))
-			if users = users[n:]; len(users) == 0 {
+		for users := n.users; ; {
+			fit := usersInOneFrame(users)
+			head.Users = users[:fit]
+			b.frames = append(b.frames, deliveryFrame(to.id, &head, &rest, n.hashSum+uint64(len(n.users)-len(users))))
+			if users = users[fit:]; len(users) == 0 {
 				return
 			}
-			rows.Answers = nil
+			rest.Answers = nil
 		}
 	})
 }
 
-func rank(first []im.User, u string) int {
-	if slices.Contains(first, im.User(u)) {
+// senderFirst is the sort key that puts senders before other users.
+func senderFirst(senders []im.User, u string) int {
+	if slices.Contains(senders, im.User(u)) {
 		return 0
 	}
 	return 1
 }
 
-// fit is how many users go into one frame.
-func fit(users []string) int {
+// packHint makes the frames of a hint for the recipients that were added.
+func (b *remoteBatch) packHint(tenant im.Tenant, h hint) {
+	b.eachNode(func(to *node, n *nodeBatch) {
+		m := clusterpb.Delivery{Tenant: uint32(tenant), Conv: h.conv[:], Head: h.head, Counted: h.counted}
+		for users := n.users; len(users) > 0; {
+			fit := usersInOneFrame(users)
+			set := n.hashSum + uint64(len(n.users)-len(users))
+			m.Users, users = users[:fit], users[fit:]
+			b.frames = append(b.frames, deliveryFrame(to.id, &m, &clusterpb.Delivery{}, set))
+		}
+	})
+}
+
+// usersInOneFrame is how many of the users go into one frame.
+func usersInOneFrame(users []string) int {
 	bytes := 0
 	for i, u := range users {
 		if bytes += len(u) + 2; bytes > maxUserBytes {
@@ -142,10 +160,11 @@ func fit(users []string) int {
 	return len(users)
 }
 
-// delivery makes a frame whose hint is its beginning: so far has the
-// conversation moved, for these users, of whom set is a name. A later one for
-// the same users says it all.
-func delivery(to im.Node, head, rest *clusterpb.Delivery, set uint64) frame {
+// deliveryFrame makes a frame out of head and rest. Its stream hint is head: so far
+// has the conversation moved, for these users. The key of the hint names the
+// conversation and, by set, the users. So a later frame for the same users replaces
+// the hint of an earlier one, and one for other users does not.
+func deliveryFrame(to im.Node, head, rest *clusterpb.Delivery, set uint64) frame {
 	n := head.SizeVT()
 	payload := make([]byte, n+rest.SizeVT())
 	_, err := head.MarshalToSizedBufferVT(payload[:n])
@@ -159,34 +178,16 @@ func delivery(to im.Node, head, rest *clusterpb.Delivery, set uint64) frame {
 	return frame{to, cluster.KindDelivery, payload, stream.Hint{Kind: cluster.KindDelivery, Key: string(key[:]), Payload: payload[:n:n]}}
 }
 
-// answersTo are the answers of the delivery at hand that go to a node, what
-// they are about, and who gets them.
-func (f *Fan) answersTo(id im.Node) (answers []*clusterpb.Answer, conv im.ConvID, senders []im.User) {
-	rows := uint32(0)
-	for i := range f.items {
-		it := &f.items[i]
-		if c := it.Sender.Caller; c != nil && c.Node == id {
-			a := answer(c.Ticket, it.Ack, it.Repeat, it.Err)
-			a.At, a.Own = rows, it.Row != nil
-			answers, conv, senders = append(answers, a), c.Conv.Conv, append(senders, c.User)
-		}
-		if it.Row != nil {
-			rows++
-		}
-	}
-	return answers, conv, senders
-}
-
-func answer(ticket uint64, ack wire.Ack, repeat bool, err *im.Error) *clusterpb.Answer {
-	if err != nil {
+func encodeAnswer(ticket uint64, a Answer) *clusterpb.Answer {
+	if err := a.Err; err != nil {
 		return &clusterpb.Answer{Ticket: ticket, Failure: &clusterpb.Answer_Failure{
 			Code: string(err.Code), Message: err.Message, RetryAfterMs: uint64(err.RetryAfter.Milliseconds()), Head: uint64(err.Head), Request: err.Request,
 		}}
 	}
-	return &clusterpb.Answer{Ticket: ticket, Seq: ack.Seq, TimeMs: ack.TimeMs, Conv: ack.Conv, Repeat: repeat}
+	return &clusterpb.Answer{Ticket: ticket, Seq: a.Ack.Seq, TimeMs: a.Ack.TimeMs, Conv: a.Ack.Conv, Repeat: a.Repeat}
 }
 
-func answerOf(a *clusterpb.Answer) Answer {
+func decodeAnswer(a *clusterpb.Answer) Answer {
 	if e := a.Failure; e != nil {
 		return Answer{Err: &im.Error{
 			Code: im.Code(e.Code), Message: e.Message, RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond, Head: im.Seq(e.Head), Request: e.Request,
@@ -195,76 +196,31 @@ func answerOf(a *clusterpb.Answer) Answer {
 	return Answer{Ack: wire.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs}, Repeat: a.Repeat}
 }
 
-// reply answers a send outside of a delivery.
+// reply answers a send that is not part of a delivery.
 func (c *Caller) reply(ack wire.Ack, err *im.Error) {
 	head := clusterpb.Delivery{Tenant: uint32(c.Conv.Tenant), Conv: c.Conv.Conv[:]}
-	rest := clusterpb.Delivery{Answers: []*clusterpb.Answer{answer(c.Ticket, ack, false, err)}}
-	c.Nodes.dispatch(delivery(c.Node, &head, &rest, 0))
+	rest := clusterpb.Delivery{Answers: []*clusterpb.Answer{encodeAnswer(c.Ticket, Answer{Ack: ack, Err: err})}}
+	c.Nodes.dispatch(deliveryFrame(c.Node, &head, &rest, 0))
 }
 
-// Hint tells members how far a conversation has moved, in place of entries: for
-// an owner who does not know what they were told. Like Deliver it is for who
-// publishes, who has published the head. Spec: P-6.5.
-func (f *Fan) Hint(key im.Key, members []im.User, head im.Seq, counted uint64) {
-	if remote := f.choose(); remote != nil {
-		for _, u := range members {
-			f.address(remote, u, f.Table.hash(im.Account{Tenant: key.Tenant, User: u}))
-		}
+// flush gives the frames to the streams.
+func (b *remoteBatch) flush() {
+	for i := range b.frames {
+		b.nodes.dispatch(b.frames[i])
 	}
-	f.hintTo(key.Tenant, members, hint{key.Conv, uint64(head), counted})
-	if f.far == nil {
-		return
-	}
-	f.far.each(func(to *node, p *parcel) {
-		m := clusterpb.Delivery{Tenant: uint32(key.Tenant), Conv: key.Conv[:], Head: uint64(head), Counted: counted}
-		for users := p.users; len(users) > 0; {
-			n := fit(users)
-			set := p.set + uint64(len(p.users)-len(users))
-			m.Users, users = users[:n], users[n:]
-			f.far.frames = append(f.far.frames, delivery(to.id, &m, &clusterpb.Delivery{}, set))
-		}
-	})
+	clear(b.frames)
+	b.frames = b.frames[:0]
 }
 
-// packReceipts makes the frames of receipts.
-func (f *Fan) packReceipts(key im.Key, receipts []Receipt) {
-	m := clusterpb.Receipts{Tenant: uint32(key.Tenant), Conv: key.Conv[:]}
-	for _, r := range receipts {
-		m.Receipts = append(m.Receipts, &clusterpb.Receipts_Receipt{User: r.User, Delivered: r.Delivered, Read: r.Read})
-	}
-	f.far.each(func(to *node, p *parcel) {
-		for i, r := range receipts {
-			m.Receipts[i].Askers = r.askersAt(to.id)
-		}
-		for users := p.users; len(users) > 0; {
-			n := fit(users)
-			m.Users, users = users[:n], users[n:]
-			payload, err := m.MarshalVT()
-			im.Assert(err == nil, "encode receipts: %v", err)
-			f.far.frames = append(f.far.frames, frame{to.id, cluster.KindReceipts, payload, stream.Hint{Optional: true}})
-		}
-	})
-}
-
-// askersAt are the sessions at a node that asked.
-func (r *Receipt) askersAt(id im.Node) (ids []uint64) {
-	for _, a := range r.Origins {
-		if a.Node == id {
-			ids = append(ids, a.ID)
-		}
-	}
-	return ids
-}
-
-// dispatch gives a frame to the stream. What is too large for one goes as its
-// hint.
+// dispatch gives a frame to the stream of its node. If the frame is too large for
+// the bus, its hint goes instead.
 func (n *Nodes) dispatch(f frame) {
 	_, err := n.streams.Send(f.to, f.kind, f.payload, f.hint)
 	if errors.Is(err, bus.ErrTooLarge) && f.hint.Kind != 0 {
 		n.TooLarge.Add(1)
 		_, err = n.streams.Send(f.to, f.hint.Kind, f.hint.Payload, f.hint)
 	}
-	if err != nil && !errors.Is(err, bus.ErrNoNode) { // a node whose streams have ended notices by itself
+	if err != nil && !errors.Is(err, bus.ErrNoNode) { // a node whose streams have ended resyncs when they begin again
 		n.log.Error("send to another node failed", "node", f.to, "err", err)
 	}
 }

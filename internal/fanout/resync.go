@@ -3,117 +3,109 @@ package fanout
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const (
-	// spread is how long it takes until everybody of a node has been told to
-	// sync, so that their syncs do not come at once.
-	spread = 5 * time.Second
+	// spreadTime is how long it takes until all sessions of a node were told to
+	// sync. If all were told at once, all their syncs would come at once.
+	spreadTime = 5 * time.Second
 
-	few        = 256     // sessions that are told at once
-	maxMissing = 1 << 16 // users; of more, whole parts of the table are told
+	burstSessions  = 256     // as many are told at once, without a pause
+	maxResyncUsers = 1 << 16 // users; if there are more, all users of their parts of the table are told
 )
 
-// missed are the users of this node who may have missed events.
-type missed struct {
-	due chan struct{} // capacity 1; a token: there are some
+// resync has users of this node sync who may have missed events, because another
+// node did not know of them or because what it sent was lost.
+type resync struct {
+	table    *Table
+	sessions *atomic.Uint64 // counts those that were told to sync
+	due      chan struct{}  // capacity 1; a token: there are users to tell
 
 	mu    sync.Mutex // tier 0; guards the fields below
 	parts uint64     // bits: all users of these parts of the table
-	users []uint64   // and these, by hash
+	users []uint64   // and these users, by hash
 }
 
-func (m *missed) everybody() {
-	m.mu.Lock()
-	m.parts, m.users = allParts, nil
-	m.mu.Unlock()
-	m.signal()
+func (r *resync) everybody() {
+	r.mu.Lock()
+	r.parts, r.users = allParts, nil
+	r.mu.Unlock()
+	r.signal()
 }
 
-func (m *missed) some(users []uint64) {
-	m.mu.Lock()
-	if len(m.users)+len(users) <= maxMissing {
-		m.users = append(m.users, users...)
+func (r *resync) some(users []uint64) {
+	r.mu.Lock()
+	if len(r.users)+len(users) <= maxResyncUsers {
+		r.users = append(r.users, users...)
 	} else {
-		for _, h := range append(m.users, users...) {
-			m.parts |= 1 << (h % parts)
+		for _, h := range append(r.users, users...) {
+			r.parts |= 1 << (h % tableParts)
 		}
-		m.users = nil
+		r.users = nil
 	}
-	m.mu.Unlock()
-	m.signal()
+	r.mu.Unlock()
+	r.signal()
 }
 
-func (m *missed) signal() {
+func (r *resync) signal() {
 	select {
-	case m.due <- struct{}{}:
+	case r.due <- struct{}{}:
 	default:
 	}
 }
 
-// take returns those to be told next: a few, or a part; neither: that was all.
-func (m *missed) take() (users []uint64, part int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n := min(few, len(m.users)); n > 0 {
-		users, m.users = m.users[:n], m.users[n:]
+// take returns the users to tell next: some users, or the index of a part whose
+// users are all to be told. With no users and part -1 there is nobody to tell.
+func (r *resync) take() (users []uint64, part int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := min(burstSessions, len(r.users)); n > 0 {
+		users, r.users = r.users[:n], r.users[n:]
 		return users, -1
 	}
-	if m.parts == 0 {
+	if r.parts == 0 {
 		return nil, -1
 	}
-	return nil, next(&m.parts)
+	return nil, takeLowestBit(&r.parts)
 }
 
-// Run has those sync who missed events because a node did not know of them, or
-// because what it sent was lost, until ctx ends.
-func (n *Nodes) Run(ctx context.Context) error {
+// run tells users to sync until ctx ends.
+func (r *resync) run(ctx context.Context) {
 	for {
-		users, part := n.missed.take()
+		users, part := r.take()
 		if part >= 0 {
-			users = n.table.users(part)
+			users = r.table.hashes(part)
 		}
-		if told := n.lag(users); told >= few || part >= 0 && told > 0 {
+		if told := r.tell(users); told >= burstSessions || part >= 0 && told > 0 {
 			select {
-			case <-time.After(spread / parts):
+			case <-time.After(spreadTime / tableParts):
 			case <-ctx.Done():
-				return nil
+				return
 			}
 		}
 		if users != nil || part >= 0 {
 			continue
 		}
 		select {
-		case <-n.missed.due:
+		case <-r.due:
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }
 
-// lag has the sessions of users sync and returns how many there are.
-func (n *Nodes) lag(users []uint64) (sessions int) {
+// tell has the sessions of users sync, and returns how many sessions these are.
+func (r *resync) tell(users []uint64) (sessions int) {
 	var k Kicks
 	for _, h := range users {
-		for _, o := range n.table.meet(h) {
+		for _, o := range r.table.withHash(h) {
 			o.Lag(&k)
 			sessions++
 		}
 	}
 	k.Flush()
-	n.Missed.Add(uint64(sessions))
+	r.sessions.Add(uint64(sessions))
 	return sessions
-}
-
-// users are those of a part of the table, by hash.
-func (t *Table) users(part int) []uint64 {
-	s := &t.shards[part]
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	all := make([]uint64, 0, len(s.online))
-	for h := range s.online {
-		all = append(all, h)
-	}
-	return all
 }

@@ -5,104 +5,71 @@ import (
 	"time"
 )
 
-// maxTrust is how long a session gets events after the last moment at which it
-// is known to have been valid. With what lies between that moment and a socket,
-// nothing more reaches a user 5 s after their tokens have ended.
-const maxTrust = 4 * time.Second
+// maxUnconfirmed is how long a session gets events after the last moment at which
+// it is known to have been valid. Together with the time that an event takes from
+// that check to the socket, nothing reaches a user 5 s after their tokens were
+// revoked.
+const maxUnconfirmed = 4 * time.Second
 
-// Trust is how much a node knows of whose tokens have ended at others: up to
-// which moment it has been told of all of them. Moments are durations since
-// NewTrust, so that they may travel to another node and back.
-type Trust struct {
+// Revocations says up to which moment this node knows every revocation of tokens
+// that another node has made. Package session advances it.
+//
+// Moments are durations since NewRevocations. So a moment of this node can travel
+// to another node and back, whatever the clocks of the two say.
+type Revocations struct {
 	began time.Time
-	told  atomic.Int64 // a moment
+	known atomic.Int64 // a moment
 }
 
-// NewTrust makes one that has been told of everything until now.
-func NewTrust() *Trust { return &Trust{began: time.Now()} }
+// NewRevocations makes one that knows every revocation until now.
+func NewRevocations() *Revocations { return &Revocations{began: time.Now()} }
 
-// Now is this moment.
-func (t *Trust) Now() time.Duration { return time.Since(t.began) }
+// Now is the present moment.
+func (r *Revocations) Now() time.Duration { return time.Since(r.began) }
 
-// Told is the moment up to which the node has been told.
-func (t *Trust) Told() time.Duration { return time.Duration(t.told.Load()) }
+// KnownUntil is the moment up to which every revocation is known.
+func (r *Revocations) KnownUntil() time.Duration { return time.Duration(r.known.Load()) }
 
-// Tell says that the node has been told of everything up to a moment. Only one
-// goroutine at a time may call it.
-func (t *Trust) Tell(at time.Duration) {
-	if at > t.Told() {
-		t.told.Store(int64(at))
+// Advance says that every revocation up to a moment is known. Only one goroutine
+// at a time may call it.
+func (r *Revocations) Advance(to time.Duration) {
+	if to > r.KnownUntil() {
+		r.known.Store(int64(to))
 	}
 }
 
-// standing is up to when the session of an outbox is known to be valid.
-type standing struct {
-	trust *Trust
-	valid time.Duration // the store said so of this moment
-	doubt time.Duration // it may have become void at this moment; 0: that is not said
+// validity is up to which moment the session of one outbox is known to be valid.
+// Guarded by Outbox.mu.
+type validity struct {
+	revocations *Revocations
+	validAt     time.Duration // the session was valid at this moment
+	doubtedAt   time.Duration // it may have become void at this moment; 0: nothing says so
 }
 
-// Watch makes an outbox hold back events while it is not known whether its
-// session is valid; it was at a moment. It is called before the outbox enters
-// the online table.
-func (o *Outbox) Watch(t *Trust, valid time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.standing = &standing{trust: t, valid: valid}
+// knownAt is the last moment at which the session is known to have been valid.
+// While it is in doubt, only the store can move this moment: that the other nodes
+// revoked nothing since says nothing about the revocation that caused the doubt.
+func (v *validity) knownAt() time.Duration {
+	if v.doubtedAt != 0 {
+		return v.validAt
+	}
+	return max(v.validAt, v.revocations.KnownUntil())
 }
 
-// Doubt notes that the session may not be valid any more. Until the store says
-// that it is, no other word counts.
-func (o *Outbox) Doubt(at time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if s := o.standing; s != nil && at > s.valid {
-		s.valid = s.known()
-		s.doubt = max(s.doubt, at, 1)
+func (v *validity) expired() bool {
+	return v.revocations.Now()-v.knownAt() > maxUnconfirmed
+}
+
+func (v *validity) doubt(at time.Duration) {
+	if at > v.validAt {
+		v.validAt = v.knownAt()
+		v.doubtedAt = max(v.doubtedAt, at, 1)
 	}
 }
 
-// Confirm notes that the session was valid at a moment, as the store says.
-func (o *Outbox) Confirm(at time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if s := o.standing; s != nil {
-		s.valid = max(s.valid, at)
-		if at >= s.doubt {
-			s.doubt = 0
-		}
+func (v *validity) confirm(at time.Duration) {
+	v.validAt = max(v.validAt, at)
+	if at >= v.doubtedAt {
+		v.doubtedAt = 0
 	}
-}
-
-// known is the last moment at which the session is known to have been valid.
-func (s *standing) known() time.Duration {
-	if s.doubt != 0 {
-		return s.valid
-	}
-	return max(s.valid, s.trust.Told())
-}
-
-// Held tells whether nothing of what is meant for the user may be written: it
-// has not been known for too long whether the session is valid.
-func (o *Outbox) Held() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.heldLocked()
-}
-
-func (o *Outbox) heldLocked() bool {
-	return o.standing != nil && o.standing.trust.Now()-o.standing.known() > maxTrust
-}
-
-// deafLocked tells whether the outbox takes no events now. One that is held has
-// its client sync, which is answered when it is known who that is.
-func (o *Outbox) deafLocked(k *Kicks) bool {
-	if o.closed || o.end != nil || o.lagged || o.quiet {
-		return true
-	}
-	if o.heldLocked() {
-		o.lagLocked(k)
-		return true
-	}
-	return false
 }

@@ -23,7 +23,7 @@ import (
 // (again.go). A node asks all others twice a second for a word that comes behind
 // all they have told: so it knows up to when it has been told of everything.
 // While one of them does not answer, it asks the store about all its sessions.
-// While the store does not answer either, a session gets nothing (fanout.Trust).
+// While the store does not answer either, a session gets nothing (fanout.Revocations).
 
 const (
 	askEvery = 500 * time.Millisecond
@@ -120,7 +120,7 @@ func (h *Hub) tellLocked() {
 	for _, x := range n.alive {
 		at = min(at, n.told[x])
 	}
-	h.trust.Tell(at)
+	h.trust.Advance(at)
 }
 
 // onPeer is told that the streams with a node begin or end. What a process told
@@ -198,7 +198,7 @@ func (h *Hub) runAsks(ctx context.Context) {
 		}
 		n.alive = alive
 		h.tellLocked()
-		due := n.wanted != 0 || now-h.trust.Told() > silence
+		due := n.wanted != 0 || now-h.trust.KnownUntil() > silence
 		n.mu.Unlock()
 		if due {
 			signal(n.sweep)

@@ -53,7 +53,7 @@ func (s *Session) reject(id uint64, e *im.Error, k *fanout.Kicks) {
 	}
 	s.hub.Refused.Add(1)
 	s.refuse(id, e, k)
-	s.Out.EndQuietly(e, k)
+	s.Out.EndAfterAnswer(e, k)
 }
 
 func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fanout.Kicks) error {
@@ -70,7 +70,7 @@ func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fa
 		s.Out.Login = who.Epoch
 	}
 	if s.hub.nodes.streams != nil {
-		s.Out.Watch(s.hub.trust, at)
+		s.Out.TrackValidity(s.hub.trust, at)
 	}
 	s.keep(h.Capabilities)
 	s.windowSends, s.windowBytes = l.WindowSends, l.WindowBytes

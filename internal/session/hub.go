@@ -50,7 +50,7 @@ type Hub struct {
 	table *fanout.Table
 	bus   bus.Bus // set by Attach
 	calls Calls   // set by AttachCalls; nil: none are served
-	trust *fanout.Trust
+	trust *fanout.Revocations
 	again again
 	said  atomic.Int64 // moment at which the store was asked about a session last, and said
 	nodes nodes        // set by AttachStreams
@@ -82,7 +82,7 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 	if o.Checks == 0 {
 		o.Checks = 5000
 	}
-	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, trust: fanout.NewTrust(), again: again{due: make(chan struct{}, 1)}, jobs: make(chan func(), o.Waiting), callJobs: make(chan func(), o.Waiting)}
+	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, trust: fanout.NewRevocations(), again: again{due: make(chan struct{}, 1)}, jobs: make(chan func(), o.Waiting), callJobs: make(chan func(), o.Waiting)}
 	h.limits.Store(&l)
 	return h
 }
