@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -16,241 +17,174 @@ import (
 	"github.com/petrel-im/petrel/internal/session/sessionpb"
 )
 
-// Within 5 s of a change that ends tokens nothing more reaches the sessions that
-// began with them, on whichever node they are (P-11.5). Who made the change ends
-// them by a request to all nodes (close.go), and tells all nodes through the
-// numbered streams whose they are, behind which every node asks the store
-// (again.go). A node asks all others twice a second for a word that comes behind
-// all they have told: so it knows up to when it has been told of everything.
-// While one of them does not answer, it asks the store about all its sessions.
-// While the store does not answer either, a session gets nothing (fanout.Revocations).
-
 const (
-	askEvery = 500 * time.Millisecond
+	barrierEvery = 500 * time.Millisecond
 
-	// silence is how long a node goes without the word of another one before it
-	// looks at all its sessions; so often it looks again.
-	silence = 2 * time.Second
-
-	// slice is what the looks at all sessions are spread in.
-	slice = 20 * time.Millisecond
+	// maxSilence is how long a node may leave barriers unanswered before all
+	// sessions are rechecked.
+	maxSilence = 2 * time.Second
 )
 
-// nodes are the other nodes.
-type nodes struct {
-	streams *stream.Streams // nil: there are none
-	others  func() []im.Node
-	sweep   chan struct{} // capacity 1; a token: all sessions are to be looked at
+// barrier makes sure that within 5 s of a revocation nothing more reaches the
+// sessions of the revoked tokens, on whichever node they are (P-11.5).
+//
+// A node that revokes tokens ends their sessions by a request to all nodes
+// (close.go). It may die before it does, or the request may be lost. So it also
+// tells all nodes whose tokens changed, through the numbered streams, and every node
+// then rechecks the sessions of that account (recheck.go).
+//
+// A node must notice if it is not told. Twice a second it sends a barrier into the
+// streams to all other nodes. A stream keeps its order, so the answer to a barrier
+// proves that the other node had sent every earlier revocation before it, and that
+// these were applied here. While a node does not answer, all sessions are rechecked.
+// While the store does not answer either, sessions get nothing (fanout.Revocations).
+type barrier struct {
+	streams     *stream.Streams
+	otherNodes  func() []im.Node
+	rechecks    *rechecker
+	revocations *fanout.Revocations
+	log         *slog.Logger
 
-	mu     sync.Mutex                // tier 0; guards the fields below
-	alive  []im.Node                 // whose word counts
-	named  map[im.Node]bool          // on the bus, and others has said so since
-	told   map[im.Node]time.Duration // up to when each has told of everything
-	is     map[im.Node]uint64        // which process each was last
-	wanted time.Duration             // a sweep that begins behind it is wanted; 0: none is
+	mu           sync.Mutex                // tier 0; guards the fields below
+	asked        []im.Node                 // the nodes that must answer barriers
+	hadHeartbeat map[im.Node]bool          // nodes on the bus whose heartbeat was seen since they joined it
+	answered     map[im.Node]time.Duration // when the newest barrier was sent that a node has answered
+	incarnations map[im.Node]uint64        // the last known process of each node
 }
 
-// AttachStreams connects the hub with those of the other nodes. It is called
-// once, before the streams and the hub run. others are the nodes that may end
-// tokens, without this one: all that live by their heartbeats, whether the bus
-// has them or not. It is called twice a second.
-func (h *Hub) AttachStreams(s *stream.Streams, others func() []im.Node) {
-	h.nodes = nodes{streams: s, others: others, sweep: make(chan struct{}, 1), named: map[im.Node]bool{}, told: map[im.Node]time.Duration{}, is: map[im.Node]uint64{}}
-	s.Handle(cluster.KindWord, h.handleWord)
-	s.OnPeer(h.onPeer)
-	s.OnReset(func(im.Node) { h.doubtAll() })
+func newBarrier(s *stream.Streams, otherNodes func() []im.Node, rechecks *rechecker, r *fanout.Revocations, log *slog.Logger) *barrier {
+	b := &barrier{
+		streams: s, otherNodes: otherNodes, rechecks: rechecks, revocations: r, log: log,
+		hadHeartbeat: map[im.Node]bool{}, answered: map[im.Node]time.Duration{}, incarnations: map[im.Node]uint64{},
+	}
+	s.Handle(cluster.KindRevocations, b.handle)
+	s.OnPeer(b.onPeer)
+	s.OnReset(func(im.Node) { rechecks.everybody() })
+	return b
 }
 
-// Changed has every node look whether the sessions of an account may stay, since
-// tokens of theirs may have ended. It does not block. It is for user.Options.
-func (h *Hub) Changed(a im.Account) {
-	h.lookAgain(a)
-	s := h.nodes.streams
-	if s == nil {
+// tellOthers has the other nodes recheck the sessions of an account.
+func (b *barrier) tellOthers(a im.Account) {
+	payload := encode(&sessionpb.Revocations{Recheck: encodeAccount(a)})
+	hint := stream.Hint{Kind: cluster.KindRevocations, Key: string(payload), Payload: payload}
+	for _, p := range b.streams.Peers() {
+		b.send(p.Node, payload, hint)
+	}
+}
+
+// send gives a frame to the stream to a node. If there is no stream to it, nothing is
+// lost: that node rechecks all its sessions when a stream begins.
+func (b *barrier) send(to im.Node, payload []byte, hint stream.Hint) {
+	if _, err := b.streams.Send(to, cluster.KindRevocations, payload, hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
+		b.log.Error("send revocations to another node failed", "node", to, "err", err)
+	}
+}
+
+// repeated is the hint of a barrier. The stream may drop the frame: the next barrier
+// asks the same.
+var repeated = stream.Hint{Optional: true}
+
+func (b *barrier) handle(from im.Node, payload []byte) {
+	var m sessionpb.Revocations
+	if err := m.UnmarshalVT(payload); err != nil {
+		b.log.Error("frame of another node cannot be decoded: the versions of the two nodes differ by more than one", "node", from, "frame", "revocations", "err", err)
 		return
 	}
-	w := &sessionpb.Word{Changed: account(a)}
-	payload := encode(w)
-	hint := stream.Hint{Kind: cluster.KindWord, Key: string(payload), Payload: payload}
-	for _, p := range s.Peers() {
-		h.send(p.Node, payload, hint)
+	if m.Recheck != nil {
+		b.rechecks.account(decodeAccount(m.Recheck))
+	}
+	if m.Barrier != 0 {
+		b.send(from, encode(&sessionpb.Revocations{Answer: m.Barrier}), repeated)
+	}
+	if m.Answer != 0 {
+		b.mu.Lock()
+		b.answered[from] = max(b.answered[from], min(time.Duration(m.Answer), b.revocations.Now()))
+		b.advanceLocked()
+		b.mu.Unlock()
 	}
 }
 
-// send gives a frame to a stream. A node without one looks at all its sessions
-// when there is one again.
-func (h *Hub) send(to im.Node, payload []byte, hint stream.Hint) {
-	if _, err := h.nodes.streams.Send(to, cluster.KindWord, payload, hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
-		h.o.Log.Error("tell of sessions failed", "node", to, "err", err)
-	}
-}
-
-// nobody misses a frame that is asked for again.
-var nobody = stream.Hint{Optional: true}
-
-func (h *Hub) handleWord(from im.Node, payload []byte) {
-	var w sessionpb.Word
-	if err := w.UnmarshalVT(payload); err != nil {
-		h.o.Log.Error("frame of another node makes no sense: its version is not this one's neighbour", "node", from, "frame", "word", "err", err)
+// advanceLocked notes up to which moment all revocations are known: every node has
+// answered a barrier that was sent then. If a sweep is wanted, it first waits until
+// the store has answered a recheck that began after that.
+func (b *barrier) advanceLocked() {
+	if wanted := b.rechecks.sweepWanted.Load(); wanted != 0 && b.rechecks.storeAnswered.Load() < wanted {
 		return
 	}
-	if w.Changed != nil {
-		h.lookAgain(accountOf(w.Changed))
+	at := b.revocations.Now()
+	for _, n := range b.asked {
+		at = min(at, b.answered[n])
 	}
-	if w.Ask != 0 {
-		h.send(from, encode(&sessionpb.Word{Answer: w.Ask}), nobody)
-	}
-	if w.Answer != 0 {
-		n := &h.nodes
-		n.mu.Lock()
-		n.told[from] = max(n.told[from], min(time.Duration(w.Answer), h.trust.Now()))
-		h.tellLocked()
-		n.mu.Unlock()
-	}
+	b.revocations.Advance(at)
 }
 
-// tellLocked notes up to when all nodes have told of everything. Where the store
-// is to be asked as well, as behind a death, it must have begun to answer.
-func (h *Hub) tellLocked() {
-	n := &h.nodes
-	if n.wanted != 0 && time.Duration(h.said.Load()) < n.wanted {
-		return
-	}
-	at := h.trust.Now()
-	for _, x := range n.alive {
-		at = min(at, n.told[x])
-	}
-	h.trust.Advance(at)
-}
-
-// onPeer is told that the streams with a node begin or end. What a process told
-// between two of them was told to nobody; what another one did before it died is
-// in the store, and nobody was told that it is done.
-func (h *Hub) onPeer(id im.Node, up bool) {
+// onPeer is called when the streams with a node begin or end. What the same process
+// sent between two streams is lost. A new process cannot tell what its former one
+// revoked just before it died, but that is in the store.
+func (b *barrier) onPeer(id im.Node, up bool) {
 	if !up {
 		return
 	}
-	for _, p := range h.nodes.streams.Peers() {
+	for _, p := range b.streams.Peers() {
 		if p.Node != id || p.Incarnation == 0 {
 			continue
 		}
-		n := &h.nodes
-		n.mu.Lock()
-		same := n.is[id] == p.Incarnation
-		n.is[id] = p.Incarnation
+		b.mu.Lock()
+		same := b.incarnations[id] == p.Incarnation
+		b.incarnations[id] = p.Incarnation
 		if !same {
-			delete(n.named, id)
+			delete(b.hadHeartbeat, id)
 		}
-		n.mu.Unlock()
+		b.mu.Unlock()
 		if same {
-			h.doubtAll()
+			b.rechecks.everybody()
 		} else {
-			h.sweepSoon()
+			b.rechecks.sweepSoon()
 		}
 	}
 }
 
-// doubtAll has all sessions look whether they may stay: it is not known whose
-// tokens have ended.
-func (h *Hub) doubtAll() {
-	h.table.Each(func(o *fanout.Outbox) bool {
-		o.Doubt(h.trust.Now())
-		return true
-	})
-	h.sweepSoon()
-}
-
-func (h *Hub) sweepSoon() {
-	h.nodes.mu.Lock()
-	h.nodes.wanted = h.trust.Now()
-	h.nodes.mu.Unlock()
-	signal(h.nodes.sweep)
-}
-
-// of are the nodes whose word counts: those that live by their heartbeats, and
-// those on the bus whose heartbeats were not seen yet, if the store cannot be
-// read.
-func (n *nodes) of(bus []im.Node) []im.Node {
-	alive := slices.Clone(n.others())
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, x := range alive {
-		n.named[x] = true
+// nodesToAsk returns the nodes that may revoke tokens: those with a heartbeat, and
+// those on the bus whose heartbeat was not seen yet. The latter matter when the
+// heartbeats cannot be read, because the store does not answer.
+func (b *barrier) nodesToAsk(onBus []im.Node) []im.Node {
+	nodes := slices.Clone(b.otherNodes())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, n := range nodes {
+		b.hadHeartbeat[n] = true
 	}
-	maps.DeleteFunc(n.named, func(x im.Node, _ bool) bool { return !slices.Contains(bus, x) })
-	for _, x := range bus {
-		if !n.named[x] {
-			alive = append(alive, x)
+	maps.DeleteFunc(b.hadHeartbeat, func(n im.Node, _ bool) bool { return !slices.Contains(onBus, n) })
+	for _, n := range onBus {
+		if !b.hadHeartbeat[n] {
+			nodes = append(nodes, n)
 		}
 	}
-	return alive
+	return nodes
 }
 
-// runAsks keeps the word of the other nodes fresh until ctx ends.
-func (h *Hub) runAsks(ctx context.Context) {
-	n := &h.nodes
+// run sends barriers to the other nodes until ctx ends.
+func (b *barrier) run(ctx context.Context, onBus bus.Bus) {
 	for {
-		alive := n.of(h.bus.Peers())
-		now := h.trust.Now()
-		n.mu.Lock()
-		if slices.ContainsFunc(n.alive, func(x im.Node) bool { return !slices.Contains(alive, x) }) {
-			n.wanted = now // one that died may have ended tokens, and told nobody
+		nodes := b.nodesToAsk(onBus.Peers())
+		now := b.revocations.Now()
+		b.mu.Lock()
+		if slices.ContainsFunc(b.asked, func(n im.Node) bool { return !slices.Contains(nodes, n) }) {
+			// A node has died. It may have revoked tokens and told nobody.
+			b.rechecks.wantSweep()
 		}
-		n.alive = alive
-		h.tellLocked()
-		due := n.wanted != 0 || now-h.trust.KnownUntil() > silence
-		n.mu.Unlock()
-		if due {
-			signal(n.sweep)
+		b.asked = nodes
+		b.advanceLocked()
+		b.mu.Unlock()
+		if b.rechecks.sweepWanted.Load() != 0 || now-b.revocations.KnownUntil() > maxSilence {
+			signal(b.rechecks.sweep)
 		}
-		ask := encode(&sessionpb.Word{Ask: uint64(max(now, 1))})
-		for _, x := range alive {
-			h.send(x, ask, nobody)
+		question := encode(&sessionpb.Revocations{Barrier: uint64(max(now, 1))})
+		for _, n := range nodes {
+			b.send(n, question, repeated)
 		}
-		if !pause(ctx, askEvery) {
+		if !pause(ctx, barrierEvery) {
 			return
 		}
 	}
-}
-
-// runSweeps looks at all sessions whenever that is due, until ctx ends.
-func (h *Hub) runSweeps(ctx context.Context) {
-	n := &h.nodes
-	for {
-		select {
-		case <-n.sweep:
-		case <-ctx.Done():
-			return
-		}
-		began := h.trust.Now()
-		h.sweepAll(ctx)
-		n.mu.Lock()
-		if n.wanted <= began {
-			n.wanted = 0
-		}
-		n.mu.Unlock()
-		if !pause(ctx, silence-(h.trust.Now()-began)) {
-			return
-		}
-	}
-}
-
-// sweepAll looks at all sessions. Those of which the store does not say are
-// looked at again.
-func (h *Hub) sweepAll(ctx context.Context) {
-	var list []*fanout.Outbox
-	look := func() bool {
-		began := h.trust.Now()
-		for _, o := range h.check(ctx, list) {
-			h.lookAgain(o.Account)
-		}
-		list = list[:0]
-		return pause(ctx, slice-(h.trust.Now()-began))
-	}
-	most := max(1, int(time.Duration(h.o.Checks)*slice/time.Second))
-	h.table.Each(func(o *fanout.Outbox) bool {
-		list = append(list, o)
-		return len(list) < most || look()
-	})
-	look()
 }

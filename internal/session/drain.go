@@ -7,11 +7,15 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// SendAway makes the hub refuse new sessions, as Drain does, and tells every
-// session to come back elsewhere: over a time that grows with their number,
-// 1,000 a second. It returns how many there were. Spec: P-9.3.
+// Drain makes the hub refuse new sessions.
+func (h *Hub) Drain() { h.draining.Store(true) }
+
+// SendAway makes the hub refuse new sessions, and tells the client of every session
+// to connect to another node. The clients come back over a time that grows with
+// their number, 1,000 in a second. It returns how many sessions there were.
+// Spec: P-9.3.
 func (h *Hub) SendAway() int {
-	h.Drain() // before the table is read: a hello under way looks at this behind the table
+	h.Drain() // before the table is read: a hello that enters the table later sees it
 	wait := time.Second + time.Duration(min(h.Sessions.Load(), 30_000))*time.Millisecond
 	var k fanout.Kicks
 	n := 0
@@ -24,12 +28,5 @@ func (h *Hub) SendAway() int {
 	return n
 }
 
-// Resume makes the hub take sessions again.
+// Resume makes the hub take new sessions again.
 func (h *Hub) Resume() { h.draining.Store(false) }
-
-func (o *Options) gateways(a im.Account) []string {
-	if o.Gateways == nil {
-		return nil
-	}
-	return o.Gateways(a)
-}

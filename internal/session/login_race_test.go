@@ -15,8 +15,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// wantWinner checks that of the sessions of some logins those of the highest
-// number are there, and no other.
+// wantWinner checks that the sessions of the login with the highest number are open,
+// and those of the other logins have ended.
 func wantWinner(t *testing.T, what string, seats map[*seat]*user.Login) {
 	t.Helper()
 	var last uint64
@@ -32,10 +32,10 @@ func wantWinner(t *testing.T, what string, seats map[*seat]*user.Login) {
 	}
 }
 
-// F11: two devices of one kind, or one device twice, log in at two gateways, each
-// gateway having a session of the login before. In every order of what the two do,
-// with or without a bus between them, and wherever the hellos are, the sessions of
-// the higher number are there in the end and no others.
+// F11: two devices of one kind, or one device twice, log in at two gateways. Each
+// gateway has a session of an earlier login. In every order of their steps, with or
+// without a bus between the gateways, and wherever the hellos are, only the sessions of
+// the higher number are open in the end.
 func TestF11TwoLoginsAtTwoGatewaysLeaveOne(t *testing.T) {
 	orders := merge([]string{"log in 1", "end 1", "hello 1"}, []string{"log in 2", "end 2", "hello 2"})
 	for _, sever := range []bool{false, true} {
@@ -73,9 +73,9 @@ func TestF11TwoLoginsAtTwoGatewaysLeaveOne(t *testing.T) {
 	}
 }
 
-// F11: a login between any two steps of another login, or of the hello behind it,
-// at the other gateway, nobody closing sessions. The step may be so slow that the
-// word of the login has come and gone behind it.
+// F11: a login comes between any two steps of another login at the other gateway, or of
+// the hello that follows it. Nobody calls CloseDevice. The step may be so slow that the
+// revocation by the other login has been handled before it ends.
 func TestF11LoginBetweenTheStepsOfAnotherOne(t *testing.T) {
 	steps := 0
 	for _, way := range []struct{ sever, slow bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
@@ -104,8 +104,8 @@ func TestF11LoginBetweenTheStepsOfAnotherOne(t *testing.T) {
 				select {
 				case enter := <-met:
 					enter()
-					pass(promised) // it may have been a late look at the store
-					if !sever {    // else looks at all sessions read as well
+					pass(promised) // its read of the store may have been late
+					if !sever {    // with the bus cut, rechecks of all sessions read the store as well
 						steps = max(steps, at)
 					}
 				default:
@@ -119,13 +119,13 @@ func TestF11LoginBetweenTheStepsOfAnotherOne(t *testing.T) {
 	}
 }
 
-// Who ends sessions learns how many there were, at all nodes, though these were
-// told of the change as well.
+// The caller of CloseDevice learns how many sessions there were at all nodes, although
+// these nodes were also told to recheck them.
 func TestSessionsAreCountedWhereverTheyEnd(t *testing.T) {
 	fleetOf(t, 3, func(f *fleet, all []*site) {
 		p := f.people(all)
 		ctx := context.Background()
-		for range 5 { // others of whom the nodes are told, at any time
+		for range 5 { // revocations of other users, at any time
 			all[1].hub.Changed(account("bob"))
 			pass(55 * time.Millisecond)
 		}
@@ -148,7 +148,7 @@ func TestSessionsAreCountedWhereverTheyEnd(t *testing.T) {
 	})
 }
 
-// A node that does not answer costs a caller some time, and not the call.
+// A node that does not answer delays a call, and does not make it fail.
 func TestNodeThatDoesNotAnswerDelaysACloseOnly(t *testing.T) {
 	fleetOf(t, 3, func(f *fleet, all []*site) {
 		p := f.people(all)
@@ -168,7 +168,7 @@ func TestNodeThatDoesNotAnswerDelaysACloseOnly(t *testing.T) {
 	})
 }
 
-// A store that hangs is not waited for.
+// A call does not wait for a store that hangs.
 func TestCloseDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	fleetOf(t, 2, func(f *fleet, all []*site) {
 		f.people(all)
@@ -181,10 +181,10 @@ func TestCloseDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// F17: the streams of two processes end and begin anew; what was changed between
-// is looked for before anything more is written, even if the store could not be
-// asked meanwhile and answers late.
-func TestF17SessionsAreInDoubtBehindALongCut(t *testing.T) {
+// F17: the streams between two processes end and begin again, and tokens are revoked in
+// between. The sessions are rechecked before they get another event, even if the store
+// did not answer meanwhile and answers late.
+func TestF17SessionsAreInDoubtAfterALongCut(t *testing.T) {
 	fleetOf(t, 2, func(f *fleet, all []*site) {
 		p := f.people(all)
 		f.part(all[0], true)
@@ -201,11 +201,11 @@ func TestF17SessionsAreInDoubtBehindALongCut(t *testing.T) {
 		}
 		all[0].line.cut.Store(false)
 		pass(promised)
-		p.want("behind the cut", im.CodeRevoked, "", "")
+		p.want("after the cut", im.CodeRevoked, "", "")
 	})
 }
 
-// A restarted node has told nobody of what it did before it was met.
+// A restarted node has told nobody what its former process did just before its death.
 func TestNodeThatStartsAgainIsNew(t *testing.T) {
 	fleetOf(t, 2, func(f *fleet, all []*site) {
 		p := f.people(all[:1])
@@ -224,8 +224,8 @@ func TestNodeThatStartsAgainIsNew(t *testing.T) {
 	})
 }
 
-// While a node is cut the store is asked so often as is set, and no more; a
-// session whose turn has not come for too long waits for it.
+// While a node is cut off, the store is asked as often as Options.Checks says, and not
+// more often. A session whose turn does not come in time gets no events until it does.
 func TestLooksAreBounded(t *testing.T) {
 	const sessions, rate = 1000, 100
 	synctestFleet(t, func(f *fleet) { f.checks = rate; f.o = stream.Options{} }, 2, func(f *fleet, all []*site) {
@@ -237,13 +237,13 @@ func TestLooksAreBounded(t *testing.T) {
 		f.part(all[0], true)
 		pass(promised)
 		f.db.mu.Lock()
-		before := f.db.looks
+		before := f.db.reads
 		f.db.mu.Unlock()
 		served := map[*seat]bool{}
 		for range 10 {
 			pass(time.Second)
 			n := 0
-			for i, c := range seats { // the event for the first one is one for all
+			for i, c := range seats { // all of them get the event for the first one
 				got := i == 0 && c.gets()
 				c.take()
 				if got = got || slices.ContainsFunc(c.frames, func(f *petrelv1.ServerFrame) bool { return f.GetEvents() != nil }); got {
@@ -258,7 +258,7 @@ func TestLooksAreBounded(t *testing.T) {
 			}
 		}
 		f.db.mu.Lock()
-		looks := f.db.looks - before
+		looks := f.db.reads - before
 		f.db.mu.Unlock()
 		if looks > 11*rate || looks < 9*rate {
 			t.Errorf("the store was asked %d times in 10 s, want about %d", looks, 10*rate)
@@ -266,7 +266,7 @@ func TestLooksAreBounded(t *testing.T) {
 		if len(served) < sessions*9/10 {
 			t.Errorf("the turn of only %d sessions came", len(served))
 		}
-		pass(30 * time.Second) // the streams end, and with them what is told
+		pass(30 * time.Second) // the streams end, and what is in them is lost
 		f.must(all[1].users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
 		pass(promised)
 		f.part(all[0], false)
