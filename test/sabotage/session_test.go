@@ -6,8 +6,8 @@ var sessionRules = []rule{
 		holds: "nothing falls between the old focus and the new one",
 		patches: []patch{{
 			"internal/session/focus.go",
-			`fresh := s.Out.Focus(n, convs)
-			heads, err := s.heads(ctx, fresh)`,
+			`added := s.Out.Focus(n, convs)
+			heads, err := s.heads(ctx, added)`,
 			`var named []im.ConvID
 			for id := range convs {
 				named = append(named, id)
@@ -24,15 +24,17 @@ var sessionRules = []rule{
 		guards:  []guard{{"internal/session", "^TestF11LoginBetween"}},
 	},
 	{
-		name:    "tell-nobody",
-		holds:   "a node that ends a token tells all others whose it was",
-		patches: []patch{{"internal/session/word.go", `if s == nil {`, `if true {`}},
-		guards:  []guard{{"internal/session", "^TestF9LostWord"}, {"internal/session", "^TestF11LoginBetween"}},
+		name:  "tell-nobody",
+		holds: "a node that ends a token tells all others whose it was",
+		patches: []patch{{"internal/session/hub.go", `if h.barrier != nil {
+			h.barrier.tellOthers(a)`, `if false {
+			h.barrier.tellOthers(a)`}},
+		guards: []guard{{"internal/session", "^TestF9LostWord"}, {"internal/session", "^TestF11LoginBetween"}},
 	},
 	{
 		name:    "trust-silence",
 		holds:   "a node knows of the ended tokens only up to when all others have told of theirs",
-		patches: []patch{{"internal/session/word.go", `at = min(at, n.told[x])`, `_ = x`}},
+		patches: []patch{{"internal/session/barrier.go", `at = min(at, b.answered[n])`, `_ = n`}},
 		guards:  []guard{{"internal/session", "^TestF17GatewayCut"}},
 	},
 }
