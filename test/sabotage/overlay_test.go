@@ -35,7 +35,7 @@ func overlay(rules []rule, read func(file string) (string, error)) (map[string]s
 	for name, rules := range byFile {
 		text, err := read(name)
 		if err != nil {
-			faults = append(faults, err)
+			faults = append(faults, fmt.Errorf("rule %s: %w", rules[0].name, err))
 			continue
 		}
 		patched, pkg, err := breakable(name, text, rules)
