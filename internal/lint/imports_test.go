@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,9 +14,9 @@ import (
 // composition root.
 //
 // A package brings its generated part with it: who may import wire may import
-// the schema, who may import store may import store/storepb. The schema is in
-// the module of the Go SDK, which the server shares with its users; that module
-// imports nothing else of this one.
+// the schema, who may import store may import store/storepb. The schema lives in
+// the Go SDK, which the server shares with its users; the SDK imports nothing of
+// the server.
 var imports = map[string][]string{
 	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/client", "internal/cluster", "internal/config", "internal/im", "internal/store/pebblestore", "internal/store/pgstore", "internal/wire", "sdk/go"},
 	"cmd/petrel/chat": {"internal/wire", "sdk/go"},
@@ -61,15 +62,22 @@ const anything = "*"
 // stdOnly are packages that import nothing but the standard library.
 var stdOnly = []string{"internal/im"}
 
+// sdk is the Go SDK. A program that uses it links sdkModules and nothing of the
+// server. Its tests keep to that too, so that they run from the SDK alone.
+const sdk = "sdk/go/"
+
+var sdkModules = []string{module + "/" + sdk, "connectrpc.com/connect/", "github.com/coder/websocket/", "google.golang.org/protobuf/"}
+
 func importTable(files []file) []string {
 	var found []string
 	for _, f := range goFiles(files) {
-		if f.isTest() {
+		inSDK := strings.HasPrefix(f.path, sdk)
+		if f.isTest() && !inSDK {
 			continue
 		}
 		allowed, listed := imports[f.dir()]
 		set, a := f.parse()
-		if !listed && !strings.HasPrefix(f.path, "sdk/go/") {
+		if !listed && !inSDK {
 			found = append(found, fmt.Sprintf("%s: package %s has no line in the table of imports", f.path, f.dir()))
 			continue
 		}
@@ -81,14 +89,42 @@ func importTable(files []file) []string {
 			at := set.Position(spec.Pos())
 			to, ours := strings.CutPrefix(name, module+"/")
 			switch {
-			case strings.HasPrefix(f.path, "sdk/go/"):
-				if ours && !strings.HasPrefix(to, "sdk/go") {
-					found = append(found, fmt.Sprintf("%s: the SDK may not import %s", at, to))
+			case inSDK:
+				if !isStandard(name) && !slices.ContainsFunc(sdkModules, func(m string) bool { return strings.HasPrefix(name+"/", m) }) {
+					found = append(found, fmt.Sprintf("%s: the SDK may not import %s", at, name))
 				}
 			case ours && !slices.Contains(allowed, anything) && !slices.Contains(allowed, owner(to)) && owner(to) != f.dir():
 				found = append(found, fmt.Sprintf("%s: %s may not import %s", at, f.dir(), to))
-			case !ours && slices.Contains(stdOnly, f.dir()) && strings.Contains(strings.Split(name, "/")[0], "."):
+			case !ours && slices.Contains(stdOnly, f.dir()) && !isStandard(name):
 				found = append(found, fmt.Sprintf("%s: %s imports only the standard library, not %s", at, f.dir(), name))
+			}
+		}
+	}
+	return found
+}
+
+// isStandard tells whether a package is of the standard library.
+func isStandard(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return !strings.Contains(first, ".")
+}
+
+// oneModule finds what would build here and not by go install at a version,
+// which ignores workspaces and refuses replacements.
+func oneModule(files []file) []string {
+	var found []string
+	for _, f := range files {
+		switch path.Base(f.path) {
+		case "go.work":
+			found = append(found, f.path+": a workspace; everything is one module")
+		case "go.mod":
+			if f.path != "go.mod" {
+				found = append(found, f.path+": a second module")
+			}
+			for n, line := range strings.Split(f.text, "\n") {
+				if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word == "replace" || word == "exclude" {
+					found = append(found, fmt.Sprintf("%s:%d: go install at a version refuses it", f.path, n+1))
+				}
 			}
 		}
 	}

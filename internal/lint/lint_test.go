@@ -41,6 +41,10 @@ var rules = []struct {
 			{"internal/wire/x.go", "package wire\nimport \"" + module + "/internal/store/storepb\"\n"},
 			{"internal/novelty/x.go", "package novelty\n"},
 			{"sdk/go/x.go", "package petrel\nimport \"" + module + "/internal/wire\"\n"},
+			{"sdk/go/x.go", "package petrel\nimport \"" + module + "/bench\"\n"},
+			{"sdk/go/x.go", "package petrel\nimport \"github.com/cockroachdb/pebble/v2\"\n"},
+			{"sdk/go/x_test.go", "package petrel\nimport \"" + module + "/internal/imtest\"\n"},
+			{"sdk/go/example/echo/main.go", "package main\nimport \"" + module + "/internal/im\"\n"},
 		},
 		good: []file{
 			{"internal/im/x.go", "package im\nimport \"crypto/rand\"\n"},
@@ -48,8 +52,20 @@ var rules = []struct {
 			{"internal/conv/x.go", "package conv\nimport \"" + module + "/sdk/go/petrelv1\"\n"},
 			{"internal/wire/x.go", "package wire\nimport \"" + module + "/sdk/go/petrelv1\"\n"},
 			{"sdk/go/x.go", "package petrel\nimport \"" + module + "/sdk/go/petrelv1\"\n"},
+			{"sdk/go/x.go", "package petrel\nimport \"google.golang.org/protobuf/proto\"\n"},
+			{"sdk/go/example/echo/main.go", "package main\nimport \"" + module + "/sdk/go\"\n"},
 			{"internal/app/x.go", "package app\nimport \"" + module + "/internal/gateway\"\n"},
 		},
+	},
+	{
+		name: "one module", rule: oneModule,
+		bad: []file{
+			{"go.work", ""},
+			{"sdk/go/go.mod", "module " + module + "/sdk/go\n"},
+			{"go.mod", "module " + module + "\n\nreplace a => ./a\n"},
+			{"go.mod", "module " + module + "\n\nreplace (\n\ta => ./a\n)\n"},
+		},
+		good: []file{{"go.mod", "module " + module + "\n\nrequire a v1.0.0\n"}},
 	},
 	{
 		name: "sizes", rule: sizes,
