@@ -66,7 +66,7 @@ lint: $(BUF)
 # Generates everything into the folder $(1).
 define generate
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BUF) generate -o $(1)
-	mkdir -p $(1)/internal/im $(1)/internal/api $(1)/docs/reference
+	mkdir -p $(1)/internal/im $(1)/internal/api $(1)/sdk/go $(1)/docs/reference
 	cd $(1) && { [ -e proto ] || { ln -s ../../proto proto; trap 'rm proto' EXIT; }; go run $(CURDIR)/internal/im/gencodes; }
 	go run ./internal/api/genopenapi $(1)/build/openapi.json $(1)/internal/api/openapi.json
 	rm $(1)/build/openapi.json
