@@ -11,6 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -28,11 +29,7 @@ func (s *Server) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.Cr
 	if len(m.Title) > maxTitle {
 		return nil, im.Errorf(im.CodeInvalid, "title has at most %d bytes", maxTitle)
 	}
-	every := -time.Second // no limit
-	if s.o.GroupsPerHour > 0 {
-		every = time.Hour / time.Duration(s.o.GroupsPerHour)
-	}
-	if err := s.rates.take(s.o.Now(), rateKey{rateGroup, a}, every, s.o.GroupsPerHour); err != nil {
+	if err := s.rates.Take(s.o.Now(), rateKey{rateGroup, a}, rate.Per(s.o.GroupsPerHour, time.Hour, s.o.GroupsPerHour)); err != nil {
 		return nil, err
 	}
 	id := im.NewGroupID()

@@ -10,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -39,11 +40,7 @@ func (s *Server) Send(ctx context.Context, r *connect.Request[petrelv1.Send]) (*
 // rate_limited, overloaded. Spec: P-9.2.
 func (s *Server) pace(a im.Account) error {
 	l := s.o.Limits()
-	every := -time.Second // no limit
-	if l.SendsPerS > 0 {
-		every = time.Second / time.Duration(l.SendsPerS)
-	}
-	return s.rates.take(s.o.Now(), rateKey{rateSend, a}, every, int(l.SendBurst))
+	return s.rates.Take(s.o.Now(), rateKey{rateSend, a}, rate.Per(int(l.SendsPerS), time.Second, int(l.SendBurst)))
 }
 
 // GetHistory reads a page of what the caller may read. Spec: P-5.2.

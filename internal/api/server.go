@@ -17,6 +17,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/user"
@@ -57,6 +58,17 @@ type Options struct {
 	Cluster Cluster
 }
 
+// rateKey names a bucket of Server.rates: what is counted, and for which user.
+type rateKey struct {
+	what    byte
+	account im.Account
+}
+
+const (
+	rateGroup = iota + 1
+	rateSend
+)
+
 // Server serves the services.
 type Server struct {
 	o        Options
@@ -67,7 +79,7 @@ type Server struct {
 	errors   *connect.ErrorWriter
 	services http.Handler // the handlers of Connect
 	turns    turns
-	rates    rates
+	rates    rate.Table[rateKey] // of what users do
 }
 
 // maxRequestBytes bounds a call's message.

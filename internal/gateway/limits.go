@@ -1,13 +1,13 @@
 package gateway
 
 import (
-	"math"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/session"
 )
 
@@ -31,9 +31,8 @@ type source [16]byte
 // connections.
 type usage struct {
 	total, waiting, http int32
-	gone                 bool    // stands in limits.gone
-	tokens               float32 // new connections it may still make
-	at                   int64   // when tokens was right, in ns
+	gone                 bool        // stands in limits.gone
+	rate                 rate.Bucket // of new connections
 }
 
 func sourceOf(a netip.Addr) source {
@@ -55,13 +54,6 @@ func (l *limits) enter(a netip.Addr, lim *session.Limits, now time.Time) *im.Err
 	defer l.mu.Unlock()
 	s := sourceOf(a)
 	u, known := l.sources[s]
-	rate := float32(lim.NewPerIPPerSecond)
-	if !known || rate < 0 {
-		u.tokens = rate
-	} else {
-		u.tokens = min(rate, u.tokens+rate*float32(now.UnixNano()-u.at)/float32(time.Second))
-	}
-	u.at = now.UnixNano()
 	switch {
 	case over(l.total, lim.Connections):
 		return tooMany("the server has all the connections it takes", spread(5*time.Second))
@@ -71,14 +63,11 @@ func (l *limits) enter(a netip.Addr, lim *session.Limits, now time.Time) *im.Err
 		return tooMany("too many connections have not said hello yet", spread(time.Second))
 	case over(int(u.waiting), lim.UnauthenticatedPerIP):
 		return tooMany("too many connections of the IP address have not said hello yet", spread(time.Second))
-	case rate >= 0 && u.tokens < 1:
-		if known {
+	case u.rate.Take(now, rate.Per(lim.NewPerIPPerSecond, time.Second, lim.NewPerIPPerSecond)) > 0:
+		if known { // the clock may have been set back
 			l.sources[s] = u
 		}
 		return tooMany("too many new connections of the IP address", spread(time.Second))
-	}
-	if rate >= 0 {
-		u.tokens--
 	}
 	u.total++
 	u.waiting++
@@ -147,10 +136,7 @@ func (l *limits) enterHTTP(a netip.Addr, proxy bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := sourceOf(a)
-	u, known := l.sources[s]
-	if !known {
-		u.tokens = math.MaxFloat32 // cut to the rate when it is looked at
-	}
+	u := l.sources[s]
 	u.http++
 	l.http++
 	l.storeLocked(s, u)
@@ -180,7 +166,7 @@ func (l *limits) forget(now time.Time) {
 		case u.total > 0 || u.http > 0:
 			u.gone = false
 			l.sources[s] = u
-		case now.UnixNano()-u.at < int64(time.Second):
+		case !u.rate.Full(now):
 			keep = append(keep, s)
 		default:
 			delete(l.sources, s)

@@ -42,28 +42,3 @@ const maxMoves = 256
 
 // maxFocus is how many conversations a focus may name.
 const maxFocus = 1000
-
-// bucket is a token bucket for the sends of one session.
-type bucket struct {
-	tokens float32
-	last   int64 // Unix milliseconds
-}
-
-// take returns whether a send may pass, and if not, in how many milliseconds one
-// may.
-func (b *bucket) take(nowMs int64, perSecond, burst int) (bool, int64) {
-	if perSecond < 0 || burst < 0 {
-		return true, 0
-	}
-	if b.last == 0 {
-		b.tokens = float32(burst)
-	} else if nowMs > b.last {
-		b.tokens = min(float32(burst), b.tokens+float32(nowMs-b.last)*float32(perSecond)/1000)
-	}
-	b.last = nowMs
-	if b.tokens >= 1 {
-		b.tokens--
-		return true, 0
-	}
-	return false, int64((1-b.tokens)*1000/float32(max(perSecond, 1))) + 1
-}

@@ -7,6 +7,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -71,8 +72,8 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.Kicks) 
 	}
 	origin := fanout.Origin{Out: s.Out, ID: id, Bytes: bytes}
 	l := s.hub.Limits()
-	if ok, wait := s.rate.take(s.hub.o.Now().UnixMilli(), l.SendsPerSecond, l.SendBurst); !ok {
-		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeRateLimited, RetryAfter: time.Duration(wait) * time.Millisecond}, k)
+	if wait := s.rate.Take(s.hub.o.Now(), rate.Per(l.SendsPerSecond, time.Second, l.SendBurst)); wait > 0 {
+		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}, k)
 		return nil
 	}
 	if s.hub.draining.Load() {

@@ -8,6 +8,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -30,7 +31,7 @@ type Session struct {
 
 	// Only the reader uses these.
 	sends         []*conv.Send // of the present read
-	rate          bucket       // of sends
+	rate          rate.Bucket  // of sends
 	focusRequests uint64       // how many came
 	windowSends   int
 	windowBytes   int

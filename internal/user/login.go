@@ -57,7 +57,7 @@ func (us *Users) Register(ctx context.Context, tenantName string, user im.User, 
 			return nil, err
 		}
 	}
-	if err := us.rates.take(us.now(), rateKey{what: rateRegister, ip: block(remote)}, us.o.Rates.Registrations, time.Hour); err != nil {
+	if err := us.allow(rateKey{what: rateRegister, ip: block(remote)}, us.o.Rates.Registrations, time.Hour); err != nil {
 		return nil, err
 	}
 	a := im.Account{Tenant: t, User: user}
@@ -95,7 +95,7 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 	if err := ref.check(); err != nil {
 		return nil, err
 	}
-	if err := us.rates.take(us.now(), rateKey{what: rateLoginIP, ip: block(remote)}, us.o.Rates.LoginsPerIP, time.Minute); err != nil {
+	if err := us.allow(rateKey{what: rateLoginIP, ip: block(remote)}, us.o.Rates.LoginsPerIP, time.Minute); err != nil {
 		return nil, err
 	}
 	t, err := us.Tenant(ctx, tenantName)
@@ -127,7 +127,7 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 func (us *Users) checkCredentials(ctx context.Context, a im.Account, password string) (stored, rehash string, err error) {
 	var u *storepb.User
 	if a.User != "" {
-		if err := us.rates.take(us.now(), rateKey{what: rateLogin, account: a}, us.o.Rates.Logins, time.Minute); err != nil {
+		if err := us.allow(rateKey{what: rateLogin, account: a}, us.o.Rates.Logins, time.Minute); err != nil {
 			return "", "", err
 		}
 		if u, err = us.read(ctx, a); err != nil {
@@ -174,7 +174,7 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 		return nil, err
 	}
 	a := im.Account{Tenant: t, User: user}
-	if err := us.rates.take(us.now(), rateKey{what: rateLogin, account: a}, us.o.Rates.Logins, time.Minute); err != nil {
+	if err := us.allow(rateKey{what: rateLogin, account: a}, us.o.Rates.Logins, time.Minute); err != nil {
 		return nil, err
 	}
 	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, im.CodeBadCredentials)

@@ -2,7 +2,6 @@ package user
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -20,64 +19,23 @@ func wantLimited(t *testing.T, what string, err error, code im.Code, least, most
 }
 
 // Spec: P-11.2.
-func TestBucketGivesWhatTheRateSays(t *testing.T) {
-	var r rates
+func TestTriesAreLimited(t *testing.T) {
 	now := time.UnixMilli(1795262400000)
-	a, b := rateKey{what: rateLogin, account: im.Account{Tenant: 1, User: "alice"}}, rateKey{what: rateLogin, account: im.Account{Tenant: 1, User: "bob"}}
-	take := func(k rateKey) error { return r.take(now, k, 5, time.Minute) }
+	us := &Users{now: func() time.Time { return now }}
+	alice := rateKey{what: rateLogin, account: im.Account{Tenant: 1, User: "alice"}}
 	for i := range 5 {
-		if err := take(a); err != nil {
+		if err := us.allow(alice, 5, time.Minute); err != nil {
 			t.Errorf("try %d: %v", i, err)
 		}
 	}
-	for range 3 { // being refused costs nothing
-		wantLimited(t, "the sixth", take(a), im.CodeRateLimited, 12*time.Second, 12*time.Second)
-	}
-	if err := take(b); err != nil {
-		t.Errorf("another user: %v", err)
-	}
-	now = now.Add(12*time.Second - time.Millisecond)
-	wantLimited(t, "a millisecond too early", take(a), im.CodeRateLimited, time.Millisecond, time.Millisecond)
-	now = now.Add(time.Millisecond)
-	if err := take(a); err != nil {
-		t.Errorf("when it was told: %v", err)
-	}
-	wantLimited(t, "at once again", take(a), im.CodeRateLimited, 12*time.Second, 12*time.Second)
-	now = now.Add(time.Hour)
-	for i := range 5 {
-		if err := take(a); err != nil {
-			t.Errorf("behind an hour, try %d: %v", i, err)
-		}
-	}
-	wantLimited(t, "a full bucket has no more than five", take(a), im.CodeRateLimited, time.Second, time.Minute)
+	wantLimited(t, "the sixth", us.allow(alice, 5, time.Minute), im.CodeRateLimited, 12*time.Second, 12*time.Second)
 	for range 100 {
-		if err := r.take(now, a, -1, time.Minute); err != nil {
+		if err := us.allow(alice, -1, time.Minute); err != nil {
 			t.Errorf("no limit: %v", err)
 		}
-		if err := r.take(now, rateKey{what: rateLoginIP, ip: block(netip.Addr{})}, 1, time.Minute); err != nil {
+		if err := us.allow(rateKey{what: rateLoginIP, ip: block(netip.Addr{})}, 1, time.Minute); err != nil {
 			t.Errorf("nobody: %v", err)
 		}
-	}
-}
-
-func TestBucketsAreBounded(t *testing.T) {
-	var r rates
-	now := time.UnixMilli(1795262400000)
-	key := func(i int) rateKey {
-		return rateKey{what: rateLogin, account: im.Account{Tenant: 1, User: im.User(fmt.Sprint(i))}}
-	}
-	for i := range maxRates {
-		if err := r.take(now, key(i), 5, time.Minute); err != nil {
-			t.Fatal(err)
-		}
-	}
-	wantLimited(t, "one more", r.take(now, key(maxRates), 5, time.Minute), im.CodeOverloaded, time.Millisecond, time.Minute)
-	if err := r.take(now, key(7), 5, time.Minute); err != nil {
-		t.Errorf("one that is there: %v", err)
-	}
-	now = now.Add(12 * time.Second) // all but that one are full again
-	if err := r.take(now, key(maxRates), 5, time.Minute); err != nil || len(r.full) != 2 {
-		t.Errorf("when they are full again: %v, %d buckets", err, len(r.full))
 	}
 }
 
