@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
@@ -78,7 +79,7 @@ func (c *Cluster) noteApartLocked(now time.Time) {
 		} else if !c.apart[n] && now.Sub(since) >= apartAfter {
 			c.apart[n] = true
 			if n == c.self {
-				poke(c.note)
+				signal.Set(c.note)
 			}
 			c.log.Warn("node is apart: most of the others hear each other, and it does not hear all of them; it owns nothing until it does", "node", n)
 		}

@@ -266,11 +266,3 @@ func (c *Cluster) Run(ctx context.Context, owners Owners) error {
 	}
 	return nil
 }
-
-// poke leaves a token in a channel of capacity 1.
-func poke(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}

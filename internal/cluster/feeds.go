@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
@@ -79,7 +80,7 @@ func (c *Cluster) decideLocked() {
 		}
 	}
 	if seek {
-		poke(c.seek)
+		signal.Set(c.seek)
 	}
 }
 
@@ -143,7 +144,7 @@ func (c *Cluster) phaseLocked(f *feed, p phase) {
 	f.phase = p
 	close(c.changed)
 	c.changed = make(chan struct{})
-	poke(c.tell)
+	signal.Set(c.tell)
 }
 
 // openLocked begins to open a feed.
@@ -223,7 +224,7 @@ func (c *Cluster) close(w *work, f *feed, handOver bool) {
 	f.released, f.again = e, time.Time{}
 	c.phaseLocked(f, none)
 	if c.apart[c.self] {
-		poke(c.note)
+		signal.Set(c.note)
 	}
 	c.decideLocked()
 	c.mu.Unlock()
@@ -332,7 +333,7 @@ func (c *Cluster) Drain(ctx context.Context) error {
 	c.mu.Lock()
 	c.draining = true
 	if len(c.takersLocked(time.Now(), false)) > 0 {
-		poke(c.tell)
+		signal.Set(c.tell)
 		c.decideLocked()
 	}
 	c.mu.Unlock()
@@ -365,7 +366,7 @@ func (c *Cluster) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.draining = false
-	poke(c.tell)
+	signal.Set(c.tell)
 	c.decideLocked()
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
@@ -91,7 +92,7 @@ func (c *Cluster) beats(ctx context.Context) {
 		w := c.work
 		if !c.taking && c.o.Roles&Conv != 0 {
 			c.taking = true // it is settled
-			poke(c.tell)
+			signal.Set(c.tell)
 		}
 		c.decideLocked()
 		c.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -71,7 +72,7 @@ func (rs *reads) join(feeds []store.Feed) *read {
 	defer rs.mu.Unlock()
 	if rs.next == nil {
 		rs.next = &read{feeds: map[store.Feed]struct{}{}, done: make(chan struct{})}
-		poke(rs.asked)
+		signal.Set(rs.asked)
 	}
 	for _, f := range feeds {
 		rs.next.feeds[f] = struct{}{}

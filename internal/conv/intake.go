@@ -5,6 +5,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 )
 
 // intake queues the sends of one feed for its committer: each in the queue of
@@ -71,10 +72,7 @@ func (in *intake) activateLocked(c *conv) {
 
 // signal has the committer come.
 func (in *intake) signal() {
-	select {
-	case in.wake <- struct{}{}:
-	default:
-	}
+	signal.Set(in.wake)
 }
 
 // loaded is told by the memory that c can be used, or that the store could not

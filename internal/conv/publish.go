@@ -7,6 +7,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -98,10 +99,7 @@ func (p *publisher) show(b *batch) {
 	}
 	p.node.repeats.Add(uint64(b.repeats))
 	if kinds&FeedMembership != 0 {
-		select {
-		case p.moved <- struct{}{}:
-		default:
-		}
+		signal.Set(p.moved)
 	}
 }
 

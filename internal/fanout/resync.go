@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/signal"
 )
 
 const (
@@ -50,10 +52,7 @@ func (r *resync) some(users []uint64) {
 }
 
 func (r *resync) signal() {
-	select {
-	case r.due <- struct{}{}:
-	default:
-	}
+	signal.Set(r.due)
 }
 
 // take returns the users to tell next: some users, or the index of a part whose

@@ -20,6 +20,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -88,10 +89,7 @@ func (c *Consumer) Await(ctx context.Context) error {
 	w := waiter{pos, make(chan struct{})}
 	c.waiters = append(c.waiters, w)
 	c.mu.Unlock()
-	select {
-	case c.asked <- struct{}{}:
-	default:
-	}
+	signal.Set(c.asked)
 	select {
 	case <-w.ch:
 		return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/route/routepb"
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -109,10 +110,7 @@ func (fw *forwarder) Forwarding() int {
 
 // pump has the lanes looked at.
 func (fw *forwarder) pump() {
-	select {
-	case fw.pumps <- struct{}{}:
-	default:
-	}
+	signal.Set(fw.pumps)
 }
 
 // run moves what is in the lanes until ctx ends; what is left then has no

@@ -8,6 +8,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/user"
 )
 
@@ -82,7 +83,7 @@ func (r *rechecker) everybody() {
 // sweepSoon rechecks all sessions soon, but does not put them in doubt.
 func (r *rechecker) sweepSoon() {
 	r.wantSweep()
-	signal(r.sweep)
+	signal.Set(r.sweep)
 }
 
 // wantSweep notes that a sweep is wanted that begins now or later.
@@ -107,7 +108,7 @@ func (r *rechecker) note(a im.Account) bool {
 		r.noted = map[im.Account]bool{}
 	}
 	r.noted[a] = true
-	signal(r.due)
+	signal.Set(r.due)
 	return true
 }
 
@@ -119,7 +120,7 @@ func (r *rechecker) take() map[im.Account]bool {
 	all := r.waiting
 	r.waiting, r.noted = r.noted, nil
 	if len(r.waiting) > 0 {
-		signal(r.due)
+		signal.Set(r.due)
 	}
 	return all
 }
@@ -237,14 +238,6 @@ func (r *rechecker) recheckOne(ctx context.Context, o *fanout.Outbox) bool {
 	}
 	r.storeAnswered.Store(int64(at))
 	return true
-}
-
-// signal leaves a token in a channel of capacity 1.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // pause waits for d. It returns false if ctx has ended.

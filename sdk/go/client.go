@@ -378,9 +378,12 @@ func (c *Client) setStatus(s Status) {
 }
 
 // notify wakes Run.
-func (c *Client) notify() {
+func (c *Client) notify() { signal(c.wake) }
+
+// signal leaves a token in a channel of capacity 1, unless one is there already.
+func signal(c chan<- struct{}) {
 	select {
-	case c.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -298,10 +298,7 @@ func (l *link) push(b []byte) {
 	l.mu.Lock()
 	l.out = append(l.out, b)
 	l.mu.Unlock()
-	select {
-	case l.ready <- struct{}{}:
-	default:
-	}
+	signal(l.ready)
 }
 
 // ended is what ended the link: the code of the close frame as an *Error if

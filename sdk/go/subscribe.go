@@ -70,10 +70,7 @@ func (s *Subscription) add(ch *Change) {
 	s.mu.Lock()
 	s.pending.merge(ch)
 	s.mu.Unlock()
-	select {
-	case s.ready <- struct{}{}:
-	default:
-	}
+	signal(s.ready)
 }
 
 // Ready has a token when Take has something to return.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/bus/buspb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 )
 
 // peer finds or makes a peer; nil unless Run runs.
@@ -49,17 +50,10 @@ func (s *Streams) drop(p *peer) {
 	}
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // flushSoon has Run send what there is for a peer.
 func (s *Streams) flushSoon(p *peer) {
 	if !p.dirty.Swap(true) {
-		signal(s.wake)
+		signal.Set(s.wake)
 	}
 }
 
@@ -113,7 +107,7 @@ func (s *Streams) beat() {
 			continue
 		}
 		s.flushSoon(p)
-		signal(p.work)
+		signal.Set(p.work)
 	}
 }
 
@@ -147,7 +141,7 @@ func (s *Streams) receive(from im.Node, payload []byte, _ func([]byte)) {
 		s.flushSoon(p)
 	}
 	if work {
-		signal(p.work)
+		signal.Set(p.work)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -55,13 +56,6 @@ func (q *queue) init() {
 	q.ready = make(chan struct{}, 1)
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // push puts c in the queue; false means that the store is closed.
 func (q *queue) push(c *commit) bool {
 	q.mu.Lock()
@@ -70,8 +64,8 @@ func (q *queue) push(c *commit) bool {
 		return false
 	}
 	q.list = append(q.list, c)
-	signal(q.work)
-	signal(q.ready) // a failed store answers without staging
+	signal.Set(q.work)
+	signal.Set(q.ready) // a failed store answers without staging
 	return true
 }
 
@@ -148,7 +142,7 @@ func (s *Store) writeLog() {
 		s.queue.durable = s.last.n
 		s.queue.stands = s.stands()
 		s.queue.mu.Unlock()
-		signal(s.queue.ready)
+		signal.Set(s.queue.ready)
 		for _, c := range buf {
 			close(c.synced)
 		}

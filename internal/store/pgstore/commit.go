@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -65,13 +66,6 @@ func (c *committer) init() {
 	c.ended, c.stmt = make(chan struct{}), newStatement()
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // push queues a batch; false means that the store is closed.
 func (c *committer) push(a *appended) bool {
 	c.mu.Lock()
@@ -80,7 +74,7 @@ func (c *committer) push(a *appended) bool {
 		return false
 	}
 	c.queue = append(c.queue, a)
-	signal(c.wake)
+	signal.Set(c.wake)
 	return true
 }
 
@@ -339,7 +333,7 @@ func (d *database) lose(err error) {
 	}
 	d.drop()
 	d.pool.Reset()
-	signal(d.lost)
+	signal.Set(d.lost)
 }
 
 func (d *database) drop() {
