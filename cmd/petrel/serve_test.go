@@ -110,7 +110,7 @@ func TestGroupsAreMadeAndChanged(t *testing.T) {
 	made := petrel(t, s.env(), "conv", "add", "--key", "order-1", "--title", "Team", "alice", "bob:admin")
 	made.want(t, exitOK)
 	conv := strings.TrimSpace(made.out)
-	petrel(t, s.env(), "conv", "add", "--key", "order-1", "alice").want(t, exitOK, conv+" (was there)")
+	petrel(t, s.env(), "conv", "add", "--key", "order-1", "alice").want(t, exitOK, conv+" (existed already)")
 	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitFailed, "error not_member")
 	petrel(t, s.env(), "conv", "members", "add", conv, "carol").want(t, exitOK, "seq")
 	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitOK)
