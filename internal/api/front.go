@@ -60,7 +60,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rest http.Handler
 	case wire.SecretInQuery(r.URL.RawQuery):
 		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "a token in a URL ends up in logs and is refused; it goes into the header Authorization"))
 	case known && s.o.CallsOnly:
-		s.refuse(a, r, im.Errorf(im.CodeNoMethod, "this node serves no API: it has not the role api"))
+		s.refuse(a, r, im.Errorf(im.CodeNoMethod, "this node does not serve the API: it does not have the role api"))
 	case known:
 		if m.slow {
 			// An error means that the connection cannot; the time is up then as for others.
@@ -166,7 +166,7 @@ func (s *Server) finish(a *answer, r *http.Request) {
 	case http.StatusMethodNotAllowed:
 		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "a call is a POST")
 	case http.StatusUnsupportedMediaType:
-		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "the content type %.100q is not spoken here; that of JSON is application/json", r.Header.Get("Content-Type"))
+		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "the content type %.100q is not known here; for JSON send application/json", r.Header.Get("Content-Type"))
 	default:
 		if e = ofConnect(code, message); e == nil {
 			e = s.asCode(r.Context(), r.URL.Path, fmt.Errorf("%s: %s", code, message))

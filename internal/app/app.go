@@ -132,7 +132,7 @@ func (a *App) open(ctx context.Context) error {
 	}
 	a.setup, err = a.users.OpenSetup(ctx)
 	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes nothing now, and says so on /readyz
-		a.log.Warn("no setup link: start again when the store takes writes", "err", e)
+		a.log.Warn("no setup link was made: restart the server when the store takes writes", "err", e)
 	} else if err != nil {
 		return err
 	}

@@ -163,7 +163,7 @@ func (l *serverLog) fail(err error) {
 
 // Errorf implements server.Logger.
 func (l *serverLog) Errorf(format string, v ...any) {
-	l.log.Warn("nats server", "err", fmt.Sprintf(format, v...))
+	l.log.Warn("nats server reported an error", "err", fmt.Sprintf(format, v...))
 }
 
 // Fatalf implements server.Logger. The server does not go on; the process does.
@@ -173,7 +173,7 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 
 // Warnf implements server.Logger.
 func (l *serverLog) Warnf(format string, v ...any) {
-	l.log.Warn("nats server", "err", fmt.Sprintf(format, v...))
+	l.log.Warn("nats server reported an error", "err", fmt.Sprintf(format, v...))
 }
 
 // Noticef implements server.Logger.
