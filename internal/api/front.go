@@ -58,7 +58,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rest http.Handler
 	m, known := table[strings.TrimPrefix(r.URL.Path, "/")]
 	switch {
 	case wire.SecretInQuery(r.URL.RawQuery):
-		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "a token in a URL ends up in logs and is refused; it goes into the header Authorization"))
+		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "the URL has a token in it, which would end up in logs; send it in the header Authorization"))
 	case known && s.o.CallsOnly:
 		s.refuse(a, r, im.Errorf(im.CodeNoMethod, "this node does not serve the API: it does not have the role api"))
 	case known:
