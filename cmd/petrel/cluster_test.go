@@ -242,7 +242,7 @@ func TestNodesServeWhatTheirRolesSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	petrel(t, append(edge.env(), "PETREL_ADMIN_KEY="+key), "user", "ls").want(t, exitFailed, "error no_method", "has not the role api")
+	petrel(t, append(edge.env(), "PETREL_ADMIN_KEY="+key), "user", "ls").want(t, exitFailed, "error no_method", "does not have the role api")
 	for _, s := range []*live{inner, edge} {
 		if status, body := get(t, s, "/readyz"); status != http.StatusOK {
 			t.Errorf("/readyz: %d %s", status, body)
@@ -384,7 +384,7 @@ func TestNodeIsRefusedBeforeAnyClientIsServed(t *testing.T) {
 			f := nodeFlags(t, dsn, "b", freeAddr(t), bus)
 			f[slices.Index(f, "--cluster-secret-file")+1] = other
 			return f
-		}, exitAuth, []string{"error bus_refused", "set the secret of the other nodes", "fix   give it the secret"}},
+		}, exitAuth, []string{"error bus_refused", "set the secret of the other nodes", "fix   set cluster.secret_file"}},
 		{"no secret", func(t *testing.T) []string {
 			f := nodeFlags(t, dsn, "b", freeAddr(t), bus)
 			i := slices.Index(f, "--cluster-secret-file")

@@ -32,7 +32,7 @@ func newKeyAdd(c *cli) *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error {
 			err := cobra.ExactArgs(1)(cmd, args)
 			if err == nil && len(q.Scopes) == 0 {
-				err = usage("what may the key do?", "give --scope with users, tokens, conversations, messages, server or admin; write commas between several")
+				err = usage("what may the key do?", "give --scope with one or more of users, tokens, conversations, messages, server and admin, with commas between them")
 			}
 			return err
 		},

@@ -153,7 +153,7 @@ func TestServeSaysWhatStopsIt(t *testing.T) {
 	s := serveHere(t, data, "127.0.0.1:0")
 	petrel(t, nil, "serve", "--data", data, "--listen-http", "127.0.0.1:0").want(t, exitFailed, "locked by", "fix   stop it")
 	other := filepath.Join(t.TempDir(), "data")
-	petrel(t, nil, "serve", "--data", other, "--listen-http", s.http, "--listen-tcp", "").want(t, exitFailed, "address in use", "fix   ", "--listen-http")
+	petrel(t, nil, "serve", "--data", other, "--listen-http", s.http, "--listen-tcp", "").want(t, exitFailed, "the address is in use", "fix   ", "--listen-http")
 	petrel(t, nil, "serve", "--data", other, "--listen-http", "0.0.0.0:0").want(t, exitConfig, "insecure_plaintext")
 }
 

@@ -32,8 +32,8 @@ func (a *App) clusterValues() []metrics.Value {
 			return alive
 		}),
 		gauge("petrel_nodes_unreachable", "Nodes whose heartbeats arrive in the database, but which do not answer on the bus.", func() int { return len(n.cluster.Status().Unreachable) }),
-		gauge("petrel_feeds_unowned", "Feeds that no node is known to own. Sends to the conversations in them wait.", func() int { return len(n.cluster.Status().Unowned) }),
-		gauge("petrel_feeds_misplaced", "Feeds whose owner is not the node that should own them.", func() int { return n.cluster.Status().Misplaced }),
+		gauge("petrel_feeds_unowned", "Feeds that no node is known to own. Sends to conversations of such a feed wait.", func() int { return len(n.cluster.Status().Unowned) }),
+		gauge("petrel_feeds_misplaced", "Feeds that a node owns other than the one that should.", func() int { return n.cluster.Status().Misplaced }),
 		gauge("petrel_sends_forwarded_waiting", "Sends that this node has passed to owners on other nodes and that are not answered yet.", a.convs.Forwarding),
 		counter("petrel_feed_takeovers_total", "Times that this node took a feed over.", &n.cluster.Takeovers),
 		counter("petrel_feeds_lost_total", "Times that this node lost a feed, because a commit was stale or its outcome is unknown.", &n.cluster.Losses),
@@ -49,7 +49,7 @@ func (a *App) clusterValues() []metrics.Value {
 		counter("petrel_fanout_hints_total", "Frames with events or answers that arrived as stream hints, because the frame was not kept any more.", &n.fan.Hints),
 		counter("petrel_fanout_missed_total", "Sessions that had to sync, because events from another node may have been lost.", &n.fan.Missed),
 		counter("petrel_fanout_garbled_total", "Frames from other nodes about events, answers or online users that could not be read.", &n.fan.Garbled),
-		counter("petrel_fanout_too_large_total", "Deliveries to another node that went as hints, because they are larger than a frame may be.", &n.fan.TooLarge),
+		counter("petrel_fanout_too_large_total", "Deliveries to another node that went as hints, because a frame cannot be that large.", &n.fan.TooLarge),
 	}
 	if b, ok := n.bus.(*natsbus.Bus); ok {
 		values = append(values,

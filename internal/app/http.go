@@ -96,7 +96,7 @@ func (a *App) values() []metrics.Value {
 	count := func(f func() uint64) func() float64 { return func() float64 { return float64(f()) } }
 	return []metrics.Value{
 		{Name: "petrel_entries_stored_total", Help: "Entries that this node made durable.", Counter: true, Read: count(a.convs.Accepted)},
-		{Name: "petrel_sends_repeated_total", Help: "Sends that were stored already and got the seq that they have.", Counter: true, Read: count(a.convs.Repeats)},
+		{Name: "petrel_sends_repeated_total", Help: "Sends that were stored already and were answered with the first seq.", Counter: true, Read: count(a.convs.Repeats)},
 		{Name: "petrel_events_delivered_total", Help: "Events that were put into outboxes.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Delivered })},
 		{Name: "petrel_events_hinted_total", Help: "Events of which a session got only a hint.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Hinted })},
 		{Name: "petrel_events_lagged_total", Help: "Events that did not fit the outbox of a session, which has to sync.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Lagged })},
@@ -110,7 +110,7 @@ func (a *App) values() []metrics.Value {
 			}
 			return 1
 		}},
-		{Name: "petrel_inbox_resets_total", Help: "Times that feed entries were trimmed before the inboxes had taken the changes of membership in them.", Counter: true, Read: count(a.inboxes.Resets)},
+		{Name: "petrel_inbox_resets_total", Help: "Times that feed entries with changes of membership were trimmed before the inboxes had taken the changes.", Counter: true, Read: count(a.inboxes.Resets)},
 		{Name: "petrel_sessions", Help: "Sessions that are online on this node.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
 		{Name: "petrel_hellos_refused_total", Help: "Hellos that were refused.", Counter: true, Read: count(a.hub.Refused.Load)},
 		{Name: "petrel_sends_waiting", Help: "Sends that are not answered yet.", Read: func() float64 { return float64(a.convs.Waiting()) }},
