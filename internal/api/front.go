@@ -164,7 +164,7 @@ func (s *Server) finish(a *answer, r *http.Request) {
 	var e *im.Error
 	switch a.kept {
 	case http.StatusMethodNotAllowed:
-		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "a call is a POST")
+		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "a call must be a POST")
 	case http.StatusUnsupportedMediaType:
 		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "the content type %.100q is not known here; for JSON send application/json", r.Header.Get("Content-Type"))
 	default:

@@ -330,7 +330,7 @@ func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, e
 		case <-a.store.Failed():
 			return inFlight, store.ErrFailed
 		case <-limit:
-			err = fmt.Errorf("drain: %d messages were not stored within %s; their senders do not know and will send them again", a.convs.Waiting(), a.cfg.Drain.Timeout)
+			err = fmt.Errorf("drain: %d messages were not stored within %s; their senders got no answer and will send them again", a.convs.Waiting(), a.cfg.Drain.Timeout)
 		}
 	}
 	stopServing()

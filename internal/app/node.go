@@ -46,7 +46,7 @@ func (n *node) title() string {
 }
 
 // ErrEmbedded is returned for options of a cluster without databases.
-var ErrEmbedded = errors.New("an embedded store has one node")
+var ErrEmbedded = errors.New("the embedded store works on one node only")
 
 // nodeFile keeps the id of a node between its starts.
 const nodeFile = "node-id"

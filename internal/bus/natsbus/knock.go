@@ -70,7 +70,7 @@ func knockAt(ctx context.Context, addr string, o *Options, cluster string) (ther
 		case strings.HasPrefix(line, "PONG"):
 			return true, nil
 		case strings.Contains(line, "Authorization Violation"):
-			return false, fmt.Errorf("%w: set the secret of the other nodes", ErrRefused)
+			return false, fmt.Errorf("%w: set cluster.secret to the secret of the other nodes", ErrRefused)
 		case strings.Contains(line, "cluster name"):
 			return false, fmt.Errorf("%w: the nodes there have another store", ErrOtherCluster)
 		case strings.HasPrefix(line, "-ERR"):
