@@ -379,7 +379,7 @@ func (cs *Convs) serveOwn(ctx context.Context, from im.Node, ow *Owner, key im.K
 	case *convpb.Call_Await:
 		return r, cs.o.Await(ctx, ow)
 	default:
-		return nil, fmt.Errorf("serve call %T: a newer node asks what this one does not know", c.Op)
+		return nil, fmt.Errorf("serve call %T: a node of a newer release asks for something that this release does not know", c.Op)
 	}
 	return r, nil
 }

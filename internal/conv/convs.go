@@ -217,7 +217,7 @@ func (cs *Convs) startLocked(ow *Owner) {
 // has left. It is called by the cluster.
 func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	if cs.Close(ctx, f); cs.owners[f].Load() != nil {
-		return 0, fmt.Errorf("feed %d is not left yet: %w", f, context.Cause(ctx))
+		return 0, fmt.Errorf("close feed %d: %w", f, context.Cause(ctx))
 	}
 	fan := fanout.New(cs.table)
 	fan.Remote = cs.o.Nodes

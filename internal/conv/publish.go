@@ -9,7 +9,7 @@ import (
 )
 
 // errRests refuses answers that rest on a batch that was refused.
-var errRests = errors.New("rests on a batch that was refused")
+var errRests = errors.New("the answer depends on a batch that was refused")
 
 // publish ends a commit: the heads move, then the recipients are looked up,
 // then entries and answers go out. One call at a time, in commit order.

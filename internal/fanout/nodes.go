@@ -219,7 +219,7 @@ func (n *Nodes) announceTo(p *node, payload []byte, hint stream.Hint) {
 	case err == nil:
 		p.mark = m
 	case !errors.Is(err, bus.ErrNoNode): // those that have ended are told to onPeer
-		n.log.Error("announce sessions failed", "node", p.id, "err", err)
+		n.log.Error("announce online users failed", "node", p.id, "err", err)
 	}
 }
 
@@ -254,7 +254,7 @@ func encode(m *clusterpb.Online) []byte {
 // send tells a node something about sessions.
 func (n *Nodes) send(p *node, m *clusterpb.Online, hint stream.Hint) {
 	if _, err := n.streams.Send(p.id, cluster.KindOnline, encode(m), hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
-		n.log.Error("send about sessions failed", "node", p.id, "err", err)
+		n.log.Error("send about online users failed", "node", p.id, "err", err)
 	}
 }
 
@@ -294,7 +294,7 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 
 func (n *Nodes) garbled(from im.Node, what string, err error) {
 	n.Garbled.Add(1)
-	n.log.Error("frame of another node makes no sense: its version is not this one's neighbour", "node", from, "frame", what, "err", err)
+	n.log.Error("read frame of another node failed: its release may be too old or too new", "node", from, "frame", what, "err", err)
 }
 
 // nodeShard is a part of the table of who is online at other nodes.
@@ -366,7 +366,7 @@ func (n *Nodes) join(p *node) {
 			return
 		}
 	}
-	n.log.Error("too many nodes: sessions there get no events", "node", p.id)
+	n.log.Error("too many nodes: sessions on the new one get no events from this one", "node", p.id)
 }
 
 // leave forgets who is online at a node, and frees its bit.

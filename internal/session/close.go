@@ -97,7 +97,7 @@ func (h *Hub) unanswered(what string, a im.Account, err error) error {
 	case h.nodes.streams == nil:
 		return fmt.Errorf("%s of %s: %w", what, a, err)
 	}
-	h.o.Log.Warn("a node did not answer about sessions", "user", string(a.User), "err", err)
+	h.o.Log.Warn("ask other nodes about sessions failed", "user", string(a.User), "err", err)
 	return nil
 }
 

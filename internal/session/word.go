@@ -88,7 +88,7 @@ func (h *Hub) Changed(a im.Account) {
 // when there is one again.
 func (h *Hub) send(to im.Node, payload []byte, hint stream.Hint) {
 	if _, err := h.nodes.streams.Send(to, cluster.KindWord, payload, hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
-		h.o.Log.Error("tell of sessions failed", "node", to, "err", err)
+		h.o.Log.Error("send about sessions failed", "node", to, "err", err)
 	}
 }
 
@@ -98,7 +98,7 @@ var nobody = stream.Hint{Optional: true}
 func (h *Hub) handleWord(from im.Node, payload []byte) {
 	var w sessionpb.Word
 	if err := w.UnmarshalVT(payload); err != nil {
-		h.o.Log.Error("frame of another node makes no sense: its version is not this one's neighbour", "node", from, "frame", "word", "err", err)
+		h.o.Log.Error("read frame of another node failed: its release may be too old or too new", "node", from, "frame", "word", "err", err)
 		return
 	}
 	if w.Changed != nil {
