@@ -107,7 +107,7 @@ func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1
 	if m.Conv != "" {
 		id, err := im.ParseConvID(m.Conv)
 		if err == nil {
-			_, err = s.convs.Look(ctx, im.Key{Tenant: a.Tenant, Conv: id}, a.User)
+			err = s.wasMember(ctx, im.Key{Tenant: a.Tenant, Conv: id}, a.User)
 		}
 		if err != nil {
 			return nil, err

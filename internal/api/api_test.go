@@ -25,6 +25,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -70,16 +71,17 @@ func (b *breakable) Conversation(ctx context.Context, c im.Key) (rec *storepb.Co
 
 // world is the services on HTTP, over a store in memory.
 type world struct {
-	t     *testing.T
-	store *breakable
-	users *user.Users
-	convs *conv.Convs
-	inbox *inbox.Consumer
-	srv   *Server
-	http  *httptest.Server
-	log   bytes.Buffer
-	admin petrelv1connect.AdminServiceClient
-	key   string
+	t      *testing.T
+	store  *breakable
+	users  *user.Users
+	convs  *conv.Convs
+	router *route.Router
+	inbox  *inbox.Consumer
+	srv    *Server
+	http   *httptest.Server
+	log    bytes.Buffer
+	admin  petrelv1connect.AdminServiceClient
+	key    string
 
 	redeemed int
 	shared   bool             // the servers are nodes on one store
@@ -104,6 +106,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists}, w.store, fanout.NewTable())
 	w.must(err)
+	w.router = route.New(route.Options{}, w.convs, w.store)
 	w.inbox, err = inbox.NewConsumer(ctx, slog.New(slog.DiscardHandler), w.convs, w.convs.Owners()[0], w.store)
 	w.must(err)
 	for _, run := range []func(context.Context) error{w.convs.Run, w.inbox.Run} {
@@ -143,14 +146,14 @@ func (w *world) serve() {
 	}
 	w.srv = New(Options{
 		Shared: w.shared,
-		Log:    slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Convs: w.convs, Settle: func(ctx context.Context, _ im.Key) error { return w.inbox.Await(ctx) },
+		Log:    slog.New(slog.NewTextHandler(&w.log, nil)), Store: w.store, Users: w.users, Convs: w.convs, Route: w.router, Settle: func(ctx context.Context, _ im.Key) error { return w.inbox.Await(ctx) },
 		Now: func() time.Time {
 			if w.now != nil {
 				return w.now()
 			}
 			return time.Now()
 		},
-		Inbox:     &inbox.Syncer{Convs: w.convs, Store: w.store.Info()},
+		Inbox:     &inbox.Syncer{Router: w.router, Store: w.store.Info()},
 		CloseUser: func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
 		CloseDevice: func(_ context.Context, a im.Account, _ string, code im.Code) (int, error) {
 			if code == im.CodeReplaced {

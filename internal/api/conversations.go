@@ -8,7 +8,9 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -106,7 +108,7 @@ func (s *Server) ReadHistory(ctx context.Context, r *connect.Request[petrelv1.Re
 	if r.Msg.History == nil {
 		return nil, im.Errorf(im.CodeInvalid, "history is missing")
 	}
-	page, err := s.convs.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage)
+	page, err := s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +225,7 @@ func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.Mem
 		if slices.ContainsFunc(ch.Added, func(m *petrelv1.MemberRef) bool { return m.User == u }) {
 			continue
 		}
-		_, err := s.convs.Look(ctx, key, im.User(u))
+		err := s.wasMember(ctx, key, im.User(u))
 		if err != nil && im.CodeOf(err) == im.CodeNotMember {
 			return im.Errorf(im.CodeNotMember, "%s never was a member of the conversation", u)
 		}
@@ -232,6 +234,13 @@ func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.Mem
 		}
 	}
 	return nil
+}
+
+// wasMember tells whether a user is or was a member. Codes: not_member,
+// no_conversation.
+func (s *Server) wasMember(ctx context.Context, key im.Key, u im.User) error {
+	_, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: u}, (*conv.Owner).State, &convpb.GetState{})
+	return err
 }
 
 func record(title, key string) *storepb.Conversation {

@@ -9,7 +9,9 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -63,7 +65,7 @@ func (s *Server) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.Cr
 
 // sameGroup tells whether a group was made by the same request. Codes: conflict.
 func (s *Server) sameGroup(ctx context.Context, key im.Key, k string) error {
-	p, err := s.convs.History(ctx, key, "", conv.Range{Limit: 1})
+	p, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).History, &convpb.GetHistory{Limit: 1})
 	if err != nil || len(p.Rows) == 0 {
 		return err
 	}
@@ -150,8 +152,8 @@ func (s *Server) ListMembers(ctx context.Context, r *connect.Request[petrelv1.Li
 
 // memberPage lists members; user "" is the operator.
 func (s *Server) memberPage(ctx context.Context, key im.Key, user im.User, after string, limit uint32) (*connect.Response[petrelv1.ListMembersResponse], error) {
-	list, more, err := s.convs.MemberPage(ctx, key, user, im.User(after), int(min(limit, conv.MaxMemberPage)))
-	return answered(&petrelv1.ListMembersResponse{Members: list, More: more}, err)
+	page, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: user}, (*conv.Owner).Members, &convpb.ListMembers{After: after, Limit: limit})
+	return answered(&petrelv1.ListMembersResponse{Members: page.GetMembers(), More: page.GetMore()}, err)
 }
 
 // userChange is a change of a conversation by the caller.

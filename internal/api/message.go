@@ -7,8 +7,10 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -46,7 +48,7 @@ func (s *Server) pace(a im.Account) error {
 
 // GetHistory reads a page of what the caller may read. Spec: P-5.2.
 func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error) {
-	page, err := s.convs.HistoryPage(ctx, identity(ctx).Account, r.Msg, s.o.PageSize())
+	page, err := s.route.HistoryPage(ctx, identity(ctx).Account, r.Msg, s.o.PageSize())
 	return answered(page, err)
 }
 
@@ -63,7 +65,7 @@ func (s *Server) MoveCursor(ctx context.Context, r *connect.Request[petrelv1.Mov
 	if err != nil {
 		return nil, err
 	}
-	moved, err := s.convs.MoveCursor(ctx, a, key, im.Seq(r.Msg.Delivered), im.Seq(r.Msg.Read))
+	moved, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).MoveCursor, &convpb.MoveCursor{Delivered: r.Msg.Delivered, Read: r.Msg.Read})
 	return answered(moved, err)
 }
 
@@ -73,8 +75,8 @@ func (s *Server) ListReceipts(ctx context.Context, r *connect.Request[petrelv1.L
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.convs.Receipts(ctx, key, a.User)
-	return answered(&petrelv1.ListReceiptsResponse{Receipts: list}, err)
+	list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, &convpb.ListReceipts{})
+	return answered(&petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts()}, err)
 }
 
 // answered is the answer of a method, unless there is an error.

@@ -17,6 +17,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -30,6 +31,7 @@ type Options struct {
 	Store store.Store      // of the answers to calls with a request id
 	Users *user.Users
 	Convs *conv.Convs
+	Route *route.Router
 	Inbox *inbox.Syncer
 
 	// Shared: other nodes serve calls on the store too. A call with a request id
@@ -61,6 +63,7 @@ type Server struct {
 	log      *slog.Logger
 	users    *user.Users
 	convs    *conv.Convs
+	route    *route.Router
 	errors   *connect.ErrorWriter
 	services http.Handler // the handlers of Connect
 	turns    turns
@@ -84,7 +87,7 @@ func New(o Options) *Server {
 	if o.Cluster.Gateways == nil {
 		o.Cluster.Gateways = func(im.Account) []string { return nil }
 	}
-	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs}
+	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs, route: o.Route}
 	opts := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxRequestBytes),
 		connect.WithCodec(jsonCodec{"json"}), connect.WithCodec(jsonCodec{"json; charset=utf-8"}),

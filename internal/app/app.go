@@ -24,6 +24,7 @@ import (
 	"github.com/petrel-im/petrel/internal/gateway"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
@@ -51,6 +52,7 @@ type App struct {
 	node      node
 	table     *fanout.Table
 	convs     *conv.Convs
+	router    *route.Router
 	users     *user.Users
 	inboxes   *inbox.Consumers
 	sync      *inbox.Syncer
@@ -110,19 +112,20 @@ func (a *App) open(ctx context.Context) error {
 	o := conv.Options{
 		Log: a.log, UserExists: a.users.Exists, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
 		EditWindow: orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
-		Follow: a.inboxes.Follow, Await: a.inboxes.Await,
+		Holder: a.node.holder(), Nodes: a.node.fan,
 	}
-	a.node.connect(&o)
 	if a.convs, err = conv.New(ctx, o, a.store, a.table); err != nil {
 		return err
 	}
+	a.router = route.New(a.node.ways(route.Options{Log: a.log, AwaitInboxes: a.inboxes.Await}), a.convs, a.store)
 	a.inboxes.Convs = a.convs
+	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()
-	a.sync = &inbox.Syncer{Convs: a.convs, Store: info}
+	a.sync = &inbox.Syncer{Router: a.router, Store: info}
 	a.hub = session.New(session.Options{
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
 		Gateways: a.gateways,
-	}, a.users, a.convs, a.sync, a.table, limits(l))
+	}, a.users, a.convs, a.router, a.sync, a.table, limits(l))
 	a.hub.Attach(a.node.bus)
 	if a.node.streams != nil {
 		a.hub.AttachStreams(a.node.streams, a.node.others)
@@ -220,6 +223,7 @@ func (a *App) Run(ctx context.Context) error {
 		return errors.Join(err, a.store.Close())
 	}
 	r.start(r.work, "conversations", a.convs.Run)
+	r.start(r.work, "sends to other nodes", a.router.Run)
 	r.start(r.work, "sessions", a.hub.Run)
 	r.start(r.work, "api", a.api.Run)
 	r.start(r.work, "memory", giveBack)
@@ -314,23 +318,26 @@ func (a *App) storeFailed() error {
 	return fmt.Errorf("serve %s: %w; restart to recover what is durable", a.cfg.Store.Dir, store.ErrFailed)
 }
 
+// waiting is how many sends have no answer yet, wherever they are decided.
+func (a *App) waiting() int { return a.convs.Waiting() + a.router.Forwarding() }
+
 // drain refuses new work, waits until what is in flight is answered, and ends
 // the connections. It returns how many messages were in flight at its beginning.
 func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, err error) {
 	a.draining.Store(true)
 	a.hub.Drain()
-	inFlight = a.convs.Waiting()
+	inFlight = a.waiting()
 	limit := time.After(a.cfg.Drain.Timeout)
 	a.giveAway()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for a.convs.Waiting() > 0 && err == nil {
+	for a.waiting() > 0 && err == nil {
 		select {
 		case <-poll.C:
 		case <-a.store.Failed():
 			return inFlight, store.ErrFailed
 		case <-limit:
-			err = fmt.Errorf("drain: %d messages were not stored within %s; their senders got no answer and will send them again", a.convs.Waiting(), a.cfg.Drain.Timeout)
+			err = fmt.Errorf("drain: %d messages were not stored within %s; their senders got no answer and will send them again", a.waiting(), a.cfg.Drain.Timeout)
 		}
 	}
 	stopServing()

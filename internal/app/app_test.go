@@ -22,7 +22,10 @@ import (
 
 	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -394,7 +397,7 @@ func TestWhatIsInFlightAtTheEndIsStoredWhenItIsAcked(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = start(t, dir)
-	st, err := s.convs.Look(context.Background(), im.Key{Tenant: 1, Conv: im.DirectID(1, "alice", "bob")}, "alice")
+	st, err := route.Ask(context.Background(), s.router, conv.Query{Conv: im.Key{Tenant: 1, Conv: im.DirectID(1, "alice", "bob")}, User: "alice"}, (*conv.Owner).State, &convpb.GetState{})
 	if acked > 0 && (err != nil || uint64(st.Head) < acked) {
 		t.Errorf("acked up to %d, stored up to %d, %v", acked, st.Head, err)
 	}

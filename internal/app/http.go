@@ -25,8 +25,8 @@ func (a *App) handler() http.Handler {
 	mux := http.NewServeMux()
 	a.api = api.New(api.Options{
 		Shared: len(a.store.Feeds()) > 1, // an embedded store has one, and no other node
-		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Inbox: a.sync,
-		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.convs.Await,
+		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Route: a.router, Inbox: a.sync,
+		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.router.AwaitInboxes,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,
 		Stats:        a.stats,
@@ -113,7 +113,7 @@ func (a *App) values() []metrics.Value {
 		{Name: "petrel_inbox_resets_total", Help: "Times that feed entries with changes of membership were trimmed before the inboxes had taken the changes.", Counter: true, Read: count(a.inboxes.Resets)},
 		{Name: "petrel_sessions", Help: "Sessions that are online on this node.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
 		{Name: "petrel_hellos_refused_total", Help: "Hellos that were refused.", Counter: true, Read: count(a.hub.Refused.Load)},
-		{Name: "petrel_sends_waiting", Help: "Sends that are not answered yet.", Read: func() float64 { return float64(a.convs.Waiting()) }},
+		{Name: "petrel_sends_waiting", Help: "Sends that are not answered yet.", Read: func() float64 { return float64(a.waiting()) }},
 		{Name: "petrel_cursor_moves_waiting", Help: "Moves of cursors that are not answered yet.", Read: func() float64 { return float64(a.convs.MovesWaiting()) }},
 		{Name: "petrel_conversations_loaded", Help: "Conversations that are in memory.", Read: func() float64 { return float64(a.convs.Loaded()) }},
 	}

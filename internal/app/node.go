@@ -18,9 +18,9 @@ import (
 	"github.com/petrel-im/petrel/internal/bus/natsbus"
 	"github.com/petrel-im/petrel/internal/bus/stream"
 	"github.com/petrel-im/petrel/internal/cluster"
-	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
@@ -168,7 +168,7 @@ func (a *App) joinNodes(ctx context.Context, r *running) error {
 	r.start(r.work, "operator", a.operate)
 	r.start(r.work, "ways to others", a.watchWays)
 	r.start(r.work, "cluster", func(ctx context.Context) error {
-		return n.cluster.Run(ctx, cluster.Owners{Open: a.convs.Open, Close: a.convs.Close})
+		return n.cluster.Run(ctx, cluster.Owners{Open: a.router.Open, Close: a.convs.Close})
 	})
 	return nil
 }
@@ -211,11 +211,20 @@ func (n *node) others() []im.Node {
 	return list
 }
 
-// connect gives the conversations their way to the other nodes.
-func (n *node) connect(o *conv.Options) {
+// holder is in whose name this process takes feeds; 0: no other one could.
+func (n *node) holder() uint64 {
+	if n.cluster == nil {
+		return 0
+	}
+	return n.cluster.Incarnation()
+}
+
+// ways adds the ways to the other nodes, if there are any.
+func (n *node) ways(o route.Options) route.Options {
 	if n.cluster != nil {
 		o.Cluster, o.Bus, o.Streams, o.Nodes = n.cluster, n.bus, n.streams, n.fan
 	}
+	return o
 }
 
 // busTLS is for the connections between nodes, on which both ends show a

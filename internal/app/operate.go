@@ -12,7 +12,6 @@ import (
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/cluster/clusterpb"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/sabotage"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -232,7 +231,7 @@ func (a *App) settle(ctx context.Context) {
 	limit := time.After(answerTime)
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	for a.convs.Waiting() > 0 {
+	for a.waiting() > 0 {
 		select {
 		case <-poll.C:
 		case <-limit:
@@ -317,15 +316,12 @@ func (a *App) finalize(ctx context.Context) (*petrelv1.FinalizeClusterResponse, 
 	return &petrelv1.FinalizeClusterResponse{From: from, To: to}, nil
 }
 
-// sabotageRaisesEarly asks no node what it reads.
-var sabotageRaisesEarly = sabotage.On("raise-early")
-
 // tooOld names the nodes that cannot read level to. One that is gone counts: it
 // may only have been stopped for a while.
 func tooOld(nodes []cluster.NodeStatus, to uint32) *im.Error {
 	var list []string
 	for i := range nodes {
-		if n := &nodes[i]; n.Level < to && !sabotageRaisesEarly {
+		if n := &nodes[i]; n.Level < to {
 			state := ""
 			if !n.Alive {
 				state = ", gone: start it with this release, or wait until it has been gone for an hour"

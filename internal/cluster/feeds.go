@@ -51,7 +51,7 @@ func (c *Cluster) decideLocked() {
 		return
 	}
 	now := time.Now()
-	if !c.o.Alone && !sabotageStaysApart {
+	if !c.o.Alone {
 		c.noteApartLocked(now)
 	}
 	should := c.shouldLocked(now)
@@ -121,7 +121,7 @@ func (c *Cluster) wantsLocked(f *feed, should map[store.Feed]im.Node, now time.T
 	highest := c.routes[f.id].Load().epoch
 	for _, p := range c.peers {
 		// What is claimed in an epoch below one that is known is over.
-		if e, ok := p.held[f.id]; ok && p.alive() && (e == 0 || e >= highest || sabotageCountsOldClaims) {
+		if e, ok := p.held[f.id]; ok && p.alive() && (e == 0 || e >= highest) {
 			return false
 		}
 	}
@@ -216,9 +216,7 @@ func (c *Cluster) closeLocked(f *feed, handOver bool) {
 
 func (c *Cluster) close(w *work, f *feed, handOver bool) {
 	ctx, cancel := c.callTime(w.ctx)
-	if !handOver || !sabotageSealsNothing {
-		w.owners.Close(ctx, f.id)
-	}
+	w.owners.Close(ctx, f.id)
 	cancel()
 	c.mu.Lock()
 	e := f.epoch
@@ -284,7 +282,7 @@ func (c *Cluster) handleRelease(from im.Node, payload []byte, reply func([]byte)
 		e = f.epoch
 		c.mu.Unlock()
 		reply(feedEpoch(id, e))
-	case f.phase == closing, c.routes[id].Load().epoch > e && !sabotageBelievesStale: // it has been elsewhere since
+	case f.phase == closing, c.routes[id].Load().epoch > e: // it has been elsewhere since
 		c.mu.Unlock()
 		reply(feedEpoch(id, 0))
 	default:

@@ -208,7 +208,7 @@ func (c *Cluster) look(ctx context.Context) {
 	for i, id := range wanted {
 		f := c.own[id]
 		f.looked = true // and not again before there is news, or the next tick
-		if h, ok := holders[id]; ok && h.Epoch < heard[i].epoch && heard[i] == c.routes[id].Load() && !sabotageClings {
+		if h, ok := holders[id]; ok && h.Epoch < heard[i].epoch && heard[i] == c.routes[id].Load() {
 			c.routeLocked(id, &route{epoch: h.Epoch}) // what was heard before is of a past that the store has lost
 		}
 		if h, ok := holders[id]; ok && rowsErr == nil && f.phase == none && c.freeLocked(id, h) && c.wantsLocked(f, should, time.Now()) {
@@ -260,7 +260,7 @@ func (c *Cluster) wantedLocked() []store.Feed {
 // without disturbing anybody. A holder that is alive and says nothing of the
 // epoch is just opening it.
 func (c *Cluster) freeLocked(f store.Feed, h store.Holder) bool {
-	if h.State == store.FeedSealed && !sabotageOpensSealed {
+	if h.State == store.FeedSealed {
 		return false
 	}
 	p := c.peers[h.Holder]

@@ -4,10 +4,10 @@ package cluster
 // format: given once, never reused. The messages are in clusterpb, those of conv in convpb,
 // those of session in sessionpb.
 const (
-	KindOnline   byte = 1 // Online, of fanout
-	KindDelivery byte = 2 // Delivery, of fanout
-	KindReceipts byte = 3 // Receipts, of fanout
-	KindSends    byte = 4 // Sends, of conv
-	KindNotOwner byte = 5 // NotOwner, of conv
-	KindWord     byte = 6 // Word, of session
+	KindOnline      byte = 1 // Online, of fanout
+	KindDelivery    byte = 2 // Delivery, of fanout
+	KindReceipts    byte = 3 // Receipts, of fanout
+	KindSends       byte = 4 // Sends, of conv
+	KindNotOwner    byte = 5 // NotOwner, of conv
+	KindRevocations byte = 6 // Revocations, of session
 )

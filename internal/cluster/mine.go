@@ -36,7 +36,7 @@ type read struct {
 // of the store, and ctx's.
 func (c *Cluster) Mine(ctx context.Context, feeds []store.Feed) ([]im.Epoch, error) {
 	epochs := make([]im.Epoch, len(feeds))
-	if c.o.Alone || sabotageTrustsMemory {
+	if c.o.Alone {
 		for i, f := range feeds {
 			if _, e, ok := c.Route(f); ok {
 				epochs[i] = e

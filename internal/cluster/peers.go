@@ -189,7 +189,7 @@ func (c *Cluster) absorbLocked(rows map[im.Node][]byte, now time.Time, joining b
 	if own := rows[c.self]; !joining && own != nil && string(own) != string(c.ownRow) {
 		c.ownRow, c.ownSeen, beat = own, now, 1
 	}
-	steady := gap <= steadyGap && (joining || now.Sub(c.ownSeen) <= steadyOwn) || sabotageCountsOutages
+	steady := gap <= steadyGap && (joining || now.Sub(c.ownSeen) <= steadyOwn)
 	for n, value := range rows {
 		rec := &storepb.Node{}
 		if err := rec.UnmarshalVT(value); err != nil || rec.Incarnation == 0 {

@@ -15,40 +15,48 @@ import (
 // MaxTitle is the longest title of a group, in bytes.
 const MaxTitle = 256
 
-// admit decides whether the sender may, and returns what the entry makes of
-// the conversation's info. A change of members is cut to what takes effect. A
+// admission decides whether the sender of an entry may, by the state that the
+// entries before it leave, in the same batch as well.
+type admission struct {
+	o        *Options
+	now      uint64 // Unix milliseconds
+	rewriter *rewriter
+}
+
+// admit decides about one send, and returns what the entry makes of the
+// conversation's info. A change of members is cut to what takes effect. A
 // refusal is an *im.Error, settled. Spec: P-4.5.
-func (b *builder) admit(c *conv, s *Send) (*info, error) {
+func (a *admission) admit(c *conv, s *Send) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if in.record == nil {
-		if q, _, aimed := aim(&s.Entry); aimed && s.Peer != "" {
+		if q, _, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {
 			return nil, noTarget(q)
 		}
-		return b.create(c, s)
+		return a.create(c, s)
 	}
-	if from != "" && in.members.Role(from) == 0 && !sabotageSkipsAdmission {
+	if from != "" && in.members.Role(from) == 0 {
 		return nil, &im.Error{Code: im.CodeNotMember}
 	}
 	if from != "" && c.key.Conv.Kind() == im.Inbox {
-		return nil, im.Errorf(im.CodeForbidden, "only the server may write to an inbox")
+		return nil, im.Errorf(im.CodeForbidden, "only the server writes to an inbox")
 	}
 	switch body := s.Entry.Body.(type) {
 	case *petrelv1.Message_Members:
-		return b.changeMembers(c, s, body.Members)
+		return a.changeMembers(c, s, body.Members)
 	case *petrelv1.Message_Profile:
-		return b.changeProfile(c, from, body.Profile)
+		return a.changeProfile(c, from, body.Profile)
 	case *petrelv1.Message_Edit, *petrelv1.Message_Recall, *petrelv1.Message_Reaction, *petrelv1.Message_Pin:
-		return in, b.admitAimed(c, s)
+		return in, a.rewriter.admit(c, s)
 	}
 	return in, nil
 }
 
 // changeMembers admits a change of members by the roles before it, and cuts the
 // entry to what takes effect. Spec: P-8.8.
-func (b *builder) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*info, error) {
+func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if c.key.Conv.Kind() != im.Group {
-		return nil, im.Errorf(im.CodeForbidden, "the members of this conversation cannot change")
+		return nil, im.Errorf(im.CodeForbidden, "the members of this conversation do not change")
 	}
 	if err := checkChange(ch); err != nil {
 		return nil, err
@@ -69,10 +77,10 @@ func (b *builder) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*i
 	case len(members.current) > MaxMembers:
 		return nil, im.Errorf(im.CodeInvalid, "a group has at most %d members", MaxMembers)
 	case from != "" && len(members.current) > 0 && len(in.members.owners()) > 0 && len(members.owners()) == 0:
-		return nil, im.Errorf(im.CodeInvalid, "the new owner is not a member")
+		return nil, im.Errorf(im.CodeInvalid, "the new owner is no member")
 	}
 	if from != "" {
-		if err := b.checkAdded(c, in.members, done); err != nil {
+		if err := a.checkAdded(c, in.members, done); err != nil {
 			return nil, err
 		}
 	}
@@ -91,7 +99,7 @@ func checkChange(ch *petrelv1.MemberChange) error {
 		return im.Errorf(im.CodeInvalid, "the change is empty")
 	}
 	if ch.Dissolved && len(ch.Added)+len(ch.Removed)+len(ch.Left)+len(ch.Roles) > 0 {
-		return im.Errorf(im.CodeInvalid, "a change that dissolves a group cannot change anything else")
+		return im.Errorf(im.CodeInvalid, "what dissolves a group changes nothing else")
 	}
 	for _, r := range ch.Added {
 		if r.Role < 0 || r.Role > petrelv1.Role_ROLE_OWNER {
@@ -110,33 +118,33 @@ func checkChange(ch *petrelv1.MemberChange) error {
 func (m *Members) allow(from im.User, ch *petrelv1.MemberChange) error {
 	owner := m.atLeast(from, petrelv1.Role_ROLE_OWNER)
 	if ch.Dissolved && !owner {
-		return im.Errorf(im.CodeForbidden, "only the owner may dissolve a group")
+		return im.Errorf(im.CodeForbidden, "only the owner dissolves a group")
 	}
 	if len(ch.Added)+len(ch.Removed) > 0 && !m.atLeast(from, petrelv1.Role_ROLE_ADMIN) {
-		return im.Errorf(im.CodeForbidden, "only admins and the owner may add and remove members")
+		return im.Errorf(im.CodeForbidden, "only admins and the owner add and remove members")
 	}
 	for _, r := range ch.Added {
 		if r.Role == petrelv1.Role_ROLE_OWNER || r.Role == petrelv1.Role_ROLE_ADMIN && !owner {
-			return im.Errorf(im.CodeForbidden, "a new member cannot get this role from you")
+			return im.Errorf(im.CodeForbidden, "a new member gets no such role")
 		}
 	}
 	for _, u := range ch.Removed {
 		if role := m.Role(im.User(u)); im.User(u) == from || role > petrelv1.Role_ROLE_MEMBER && !owner {
-			return im.Errorf(im.CodeForbidden, "an admin may remove members only; the owner may remove everybody else")
+			return im.Errorf(im.CodeForbidden, "admins remove members, the owner everybody else")
 		}
 	}
 	if err := m.allowLeave(from, ch.Left); err != nil {
 		return err
 	}
 	if len(ch.Roles) > 0 && !owner {
-		return im.Errorf(im.CodeForbidden, "only the owner may give roles")
+		return im.Errorf(im.CodeForbidden, "only the owner gives roles")
 	}
 	handsOver := slices.ContainsFunc(ch.Roles, func(r *petrelv1.MemberRef) bool {
 		return r.Role == petrelv1.Role_ROLE_OWNER && im.User(r.User) != from
 	})
 	for _, r := range ch.Roles {
-		if im.User(r.User) == from && !handsOver && !sabotageSkipsRoles {
-			return im.Errorf(im.CodeForbidden, "the owner has to name another owner first")
+		if im.User(r.User) == from && !handsOver {
+			return im.Errorf(im.CodeForbidden, "the owner names another one first")
 		}
 	}
 	return nil
@@ -145,28 +153,23 @@ func (m *Members) allow(from im.User, ch *petrelv1.MemberChange) error {
 func (m *Members) allowLeave(from im.User, left []string) error {
 	for _, u := range left {
 		if im.User(u) != from {
-			return im.Errorf(im.CodeForbidden, "a user can only leave for themselves")
+			return im.Errorf(im.CodeForbidden, "a member leaves for themselves only")
 		}
-		if m.Role(from) == petrelv1.Role_ROLE_OWNER && len(m.current) > 1 && !sabotageSkipsRoles {
-			return im.Errorf(im.CodeForbidden, "the owner has to hand the group over before they leave")
+		if m.Role(from) == petrelv1.Role_ROLE_OWNER && len(m.current) > 1 {
+			return im.Errorf(im.CodeForbidden, "the owner hands the group over before they leave")
 		}
 	}
 	return nil
 }
 
-// atLeast tells whether a member has a role or a higher one.
-func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
-	return m.Role(u) >= role || sabotageSkipsRoles
-}
-
 // changeProfile admits a new title, which the conversation's record keeps.
-func (b *builder) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*info, error) {
+func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*info, error) {
 	in := c.log.info
 	switch {
 	case c.key.Conv.Kind() != im.Group:
 		return nil, im.Errorf(im.CodeForbidden, "only groups have titles")
 	case from != "" && !in.members.atLeast(from, petrelv1.Role_ROLE_ADMIN):
-		return nil, im.Errorf(im.CodeForbidden, "only admins and the owner may rename a group")
+		return nil, im.Errorf(im.CodeForbidden, "only admins and the owner rename a group")
 	case in.record.Dissolved:
 		return nil, im.Errorf(im.CodeForbidden, "the group is dissolved")
 	case len(p.GetTitle()) > MaxTitle:
@@ -180,14 +183,14 @@ func (b *builder) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*in
 }
 
 // create admits the first entry of a conversation that does not exist yet.
-func (b *builder) create(c *conv, s *Send) (*info, error) {
+func (a *admission) create(c *conv, s *Send) (*info, error) {
 	from := im.User(s.Entry.From)
 	in := &info{}
 	var err error
 	switch kind := c.key.Conv.Kind(); {
 	case kind == im.Direct && from != "" && s.Peer != "":
 		im.Assert(im.DirectID(c.key.Tenant, from, s.Peer) == c.key.Conv, "direct conversation of other users")
-		if err := b.checkUser(im.Account{Tenant: c.key.Tenant, User: s.Peer}); err != nil {
+		if err := a.checkUser(im.Account{Tenant: c.key.Tenant, User: s.Peer}); err != nil {
 			return nil, err
 		}
 		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: []string{string(min(from, s.Peer)), string(max(from, s.Peer))}}
@@ -196,13 +199,13 @@ func (b *builder) create(c *conv, s *Send) (*info, error) {
 		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_INBOX), Participants: []string{string(s.Peer)}}
 		in.members = first(&petrelv1.MemberRef{User: string(s.Peer), Role: petrelv1.Role_ROLE_OWNER})
 	case s.Create != nil:
-		if in, err = b.createGroup(c, s); err != nil {
+		if in, err = a.createGroup(c, s); err != nil {
 			return nil, err
 		}
 	default:
 		return nil, &im.Error{Code: im.CodeNoConversation}
 	}
-	in.record.CreatedMs = b.now
+	in.record.CreatedMs = a.now
 	return in, nil
 }
 
@@ -215,7 +218,7 @@ func first(refs ...*petrelv1.MemberRef) *Members {
 }
 
 // createGroup admits the first entry of a group. A user makes one as its owner.
-func (b *builder) createGroup(c *conv, s *Send) (*info, error) {
+func (a *admission) createGroup(c *conv, s *Send) (*info, error) {
 	from, ch := im.User(s.Entry.From), s.Entry.GetMembers()
 	if err := checkChange(ch); err != nil {
 		return nil, err
@@ -225,16 +228,16 @@ func (b *builder) createGroup(c *conv, s *Send) (*info, error) {
 	case err != nil:
 		return nil, err
 	case len(members.current) == 0:
-		return nil, im.Errorf(im.CodeInvalid, "a new group needs at least one member")
+		return nil, im.Errorf(im.CodeInvalid, "a group begins with a member")
 	case len(members.current) > MaxMembers:
 		return nil, im.Errorf(im.CodeInvalid, "a group has at most %d members", MaxMembers)
 	case len(s.Create.Title) > MaxTitle:
 		return nil, im.Errorf(im.CodeInvalid, "a title has at most %d bytes", MaxTitle)
 	case from != "" && members.Role(from) != petrelv1.Role_ROLE_OWNER:
-		return nil, im.Errorf(im.CodeForbidden, "the user who makes a group is its owner")
+		return nil, im.Errorf(im.CodeForbidden, "who makes a group is its owner")
 	}
 	if from != "" {
-		if err := b.checkAdded(c, noMembers, done); err != nil {
+		if err := a.checkAdded(c, noMembers, done); err != nil {
 			return nil, err
 		}
 	}
@@ -244,28 +247,28 @@ func (b *builder) createGroup(c *conv, s *Send) (*info, error) {
 
 // checkAdded refuses users who do not exist; those who were members before do.
 // The operator's changes are looked at before they come here. Codes: no_user.
-func (b *builder) checkAdded(c *conv, before *Members, done *petrelv1.MemberChange) error {
+func (a *admission) checkAdded(c *conv, before *Members, done *petrelv1.MemberChange) error {
 	for _, r := range done.Added {
 		if _, known := before.find(im.User(r.User)); known {
 			continue
 		}
-		if err := b.checkUser(im.Account{Tenant: c.key.Tenant, User: im.User(r.User)}); err != nil {
+		if err := a.checkUser(im.Account{Tenant: c.key.Tenant, User: im.User(r.User)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *builder) checkUser(a im.Account) error {
-	if b.ow.o.UserExists == nil {
+func (a *admission) checkUser(u im.Account) error {
+	if a.o.UserExists == nil {
 		return nil
 	}
-	ok, err := b.ow.o.UserExists(context.Background(), a)
+	ok, err := a.o.UserExists(context.Background(), u)
 	if err != nil {
-		return fmt.Errorf("look up user %s: %w", a, err)
+		return fmt.Errorf("look up user %s: %w", u, err)
 	}
 	if !ok {
-		return im.Errorf(im.CodeNoUser, "there is no user %.64s", a.User)
+		return im.Errorf(im.CodeNoUser, "there is no user %.64s", u.User)
 	}
 	return nil
 }

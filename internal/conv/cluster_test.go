@@ -21,8 +21,10 @@ import (
 	"github.com/petrel-im/petrel/internal/bus/stream"
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -77,10 +79,11 @@ func (w *town) join(n im.Node, roles cluster.Roles) *place {
 	p.cluster = cluster.New(cluster.Options{Roles: roles}, p.gate, b)
 	streams := stream.New(b, p.cluster.Incarnation(), stream.Options{})
 	nodes := fanout.NewNodes(p.table, streams, w.store.Info().Secret, nil)
-	p.convs, err = conv.New(w.t.Context(), conv.Options{Cluster: p.cluster, Bus: b, Streams: streams, Nodes: nodes}, p.gate, p.table)
+	p.convs, err = conv.New(w.t.Context(), conv.Options{Holder: p.cluster.Incarnation(), Nodes: nodes}, p.gate, p.table)
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	p.router = route.New(route.Options{Cluster: p.cluster, Bus: b, Streams: streams, Nodes: nodes}, p.convs, p.gate)
 	below, stopBelow := context.WithCancel(context.Background())
 	work, stopWork := context.WithCancel(below)
 	var running, working sync.WaitGroup
@@ -98,8 +101,9 @@ func (w *town) join(n im.Node, roles cluster.Roles) *place {
 		w.t.Fatal(err)
 	}
 	start(&working, work, p.convs.Run)
+	start(&working, work, p.router.Run)
 	start(&working, work, func(ctx context.Context) error {
-		return p.cluster.Run(ctx, cluster.Owners{Open: p.convs.Open, Close: p.convs.Close})
+		return p.cluster.Run(ctx, cluster.Owners{Open: p.router.Open, Close: p.convs.Close})
 	})
 	p.end = sync.OnceFunc(func() {
 		stopWork()
@@ -183,7 +187,7 @@ func TestASendFromAnotherNodeIsStoredAndPushedEverywhere(t *testing.T) {
 		}
 	}
 	two.online("bob")
-	moved, err := two.convs.MoveCursor(t.Context(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, key, 2, 2)
+	moved, err := route.Ask(t.Context(), two.router, conv.Query{Conv: key, User: "bob"}, (*conv.Owner).MoveCursor, &convpb.MoveCursor{Delivered: 2, Read: 2})
 	if err != nil || moved.Read != 2 {
 		t.Errorf("move a cursor from another node: %v, %v", moved, err)
 	}
@@ -194,7 +198,7 @@ func waitOnline(t *testing.T, w *town) {
 	t.Helper()
 	// A call to the owner is served behind the announcements made before it.
 	for _, p := range w.nodes {
-		if _, err := p.convs.Look(t.Context(), im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}, "alice"); im.CodeOf(err) != im.CodeNoConversation {
+		if _, err := p.look(t.Context(), im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}, "alice"); im.CodeOf(err) != im.CodeNoConversation {
 			t.Fatal(err)
 		}
 	}
@@ -208,9 +212,9 @@ func TestF2AHeadIsReadBehindTheAnnouncementOfItsSession(t *testing.T) {
 	key := one.group("alice", "bob")
 	two.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, _ []byte) bool { return s == stream.Subject }})
 	two.online("bob")
-	heads := make(chan im.Seq, 1)
+	heads := make(chan uint64, 1)
 	go func() { // ends with the answer
-		st, err := two.convs.Look(t.Context(), key, "bob")
+		st, err := two.look(t.Context(), key, "bob")
 		if err != nil {
 			t.Error(err)
 		}
@@ -477,7 +481,7 @@ func TestF5NothingPassesTheCommitOfAFencedOwner(t *testing.T) {
 	one.cluster.Learn(0, two.node, epoch)
 	look, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if st, err := one.convs.Look(look, key, "bob"); err != nil || st.Head != 1 {
+	if st, err := one.look(look, key, "bob"); err != nil || st.Head != 1 {
 		t.Fatalf("the former owner says head %d, %v", st.Head, err)
 	}
 	second := one.submit(message(key, "alice", "k2", 1, "second"))
@@ -593,7 +597,7 @@ func TestF19AFormerOwnerReadsNothingFromMemory(t *testing.T) {
 	if r := two.send(message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
 		t.Fatalf("send to the new owner: %+v", r)
 	}
-	st, err := one.convs.Look(t.Context(), key, "bob")
+	st, err := one.look(t.Context(), key, "bob")
 	if err != nil || st.Head != 2 {
 		t.Errorf("the former owner says head %d, %v; 2 was acked before the question", st.Head, err)
 	}
@@ -614,7 +618,7 @@ func TestF19AFormerOwnerTellsOtherNodesNothingFromMemory(t *testing.T) {
 	if r := two.send(message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
 		t.Fatalf("send to the new owner: %+v", r)
 	}
-	st, err := gateway.convs.Look(t.Context(), key, "bob")
+	st, err := gateway.look(t.Context(), key, "bob")
 	if err != nil || st.Head != 2 {
 		t.Errorf("the former owner tells another node head %d, %v; 2 was acked before the question", st.Head, err)
 	}
@@ -626,8 +630,8 @@ func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
 	one, two := w.owner(), w.other()
 	key := one.group("alice", "bob")
 	bob := im.Account{Tenant: im.DefaultTenant, User: "bob"}
-	ask := conv.Ask{Conv: key.Conv, Kind: petrelv1.ConvKind_CONV_KIND_GROUP}
-	news, places, err := one.convs.News(t.Context(), bob, []conv.Ask{ask}, 0)
+	ask := &convpb.Ask{Conv: key.Conv[:], Kind: petrelv1.ConvKind_CONV_KIND_GROUP}
+	news, places, err := one.router.Changes(t.Context(), bob, []*convpb.Ask{ask}, 0)
 	if err != nil || news[0].GetHead() != 1 {
 		t.Fatalf("before: %v, %v", news, err)
 	}
@@ -637,8 +641,8 @@ func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
 	if r := two.send(message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
 		t.Fatalf("send to the new owner: %+v", r)
 	}
-	ask.Since = places[0]
-	news, after, err := one.convs.News(t.Context(), bob, []conv.Ask{ask}, 0)
+	ask.Since = uint64(places[0])
+	news, after, err := one.router.Changes(t.Context(), bob, []*convpb.Ask{ask}, 0)
 	if err != nil || news[0].GetHead() != 2 || after[0] <= places[0] {
 		t.Errorf("the former owner says %v at %v, was at %v, %v; 2 was acked before the question", news, after, places, err)
 	}

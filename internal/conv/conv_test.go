@@ -14,8 +14,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -207,17 +209,37 @@ func (g *gate) shut() (open func()) {
 	}
 }
 
+// look is how a conversation stands for a user.
+func (w *world) look(ctx context.Context, key im.Key, u im.User) (*convpb.State, error) {
+	return route.Ask(ctx, w.router, conv.Query{Conv: key, User: u}, (*conv.Owner).State, &convpb.GetState{})
+}
+
+func (w *world) page(ctx context.Context, key im.Key, u im.User, q *convpb.GetHistory) (*convpb.History, error) {
+	return route.Ask(ctx, w.router, conv.Query{Conv: key, User: u}, (*conv.Owner).History, q)
+}
+
+func (w *world) memberPage(ctx context.Context, key im.Key, u, after im.User, limit int) ([]*petrelv1.MemberRef, bool, error) {
+	p, err := route.Ask(ctx, w.router, conv.Query{Conv: key, User: u}, (*conv.Owner).Members, &convpb.ListMembers{After: string(after), Limit: uint32(limit)})
+	return p.GetMembers(), p.GetMore(), err
+}
+
+func (w *world) receiptsOf(key im.Key, u im.User) ([]*petrelv1.Receipt, error) {
+	list, err := route.Ask(context.Background(), w.router, conv.Query{Conv: key, User: u}, (*conv.Owner).Receipts, &convpb.ListReceipts{})
+	return list.GetReceipts(), err
+}
+
 // world is a store with its conversations and an online table.
 type world struct {
-	t     *testing.T
-	fs    vfs.FS
-	gate  *gate
-	table *fanout.Table
-	convs *conv.Convs
-	ended chan error   // what Run returned
-	fills int          // calls of fill
-	later atomic.Int64 // how far the wall clock is ahead, as a time.Duration
-	stop  func()
+	t      *testing.T
+	fs     vfs.FS
+	gate   *gate
+	table  *fanout.Table
+	convs  *conv.Convs
+	router *route.Router
+	ended  chan error   // what Run returned
+	fills  int          // calls of fill
+	later  atomic.Int64 // how far the wall clock is ahead, as a time.Duration
+	stop   func()
 }
 
 func newWorld(t *testing.T) *world {
@@ -246,6 +268,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.router = route.New(route.Options{}, w.convs, w.gate)
 	ctx, cancel := context.WithCancel(context.Background())
 	w.ended = make(chan error, 1)
 	go func() { w.ended <- w.convs.Run(ctx) }()
@@ -362,7 +385,7 @@ func (w *world) history(key im.Key, u im.User) []string {
 	w.t.Helper()
 	var all []string
 	for after := im.Seq(0); ; {
-		p, err := w.convs.History(context.Background(), key, u, conv.Range{After: after})
+		p, err := w.page(context.Background(), key, u, &convpb.GetHistory{After: uint64(after)})
 		if err != nil {
 			w.t.Fatalf("history of %s for %s: %v", key, u, err)
 		}

@@ -1,114 +1,62 @@
-// Package conv owns the conversations: it is the only writer of seqs. One
-// committer takes what is queued for all conversations, settles repeats, admits
-// and numbers the rest, and appends it in one batch; when that is durable it
-// publishes the heads and hands the entries to fan-out. Readers are bounded by
-// the published heads.
+// Package conv keeps the conversations that this node owns: it is the only
+// writer of their seqs. For each feed that the node owns there is an Owner. Its
+// committer takes the sends that are queued for all conversations of the feed,
+// settles repeats, admits and numbers the rest, and appends them in one batch.
+// When that is durable, the heads are published, and the entries go to fan-out.
+// Readers see what is published, and nothing else.
 //
-// The way of a send: submit.go → commit.go (dedupe.go, admit.go) → store →
-// publish.go. Spec: P-4, P-5.
+// A send passes Convs.Submit (convs.go), the queue of its conversation
+// (intake.go), the committer (commit.go, which asks dedupe.go and admit.go), the
+// store, and the publisher (publish.go). Questions go to the types that an Owner
+// is made of: reader (history.go, state.go) and cursors (cursor.go, receipts.go).
+//
+// What this package does not know: which node owns a feed, and how other nodes
+// are reached. The package route does, and drives this one by Open, Close and
+// Elsewhere. Spec: P-4, P-5.
 package conv
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/bus"
-	"github.com/petrel-im/petrel/internal/bus/stream"
-	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Options tune Convs; zero values are the defaults.
-type Options struct {
-	Log *slog.Logger
-	Now func() time.Time // wall clock of message times
+// Elsewhere leads to the owners on other nodes. All of its functions are set, or
+// none where there are no other nodes.
+type Elsewhere struct {
+	// Waits tells whether sends for a feed wait for its owner. Later ones must
+	// not pass them, even when the owner is here by now.
+	Waits func(f store.Feed) bool
 
-	// UserExists tells whether a user may be written to, or be added to a
-	// group, for the first time. nil: everybody.
-	UserExists func(ctx context.Context, a im.Account) (bool, error)
+	// Submit takes sends, all for one feed, whose owner is not here or which must
+	// not pass others.
+	Submit func(f store.Feed, sends []*Send, k *fanout.Kicks)
 
-	// How long after its time a message may be edited and recalled by its
-	// sender. 24 hours; below 0: for ever.
-	EditWindow, RecallWindow time.Duration
+	// Left takes over from an Owner whose tenure has ended. It calls retire, which
+	// takes the Owner out of service and returns the sends that it has not
+	// answered; no other send of the feed may be decided before these.
+	Left func(ow *Owner, retire func() []*Send)
 
-	QueueBytes    int           // of sends waiting in one conversation; 1 MiB
-	InFlightBytes int           // of sends admitted and not answered, in all; 64 MiB
-	IdleAfter     time.Duration // an unused conversation leaves memory after this; 1 minute
-	Loaders       int           // goroutines that read conversations from the store; 4
-	WaitingMoves  int           // of cursors, not durable yet, in all; 262,144
-
-	// Follow is run for each feed that this node owns, from when it has it
-	// until ctx ends with it. nil: nothing.
-	Follow func(ctx context.Context, ow *Owner)
-
-	// Await returns when what Follow does for the commits of a feed that were
-	// published before the call is done. nil: at once.
-	Await func(ctx context.Context, ow *Owner) error
-
-	// Cluster tells which feeds this node owns, and where the others are. nil:
-	// this node owns all of them.
-	Cluster *cluster.Cluster
-
-	// Bus, Streams and Nodes lead to the other nodes of Cluster.
-	Bus     bus.Bus
-	Streams *stream.Streams
-	Nodes   *fanout.Nodes
+	// Confirm asks whether an Owner still owns its feed: nil, store.ErrStale, or
+	// store.ErrStalled.
+	Confirm func(ow *Owner) error
 }
 
-func (o Options) withDefaults() Options {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.EditWindow == 0 {
-		o.EditWindow = 24 * time.Hour
-	}
-	if o.RecallWindow == 0 {
-		o.RecallWindow = 24 * time.Hour
-	}
-	if o.QueueBytes == 0 {
-		o.QueueBytes = 1 << 20
-	}
-	if o.InFlightBytes == 0 {
-		o.InFlightBytes = 64 << 20
-	}
-	if o.IdleAfter == 0 {
-		o.IdleAfter = time.Minute
-	}
-	if o.Loaders == 0 {
-		o.Loaders = 4
-	}
-	if o.Await == nil {
-		o.Await = func(context.Context, *Owner) error { return nil }
-	}
-	if o.WaitingMoves == 0 {
-		o.WaitingMoves = 1 << 18
-	}
-	return o
-}
-
-// Convs are all conversations, wherever they are: those of the feeds that this
-// node owns are decided here, the others by their owners.
+// Convs are the conversations that this node owns.
 type Convs struct {
-	o      Options
-	store  store.Store
-	table  *fanout.Table
-	node   shared
-	holder uint64 // in whose name this process takes feeds
-
-	owners []atomic.Pointer[Owner] // by feed; nil: not here
-	lanes  []lane                  // by feed
-	pumps  chan struct{}           // capacity 1; a token: a lane has something to do
-	calls  chan struct{}           // capacity maxCalls; holds one for each call of another node
+	o         *Options
+	store     store.Store
+	table     *fanout.Table
+	node      node
+	elsewhere Elsewhere                              // set before Run
+	follow    []func(ctx context.Context, ow *Owner) // set before Run
+	owners    []atomic.Pointer[Owner]                // by feed; nil: not here
 
 	mu     sync.Mutex      // tier 1; guards the fields below
 	ctx    context.Context // of Run; nil: it does not run
@@ -118,31 +66,23 @@ type Convs struct {
 	counts Fanned          // of those before
 }
 
-// errNotOwner says that a feed is not, or not any more, in the hands of this
-// node.
-var errNotOwner = errors.New("feed is owned by another node")
-
-// New makes the front of the conversations of st. Without a cluster it takes
-// all feeds over: from here on this process is the only writer.
+// New makes the conversations of st. If no other process shares the store, it
+// takes all feeds over: from here on this process is their only writer.
 func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*Convs, error) {
-	cs := &Convs{o: o.withDefaults(), store: st, table: table, failed: make(chan error, 1), holder: 1, pumps: make(chan struct{}, 1), calls: make(chan struct{}, maxCalls)}
-	cs.node.loaders.ready = sync.NewCond(&cs.node.loaders.mu)
-	feeds := st.Feeds()
+	o = o.withDefaults()
 	last := store.Feed(0)
-	for _, f := range feeds {
+	for _, f := range st.Feeds() {
 		last = max(last, f)
 	}
-	cs.owners, cs.fans = make([]atomic.Pointer[Owner], int(last)+1), make([]*fanout.Fan, int(last)+1)
-	cs.lanes = make([]lane, int(last)+1)
-	for i := range cs.lanes {
-		cs.lanes[i].queues, cs.lanes[i].tickets = map[im.Key]*queue{}, map[uint64]asked{}
+	cs := &Convs{
+		o: &o, store: st, table: table, failed: make(chan error, 1),
+		owners: make([]atomic.Pointer[Owner], int(last)+1), fans: make([]*fanout.Fan, int(last)+1),
 	}
-	if o.Cluster != nil {
-		cs.holder = o.Cluster.Incarnation()
-		cs.attach()
+	cs.node.loaders.ready = sync.NewCond(&cs.node.loaders.mu)
+	if o.shared() {
 		return cs, nil
 	}
-	for _, f := range feeds {
+	for _, f := range st.Feeds() {
 		if _, err := cs.Open(ctx, f); err != nil {
 			return nil, err
 		}
@@ -150,15 +90,51 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 	return cs, nil
 }
 
-// attach handles what the other nodes send.
-func (cs *Convs) attach() {
-	cs.o.Streams.Handle(cluster.KindSends, cs.receiveSends)
-	cs.o.Streams.Handle(cluster.KindNotOwner, cs.receiveNotOwner)
-	cs.o.Bus.Handle(callSubject, cs.serveCall)
-	cs.o.Nodes.Answered, cs.o.Nodes.Lost = cs.answered, cs.lostAnswers
+// Attach connects the conversations with the owners on other nodes. It is called
+// once, before Run.
+func (cs *Convs) Attach(e Elsewhere) { cs.elsewhere = e }
+
+// Follow has f run for each feed that this node owns, from when it has the feed
+// until ctx ends with it. It is called before Run.
+func (cs *Convs) Follow(f func(ctx context.Context, ow *Owner)) { cs.follow = append(cs.follow, f) }
+
+// Submit queues sends; those of one caller to one conversation keep their
+// order. What cannot be queued is answered at once. k gathers the wake-ups.
+//
+// Codes, all unsettled: overloaded, disk_full, store_stalled, draining.
+func (cs *Convs) Submit(sends []*Send, k *fanout.Kicks) {
+	for len(sends) > 0 {
+		f, n := cs.FeedOf(sends[0].Conv.Conv), 1
+		for n < len(sends) && cs.FeedOf(sends[n].Conv.Conv) == f {
+			n++
+		}
+		cs.submit(f, sends[:n], k)
+		sends = sends[n:]
+	}
 }
 
-// Run commits until ctx ends, then commits what is queued still, and returns
+// submit queues sends for one feed.
+func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.Kicks) {
+	e := &cs.elsewhere
+	if e.Waits == nil || !e.Waits(f) {
+		if ow := cs.owners[f].Load(); ow != nil && ow.Submit(sends, k) {
+			return
+		}
+	}
+	if e.Submit == nil {
+		AnswerAll(sends, &im.Error{Code: im.CodeDraining, RetryAfter: time.Second}, k)
+		return
+	}
+	e.Submit(f, sends, k)
+}
+
+// FeedOf is the feed that holds a conversation.
+func (cs *Convs) FeedOf(c im.ConvID) store.Feed { return cs.store.FeedOf(im.PartitionOf(c)) }
+
+// Owner is this node's hold on a feed; nil: the feed is not here.
+func (cs *Convs) Owner(f store.Feed) *Owner { return cs.owners[f].Load() }
+
+// Run commits until ctx ends, then commits what is still queued, and returns
 // when every send has its answer. A store that fails ends it with an error;
 // the process must exit then.
 func (cs *Convs) Run(ctx context.Context) error {
@@ -168,9 +144,6 @@ func (cs *Convs) Run(ctx context.Context) error {
 	}
 	defer loading.Wait()
 	defer cs.node.loaders.stop()
-	if cs.o.Cluster != nil {
-		wg.Go(func() { cs.runLanes(ctx) })
-	}
 	cs.mu.Lock()
 	cs.ctx, cs.wg = ctx, &wg
 	for i := range cs.owners {
@@ -195,57 +168,65 @@ func (cs *Convs) Run(ctx context.Context) error {
 	return err
 }
 
-// startLocked runs an Owner's committer and follower.
+// startLocked runs an Owner's committer and followers.
 func (cs *Convs) startLocked(ow *Owner) {
 	running := cs.ctx
 	ctx, cancel := context.WithCancel(running)
 	cs.wg.Go(func() {
 		defer cancel()
-		if err := ow.run(running); err != nil {
+		if err := ow.run(running, cs.left); err != nil {
 			select {
 			case cs.failed <- err:
 			default:
 			}
 		}
 	})
-	if cs.o.Follow != nil {
-		cs.wg.Go(func() { cs.o.Follow(ctx, ow) })
+	for _, f := range cs.follow {
+		cs.wg.Go(func() { f(ctx, ow) })
 	}
 }
 
-// Open takes a feed over and serves it, when the Owner before it, of this node,
-// has left. It is called by the cluster.
+// Open takes a feed over and serves it, after the Owner before it, of this node,
+// has left. The cluster calls it.
 func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	if cs.Close(ctx, f); cs.owners[f].Load() != nil {
-		return 0, fmt.Errorf("close feed %d: %w", f, context.Cause(ctx))
+		return 0, fmt.Errorf("open feed %d: the owner before has not left yet: %w", f, context.Cause(ctx))
 	}
 	fan := fanout.New(cs.table)
 	fan.Remote = cs.o.Nodes
-	ow, err := newOwner(ctx, cs.o, &cs.node, cs.store, fan, f, cs.holder)
+	holder := max(cs.o.Holder, 1)
+	ow, err := newOwner(ctx, cs.o, &cs.node, cs.store, fan, f, holder, cs.confirm)
 	if err != nil {
 		return 0, err
 	}
-	ow.leave, ow.confirm = cs.leave, func() error { return cs.stillOwns(ow) }
-	if cs.o.Nodes != nil && !sabotageForgetsFan {
-		if err := ow.refan(ctx); err != nil {
+	if cs.o.Nodes != nil {
+		again := refanner{store: cs.store, fan: fan, feed: f, pos: ow.Published()}
+		if err := again.run(ctx); err != nil {
 			return 0, fmt.Errorf("fan out feed %d again: %w", f, err)
 		}
 	}
 	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	cs.counts.add(cs.fans[f])
 	cs.fans[f] = fan
 	cs.owners[f].Store(ow)
 	if cs.ctx != nil {
 		cs.startLocked(ow)
 	}
-	cs.mu.Unlock()
-	cs.pump()
-	return ow.epoch, nil
+	return ow.Epoch(), nil
+}
+
+// confirm asks whether an Owner still owns its feed. Where nobody else could, it
+// does.
+func (cs *Convs) confirm(ow *Owner) error {
+	if cs.elsewhere.Confirm == nil {
+		return nil
+	}
+	return cs.elsewhere.Confirm(ow)
 }
 
 // Close gives a feed away: what it has taken is committed. It returns when
-// nothing of the feed is under way here, or when ctx ends. It is called by the
-// cluster.
+// nothing of the feed is under way here, or when ctx ends. The cluster calls it.
 func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 	ow := cs.owners[f].Load()
 	if ow == nil {
@@ -258,38 +239,36 @@ func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 	}
 }
 
-// leave takes an Owner out of service. Until then no send passes those that it
-// has taken, whatever became of its last commit: the lane rests.
-func (cs *Convs) leave(ow *Owner, orphans func() []*Send) {
-	cs.forward(ow, orphans)
-	if cs.o.Cluster != nil && ow.isLost() {
-		cs.o.Cluster.Lost(ow.feed, ow.epoch)
+// left takes an Owner out of service whose committer has stopped.
+func (cs *Convs) left(ow *Owner) {
+	retire := func() []*Send {
+		sends := ow.orphans()
+		cs.owners[ow.Feed()].CompareAndSwap(ow, nil)
+		return sends
 	}
+	if cs.elsewhere.Left != nil {
+		cs.elsewhere.Left(ow, retire)
+		return
+	}
+	var k fanout.Kicks
+	AnswerAll(retire(), &im.Error{Code: im.CodeDraining, RetryAfter: time.Second}, &k)
+	k.Flush()
 }
 
-// feedOf is the feed that holds a conversation.
-func (cs *Convs) feedOf(key im.Key) store.Feed { return cs.store.FeedOf(im.PartitionOf(key.Conv)) }
+// Reserve takes bytes of the node's budget for sends that are admitted and not
+// answered; false: they would exceed it. Whoever has them gives them back by
+// Release.
+func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes, cs.o.InFlightBytes) }
 
-// Submit queues sends; those of one caller to one conversation keep their
-// order. What cannot be queued is answered at once. k gathers the wake-ups.
-//
-// Codes, all unsettled: overloaded, disk_full, store_stalled, draining.
-func (cs *Convs) Submit(sends []*Send, k *fanout.Kicks) {
-	for len(sends) > 0 {
-		f, n := cs.feedOf(sends[0].Conv), 1
-		for n < len(sends) && cs.feedOf(sends[n].Conv) == f {
-			n++
-		}
-		cs.submit(f, sends[:n], k)
-		sends = sends[n:]
-	}
-}
+// Hold takes bytes of the budget whether or not they exceed it: for sends that
+// were admitted before.
+func (cs *Convs) Hold(bytes int) { cs.node.inFlight.Add(int64(bytes)) }
 
-// Waiting is how many sends have no answer yet.
-func (cs *Convs) Waiting() int { return cs.sum((*Owner).Waiting) + cs.forwarding() }
+// Release gives bytes back.
+func (cs *Convs) Release(bytes int) { cs.node.inFlight.Add(-int64(bytes)) }
 
-// Forwarding is how many of those are with the owners of other nodes.
-func (cs *Convs) Forwarding() int { return cs.forwarding() }
+// Waiting is how many sends have no answer yet, of those that are decided here.
+func (cs *Convs) Waiting() int { return cs.sum((*Owner).Waiting) }
 
 // Loaded is how many conversations are in memory.
 func (cs *Convs) Loaded() int { return cs.sum((*Owner).Loaded) }
@@ -297,7 +276,7 @@ func (cs *Convs) Loaded() int { return cs.sum((*Owner).Loaded) }
 // MovesWaiting is how many moves of cursors have no answer yet.
 func (cs *Convs) MovesWaiting() int { return int(cs.node.moves.Load()) }
 
-// Accepted counts entries made durable here, Repeats sends answered from dedupe.
+// Accepted counts entries made durable here.
 func (cs *Convs) Accepted() uint64 { return cs.node.accepted.Load() }
 
 // Repeats counts sends that were answered from dedupe here.

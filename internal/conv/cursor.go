@@ -2,15 +2,15 @@ package conv
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
-	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -24,66 +24,6 @@ const flushEvery = time.Second
 // flushSize is how many cursors one commit writes.
 const flushSize = 4096
 
-// keepPlaces is how many places of a conversation stay in memory when nobody
-// waits for them; more are read again when their users move on.
-const keepPlaces = 256
-
-// CursorMove asks to move a user's cursors in a conversation forward. It
-// belongs to Convs from Move until its answer. Spec: P-8.6.
-type CursorMove struct {
-	Conv            im.Key
-	User            im.User
-	Delivered, Read im.Seq
-
-	// Origin is the session that asked, whose answer is its receipt; the zero
-	// Asker: none. Done is called once, when what it says is durable; it must not
-	// block.
-	Origin fanout.Asker
-	Done   func(c Cursor, err *im.Error, k *fanout.Kicks)
-}
-
-// Cursor is how far a user is in a conversation.
-type Cursor struct {
-	Delivered, Read im.Seq
-	Counted         uint64 // at Read
-	Pos             im.Pos // of the commit that wrote it; 0: never written
-}
-
-// raise moves c forward to d; false: it was there.
-func (c *Cursor) raise(d Cursor) bool {
-	moved := false
-	if d.Read > c.Read {
-		c.Read, c.Counted, moved = d.Read, d.Counted, true
-	}
-	if d := max(d.Delivered, c.Read); d > c.Delivered {
-		c.Delivered, moved = d, true
-	}
-	return moved
-}
-
-// cursors are the places of a conversation's users that somebody has moved
-// lately. A conversation in which nobody did has none. Guarded by Convs.mu.
-//
-// A move is dirty until a commit takes it, at most once in flushEvery for one
-// conversation. The conversation stays in memory meanwhile, and flushEvery
-// longer.
-type cursors struct {
-	places  map[im.User]*place
-	dirty   []*place
-	flushed time.Time // when a commit last took from dirty
-	queued  bool      // in Convs.due or Convs.cooling
-	loading int       // reads of places under way: none may be dropped
-}
-
-// place is one user's cursor.
-type place struct {
-	user    im.User
-	newest  Cursor // with the moves that are not durable yet
-	stored  Cursor // durable: what others are told
-	dirty   bool
-	waiting []*CursorMove // answered when newest is stored
-}
-
 // flush is one place on its way in a commit.
 type flush struct {
 	c       *conv
@@ -92,24 +32,40 @@ type flush struct {
 	waiting []*CursorMove
 }
 
-// MoveCursor moves a's cursors forward, cut to what is published and to what a
-// may read, and returns them when they are durable.
+// cursors moves the cursors of one feed's conversations. Moves gather in memory;
+// once a second they go along with a commit, and are answered, and told to others
+// as receipts, when it is durable.
+type cursors struct {
+	mem    *memory
+	reader *reader
+	fan    *fanout.Fan
+	wake   func() // makes the committer come
+
+	cooled *time.Timer  // the committer comes for the first of cooling
+	queued atomic.Int64 // conversations in due and cooling
+
+	// Guarded by memory.mu.
+	due     []*conv // with cursors to write at once
+	cooling []*conv // whose cursors were written less than flushEvery ago, oldest first
+	waiting int     // moves without an answer
+	hurry   bool    // the owner is about to end: cursors are written at once
+
+	answered fanout.Kicks // only while a commit is published
+}
+
+// MoveCursor moves a user's cursors forward, cut to what is published and to what
+// the user may read, and returns them when they are durable.
 //
 // Codes: no_conversation, not_member (never was one); unsettled: overloaded,
 // disk_full, store_stalled. Spec: P-8.6.
-func (ow *Owner) MoveCursor(ctx context.Context, a im.Account, key im.Key, delivered, read im.Seq) (*petrelv1.CursorMoved, error) {
-	return ow.moveFor(ctx, fanout.Asker{}, a, key, delivered, read)
-}
-
-// moveFor is MoveCursor for a session.
-func (ow *Owner) moveFor(ctx context.Context, asker fanout.Asker, a im.Account, key im.Key, delivered, read im.Seq) (*petrelv1.CursorMoved, error) {
+func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCursor) (*petrelv1.CursorMoved, error) {
 	type answer struct {
 		c   Cursor
 		err *im.Error
 	}
 	ch := make(chan answer, 1)
-	err := ow.Move(ctx, &CursorMove{
-		Conv: key, User: a.User, Delivered: delivered, Read: read, Origin: asker,
+	err := cu.Move(ctx, &CursorMove{
+		Conv: by.Conv, User: by.User, Delivered: im.Seq(q.Delivered), Read: im.Seq(q.Read), Origin: fanout.Asker{Node: by.Node, ID: q.Session},
 		Done: func(c Cursor, err *im.Error, _ *fanout.Kicks) { ch <- answer{c, err} },
 	})
 	if err != nil {
@@ -120,32 +76,24 @@ func (ow *Owner) moveFor(ctx context.Context, asker fanout.Asker, a im.Account, 
 		if r.err != nil {
 			return nil, r.err
 		}
-		return r.c.Frame(key.Conv), nil
+		return r.c.Frame(by.Conv.Conv), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// Frame is c as the answer to a move.
-func (c Cursor) Frame(id im.ConvID) *petrelv1.CursorMoved {
-	return &petrelv1.CursorMoved{Conv: id.String(), Delivered: uint64(c.Delivered), Read: uint64(c.Read)}
-}
-
 // Move takes m; with an error it does not, and m gets no other answer. It may
-// wait for the store to read, never for a write.
-func (ow *Owner) Move(ctx context.Context, m *CursorMove) error {
-	if err := refusalOf(ow.store.Writable()); err != nil {
+// wait for the store to read, never for a write. ErrNotOwner: the feed was given
+// away or lost.
+func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
+	if err := Refusal(cu.mem.store.Writable()); err != nil {
 		return err
 	}
-	c, err := ow.acquire(ctx, m.Conv)
+	c, at, in, end, err := cu.reader.open(ctx, m.Conv)
 	if err != nil {
 		return err
 	}
-	defer ow.releaseOne(c)
-	at, in := c.readable()
-	if in.record == nil {
-		return &im.Error{Code: im.CodeNoConversation}
-	}
+	defer end()
 	if _, _, ok := in.members.reach(m.User, at.head); !ok {
 		return &im.Error{Code: im.CodeNotMember}
 	}
@@ -153,275 +101,187 @@ func (ow *Owner) Move(ctx context.Context, m *CursorMove) error {
 	if len(in.members.current) > MaxReceipts {
 		to.Delivered = 0
 	}
-	p, stored, err := ow.place(ctx, c, m.User)
+	p, stored, err := cu.place(ctx, c, m.User)
 	if err != nil {
 		return err
 	}
-	defer ow.placed(c)
+	defer cu.placed(c)
 	if to.Read > stored.Read {
-		if to.Counted, err = ow.counted(ctx, c, at, in, to.Read); err != nil {
+		if to.Counted, err = cu.reader.counted(ctx, c, at, in, to.Read); err != nil {
 			return err
 		}
 	}
-	return ow.move(c, p, to, m)
-}
-
-// readableUpTo is the last seq that u may read among those up to q, 0 without
-// one.
-func (m *Members) readableUpTo(u im.User, q im.Seq) im.Seq {
-	i, ok := m.find(u)
-	if !ok {
-		return 0
-	}
-	last := im.Seq(0)
-	for _, w := range m.all[i].windows {
-		if w.from > q {
-			break
-		}
-		if last = q; w.to != 0 {
-			last = min(q, w.to)
-		}
-	}
-	return last
+	return cu.move(c, p, to, m)
 }
 
 // place finds u's place, or reads it, and keeps it in memory until placed. It
 // returns what is durable of it.
-func (ow *Owner) place(ctx context.Context, c *conv, u im.User) (*place, Cursor, error) {
-	ow.mu.Lock()
-	if c.cursors == nil {
-		c.cursors = &cursors{places: map[im.User]*place{}}
+func (cu *cursors) place(ctx context.Context, c *conv, u im.User) (*place, Cursor, error) {
+	cu.mem.mu.Lock()
+	if c.places == nil {
+		c.places = &places{of: map[im.User]*place{}}
 	}
-	cu := c.cursors
-	cu.loading++
-	p := cu.places[u]
+	all := c.places
+	all.loading++
+	p := all.of[u]
 	if p != nil {
-		defer ow.mu.Unlock()
+		defer cu.mem.mu.Unlock()
 		return p, p.stored, nil
 	}
-	ow.mu.Unlock()
-	rec, err := ow.store.Cursor(ctx, c.key, u)
-	ow.mu.Lock()
-	defer ow.mu.Unlock()
+	cu.mem.mu.Unlock()
+	rec, err := cu.mem.store.Cursor(ctx, c.key, u)
+	cu.mem.mu.Lock()
+	defer cu.mem.mu.Unlock()
 	if err != nil {
-		cu.loading--
+		all.loading--
 		return nil, Cursor{}, err
 	}
-	if p = cu.places[u]; p == nil { // nobody has moved it meanwhile: what was read is durable
+	if p = all.of[u]; p == nil { // nobody has moved it meanwhile: what was read is durable
 		p = &place{user: u, stored: cursorOf(rec)}
 		p.newest = p.stored
-		cu.places[u] = p
+		all.of[u] = p
 	}
 	return p, p.stored, nil
 }
 
-func (ow *Owner) placed(c *conv) {
-	ow.mu.Lock()
-	c.cursors.loading--
-	ow.mu.Unlock()
-}
-
-func cursorOf(r *storepb.Cursor) Cursor {
-	return Cursor{im.Seq(r.GetDelivered()), im.Seq(r.GetRead()), r.GetCounted(), im.Pos(r.GetChangedPos())}
+func (cu *cursors) placed(c *conv) {
+	cu.mem.mu.Lock()
+	c.places.loading--
+	cu.mem.mu.Unlock()
 }
 
 // move moves p and lets m wait for it, if it has to.
-func (ow *Owner) move(c *conv, p *place, to Cursor, m *CursorMove) error {
-	ow.mu.Lock()
+func (cu *cursors) move(c *conv, p *place, to Cursor, m *CursorMove) error {
+	node := cu.mem.node
+	cu.mem.mu.Lock()
 	next := p.newest
 	moved := next.raise(to)
 	if next.same(p.stored) {
 		next = p.stored
-		ow.mu.Unlock()
-		m.answer(next)
+		cu.mem.mu.Unlock()
+		var k fanout.Kicks
+		m.Done(next, nil, &k)
+		k.Flush()
 		return nil
 	}
-	if ow.sealed {
-		ow.mu.Unlock()
-		return errNotOwner
+	if cu.mem.sealed {
+		cu.mem.mu.Unlock()
+		return ErrNotOwner
 	}
-	if int(ow.node.moves.Load()) >= ow.o.WaitingMoves {
-		ow.mu.Unlock()
+	if int(node.moves.Load()) >= cu.mem.o.WaitingMoves {
+		cu.mem.mu.Unlock()
 		return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
 	p.newest = next
-	if cu := c.cursors; moved && !p.dirty {
+	if all := c.places; moved && !p.dirty {
 		p.dirty = true
-		if cu.dirty = append(cu.dirty, p); !cu.queued {
-			cu.queued = true
+		if all.dirty = append(all.dirty, p); !all.queued {
+			all.queued = true
 			c.users++ // until it has cooled down
-			ow.due = append(ow.due, c)
+			cu.due = append(cu.due, c)
+			cu.queued.Add(1)
 		}
 	}
-	if !sabotageAcksCursorEarly {
-		ow.moves++
-		ow.node.moves.Add(1)
-		p.waiting = append(p.waiting, m)
-	}
-	ow.mu.Unlock()
-	ow.signal()
-	if sabotageAcksCursorEarly {
-		m.answer(next)
-	}
+	cu.waiting++
+	node.moves.Add(1)
+	p.waiting = append(p.waiting, m)
+	cu.mem.mu.Unlock()
+	cu.wake()
 	return nil
 }
 
-// answer answers m on its own goroutine.
-func (m *CursorMove) answer(c Cursor) {
-	var k fanout.Kicks
-	m.Done(c, nil, &k)
-	k.Flush()
-}
-
-func (c Cursor) same(d Cursor) bool { return c.Delivered == d.Delivered && c.Read == d.Read }
-
-// counted is the number of entries up to and including q that count as unread.
-func (ow *Owner) counted(ctx context.Context, c *conv, at point, in *info, q im.Seq) (uint64, error) {
-	first := in.firstSeq()
-	switch {
-	case q >= at.head:
-		return at.counted, nil
-	case q == 0 || first == 1 && q < first:
-		return 0, nil
-	}
-	var n uint64
-	var parse error
-	row := max(q, first)
-	err := ow.readRows(ctx, c, stay{row, row}, func(stored []byte) bool {
-		var m petrelv1.Message
-		parse = wire.ParseMessage(stored, &m)
-		n = m.Counted
-		if row > q && countsAsUnread(&m) { // retention has removed q, or what came before it
-			n--
-		}
-		return true
-	})
-	if err == nil && parse != nil {
-		err = fmt.Errorf("read %s seq %d: %w", c.key, row, parse)
-	}
-	return n, err
-}
-
-// countsAsUnread tells whether m is an entry with a text or data, or was one.
-func countsAsUnread(m *petrelv1.Message) bool {
-	switch m.Body.(type) {
-	case *petrelv1.Message_Text, *petrelv1.Message_Data:
-		return true
-	}
-	return m.RecalledBy != 0
-}
-
-// takeCursors moves the moves whose conversations may be written now to cm,
-// and plans when to come again. Only the committer.
-func (ow *Owner) takeCursors(cm *commit) {
-	ow.mu.Lock()
-	defer ow.mu.Unlock()
-	if len(ow.due) == 0 && len(ow.cooling) == 0 {
-		return
-	}
+// take appends the moves whose conversations may be written now, and plans when
+// the committer is to come again. Only the committer calls it.
+func (cu *cursors) take(into []flush) []flush {
+	cu.mem.mu.Lock()
+	defer cu.mem.mu.Unlock()
 	now := time.Now()
-	for len(ow.cooling) > 0 && (ow.hurry || now.Sub(ow.cooling[0].cursors.flushed) >= flushEvery) {
-		c := ow.cooling[0]
-		ow.cooling = ow.cooling[1:]
-		if len(c.cursors.dirty) > 0 {
-			ow.due = append(ow.due, c)
+	for len(cu.cooling) > 0 && (cu.hurry || now.Sub(cu.cooling[0].places.flushed) >= flushEvery) {
+		c := cu.cooling[0]
+		cu.cooling = cu.cooling[1:]
+		if len(c.places.dirty) > 0 {
+			cu.due = append(cu.due, c)
 			continue
 		}
-		c.cursors.queued = false
+		c.places.queued = false
 		c.users--
+		cu.queued.Add(-1)
 	}
-	taken := 0
-	for _, c := range ow.due {
-		cu := c.cursors
-		n := min(len(cu.dirty), flushSize-len(cm.flushes))
-		for _, p := range cu.dirty[:n] {
-			cm.flushes = append(cm.flushes, flush{c, p, p.newest, p.waiting})
+	done := 0
+	for _, c := range cu.due {
+		all := c.places
+		n := min(len(all.dirty), flushSize-len(into))
+		for _, p := range all.dirty[:n] {
+			into = append(into, flush{c, p, p.newest, p.waiting})
 			p.dirty, p.waiting = false, nil
 		}
-		if cu.dirty = append(cu.dirty[:0], cu.dirty[n:]...); len(cu.dirty) > 0 {
-			ow.signal() // the next commit goes on here
+		if all.dirty = append(all.dirty[:0], all.dirty[n:]...); len(all.dirty) > 0 {
+			cu.wake() // the next commit goes on here
 			break
 		}
-		cu.flushed = now
-		ow.cooling = append(ow.cooling, c)
-		taken++
+		all.flushed = now
+		cu.cooling = append(cu.cooling, c)
+		done++
 	}
-	ow.due = slices.Delete(ow.due, 0, taken)
-	if len(ow.cooling) > 0 {
-		ow.cooled.Reset(flushEvery - now.Sub(ow.cooling[0].cursors.flushed))
+	cu.due = slices.Delete(cu.due, 0, done)
+	if len(cu.cooling) > 0 {
+		cu.cooled.Reset(flushEvery - now.Sub(cu.cooling[0].places.flushed))
 	}
+	return into
 }
 
-// buildCursors adds the cursors taken to the batch.
-func (b *builder) buildCursors() {
-	cm, pos := b.cm, b.cm.batch.From+1
-	for i := range cm.flushes {
-		f := &cm.flushes[i]
-		f.to.Pos = pos
-		cm.batch.Cursors = append(cm.batch.Cursors, store.CursorPut{Conv: f.c.key, User: f.p.user, Record: &storepb.Cursor{
-			Delivered: uint64(f.to.Delivered), Read: uint64(f.to.Read), Counted: f.to.Counted, ChangedPos: uint64(pos),
-		}})
-		if i == 0 || cm.flushes[i-1].c != f.c {
-			cm.feed = append(cm.feed, storepb.FeedItem{Tenant: uint32(f.c.key.Tenant), Conv: f.c.key.Conv[:], Kinds: FeedCursors})
-		}
-	}
+// put is what the commit at pos writes of f.
+func (f *flush) put(pos im.Pos) store.CursorPut {
+	f.to.Pos = pos
+	return store.CursorPut{Conv: f.c.key, User: f.p.user, Record: &storepb.Cursor{
+		Delivered: uint64(f.to.Delivered), Read: uint64(f.to.Read), Counted: f.to.Counted, ChangedPos: uint64(pos),
+	}}
 }
 
-// showCursors makes the cursors of a durable commit those that others see.
-func (ow *Owner) showCursors(cm *commit) {
-	if len(cm.flushes) == 0 {
-		return
-	}
-	ow.mu.Lock()
-	defer ow.mu.Unlock()
-	for i := range cm.flushes {
-		f := &cm.flushes[i]
+// show makes the cursors of a durable commit those that others see.
+func (cu *cursors) show(flushes []flush) {
+	cu.mem.mu.Lock()
+	defer cu.mem.mu.Unlock()
+	for i := range flushes {
+		f := &flushes[i]
 		f.p.stored = f.to
-		if !f.p.dirty { // who came meanwhile with nothing new waits for this too
+		if !f.p.dirty { // a move that came meanwhile and moved nothing waits for this commit too
 			f.waiting = append(f.waiting, f.p.waiting...)
 			f.p.waiting = nil
 		}
-		ow.moves -= len(f.waiting)
-		ow.node.moves.Add(-int64(len(f.waiting)))
-		if i+1 == len(cm.flushes) || cm.flushes[i+1].c != f.c {
-			f.c.cursors.drop() // once for each conversation: it looks at all places
+		cu.answeredLocked(len(f.waiting))
+		if i+1 == len(flushes) || flushes[i+1].c != f.c {
+			f.c.places.drop() // once for each conversation: it looks at all places
 		}
 	}
 }
 
-// drop forgets places that are at rest, when there are many.
-func (cu *cursors) drop() {
-	if len(cu.places) <= keepPlaces || cu.loading > 0 {
-		return
-	}
-	for u, p := range cu.places {
-		if !p.dirty && len(p.waiting) == 0 && p.newest.same(p.stored) {
-			delete(cu.places, u)
-		}
-	}
+func (cu *cursors) answeredLocked(n int) {
+	cu.waiting -= n
+	cu.mem.node.moves.Add(-int64(n))
 }
 
-// tellCursors sends the receipts of a commit, and the answers behind them.
-func (ow *Owner) tellCursors(cm *commit) {
-	for from := 0; from < len(cm.flushes); {
+// tell sends the receipts of a commit, and the answers after them.
+func (cu *cursors) tell(flushes []flush) {
+	for from := 0; from < len(flushes); {
 		to := from + 1
-		for to < len(cm.flushes) && cm.flushes[to].c == cm.flushes[from].c {
+		for to < len(flushes) && flushes[to].c == flushes[from].c {
 			to++
 		}
-		ow.tellReceipts(cm.flushes[from:to])
+		cu.tellReceipts(flushes[from:to])
 		from = to
 	}
-	for i := range cm.flushes {
-		f := &cm.flushes[i]
+	for i := range flushes {
+		f := &flushes[i]
 		for _, m := range f.waiting {
-			m.Done(f.to, nil, &ow.answered)
+			m.Done(f.to, nil, &cu.answered)
 		}
 	}
-	ow.answered.Flush()
+	cu.answered.Flush()
 }
 
 // tellReceipts sends the receipts of one conversation.
-func (ow *Owner) tellReceipts(moved []flush) {
+func (cu *cursors) tellReceipts(moved []flush) {
 	c := moved[0].c
 	members := c.info.Load().members
 	if len(members.current) <= MaxReceipts {
@@ -431,12 +291,12 @@ func (ow *Owner) tellReceipts(moved []flush) {
 				all = append(all, moved[i].receipt(c.id))
 			}
 		}
-		ow.fan.Receipts(c.key, members.current, all)
+		cu.fan.Receipts(c.key, members.current, all)
 	}
 	for i := range moved {
 		f := &moved[i]
 		if len(members.current) > MaxReceipts || members.Role(f.p.user) == 0 {
-			ow.fan.Receipts(c.key, []im.User{f.p.user}, []fanout.Receipt{f.receipt(c.id)})
+			cu.fan.Receipts(c.key, []im.User{f.p.user}, []fanout.Receipt{f.receipt(c.id)})
 		}
 	}
 }
@@ -451,55 +311,54 @@ func (f *flush) receipt(id string) fanout.Receipt {
 	return r
 }
 
-// refuseCursors answers moves of which nothing was written, and forgets them
-// and all that came on top of them.
-func (ow *Owner) refuseCursors(cm *commit, e *im.Error) {
-	if len(cm.flushes) == 0 {
-		return
-	}
-	ow.mu.Lock()
-	ow.stale = true
-	for i := range cm.flushes {
-		f := &cm.flushes[i]
+// refuse answers moves of which nothing was written, and forgets them and all
+// that came on top of them.
+func (cu *cursors) refuse(flushes []flush, e *im.Error) {
+	cu.mem.mu.Lock()
+	for i := range flushes {
+		f := &flushes[i]
 		f.waiting = append(f.waiting, f.p.waiting...)
 		f.p.newest, f.p.waiting = f.p.stored, nil // if dirty, the next commit writes what is stored
-		ow.moves -= len(f.waiting)
-		ow.node.moves.Add(-int64(len(f.waiting)))
+		cu.answeredLocked(len(f.waiting))
 	}
-	ow.mu.Unlock()
-	for _, f := range cm.flushes {
+	cu.mem.mu.Unlock()
+	for _, f := range flushes {
 		for _, m := range f.waiting {
-			m.Done(Cursor{}, e, &ow.answered)
+			m.Done(Cursor{}, e, &cu.answered)
 		}
 	}
-	ow.answered.Flush()
+	cu.answered.Flush()
 }
 
-// dropMovesLocked takes the moves that wait, those of cm, if there is one, among them.
-func (ow *Owner) dropMovesLocked(cm *commit) []*CursorMove {
+// abandonLocked takes the moves that wait, and those of a commit that is lost.
+func (cu *cursors) abandonLocked(flushes []flush) []*CursorMove {
 	var all []*CursorMove
-	if cm != nil {
-		for i := range cm.flushes {
-			all = append(all, cm.flushes[i].waiting...)
-		}
+	for i := range flushes {
+		all = append(all, flushes[i].waiting...)
 	}
-	for _, c := range ow.convs {
-		if c.cursors == nil {
+	for _, c := range cu.mem.convs {
+		if c.places == nil {
 			continue
 		}
-		for _, p := range c.cursors.places {
+		for _, p := range c.places.of {
 			all = append(all, p.waiting...)
 			p.waiting = nil
 		}
 	}
-	ow.moves -= len(all)
-	ow.node.moves.Add(-int64(len(all)))
+	cu.answeredLocked(len(all))
 	return all
 }
 
+// rush has the committer write cursors at once from here on.
+func (cu *cursors) rush() {
+	cu.mem.mu.Lock()
+	cu.hurry = true
+	cu.mem.mu.Unlock()
+}
+
 // MovesWaiting is how many moves of cursors have no answer yet.
-func (ow *Owner) MovesWaiting() int {
-	ow.mu.Lock()
-	defer ow.mu.Unlock()
-	return ow.moves
+func (cu *cursors) MovesWaiting() int {
+	cu.mem.mu.Lock()
+	defer cu.mem.mu.Unlock()
+	return cu.waiting
 }

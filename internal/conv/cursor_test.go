@@ -12,6 +12,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -40,7 +41,7 @@ func (w *world) move(key im.Key, u im.User, delivered, read im.Seq, from *screen
 	if from != nil {
 		m.Origin = fanout.Asker{ID: from.out.ID}
 	}
-	if err := w.convs.Move(context.Background(), m); err != nil {
+	if err := w.router.Move(context.Background(), m); err != nil {
 		ch <- moved{err: &im.Error{Code: im.CodeOf(err)}}
 	}
 	return ch
@@ -61,7 +62,7 @@ func (w *world) wantMoved(what string, ch chan moved, want string) {
 // receipts are what the members are told by ListReceipts.
 func (w *world) receipts(key im.Key) []string {
 	w.t.Helper()
-	list, err := w.convs.Receipts(context.Background(), key, "")
+	list, err := w.receiptsOf(key, "")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func showReceipts(list []*petrelv1.Receipt) []string {
 // fill sends texts until the head of a group is q.
 func (w *world) upTo(key im.Key, from im.User, q im.Seq) {
 	w.t.Helper()
-	for st, _ := w.convs.Look(context.Background(), key, from); st.Head < q; st.Head++ {
+	for st, _ := w.look(context.Background(), key, from); st.Head < uint64(q); st.Head++ {
 		w.mustSend(message(key, from, fmt.Sprint("fill ", st.Head), int(st.Head), "x"))
 	}
 }
@@ -219,7 +220,7 @@ func TestCursorIsCutToWhatTheUserMayRead(t *testing.T) {
 	w.wantMoved("of a stranger", w.move(key, "mallory", 1, 1, nil), "not_member")
 	none := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, "none")}
 	w.wantMoved("of nothing", w.move(none, "alice", 1, 1, nil), "no_conversation")
-	if _, err := w.convs.Receipts(context.Background(), key, "bob"); im.CodeOf(err) != im.CodeNotMember {
+	if _, err := w.receiptsOf(key, "bob"); im.CodeOf(err) != im.CodeNotMember {
 		t.Errorf("receipts for who has left: %v", err)
 	}
 	if d := cmp.Diff([]string{"eve 12 10"}, w.receipts(key)); d != "" {
@@ -326,6 +327,7 @@ func TestTooManyWaitingMovesAreRefused(t *testing.T) {
 	if w.convs, err = conv.New(t.Context(), conv.Options{WaitingMoves: 2}, w.gate, w.table); err != nil {
 		t.Fatal(err)
 	}
+	w.router = route.New(route.Options{}, w.convs, w.gate)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.convs.Run(ctx) }()

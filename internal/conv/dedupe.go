@@ -2,6 +2,7 @@ package conv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -10,20 +11,34 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// repeat tells whether s is stored already, whatever its sender's standing is
-// now. It comes before everything that could refuse s. Spec: P-4.4, P-4.7.
+// errScan says that the tail of a conversation does not reach down to the after
+// of a send: a loader must extend it first.
+var errScan = errors.New("the tail does not reach down to after")
+
+// deduper finds out whether a send is stored already.
+type deduper struct {
+	store store.Store
+	batch *batch // the one being built
+}
+
+// identity is by what a send is known again: a hash of its sender and client
+// message id, and one of its first body.
+type identity struct{ hash, mac uint64 }
+
+// find tells whether s is stored already, whatever its sender's standing is now.
+// It comes before everything that could refuse s. Spec: P-4.4, P-4.7.
 //
 // found: r is the answer. errScan: the tail must be extended first. slot: with
 // a keyed send that is new, where its dedupe key goes.
-func (b *builder) repeat(c *conv, s *Send, hash, mac uint64) (r Result, found bool, slot uint8, err error) {
+func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slot uint8, err error) {
 	l := &c.log
 	if s.Create != nil && l.head > 0 {
-		r, err := b.created(c, s, mac)
+		r, err := d.created(c, s, id)
 		return r, true, 0, err
 	}
 	var failure error
 	match := func(q im.Seq) bool {
-		r, found, failure = b.compare(c, s, q, mac)
+		r, found, failure = d.compare(c, s, q, id)
 		return found || failure != nil
 	}
 	if !s.Keyed {
@@ -33,14 +48,14 @@ func (b *builder) repeat(c *conv, s *Send, hash, mac uint64) (r Result, found bo
 		if s.After < l.tail.from {
 			return Result{}, false, 0, errScan
 		}
-		l.tail.find(s.After, hash, match)
+		l.tail.find(s.After, id.hash, match)
 		return r, found, 0, failure
 	}
 	// The tail holds what a dedupe key of this very batch cannot show yet.
-	if l.tail.find(0, hash, match) || failure != nil || sabotageForgets {
+	if l.tail.find(0, id.hash, match) || failure != nil {
 		return r, found, 0, failure
 	}
-	seqs, err := b.ow.store.Dedupe(context.Background(), c.key, hash)
+	seqs, err := d.store.Dedupe(context.Background(), c.key, id.hash)
 	if err != nil {
 		return Result{}, false, 0, err
 	}
@@ -55,16 +70,17 @@ func (b *builder) repeat(c *conv, s *Send, hash, mac uint64) (r Result, found bo
 	return r, found, uint8(len(seqs)), failure
 }
 
-// created answers the creation of a group that is there. The operator's key
-// names it, whatever was asked; a user's call is repeated with the same content.
-func (b *builder) created(c *conv, s *Send, mac uint64) (Result, error) {
+// created answers the creation of a group that exists already. The operator's
+// key names it, whatever was asked; a user's call is repeated with the same
+// content.
+func (d *deduper) created(c *conv, s *Send, id identity) (Result, error) {
 	if s.Entry.From == "" {
 		return Result{Seq: 1, Repeat: true}, nil
 	}
 	if c.log.info.firstSeq() > 1 {
 		return Result{Err: &im.Error{Code: im.CodeTooOld}}, nil
 	}
-	r, found, err := b.compare(c, s, 1, mac)
+	r, found, err := d.compare(c, s, 1, id)
 	if !found {
 		r.Err = &im.Error{Code: im.CodeConflict}
 	}
@@ -87,8 +103,8 @@ func (c *conv) checkAfter(after im.Seq) *im.Error {
 
 // compare looks at the row q, whose hash is that of s: the same sender and id
 // make s a repeat, and another first body a conflict.
-func (b *builder) compare(c *conv, s *Send, q im.Seq, mac uint64) (Result, bool, error) {
-	value, err := b.row(c, q)
+func (d *deduper) compare(c *conv, s *Send, q im.Seq, id identity) (Result, bool, error) {
+	value, err := d.batch.row(d.store, c.key, q)
 	if err != nil {
 		return Result{}, false, err
 	}
@@ -103,25 +119,9 @@ func (b *builder) compare(c *conv, s *Send, q im.Seq, mac uint64) (Result, bool,
 	switch {
 	case m.From != s.Entry.From || m.ClientMsgId != s.Entry.ClientMsgId:
 		return Result{}, false, nil // two ids with one hash
-	case head.MAC != mac:
+	case head.MAC != id.mac:
 		return Result{Err: &im.Error{Code: im.CodeConflict}}, true, nil
 	default:
 		return Result{Seq: q, TimeMs: m.TimeMs, Repeat: true}, true, nil
 	}
-}
-
-// row finds a row of the log's side: in the batch being built, else in the
-// store, durable or not. An answer drawn from it leaves behind the batch.
-func (b *builder) row(c *conv, q im.Seq) ([]byte, error) {
-	for _, st := range b.staged {
-		if st.seq == q {
-			return st.value, nil
-		}
-	}
-	var value []byte
-	err := b.ow.store.Rows(context.Background(), c.key, q, q, func(r store.Row) bool {
-		value = append(value, r.Value...)
-		return true
-	})
-	return value, err
 }

@@ -118,7 +118,7 @@ func TestAddingAMemberOnceMoreKeepsTheirRole(t *testing.T) {
 	wantCode(t, w.send(add(key, "again", "alice")), im.CodeInvalid)
 	w.mustSend(entry(key, "with carol", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice"}, {User: "carol"}}}))
 	for range 2 {
-		st, err := w.convs.Look(context.Background(), key, "alice")
+		st, err := w.look(context.Background(), key, "alice")
 		if err != nil || st.Role != petrelv1.Role_ROLE_OWNER || st.Joined != 1 {
 			t.Errorf("alice is %v, joined at %d, %v; want the owner since 1", st.Role, st.Joined, err)
 		}
@@ -139,11 +139,11 @@ func TestChangesOfStrangersWriteNoRecord(t *testing.T) {
 	w.mustSend(entry(key, "all", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "carol"}}, Removed: []string{"zed", "aaron"}, Roles: []*petrelv1.MemberRef{{User: "mallory", Role: petrelv1.Role_ROLE_ADMIN}}}))
 	for range 2 {
 		for _, u := range []im.User{"zed", "aaron"} {
-			if _, err := w.convs.Look(context.Background(), key, u); im.CodeOf(err) != im.CodeNotMember {
+			if _, err := w.look(context.Background(), key, u); im.CodeOf(err) != im.CodeNotMember {
 				t.Errorf("%s is let in: %v", u, err)
 			}
 		}
-		if st, err := w.convs.Look(context.Background(), key, "mallory"); err != nil || st.Role != 0 || st.Head != 2 {
+		if st, err := w.look(context.Background(), key, "mallory"); err != nil || st.Role != 0 || st.Head != 2 {
 			t.Errorf("mallory is %v up to %d, %v; want nobody up to 2", st.Role, st.Head, err)
 		}
 		w.restart()

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -60,7 +61,7 @@ func (w *world) members(key im.Key) string {
 	for after, more := im.User(""), true; more; {
 		var page []*petrelv1.MemberRef
 		var err error
-		page, more, err = w.convs.MemberPage(context.Background(), key, "", after, 2)
+		page, more, err = w.memberPage(context.Background(), key, "", after, 2)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -75,7 +76,7 @@ func (w *world) members(key im.Key) string {
 // at reads one entry, as the operator.
 func (w *world) at(key im.Key, q im.Seq) *petrelv1.Message {
 	w.t.Helper()
-	p, err := w.convs.History(context.Background(), key, "", conv.Range{After: q - 1, Limit: 1})
+	p, err := w.page(context.Background(), key, "", &convpb.GetHistory{After: uint64(q - 1), Limit: 1})
 	if err != nil || len(p.Rows) != 1 {
 		w.t.Fatalf("read %s seq %d: %v", key, q, err)
 	}
@@ -215,8 +216,8 @@ func TestDissolvedGroupIsReadOnly(t *testing.T) {
 	for range 2 {
 		for _, u := range []im.User{"olga", "adam", "mia"} {
 			wantCode(t, w.send(message(key, u, "late", -1, "x")), im.CodeNotMember)
-			st, err := w.convs.Look(context.Background(), key, u)
-			if err != nil || st.Role != 0 || st.Head != q || len(w.history(key, u)) != int(q) {
+			st, err := w.look(context.Background(), key, u)
+			if err != nil || st.Role != 0 || st.Head != uint64(q) || len(w.history(key, u)) != int(q) {
 				t.Errorf("%s: %+v, %v, reads %d; want nobody who reads up to %d", u, st, err, len(w.history(key, u)), q)
 			}
 		}
@@ -266,7 +267,7 @@ func TestTitleIsRenamedWithItsEntry(t *testing.T) {
 	w := newWorld(t)
 	key := w.ranked()
 	title := func() string {
-		st, err := w.convs.Look(context.Background(), key, "mia")
+		st, err := w.look(context.Background(), key, "mia")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,12 +327,12 @@ func TestMembersAreForMembers(t *testing.T) {
 	w := newWorld(t)
 	key := w.ranked()
 	for _, u := range []im.User{"ex", "stranger"} {
-		if _, _, err := w.convs.MemberPage(context.Background(), key, u, "", 0); im.CodeOf(err) != im.CodeNotMember {
+		if _, _, err := w.memberPage(context.Background(), key, u, "", 0); im.CodeOf(err) != im.CodeNotMember {
 			t.Errorf("%s is told the members: %v", u, err)
 		}
 	}
 	unknown := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, "unknown")}
-	if _, _, err := w.convs.MemberPage(context.Background(), unknown, "", "", 0); im.CodeOf(err) != im.CodeNoConversation {
+	if _, _, err := w.memberPage(context.Background(), unknown, "", "", 0); im.CodeOf(err) != im.CodeNoConversation {
 		t.Errorf("the members of no conversation: %v", err)
 	}
 	for _, c := range []struct {
@@ -343,7 +344,7 @@ func TestMembersAreForMembers(t *testing.T) {
 		{"", 0, "adam anna max mia olga", false}, {"", 5, "adam anna max mia olga", false}, {"", 4, "adam anna max mia", true},
 		{"anna", 1, "max", true}, {"b", 2, "max mia", true}, {"ex", 9, "max mia olga", false}, {"olga", 3, "", false}, {"z", 3, "", false},
 	} {
-		page, more, err := w.convs.MemberPage(context.Background(), key, "mia", c.after, c.limit)
+		page, more, err := w.memberPage(context.Background(), key, "mia", c.after, c.limit)
 		var users []string
 		for _, r := range page {
 			users = append(users, r.User)
@@ -371,7 +372,7 @@ func TestGroupOfTenThousand(t *testing.T) {
 	n := 0
 	for after, more := im.User(""), true; more; n++ {
 		var page []*petrelv1.MemberRef
-		page, more, _ = w.convs.MemberPage(context.Background(), key, "zoe", after, 0)
+		page, more, _ = w.memberPage(context.Background(), key, "zoe", after, 0)
 		for _, r := range page {
 			if im.User(r.User) <= after || r.User == "user77" {
 				t.Fatalf("%s behind %s", r.User, after)

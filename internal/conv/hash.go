@@ -11,7 +11,7 @@ import (
 )
 
 // hasher makes the keyed hashes of dedupe. The key is the store's secret, so
-// nobody outside can make hashes meet.
+// that no client can construct two messages with the same hash.
 type hasher struct{ secret [16]byte }
 
 func (h hasher) sum(b []byte) uint64 {
@@ -47,10 +47,66 @@ func (h hasher) body(m *petrelv1.Message) uint64 {
 		b = append(append(b, 'd'), body.Data...)
 	default:
 		only := petrelv1.Message{Body: m.Body}
-		// Maps in one order: the same settings are the same body.
+		// Maps are written in one order: the same settings are the same body.
 		enc, err := proto.MarshalOptions{Deterministic: true}.Marshal(&only)
 		im.Assert(err == nil, "encode an entry's body: %v", err)
 		b = append(append(b, 'e'), enc...)
 	}
 	return h.sum(b)
+}
+
+// MaxScan is how many rows below the head are searched for a repeat before the
+// client is told to catch up first. Spec: P-4.7.
+const MaxScan = 10_000
+
+// minTail is how many hashes a busy conversation keeps.
+const minTail = 1024
+
+// tail holds the hashes of (sender, client message id) of the newest rows, so
+// that a repeat is found without a second index. It covers the seqs above from.
+type tail struct {
+	from   im.Seq
+	hashes []uint64 // of from+1, from+2, ...
+	keep   int      // how many survive trimming; a scan for an old after raises it
+}
+
+func (t *tail) add(h uint64) {
+	keep := max(t.keep, minTail)
+	if len(t.hashes) >= 2*keep {
+		n := copy(t.hashes, t.hashes[len(t.hashes)-keep:])
+		t.from += im.Seq(len(t.hashes) - n)
+		t.hashes = t.hashes[:n]
+	}
+	t.hashes = append(t.hashes, h)
+}
+
+// extend puts older hashes, of from+1 up to the old from, in front.
+func (t *tail) extend(from im.Seq, older []uint64) {
+	t.hashes = append(older, t.hashes...)
+	t.from = from
+	t.keep = max(t.keep, len(t.hashes))
+}
+
+// cut forgets the rows above head.
+func (t *tail) cut(head im.Seq) {
+	if t.from > head {
+		*t = tail{from: head}
+		return
+	}
+	t.hashes = t.hashes[:head-t.from]
+}
+
+// find calls match for each seq above after whose hash is h, newest first,
+// until it returns true.
+func (t *tail) find(after im.Seq, h uint64, match func(im.Seq) bool) bool {
+	low := 0
+	if after > t.from {
+		low = int(after - t.from)
+	}
+	for i := len(t.hashes) - 1; i >= low; i-- {
+		if t.hashes[i] == h && match(t.from+1+im.Seq(i)) {
+			return true
+		}
+	}
+	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -17,64 +18,92 @@ const (
 	MaxPageBytes = 48 << 10
 )
 
-// Range asks for a page: upwards from After, or, with Before set, downwards
-// from Before. Both ends are exclusive.
-type Range struct {
-	After, Before im.Seq
-	Limit         int // 1..MaxPage; others are cut
+// Query says about which conversation an Owner is asked, and for whom. What is
+// asked follows as a message of convpb, since another node may ask.
+type Query struct {
+	Conv im.Key
+	User im.User // "": the operator, who may read everything
+	Node im.Node // where the question comes from; "": this node
 }
 
-// Page is a part of a conversation's history.
-type Page struct {
-	Rows     [][]byte // wire parts, ascending by seq; the caller's
-	Head     im.Seq   // the published head, or the last entry a former member may read
-	FirstSeq im.Seq
-	More     bool // the range goes on behind this page
+// reader answers questions about the history and the state of conversations.
+// It reads what is published, and changes nothing.
+type reader struct {
+	mem     *memory
+	formers *formers
 }
 
-// History reads a page for a user; user "" is the operator, who reads
-// everything. Entries outside the user's memberships are left out. Every read
-// ends at the published head. Codes: no_conversation, not_member. Spec: P-5.2.
-func (ow *Owner) History(ctx context.Context, key im.Key, user im.User, r Range) (*Page, error) {
-	c, err := ow.acquire(ctx, key)
+// open returns a conversation that exists, where it stands, and a function that
+// ends the use of it. Codes: no_conversation.
+func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *info, end func(), err error) {
+	if c, err = r.mem.acquire(ctx, key); err != nil {
+		return nil, point{}, nil, nil, err
+	}
+	at, in = c.published()
+	if in.record == nil {
+		r.mem.release(c)
+		return nil, point{}, nil, nil, &im.Error{Code: im.CodeNoConversation}
+	}
+	return c, at, in, func() { r.mem.release(c) }, nil
+}
+
+// History reads a page of entries: upwards from q.After, or, with q.Before set,
+// downwards from q.Before; both ends are exclusive. q.Limit is 1..MaxPage, others
+// are cut. Entries outside of the user's stays are left out. Every read ends at
+// the published head. Codes: no_conversation, not_member. Spec: P-5.2.
+func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*convpb.History, error) {
+	c, at, in, end, err := r.open(ctx, by.Conv)
 	if err != nil {
 		return nil, err
 	}
-	defer ow.releaseOne(c)
-	at, in := c.readable()
-	head := at.head
-	if in.record == nil {
-		return nil, &im.Error{Code: im.CodeNoConversation}
-	}
-	first, last := im.Seq(1), head
-	if user != "" && !sabotageSkipsAdmission {
+	defer end()
+	first, last := im.Seq(1), at.head
+	if by.User != "" {
 		var ok bool
-		if first, last, ok = in.members.reach(user, head); !ok {
+		if first, last, ok = in.members.reach(by.User, at.head); !ok {
 			return nil, &im.Error{Code: im.CodeNotMember}
 		}
-		last = min(last, head)
+		last = min(last, at.head)
 	}
-	p := &Page{Head: last, FirstSeq: in.firstSeq()}
-	from, to := r.bounds(max(first, p.FirstSeq), last)
+	p := &page{limit: MaxPage}
+	if 0 < q.Limit && q.Limit < MaxPage {
+		p.limit = int(q.Limit)
+	}
+	from, to := bounds(q, max(first, in.firstSeq()), last)
 	parts := []stay{{from, to}}
-	if user != "" && !sabotageSkipsAdmission {
-		parts = in.members.stays(user, from, to)
+	if by.User != "" {
+		parts = in.members.readable(by.User, from, to)
 	}
-	if r.Before == 0 {
-		err = ow.readUp(ctx, c, parts, r.limit(), p)
+	if q.Before == 0 {
+		err = r.readUp(ctx, c, parts, p)
 	} else {
-		err = ow.readDown(ctx, c, parts, r.limit(), p)
+		err = r.readDown(ctx, c, parts, p)
 	}
-	if err == nil && user != "" && in.members.Role(user) == 0 {
-		err = emptyEditedBehind(p.Rows, last)
+	if err == nil && by.User != "" && in.members.Role(by.User) == 0 {
+		err = emptyEditedAfter(p.rows, last)
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	return &convpb.History{Rows: p.rows, Head: uint64(last), FirstSeq: uint64(in.firstSeq()), More: p.more}, nil
 }
 
-// emptyEditedBehind takes the body from the rows that were edited behind last,
-// the end of the reader's last stay: the new one is not theirs to read, and the
+// bounds is the range of seqs that q asks for, cut to first..last.
+func bounds(q *convpb.GetHistory, first, last im.Seq) (from, to im.Seq) {
+	from, to = first, last
+	if im.Seq(q.After) >= last {
+		return 1, 0
+	}
+	if q.Before > 0 {
+		to = min(last, im.Seq(q.Before)-1)
+	}
+	return max(first, im.Seq(q.After)+1), to
+}
+
+// emptyEditedAfter takes the body from the rows that were edited after last, the
+// end of the reader's last stay. The new body is not theirs to read, and the
 // former one is served nowhere. Spec: P-8.3.
-func emptyEditedBehind(rows [][]byte, last im.Seq) error {
+func emptyEditedAfter(rows [][]byte, last im.Seq) error {
 	for i, row := range rows {
 		var m petrelv1.Message
 		if err := wire.ParseMessage(row, &m); err != nil {
@@ -88,22 +117,10 @@ func emptyEditedBehind(rows [][]byte, last im.Seq) error {
 	return nil
 }
 
-// historyPage is what history reads as a frame's content; pages have at most max
-// entries.
-func historyPage(a im.Account, f *petrelv1.GetHistory, max int, history func(im.Key, Range) (*Page, error)) (*petrelv1.HistoryPage, error) {
-	id, err := im.ParseConvID(f.Conv)
-	if err != nil {
-		return nil, err
-	}
-	if f.Limit > 0 {
-		max = min(max, int(f.Limit))
-	}
-	p, err := history(im.Key{Tenant: a.Tenant, Conv: id}, Range{After: im.Seq(f.After), Before: im.Seq(f.Before), Limit: max})
-	if err != nil {
-		return nil, err
-	}
-	page := &petrelv1.HistoryPage{Conv: id.String(), Head: uint64(p.Head), FirstSeq: uint64(p.FirstSeq), More: p.More, Messages: make([]*petrelv1.Message, len(p.Rows))}
-	for i, row := range p.Rows {
+// HistoryPage is h as the content of a frame.
+func HistoryPage(id im.ConvID, h *convpb.History) (*petrelv1.HistoryPage, error) {
+	page := &petrelv1.HistoryPage{Conv: id.String(), Head: h.Head, FirstSeq: h.FirstSeq, More: h.More, Messages: make([]*petrelv1.Message, len(h.Rows))}
+	for i, row := range h.Rows {
 		m := &petrelv1.Message{}
 		if err := wire.ParseMessage(row, m); err != nil {
 			return nil, fmt.Errorf("read %s: %w", id, err)
@@ -113,113 +130,89 @@ func historyPage(a im.Account, f *petrelv1.GetHistory, max int, history func(im.
 	return page, nil
 }
 
-// readable is the published state: the point first, the info behind it.
-func (c *conv) readable() (point, *info) {
-	at := *c.point.Load()
-	if sabotageReadsOn {
-		at.head = c.log.head
-	}
-	return at, c.info.Load()
-}
-
-// stay is a range of seqs that a user may read, both ends included; empty when from > to.
-type stay struct{ from, to im.Seq }
-
-// bounds is the range of seqs asked for, cut to first..last.
-func (r Range) bounds(first, last im.Seq) (from, to im.Seq) {
-	from, to = first, last
-	if r.After >= last {
-		return 1, 0
-	}
-	if r.Before > 0 {
-		to = min(last, r.Before-1)
-	}
-	return max(first, r.After+1), to
-}
-
-func (r Range) limit() int {
-	if 0 < r.Limit && r.Limit < MaxPage {
-		return r.Limit
-	}
-	return MaxPage
+// page gathers rows.
+type page struct {
+	rows  [][]byte // wire parts, ascending by seq
+	bytes int
+	limit int  // of rows
+	more  bool // the range goes on where this page ends
 }
 
 // readUp reads the first rows of parts. A page that leaves rows out has at
-// least one, so that the reader can go on behind it. Spec: P-5.2.
-func (ow *Owner) readUp(ctx context.Context, c *conv, parts []stay, limit int, p *Page) error {
-	bytes := 0
+// least one, so that the reader can go on after it. Spec: P-5.2.
+func (r *reader) readUp(ctx context.Context, c *conv, parts []stay, p *page) error {
 	for _, s := range parts {
 		if s.from > s.to {
 			continue
 		}
-		if len(p.Rows) >= limit {
-			p.More = true
+		if len(p.rows) >= p.limit {
+			p.more = true
 			return nil
 		}
 		end := s.to
-		if n := im.Seq(limit - len(p.Rows)); end-s.from >= n {
+		if n := im.Seq(p.limit - len(p.rows)); end-s.from >= n {
 			end = s.from + n - 1
 		}
-		err := ow.readRows(ctx, c, stay{s.from, end}, func(stored []byte) bool {
-			if p.More = len(p.Rows) > 0 && bytes+len(stored) > MaxPageBytes; p.More {
+		err := r.readRows(ctx, c, stay{s.from, end}, func(stored []byte) bool {
+			if p.more = len(p.rows) > 0 && p.bytes+len(stored) > MaxPageBytes; p.more {
 				return false
 			}
-			bytes += len(stored)
-			p.Rows = append(p.Rows, stored)
+			p.bytes += len(stored)
+			p.rows = append(p.rows, stored)
 			return true
 		})
-		if err != nil || p.More {
+		if err != nil || p.more {
 			return err
 		}
-		p.More = end < s.to
+		p.more = end < s.to
 	}
 	return nil
 }
 
-// readDown reads the last rows of parts; at least one of a page with more.
-func (ow *Owner) readDown(ctx context.Context, c *conv, parts []stay, limit int, p *Page) error {
-	bytes := 0
+// readDown reads the last rows of parts; a page that leaves rows out has at
+// least one.
+func (r *reader) readDown(ctx context.Context, c *conv, parts []stay, p *page) error {
 	for i := len(parts) - 1; i >= 0; i-- {
 		s := parts[i]
 		if s.from > s.to {
 			continue
 		}
-		if len(p.Rows) >= limit || bytes > MaxPageBytes {
-			p.More = true
+		if len(p.rows) >= p.limit || p.bytes > MaxPageBytes {
+			p.more = true
 			break
 		}
 		begin := s.from
-		if n := im.Seq(limit - len(p.Rows)); s.to-begin >= n {
+		if n := im.Seq(p.limit - len(p.rows)); s.to-begin >= n {
 			begin = s.to - n + 1
 		}
 		var rows [][]byte
-		err := ow.readRows(ctx, c, stay{begin, s.to}, func(stored []byte) bool {
-			bytes += len(stored)
+		err := r.readRows(ctx, c, stay{begin, s.to}, func(stored []byte) bool {
+			p.bytes += len(stored)
 			rows = append(rows, stored)
 			return true
 		})
 		if err != nil {
 			return err
 		}
-		p.Rows = append(rows, p.Rows...)
+		p.rows = append(rows, p.rows...)
 		if begin > s.from {
-			p.More = true
+			p.more = true
 			break
 		}
 	}
 	cut := 0
-	for ; bytes > MaxPageBytes && cut < len(p.Rows)-1; cut++ {
-		bytes -= len(p.Rows[cut])
+	for ; p.bytes > MaxPageBytes && cut < len(p.rows)-1; cut++ {
+		p.bytes -= len(p.rows[cut])
 	}
-	p.Rows, p.More = p.Rows[cut:], p.More || cut > 0
+	p.rows, p.more = p.rows[cut:], p.more || cut > 0
 	return nil
 }
 
 // readRows passes copies of the wire parts of s, ascending, until fn returns
 // false.
-func (ow *Owner) readRows(ctx context.Context, c *conv, s stay, fn func(stored []byte) bool) error {
+func (r *reader) readRows(ctx context.Context, c *conv, s stay, fn func(stored []byte) bool) error {
 	var bad error
-	err := ow.store.Rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
+	err := r.mem.store.Rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
 		head, stored, err := store.SplitRow(row.Value)
 		if err != nil {
 			bad = err
@@ -229,7 +222,7 @@ func (ow *Owner) readRows(ctx context.Context, c *conv, s stay, fn func(stored [
 			return true
 		}
 		if head.Flags&store.RowRewritten != 0 {
-			stored = ow.durable(c, row.Seq, head.Pos, stored)
+			stored = r.durable(c, row.Seq, head.Pos, stored)
 		}
 		return fn(append([]byte(nil), stored...))
 	})
@@ -242,70 +235,60 @@ func (ow *Owner) readRows(ctx context.Context, c *conv, s stay, fn func(stored [
 	return nil
 }
 
-// State is what a sync says of one conversation to one user.
-type State struct {
-	Head     im.Seq // the last entry the user may read
-	Counted  uint64 // at Head
-	FirstSeq im.Seq
-	Joined   im.Seq // the first entry the user may read
-	Pos      im.Pos // of the newest row
-	Role     petrelv1.Role
-	Title    string
+// durable is the wire part of a row as its newest published commit left it.
+// stored is what the store shows, written by the commit at pos.
+func (r *reader) durable(c *conv, q im.Seq, pos im.Pos, stored []byte) []byte {
+	for at := c.point.Load().pos; at < pos; {
+		if old := r.formers.at(c.key, q, at); old != nil {
+			return old
+		}
+		// The former row was dropped, so its commit has been published meanwhile.
+		now := c.point.Load().pos
+		im.Assert(now > at, "row %d of %s is of commit %d, published is %d, and nobody kept what it said", q, c.id, pos, at)
+		at = now
+	}
+	return stored
 }
 
-// Look reads the state of a conversation for a user, below the published head.
-// Codes: no_conversation, not_member.
-func (ow *Owner) Look(ctx context.Context, key im.Key, user im.User) (State, error) {
-	c, err := ow.acquire(ctx, key)
-	if err != nil {
-		return State{}, err
-	}
-	defer ow.releaseOne(c)
-	at, in := c.readable()
-	if in.record == nil {
-		return State{}, &im.Error{Code: im.CodeNoConversation}
-	}
-	first, last, ok := in.members.reach(user, at.head)
-	if !ok {
-		return State{}, &im.Error{Code: im.CodeNotMember}
-	}
-	st := State{
-		Head: min(last, at.head), Counted: at.counted, FirstSeq: in.firstSeq(), Joined: first, Pos: at.pos,
-		Role: in.members.Role(user), Title: in.record.Title,
-	}
-	if st.Role != 0 {
-		return st, nil
-	}
-	st.Title = ""
-	// A former member is not told of what came later, by its count either.
-	st.Counted = 0
-	if st.Head < st.FirstSeq {
-		return st, nil
-	}
+// readMessage reads the entry q, below the published head. nil: it is withheld.
+func (r *reader) readMessage(ctx context.Context, c *conv, q im.Seq) (m *petrelv1.Message, err error) {
 	var parse error
-	err = ow.readRows(ctx, c, stay{st.Head, st.Head}, func(stored []byte) bool {
-		var m petrelv1.Message
-		parse = wire.ParseMessage(stored, &m)
-		st.Counted = m.Counted
+	err = r.readRows(ctx, c, stay{q, q}, func(stored []byte) bool {
+		m = &petrelv1.Message{}
+		parse = wire.ParseMessage(stored, m)
 		return true
 	})
 	if err == nil && parse != nil {
-		err = fmt.Errorf("read %s seq %d: %w", c.key, st.Head, parse)
+		err = fmt.Errorf("read %s seq %d: %w", c.key, q, parse)
 	}
-	return st, err
+	return m, err
 }
 
-// Peers returns the users of a direct conversation, and the kind and title of
-// any. Codes: no_conversation.
-func (ow *Owner) Peers(ctx context.Context, key im.Key) (kind petrelv1.ConvKind, title string, users []string, err error) {
-	c, err := ow.acquire(ctx, key)
-	if err != nil {
-		return 0, "", nil, err
+// counted is the number of entries up to and including q that count as unread.
+func (r *reader) counted(ctx context.Context, c *conv, at point, in *info, q im.Seq) (uint64, error) {
+	first := in.firstSeq()
+	switch {
+	case q >= at.head:
+		return at.counted, nil
+	case q == 0 || first == 1 && q < first:
+		return 0, nil
 	}
-	defer ow.releaseOne(c)
-	_, in := c.readable()
-	if in.record == nil {
-		return 0, "", nil, &im.Error{Code: im.CodeNoConversation}
+	row := max(q, first)
+	m, err := r.readMessage(ctx, c, row)
+	if err != nil || m == nil {
+		return 0, err
 	}
-	return petrelv1.ConvKind(in.record.Kind), in.record.Title, in.record.Participants, nil
+	if row > q && countsAsUnread(m) { // retention has removed q, or what came before it
+		return m.Counted - 1, nil
+	}
+	return m.Counted, nil
+}
+
+// countsAsUnread tells whether m is an entry with a text or data, or was one.
+func countsAsUnread(m *petrelv1.Message) bool {
+	switch m.Body.(type) {
+	case *petrelv1.Message_Text, *petrelv1.Message_Data:
+		return true
+	}
+	return m.RecalledBy != 0
 }

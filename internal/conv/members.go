@@ -2,7 +2,6 @@ package conv
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -13,21 +12,21 @@ import (
 // MaxMembers is the most members a group may have.
 const MaxMembers = 10_000
 
-// maxWindows is how many stays of one user a conversation remembers; with a
+// maxStays is how many stays of one user a conversation remembers; with a
 // further one the right to read the oldest ends (P-8.3).
-const maxWindows = 8
+const maxStays = 8
 
-// Members are the members of a conversation and those who left. A Members
-// never changes; change makes a new one.
+// Members are the members of a conversation and those who left. A Members never
+// changes; apply makes a new one.
 type Members struct {
-	all     []member // sorted by user
-	current []im.User
+	all     []member  // sorted by user
+	current []im.User // the members alone, sorted
 }
 
 type member struct {
-	user    im.User
-	role    petrelv1.Role // 0: left
-	windows []stay        // to is 0 in the last one of a member
+	user  im.User
+	role  petrelv1.Role // 0: left
+	stays []stay        // in which the user may read; to is 0 in the last one of a member
 }
 
 var noMembers = &Members{}
@@ -44,14 +43,19 @@ func (m *Members) Role(u im.User) petrelv1.Role {
 	return 0
 }
 
+// atLeast tells whether a member has a role or a higher one.
+func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
+	return m.Role(u) >= role
+}
+
 // reach is the first and last seq that u may read, given the head; false: u was
 // never a member.
 func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq, ok bool) {
 	i, ok := m.find(u)
-	if !ok || len(m.all[i].windows) == 0 {
+	if !ok || len(m.all[i].stays) == 0 {
 		return 0, 0, false
 	}
-	w := m.all[i].windows
+	w := m.all[i].stays
 	first, last = w[0].from, w[len(w)-1].to
 	if last == 0 {
 		last = head
@@ -59,14 +63,18 @@ func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq, ok bool) {
 	return first, last, true
 }
 
-// stays are the parts of from..to that u may read, oldest first.
-func (m *Members) stays(u im.User, from, to im.Seq) []stay {
+// stay is a range of seqs that a user may read, both ends included; it is empty
+// when from > to.
+type stay struct{ from, to im.Seq }
+
+// readable are the parts of from..to that u may read, oldest first.
+func (m *Members) readable(u im.User, from, to im.Seq) []stay {
 	i, ok := m.find(u)
 	if !ok {
 		return nil
 	}
 	var out []stay
-	for _, w := range m.all[i].windows {
+	for _, w := range m.all[i].stays {
 		s := stay{max(from, w.from), to}
 		if w.to != 0 {
 			s.to = min(to, w.to)
@@ -78,9 +86,9 @@ func (m *Members) stays(u im.User, from, to im.Seq) []stay {
 	return out
 }
 
-// apply makes the members after an entry q with a change. done is what of the
-// change takes effect, part after part in the order of its fields; it is empty
-// if nothing does. Codes: invalid.
+// apply makes the members as the entry q with a change leaves them. done is the
+// part of the change that takes effect: whoever is added and is a member already,
+// for instance, is not in it. It is empty if nothing takes effect. Codes: invalid.
 func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *petrelv1.MemberChange, err error) {
 	n, done = &Members{all: slices.Clone(m.all)}, &petrelv1.MemberChange{}
 	if ch.Dissolved {
@@ -113,33 +121,34 @@ func (m *Members) apply(ch *petrelv1.MemberChange, q im.Seq) (n *Members, done *
 	return n, done, nil
 }
 
-// add returns those who were no members; the others keep role and window.
+// add makes users members from the entry q on, and returns those who were none
+// before. The others keep their role and their stay.
 func (m *Members) add(refs []*petrelv1.MemberRef, q im.Seq) []*petrelv1.MemberRef {
 	var done []*petrelv1.MemberRef
-	var fresh []member
-	seen := map[im.User]bool{} // of fresh
+	var more []member
+	seen := map[im.User]bool{} // of more
 	for _, r := range refs {
 		u, role := im.User(r.User), max(r.Role, petrelv1.Role_ROLE_MEMBER)
-		window := stay{from: q}
+		fresh := stay{from: q}
 		if i, ok := m.find(u); ok {
 			x := &m.all[i]
 			if x.role != 0 {
 				continue
 			}
-			x.role, x.windows = role, append(slices.Clone(x.windows), window)
-			if len(x.windows) > maxWindows {
-				x.windows = x.windows[1:]
+			x.role, x.stays = role, append(slices.Clone(x.stays), fresh)
+			if len(x.stays) > maxStays {
+				x.stays = x.stays[1:]
 			}
 		} else if seen[u] {
 			continue
 		} else {
 			seen[u] = true
-			fresh = append(fresh, member{user: u, role: role, windows: []stay{window}})
+			more = append(more, member{user: u, role: role, stays: []stay{fresh}})
 		}
 		done = append(done, &petrelv1.MemberRef{User: r.User, Role: role})
 	}
-	if len(fresh) > 0 {
-		m.all = append(m.all, fresh...)
+	if len(more) > 0 {
+		m.all = append(m.all, more...)
 		slices.SortFunc(m.all, func(a, b member) int { return cmp.Compare(a.user, b.user) })
 	}
 	return done
@@ -158,7 +167,8 @@ func (m *Members) remove(users []string, q im.Seq) []string {
 }
 
 // setRoles returns the roles that changed. Of several for one user the last
-// counts. A role without a window, or a window without a role, is no standing.
+// counts. A user has a role exactly as long as the
+// last stay is open, so a change of roles begins and ends no membership.
 func (m *Members) setRoles(refs []*petrelv1.MemberRef) []*petrelv1.MemberRef {
 	var done []*petrelv1.MemberRef
 	seen := map[string]bool{}
@@ -192,14 +202,14 @@ func (x *member) end(q im.Seq) bool {
 		return false
 	}
 	x.role = 0
-	x.windows = slices.Clone(x.windows)
-	last := len(x.windows) - 1
-	x.windows[last].to = q
+	x.stays = slices.Clone(x.stays)
+	last := len(x.stays) - 1
+	x.stays[last].to = q
 	return true
 }
 
-// touched lists the users whose records a change of m writes; done is from apply.
-func (m *Members) touched(done *petrelv1.MemberChange) []im.User {
+// changed lists the users whose records a change of m writes; done is from apply.
+func (m *Members) changed(done *petrelv1.MemberChange) []im.User {
 	if done.GetDissolved() {
 		return m.current
 	}
@@ -241,68 +251,44 @@ func (m *Members) record(u im.User, q im.Seq, pos im.Pos) *storepb.Member {
 	i, _ := m.find(u)
 	x := m.all[i]
 	r := &storepb.Member{Role: uint32(x.role), Version: uint64(q), ChangedPos: uint64(pos)}
-	for _, w := range x.windows {
-		r.Windows = append(r.Windows, &storepb.Window{From: uint64(w.from), To: uint64(w.to)})
+	for _, w := range x.stays {
+		r.Stays = append(r.Stays, &storepb.Stay{From: uint64(w.from), To: uint64(w.to)})
 	}
 	return r
 }
 
-// MaxMemberPage is the most members of one page.
-const MaxMemberPage = 1000
-
-// MemberPage lists the members behind a user, ascending by user; more: there
-// are further ones. user asks; "" is the operator. limit is 1..MaxMemberPage,
-// others are cut. Codes: no_conversation, not_member. Spec: P-8.2.
-func (ow *Owner) MemberPage(ctx context.Context, key im.Key, user, after im.User, limit int) (page []*petrelv1.MemberRef, more bool, err error) {
-	c, err := ow.acquire(ctx, key)
-	if err != nil {
-		return nil, false, err
+// readableUpTo is the last seq that u may read among those up to q, 0 without
+// one.
+func (m *Members) readableUpTo(u im.User, q im.Seq) im.Seq {
+	i, ok := m.find(u)
+	if !ok {
+		return 0
 	}
-	defer ow.releaseOne(c)
-	_, in := c.readable()
-	if in.record == nil {
-		return nil, false, &im.Error{Code: im.CodeNoConversation}
-	}
-	if user != "" && in.members.Role(user) == 0 && !sabotageSkipsAdmission {
-		return nil, false, &im.Error{Code: im.CodeNotMember}
-	}
-	if limit <= 0 || limit > MaxMemberPage {
-		limit = MaxMemberPage
-	}
-	i, found := in.members.find(after)
-	if found {
-		i++
-	}
-	for _, x := range in.members.all[i:] {
-		switch {
-		case x.role == 0:
-		case len(page) == limit:
-			return page, true, nil
-		default:
-			page = append(page, &petrelv1.MemberRef{User: string(x.user), Role: x.role})
+	last := im.Seq(0)
+	for _, s := range m.all[i].stays {
+		if s.from > q {
+			break
+		}
+		if last = q; s.to != 0 {
+			last = min(q, s.to)
 		}
 	}
-	return page, false, nil
+	return last
 }
 
-// Leavers lists the users whose stay ended with the entry q, in the order of
-// their ids. Stays beyond those that P-8.3 keeps are not remembered. Codes:
-// no_conversation.
-func (ow *Owner) Leavers(ctx context.Context, key im.Key, q im.Seq) ([]im.User, error) {
-	c, err := ow.acquire(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	defer ow.releaseOne(c)
-	_, in := c.readable()
-	if in.record == nil {
-		return nil, &im.Error{Code: im.CodeNoConversation}
-	}
-	var all []im.User
-	for _, x := range in.members.all {
-		if slices.ContainsFunc(x.windows, func(w stay) bool { return w.to == q }) {
-			all = append(all, x.user)
+// union lists the users who are members in a or in b, sorted.
+func union(a, b *Members) []im.User {
+	x, y := a.current, b.current
+	all := make([]im.User, 0, max(len(x), len(y))+1)
+	for len(x) > 0 && len(y) > 0 {
+		switch {
+		case x[0] == y[0]:
+			all, x, y = append(all, x[0]), x[1:], y[1:]
+		case x[0] < y[0]:
+			all, x = append(all, x[0]), x[1:]
+		default:
+			all, y = append(all, y[0]), y[1:]
 		}
 	}
-	return all, nil
+	return append(append(all, x...), y...)
 }

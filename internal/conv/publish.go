@@ -2,166 +2,177 @@ package conv
 
 import (
 	"errors"
-	"slices"
+	"sync"
+	"sync/atomic"
 
+	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// errRests refuses answers that rest on a batch that was refused.
-var errRests = errors.New("the answer depends on a batch that was refused")
+// errRefusedBefore refuses answers that rest on a batch that was refused.
+var errRefusedBefore = errors.New("rests on a batch that was refused")
 
-// publish ends a commit: the heads move, then the recipients are looked up,
-// then entries and answers go out. One call at a time, in commit order.
-func (ow *Owner) publish(cm *commit, err error) {
-	switch {
-	case err == nil:
-		ow.show(cm)
-		ow.tell(cm)
-	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), err == errRests, sabotageRefusesUnknown && errors.Is(err, store.ErrUnknown):
-		ow.refuse(cm, err)
-	case errors.Is(err, store.ErrStale), errors.Is(err, store.ErrUnknown):
-		if errors.Is(err, store.ErrStale) {
-			ow.node.stale.Add(1)
-		}
-		ow.loseAll(cm, err)
-		return
-	case errors.Is(err, store.ErrFailed) && ow.o.Cluster != nil:
-		// The feed takes nothing more until it is taken over. What broke it is
-		// not tried again: its senders may.
-		ow.refuse(cm, err)
-		ow.loseAll(nil, err)
-	default:
-		// Nobody knows what became of it: nothing is answered, nothing moves,
-		// and the process ends (Run sees the store's failure).
-		ow.o.Log.Error("commit failed", "err", err, "rows", cm.rows)
-		return
-	}
-	ow.formers.drop(cm)
-	ow.release(cm.work, len(cm.items), cm.bytes)
-	clear(cm.work) // or the sends would live until the next one
-	clear(cm.items)
-	ow.free <- cm
+// publisher ends the commits of one feed: it moves the heads, then has fan-out
+// choose the recipients, then entries and answers go out. One call at a time, in
+// commit order.
+type publisher struct {
+	o       *Options
+	node    *node
+	intake  *intake
+	cursors *cursors
+	formers *formers
+	fan     *fanout.Fan
+
+	// lose ends the tenure of the feed. Nobody knows what became of b, unless it
+	// is nil.
+	lose func(b *batch, err error)
+
+	free chan *batch // capacity commitsInFlight; batches to use again
+
+	published atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
+	members   atomic.Uint64 // im.Pos: no published commit above it, and above the one at the start, changed a membership
+	moved     chan struct{} // capacity 1; a token: a commit changed a membership
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	refused []*conv    // their newest batches were refused; the committer rolls them back
+	stale   bool       // a commit without rows was refused; the committer's position is wrong
+
+	refusals fanout.Kicks
 }
 
-// show moves what readers see. Members go before the head and are read behind
-// it, so nobody reads an entry by an older list of members than its own.
-func (ow *Owner) show(cm *commit) {
+// publish ends a commit; err is what the store says became of it.
+func (p *publisher) publish(b *batch, err error) {
+	switch {
+	case err == nil:
+		p.show(b)
+		p.tell(b)
+	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), err == errRefusedBefore:
+		p.refuse(b, err)
+	case errors.Is(err, store.ErrStale):
+		p.node.stale.Add(1)
+		p.lose(b, err)
+		return
+	case errors.Is(err, store.ErrUnknown):
+		p.lose(b, err)
+		return
+	case errors.Is(err, store.ErrFailed) && p.o.shared():
+		// The feed takes nothing more until it is taken over. The batch that broke
+		// it is not tried again here: its senders may.
+		p.refuse(b, err)
+		p.lose(nil, err)
+	default:
+		// Nobody knows what became of it: nothing is answered, nothing moves,
+		// and the process ends (Convs.Run sees the store's failure).
+		p.o.Log.Error("commit failed", "err", err, "rows", b.rows)
+		return
+	}
+	for i := range b.moves {
+		if m := &b.moves[i]; m.kinds&FeedRewrites != 0 {
+			p.formers.drop(m.c.key, b.pos())
+		}
+	}
+	p.intake.release(b.work, len(b.items), b.bytes)
+	clear(b.work) // or the sends would live until the next one
+	clear(b.items)
+	p.free <- b
+}
+
+// show moves what readers see.
+func (p *publisher) show(b *batch) {
 	kinds := uint32(0)
-	pos := cm.batch.From + 1
-	for i := range cm.moves {
-		m := &cm.moves[i]
-		m.c.info.Store(m.info)
-		m.c.point.Store(&point{m.head, m.counted, pos})
+	for i := range b.moves {
+		m := &b.moves[i]
+		m.c.publish(m.info, point{m.head, m.counted, b.pos()})
 		kinds |= m.kinds
 	}
 	if kinds&FeedMembership != 0 {
-		ow.members.Store(uint64(pos)) // before published: MembershipSince relies on it
+		p.members.Store(uint64(b.pos())) // before published: MembershipSince relies on it
 	}
-	ow.showCursors(cm)
-	if cm.rows > 0 || len(cm.flushes) > 0 {
-		ow.published.Store(uint64(pos))
-		ow.node.accepted.Add(uint64(cm.rows))
+	if len(b.flushes) > 0 {
+		p.cursors.show(b.flushes)
 	}
-	ow.node.repeats.Add(uint64(cm.repeats))
+	if b.writes() {
+		p.published.Store(uint64(b.pos()))
+		p.node.accepted.Add(uint64(b.rows))
+	}
+	p.node.repeats.Add(uint64(b.repeats))
 	if kinds&FeedMembership != 0 {
 		select {
-		case ow.moved <- struct{}{}:
+		case p.moved <- struct{}{}:
 		default:
 		}
 	}
 }
 
-func (ow *Owner) tell(cm *commit) {
-	for _, sp := range cm.spans {
-		ow.fan.Deliver(sp.tenant, sp.members, cm.items[sp.from:sp.to])
+// tell hands entries and answers to fan-out. It runs after show: fan-out reads
+// the online table, and whoever enters the table reads a head that is published.
+func (p *publisher) tell(b *batch) {
+	for _, sp := range b.spans {
+		p.fan.Deliver(sp.tenant, sp.members, b.items[sp.from:sp.to])
 	}
-	ow.tellCursors(cm)
-	ow.fan.Flush()
-	for _, a := range cm.answers {
+	if len(b.flushes) > 0 {
+		p.cursors.tell(b.flushes)
+	}
+	p.fan.Flush()
+	for _, a := range b.answers {
 		a.done(a.r)
 	}
 }
 
 // refuse answers a batch of which the store wrote nothing. The committer rolls
 // back what it had staged on top before it builds again.
-func (ow *Owner) refuse(cm *commit, err error) {
-	ow.o.Log.Warn("commit refused", "err", err, "rows", cm.rows)
-	e := refusalOf(err)
-	ow.mu.Lock()
-	for _, w := range cm.work {
-		ow.refused = append(ow.refused, w.c)
+func (p *publisher) refuse(b *batch, err error) {
+	p.o.Log.Warn("commit refused", "err", err, "rows", b.rows)
+	e := Refusal(err)
+	p.mu.Lock()
+	for _, w := range b.work {
+		p.refused = append(p.refused, w.c)
 	}
-	ow.mu.Unlock()
-	for i := range cm.items {
-		if o := cm.items[i].Sender; o.Waits() {
-			o.Reply(cm.items[i].Ack, e, &ow.refusals)
+	p.stale = p.stale || len(b.flushes) > 0
+	p.mu.Unlock()
+	for i := range b.items {
+		if o := b.items[i].Sender; o.Waits() {
+			o.Reply(b.items[i].Ack, e, &p.refusals)
 		}
 	}
-	ow.refusals.Flush()
-	ow.refuseCursors(cm, e)
-	for _, a := range cm.answers {
+	p.refusals.Flush()
+	if len(b.flushes) > 0 {
+		p.cursors.refuse(b.flushes, e)
+	}
+	for _, a := range b.answers {
 		a.done(Result{Err: e})
 	}
 }
 
 // mustRollBack tells whether a batch was refused since the last rollBack.
-func (ow *Owner) mustRollBack() bool {
-	ow.mu.Lock()
-	defer ow.mu.Unlock()
-	return len(ow.refused) > 0 || ow.stale
+func (p *publisher) mustRollBack() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.refused) > 0 || p.stale
 }
 
-// rollBack makes the log's side forget batches that the store refused. Batches
-// built on top of a refused one are refused as well, for their position.
-func (ow *Owner) rollBack() error {
-	if !ow.mustRollBack() {
-		return nil
+// rollBack makes the log's side of conversations forget batches that the store
+// refused. The caller sees to it that no commit is under way.
+func (p *publisher) rollBack() {
+	p.mu.Lock()
+	refused := p.refused
+	p.refused, p.stale = nil, false
+	p.mu.Unlock()
+	for _, c := range refused {
+		c.rollBack()
 	}
-	return ow.alone(commitsInFlight, func() {
-		ow.mu.Lock()
-		refused := ow.refused
-		ow.refused, ow.stale = nil, false
-		ow.mu.Unlock()
-		for _, c := range refused {
-			c.rollBack()
-		}
-		ow.pos = im.Pos(ow.published.Load())
-	})
 }
 
-func (c *conv) rollBack() {
-	l := &c.log
-	now := c.point.Load()
-	l.head, l.counted, l.info = now.head, now.counted, c.info.Load()
-	if l.tail.from > l.head {
-		l.tail = tail{from: l.head}
-		return
-	}
-	l.tail.hashes = l.tail.hashes[:l.head-l.tail.from]
+// Published is the position up to which commits are durable and readable.
+func (p *publisher) Published() im.Pos { return im.Pos(p.published.Load()) }
+
+// MembershipSince tells whether a commit with after < Pos <= upTo may have
+// changed a membership; upTo is a published position.
+func (p *publisher) MembershipSince(after, upTo im.Pos) bool {
+	return after < upTo && uint64(after) < p.members.Load()
 }
 
-// union lists the users who are members in a or in b. Both lists are sorted.
-func union(a, b *Members) []im.User {
-	x, y := a.current, b.current
-	all := make([]im.User, 0, max(len(x), len(y))+1)
-	for len(x) > 0 && len(y) > 0 {
-		switch {
-		case x[0] == y[0]:
-			all, x, y = append(all, x[0]), x[1:], y[1:]
-		case x[0] < y[0]:
-			all, x = append(all, x[0]), x[1:]
-		default:
-			all, y = append(all, y[0]), y[1:]
-		}
-	}
-	return append(append(all, x...), y...)
-}
-
-// online keeps those who are online now; only the sabotage build asks before
-// the commit.
-func (ow *Owner) online(tenant im.Tenant, members []im.User) []im.User {
-	return slices.DeleteFunc(slices.Clone(members), func(u im.User) bool {
-		return len(ow.fan.Table.Of(im.Account{Tenant: tenant, User: u})) == 0
-	})
-}
+// MembershipMoved carries a token when a commit changed who is a member of
+// what since the last token was taken.
+func (p *publisher) MembershipMoved() <-chan struct{} { return p.moved }

@@ -2,33 +2,36 @@ package conv
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// CursorOf returns a user's durable cursor. The store is read before the
-// memory: what is on its way into the store is in memory until it is durable.
-func (ow *Owner) CursorOf(ctx context.Context, key im.Key, u im.User) (Cursor, error) {
-	if c, ok := ow.placeOf(key, u); ok {
+// CursorOf returns a user's durable cursor. The memory is looked at again after
+// the store was read: a move that became durable in between is in memory.
+func (cu *cursors) CursorOf(ctx context.Context, key im.Key, u im.User) (Cursor, error) {
+	if c, ok := cu.inMemory(key, u); ok {
 		return c, nil
 	}
-	rec, err := ow.store.Cursor(ctx, key, u)
+	rec, err := cu.mem.store.Cursor(ctx, key, u)
 	if err != nil {
 		return Cursor{}, err
 	}
-	if c, ok := ow.placeOf(key, u); ok {
+	if c, ok := cu.inMemory(key, u); ok {
 		return c, nil
 	}
 	return cursorOf(rec), nil
 }
 
-func (ow *Owner) placeOf(key im.Key, u im.User) (Cursor, bool) {
-	ow.mu.Lock()
-	defer ow.mu.Unlock()
-	if c := ow.convs[key]; c != nil && c.cursors != nil {
-		if p := c.cursors.places[u]; p != nil {
+func (cu *cursors) inMemory(key im.Key, u im.User) (Cursor, bool) {
+	cu.mem.mu.Lock()
+	defer cu.mem.mu.Unlock()
+	if c := cu.mem.convs[key]; c != nil && c.places != nil {
+		if p := c.places.of[u]; p != nil {
 			return p.stored, true
 		}
 	}
@@ -38,79 +41,102 @@ func (ow *Owner) placeOf(key im.Key, u im.User) (Cursor, bool) {
 // ReadCounted is counted at a user's read cursor, and what came to be counted
 // above it outside of the user's stays: unread is about what they may read.
 // Codes: no_conversation, not_member. Spec: P-8.7.
-func (ow *Owner) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cursor) (uint64, error) {
-	c, err := ow.acquire(ctx, key)
+func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cursor) (uint64, error) {
+	c, now, in, end, err := cu.reader.open(ctx, key)
 	if err != nil {
 		return 0, err
 	}
-	defer ow.releaseOne(c)
-	now, in := c.readable()
-	if in.record == nil {
-		return 0, &im.Error{Code: im.CodeNoConversation}
-	}
+	defer end()
 	i, ok := in.members.find(u)
 	if !ok {
 		return 0, &im.Error{Code: im.CodeNotMember}
 	}
 	n, reached := at.Counted, at.Read
-	for _, w := range in.members.all[i].windows {
-		if w.from > reached+1 {
-			before, err := ow.counted(ctx, c, now, in, reached)
+	for _, s := range in.members.all[i].stays {
+		if s.from > reached+1 {
+			before, err := cu.reader.counted(ctx, c, now, in, reached)
 			if err != nil {
 				return 0, err
 			}
-			behind, err := ow.counted(ctx, c, now, in, w.from-1)
+			after, err := cu.reader.counted(ctx, c, now, in, s.from-1)
 			if err != nil {
 				return 0, err
 			}
-			n += behind - before
+			n += after - before
 		}
-		reached = max(reached, w.to)
+		reached = max(reached, s.to)
 	}
 	return n, nil
 }
 
 // Receipts lists how far the members of a conversation are, ascending by user;
-// those who never moved are left out. Of one with more than MaxReceipts it
-// tells only read. user "" is the operator. Codes: no_conversation, not_member.
+// those who never moved are left out. Of a conversation with more than
+// MaxReceipts members it tells only read. Codes: no_conversation, not_member.
 // Spec: P-8.6.
-func (ow *Owner) Receipts(ctx context.Context, key im.Key, user im.User) ([]*petrelv1.Receipt, error) {
-	c, err := ow.acquire(ctx, key)
+func (cu *cursors) Receipts(ctx context.Context, by Query, _ *convpb.ListReceipts) (*convpb.Receipts, error) {
+	c, _, in, end, err := cu.reader.open(ctx, by.Conv)
 	if err != nil {
 		return nil, err
 	}
-	defer ow.releaseOne(c)
-	_, in := c.readable()
-	if in.record == nil {
-		return nil, &im.Error{Code: im.CodeNoConversation}
-	}
-	if user != "" && in.members.Role(user) == 0 {
+	defer end()
+	if by.User != "" && in.members.Role(by.User) == 0 {
 		return nil, &im.Error{Code: im.CodeNotMember}
 	}
 	all := map[im.User]Cursor{}
-	err = ow.store.Cursors(ctx, key, func(u im.User, r *storepb.Cursor) bool {
+	err = cu.mem.store.Cursors(ctx, by.Conv, func(u im.User, r *storepb.Cursor) bool {
 		all[u] = cursorOf(r)
 		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	ow.mu.Lock() // behind the store, see CursorOf
-	if c.cursors != nil {
-		for u, p := range c.cursors.places {
+	cu.mem.mu.Lock() // after the store, see CursorOf
+	if c.places != nil {
+		for u, p := range c.places.of {
 			all[u] = p.stored
 		}
 	}
-	ow.mu.Unlock()
-	var list []*petrelv1.Receipt
+	cu.mem.mu.Unlock()
+	list := &convpb.Receipts{}
 	for _, u := range in.members.current {
 		at := all[u]
 		if len(in.members.current) > MaxReceipts {
 			at.Delivered = 0
 		}
 		if at.Delivered > 0 || at.Read > 0 {
-			list = append(list, &petrelv1.Receipt{Conv: c.id, User: string(u), Delivered: uint64(at.Delivered), Read: uint64(at.Read)})
+			list.Receipts = append(list.Receipts, &petrelv1.Receipt{Conv: c.id, User: string(u), Delivered: uint64(at.Delivered), Read: uint64(at.Read)})
 		}
 	}
 	return list, nil
+}
+
+// ChangedAt is the position of the newest change of a conversation that a sync
+// of u tells of: its newest row, u's own cursor or, unless it is empty, peer's.
+// It may be one that is not durable yet. It loads nothing: of a conversation
+// that is not in memory only the newest row is read, which is what makes a sync
+// of thousands of them cheap.
+//
+// Every change that was published before the call is in the answer: it is in
+// the store by then.
+func (cu *cursors) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (im.Pos, error) {
+	pos, known := cu.mem.newestPos(key)
+	if !known {
+		row, err := cu.mem.store.LastRow(ctx, key)
+		if err != nil {
+			return 0, err
+		}
+		if row != nil {
+			head, _, err := store.SplitRow(row.Value)
+			if err != nil {
+				return 0, fmt.Errorf("read head of %s: %w", key, err)
+			}
+			pos = head.Pos
+		}
+	}
+	own, err := cu.CursorOf(ctx, key, u)
+	if err != nil || peer == "" {
+		return max(pos, own.Pos), err
+	}
+	theirs, err := cu.CursorOf(ctx, key, peer)
+	return max(pos, own.Pos, theirs.Pos), err
 }

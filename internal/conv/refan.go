@@ -11,22 +11,30 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// RefanCommits is how many of a feed's newest commits stay in it whoever has
-// read them, for an Owner that follows one that died.
+// RefanCommits is how many of a feed's newest commits stay in it even when all
+// consumers have read them, for an Owner that follows one that died.
 const RefanCommits = 256
 
-// refanMs is how long before the newest commit one can be that was not fanned
-// out when its Owner died, in milliseconds of the time in the feed.
+// refanMs is how far back from the newest commit those are fanned out again, in
+// milliseconds of the time in the feed. An owner fans out within that time.
 const refanMs = 5000
 
-// refan fans out the newest commits of the feed once more: the Owner before may
+// refanner fans the newest commits of a feed out once more. The Owner before may
 // have died between commit and fan-out, and nobody would notice that the last
 // message of a quiet conversation was never pushed. Sessions that have an entry
-// drop it by its seq. It runs before the committer.
-func (ow *Owner) refan(ctx context.Context) error {
+// drop it by its seq.
+type refanner struct {
+	store store.Store
+	fan   *fanout.Fan
+	feed  store.Feed
+	pos   im.Pos // of the newest commit
+}
+
+// run is called before the committer runs.
+func (r *refanner) run(ctx context.Context) error {
 	type span struct{ from, to im.Seq }
 	spans, order := map[im.Key]span{}, []im.Key{}
-	entries, err := ow.newestCommits(ctx)
+	entries, err := r.newestCommits(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,19 +54,20 @@ func (ow *Owner) refan(ctx context.Context) error {
 		}
 	}
 	for _, key := range order {
-		if err := ow.refanRows(ctx, key, spans[key].from, spans[key].to); err != nil {
+		if err := r.refanRows(ctx, key, spans[key].from, spans[key].to); err != nil {
 			return err
 		}
 	}
-	ow.fan.Flush()
+	r.fan.Flush()
 	return nil
 }
 
-// newestCommits are the entries of the feed that refan looks at, oldest first.
-func (ow *Owner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, error) {
-	for n := im.Pos(min(uint64(ow.pos), RefanCommits)); n > 0; n /= 4 {
+// newestCommits are the entries of the feed that are fanned out again, oldest
+// first.
+func (r *refanner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, error) {
+	for n := im.Pos(min(uint64(r.pos), RefanCommits)); n > 0; n /= 4 {
 		var entries []*storepb.FeedEntry
-		err := ow.store.ScanFeed(ctx, ow.feed, ow.pos-n, ow.pos, func(_ im.Pos, e *storepb.FeedEntry) bool {
+		err := r.store.ScanFeed(ctx, r.feed, r.pos-n, r.pos, func(_ im.Pos, e *storepb.FeedEntry) bool {
 			entries = append(entries, e)
 			return true
 		})
@@ -75,23 +84,23 @@ func (ow *Owner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, error
 }
 
 // refanRows delivers some entries of a conversation, each to those members who
-// may read it: who came behind an entry does not get it.
-func (ow *Owner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) error {
+// may read it: a member who joined after an entry does not get it.
+func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) error {
 	var members []im.User
 	since := map[im.User]im.Seq{} // the beginning of their stay
-	err := ow.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
+	err := r.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
 		if m.Role != 0 {
 			members = append(members, u)
 		}
-		if n := len(m.Windows); n > 0 {
-			since[u] = im.Seq(m.Windows[n-1].From)
+		if n := len(m.Stays); n > 0 {
+			since[u] = im.Seq(m.Stays[n-1].From)
 		}
 		return true
 	})
 	if err != nil {
 		return err
 	}
-	rec, err := ow.store.Conversation(ctx, key)
+	rec, err := r.store.Conversation(ctx, key)
 	if err != nil || rec == nil {
 		return err
 	}
@@ -99,15 +108,15 @@ func (ow *Owner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) err
 	var told []im.User // who gets items
 	var items []fanout.Item
 	var bad error
-	err = ow.store.Rows(ctx, key, from, to, func(r store.Row) bool {
-		_, stored, err := store.SplitRow(r.Value)
+	err = r.store.Rows(ctx, key, from, to, func(row store.Row) bool {
+		_, stored, err := store.SplitRow(row.Value)
 		if err != nil {
 			bad = err
 			return false
 		}
-		may := slices.DeleteFunc(slices.Clone(members), func(u im.User) bool { return since[u] > r.Seq && !sabotageRefansToAll })
+		may := slices.DeleteFunc(slices.Clone(members), func(u im.User) bool { return since[u] > row.Seq })
 		if len(items) > 0 && len(may) != len(told) { // stays begin and do not end here
-			ow.fan.Deliver(key.Tenant, told, items)
+			r.fan.Deliver(key.Tenant, told, items)
 			items = nil
 		}
 		told, items = may, append(items, fanout.Item{Row: slices.Clone(stored)})
@@ -117,7 +126,7 @@ func (ow *Owner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) err
 		return err
 	}
 	if len(items) > 0 {
-		ow.fan.Deliver(key.Tenant, told, items)
+		r.fan.Deliver(key.Tenant, told, items)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestARefusedCreationIsNoRepeat(t *testing.T) {
 	first, second := w.behindARefusal(create(), create())
 	wantCode(t, first, im.CodeDiskFull)
 	wantCode(t, second, im.CodeDiskFull)
-	if _, err := w.convs.Look(context.Background(), key, "alice"); im.CodeOf(err) != im.CodeNoConversation {
+	if _, err := w.look(context.Background(), key, "alice"); im.CodeOf(err) != im.CodeNoConversation {
 		t.Errorf("the group: %v, want no_conversation", err)
 	}
 }
@@ -62,10 +62,10 @@ func TestAFormerMemberReadsNothingThatCameLater(t *testing.T) {
 	w.mustSend(kick(key, "kick", "bob"))
 	w.mustSend(edit(key, "alice", "e1", q, "written after bob was removed"))
 	w.mustSend(rename(key, "t2", "named after bob was removed"))
-	if st, err := w.convs.Look(context.Background(), key, "bob"); err != nil || st.Title != "" {
+	if st, err := w.look(context.Background(), key, "bob"); err != nil || st.Title != "" {
 		t.Errorf("title %q, %v", st.Title, err)
 	}
-	page, err := w.convs.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, &petrelv1.GetHistory{Conv: key.Conv.String()}, 200)
+	page, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, &petrelv1.GetHistory{Conv: key.Conv.String()}, 200)
 	if err != nil {
 		t.Fatal(err)
 	}

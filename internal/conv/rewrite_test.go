@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -68,7 +69,7 @@ func TestF10EditAndRecallReachADeviceThatWasAway(t *testing.T) {
 	for i, text := range []string{"one", "two", "three"} {
 		w.mustSend(message(key, "alice", fmt.Sprint("k", i), 1, text))
 	}
-	before, err := w.convs.Look(context.Background(), key, "bob")
+	before, err := w.look(context.Background(), key, "bob")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestF10EditAndRecallReachADeviceThatWasAway(t *testing.T) {
 	w.mustSend(message(key, "alice", "k4", 6, "four"))
 	want := []string{"1:members", "2:eins (edited by 5)", "3: (recalled by 6)", "4:three", "5:edit of 2 eins", "6:recall of 3", "7:four"}
 	for range 2 {
-		st, err := w.convs.Look(context.Background(), key, "bob")
+		st, err := w.look(context.Background(), key, "bob")
 		if err != nil || st.Head != 7 || st.Pos <= before.Pos || st.Counted != 4 {
 			t.Errorf("bob finds %+v, %v; want head 7, counted 4, a later pos than %d", st, err, before.Pos)
 		}
@@ -360,7 +361,7 @@ func TestF1RewriteIsNotShownBeforeItIsDurable(t *testing.T) {
 			t.Errorf("%q reads before the sync %q, want %q", u, got, before)
 		}
 	}
-	p, err := w.convs.History(context.Background(), key, "bob", conv.Range{Before: 1 << 60, Limit: 3})
+	p, err := w.page(context.Background(), key, "bob", &convpb.GetHistory{Before: 1 << 60, Limit: 3})
 	if err != nil || len(p.Rows) != 3 || !strings.Contains(string(p.Rows[0]), "uno") {
 		t.Errorf("downwards bob reads %q, %v", p.Rows, err)
 	}
@@ -442,14 +443,14 @@ func TestF1ReadersDuringRewrites(t *testing.T) {
 					return
 				default:
 				}
-				from, err := w.convs.Look(context.Background(), key, "bob")
+				from, err := w.look(context.Background(), key, "bob")
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				edited := im.Seq(w.at(key, q).EditedBy)
 				durable := im.Seq(w.gate.durable.Load())
-				if from.Head > q && edited < from.Head {
+				if from.Head > uint64(q) && uint64(edited) < from.Head {
 					t.Errorf("at head %d a reader is given the message as edited by %d", from.Head, edited)
 				}
 				if edited > durable {

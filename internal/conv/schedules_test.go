@@ -28,7 +28,7 @@ func TestF1NobodyReadsWhatIsNotDurable(t *testing.T) {
 	if got := w.history(key, "bob"); !cmp.Equal(got, []string{"1:members"}) {
 		t.Errorf("history before the sync: %v", got)
 	}
-	st, err := w.convs.Look(context.Background(), key, "bob")
+	st, err := w.look(context.Background(), key, "bob")
 	if err != nil || st.Head != 1 {
 		t.Errorf("head before the sync: %d, %v; want 1", st.Head, err)
 	}
@@ -71,7 +71,7 @@ func TestF2LoginDuringACommitIsPushedWhatItCannotRead(t *testing.T) {
 	answer := w.submit(message(key, "alice", "k1", 1, "hello"))[0]
 	waitReadable(t, w, key, 2)
 	bob := w.online("bob") // enters the table, then reads the head
-	st, err := w.convs.Look(context.Background(), key, "bob")
+	st, err := w.look(context.Background(), key, "bob")
 	if err != nil || st.Head != 1 {
 		t.Fatalf("head %d, %v: the schedule needs a commit under way", st.Head, err)
 	}
@@ -315,11 +315,11 @@ func TestF22ColdConversationIsNotBehindAHotOne(t *testing.T) {
 	done := make(chan struct{})
 	s := message(cold, "bob", "cold", 1, "me too")
 	s.Done = func(conv.Result) {
-		st, err := w.convs.Look(context.Background(), hot, "alice")
+		st, err := w.look(context.Background(), hot, "alice")
 		if err != nil {
 			t.Error(err)
 		}
-		before = st.Head
+		before = im.Seq(st.Head)
 		close(done)
 	}
 	var k fanout.Kicks

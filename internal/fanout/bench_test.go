@@ -17,8 +17,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// What a delivery costs its owner when the members are online at three nodes, a
-// third at each: recipients and frames, without what the streams do.
+// What a delivery costs its owner when a third of the members is online at each of
+// three nodes: choosing recipients and making frames, without the streams.
 func BenchmarkDeliverToNodes(b *testing.B) {
 	for _, members := range []int{2, 1000, 10_000} {
 		for _, nodes := range []int{1, 3} {
@@ -33,12 +33,12 @@ func BenchmarkDeliverToNodes(b *testing.B) {
 					users = append(users, im.User(fmt.Sprintf("user%05d", i)))
 					a := im.Account{Tenant: im.DefaultTenant, User: users[i]}
 					if at := i % nodes; at > 0 {
-						f.Remote.set(f.Table.hash(a), 1<<(at-1))
+						f.Remote.online.add(f.Table.hash(a), 1<<(at-1))
 						continue
 					}
 					o := NewOutbox(protoTCP, NewFlusher(func() {}), -1, nil)
 					o.Account = a
-					o.Close() // nobody reads
+					o.Close() // nobody reads it, so it must not grow
 					f.Table.Enter(a, o, -1)
 				}
 				items := []Item{{Row: row(1, "user00000", "how are you?")}}
@@ -52,7 +52,7 @@ func BenchmarkDeliverToNodes(b *testing.B) {
 	}
 }
 
-// What another node's online user takes in memory here.
+// How much memory a user takes here who is online at another node.
 func BenchmarkMillionUsersElsewhere(b *testing.B) {
 	n := NewNodes(NewTable(), stream.New(busOf(b), 1, stream.Options{}), secret, nil)
 	dice := rand.New(rand.NewPCG(1, 1))
@@ -60,7 +60,7 @@ func BenchmarkMillionUsersElsewhere(b *testing.B) {
 	const users = 1_000_000
 	for b.Loop() {
 		for range users {
-			n.set(dice.Uint64(), 1<<dice.IntN(2))
+			n.online.add(dice.Uint64(), 1<<dice.IntN(2))
 		}
 	}
 	b.ReportMetric(float64(heap()-before)/users/float64(b.N), "bytes/user")
@@ -82,11 +82,11 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// A million users online at three nodes on NATS, whose routes are of this
-// machine: what a node takes in memory for the two thirds elsewhere, and how long
-// it takes until all nodes know all of them, until one that was started again
-// does, until one does that a packet did not reach, and one that was cut off for
-// longer than the ring of the streams remembers.
+// A million users are online at three nodes that NATS connects on this machine. It
+// measures how much memory a node needs for the two thirds at other nodes, and how
+// long it takes until every node knows all users: at the start, after a packet was
+// lost, after a cut that is longer than the ring of the streams remembers, and
+// after a restart.
 func BenchmarkMillionUsers(b *testing.B) {
 	const each, more = 333_333, 10_000
 	for b.Loop() {
@@ -138,7 +138,7 @@ func BenchmarkMillionUsers(b *testing.B) {
 
 		all[0].end()
 		began = time.Now()
-		all[0] = all[0].again()
+		all[0] = all[0].restart()
 		until(b, func() bool { return all[0].nodes.joined.Load() == 2 })
 		b.ReportMetric(time.Since(began).Seconds(), "s/restart-joined")
 		know(all[0], 2*each+2*more)
@@ -147,7 +147,7 @@ func BenchmarkMillionUsers(b *testing.B) {
 	}
 }
 
-// onNATS joins nodes that each have a NATS server, with routes between them.
+// onNATS joins nodes. Each has a NATS server of its own, with routes to the others.
 func onNATS(b *testing.B) func(im.Node) (bus.Bus, error) {
 	var routes []string
 	return func(n im.Node) (bus.Bus, error) {
@@ -159,14 +159,14 @@ func onNATS(b *testing.B) func(im.Node) (bus.Bus, error) {
 	}
 }
 
-// until waits for something, and returns how long that took.
+// until waits for a condition, and returns how long that took.
 func until(b *testing.B, ok func() bool) time.Duration {
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	began := time.Now()
 	for !ok() {
 		if time.Since(began) > 30*time.Second {
-			b.Fatal("it does not come to pass")
+			b.Fatal("the condition is not met after 30 s")
 		}
 		<-poll.C
 	}
@@ -174,11 +174,11 @@ func until(b *testing.B, ok func() bool) time.Duration {
 }
 
 func (n *Nodes) count() (users int) {
-	for i := range n.shards {
-		s := &n.shards[i]
-		s.mu.RLock()
-		users += len(s.at)
-		s.mu.RUnlock()
+	for i := range n.online.parts {
+		p := &n.online.parts[i]
+		p.mu.RLock()
+		users += len(p.nodes)
+		p.mu.RUnlock()
 	}
 	return users
 }

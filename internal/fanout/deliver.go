@@ -1,6 +1,17 @@
-// Package fanout copies committed entries to the outboxes of those who are
-// online: recipients by the online table, one encoding per codec and framing,
-// one wake-up per writer and commit.
+// Package fanout copies committed entries to the outboxes of their recipients.
+// The online table says who the recipients are. Entries are encoded once for each
+// codec and framing, and each writer is woken once for a commit.
+//
+// Read the files in this order. For one node: deliver.go, table.go, outbox.go;
+// then focus.go and hint.go (clients that want only some conversations whole) and
+// receipts.go (moves of cursors). For other nodes: remote.go (what a delivery has
+// for them), receive.go (what comes from them), nodes.go with nodetable.go (which
+// users are online there), resync.go (users who may have missed something), and
+// validity.go (a session gets nothing while nobody knows whether it is valid).
+//
+// The package owns the online table and what waits for each connection. It may not
+// know what an entry means, who is a member, or which node owns a conversation: its
+// callers say who the recipients are. It never reads the store, and never blocks.
 package fanout
 
 import (
@@ -12,31 +23,30 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Fan delivers. Deliver, Receipts and Flush are for one goroutine at a time, the
-// one that publishes commits.
+// Fan delivers entries. Only one goroutine at a time may call Deliver, Hint,
+// Receipts and Flush: the one that publishes commits.
 type Fan struct {
 	Table  *Table
 	Remote *Nodes // nil: there are no other nodes
 
 	kicks   Kicks
-	encoded [wire.Encodings][]byte // the entries of the delivery at hand
-	rows    [][]byte
-	senders []*Outbox
+	encoded [wire.Encodings][]byte // the rows of the present delivery
+	rows    [][]byte               // of the present delivery
+	newest  newestRow              // of the present delivery
+	senders []*Outbox              // the connections that wait for an answer in the present delivery
 	own     []byte
-	items   []Item // of the delivery at hand
-	newest  hint   // of these; head 0: not looked up yet
-	far     *far   // nil: there was nothing for other nodes yet
+	batch   *remoteBatch // nil: there was nothing for other nodes yet
 
 	Delivered atomic.Uint64 // events put into outboxes
-	Hinted    atomic.Uint64 // events told by a hint
-	Lagged    atomic.Uint64 // events refused by an outbox
+	Hinted    atomic.Uint64 // events that became hints
+	Lagged    atomic.Uint64 // events that an outbox did not take
 }
 
 // New makes a Fan over a table.
 func New(t *Table) *Fan { return &Fan{Table: t} }
 
-// Item is one outcome of a commit, in the order of the conversation: an entry,
-// an answer, or both.
+// Item is one outcome of a commit, in the order of the conversation: an entry, an
+// answer, or both.
 type Item struct {
 	Row    []byte // the wire part of the entry; nil: only an answer
 	Sender Origin
@@ -45,19 +55,19 @@ type Item struct {
 	Err    *im.Error // the answer
 }
 
-// Origin is the connection that waits for an answer.
+// Origin is the connection that waits for an answer to a send.
 type Origin struct {
-	Out   *Outbox // nil: nobody waits on a connection of this node
+	Out   *Outbox // nil: no connection of this node waits
 	ID    uint64  // of the frame
 	Bytes int     // that the answer gives back to the window
 
-	Caller *Caller // instead of all these: another node waits
+	Caller *Caller // another node waits; the fields above are not set
 }
 
-// Waits tells whether anybody does.
+// Waits returns whether anybody waits for an answer.
 func (g Origin) Waits() bool { return g.Out != nil || g.Caller != nil }
 
-// Reply answers the origin of a send.
+// Reply answers a send.
 func (g Origin) Reply(ack wire.Ack, err *im.Error, k *Kicks) {
 	if g.Caller != nil {
 		g.Caller.reply(ack, err)
@@ -71,74 +81,80 @@ func (g Origin) Reply(ack wire.Ack, err *im.Error, k *Kicks) {
 	g.Out.answerSend(nil, ack, g.Bytes, k)
 }
 
-// Deliver puts the items of one conversation into the outboxes of its members
-// and answers the senders. It reads the online table, so the caller has
-// published the head before. A connection that sent an item gets the answer in
-// the item's place and no event for it. Nothing blocks.
+// Deliver puts the items of one conversation into the outboxes of its members and
+// answers the senders. A connection that sent an item gets the answer in the place
+// of the item, and no event for it.
+//
+// Deliver reads the online table, so the caller must have published the head: a
+// session that enters the table after Deliver has read it finds the entry in the
+// head. Deliver never blocks.
 func (f *Fan) Deliver(tenant im.Tenant, members []im.User, items []Item) {
 	f.rows, f.senders = f.rows[:0], f.senders[:0]
-	f.items, f.newest = items, hint{}
 	for i := range items {
-		if items[i].Row != nil {
-			f.rows = append(f.rows, items[i].Row)
-		}
-		if o := items[i].Sender.Out; o != nil && !slices.Contains(f.senders, o) {
+		it := &items[i]
+		if o := it.Sender.Out; o != nil && !slices.Contains(f.senders, o) {
 			f.senders = append(f.senders, o)
-		} else if c := items[i].Sender.Caller; c != nil {
-			f.addressCaller(c)
+		} else if c := it.Sender.Caller; c != nil {
+			f.batchFor(c.Nodes).addAnswer(c, Answer{it.Ack, it.Repeat, it.Err}, len(f.rows), it.Row != nil)
+		}
+		if it.Row != nil {
+			f.rows = append(f.rows, it.Row)
+			f.newest = newestRow{row: it.Row}
 		}
 	}
 	if len(f.rows) > 0 {
 		f.deliverToOthers(tenant, members)
 	}
-	if f.far != nil && f.far.used != 0 {
-		f.pack(tenant)
+	if f.batch != nil {
+		f.batch.packDelivery(tenant, f.rows, &f.newest)
 	}
 	for _, o := range f.senders {
 		f.deliverToSender(o, o.Account.Tenant == tenant && slices.Contains(members, o.Account.User), items)
 	}
-	f.items = nil
+	f.newest = newestRow{}
 }
 
-// tally counts what became of the entries of one delivery.
-type tally struct{ delivered, hinted, lagged int }
+// deliveryCount counts what became of the entries of one delivery.
+type deliveryCount struct{ delivered, hinted, lagged int }
 
-func (f *Fan) count(t tally) {
-	f.Delivered.Add(uint64(t.delivered))
-	f.Lagged.Add(uint64(t.lagged))
-	if t.hinted > 0 {
-		f.Hinted.Add(uint64(t.hinted))
+func (f *Fan) count(c deliveryCount) {
+	f.Delivered.Add(uint64(c.delivered))
+	f.Lagged.Add(uint64(c.lagged))
+	if c.hinted > 0 {
+		f.Hinted.Add(uint64(c.hinted))
 	}
 }
 
-// give pushes encoded entries to o, or tells it of them in its own way.
-func (f *Fan) give(o *Outbox, b []byte, shared bool, entries int, t *tally) {
+// pushTo pushes encoded entries to o, or a hint in their place.
+func (f *Fan) pushTo(o *Outbox, b []byte, shared bool, entries int, c *deliveryCount) {
 	var pushed, hinted bool
 	if o.Hints {
-		pushed, hinted = o.pushOrHint(f, b, shared, &f.kicks)
+		pushed, hinted = o.pushOrHint(&f.newest, b, shared, &f.kicks)
 	} else {
 		pushed = o.push(b, shared, &f.kicks)
 	}
 	switch {
 	case pushed:
-		t.delivered += entries
+		c.delivered += entries
 	case hinted:
-		t.hinted += entries
+		c.hinted += entries
 	default:
-		t.lagged += entries
+		c.lagged += entries
 	}
 }
 
+// deliverToOthers delivers the rows to the members' connections that sent none of
+// the items.
 func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
-	var t tally
-	remote := f.choose()
+	var c deliveryCount
+	batch := f.beginRecipients()
 	for _, u := range members {
 		a := im.Account{Tenant: tenant, User: u}
 		h := f.Table.hash(a)
-		if remote != nil {
-			f.address(remote, u, h)
+		if batch != nil {
+			batch.addRecipient(u, h)
 		}
-		for _, o := range f.Table.at(h, a) {
+		for _, o := range f.Table.of(a, h) {
 			if slices.Contains(f.senders, o) {
 				continue
 			}
@@ -146,33 +162,24 @@ func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 			if f.encoded[i] == nil {
 				f.encoded[i] = wire.AppendEvents(nil, o.enc, f.rows)
 			}
-			f.give(o, f.encoded[i], true, len(f.rows), &t)
+			f.pushTo(o, f.encoded[i], true, len(f.rows), &c)
 		}
 	}
 	f.encoded = [wire.Encodings][]byte{}
-	f.count(t)
+	f.count(c)
 }
 
-// choose notes that recipients are chosen from here on, and returns the nodes
-// where there may be some.
-func (f *Fan) choose() *Nodes {
-	if f.Remote != nil && !f.Remote.chosen.Load() {
-		f.Remote.chosen.Store(true)
-	}
-	return f.remote()
-}
-
-// deliverToSender gives o its answers and, if it is a member's, the entries of
+// deliverToSender gives o its answers and, if its user is a member, the entries of
 // others between them.
 func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
-	var t tally
+	var c deliveryCount
 	others := f.rows[:0]
 	flush := func() {
 		if len(others) == 0 {
 			return
 		}
 		f.own = wire.AppendEvents(f.own[:0], o.enc, others)
-		f.give(o, f.own, false, len(others), &t)
+		f.pushTo(o, f.own, false, len(others), &c)
 		others = others[:0]
 	}
 	for i := range items {
@@ -185,18 +192,70 @@ func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
 		}
 	}
 	flush()
-	f.count(t)
+	f.count(c)
 }
 
-// Flush sends what other nodes get, and wakes the writers of everything that
-// was delivered here.
-func (f *Fan) Flush() {
-	if f.far != nil {
-		for i := range f.far.frames {
-			f.far.nodes.dispatch(f.far.frames[i])
+// Hint tells members how far a conversation has moved, instead of pushing entries.
+// It is for an owner that does not know what the members were told, for example
+// after a takeover. Clients that do not understand hints have to sync. Like Deliver
+// it reads the online table, so the head must be published. Spec: P-6.5.
+func (f *Fan) Hint(key im.Key, members []im.User, head im.Seq, counted uint64) {
+	h := hint{key.Conv, uint64(head), counted}
+	if batch := f.beginRecipients(); batch != nil {
+		for _, u := range members {
+			batch.addRecipient(u, f.Table.hash(im.Account{Tenant: key.Tenant, User: u}))
 		}
-		clear(f.far.frames)
-		f.far.frames = f.far.frames[:0]
+		batch.packHint(key.Tenant, h)
+	}
+	f.hintHere(key.Tenant, members, h)
+}
+
+// hintHere gives a hint to users on this node.
+func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint) {
+	hinted, lagged := 0, 0
+	for _, u := range users {
+		for _, o := range f.Table.Of(im.Account{Tenant: tenant, User: u}) {
+			if o.pushHint(h, &f.kicks) {
+				hinted++
+			} else {
+				lagged++
+			}
+		}
+	}
+	f.Hinted.Add(uint64(hinted))
+	f.Lagged.Add(uint64(lagged))
+}
+
+// beginRecipients is called before recipients of entries are chosen. It returns the
+// batch for the recipients at other nodes; nil: there are no other nodes.
+func (f *Fan) beginRecipients() *remoteBatch {
+	if f.Remote == nil {
+		return nil
+	}
+	f.Remote.noteRecipientsChosen()
+	return f.remoteBatch()
+}
+
+// remoteBatch is the batch for other nodes; nil: there are none now.
+func (f *Fan) remoteBatch() *remoteBatch {
+	if f.Remote == nil || f.Remote.joined.Load() == 0 {
+		return nil
+	}
+	return f.batchFor(f.Remote)
+}
+
+func (f *Fan) batchFor(n *Nodes) *remoteBatch {
+	if f.batch == nil {
+		f.batch = &remoteBatch{nodes: n}
+	}
+	return f.batch
+}
+
+// Flush sends what was delivered to other nodes, and wakes the writers of the
+// outboxes that got something here.
+func (f *Fan) Flush() {
+	if f.batch != nil {
+		f.batch.flush()
 	}
 	f.kicks.Flush()
 }

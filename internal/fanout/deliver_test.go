@@ -11,7 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// sent is an item that a connection sent: its entry and its ack.
+// sent returns the item of a send that was accepted: its entry and its ack.
 func sent(s *screen, q im.Seq, text string) Item {
 	s.out.Window(1, -1, -1)
 	u := s.out.Account.User
@@ -61,8 +61,8 @@ func TestOnlyMembersOfTheTenantGetEvents(t *testing.T) {
 	want(t, other)
 }
 
-// A sender who is no member (a retry of one who was removed) gets the answer
-// and nothing else.
+// A sender who is no member gets the answer and nothing else. An example is a user
+// who was removed and sends a stored message again.
 func TestSenderWhoIsNoMemberGetsOnlyTheAnswer(t *testing.T) {
 	f := New(NewTable())
 	eve, alice := online(t, f, "eve"), online(t, f, "alice")
@@ -98,7 +98,7 @@ func TestEachEncodingGetsItsOwnBytes(t *testing.T) {
 	for i := range 2 * wire.Encodings {
 		o := NewOutbox(wire.EncodingAt(i%wire.Encodings), NewFlusher(func() {}), 1<<20, nil)
 		o.Account = im.Account{Tenant: im.DefaultTenant, User: "bob"}
-		o.quiet = false
+		o.unwelcomed = false
 		f.Table.Enter(o.Account, o, -1)
 		outs = append(outs, o)
 	}
@@ -125,8 +125,8 @@ func TestSessionsOfOneEncodingShareTheBytes(t *testing.T) {
 	}
 }
 
-// Whatever a commit is made of, every member's session has all of its seqs,
-// each once and ascending, as an event or as its own ack.
+// Whatever items a commit has, every session of a member gets all of its seqs, each
+// once and in ascending order, as an event or as its own ack.
 func TestRandomDeliveriesAreWholeAndInOrder(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 0))

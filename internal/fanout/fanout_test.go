@@ -18,18 +18,18 @@ var protoTCP = wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}
 
 const team = "gKQtYt3wSdI4pbTbl9KK9"
 
-// row is the entry q of a conversation, as the store keeps it.
+// row returns the entry with seq q of the team, as the store keeps it.
 func row(q im.Seq, from im.User, text string) []byte {
 	return wire.AppendMessage(nil, &petrelv1.Message{Conv: team, Seq: uint64(q), From: string(from), Body: &petrelv1.Message_Text{Text: text}})
 }
 
-// screen is a connection whose frames a test reads.
+// screen is a connection of which a test reads the frames.
 type screen struct {
 	t   testing.TB
 	out *Outbox
 }
 
-// connect makes an outbox that was welcomed; its frames so far are read.
+// connect returns a connection that was welcomed and has read its welcome.
 func connect(t testing.TB, u im.User, limit int) *screen {
 	s := &screen{t, NewOutbox(protoTCP, NewFlusher(func() {}), limit, nil)}
 	s.out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
@@ -40,21 +40,21 @@ func connect(t testing.TB, u im.User, limit int) *screen {
 	return s
 }
 
-// online is connect for a user of the online table.
+// online returns a connection as connect does, and enters it into the online table.
 func online(t testing.TB, f *Fan, u im.User) *screen {
 	s := connect(t, u, 1<<20)
 	f.Table.Enter(s.out.Account, s.out, -1)
 	return s
 }
 
-// got takes what waits: "seq:text", "ack seq", codes and names of frames.
+// got takes what waits, as lines: "seq:text", "ack seq", codes, names of frames.
 func (s *screen) got() []string {
 	p, _ := s.out.Take()
 	defer s.out.Wrote(p, 0)
 	return show(s.t, p.Bytes)
 }
 
-// frames are those in b.
+// frames decodes the frames in b.
 func frames(t testing.TB, b []byte) []*petrelv1.ServerFrame {
 	t.Helper()
 	var all []*petrelv1.ServerFrame
@@ -102,7 +102,7 @@ func pong(id uint64) *petrelv1.ServerFrame {
 	return &petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Pong{Pong: &petrelv1.Pong{}}}
 }
 
-// event is an encoded events frame of about n bytes.
+// event returns an encoded Events frame of about n bytes.
 func event(q im.Seq, n int) []byte {
 	return wire.AppendEvents(nil, protoTCP, [][]byte{row(q, "eve", string(make([]byte, n)))})
 }

@@ -29,7 +29,7 @@ func TestOneWakeUpForACommit(t *testing.T) {
 	if got := fl.Take(nil); len(got) != 2 {
 		t.Errorf("%d outboxes to write, want each of 2 once", len(got))
 	}
-	outs[0].Answer(pong(2), &k) // was not taken since: the writer has it still
+	outs[0].Answer(pong(2), &k) // the writer has not taken the first answer yet, so it is awake
 	k.Flush()
 	if got := fl.Take(nil); len(got) != 0 || woken != 1 {
 		t.Errorf("an outbox that is due came up again: %d, woken %d times", len(got), woken)
@@ -42,8 +42,8 @@ func TestOneWakeUpForACommit(t *testing.T) {
 	}
 }
 
-// Many add to the outboxes of a few writers while these write: everything that
-// was added is written without anybody adding more, so no wake-up gets lost.
+// Many goroutines add to the outboxes of a few writers while these write. Everything
+// that was added is written, although nobody adds more. So no wake-up is lost.
 func TestNoWakeUpIsLost(t *testing.T) {
 	const writers, conns, producers, rounds = 3, 4, 6, 2000
 	type writer struct {
@@ -64,12 +64,12 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		})
 		for range conns {
 			o := NewOutbox(protoTCP, w.flusher, -1, nil)
-			o.quiet = false
+			o.unwelcomed = false
 			outs = append(outs, o)
 		}
 	}
 	e := event(1, 1)
-	const total = producers * rounds * 3 * conns // of each writer, in events
+	const total = producers * rounds * 3 * conns // events for each writer
 	var wg sync.WaitGroup
 	for i := range all {
 		w := &all[i]
@@ -111,7 +111,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	wg.Wait()
 }
 
-// Deliver, answers, ends and closes of the same outboxes from several sides.
+// Several goroutines deliver to the same outboxes, answer, end and close them.
 func TestOutboxUnderConcurrency(t *testing.T) {
 	f := New(NewTable())
 	fl := NewFlusher(func() {})
@@ -164,7 +164,7 @@ func TestOutboxUnderConcurrency(t *testing.T) {
 			list = fl.Take(list)
 			for _, o := range list {
 				p, _ := o.Take()
-				show(t, p.Bytes) // whole frames
+				show(t, p.Bytes) // fails if a frame is cut
 				o.Wrote(p, len(p.Bytes)/3)
 			}
 			select {

@@ -12,7 +12,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// listening is a client with all capabilities of events.
+// listening returns a connection whose client has the capabilities focus and cursor.
 func listening(t *testing.T, f *Fan, u im.User, limit int) *screen {
 	s := connect(t, u, limit)
 	s.out.Hints, s.out.Receipts = true, true
@@ -20,7 +20,7 @@ func listening(t *testing.T, f *Fan, u im.User, limit int) *screen {
 	return s
 }
 
-// convs are ids of groups.
+// convs returns ids of groups.
 func convs(n int) []im.ConvID {
 	ids := make([]im.ConvID, n)
 	for i := range ids {
@@ -29,7 +29,7 @@ func convs(n int) []im.ConvID {
 	return ids
 }
 
-// entry is the entry q of a conversation, with q counted.
+// entry returns the entry with seq q of a conversation. All entries count as unread.
 func entry(id im.ConvID, q im.Seq, text string) Item {
 	return Item{Row: wire.AppendMessage(nil, &petrelv1.Message{
 		Conv: id.String(), Seq: uint64(q), Counted: uint64(q), From: "eve", Body: &petrelv1.Message_Text{Text: text},
@@ -41,7 +41,7 @@ func (f *Fan) say(u im.User, items ...Item) {
 	f.Flush()
 }
 
-// hints are those among frames, by conversation, and the rest.
+// hints takes what waits: the hints by conversation, and the rest as got does.
 func (s *screen) hints() (hints map[string]uint64, rest []string) {
 	hints = map[string]uint64{}
 	p, _ := s.out.Take()
@@ -101,7 +101,7 @@ func TestWhatIsOutOfFocusIsHinted(t *testing.T) {
 	}
 }
 
-// What a session itself sent, its answers, kicks and its inbox know no focus.
+// The focus does not apply to answers, acks, kicks and the user's inbox.
 func TestFocusIsAboutEventsOfOthers(t *testing.T) {
 	f, ids := New(NewTable()), convs(1)
 	bob := listening(t, f, "bob", 1<<20)
@@ -139,8 +139,8 @@ func TestFocusTellsWhatIsNewInItAndTheLastRequestCounts(t *testing.T) {
 	bob.wantHints("all again", map[string]uint64{ids[2].String(): 2}, "3:whole")
 }
 
-// F23: a client that falls behind is told by hints, one for each conversation,
-// and only when it is owed too many of them by lagged.
+// F23: a client that reads slowly gets hints instead of events, one for each
+// conversation. It lags only if it is owed too many hints.
 func TestF23OverflowDemotesToHints(t *testing.T) {
 	f, ids := New(NewTable()), convs(MaxHints+1)
 	size := len(wire.AppendEvents(nil, protoTCP, [][]byte{entry(ids[0], 1, "x").Row}))
@@ -153,7 +153,7 @@ func TestF23OverflowDemotesToHints(t *testing.T) {
 	}
 	f.Flush()
 	want(t, deaf, "1:x", "1:x", "2:x", "lagged")
-	p, _ := bob.out.Take() // more than half of the limit waits: first that, then what is owed
+	p, _ := bob.out.Take() // more than half of the limit waits: the hints come after it
 	if d := cmp.Diff([]string{"1:x", "1:x", "2:x"}, show(t, p.Bytes)); d != "" {
 		t.Errorf("frames (-want +got):\n%s", d)
 	}
@@ -172,7 +172,7 @@ func TestF23OverflowDemotesToHints(t *testing.T) {
 	f.say("bob", entry(ids[1], 52, "whole"))
 	bob.wantHints("with room", map[string]uint64{}, "52:whole")
 
-	// Too many: one lagged, and silence until the sync.
+	// Too many hints: the client lags, and gets nothing more until it syncs.
 	bob.out.Focus(1, map[im.ConvID]bool{})
 	for _, id := range ids {
 		f.say("bob", entry(id, 60, "x"))
@@ -188,8 +188,8 @@ func TestF23OverflowDemotesToHints(t *testing.T) {
 	}
 }
 
-// wantHintsNot takes what waits, of which nothing may be an event, while the
-// transport still holds as much as before.
+// wantHintsNot takes what waits, while the transport holds as much as before. No
+// frame in it may have events or hints.
 func (s *screen) wantHintsNot(what string) {
 	s.t.Helper()
 	p, _ := s.out.Take()
@@ -198,8 +198,8 @@ func (s *screen) wantHintsNot(what string) {
 	}
 }
 
-// An inbox has no hints: without room for its entries the client syncs, which
-// is what they ask for.
+// An entry of an inbox does not become a hint. If there is no room for it, the client
+// syncs, and that reads the inbox.
 func TestInboxEntryWithoutRoomIsLagged(t *testing.T) {
 	f := New(NewTable())
 	bob := listening(t, f, "bob", 10)
@@ -207,8 +207,9 @@ func TestInboxEntryWithoutRoomIsLagged(t *testing.T) {
 	bob.wantHints("", map[string]uint64{}, "lagged")
 }
 
-// Spec: P-8.6: a lost receipt is no gap, and one out of focus is not wanted,
-// but for the user's own.
+// A receipt without room is dropped, and the client does not lag. A session gets no
+// receipts of conversations out of its focus, except those of its own user.
+// Spec: P-8.6.
 func TestReceiptsWithoutRoomOrFocusAreLost(t *testing.T) {
 	f, id := New(NewTable()), convs(1)[0]
 	key := im.Key{Tenant: im.DefaultTenant, Conv: id}
@@ -247,7 +248,7 @@ func TestReceiptsWithoutRoomOrFocusAreLost(t *testing.T) {
 	want(t, small)
 }
 
-// Who is not welcomed yet reads everything later.
+// A client reads everything after its welcome, so it does not lag before.
 func TestLagIsNotToldBeforeTheWelcome(t *testing.T) {
 	o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20, nil)
 	o.Lag(&Kicks{})
@@ -260,7 +261,7 @@ func TestLagIsNotToldBeforeTheWelcome(t *testing.T) {
 	want(t, &screen{t, o}, "pong 1", "lagged")
 }
 
-// What a message does not use costs it nothing.
+// A delivery costs nothing for what it does not use: focus, hints, other nodes.
 func BenchmarkDeliver(b *testing.B) {
 	for _, members := range []int{2, 100} {
 		b.Run(fmt.Sprint(members, " members"), func(b *testing.B) {

@@ -1,10 +1,10 @@
 package fanout
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
-	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,111 +17,116 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-const (
-	maxNodes = 64           // others that can have sessions
-	allParts = 1<<parts - 1 // of the table, as bits
-)
+// maxNodes is how many other nodes can have sessions: a bit of a uint64 for each.
+const maxNodes = 64
 
-// Nodes are the other nodes: who is online there, what they are told, and what
-// comes from them. Set its functions before the streams run.
+// Nodes are the other nodes: which users are online there, what this node sends
+// them, and what comes from them. Set the functions before the streams run.
 //
-// Everything between two nodes goes through their numbered streams. So a login
-// is announced, and then its head requests wait at the owner until the
-// announcement is applied (Mark): the rule of Table, across nodes. Where
-// announcements were missed, the owner gets the whole list again, and tells
-// which of those on it were new to it: they look for what they missed.
+// Everything between two nodes goes through their numbered streams. That carries the
+// rule of Table over to other nodes. When a user comes online, the node first sends
+// the owner an announcement. Then it asks the owner for heads, with the Mark of the
+// announcement, and the owner answers only when it has applied the announcement. So
+// an entry is in the head, or its owner knows that the user is online.
+//
+// If announcements were lost, the owner gets a whole part of the table again. It
+// answers which users of it were new to it. It may have chosen recipients without
+// them, so their sessions have to sync.
 type Nodes struct {
-	// Answered is given an answer of another node to a send of this one. It
-	// returns the connection that the answer is for; false: there is none, or it
-	// has done all there is to do. It must not block.
+	// Answered is given an answer of another node to a send of this node. It returns
+	// the connection that waits for the answer, or false if no connection does. It
+	// must not block.
 	Answered func(from im.Node, ticket uint64, a Answer) (Origin, bool)
 
-	// Lost is told that answers of a node may have been lost: about one
-	// conversation, or, with the zero key, about all. Who waits for one sends
-	// again, to the owner there is now. It must not block.
+	// Lost is told that answers of a node may be lost: those about one conversation,
+	// or, with the zero key, about all. Whoever waits for one must send again, to
+	// the present owner. It must not block.
 	Lost func(from im.Node, about im.Key)
 
-	log     *slog.Logger
-	table   *Table
-	streams *stream.Streams
-	shards  [parts]nodeShard               // who is online where
-	byIndex [maxNodes]atomic.Pointer[node] // those whose streams run
-	joined  atomic.Int32                   // how many these are
-	chosen  atomic.Bool                    // recipients have been chosen here
-	missed  missed
-	lostOf  [parts]stream.Hint // what is told when something about a part of the table was given up
+	log              *slog.Logger
+	table            *Table
+	streams          *stream.Streams
+	online           nodeTable                      // which users are online at which node
+	byIndex          [maxNodes]atomic.Pointer[node] // the nodes whose streams run, by their bit in online
+	joined           atomic.Int32                   // how many these are
+	recipientsChosen atomic.Bool                    // this process has chosen recipients of entries
+	resync           resync
+	partHints        [tableParts]stream.Hint // for each part of the table: asks the receiver to ask for the whole part
 
 	mu    sync.Mutex                        // tier 0; guards changes of byIndex and nodes
-	nodes atomic.Pointer[map[im.Node]*node] // all that were met; replaced as a whole, under mu
+	nodes atomic.Pointer[map[im.Node]*node] // all that were ever met; replaced as a whole, under mu
 
 	Told     atomic.Uint64 // frames with events or answers that came
-	Hints    atomic.Uint64 // those of them that had become hints
-	Missed   atomic.Uint64 // sessions that had to look for what they missed
-	Garbled  atomic.Uint64 // frames that made no sense
-	TooLarge atomic.Uint64 // deliveries that went as hints because they fit no frame
+	Hints    atomic.Uint64 // those among them that had become hints
+	Missed   atomic.Uint64 // sessions that were told to sync
+	Garbled  atomic.Uint64 // frames that could not be decoded
+	TooLarge atomic.Uint64 // deliveries that were sent as hints, because no frame holds them
 }
 
 // node is another node.
 type node struct {
-	id    im.Node
-	index atomic.Int32 // of its bit; negative: its streams do not run
-
-	// What is at hand of what came from it; only the handlers of its frames.
-	fan      Fan
-	items    []Item
-	users    []im.User
-	receipts []Receipt
+	id       im.Node
+	index    atomic.Int32 // its bit in Nodes.online; negative: its streams do not run
+	receiver receiver     // only the handlers of its frames use it
 
 	mu   sync.Mutex  // tier 0, held while the streams are given a frame; guards the fields below
-	up   bool        // it is told who comes and goes
+	up   bool        // its streams run, so it gets announcements
 	mark stream.Mark // of the last announcement
 }
 
-// Answer is what an owner at another node says to a send.
+// Caller is a send of another node that waits for an answer.
+type Caller struct {
+	Nodes  *Nodes
+	Node   im.Node
+	Ticket uint64  // by which that node recognizes the answer
+	Conv   im.Key  // the conversation that the answer is about
+	User   im.User // who sent; empty: the server
+}
+
+// Answer is how an owner at another node answers a send.
 type Answer struct {
-	Ack    wire.Ack // its ID is not set
+	Ack    wire.Ack // without its ID
 	Repeat bool     // the entry was stored before
 	Err    *im.Error
 }
 
-// Caller waits at another node for an answer.
-type Caller struct {
-	Nodes  *Nodes
-	Node   im.Node
-	Ticket uint64  // that node's name for it
-	Conv   im.Key  // that the answer is about
-	User   im.User // who sent; empty: the server
-}
-
-// NewNodes connects a table, nobody being in it, with those of the other nodes.
-// The streams do not run yet, and secret is the store's.
+// NewNodes connects a table with those of the other nodes. It is called while the
+// table is empty and before the streams run. secret is the store's: all nodes need
+// the same one, so that a user has the same hash everywhere.
 func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *Nodes {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	n := &Nodes{log: log, table: t, streams: s, missed: missed{due: make(chan struct{}, 1)}}
+	n := &Nodes{log: log, table: t, streams: s}
+	n.resync.table, n.resync.sessions, n.resync.due = t, &n.Missed, make(chan struct{}, 1)
 	n.nodes.Store(&map[im.Node]*node{})
-	for i := range n.shards {
-		n.shards[i].at = map[uint64]uint64{}
-		n.lostOf[i] = stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}), Payload: encode(&clusterpb.Online{Again: 1 << i})}
+	n.online.init()
+	for i := range n.partHints {
+		n.partHints[i] = stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}), Payload: encodeOnline(&clusterpb.Online{Again: 1 << i})}
 	}
 	t.setKey(secret)
-	t.nodes = n
+	t.announce = n.announce
 	s.OnPeer(n.onPeer)
 	s.OnReset(n.onReset)
-	s.OnBatch(func(from im.Node) { n.node(from).fan.Flush() })
+	s.OnBatch(func(from im.Node) { n.node(from).receiver.fan.Flush() })
 	s.Handle(cluster.KindOnline, n.handleOnline)
 	s.Handle(cluster.KindDelivery, n.handleDelivery)
 	s.Handle(cluster.KindReceipts, n.handleReceipts)
 	return n
 }
 
-// Mark is the place of the newest announcement to a node. A request for heads
-// that is made for a session goes there with it, and is served when it has been
-// applied (Streams.WaitApplied); if its stream has ended, ask again with a new
-// one.
+// Run has users sync who may have missed events, until ctx ends.
+func (n *Nodes) Run(ctx context.Context) error {
+	n.resync.run(ctx)
+	return nil
+}
+
+// Mark is the place of the newest announcement in the stream to a node. A request
+// for heads that is made for a session carries it to that node, which serves the
+// request after it has applied the announcement (Streams.WaitApplied). If the stream
+// has ended meanwhile, the request is refused, and is made again with a new mark.
 func (n *Nodes) Mark(to im.Node) stream.Mark {
-	p := (*n.nodes.Load())[to]
+	p := n.known(to)
 	if p == nil {
 		return stream.Mark{}
 	}
@@ -130,27 +135,38 @@ func (n *Nodes) Mark(to im.Node) stream.Mark {
 	return p.mark
 }
 
-// Counts are those of the Fans that deliver what came from other nodes.
+// Counts returns the counters of the Fans that deliver what comes from other nodes.
 func (n *Nodes) Counts() (delivered, hinted, lagged uint64) {
 	for _, p := range *n.nodes.Load() {
-		delivered += p.fan.Delivered.Load()
-		hinted += p.fan.Hinted.Load()
-		lagged += p.fan.Lagged.Load()
+		delivered += p.receiver.fan.Delivered.Load()
+		hinted += p.receiver.fan.Hinted.Load()
+		lagged += p.receiver.fan.Lagged.Load()
 	}
 	return delivered, hinted, lagged
 }
 
-// node finds or makes a node.
+// noteRecipientsChosen notes that this process chooses recipients of entries from
+// now on. Before that nobody can have missed an entry because of this node.
+func (n *Nodes) noteRecipientsChosen() {
+	if !n.recipientsChosen.Load() {
+		n.recipientsChosen.Store(true)
+	}
+}
+
+// known returns a node that was met before, or nil.
+func (n *Nodes) known(id im.Node) *node { return (*n.nodes.Load())[id] }
+
+// node returns a node, and adds it if it was not met before.
 func (n *Nodes) node(id im.Node) *node {
-	if p := (*n.nodes.Load())[id]; p != nil {
+	if p := n.known(id); p != nil {
 		return p
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p := (*n.nodes.Load())[id]; p != nil {
+	if p := n.known(id); p != nil {
 		return p
 	}
-	p := &node{id: id, fan: Fan{Table: n.table}}
+	p := &node{id: id, receiver: newReceiver(n.table)}
 	p.index.Store(-1)
 	nodes := maps.Clone(*n.nodes.Load())
 	nodes[id] = p
@@ -158,7 +174,7 @@ func (n *Nodes) node(id im.Node) *node {
 	return p
 }
 
-// onPeer is told that the streams with a node begin or end.
+// onPeer is called when the streams with a node begin or end.
 func (n *Nodes) onPeer(id im.Node, up bool) {
 	p := n.node(id)
 	p.mu.Lock()
@@ -169,19 +185,21 @@ func (n *Nodes) onPeer(id im.Node, up bool) {
 		n.lost(id, im.Key{})
 		return
 	}
-	// If these are not the first streams between two processes, the former ones
-	// took along what was on its way. Who sent it has forgotten this node, so all
-	// who are online are new to it, and will look for what they missed. A new
-	// process has sent nothing: what its former one did not get told is told by
-	// who took its feeds over.
+	// Events that were under way when former streams ended are lost. No sync is
+	// needed for them here. If the other process is the same as before, it has
+	// forgotten who is online here. So all users are new to it in the parts sent
+	// below, and it answers that they have to sync. If it is a new process, it has
+	// sent no events yet, and the new owners of its feeds fan out again what the
+	// former process may not have sent.
 	n.join(p)
 	n.sendParts(p, allParts)
 }
 
-// onReset is told that frames of a node were missed.
+// onReset is called when frames of a node were lost and nothing says what was in
+// them.
 func (n *Nodes) onReset(from im.Node) {
 	n.ask(n.node(from), allParts)
-	n.missed.everybody()
+	n.resync.everybody()
 	n.lost(from, im.Key{})
 }
 
@@ -191,21 +209,22 @@ func (n *Nodes) lost(from im.Node, about im.Key) {
 	}
 }
 
-// announce tells the other nodes that users with a hash are online, or are no
-// longer. The lock of their part of the table is held, so whoever gets that part
-// as a whole gets it before or behind this.
-func (n *Nodes) announce(h uint64, online bool) {
+// announce tells the other nodes that users with a hash have come online here, or
+// that none is online any more. The caller holds the lock of their part of the
+// table. So a node that is sent the whole part at the same time gets it either
+// before the announcement, without the change, or after it, with the change.
+func (n *Nodes) announce(hash uint64, online bool) {
 	nodes := *n.nodes.Load()
 	if len(nodes) == 0 {
 		return
 	}
-	m := &clusterpb.Online{Gone: []uint64{h}}
+	m := &clusterpb.Online{Gone: []uint64{hash}}
 	if online {
-		m = &clusterpb.Online{Came: []uint64{h}}
+		m = &clusterpb.Online{Came: []uint64{hash}}
 	}
-	payload := encode(m)
+	payload := encodeOnline(m)
 	for _, p := range nodes {
-		n.announceTo(p, payload, n.lostOf[h%parts])
+		n.announceTo(p, payload, n.partHints[hash%tableParts])
 	}
 }
 
@@ -213,55 +232,54 @@ func (n *Nodes) announceTo(p *node, payload []byte, hint stream.Hint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.up {
-		return // it will get the whole table
+		return // it gets the whole table when its streams begin
 	}
 	switch m, err := n.streams.Send(p.id, cluster.KindOnline, payload, hint); {
 	case err == nil:
 		p.mark = m
-	case !errors.Is(err, bus.ErrNoNode): // those that have ended are told to onPeer
-		n.log.Error("announce online users failed", "node", p.id, "err", err)
+	case !errors.Is(err, bus.ErrNoNode): // ErrNoNode: the streams have ended, and onPeer is about to be called
+		n.log.Error("announce sessions failed", "node", p.id, "err", err)
 	}
 }
 
-// sendParts tells a node all who are online here, in parts of the table: 8 bytes
-// for each user, so the streams' ring has room for two million.
+// sendParts tells a node who is online here, in parts of the table. A user takes 8
+// bytes, so the ring of a stream has room for two million users.
 func (n *Nodes) sendParts(p *node, which uint64) {
 	for which != 0 {
-		n.sendPart(p, next(&which))
+		n.sendPart(p, takeLowestBit(&which))
 	}
 }
 
-func (n *Nodes) sendPart(p *node, i int) {
-	s := &n.table.shards[i]
-	s.mu.RLock() // nobody comes or goes meanwhile
-	defer s.mu.RUnlock()
-	m := &clusterpb.Online{Part: &clusterpb.Online_Part{Index: uint32(i), Users: slices.Collect(maps.Keys(s.online))}}
-	n.announceTo(p, encode(m), n.lostOf[i])
+func (n *Nodes) sendPart(p *node, part int) {
+	t := &n.table.parts[part]
+	t.mu.RLock() // until it is sent: an announcement of a later change must come after it
+	defer t.mu.RUnlock()
+	m := &clusterpb.Online{Part: &clusterpb.Online_Part{Index: uint32(part), Users: slices.Collect(maps.Keys(t.online))}}
+	n.announceTo(p, encodeOnline(m), n.partHints[part])
 }
 
-// ask has a node tell who is online there, in parts of the table. If that is
-// given up, all are asked for.
+// ask asks a node who is online there, in parts of the table. If the question is
+// not kept in the stream, its hint asks for all parts.
 func (n *Nodes) ask(p *node, which uint64) {
-	n.send(p, &clusterpb.Online{Ask: which}, stream.Hint{Kind: cluster.KindOnline, Key: "ask", Payload: encode(&clusterpb.Online{Ask: allParts})})
+	n.send(p, &clusterpb.Online{Ask: which}, stream.Hint{Kind: cluster.KindOnline, Key: "ask", Payload: encodeOnline(&clusterpb.Online{Ask: allParts})})
 }
 
-func encode(m *clusterpb.Online) []byte {
+func encodeOnline(m *clusterpb.Online) []byte {
 	payload, err := m.MarshalVT()
 	im.Assert(err == nil, "encode who is online: %v", err)
 	return payload
 }
 
-// send tells a node something about sessions.
 func (n *Nodes) send(p *node, m *clusterpb.Online, hint stream.Hint) {
-	if _, err := n.streams.Send(p.id, cluster.KindOnline, encode(m), hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
-		n.log.Error("send about online users failed", "node", p.id, "err", err)
+	if _, err := n.streams.Send(p.id, cluster.KindOnline, encodeOnline(m), hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
+		n.log.Error("send about sessions failed", "node", p.id, "err", err)
 	}
 }
 
-// handleOnline takes what a node says about sessions.
+// handleOnline handles what a node says, or asks, about who is online.
 func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	var m clusterpb.Online
-	if err := m.UnmarshalVT(payload); err != nil || m.Part != nil && m.Part.Index >= parts {
+	if err := m.UnmarshalVT(payload); err != nil || m.Part != nil && m.Part.Index >= tableParts {
 		n.garbled(from, "sessions", err)
 		return
 	}
@@ -271,87 +289,30 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 		n.ask(p, m.Again)
 	}
 	if len(m.Missed) > 0 {
-		n.missed.some(m.Missed)
+		n.resync.some(m.Missed)
 	}
 	i := p.index.Load()
 	if i < 0 {
-		return // there is no place for it
+		return // its streams have ended, or there are too many nodes
 	}
 	bit := uint64(1) << i
 	for _, h := range m.Came {
-		n.set(h, bit)
+		n.online.add(h, bit)
 	}
 	for _, h := range m.Gone {
-		n.clear(h, bit)
+		n.online.remove(h, bit)
 	}
 	if m.Part == nil {
 		return
 	}
-	if fresh := n.replace(int(m.Part.Index), m.Part.Users, bit); len(fresh) > 0 && n.chosen.Load() && !sabotageHidesBlindness {
-		n.send(p, &clusterpb.Online{Missed: fresh}, stream.Hint{})
+	if added := n.online.replace(int(m.Part.Index), m.Part.Users, bit); len(added) > 0 && n.recipientsChosen.Load() {
+		n.send(p, &clusterpb.Online{Missed: added}, stream.Hint{})
 	}
 }
 
 func (n *Nodes) garbled(from im.Node, what string, err error) {
 	n.Garbled.Add(1)
-	n.log.Error("read frame of another node failed: its release may be too old or too new", "node", from, "frame", what, "err", err)
-}
-
-// nodeShard is a part of the table of who is online at other nodes.
-type nodeShard struct {
-	mu sync.RWMutex      // tier 0
-	at map[uint64]uint64 // hash → bits of nodes
-}
-
-// of are the bits of the nodes where users with a hash are online.
-func (n *Nodes) of(h uint64) uint64 {
-	s := &n.shards[h%parts]
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.at[h]
-}
-
-func (n *Nodes) set(h, bit uint64) {
-	s := &n.shards[h%parts]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.at[h] |= bit
-}
-
-func (n *Nodes) clear(h, bit uint64) {
-	s := &n.shards[h%parts]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.clearLocked(h, bit)
-}
-
-func (s *nodeShard) clearLocked(h, bit uint64) {
-	if rest := s.at[h] &^ bit; rest != 0 {
-		s.at[h] = rest
-	} else {
-		delete(s.at, h)
-	}
-}
-
-// replace makes users those of a part who are online at a node, and returns who
-// of them was not known to be.
-func (n *Nodes) replace(part int, users []uint64, bit uint64) (fresh []uint64) {
-	slices.Sort(users)
-	s := &n.shards[part]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for h, at := range s.at {
-		if _, there := slices.BinarySearch(users, h); at&bit != 0 && !there {
-			s.clearLocked(h, bit)
-		}
-	}
-	for _, h := range users {
-		if h%parts == uint64(part) && s.at[h]&bit == 0 {
-			s.at[h] |= bit
-			fresh = append(fresh, h)
-		}
-	}
-	return fresh
+	n.log.Error("frame of another node cannot be decoded: the versions of the two nodes differ by more than one", "node", from, "frame", what, "err", err)
 }
 
 // join gives a node a bit.
@@ -366,7 +327,7 @@ func (n *Nodes) join(p *node) {
 			return
 		}
 	}
-	n.log.Error("too many nodes: sessions on the new one get no events from this one", "node", p.id)
+	n.log.Error("too many nodes: sessions at this one get no events", "node", p.id)
 }
 
 // leave forgets who is online at a node, and frees its bit.
@@ -375,18 +336,9 @@ func (n *Nodes) leave(p *node) {
 	if i < 0 {
 		return
 	}
-	for part := range n.shards {
-		n.replace(part, nil, 1<<i)
-	}
+	n.online.removeNode(1 << i)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.byIndex[i].Store(nil)
 	n.joined.Add(-1)
-}
-
-// next takes the lowest bit that is left and returns its index.
-func next(left *uint64) int {
-	i := bits.TrailingZeros64(*left)
-	*left &= *left - 1
-	return i
 }

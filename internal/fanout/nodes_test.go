@@ -17,8 +17,8 @@ import (
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-// F14: what a session sees does not depend on where its conversation is owned:
-// events, answers and refusals come in the same order, each once.
+// F14: a session gets the same events, answers and refusals, in the same order and
+// each once, wherever the owner of the conversation is.
 func TestF14SessionsSeeTheSameWhereverTheOwnerIs(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestF14SessionsSeeTheSameWhereverTheOwnerIs(t *testing.T) {
 			users := []im.User{"alice", "bob", "carol", "dave", "eve"}
 			type pair struct {
 				at        *site
-				here, one *screen // at its node; on a node that owns everything
+				here, one *screen // the same session in a cluster, and on a single node
 			}
 			var pairs []pair
 			for range 9 {
@@ -88,8 +88,8 @@ func TestF14SessionsSeeTheSameWhereverTheOwnerIs(t *testing.T) {
 	}
 }
 
-// An answer comes as it was given, and where nobody waits on a connection the
-// entry is an event for all.
+// Every field of an answer reaches the other node. If no connection waits for the
+// answer, the sender's sessions get the entry as an event.
 func TestAnswersComeWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -114,7 +114,7 @@ func TestAnswersComeWhole(t *testing.T) {
 		a.fan.Deliver(im.DefaultTenant, []im.User{"bob"}, items)
 		a.fan.Flush()
 		items[2].Sender.Caller.Ticket = 4
-		items[2].Sender.Reply(wire.Ack{}, &im.Error{Code: im.CodeOverloaded}, &Kicks{}) // no delivery
+		items[2].Sender.Reply(wire.Ack{}, &im.Error{Code: im.CodeOverloaded}, &Kicks{}) // not part of a delivery
 		settle()
 		want := []Answer{
 			{Ack: wire.Ack{Seq: 7, TimeMs: 123, Conv: team}},
@@ -129,8 +129,8 @@ func TestAnswersComeWhole(t *testing.T) {
 	})
 }
 
-// F17: who is kicked in the middle of a batch gets the entries up to the kick,
-// at another node as well.
+// F17: a user who is removed in the middle of a batch gets the entries up to the
+// removal, and none after it. That holds at other nodes as well.
 func TestF17RecipientsAreChosenRowByRowAcrossNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 3, stream.Options{})
@@ -140,7 +140,7 @@ func TestF17RecipientsAreChosenRowByRowAcrossNodes(t *testing.T) {
 		settle()
 		with, without := []im.User{"bob", "eve"}, []im.User{"bob"}
 		a.fan.Deliver(im.DefaultTenant, with, []Item{server(10)})
-		a.fan.Deliver(im.DefaultTenant, with, []Item{server(11)}) // the kick
+		a.fan.Deliver(im.DefaultTenant, with, []Item{server(11)}) // removes eve
 		a.fan.Deliver(im.DefaultTenant, without, []Item{server(12), all[1].sent(a, eve, 1, Item{Err: &im.Error{Code: im.CodeNotMember}}), server(13)})
 		a.fan.Flush()
 		settle()
@@ -151,7 +151,8 @@ func TestF17RecipientsAreChosenRowByRowAcrossNodes(t *testing.T) {
 	})
 }
 
-// F9: a delivery that is lost, being the last one, comes without another one.
+// F9: the last delivery is lost and silence follows. The stream repairs it, although
+// nothing more is sent.
 func TestF9TheLastDeliveryIsRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -168,8 +169,9 @@ func TestF9TheLastDeliveryIsRepaired(t *testing.T) {
 	})
 }
 
-// F9: what cannot be sent for too long becomes hints: one for each conversation,
-// for those who were to get its entries. Who waits for answers asks again.
+// F9: deliveries that cannot be sent for too long become hints, one for each
+// conversation, for the users who should have got its entries. Lost is called, so
+// that those who wait for answers ask again.
 func TestF9OverflowBecomesHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -187,7 +189,7 @@ func TestF9OverflowBecomesHints(t *testing.T) {
 			deliver(ids[0], q+1, "bob", "carol", "eve")
 			deliver(ids[1], q+1, "bob")
 		}
-		deliver(ids[0], 10, "bob", "carol") // eve was kicked with 9
+		deliver(ids[0], 10, "bob", "carol") // eve was removed with 9
 		pass(4 * time.Second)
 		a.bus.Cut(b.id, false)
 		pass(time.Second)
@@ -209,8 +211,8 @@ func TestF9OverflowBecomesHints(t *testing.T) {
 	})
 }
 
-// F9: without room for hints everybody looks for what they missed, spread over a
-// while.
+// F9: if there is no room for hints, every session of the node has to sync. They are
+// told over a few seconds, so that not all sync at once.
 func TestF9TooManyHintsHaveEverybodySync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{Hints: 3})
@@ -254,8 +256,8 @@ func TestF9TooManyHintsHaveEverybodySync(t *testing.T) {
 	})
 }
 
-// A node that is started again knows nobody, and is known by nobody, until both
-// have told each other.
+// A restarted node does not know who is online at the others, and they do not know
+// who is online there, until they have told each other.
 func TestRestartedNodeIsToldAndTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 3, stream.Options{})
@@ -267,10 +269,10 @@ func TestRestartedNodeIsToldAndTells(t *testing.T) {
 		a.fan.say("carol", server(1))
 		b.end()
 		pass(time.Second)
-		if at := a.nodes.of(hash(bob)); at != 0 {
+		if at := a.nodes.online.nodesOf(hash(bob)); at != 0 {
 			t.Errorf("b has ended and bob is at %b", at)
 		}
-		b = b.again()
+		b = b.restart()
 		b.fan.Remote = b.nodes
 		pass(2 * time.Second)
 		bob, dave := b.online("bob"), b.online("dave")
@@ -297,7 +299,7 @@ func TestRestartedNodeIsToldAndTells(t *testing.T) {
 		b.fan.Table.Leave(dave.out.Account, dave.out)
 		settle()
 		for _, x := range []*screen{bob, dave} {
-			if at := a.nodes.of(hash(x)); at != 0 {
+			if at := a.nodes.online.nodesOf(hash(x)); at != 0 {
 				t.Errorf("%s has left and is at %b", x.out.Account.User, at)
 			}
 		}
@@ -305,8 +307,8 @@ func TestRestartedNodeIsToldAndTells(t *testing.T) {
 	})
 }
 
-// The streams of two living processes end when both are silent for long: what
-// was on its way is told by nobody, so everybody looks for it.
+// The streams of two processes end when neither hears the other for long. Nobody
+// sends again what was under way, so the sessions of both have to sync.
 func TestLongCutHasEverybodySync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 3, stream.Options{})
@@ -334,7 +336,7 @@ func TestLongCutHasEverybodySync(t *testing.T) {
 	})
 }
 
-// A new owner says how far conversations are.
+// A new owner tells members how far a conversation has moved.
 func TestHintReachesMembersEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -371,7 +373,7 @@ func TestReceiptsReachOtherNodes(t *testing.T) {
 		there.wantAll("there", lines...)
 		old.wantAll("without the capability", "1:by the server", "2:by the server")
 
-		a.bus.Cut(b.id, true) // a receipt that comes too late for others is no gap
+		a.bus.Cut(b.id, true) // a receipt that is not sent in time is dropped
 		a.fan.Receipts(teamKey, []im.User{"bob"}, []Receipt{receipt("alice", 2)})
 		a.fan.Flush()
 		pass(4 * time.Second)
@@ -382,8 +384,8 @@ func TestReceiptsReachOtherNodes(t *testing.T) {
 	})
 }
 
-// The names of very many members go in several frames; who sent gets all of a
-// delivery in one, and everybody gets it once.
+// The ids of very many members need several frames. The sender is in the frame with
+// the answers, and every member is in exactly one.
 func TestManyMembersNeedSeveralFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -406,7 +408,7 @@ func TestManyMembersNeedSeveralFrames(t *testing.T) {
 			answers++
 			return answered(from, ticket, x)
 		}
-		sender := screens[9_999] // of the last frame, if the order were that of the members
+		sender := screens[9_999] // would be in the last frame, if the frames kept the order of the members
 		a.fan.Deliver(im.DefaultTenant, users, []Item{
 			server(1), b.sent(a, sender, 1, ack(2, row(2, users[9_999], "own"))), server(3),
 		})
@@ -428,7 +430,7 @@ func TestManyMembersNeedSeveralFrames(t *testing.T) {
 	})
 }
 
-// An entry that fits no frame is told by its hint.
+// If an entry is too large for a frame, its hint is sent.
 func TestWhatFitsNoFrameIsHinted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -446,7 +448,7 @@ func TestWhatFitsNoFrameIsHinted(t *testing.T) {
 	})
 }
 
-// What comes together is written together.
+// Frames that come together wake each writer once, not once for each frame.
 func TestOneWakeUpForWhatComesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -455,7 +457,7 @@ func TestOneWakeUpForWhatComesTogether(t *testing.T) {
 		settle()
 		woken, entries := 0, 0
 		bob.out.flusher.Take(nil)
-		bob.out.flusher.wake = func() { // a writer that is always faster
+		bob.out.flusher.wake = func() { // a writer that always writes at once
 			woken++
 			bob.out.flusher.Take(nil)
 			entries += len(bob.all())
@@ -471,22 +473,22 @@ func TestOneWakeUpForWhatComesTogether(t *testing.T) {
 	})
 }
 
-// Two users whose hashes meet are told apart.
-func TestUsersWithOneHashAreToldApart(t *testing.T) {
+// Two users can have one hash. Each gets only their own outboxes.
+func TestUsersWithOneHashAreDistinguished(t *testing.T) {
 	bob, eve := im.Account{Tenant: 1, User: "bob"}, im.Account{Tenant: 1, User: "eve"}
 	list := []*Outbox{{Account: bob}, {Account: eve}, {Account: bob}}
-	if got := of(bob, list); !slices.Equal(got, []*Outbox{list[0], list[2]}) {
+	if got := ofAccount(bob, list); !slices.Equal(got, []*Outbox{list[0], list[2]}) {
 		t.Errorf("bob has %v", got)
 	}
-	if got := of(eve, list); !slices.Equal(got, list[1:2]) {
+	if got := ofAccount(eve, list); !slices.Equal(got, list[1:2]) {
 		t.Errorf("eve has %v", got)
 	}
-	if got := of(bob, list[:1]); len(got) != 1 {
+	if got := ofAccount(bob, list[:1]); len(got) != 1 {
 		t.Errorf("bob alone has %v", got)
 	}
 }
 
-// What makes no sense changes nothing, whatever it is.
+// A frame that cannot be decoded changes nothing.
 func TestGarbledFramesChangeNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	synctest.Test(t, func(t *testing.T) {

@@ -2,70 +2,75 @@ package fanout
 
 import (
 	"sync"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Outbox holds the bytes waiting to be written to one connection.
+// Outbox holds the bytes that wait to be written to one connection.
 //
-// Any goroutine may add. Only the connection's writer, which its Flusher
-// wakes, calls Take and Wrote. Events count against the limit: one that does
-// not fit is dropped, the client is told once that it lags, and nothing more is
-// pushed until it syncs. Answers are always taken; windows bound them.
+// Any goroutine may add to it. Only the writer of the connection calls Take and
+// Wrote; the Flusher wakes it.
+//
+// Events count against the limit. If an event does not fit, it is dropped, the
+// client is told once that it lags, and it gets no more events until it syncs.
+// Answers never count against the limit: the windows of the session bound how many
+// there can be.
 type Outbox struct {
-	Owner   any        // the gateway's connection; set once, before the outbox is used
-	Account im.Account // set once, before the outbox enters the online table
-	Device  string     // set with Account; empty: the token is bound to none
-	Login   uint64     // set with Account; number of the device's login, or, without one, of the epoch of the user's tokens
-	ID      uint64     // set when the outbox enters the online table; unlike that of every other one of this table
+	Owner   any        // the gateway's connection; set before the outbox is used
+	Account im.Account // set before the outbox enters the online table
+	Device  string     // set with Account; empty: the token is bound to no device
+	Login   uint64     // set with Account; number of the device's login; without a device the epoch of the user's tokens
+	ID      uint64     // set by Table.Enter; no other outbox of the table has it
 
-	// What the client's hello listed; set once, like Account. Spec: P-2.6.
+	// The capabilities in the client's hello. Set with Account. Spec: P-2.6.
 	Receipts bool // capability cursor
 	Hints    bool // capability focus
 
 	enc     wire.Encoding
 	flusher *Flusher
-	limit   int // bytes; negative: none
+	limit   int // bytes; negative: no limit
 
-	mu      sync.Mutex // tier 0; guards the fields below
-	pend    []byte     // from bufPool
-	ref     []byte     // shared bytes, instead of pend while there is only one piece
-	backlog int        // bytes that the transport holds because the socket is full
-	end     *im.Error  // set once: close with this after what is pending
-	dirty   bool       // is in the flusher's list
-	lagged  bool
-	quiet   bool // not welcomed yet: events are dropped, and the client's first reads come later
-	closed  bool
-	focus   *focus // nil: everything is pushed whole, and no hint is owed
+	mu         sync.Mutex // tier 0; guards the fields below
+	pending    []byte     // from bufPool
+	shared     []byte     // bytes that other outboxes have too; used instead of pending while one piece is all that waits
+	backlog    int        // bytes that the transport still holds, because the socket is full
+	end        *im.Error  // set once: the writer closes the connection with it after what is pending
+	dirty      bool       // is in the flusher's list
+	lagged     bool       // the client was told that it lags, and has not synced yet
+	unwelcomed bool       // the welcome is not sent yet: events are dropped, since the client reads everything after the welcome
+	closed     bool
+	focus      *focus // nil: the client wants everything whole, and no hint is owed
 
-	standing *standing // nil: there are no other nodes, so nobody else ends tokens
+	validity *validity // nil: there are no other nodes, so nobody else revokes tokens
 
-	// The send window: what this connection sent and has no answer to. Only
+	// The send window: the sends of this connection that have no answer yet. Only
 	// Window and answers touch it.
 	unansweredSends, unansweredBytes int
 }
 
-// NewOutbox makes the outbox of a connection. limit is in bytes; negative means
-// that there is none.
+// NewOutbox makes the outbox of a connection. limit is in bytes; negative means no
+// limit.
 func NewOutbox(enc wire.Encoding, f *Flusher, limit int, owner any) *Outbox {
 	o := &Outbox{}
 	o.Init(enc, f, limit, owner)
 	return o
 }
 
-// Init is NewOutbox for one that is part of something larger.
+// Init does what NewOutbox does, for an Outbox that is part of a larger struct.
 func (o *Outbox) Init(enc wire.Encoding, f *Flusher, limit int, owner any) {
-	o.enc, o.flusher, o.limit, o.Owner, o.quiet = enc, f, limit, owner, true
+	o.enc, o.flusher, o.limit, o.Owner, o.unwelcomed = enc, f, limit, owner, true
 }
 
 var bufPool = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
-// maxPooled keeps a burst's buffer from staying in the pool for ever.
+// maxPooled is the largest buffer, in bytes, that goes back to the pool. A larger
+// one would keep the memory of one burst for ever.
 const maxPooled = 64 << 10
 
-// Encoding is how frames are written for this connection.
+// Encoding is how frames are encoded for this connection.
 func (o *Outbox) Encoding() wire.Encoding { return o.enc }
 
 // Answer adds a frame that must not be dropped.
@@ -76,19 +81,19 @@ func (o *Outbox) Answer(f *petrelv1.ServerFrame, k *Kicks) {
 	o.mu.Unlock()
 }
 
-// Welcome adds the answer to the hello and lets events in behind it. The
-// outbox is in the online table already, so what the client reads from here on
-// is newer than all that was dropped.
+// Welcome adds the answer to the hello. Events are taken from here on. The outbox
+// must be in the online table already: then everything that the client reads after
+// the welcome is newer than the events that were dropped before it.
 func (o *Outbox) Welcome(f *petrelv1.ServerFrame, k *Kicks) {
 	o.mu.Lock()
-	o.quiet = false
+	o.unwelcomed = false
 	o.appendLocked(f)
 	o.markLocked(k)
 	o.mu.Unlock()
 }
 
-// answerSend answers a send, with a frame or, f being nil, an ack, and gives
-// the send's room in the window back.
+// answerSend answers a send and gives its room in the window back. The answer is
+// f, or, if f is nil, the ack a.
 func (o *Outbox) answerSend(f *petrelv1.ServerFrame, a wire.Ack, bytes int, k *Kicks) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -98,13 +103,13 @@ func (o *Outbox) answerSend(f *petrelv1.ServerFrame, a wire.Ack, bytes int, k *K
 		o.appendLocked(f)
 	} else if !o.closed && o.end == nil {
 		o.ownLocked()
-		o.pend = wire.AppendAck(o.pend, o.enc, a)
+		o.pending = wire.AppendAck(o.pending, o.enc, a)
 	}
 	o.markLocked(k)
 }
 
-// Window takes room for one send of a number of bytes; false: there is none, or
-// the connection is being ended.
+// Window takes room for one send of a number of bytes. It returns false if there is
+// no room, or if the connection is being ended.
 func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -116,12 +121,12 @@ func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 	return true
 }
 
-// push adds encoded events; shared means that b is shared among outboxes and
-// does not change. It reports whether they were taken.
+// push adds encoded events and returns whether they were taken. shared means that
+// other outboxes get the same slice, so nobody may change it.
 func (o *Outbox) push(b []byte, shared bool, k *Kicks) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.deafLocked(k) {
+	if o.takesNoEventsLocked(k) {
 		return false
 	}
 	if !o.roomLocked(len(b)) {
@@ -133,34 +138,60 @@ func (o *Outbox) push(b []byte, shared bool, k *Kicks) bool {
 	return true
 }
 
-// lagLocked makes the client sync; what it is owed is in the page.
+// takesNoEventsLocked returns whether events are dropped now. If they are because
+// nobody knows whether the session is still valid, the client has to sync; its sync
+// is answered when that is known.
+func (o *Outbox) takesNoEventsLocked(k *Kicks) bool {
+	if o.closed || o.end != nil || o.lagged || o.unwelcomed {
+		return true
+	}
+	if o.heldLocked() {
+		o.lagLocked(k)
+		return true
+	}
+	return false
+}
+
+// lagLocked has the client sync. The hints that it is owed go: the answer to the
+// sync says the same.
 func (o *Outbox) lagLocked(k *Kicks) {
 	o.lagged = true
 	if o.focus != nil {
-		o.focus.hints = nil
+		o.focus.owed = nil
 	}
 	o.appendLocked(laggedFrame)
 	o.markLocked(k)
 }
 
-// roomLocked tells whether n more bytes of events fit.
+// Lag has the client sync, because events that it should know were not pushed. It
+// does nothing before the welcome: the client reads everything after it.
+func (o *Outbox) Lag(k *Kicks) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed && o.end == nil && !o.lagged && !o.unwelcomed {
+		o.lagLocked(k)
+	}
+}
+
+// roomLocked returns whether n more bytes of events fit.
 func (o *Outbox) roomLocked(n int) bool {
-	return o.limit < 0 || len(o.pend)+len(o.ref)+o.backlog+n <= o.limit
+	return o.limit < 0 || len(o.pending)+len(o.shared)+o.backlog+n <= o.limit
 }
 
 func (o *Outbox) addLocked(b []byte, shared bool) {
-	if shared && o.pend == nil && o.ref == nil {
-		o.ref = b
+	if shared && o.pending == nil && o.shared == nil {
+		o.shared = b
 		return
 	}
 	o.ownLocked()
-	o.pend = append(o.pend, b...)
+	o.pending = append(o.pending, b...)
 }
 
 var laggedFrame = &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Lagged{Lagged: &petrelv1.Lagged{}}}
 
-// Resume makes a lagging outbox take events again and reports whether it
-// lagged. The caller reads heads after it, never before. Spec: P-6.3.
+// Resume lets a lagged outbox take events again, and returns whether it lagged. The
+// caller reads heads after this call. An entry that is committed between an earlier
+// read and this call would be in no head and no event. Spec: P-6.3.
 func (o *Outbox) Resume() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -169,15 +200,15 @@ func (o *Outbox) Resume() bool {
 	return was
 }
 
-// Pending is how many bytes wait, those that the transport holds included.
+// Pending is how many bytes wait, including those that the transport holds.
 func (o *Outbox) Pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.pend) + len(o.ref) + o.backlog
+	return len(o.pending) + len(o.shared) + o.backlog
 }
 
-// End announces that the connection closes with e; the writer closes it after
-// what is pending. The first call counts.
+// End tells the client that the connection closes with e. The writer closes it
+// after what is pending. Only the first call has an effect.
 func (o *Outbox) End(e *im.Error, k *Kicks) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -189,8 +220,8 @@ func (o *Outbox) End(e *im.Error, k *Kicks) {
 	o.markLocked(k)
 }
 
-// EndQuietly is End when the reason has been told already, in an answer.
-func (o *Outbox) EndQuietly(e *im.Error, k *Kicks) {
+// EndAfterAnswer is End for a reason that the client has got already, in an answer.
+func (o *Outbox) EndAfterAnswer(e *im.Error, k *Kicks) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.end == nil && !o.closed {
@@ -203,21 +234,21 @@ func (o *Outbox) EndQuietly(e *im.Error, k *Kicks) {
 func (o *Outbox) Close() {
 	o.mu.Lock()
 	o.closed = true
-	if o.pend != nil {
-		release(o.pend)
+	if o.pending != nil {
+		release(o.pending)
 	}
-	o.pend, o.ref, o.focus = nil, nil, nil
+	o.pending, o.shared, o.focus = nil, nil, nil
 	o.mu.Unlock()
 }
 
-// Piece is what Take hands out. Its bytes must not be changed.
+// Piece is what Take returns. Its bytes must not be changed.
 type Piece struct {
 	Bytes  []byte
 	pooled bool
 }
 
-// Take hands everything pending to the writer, and the reason to close behind
-// it, if there is one. The writer gives the piece back with Wrote.
+// Take gives the writer everything that is pending, and the reason to close the
+// connection after it, if there is one. The writer gives the piece back with Wrote.
 func (o *Outbox) Take() (p Piece, end *im.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -228,18 +259,18 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 	if o.hintsDueLocked() {
 		o.writeHintsLocked()
 	}
-	if o.pend != nil {
-		p = Piece{o.pend, true}
+	if o.pending != nil {
+		p = Piece{o.pending, true}
 	} else {
-		p = Piece{o.ref, false}
+		p = Piece{o.shared, false}
 	}
-	o.pend, o.ref = nil, nil
-	o.backlog += len(p.Bytes) // until Wrote says what is left of it
+	o.pending, o.shared = nil, nil
+	o.backlog += len(p.Bytes) // until Wrote says how much of it the transport still holds
 	return p, o.end
 }
 
-// Wrote ends a Take: the piece is free, and the transport still holds backlog
-// bytes in buffers of its own.
+// Wrote ends a Take. The piece may be used again, and the transport still holds
+// backlog bytes in its own buffers.
 func (o *Outbox) Wrote(p Piece, backlog int) {
 	o.Backlog(backlog)
 	if p.pooled {
@@ -247,7 +278,7 @@ func (o *Outbox) Wrote(p Piece, backlog int) {
 	}
 }
 
-// Backlog corrects what the transport still holds.
+// Backlog sets how many bytes the transport still holds.
 func (o *Outbox) Backlog(bytes int) {
 	var k Kicks
 	o.mu.Lock()
@@ -259,22 +290,78 @@ func (o *Outbox) Backlog(bytes int) {
 	k.Flush()
 }
 
+// hintsDueLocked returns whether there are hints that may be written now. A client
+// that reads slowly gets them when at most half of its limit still waits. Until then
+// a newer hint replaces an older one of the same conversation.
+func (o *Outbox) hintsDueLocked() bool {
+	return o.focus != nil && len(o.focus.owed) > 0 && o.end == nil && !o.closed &&
+		(o.limit < 0 || len(o.pending)+len(o.shared)+o.backlog <= o.limit/2)
+}
+
+func (o *Outbox) writeHintsLocked() {
+	if o.heldLocked() {
+		o.lagged, o.focus.owed = true, nil
+		o.appendLocked(laggedFrame)
+		return
+	}
+	o.appendLocked(o.focus.takeOwed())
+}
+
+// TrackValidity has the outbox take no events while nobody knows whether its
+// session is still valid. The session was valid at a moment of r. It is called
+// before the outbox enters the online table, and only if there are other nodes.
+func (o *Outbox) TrackValidity(r *Revocations, validAt time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.validity = &validity{revocations: r, validAt: validAt}
+}
+
+// Doubt notes that the session may have become void at a moment. From then on only
+// Confirm says that it is valid.
+func (o *Outbox) Doubt(at time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.validity != nil {
+		o.validity.doubt(at)
+	}
+}
+
+// Confirm notes that the store has said that the session was valid at a moment.
+func (o *Outbox) Confirm(at time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.validity != nil {
+		o.validity.confirm(at)
+	}
+}
+
+// Held returns whether nothing of what is meant for the user may be written now,
+// because for too long nobody has known whether the session is valid.
+func (o *Outbox) Held() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.heldLocked()
+}
+
+func (o *Outbox) heldLocked() bool { return o.validity != nil && o.validity.expired() }
+
 func (o *Outbox) appendLocked(f *petrelv1.ServerFrame) {
 	if o.closed || o.end != nil {
 		return
 	}
 	o.ownLocked()
-	o.pend = wire.AppendFrame(o.pend, o.enc, f)
+	o.pending = wire.AppendFrame(o.pending, o.enc, f)
 }
 
-// ownLocked makes pend usable and moves a shared piece into it.
+// ownLocked makes pending a buffer of this outbox, and copies the shared piece into
+// it.
 func (o *Outbox) ownLocked() {
-	if o.pend == nil {
-		o.pend = *bufPool.Get().(*[]byte)
+	if o.pending == nil {
+		o.pending = *bufPool.Get().(*[]byte)
 	}
-	if o.ref != nil {
-		o.pend = append(o.pend, o.ref...)
-		o.ref = nil
+	if o.shared != nil {
+		o.pending = append(o.pending, o.shared...)
+		o.shared = nil
 	}
 }
 
@@ -291,4 +378,55 @@ func (o *Outbox) markLocked(k *Kicks) {
 	}
 	o.dirty = true
 	o.flusher.add(o, k)
+}
+
+// Flusher gathers the outboxes that one writer has to write. An event loop has one
+// Flusher for all its connections; a connection with a goroutine of its own has one
+// for itself. The writer is woken once for all outboxes of a commit, so that it
+// writes everything that a connection gets in one call.
+type Flusher struct {
+	wake func() // makes the writer call Take soon; must not block
+
+	mu    sync.Mutex // tier 0, below Outbox.mu; guards the fields below
+	dirty []*Outbox
+	armed bool // a wake-up is on its way, or waits in somebody's Kicks
+}
+
+// NewFlusher makes a Flusher whose writer is woken by wake.
+func NewFlusher(wake func()) *Flusher { return &Flusher{wake: wake} }
+
+// Take returns the outboxes to write. reuse is a list that the writer does not need
+// any more.
+func (f *Flusher) Take(reuse []*Outbox) []*Outbox {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.dirty
+	f.dirty = reuse[:0]
+	f.armed = false
+	return d
+}
+
+func (f *Flusher) add(o *Outbox, k *Kicks) {
+	f.mu.Lock()
+	f.dirty = append(f.dirty, o)
+	armed := f.armed
+	f.armed = true
+	f.mu.Unlock()
+	if !armed {
+		k.due = append(k.due, f)
+	}
+}
+
+// Kicks are wake-ups of writers that wait for the end of a piece of work. So a
+// commit wakes each writer once, and not once for each outbox. Whoever fills a Kicks
+// must call Flush: otherwise the writers sleep until somebody else wakes them.
+type Kicks struct{ due []*Flusher }
+
+// Flush wakes the writers.
+func (k *Kicks) Flush() {
+	for i, f := range k.due {
+		f.wake()
+		k.due[i] = nil
+	}
+	k.due = k.due[:0]
 }

@@ -59,7 +59,8 @@ func TestEventThatNeverFitsMakesTheSessionSync(t *testing.T) {
 	want(t, s, "lagged")
 }
 
-// What the transport holds counts: a full socket is a slow client.
+// Bytes that the transport holds count against the limit: if the socket is full, the
+// client is slow.
 func TestBacklogOfTheTransportCounts(t *testing.T) {
 	b := event(1, 10)
 	s := connect(t, "bob", 3*len(b))
@@ -69,7 +70,7 @@ func TestBacklogOfTheTransportCounts(t *testing.T) {
 	if got := s.out.Pending(); got != len(b) {
 		t.Errorf("%d bytes wait while a piece is being written, want %d", got, len(b))
 	}
-	s.out.Wrote(p, 2*len(b)) // the transport holds more than this piece
+	s.out.Wrote(p, 2*len(b)) // the transport also holds bytes of an earlier piece
 	if !s.out.push(b, true, &k) || s.out.push(b, true, &k) {
 		t.Error("with two thirds in the transport not exactly one event fits")
 	}
@@ -129,10 +130,10 @@ func TestNothingIsPushedBeforeTheWelcome(t *testing.T) {
 	}
 }
 
-// Bytes are shared by all outboxes of an encoding: what comes later to one of
-// them must not show in another.
+// All outboxes of an encoding share the bytes of an event. What is added to one of
+// them later must not appear in another.
 func TestSharedBytesAreNotModified(t *testing.T) {
-	b := append(make([]byte, 0, 4096), event(1, 30)...) // with room behind it, which append would use
+	b := append(make([]byte, 0, 4096), event(1, 30)...) // with free capacity, into which append would write
 	kept := bytes.Clone(b[:cap(b)])
 	alice, bob, carol := connect(t, "alice", 1<<20), connect(t, "bob", 1<<20), connect(t, "carol", 1<<20)
 	var k Kicks
@@ -142,8 +143,8 @@ func TestSharedBytesAreNotModified(t *testing.T) {
 	alice.out.Answer(pong(1), &k)
 	alice.out.push(b, true, &k)
 	p, _ := carol.out.Take()
-	carol.out.Wrote(p, 0) // gives back what is not its own
-	for range 50 {        // whoever gets that now writes into it
+	carol.out.Wrote(p, 0) // must not put the shared bytes into the pool
+	for range 50 {        // or one of these would write into them
 		dave := connect(t, "dave", 1<<20)
 		dave.out.push(event(9, 30), false, &k)
 		dave.out.Answer(pong(9), &k)
@@ -161,7 +162,7 @@ func TestBytesThatAreNotSharedAreCopied(t *testing.T) {
 	s := connect(t, "bob", 1<<20)
 	b := event(1, 10)
 	s.out.push(b, false, &Kicks{})
-	clear(b) // the caller encodes the next events into them
+	clear(b) // the caller uses the bytes again
 	want(t, s, "1:"+strings.Repeat("\x00", 10))
 }
 
@@ -171,7 +172,7 @@ func TestWrittenPieceStaysWhileItIsWritten(t *testing.T) {
 	s.out.Answer(pong(1), &k)
 	p, _ := s.out.Take()
 	kept := bytes.Clone(p.Bytes)
-	s.out.Answer(pong(2), &k) // while the first is on its way to the socket
+	s.out.Answer(pong(2), &k) // while the first piece is being written
 	s.out.Close()
 	for range 50 {
 		connect(t, "dave", 1<<20).got()
@@ -191,7 +192,7 @@ func TestEndIsToldOnceAndLast(t *testing.T) {
 	s.out.Window(1, -1, -1)
 	s.out.End(first, &k)
 	s.out.End(second, &k)
-	s.out.EndQuietly(second, &k)
+	s.out.EndAfterAnswer(second, &k)
 	s.out.Answer(pong(2), &k)
 	Origin{Out: s.out, Bytes: 1}.Reply(wire.Ack{Seq: 1}, nil, &k)
 	if s.out.push(event(1, 1), true, &k) || s.out.Window(1, -1, -1) {
@@ -213,7 +214,7 @@ func TestQuietEndHasNoKick(t *testing.T) {
 	var k Kicks
 	e := &im.Error{Code: im.CodeUnauthenticated}
 	s.out.Answer(pong(1), &k)
-	s.out.EndQuietly(e, &k)
+	s.out.EndAfterAnswer(e, &k)
 	s.out.End(&im.Error{Code: im.CodeDraining}, &k)
 	p, end := s.out.Take()
 	if d := cmp.Diff([]string{"pong 1"}, show(t, p.Bytes)); d != "" || end != e {
@@ -231,7 +232,7 @@ func TestClosedOutboxTakesNothing(t *testing.T) {
 	s.out.Close()
 	s.out.Answer(pong(2), &k)
 	s.out.End(&im.Error{Code: im.CodeDraining}, &k)
-	s.out.EndQuietly(&im.Error{Code: im.CodeDraining}, &k)
+	s.out.EndAfterAnswer(&im.Error{Code: im.CodeDraining}, &k)
 	s.out.Welcome(pong(3), &k)
 	Origin{Out: s.out, Bytes: 5}.Reply(wire.Ack{Seq: 1}, nil, &k)
 	if s.out.push(event(1, 1), true, &k) || s.out.push(event(1, 1), false, &k) {
@@ -264,8 +265,8 @@ func TestWindowTakesNoMoreThanItSays(t *testing.T) {
 	}
 }
 
-// However sends are answered, and whatever becomes of the connection meanwhile,
-// the room in the window is neither lost nor given back twice.
+// Each answer gives the room of its send back, once. It does not matter how a send is
+// answered, or what becomes of the connection meanwhile.
 func TestWindowIsGivenBackByEveryAnswer(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -16,33 +16,33 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// commit is the owner's part of the rule: the entry is durable, the head is
-// published, then recipients are chosen.
+// commit does what the owner does after an entry is durable: it publishes the head,
+// and then chooses recipients.
 func (w *owned) commit(members ...im.User) {
 	w.head++
 	w.at.fan.Deliver(im.DefaultTenant, members, []Item{server(w.head)})
 	w.at.fan.Flush()
 }
 
-// owned is a conversation and its owner.
+// owned is a conversation at its owner.
 type owned struct {
 	at   *site
 	head im.Seq
 }
 
-// headFor is a request for the head, of a session at another node: served when
-// what mark says is applied.
+// headFor serves a request for the head, made for a session at another node: it
+// waits until the frame at mark is applied.
 func (w *owned) headFor(ctx context.Context, from *site, mark stream.Mark) (im.Seq, error) {
 	err := w.at.streams.WaitApplied(ctx, from.id, mark)
 	return w.head, err
 }
 
-// F2: a login at one node, a commit at another, and an announcement that takes
-// its time, in every order of their steps. The session has read the head with
-// the entry, or gets the entry.
+// F2: a login at one node, a commit at another, and the announcement between them,
+// in every order of their steps. The session reads the head with the entry, or gets
+// the entry as an event.
 func TestF2LoginAgainstCommitAcrossNodes(t *testing.T) {
-	// The steps are those of the login, in this order, with the commit and the
-	// arrival of what is on its way from the session's node put anywhere.
+	// The steps of the login stay in their order. The commit, and the arrival of what
+	// is under way from the session's node, are put at every place among them.
 	for _, early := range []bool{false, true} {
 		holes := 0
 		for commit := range 4 {
@@ -61,8 +61,8 @@ func TestF2LoginAgainstCommitAcrossNodes(t *testing.T) {
 	}
 }
 
-// f2 runs one order and tells whether the session misses the entry. early: it
-// reads the head before it is announced.
+// f2 runs one order and returns whether the session misses the entry. With early it
+// breaks the rule: it reads the head before it is announced.
 func f2(t *testing.T, early bool, commit, arrive int) (hole bool) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -110,9 +110,9 @@ func f2(t *testing.T, early bool, commit, arrive int) (hole bool) {
 	return hole
 }
 
-// F2: an owner that was deaf for so long that announcements were given up does
-// not know of a login. It learns of it with the whole table, and the session has
-// to look for what it missed; who was known before need not.
+// F2: an owner hears nothing for so long that the stream drops announcements. It does
+// not know of a login. It learns of it with the whole table, and the session has to
+// sync. Sessions that it knew before need not sync.
 func TestF2BlindOwnerHasSessionsLookAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{Hints: 3})
@@ -124,13 +124,13 @@ func TestF2BlindOwnerHasSessionsLookAgain(t *testing.T) {
 		g.bus.Cut(w.at.id, true)
 		x := g.online("x")
 		for i := range 5 {
-			g.online(im.User(fmt.Sprint("other", i))) // more than there is room for
+			g.online(im.User(fmt.Sprint("other", i))) // more than the stream keeps
 		}
 		mark := g.nodes.Mark(w.at.id)
-		pass(4 * time.Second) // all are given up
+		pass(4 * time.Second) // so long that the stream drops them
 		w.at.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, _ bus.Subject, b []byte) bool {
 			var p buspb.Packet
-			return p.UnmarshalVT(b) != nil || len(p.Frames) > 0 // what it asks for is late
+			return p.UnmarshalVT(b) != nil || len(p.Frames) > 0 // its question is late
 		}})
 		g.bus.Cut(w.at.id, false)
 		pass(time.Second)
@@ -151,8 +151,8 @@ func TestF2BlindOwnerHasSessionsLookAgain(t *testing.T) {
 	})
 }
 
-// Very many logins that an owner could not hear of cost it a part of the table
-// each, at most, and nobody else a sync.
+// An owner does not hear of very many logins. For each of them it asks at most for
+// one part of the table, and sessions that it knew need not sync.
 func TestManyUnheardLoginsAreLearntAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{Hints: 100, RingBytes: 20_000})
@@ -181,7 +181,8 @@ func TestManyUnheardLoginsAreLearntAgain(t *testing.T) {
 	})
 }
 
-// Nobody who chose no recipients has missed any.
+// A node that has chosen no recipients yet cannot have left anybody out. So nobody
+// has to sync when it learns who is online.
 func TestFreshNodeHasNobodyLookAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -190,7 +191,7 @@ func TestFreshNodeHasNobodyLookAgain(t *testing.T) {
 		g.fan.say("nobody", server(1))
 		pass(time.Second)
 		all[0].end()
-		all[0] = all[0].again()
+		all[0] = all[0].restart()
 		pass(10 * time.Second)
 		x.wantAll("another node was started")
 		all[0].fan.say("x", server(2))
@@ -200,8 +201,8 @@ func TestFreshNodeHasNobodyLookAgain(t *testing.T) {
 	})
 }
 
-// The mark of a stream that has ended is refused, so that its request comes
-// again with a new one.
+// A request with the mark of a stream that has ended is refused. So it is made again
+// with a new mark.
 func TestMarkOfAnEndedStreamIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -224,8 +225,8 @@ func TestMarkOfAnEndedStreamIsRefused(t *testing.T) {
 	})
 }
 
-// Users come and go while whole tables are sent: in the end what others know is
-// what is.
+// Users come and go while whole tables are sent. In the end the other nodes know
+// exactly who is online.
 func TestTablesAgreeUnderConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})

@@ -18,34 +18,35 @@ import (
 
 var oneSeed = flag.Uint64("seed", 0, "run only this seed of the random schedules; 0: all")
 
-// world is a few nodes, on a bus that does what it likes, that own conversations
-// and have sessions, which come, go, sync and listen. It knows who has to know
-// what.
+// world is a few nodes on a bus that loses, delays and cuts at random. The nodes own
+// conversations and have sessions, which come, go, sync and read. The world knows
+// which entries each session must get.
 type world struct {
 	t        *testing.T
 	seed     uint64
 	dice     *rand.Rand
 	mu       sync.Mutex // guards changes of sites
 	sites    []*site
-	convs    []*talk
+	convs    []*conversation
 	sessions []*client
 	syncs    sync.WaitGroup
 	log      []string
 }
 
-// talk is a conversation, as its owner's store has it.
-type talk struct {
-	key     im.Key
-	owner   int // index of the node
-	mu      sync.Mutex
-	head    im.Seq
-	members map[im.User]bool
-	upTo    map[im.User]im.Seq // what those who were kicked may read
-	told    map[im.Seq][]im.User
+// conversation is a conversation as the store of its owner has it.
+type conversation struct {
+	key        im.Key
+	owner      int // index of the node
+	mu         sync.Mutex
+	head       im.Seq
+	members    map[im.User]bool
+	upTo       map[im.User]im.Seq // up to which seq users who were removed may read
+	recipients map[im.Seq][]im.User
 }
 
-// mayRead is how far a user may read, and so has to know.
-func (c *talk) mayRead(u im.User) im.Seq {
+// mayRead returns up to which seq a user may read. In the end the user's sessions
+// must know entries up to there.
+func (c *conversation) mayRead(u im.User) im.Seq {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.members[u] {
@@ -54,7 +55,7 @@ func (c *talk) mayRead(u im.User) im.Seq {
 	return c.upTo[u]
 }
 
-func (c *talk) list() []im.User {
+func (c *conversation) list() []im.User {
 	var all []im.User
 	for u := range c.members {
 		all = append(all, u)
@@ -63,7 +64,7 @@ func (c *talk) list() []im.User {
 	return all
 }
 
-// client is a session and what its client knows.
+// client is a session with what its client knows.
 type client struct {
 	*screen
 	w     *world
@@ -72,7 +73,7 @@ type client struct {
 	ctx   context.Context
 	mu    sync.Mutex
 	knows map[im.ConvID]im.Seq
-	last  map[im.ConvID]im.Seq // of events
+	last  map[im.ConvID]im.Seq // seq of the last event
 }
 
 var worldUsers = []im.User{"u0", "u1", "u2", "u3", "u4", "u5"}
@@ -84,11 +85,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 		o.Hints = 1 + w.dice.IntN(4)
 	}
 	if w.dice.IntN(2) == 0 {
-		o.RingBytes = 10_000 + w.dice.IntN(10_000) // a whole table is in it, just so
+		o.RingBytes = 10_000 + w.dice.IntN(10_000) // just large enough for a whole table
 	}
 	w.sites = sites(t, 3, o)
 	for i, id := range convs(4) {
-		c := &talk{key: im.Key{Tenant: im.DefaultTenant, Conv: id}, owner: i % 3, members: map[im.User]bool{}, upTo: map[im.User]im.Seq{}, told: map[im.Seq][]im.User{}}
+		c := &conversation{key: im.Key{Tenant: im.DefaultTenant, Conv: id}, owner: i % 3, members: map[im.User]bool{}, upTo: map[im.User]im.Seq{}, recipients: map[im.Seq][]im.User{}}
 		for _, u := range worldUsers {
 			if w.dice.IntN(2) == 0 {
 				c.members[u] = true
@@ -111,7 +112,7 @@ func (w *world) fail(format string, args ...any) {
 	w.t.Fatalf("seed %d: %s", w.seed, fmt.Sprintf(format, args...))
 }
 
-// login begins a session, which syncs.
+// login begins a session, and its client syncs.
 func (w *world) login() {
 	at, u := w.dice.IntN(3), worldUsers[w.dice.IntN(len(worldUsers))]
 	c := &client{w: w, at: at, knows: map[im.ConvID]im.Seq{}, last: map[im.ConvID]im.Seq{}}
@@ -131,12 +132,12 @@ func (c *client) know(id im.ConvID, q im.Seq) {
 	c.knows[id] = max(c.knows[id], q)
 }
 
-// sync reads the heads, at each owner, behind the announcement of the session.
+// sync reads the heads at each owner, after the announcement of the session.
 func (c *client) sync() {
-	for _, talk := range c.w.convs {
+	for _, conv := range c.w.convs {
 		c.w.syncs.Go(func() {
 			for c.ctx.Err() == nil {
-				if c.ask(talk) {
+				if c.ask(conv) {
 					return
 				}
 				select {
@@ -148,9 +149,9 @@ func (c *client) sync() {
 	}
 }
 
-func (c *client) ask(talk *talk) bool {
+func (c *client) ask(conversation *conversation) bool {
 	c.w.mu.Lock()
-	here, owner := c.w.sites[c.at], c.w.sites[talk.owner]
+	here, owner := c.w.sites[c.at], c.w.sites[conversation.owner]
 	c.w.mu.Unlock()
 	if here != owner {
 		ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
@@ -159,7 +160,7 @@ func (c *client) ask(talk *talk) bool {
 			return false
 		}
 	}
-	c.know(talk.key.Conv, talk.mayRead(c.out.Account.User))
+	c.know(conversation.key.Conv, conversation.mayRead(c.out.Account.User))
 	return true
 }
 
@@ -173,7 +174,7 @@ func (w *world) logout(i int) {
 	w.logf("%s logs out at %s", c.out.Account.User, w.sites[c.at].id)
 }
 
-// read takes what a session got.
+// read takes what a session has got.
 func (w *world) read(c *client) {
 	u := c.out.Account.User
 	p, _ := c.out.Take()
@@ -186,9 +187,9 @@ func (w *world) read(c *client) {
 		for _, m := range f.GetEvents().GetMessages() {
 			id, _ := im.ParseConvID(m.Conv)
 			q := im.Seq(m.Seq)
-			for _, talk := range w.convs {
-				if talk.key.Conv == id && !slices.Contains(talk.told[q], u) {
-					w.fail("%s got entry %d of %s, which is for %v", u, q, m.Conv, talk.told[q])
+			for _, conversation := range w.convs {
+				if conversation.key.Conv == id && !slices.Contains(conversation.recipients[q], u) {
+					w.fail("%s got entry %d of %s, which is for %v", u, q, m.Conv, conversation.recipients[q])
 				}
 			}
 			if q <= c.last[id] {
@@ -205,7 +206,7 @@ func (w *world) read(c *client) {
 	}
 }
 
-// commit adds an entry to a conversation; some change who is a member.
+// commit adds an entry to a conversation. Some entries add or remove a member.
 func (w *world) commit() {
 	c := w.convs[w.dice.IntN(len(w.convs))]
 	c.mu.Lock()
@@ -222,7 +223,7 @@ func (w *world) commit() {
 		}
 	}
 	q := c.head
-	c.told[q] = recipients
+	c.recipients[q] = recipients
 	c.mu.Unlock()
 	fan := w.sites[c.owner].fan
 	w.logf("commit %d of %s at %s for %v", q, c.key.Conv, w.sites[c.owner].id, recipients)
@@ -230,8 +231,8 @@ func (w *world) commit() {
 	fan.Flush()
 }
 
-// restart kills a node, with its sessions. Its new process owns what the former
-// one did, and says how far that is.
+// restart kills a node, with its sessions. The new process owns the conversations of
+// the former one, and sends hints with their heads.
 func (w *world) restart() {
 	i := w.dice.IntN(3)
 	for n := len(w.sessions) - 1; n >= 0; n-- {
@@ -242,9 +243,9 @@ func (w *world) restart() {
 	w.logf("restart %s", w.sites[i].id)
 	w.sites[i].end()
 	w.pass(time.Duration(w.dice.IntN(2000)) * time.Millisecond)
-	again := w.sites[i].again()
+	restarted := w.sites[i].restart()
 	w.mu.Lock()
-	w.sites[i] = again
+	w.sites[i] = restarted
 	w.mu.Unlock()
 	w.pass(2 * time.Second)
 	for _, c := range w.convs {
@@ -252,7 +253,7 @@ func (w *world) restart() {
 			w.sites[i].fan.Hint(c.key, c.list(), c.head, 0)
 			for u, q := range c.upTo {
 				if !c.members[u] {
-					w.sites[i].fan.Hint(c.key, []im.User{u}, q, 0) // their last entries may be lost, too
+					w.sites[i].fan.Hint(c.key, []im.User{u}, q, 0) // the last entries for those who were removed may be lost as well
 				}
 			}
 			w.sites[i].fan.Flush()
@@ -260,7 +261,7 @@ func (w *world) restart() {
 	}
 }
 
-// pass lets time pass, while clients read.
+// pass waits for a while, during which clients read.
 func (w *world) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(min(time.Until(end), 50*time.Millisecond)) {
 		synctest.Wait()
@@ -336,7 +337,7 @@ func (w *world) run() {
 	endAll(w.sites)
 }
 
-// checkTables compares what nodes know of each other with what is.
+// checkTables compares what each node knows of the others with who is online there.
 func (w *world) checkTables() {
 	synctest.Wait()
 	for _, here := range w.sites {
@@ -345,14 +346,14 @@ func (w *world) checkTables() {
 				continue
 			}
 			bit := uint64(1) << here.nodes.node(there.id).index.Load()
-			for part := range parts {
-				for h, at := range here.nodes.shards[part].at {
-					if at&bit != 0 && len(there.fan.Table.meet(h)) == 0 {
+			for part := range tableParts {
+				for h, at := range here.nodes.online.parts[part].nodes {
+					if at&bit != 0 && len(there.fan.Table.withHash(h)) == 0 {
 						w.fail("%s has a user at %s who is not online", here.id, there.id)
 					}
 				}
-				for h := range there.fan.Table.shards[part].online {
-					if here.nodes.of(h)&bit == 0 {
+				for h := range there.fan.Table.parts[part].online {
+					if here.nodes.online.nodesOf(h)&bit == 0 {
 						w.fail("%s does not have a user who is online at %s", here.id, there.id)
 					}
 				}
@@ -361,8 +362,8 @@ func (w *world) checkTables() {
 	}
 }
 
-// Whatever happens to what nodes send each other, in the end every session knows
-// all that it may read, and has got nothing that it may not.
+// Whatever is lost or delayed between the nodes, in the end every session knows all
+// entries that it may read, and has got no entry that it may not.
 func TestRandomSchedulesLeaveNobodyBehind(t *testing.T) {
 	seeds := uint64(200)
 	if *oneSeed != 0 {

@@ -3,40 +3,46 @@ package fanout
 import (
 	"slices"
 
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/cluster/clusterpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Receipt is a cursor that has moved.
+// Receipt says that the cursors of a member have moved.
 type Receipt struct {
 	*petrelv1.Receipt
-	Origins []Asker // that learn of it by the answer to their move
+	Origins []Asker // the sessions that moved them: these learn it from their answer
 }
 
 // Asker is a session that asked for something.
 type Asker struct {
-	Node im.Node // where it is; empty: here
+	Node im.Node // where it is; empty: on this node
 	ID   uint64  // of its Outbox
 }
 
-// Receipts tells users how far others, or themselves, are in one conversation.
-// Only sessions with the capability hear of it, and one that has no room, or
-// has the conversation out of its focus, only of its own user's: a lost receipt
-// is no gap. Like Deliver it is for who publishes. Spec: P-8.6.
+// Receipts tells users how far the members of one conversation have got. Only
+// sessions with the capability get receipts. A session that has no room, or does not
+// have the conversation in its focus, gets only those of its own user. Nobody syncs
+// because of a lost receipt: the next one of the same member says more.
+//
+// Only the goroutine that publishes commits may call it, as with Deliver.
+// Spec: P-8.6.
 func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {
 	if len(receipts) == 0 {
 		return
 	}
 	var encoded [wire.Encodings][]byte
-	remote := f.remote()
+	batch := f.remoteBatch()
 	for _, u := range to {
 		a := im.Account{Tenant: key.Tenant, User: u}
 		h := f.Table.hash(a)
-		if remote != nil {
-			f.address(remote, u, h)
+		if batch != nil {
+			batch.addRecipient(u, h)
 		}
-		for _, o := range f.Table.at(h, a) {
+		for _, o := range f.Table.of(a, h) {
 			if !o.Receipts || len(receipts) == 1 && slices.Contains(receipts[0].Origins, Asker{ID: o.ID}) {
 				continue
 			}
@@ -48,8 +54,8 @@ func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {
 			o.pushReceipts(encoded[i], key.Conv, own, &f.kicks)
 		}
 	}
-	if f.far != nil && f.far.used != 0 {
-		f.packReceipts(key, receipts)
+	if batch != nil {
+		batch.packReceipts(key, receipts)
 	}
 }
 
@@ -61,14 +67,44 @@ func receiptsFrame(receipts []Receipt) *petrelv1.ServerFrame {
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: e}}
 }
 
-// pushReceipts adds encoded receipts, which all outboxes share, if there is
-// room.
+// pushReceipts adds encoded receipts, if there is room. Other outboxes get the same
+// slice. own means that one of the receipts is of the session's user.
 func (o *Outbox) pushReceipts(b []byte, id im.ConvID, own bool, k *Kicks) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.deafLocked(k) || !own && !o.focus.has(id) || !o.roomLocked(len(b)) {
+	if o.takesNoEventsLocked(k) || !own && !o.focus.has(id) || !o.roomLocked(len(b)) {
 		return
 	}
 	o.addLocked(b, true)
 	o.markLocked(k)
+}
+
+// packReceipts makes the frames of receipts for the recipients that were added.
+func (b *remoteBatch) packReceipts(key im.Key, receipts []Receipt) {
+	m := clusterpb.Receipts{Tenant: uint32(key.Tenant), Conv: key.Conv[:]}
+	for _, r := range receipts {
+		m.Receipts = append(m.Receipts, &clusterpb.Receipts_Receipt{User: r.User, Delivered: r.Delivered, Read: r.Read})
+	}
+	b.eachNode(func(to *node, n *nodeBatch) {
+		for i, r := range receipts {
+			m.Receipts[i].Askers = r.askersAt(to.id)
+		}
+		for users := n.users; len(users) > 0; {
+			fit := usersInOneFrame(users)
+			m.Users, users = users[:fit], users[fit:]
+			payload, err := m.MarshalVT()
+			im.Assert(err == nil, "encode receipts: %v", err)
+			b.frames = append(b.frames, frame{to.id, cluster.KindReceipts, payload, stream.Hint{Optional: true}})
+		}
+	})
+}
+
+// askersAt returns the sessions at a node that moved the cursors.
+func (r *Receipt) askersAt(id im.Node) (ids []uint64) {
+	for _, a := range r.Origins {
+		if a.Node == id {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
 }

@@ -22,7 +22,7 @@ import (
 
 var secret = [16]byte{7}
 
-// site is one node of several in one bubble.
+// site is one of several nodes in one bubble.
 type site struct {
 	t       testing.TB
 	id      im.Node
@@ -77,22 +77,22 @@ func startSite(t testing.TB, join func(im.Node) (bus.Bus, error), id im.Node, o 
 	return s
 }
 
-// local joins the nodes of one net without a network.
+// local joins the nodes over the bus in memory.
 func local() func(im.Node) (bus.Bus, error) {
 	net := localbus.New()
 	return func(n im.Node) (bus.Bus, error) { return net.Join(n) }
 }
 
-// end ends the process. Its sockets are gone.
+// end ends the process of the node, with its connections.
 func (s *site) end() {
 	s.stop()
 	s.done.Wait()
 }
 
-// again starts the node as a new process, in which nobody is online.
-func (s *site) again() *site { return startSite(s.t, s.join, s.id, s.o) }
+// restart starts a new process of the node. Nobody is online in it.
+func (s *site) restart() *site { return startSite(s.t, s.join, s.id, s.o) }
 
-// sites are nodes a, b, c, … that know each other.
+// sites starts nodes a, b, c, … and waits until they know each other.
 func sites(t testing.TB, n int, o stream.Options) []*site {
 	join := local()
 	var all []*site
@@ -116,7 +116,8 @@ func endAll(all []*site) {
 
 func (s *site) online(u im.User) *screen { return online(s.t, s.fan, u) }
 
-// sent is an item that a connection of a site sent to the owner at another one.
+// sent returns it as the outcome of a send that connection x of s made, and that
+// owner, another node, answers.
 func (s *site) sent(owner *site, x *screen, ticket uint64, it Item) Item {
 	x.out.Window(1, -1, -1)
 	s.mu.Lock()
@@ -138,10 +139,10 @@ var teamKey = func() im.Key {
 
 func ack(q im.Seq, row []byte) Item { return Item{Row: row, Ack: wire.Ack{Seq: uint64(q)}} }
 
-// settle lets everything happen that is under way.
+// settle waits until everything that is under way has happened.
 func settle() { pass(20 * time.Millisecond) }
 
-// pass lets time pass.
+// pass waits for a while of the bubble's time.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -153,7 +154,8 @@ func (s *site) lostOf(key im.Key) int {
 	return s.lost[key]
 }
 
-// all are the frames that wait, hints as "hint conv head".
+// all takes what waits, as got does, with hints as "hint conv head" and receipts as
+// "receipt user read".
 func (s *screen) all() []string {
 	p, _ := s.out.Take()
 	defer s.out.Wrote(p, 0)

@@ -14,24 +14,29 @@ import (
 
 // Table is the online table: which outboxes each user has on this node.
 //
-// One rule makes it safe against races: a writer makes durable, publishes the
-// head, then reads the table; a reader enters the table, then reads the head.
-// One of the two always sees the other. Spec: P-6.3.
+// One rule makes it safe against races. A writer makes an entry durable, publishes
+// the head, and then reads the table. A reader enters the table, and then reads the
+// head. So one of the two always sees the other. If the reader read the head before
+// it entered, an entry that is published in between would reach it neither as an
+// event nor in the head. Spec: P-6.3.
 type Table struct {
-	nodes  *Nodes // who is told of those who come and go; nil: nobody
-	key    [2]uint64
-	last   atomic.Uint64 // ID of an Outbox
-	shards [parts]tableShard
+	announce func(hash uint64, online bool) // tells the other nodes; nil: there are none
+	key      [2]uint64
+	lastID   atomic.Uint64 // of an Outbox
+	parts    [tableParts]tablePart
 }
 
-// parts is into how many the users of a node are divided, by their hashes: of
-// this table, and where nodes tell each other who is online. It is part of the
-// format.
-const parts = 64
+// tableParts is the number of parts of an online table. The hash of a user says
+// which part the user is in. Nodes tell each other who is online part by part, so
+// all nodes must have the same number.
+const tableParts = 64
 
-type tableShard struct {
-	mu     sync.RWMutex // tier 1
-	online map[uint64][]*Outbox
+// allParts are all parts of a table, as bits.
+const allParts = 1<<tableParts - 1
+
+type tablePart struct {
+	mu     sync.RWMutex         // tier 1
+	online map[uint64][]*Outbox // by the hash of the account
 }
 
 // NewTable makes an empty table.
@@ -40,8 +45,8 @@ func NewTable() *Table {
 	_, _ = rand.Read(secret[:]) // never fails
 	t := &Table{}
 	t.setKey(secret)
-	for i := range t.shards {
-		t.shards[i].online = map[uint64][]*Outbox{}
+	for i := range t.parts {
+		t.parts[i].online = map[uint64][]*Outbox{}
 	}
 	return t
 }
@@ -50,31 +55,32 @@ func (t *Table) setKey(secret [16]byte) {
 	t.key = [2]uint64{binary.LittleEndian.Uint64(secret[:8]), binary.LittleEndian.Uint64(secret[8:])}
 }
 
-// hash names a in this table and to other nodes. Two users may have the same
-// one: they are told apart here, and there one gets what is ignored.
+// hash is the name of an account in the table, and between nodes. Two accounts may
+// have the same hash. The table of a node compares the accounts. Another node may
+// be sent entries for a user who is not online there, and ignores them.
 func (t *Table) hash(a im.Account) uint64 {
 	var buf [4 + im.MaxUser]byte
 	binary.BigEndian.PutUint32(buf[:], uint32(a.Tenant))
 	return siphash.Hash(t.key[0], t.key[1], append(buf[:4], a.User...))
 }
 
-// Enter adds an outbox of a's, which is its Account; it reports false, and adds
-// nothing, when the user has max of them already. max < 0 means no limit. When
-// it returns, the other nodes have been told, see Nodes.Mark.
+// Enter adds an outbox whose Account is a. If the user has max outboxes already, it
+// adds nothing and returns false; max < 0 means no limit. When Enter returns, the
+// announcement to the other nodes is in their streams, see Nodes.Mark.
 func (t *Table) Enter(a im.Account, o *Outbox, max int) bool {
 	h := t.hash(a)
-	s := &t.shards[h%parts]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := s.online[h]
-	if max >= 0 && len(of(a, list)) >= max {
+	p := &t.parts[h%tableParts]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.online[h]
+	if max >= 0 && len(ofAccount(a, list)) >= max {
 		return false
 	}
-	o.ID = t.last.Add(1)
-	// A new slice each time: readers hold the old one without a lock.
-	s.online[h] = append(append(make([]*Outbox, 0, len(list)+1), list...), o)
-	if len(list) == 0 && t.nodes != nil {
-		t.nodes.announce(h, true)
+	o.ID = t.lastID.Add(1)
+	// A new slice each time: readers use the old one without a lock.
+	p.online[h] = append(append(make([]*Outbox, 0, len(list)+1), list...), o)
+	if len(list) == 0 && t.announce != nil {
+		t.announce(h, true)
 	}
 	return true
 }
@@ -82,38 +88,43 @@ func (t *Table) Enter(a im.Account, o *Outbox, max int) bool {
 // Leave removes an outbox.
 func (t *Table) Leave(a im.Account, o *Outbox) {
 	h := t.hash(a)
-	s := &t.shards[h%parts]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := s.online[h]
+	p := &t.parts[h%tableParts]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.online[h]
 	i := slices.Index(list, o)
 	switch {
 	case i < 0:
 	case len(list) == 1:
-		delete(s.online, h)
-		if t.nodes != nil {
-			t.nodes.announce(h, false)
+		delete(p.online, h)
+		if t.announce != nil {
+			t.announce(h, false)
 		}
 	default:
 		rest := make([]*Outbox, 0, len(list)-1)
-		s.online[h] = append(append(rest, list[:i]...), list[i+1:]...)
+		p.online[h] = append(append(rest, list[:i]...), list[i+1:]...)
 	}
 }
 
-// Of returns a's outboxes. The slice does not change and must not be changed.
-func (t *Table) Of(a im.Account) []*Outbox { return t.at(t.hash(a), a) }
+// Of returns the outboxes of a. The slice does not change, and the caller must not
+// change it.
+func (t *Table) Of(a im.Account) []*Outbox { return t.of(a, t.hash(a)) }
 
-// Each calls f for the outboxes in the table, until f returns false. It holds no
-// lock meanwhile: who enters or leaves may be met or not.
+// of is Of for a caller that has computed the hash already.
+func (t *Table) of(a im.Account, hash uint64) []*Outbox { return ofAccount(a, t.withHash(hash)) }
+
+// Each calls f for each outbox in the table, until f returns false. It holds no lock
+// meanwhile. So f may miss an outbox that enters during the call, and may get one
+// that has left.
 func (t *Table) Each(f func(*Outbox) bool) {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.RLock()
+	for i := range t.parts {
+		p := &t.parts[i]
+		p.mu.RLock()
 		var all []*Outbox
-		for _, list := range s.online {
+		for _, list := range p.online {
 			all = append(all, list...)
 		}
-		s.mu.RUnlock()
+		p.mu.RUnlock()
 		for _, o := range all {
 			if !f(o) {
 				return
@@ -122,19 +133,29 @@ func (t *Table) Each(f func(*Outbox) bool) {
 	}
 }
 
-// at is Of for who knows the hash.
-func (t *Table) at(h uint64, a im.Account) []*Outbox { return of(a, t.meet(h)) }
-
-// meet returns the outboxes of all users with a hash.
-func (t *Table) meet(h uint64) []*Outbox {
-	s := &t.shards[h%parts]
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.online[h]
+// withHash returns the outboxes of all users that have a hash.
+func (t *Table) withHash(hash uint64) []*Outbox {
+	p := &t.parts[hash%tableParts]
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.online[hash]
 }
 
-// of keeps a's: all of them, unless hashes meet.
-func of(a im.Account, list []*Outbox) []*Outbox {
+// hashes returns the hashes of the users in a part.
+func (t *Table) hashes(part int) []uint64 {
+	p := &t.parts[part]
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	all := make([]uint64, 0, len(p.online))
+	for h := range p.online {
+		all = append(all, h)
+	}
+	return all
+}
+
+// ofAccount returns those of list that belong to a. Mostly these are all, and list
+// itself is returned; only when two accounts have one hash are there others.
+func ofAccount(a im.Account, list []*Outbox) []*Outbox {
 	for _, o := range list {
 		if o.Account != a {
 			return slices.DeleteFunc(slices.Clone(list), func(o *Outbox) bool { return o.Account != a })

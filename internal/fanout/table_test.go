@@ -41,7 +41,7 @@ func TestTableKeepsWhoEntered(t *testing.T) {
 	for _, x := range o {
 		table.Leave(a, x)
 	}
-	if n := len(table.meet(table.hash(a))); n != 0 {
+	if n := len(table.withHash(table.hash(a))); n != 0 {
 		t.Errorf("%d sessions stay in the table of those who left", n)
 	}
 	if table.Enter(a, o[0], 0) || !table.Enter(a, o[0], -1) {
@@ -75,8 +75,8 @@ func TestTableUnderConcurrency(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for i := range table.shards {
-		if n := len(table.shards[i].online); n != 0 {
+	for i := range table.parts {
+		if n := len(table.parts[i].online); n != 0 {
 			t.Errorf("%d users stay in shard %d", n, i)
 		}
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/user"
@@ -85,7 +86,8 @@ func serve(t *testing.T, o Options, l session.Limits) *server {
 	s.table = fanout.NewTable()
 	convs, err := conv.New(ctx, conv.Options{UserExists: s.users.Exists}, st, s.table)
 	must(t, err)
-	s.hub = session.New(session.Options{Heartbeat: o.Heartbeat, Misses: o.Misses}, s.users, convs, &inbox.Syncer{Convs: convs, Store: st.Info()}, s.table, l)
+	router := route.New(route.Options{}, convs, st)
+	s.hub = session.New(session.Options{Heartbeat: o.Heartbeat, Misses: o.Misses}, s.users, convs, router, &inbox.Syncer{Router: router, Store: st.Info()}, s.table, l)
 	s.token = s.newUsers("alice")[0]
 	o.HTTPAddr, o.TCPAddr = "127.0.0.1:0", "127.0.0.1:0"
 	s.Gateway, err = New(o, s.hub)

@@ -8,25 +8,27 @@ import (
 	"time"
 )
 
-// Code is an error code of proto/errors.yaml. Clients branch on it.
+// Code is an error code of proto/errors.yaml. Clients decide by the code what to
+// do, never by the text.
 type Code string
 
-// CodeInfo is what the catalogue says of a code.
+// CodeInfo is the entry of one code in proto/errors.yaml.
 type CodeInfo struct {
 	Text      string
 	Hint      string
-	Settled   bool // about a send: not stored, and this attempt never will be
+	Settled   bool // as the answer to a send: the message is not stored, and this attempt will never store it
 	Retryable bool
 	HTTP      int
-	Close     int  // WebSocket close code; 0 keeps the connection
-	Reconnect bool // with Close: coming back can help
+	Close     int  // WebSocket close code; 0: the connection stays open
+	Reconnect bool // with Close: a new connection can succeed
 	Clause    string
 }
 
-// Codes lists the catalogue, sorted.
+// Codes returns all codes, sorted.
 func Codes() []Code { return slices.Sorted(maps.Keys(catalogue)) }
 
-// Info looks the code up; an unknown code is an internal error.
+// Info returns the entry of c in proto/errors.yaml. An unknown code has the entry
+// of internal.
 func (c Code) Info() CodeInfo {
 	if i, ok := catalogue[c]; ok {
 		return i
@@ -37,10 +39,10 @@ func (c Code) Info() CodeInfo {
 // Error is an error that a client may see.
 type Error struct {
 	Code       Code
-	Message    string        // empty: the catalogue's text
-	RetryAfter time.Duration // 0: none is known
-	Head       Seq           // with behind and after_ahead
-	Request    string        // with internal: names the line in the log
+	Message    string        // empty: the text of the code
+	RetryAfter time.Duration // 0: not known
+	Head       Seq           // head of the conversation; set with the codes behind and after_ahead
+	Request    string        // request id of the line in our log; set with the code internal
 }
 
 func (e *Error) Error() string {
@@ -50,12 +52,12 @@ func (e *Error) Error() string {
 	return e.Message
 }
 
-// Errorf makes an Error with its own message.
+// Errorf returns an Error with a message of its own.
 func Errorf(c Code, format string, args ...any) *Error {
 	return &Error{Code: c, Message: fmt.Sprintf(format, args...)}
 }
 
-// CodeOf is the code of err, internal when it has none.
+// CodeOf returns the code of err, or internal if err has none.
 func CodeOf(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -63,7 +65,8 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// Assert panics when an invariant of ours is broken. Input never gets here.
+// Assert panics if ok is false. It is for invariants of the server only: no input
+// of a client may make it panic.
 func Assert(ok bool, format string, args ...any) {
 	if !ok {
 		panic("petrel: " + fmt.Sprintf(format, args...))

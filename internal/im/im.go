@@ -1,6 +1,11 @@
 // Package im is the vocabulary of Petrel: the identifiers and numbers that
-// every other package uses, and the errors a client may see. It imports
-// nothing of Petrel.
+// every other package uses, and the errors that a client may see.
+//
+// Read im.go for the identifiers, then errors.go. The file codes_gen.go is
+// generated from proto/errors.yaml.
+//
+// The package imports nothing but the standard library. So it may not know how
+// frames, rows or keys are encoded.
 package im
 
 import (
@@ -12,41 +17,48 @@ import (
 )
 
 // Seq numbers the entries of one conversation: 1, 2, 3, ... without gaps. Zero
-// means "before the first". A Seq is never reused, even after its entry is
-// recalled. Assigned in conv/commit.go. Spec: P-5.1.
+// means "before the first entry". A Seq is never reused, even after its entry
+// was recalled. Only package conv assigns it. Spec: P-5.1.
 type Seq uint64
 
-// Pos counts the commits of one feed: 1, 2, 3, ... without gaps. A batch says
-// from which Pos it goes on; the store refuses it if that is not the last one.
+// Pos is a position in a feed. It counts the commits of the feed: 1, 2, 3, ...
+// without gaps. A batch names the position of the commit before it. The store
+// refuses the batch if the feed is at another position.
 type Pos uint64
 
-// Epoch fences owners: a batch of an older epoch is refused.
+// Epoch is the fencing number of an owner. It grows with every change of owner,
+// and the store refuses a batch that carries an older epoch. So a node that
+// still believes itself the owner cannot write.
 type Epoch uint64
 
-// Partition is a slice of the conversations, 0..Partitions-1.
+// Partition is a slice of the conversations of a store. Partitions are numbered
+// 0..Partitions-1.
 type Partition uint16
 
-// Partitions is written into every store at its creation and checked at start.
+// Partitions is how many partitions a store has. It is written into every store
+// at its creation and checked at start: with another number, conversations would
+// be looked for in the wrong partition.
 const Partitions = 256
 
 // Node names one process of a cluster.
 type Node string
 
-// Tenant is the number of a tenant; every key begins with it. Numbers are
-// given out by the user package; the default tenant has 1.
+// Tenant is the number of a tenant. Every key in the store begins with it.
+// Package user assigns the numbers; the default tenant has 1.
 type Tenant uint32
 
-// DefaultTenant needs no configuration.
+// DefaultTenant exists without configuration.
 const DefaultTenant Tenant = 1
 
-// User is a user id within a tenant: 1..MaxUser bytes out of
+// User is the id of a user within a tenant: 1..MaxUser bytes out of
 // [A-Za-z0-9._@+-]. The empty User is the server itself.
 type User string
 
-// MaxUser is the longest user id, in bytes; it is part of keys.
+// MaxUser is the length of the longest user id, in bytes. User ids are part of
+// keys in the store, so they have to be short.
 const MaxUser = 64
 
-// Check says why u is not a user id.
+// Check returns an error that says why u is no user id, or nil. Errors: invalid.
 func (u User) Check() error {
 	if len(u) == 0 || len(u) > MaxUser {
 		return Errorf(CodeInvalid, "a user id has 1 to %d characters", MaxUser)
@@ -63,7 +75,8 @@ func (u User) Check() error {
 	return nil
 }
 
-// Kind is the kind of a conversation. Its letter is the first byte of the id.
+// Kind is the kind of a conversation. It is the letter with which the
+// conversation's id begins.
 type Kind byte
 
 // The kinds of conversations.
@@ -75,14 +88,15 @@ const (
 	Inbox    Kind = 'i' // one user's list of conversations and settings
 )
 
-// ConvID names a conversation within a tenant: its kind and 15 bytes, derived
-// from what the conversation is for, or random.
+// ConvID is the id of a conversation within a tenant. The first byte is the kind.
+// The other 15 bytes are a hash of what the conversation is for (of the two users
+// of a direct conversation, for example), or random.
 type ConvID [16]byte
 
-// Kind tells what kind of conversation c names.
+// Kind is the kind of the conversation that c names.
 func (c ConvID) Kind() Kind { return Kind(c[0]) }
 
-// String is the id as clients see it: the letter of the kind and 20
+// String returns the id as clients see it: the letter of the kind and 20
 // characters of URL-safe base64.
 func (c ConvID) String() string {
 	var b [21]byte
@@ -97,7 +111,8 @@ func ParseConvID(s string) (ConvID, error) {
 	if len(s) == 21 {
 		var src [20]byte
 		copy(src[:], s[1:])
-		// Less than 15 bytes: the decoder skips line breaks.
+		// The decoder skips line breaks. A text with line breaks in it decodes to
+		// fewer than 15 bytes, and is refused: an id has one text form only.
 		if n, err := base64.RawURLEncoding.Decode(c[1:], src[:]); err == nil && n == len(c)-1 {
 			switch c[0] = s[0]; Kind(s[0]) {
 			case Direct, Group, Channel, Chatroom, Inbox:
@@ -108,9 +123,12 @@ func ParseConvID(s string) (ConvID, error) {
 	return ConvID{}, Errorf(CodeNoConversation, "there is no conversation %.32q", s)
 }
 
-// DirectID is the conversation of a and b, in either order; a == b is the
-// user's notes to themselves. There is no verb that creates it, so two users
-// who write first at the same time meet in one conversation.
+// DirectID returns the id of the direct conversation of a and b. The order of a
+// and b does not matter. With a == b it holds the user's notes to themselves.
+//
+// No call creates a direct conversation; its id follows from its users. So two
+// users who write their first messages to each other at the same time write into
+// the same conversation.
 func DirectID(t Tenant, a, b User) ConvID {
 	if b < a {
 		a, b = b, a
@@ -118,19 +136,19 @@ func DirectID(t Tenant, a, b User) ConvID {
 	return derive(Direct, t, string(a), string(b))
 }
 
-// InboxID is the inbox of u.
+// InboxID returns the id of the inbox of u.
 func InboxID(t Tenant, u User) ConvID { return derive(Inbox, t, string(u)) }
 
-// KeyedGroupID is the group that an application named key.
+// KeyedGroupID returns the id of the group that an application calls key.
 func KeyedGroupID(t Tenant, key string) ConvID { return derive(Group, t, key) }
 
-// RequestedGroupID is the group that a user made with a request id: the same
-// request makes it once.
+// RequestedGroupID returns the id of the group that a user creates with a request
+// id. A repeated request has the same id, so it creates no second group.
 func RequestedGroupID(a Account, request string) ConvID {
 	return derive(Group, a.Tenant, string(a.User), request)
 }
 
-// NewGroupID is a random group id.
+// NewGroupID returns a random group id.
 func NewGroupID() ConvID {
 	var c ConvID
 	_, _ = rand.Read(c[1:]) // never fails
@@ -138,8 +156,9 @@ func NewGroupID() ConvID {
 	return c
 }
 
-// derive hashes the parts behind their lengths, so that no two lists of parts
-// share an input.
+// derive hashes kind, tenant and parts. It writes the length of each part before
+// the part. Without the lengths the users "ab" and "c" would have the same
+// conversation as "a" and "bc".
 func derive(k Kind, t Tenant, parts ...string) ConvID {
 	h := sha256.New()
 	var b [5]byte
@@ -157,11 +176,11 @@ func derive(k Kind, t Tenant, parts ...string) ConvID {
 	return c
 }
 
-// PartitionOf is the partition that holds c. Ids are hashes or random, so
-// their bytes spread by themselves; the tenant is folded into derived ones.
+// PartitionOf returns the partition that holds c. It takes one byte of the id: ids
+// are hashes or random, so each value of a byte is equally likely.
 func PartitionOf(c ConvID) Partition { return Partition(c[1]) }
 
-// Key names a conversation across tenants.
+// Key names a conversation among those of all tenants.
 type Key struct {
 	Tenant Tenant
 	Conv   ConvID
@@ -169,7 +188,7 @@ type Key struct {
 
 func (k Key) String() string { return fmt.Sprintf("%d/%s", k.Tenant, k.Conv) }
 
-// Account names a user across tenants.
+// Account names a user among those of all tenants.
 type Account struct {
 	Tenant Tenant
 	User   User

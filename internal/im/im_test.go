@@ -39,8 +39,8 @@ func TestParseConvIDRefusesWhatStringNeverWrites(t *testing.T) {
 	}
 }
 
-// An id has one text form only: clients and the dedupe of the inboxes compare
-// texts.
+// An id has one text form only. Clients and the dedupe of the inboxes compare the
+// texts: with two forms, one conversation would look like two.
 func FuzzParseConvID(f *testing.F) {
 	f.Add(InboxID(1, "alice").String())
 	f.Add("g\n\nAAAAAAAAAAAAAAAAAA")
@@ -60,7 +60,8 @@ func TestDirectIDIsTheSameForBoth(t *testing.T) {
 	}
 }
 
-// Whatever an id is derived from is part of it: no two things share one.
+// Everything that an id is derived from changes the id. So no two conversations
+// share one.
 func TestDerivedIDsDiffer(t *testing.T) {
 	seen := map[ConvID]string{}
 	put := func(what string, c ConvID) {
@@ -83,7 +84,8 @@ func TestDerivedIDsDiffer(t *testing.T) {
 	}
 }
 
-// Derived ids are stored: their derivation can never change.
+// Derived ids are in the store. If their derivation changed, nobody would find
+// their conversations again.
 func TestDerivedIDsAreFrozen(t *testing.T) {
 	for _, c := range []struct {
 		got  ConvID

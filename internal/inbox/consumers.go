@@ -12,8 +12,7 @@ import (
 )
 
 // Consumers carry changes of membership to the inboxes, one of them for each
-// feed that this node owns. Follow and Await are for conv.Options; Convs is set
-// before they are called.
+// feed that this node owns. Follow is for conv.Convs, Await for route.Options.
 type Consumers struct {
 	Log   *slog.Logger
 	Convs *conv.Convs

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
@@ -263,7 +264,7 @@ func (c *Consumer) submit(ctx context.Context, sends []*conv.Send) error {
 
 // changes turns the membership entries among some rows into inbox entries.
 func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count int) ([]*conv.Send, error) {
-	kind, title, participants, err := c.owner.Peers(ctx, key)
+	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -271,10 +272,10 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 	add := func(u string, e *petrelv1.InboxEntry, seq im.Seq) {
 		sends = append(sends, entry(key, im.User(u), e, seq))
 	}
-	if kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
-		for i, u := range participants {
-			peer := participants[1-i]
-			add(u, joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: kind, Seq: 1, Peer: peer}), 1)
+	if rec.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
+		for i, u := range rec.Users {
+			peer := rec.Users[1-i]
+			add(u, joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: rec.Kind, Seq: 1, Peer: peer}), 1)
 			if peer == u {
 				break
 			}
@@ -294,10 +295,10 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 			}
 		}
 		for _, m := range ch.Added {
-			add(m.User, joined(&petrelv1.InboxJoined{Conv: conv, Kind: kind, Seq: uint64(q), Title: title}), q)
+			add(m.User, joined(&petrelv1.InboxJoined{Conv: conv, Kind: rec.Kind, Seq: uint64(q), Title: rec.Title}), q)
 		}
 		for _, u := range gone {
-			add(u, left(key, title, q), q)
+			add(u, left(key, rec.Title, q), q)
 		}
 		for _, m := range ch.Roles {
 			add(m.User, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Role{Role: &petrelv1.InboxRole{Conv: conv, Role: m.Role, Seq: uint64(q)}}}, q)
@@ -319,7 +320,7 @@ func left(key im.Key, title string, q im.Seq) *petrelv1.InboxEntry {
 func (c *Consumer) eachChange(ctx context.Context, key im.Key, from im.Seq, count int, f func(*petrelv1.MemberChange, im.Seq) error) error {
 	end := from + im.Seq(count)
 	for from < end {
-		p, err := c.owner.History(ctx, key, "", conv.Range{After: from - 1, Limit: int(end - from)})
+		p, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: uint64(from - 1), Limit: uint32(end - from)})
 		if err != nil {
 			return err
 		}

@@ -14,9 +14,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -37,6 +39,7 @@ type world struct {
 	rows     *counting // the same
 	table    *fanout.Table
 	convs    *conv.Convs
+	router   *route.Router
 	sync     *inbox.Syncer
 	consumer *inbox.Consumer
 	stopConv func()
@@ -103,7 +106,8 @@ func (w *world) open() {
 	if w.convs, err = conv.New(context.Background(), conv.Options{}, w.store, w.table); err != nil {
 		w.t.Fatal(err)
 	}
-	w.sync = &inbox.Syncer{Convs: w.convs, Store: st.Info()}
+	w.router = route.New(route.Options{}, w.convs, w.store)
+	w.sync = &inbox.Syncer{Router: w.router, Store: st.Info()}
 	w.stopConv = w.run("conversations", w.convs.Run)
 }
 
@@ -232,13 +236,21 @@ func (w *world) direct(from, to im.User, text string) im.Key {
 	return s.Conv
 }
 
+func (w *world) rowsOf(key im.Key, u im.User, q *convpb.GetHistory) (*convpb.History, error) {
+	return route.Ask(context.Background(), w.router, conv.Query{Conv: key, User: u}, (*conv.Owner).History, q)
+}
+
+func (w *world) look(key im.Key, u im.User) (*convpb.State, error) {
+	return route.Ask(context.Background(), w.router, conv.Query{Conv: key, User: u}, (*conv.Owner).State, &convpb.GetState{})
+}
+
 // inbox reads a user's inbox: "joined CONV@seq kind peer title", "left …".
 func (w *world) inbox(u im.User) []string {
 	w.t.Helper()
 	var all []string
 	key := im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, u)}
 	for after := im.Seq(0); ; {
-		p, err := w.convs.History(context.Background(), key, u, conv.Range{After: after})
+		p, err := w.rowsOf(key, u, &convpb.GetHistory{After: uint64(after)})
 		if im.CodeOf(err) == im.CodeNoConversation && err != nil {
 			return nil
 		}
@@ -514,7 +526,7 @@ func TestInboxIsReadByItsUserOnly(t *testing.T) {
 	w.direct("alice", "bob", "hi")
 	w.settle()
 	for _, u := range []im.User{"bob", "eve"} {
-		_, err := w.convs.History(context.Background(), im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "alice")}, u, conv.Range{})
+		_, err := w.rowsOf(im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "alice")}, u, &convpb.GetHistory{})
 		if im.CodeOf(err) != im.CodeNotMember {
 			t.Errorf("%s reads alice's inbox: %v", u, err)
 		}

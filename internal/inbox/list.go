@@ -105,7 +105,7 @@ func (ls *lists) drop(a im.Account, l *list) {
 func (y *Syncer) list(ctx context.Context, a im.Account) (*list, error) {
 	old := y.lists.get(a)
 	f := folding{list: *old}
-	head, err := eachEntry(ctx, y.Convs, a, old.head, f.add)
+	head, err := eachEntry(ctx, y.Router, a, old.head, f.add)
 	if err != nil {
 		return nil, err
 	}

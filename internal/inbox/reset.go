@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -81,32 +82,32 @@ func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 	if key.Conv.Kind() == im.Inbox {
 		return nil, nil
 	}
-	kind, title, _, err := c.owner.Peers(ctx, key)
+	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
 	if err != nil && im.CodeOf(err) == im.CodeNoConversation {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
+	if rec.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
 		return c.changes(ctx, key, 1, 1)
 	}
 	// What comes behind the head has its own entry in the feed, behind this.
-	page, err := c.owner.History(ctx, key, "", conv.Range{After: math.MaxUint64})
+	page, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: math.MaxUint64})
 	if err != nil {
 		return nil, err
 	}
 	var sends []*conv.Send
 	err = c.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
-		for i := len(m.Windows) - 1; i >= 0; i-- {
-			from, to := im.Seq(m.Windows[i].From), im.Seq(m.Windows[i].To)
-			if from > page.Head {
+		for i := len(m.Stays) - 1; i >= 0; i-- {
+			from, to := im.Seq(m.Stays[i].From), im.Seq(m.Stays[i].To)
+			if uint64(from) > page.Head {
 				continue
 			}
-			if to == 0 || to > page.Head {
-				sends = append(sends, entry(key, u, joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: kind, Seq: uint64(from), Title: title}), from))
+			if to == 0 || uint64(to) > page.Head {
+				sends = append(sends, entry(key, u, joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: rec.Kind, Seq: uint64(from), Title: rec.Title}), from))
 			} else {
-				sends = append(sends, entry(key, u, left(key, title, to), to))
+				sends = append(sends, entry(key, u, left(key, rec.Title, to), to))
 			}
 			break
 		}

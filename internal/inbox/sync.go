@@ -10,8 +10,9 @@ import (
 
 	"github.com/dchest/siphash"
 
-	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -19,8 +20,8 @@ import (
 
 // Syncer answers "what changed since this token".
 type Syncer struct {
-	Convs *conv.Convs
-	Store store.Info
+	Router *route.Router
+	Store  store.Info
 
 	lists lists
 }
@@ -60,16 +61,16 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest in
 	}
 	for len(items) > 0 && !page.More {
 		n := min(len(items), askConvs)
-		asks := make([]conv.Ask, n)
+		asks := make([]*convpb.Ask, n)
 		for i := range asks {
-			asks[i] = items[i].ask(t.Known, y.Convs)
+			asks[i] = items[i].ask(t.Known, y.Router)
 		}
-		news, places, err := y.Convs.News(ctx, a, asks, newest)
+		changes, places, err := y.Router.Changes(ctx, a, asks, newest)
 		if err != nil {
 			return nil, err
 		}
 		t.Next.Feeds = addPlaces(t.Next.Feeds, places)
-		for _, state := range news {
+		for _, state := range changes {
 			if state == nil {
 				continue
 			}
@@ -94,7 +95,7 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest in
 }
 
 // addPlaces adds the places of feeds that were not asked before.
-func addPlaces(feeds []*storepb.FeedPos, places conv.Places) []*storepb.FeedPos {
+func addPlaces(feeds []*storepb.FeedPos, places route.Places) []*storepb.FeedPos {
 	for f, pos := range places {
 		if !slices.ContainsFunc(feeds, func(have *storepb.FeedPos) bool { return have.Feed == uint32(f) }) {
 			feeds = append(feeds, &storepb.FeedPos{Feed: uint32(f), Pos: uint64(pos)})
@@ -113,11 +114,11 @@ func posOf(p *storepb.SyncPlace, feed store.Feed) im.Pos {
 	return 0
 }
 
-// ask is the question what is new of it behind a place.
-func (it *item) ask(known *storepb.SyncPlace, cs *conv.Convs) conv.Ask {
-	return conv.Ask{
-		Conv: it.id, Kind: it.kind, Peer: it.peer, Title: it.title, Left: it.left,
-		Always: known == nil || uint64(it.at) > known.Inbox, Since: posOf(known, cs.FeedOf(it.id)),
+// ask asks what is new of a conversation after a place; nil: everything is.
+func (it *item) ask(known *storepb.SyncPlace, r *route.Router) *convpb.Ask {
+	return &convpb.Ask{
+		Conv: it.id[:], Kind: it.kind, Peer: it.peer, Title: it.title, Left: it.left,
+		Always: known == nil || uint64(it.at) > known.Inbox, Since: uint64(posOf(known, r.FeedOf(it.id))),
 	}
 }
 

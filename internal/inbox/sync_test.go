@@ -10,9 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -231,7 +234,7 @@ func TestSyncInPagesLosesNothingThatChangesBetweenThem(t *testing.T) {
 		heads[id] = max(heads[id], st.Head)
 	}
 	for _, k := range keys {
-		st, err := w.convs.Look(context.Background(), k, "alice")
+		st, err := w.look(k, "alice")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +283,7 @@ func TestTokenOfAnotherHistoryCountsAsNone(t *testing.T) {
 	_, last := w.all("alice", nil)
 	info := w.store.Info()
 	info.HistoryID++
-	w.sync = &inbox.Syncer{Convs: w.convs, Store: info}
+	w.sync = &inbox.Syncer{Router: w.router, Store: info}
 	for what, token := range map[string][]byte{"first page": first, "last page": last} {
 		states, again := w.all("alice", token)
 		w.wantConvs("token of a "+what, states, keys...)
@@ -347,7 +350,7 @@ func TestSyncAfterALagNamesWhatWasDropped(t *testing.T) {
 	pushed()
 	w.wantConvs("behind the lag", states, one, two)
 	for _, k := range []im.Key{one, two} {
-		st, err := w.convs.Look(context.Background(), k, "alice")
+		st, err := w.look(k, "alice")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -370,5 +373,5 @@ func TestTenantsHaveTheirOwnLists(t *testing.T) {
 }
 
 func (w *world) move(u im.User, key im.Key, delivered, read im.Seq) (*petrelv1.CursorMoved, error) {
-	return w.convs.MoveCursor(context.Background(), im.Account{Tenant: im.DefaultTenant, User: u}, key, delivered, read)
+	return route.Ask(context.Background(), w.router, conv.Query{Conv: key, User: u}, (*conv.Owner).MoveCursor, &convpb.MoveCursor{Delivered: uint64(delivered), Read: uint64(read)})
 }

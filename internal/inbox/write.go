@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -50,10 +52,10 @@ func (y *Syncer) Settings(ctx context.Context, a im.Account) (map[string]map[str
 // eachEntry calls f for the entries of a user's inbox above last, oldest first,
 // with their seqs and sizes, and returns the seq of the newest one; 0: the inbox
 // is empty. What f gets is valid during the call.
-func eachEntry(ctx context.Context, cs *conv.Convs, a im.Account, last im.Seq, f func(*petrelv1.InboxEntry, im.Seq, int)) (im.Seq, error) {
+func eachEntry(ctx context.Context, r *route.Router, a im.Account, last im.Seq, f func(*petrelv1.InboxEntry, im.Seq, int)) (im.Seq, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: im.InboxID(a.Tenant, a.User)}
 	for more := true; more; {
-		p, err := cs.History(ctx, key, "", conv.Range{After: last, Limit: conv.MaxPage})
+		p, err := route.Ask(ctx, r, conv.Query{Conv: key}, (*conv.Owner).History, &convpb.GetHistory{After: uint64(last)})
 		if err != nil && im.CodeOf(err) == im.CodeNoConversation {
 			return 0, nil // nothing was ever written
 		}

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,34 +14,35 @@ import (
 // composition root.
 //
 // A package brings its generated part with it: who may import wire may import
-// the schema, who may import store may import store/storepb. The schema is in
-// the module of the Go SDK, which the server shares with its users; that module
-// imports nothing else of this one.
+// the schema, who may import store may import store/storepb. The schema lives in
+// the Go SDK, which the server shares with its users; the SDK imports nothing of
+// the server.
 var imports = map[string][]string{
 	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/client", "internal/cluster", "internal/config", "internal/im", "internal/store/pebblestore", "internal/store/pgstore", "internal/wire", "sdk/go"},
 	"cmd/petrel/chat": {"internal/wire", "sdk/go"},
 	"bench":           {"internal/client", "internal/im", "internal/store/pgserver", "internal/wire"},
 
 	"internal/app":     {anything},
-	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/store", "internal/user", "internal/wire"},
+	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/route", "internal/store", "internal/user", "internal/wire"},
 	"internal/gateway": {"internal/fanout", "internal/im", "internal/session", "internal/wire"},
-	"internal/session": {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/sabotage", "internal/session/sessionpb", "internal/user", "internal/wire"},
-	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/store", "internal/wire"},
-	"internal/conv":    {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv/convpb", "internal/fanout", "internal/im", "internal/sabotage", "internal/store", "internal/wire"},
-	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/sabotage", "internal/wire"},
-	"internal/cluster": {"internal/bus", "internal/im", "internal/sabotage", "internal/store"},
-	"internal/user":    {"internal/im", "internal/sabotage", "internal/store"},
+	"internal/session": {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/route", "internal/session/sessionpb", "internal/user", "internal/wire"},
+	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/route", "internal/store", "internal/wire"},
+	"internal/route":   {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/route/routepb", "internal/store", "internal/wire"},
+	"internal/conv":    {"internal/fanout", "internal/im", "internal/store", "internal/wire"},
+	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/wire"},
+	"internal/cluster": {"internal/bus", "internal/im", "internal/store"},
+	"internal/user":    {"internal/im", "internal/store"},
 	"internal/client":  {"internal/im", "internal/wire"},
 	"internal/wire":    {"internal/im"},
 
 	"internal/bus":               {"internal/im"},
 	"internal/bus/localbus":      {"internal/bus", "internal/im"},
 	"internal/bus/natsbus":       {"internal/bus", "internal/bus/localbus", "internal/im"},
-	"internal/bus/stream":        {"internal/bus", "internal/im", "internal/sabotage"},
+	"internal/bus/stream":        {"internal/bus", "internal/im"},
 	"internal/store":             {"internal/im"},
-	"internal/store/pebblestore": {"internal/im", "internal/sabotage", "internal/store"},
+	"internal/store/pebblestore": {"internal/im", "internal/store"},
 	"internal/store/pgserver":    {},
-	"internal/store/pgstore":     {"internal/im", "internal/sabotage", "internal/store"},
+	"internal/store/pgstore":     {"internal/im", "internal/store"},
 
 	"internal/config":      {},
 	"internal/im":          {},
@@ -49,7 +51,6 @@ var imports = map[string][]string{
 	"internal/api/genopenapi": {"internal/api", "internal/im"},
 	"internal/lint":           {},
 	"internal/metrics":        {"internal/im"},
-	"internal/sabotage":       {},
 }
 
 // schema is the generated code of proto/petrel/v1.
@@ -59,17 +60,24 @@ const schema = "sdk/go/petrelv1"
 const anything = "*"
 
 // stdOnly are packages that import nothing but the standard library.
-var stdOnly = []string{"internal/im", "internal/sabotage"}
+var stdOnly = []string{"internal/im"}
+
+// sdk is the Go SDK. A program that uses it links sdkModules and nothing of the
+// server. Its tests keep to that too, so that they run from the SDK alone.
+const sdk = "sdk/go/"
+
+var sdkModules = []string{module + "/" + sdk, "connectrpc.com/connect/", "github.com/coder/websocket/", "google.golang.org/protobuf/"}
 
 func importTable(files []file) []string {
 	var found []string
 	for _, f := range goFiles(files) {
-		if f.isTest() {
+		inSDK := strings.HasPrefix(f.path, sdk)
+		if f.isTest() && !inSDK {
 			continue
 		}
 		allowed, listed := imports[f.dir()]
 		set, a := f.parse()
-		if !listed && !strings.HasPrefix(f.path, "sdk/go/") {
+		if !listed && !inSDK {
 			found = append(found, fmt.Sprintf("%s: package %s has no line in the table of imports", f.path, f.dir()))
 			continue
 		}
@@ -81,14 +89,42 @@ func importTable(files []file) []string {
 			at := set.Position(spec.Pos())
 			to, ours := strings.CutPrefix(name, module+"/")
 			switch {
-			case strings.HasPrefix(f.path, "sdk/go/"):
-				if ours && !strings.HasPrefix(to, "sdk/go") {
-					found = append(found, fmt.Sprintf("%s: the SDK may not import %s", at, to))
+			case inSDK:
+				if !isStandard(name) && !slices.ContainsFunc(sdkModules, func(m string) bool { return strings.HasPrefix(name+"/", m) }) {
+					found = append(found, fmt.Sprintf("%s: the SDK may not import %s", at, name))
 				}
 			case ours && !slices.Contains(allowed, anything) && !slices.Contains(allowed, owner(to)) && owner(to) != f.dir():
 				found = append(found, fmt.Sprintf("%s: %s may not import %s", at, f.dir(), to))
-			case !ours && slices.Contains(stdOnly, f.dir()) && strings.Contains(strings.Split(name, "/")[0], "."):
+			case !ours && slices.Contains(stdOnly, f.dir()) && !isStandard(name):
 				found = append(found, fmt.Sprintf("%s: %s imports only the standard library, not %s", at, f.dir(), name))
+			}
+		}
+	}
+	return found
+}
+
+// isStandard tells whether a package is of the standard library.
+func isStandard(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return !strings.Contains(first, ".")
+}
+
+// oneModule finds what would build here and not by go install at a version,
+// which ignores workspaces and refuses replacements.
+func oneModule(files []file) []string {
+	var found []string
+	for _, f := range files {
+		switch path.Base(f.path) {
+		case "go.work":
+			found = append(found, f.path+": a workspace; everything is one module")
+		case "go.mod":
+			if f.path != "go.mod" {
+				found = append(found, f.path+": a second module")
+			}
+			for n, line := range strings.Split(f.text, "\n") {
+				if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word == "replace" || word == "exclude" {
+					found = append(found, fmt.Sprintf("%s:%d: go install at a version refuses it", f.path, n+1))
+				}
 			}
 		}
 	}
@@ -106,6 +142,8 @@ func owner(pkg string) string {
 		return "internal/bus"
 	case pkg == "internal/cluster/clusterpb":
 		return "internal/cluster"
+	case pkg == "internal/conv/convpb":
+		return "internal/conv"
 	}
 	return pkg
 }

@@ -14,8 +14,8 @@ func callFrame(id uint64, method string) *petrelv1.ClientFrame {
 	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Call{Call: &petrelv1.Call{Method: method, Request: &petrelv1.Call_Json{Json: "{}"}}}}
 }
 
-// However many slow calls a user has under way, the others are served, and all
-// of the user's are in the end.
+// A user with many slow calls does not keep the calls of others waiting, and in the end
+// all calls of this user are answered.
 func TestCallsOfOneUserLeaveWorkersToOthers(t *testing.T) {
 	w := newWorld(t).start()
 	var mu sync.Mutex
@@ -44,7 +44,7 @@ func TestCallsOfOneUserLeaveWorkersToOthers(t *testing.T) {
 	for range 6 {
 		all = append(all, w.login(token))
 	}
-	for _, c := range all[:4] { // 4 run, 60 wait
+	for _, c := range all[:4] { // 4 run, 60 wait for these
 		for i := range uint64(16) {
 			c.send(callFrame(10+i, "slow"))
 		}
@@ -54,7 +54,7 @@ func TestCallsOfOneUserLeaveWorkersToOthers(t *testing.T) {
 	for i := range uint64(4) {
 		all[4].send(callFrame(10+i, "slow"))
 	}
-	for i := range uint64(16) { // behind those that may wait
+	for i := range uint64(16) { // one user may not let more calls wait
 		all[5].send(callFrame(10+i, "slow"))
 		if f := all[5].next(); f.Id != 10+i || f.GetError().GetCode() != string(im.CodeOverloaded) {
 			t.Fatalf("call %d gets %v, want %s", i, f, im.CodeOverloaded)

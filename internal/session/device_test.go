@@ -17,8 +17,7 @@ import (
 	"github.com/petrel-im/petrel/internal/user"
 )
 
-// device logs a phone of alice in. Its earlier sessions end when the caller ends
-// them.
+// device logs a phone of alice in. It does not end the sessions of earlier logins.
 func (w *world) device(id string) *user.Login {
 	w.t.Helper()
 	l, err := w.users.Mint(context.Background(), "", "alice", user.DeviceRef{ID: id, Kind: "phone"}, 0)
@@ -26,8 +25,8 @@ func (w *world) device(id string) *user.Login {
 	return l
 }
 
-// replace ends the sessions that a login ends, as the API does before it answers,
-// and returns how many there were.
+// replace ends the sessions that a login replaces, and returns how many there were. The
+// API does this before it answers the login.
 func (w *world) replace(l *user.Login) int {
 	w.t.Helper()
 	total := 0
@@ -39,7 +38,7 @@ func (w *world) replace(l *user.Login) int {
 	return total
 }
 
-// wantSessions checks how many sessions each device of alice has.
+// wantSessions checks how many sessions alice has on each device.
 func (w *world) wantSessions(want map[string]int) {
 	w.t.Helper()
 	got, err := w.hub.SessionsOf(context.Background(), account("alice"))
@@ -132,13 +131,13 @@ func TestReplacedDeviceIsRefusedAsSuch(t *testing.T) {
 	}
 }
 
-// F11 with F2: a second login of the kind at any moment of the hello of the first
-// one leaves the second one only. The login is durable and then ends what is in
-// the table; the hello enters the table and then looks at its login again.
-// Spec: P-11.4.
+// F11 with F2: a second login of the kind comes at any moment of the hello of the first
+// one. Only the session of the second login stays. The login becomes durable and then
+// ends the sessions in the table; the hello enters the table and then looks at its
+// login again. Spec: P-11.4.
 func TestF11TheLowerLoginLosesWhereverItsHelloStands(t *testing.T) {
-	lookUps := 0
-	for at := 1; at <= 13; at++ { // before and behind each look-up of a hello
+	reads := 0
+	for at := 1; at <= 13; at++ { // before and after each read of a hello
 		w := newWorld(t).start()
 		low := w.device("phone-1")
 		var high *user.Login
@@ -161,8 +160,8 @@ func TestF11TheLowerLoginLosesWhereverItsHelloStands(t *testing.T) {
 		c.send(hello(low.Access))
 		got := show(c.next())
 		if int(calls.Load()) >= at {
-			lookUps = at
-		} else { // the hello had ended before
+			reads = at
+		} else { // the hello ended before that read
 			if got != "welcome of 1" {
 				t.Errorf("hello gets %s", got)
 			}
@@ -185,22 +184,22 @@ func TestF11TheLowerLoginLosesWhereverItsHelloStands(t *testing.T) {
 		w.wantSessions(map[string]int{"phone-2": 1})
 		w.stop()
 	}
-	if lookUps != 12 {
-		t.Errorf("a hello has %d steps: it does not look again behind the table", lookUps)
+	if reads != 12 {
+		t.Errorf("a hello has %d steps: it does not read its token again after it entered the table", reads)
 	}
 }
 
-// F11: two devices of one kind log in, one after the other by number. However
-// late the first login's ends come, and wherever the hellos stand among them,
-// exactly the session of the higher number is there at the end.
+// F11: two devices of one kind log in, and get numbers one after the other. However late
+// the first login ends sessions, and wherever the hellos are in between, exactly the
+// session of the higher number is open in the end.
 func TestF11EveryOrderOfTwoLoginsLeavesTheHigherNumber(t *testing.T) {
-	// What each login does, in its order: it becomes durable, ends sessions, is
-	// answered; then its client says hello.
+	// The steps of each login, in this order: it becomes durable, ends sessions, is
+	// answered, and its client says hello.
 	orders := merge([]string{"log in 1", "end 1", "hello 1"}, []string{"log in 2", "end 2", "hello 2"})
 	seen := 0
 	for _, order := range orders {
 		if slices.Index(order, "log in 1") > slices.Index(order, "log in 2") {
-			continue // then 2 is the lower number
+			continue // or 2 would have the lower number
 		}
 		seen++
 		w := newWorld(t).start()
@@ -242,7 +241,7 @@ func TestF11EveryOrderOfTwoLoginsLeavesTheHigherNumber(t *testing.T) {
 	}
 }
 
-// merge is every order of two lists that keeps the order of each.
+// merge returns all ways to merge two lists that keep the order of each.
 func merge(a, b []string) [][]string {
 	if len(a) == 0 || len(b) == 0 {
 		return [][]string{slices.Concat(a, b)}
@@ -257,7 +256,7 @@ func merge(a, b []string) [][]string {
 	return all
 }
 
-// A login of the same device ends its session of before, and only that.
+// A second login of a device ends the session of its first login, and no other.
 func TestF11SecondLoginOfOneDeviceEndsItsEarlierSession(t *testing.T) {
 	w := newWorld(t).start()
 	one := w.device("phone-1")
@@ -269,7 +268,7 @@ func TestF11SecondLoginOfOneDeviceEndsItsEarlierSession(t *testing.T) {
 	before.want("kick replaced")
 	before.wantEnd(im.CodeReplaced)
 	after := w.login(two.Access)
-	if n := w.replace(two); n != 1 { // the one that is ended and still there
+	if n := w.replace(two); n != 1 { // its connection is still there
 		t.Errorf("once more: ended %d sessions, want 1", n)
 	}
 	after.wantNothing()
@@ -278,11 +277,11 @@ func TestF11SecondLoginOfOneDeviceEndsItsEarlierSession(t *testing.T) {
 	stale.want("unauthenticated of 1")
 }
 
-// Whatever node a session is on. Spec: P-11.4.
+// Spec: P-11.4.
 func TestF11SessionsOfADeviceEndOnEveryNode(t *testing.T) {
 	w := newWorld(t).start()
 	table := fanout.NewTable()
-	second := session.New(w.o, w.users, w.convs, &inbox.Syncer{Convs: w.convs, Store: w.store.Info()}, table, w.limits)
+	second := session.New(w.o, w.users, w.convs, w.router, &inbox.Syncer{Router: w.router, Store: w.store.Info()}, table, w.limits)
 	b, err := w.net.Join("two")
 	w.must(err)
 	second.Attach(b)
@@ -314,7 +313,7 @@ func TestF11SessionsOfADeviceEndOnEveryNode(t *testing.T) {
 	bare.wantNothing()
 }
 
-// Who revokes may hang up at once: the sessions end all the same.
+// The caller of CloseDevice hangs up at once. The sessions end all the same.
 func TestSessionsEndForACallerWhoHasGone(t *testing.T) {
 	w := newWorld(t).start()
 	c := w.login(w.device("phone-1").Access)

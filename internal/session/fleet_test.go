@@ -27,13 +27,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// records are the accounts of several nodes: of a store, only the records.
+// records is the store that several nodes share. It has only records, for the accounts.
 type records struct {
-	store.Store // nil: nobody asks for more
+	store.Store // nil: nobody calls its other methods
 
 	mu    sync.Mutex
 	by    map[string][]byte
-	looks int // at single records
+	reads int // of single records
 }
 
 func place(t store.Table, tenant im.Tenant, key []byte) string {
@@ -45,7 +45,7 @@ func (r *records) Info() store.Info { return store.Info{StoreID: 1, Secret: [16]
 func (r *records) Record(_ context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looks++
+	r.reads++
 	return r.by[place(t, tenant, key)], nil
 }
 
@@ -81,11 +81,11 @@ func (r *records) Update(_ context.Context, puts []store.RecordPut) error {
 
 var errUnreachable = errors.New("the database is not reachable")
 
-// line is a node's connection to the records.
+// line is the connection of one node to the records.
 type line struct {
 	*records
 	cut  atomic.Bool            // reads wait until they are given up, writes fail
-	hook atomic.Pointer[func()] // called before and behind each read of a record
+	hook atomic.Pointer[func()] // called before and after each read of a record
 }
 
 func (l *line) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
@@ -134,12 +134,12 @@ type site struct {
 	table   *fanout.Table
 	fan     *fanout.Fan
 	hub     *session.Hub
-	mute    atomic.Bool // it dies between a change and its being told
-	seen    []im.Node   // the other nodes, as it saw them last
+	mute    atomic.Bool // it dies after a change, before it tells anybody
+	seen    []im.Node   // the other nodes when it last read the heartbeats
 	stop    func()
 }
 
-// fleetOf runs f with the nodes a, b, c, … that know each other.
+// fleetOf runs f in a bubble, with n nodes a, b, c, … that know each other.
 func fleetOf(t *testing.T, n int, f func(f *fleet, all []*site)) {
 	synctestFleet(t, func(*fleet) {}, n, f)
 }
@@ -158,7 +158,7 @@ func (f *fleet) run(n int, do func(f *fleet, all []*site)) {
 	do(f, all)
 }
 
-// pass lets time pass in a bubble, and all that is due happen.
+// pass waits for a while of the bubble's time, and until everything due has happened.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -181,14 +181,14 @@ func (f *fleet) start(id im.Node) *site {
 	}
 	s.fan = fanout.New(s.table)
 	o := session.Options{Version: "test", Checks: f.checks}
-	s.hub = session.New(o, s.users, nil, nil, s.table, session.Limits{
+	s.hub = session.New(o, s.users, nil, nil, nil, s.table, session.Limits{
 		ConnectionsPerUser: -1, SendsPerSecond: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10, FrameBytes: 64 << 10, BodyBytes: 1000,
 	})
 	s.hub.Attach(s.bus)
 	s.hub.AttachStreams(s.streams, s.others)
 	s.hub.AttachCalls(func(_ context.Context, _ user.Identity, method string, _ bool, _ []byte) ([]byte, error) {
 		took, err := time.ParseDuration(method)
-		<-time.After(took) // a call that takes its time
+		<-time.After(took) // the method is the time that the call takes
 		return nil, err
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -207,7 +207,8 @@ func (f *fleet) start(id im.Node) *site {
 	return s
 }
 
-// others are the nodes that live by their rows, if those can be read.
+// others returns the other nodes that have heartbeats. If these cannot be read, it
+// returns those that it read last.
 func (s *site) others() []im.Node {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
@@ -223,10 +224,10 @@ func (s *site) others() []im.Node {
 	return s.seen
 }
 
-// kill ends a process. Nobody is told, its row lives for a while.
+// kill ends a process. Its heartbeat row stays for a while.
 func (s *site) kill(row time.Duration) {
 	for n := range s.f.nodes {
-		s.bus.Cut(n, true) // streams say goodbye
+		s.bus.Cut(n, true) // or the streams would tell the others that they end
 	}
 	s.stop()
 	delete(s.f.nodes, s.id)
@@ -237,10 +238,10 @@ func (s *site) kill(row time.Duration) {
 	})
 }
 
-// cut cuts what goes from one node to another, or no longer.
+// cut cuts the direction from one node to another, or mends it.
 func cut(from, to *site, cut bool) { from.bus.Cut(to.id, cut) }
 
-// part cuts a node from all others, both ways, or no longer.
+// part cuts a node off all others in both directions, or mends that.
 func (f *fleet) part(s *site, cut bool) {
 	for _, o := range f.nodes {
 		if o != s {
@@ -254,7 +255,7 @@ func phoneRef(n int) user.DeviceRef {
 	return user.DeviceRef{ID: "phone-" + strconv.Itoa(n), Kind: "phone"}
 }
 
-// logIn logs a device of a user in at a node, durably, and ends nothing.
+// logIn logs a device of a user in at a node. It ends no sessions.
 func (s *site) logIn(u im.User, ref user.DeviceRef) *user.Login {
 	s.f.t.Helper()
 	l, err := s.users.Mint(context.Background(), "", u, ref, 0)
@@ -262,7 +263,7 @@ func (s *site) logIn(u im.User, ref user.DeviceRef) *user.Login {
 	return l
 }
 
-// bare is a token of no device.
+// bare returns a token that is bound to no device.
 func (s *site) bare(u im.User) string {
 	s.f.t.Helper()
 	issued, err := s.users.Create(context.Background(), "", []im.User{u})
@@ -270,7 +271,7 @@ func (s *site) bare(u im.User) string {
 	return issued[0].Token
 }
 
-// replace ends the sessions that a login ends, as the API does.
+// replace ends the sessions that a login replaces, as the API does.
 func (s *site) replace(l *user.Login) {
 	for _, d := range l.Ended {
 		_, err := s.hub.CloseDevice(context.Background(), l.Account, d, im.CodeReplaced)
@@ -285,13 +286,13 @@ func (f *fleet) must(err error) {
 	}
 }
 
-// seat is a connection to a node, as a gateway serves it: one that is ended is
-// closed.
+// seat is a connection to a node. Like a gateway it closes the connection when the
+// session is ended.
 type seat struct {
 	*client
 	at   *site
 	user im.User
-	seq  int // of the last event sent to it
+	seq  int // of the last event that was delivered to it
 }
 
 func (s *site) connect(token string) *seat {
@@ -300,7 +301,7 @@ func (s *site) connect(token string) *seat {
 	return &seat{client: c, at: s}
 }
 
-// sit is a welcomed connection.
+// sit returns a connection that was welcomed.
 func (s *site) sit(u im.User, token string) *seat {
 	s.f.t.Helper()
 	c := s.connect(token)
@@ -309,7 +310,7 @@ func (s *site) sit(u im.User, token string) *seat {
 	return c
 }
 
-// look takes what has come; the gateway closes a connection that has ended.
+// look takes what has come, and closes the connection if the session was ended.
 func (c *seat) look() {
 	c.take()
 	if c.end != nil {
@@ -317,7 +318,7 @@ func (c *seat) look() {
 	}
 }
 
-// gets tells whether an event for the user is written to the connection.
+// gets delivers an event to the user, and returns whether the connection gets it.
 func (c *seat) gets() bool {
 	c.look()
 	if c.gone {
@@ -342,7 +343,7 @@ func (c *seat) gets() bool {
 	return false
 }
 
-// wantOpen checks that a connection is there; wantEnded that it ended so.
+// wantOpen checks that the connection is open.
 func (c *seat) wantOpen(what string) {
 	c.t.Helper()
 	if c.look(); c.end != nil {
@@ -357,7 +358,7 @@ func (c *seat) wantEnded(what string, code im.Code) {
 	}
 }
 
-// synctestFleet is fleetOf with other options.
+// synctestFleet does what fleetOf does, after change has set other options.
 func synctestFleet(t *testing.T, change func(*fleet), n int, f func(f *fleet, all []*site)) {
 	synctest.Test(t, func(t *testing.T) {
 		fl := &fleet{t: t, net: localbus.New(), db: &records{by: map[string][]byte{}}, nodes: map[im.Node]*site{}, rows: map[im.Node]bool{}}
@@ -366,7 +367,7 @@ func synctestFleet(t *testing.T, change func(*fleet), n int, f func(f *fleet, al
 	})
 }
 
-// lossOf loses what drop says.
+// lossOf returns rules by which the bus loses messages for which drop returns true.
 func lossOf(drop func(to im.Node, s bus.Subject) bool) bustest.Rules {
 	return bustest.Rules{Drop: func(to im.Node, s bus.Subject, _ []byte) bool { return drop(to, s) }}
 }

@@ -4,52 +4,46 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/sabotage"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// maxFocus is how many conversations a focus may name.
-const maxFocus = 1000
-
-var sabotageReadsHeadsFirst = sabotage.On("heads-before-focus")
-
-// focus changes what is pushed whole, and answers with the heads of what was
-// not before. Requests are numbered in the order in which they came, since
-// workers take them in any. Spec: P-6.5.
+// focus changes the focus of the session, and answers with the heads of the
+// conversations that are new in it. Workers may run two requests in either order, so
+// the requests are numbered as they come, and the outbox ignores the older one.
+// Spec: P-6.5.
 func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.Kicks) {
 	convs, err := parseFocus(f)
 	if err == nil && !s.Out.Hints {
 		err = im.Errorf(im.CodeUnsupported, "the hello did not list %s", capFocus)
 	}
 	if err != nil {
-		s.refuse(id, s.hub.internal(s, "focus", err), k)
+		s.refuse(id, s.hub.internal(s.Out.Account.User, "focus", err), k)
 		return
 	}
-	s.focuses++
-	n := s.focuses
+	s.focusRequests++
+	n := s.focusRequests
 	s.request(id, "focus", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
-		early, err := s.headsTooEarly(ctx, convs)
+		// The focus first, then the heads. An entry that is committed between the
+		// two is in the heads, or comes as an event.
+		added := s.Out.Focus(n, convs)
+		heads, err := s.heads(ctx, added)
 		if err != nil {
-			return nil, err
-		}
-		fresh := s.Out.Focus(n, convs)
-		heads, err := s.heads(ctx, fresh)
-		if err != nil {
-			// The switch is made and hints that were owed are gone with it.
+			// The focus has changed, and the hints that were owed for these
+			// conversations are dropped. Without their heads the client must sync.
 			var k fanout.Kicks
 			s.Out.Lag(&k)
 			k.Flush()
-		}
-		if early != nil {
-			heads = early
 		}
 		return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Focus{Focus: &petrelv1.Focused{Heads: heads}}}, err
 	})
 }
 
-// parseFocus returns the conversations of f, nil for all.
+// parseFocus returns the conversations that f names; nil means all.
 func parseFocus(f *petrelv1.SetFocus) (map[im.ConvID]bool, error) {
 	switch {
 	case f.All && len(f.Convs) > 0:
@@ -70,32 +64,21 @@ func parseFocus(f *petrelv1.SetFocus) (map[im.ConvID]bool, error) {
 	return convs, nil
 }
 
-// heads reads how far conversations are; those that the user is no member of
-// are left out.
+// heads reads the heads of conversations. It leaves out those of which the user is
+// not a member.
 func (s *Session) heads(ctx context.Context, convs []im.ConvID) ([]*petrelv1.Hint, error) {
 	a := s.Out.Account
 	heads := make([]*petrelv1.Hint, 0, len(convs))
 	for _, id := range convs {
-		st, err := s.hub.convs.Look(ctx, im.Key{Tenant: a.Tenant, Conv: id}, a.User)
+		by := conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User}
+		st, err := route.Ask(ctx, s.hub.route, by, (*conv.Owner).State, &convpb.GetState{})
 		switch code := im.CodeOf(err); {
 		case err != nil && (code == im.CodeNoConversation || code == im.CodeNotMember):
 		case err != nil:
 			return nil, fmt.Errorf("read head of %s: %w", id, err)
 		case st.Role != 0:
-			heads = append(heads, &petrelv1.Hint{Conv: id.String(), Head: uint64(st.Head), Counted: st.Counted})
+			heads = append(heads, &petrelv1.Hint{Conv: id.String(), Head: st.Head, Counted: st.Counted})
 		}
 	}
 	return heads, nil
-}
-
-// headsTooEarly is what the sabotage build answers with.
-func (s *Session) headsTooEarly(ctx context.Context, convs map[im.ConvID]bool) ([]*petrelv1.Hint, error) {
-	if !sabotageReadsHeadsFirst {
-		return nil, nil
-	}
-	var all []im.ConvID
-	for id := range convs {
-		all = append(all, id)
-	}
-	return s.heads(ctx, all)
 }

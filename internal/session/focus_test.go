@@ -14,7 +14,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// listen is login of a client that understands everything.
+// listen logs in a client that has all capabilities.
 func (w *world) listen(token string) *client {
 	w.t.Helper()
 	c := w.connect()
@@ -33,7 +33,7 @@ func cursor(id uint64, conv string, delivered, read uint64) *petrelv1.ClientFram
 	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{Conv: conv, Delivered: delivered, Read: read}}}
 }
 
-// say appends a text to a conversation; it is pushed when say returns.
+// say sends a text to a conversation. When say returns, the event is in the outboxes.
 func (w *world) say(id string, from im.User, k, body string) {
 	conversation, err := im.ParseConvID(id)
 	w.must(err)
@@ -49,7 +49,7 @@ func (w *world) say(id string, from im.User, k, body string) {
 	}
 }
 
-// heads are hints as conversation → head.
+// heads returns hints as a map from conversation to head.
 func heads(hints []*petrelv1.Hint) map[string]uint64 {
 	m := map[string]uint64{}
 	for _, h := range hints {
@@ -116,8 +116,8 @@ func TestFocusThatIsNoneIsRefused(t *testing.T) {
 	alice.want("focus of 5")
 }
 
-// F23: a commit while the focus changes is in the heads of the answer, pushed
-// whole, or hinted.
+// F23: an entry that is committed while the focus changes is in the heads of the
+// answer, or comes whole, or as a hint.
 func TestF23NothingFallsBetweenTheOldFocusAndTheNew(t *testing.T) {
 	w := newWorld(t).start()
 	ids := []string{w.group("one", "alice", "bob"), w.group("two", "alice", "bob")}
@@ -135,14 +135,14 @@ func TestF23NothingFallsBetweenTheOldFocusAndTheNew(t *testing.T) {
 		case !slices.Contains(ids, id) || id == first || second != "":
 		case first == "":
 			first = id
-		default: // the head of the first is read
+		default: // after the head of the first conversation was read
 			second = id
 			w.say(first, "bob", "k", "between")
 		}
 	})
 	alice.send(focus(3, ids...))
-	// A hint does not count as pending: what is owed is not written before the
-	// answer is there.
+	// A hint that is owed does not count as pending. It is written with the answer at
+	// the earliest.
 	until(t, "an answer or an event waits", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -173,8 +173,7 @@ func TestF23NothingFallsBetweenTheOldFocusAndTheNew(t *testing.T) {
 	}
 }
 
-// F23: a client that is behind is hinted, catches up by history, and never has
-// to sync for it.
+// F23: a client that reads slowly gets hints, reads the history, and never has to sync.
 func TestF23ClientThatIsBehindDoesNotSync(t *testing.T) {
 	w := newWorld(t)
 	w.limits.OutboxBytes = 2000
@@ -226,7 +225,7 @@ func TestCursorIsAnsweredAndToldToTheOthers(t *testing.T) {
 			t.Errorf("%s: receipts %v", name, r)
 		}
 	}
-	plain.send(cursor(3, team, 1, 1)) // behind: answered with what is stored
+	plain.send(cursor(3, team, 1, 1)) // lower than the cursor: answered with what is stored
 	if got := plain.next().GetCursor(); got.GetDelivered() != 2 {
 		t.Errorf("answer %v", got)
 	}
@@ -239,7 +238,8 @@ func TestCursorIsAnsweredAndToldToTheOthers(t *testing.T) {
 	}
 }
 
-// A session that does not wait for its answers is bounded, and all are answered.
+// A session that moves cursors and does not wait for the answers is bounded. Each move
+// is answered.
 func TestUnansweredMovesOfASessionAreBounded(t *testing.T) {
 	w := newWorld(t).start()
 	team := w.group("team", "alice", "bob")
@@ -293,8 +293,8 @@ func TestSyncWithNewest(t *testing.T) {
 	}
 }
 
-// A focus that fails behind the switch leaves hints untold: the client is told
-// to sync.
+// The heads cannot be read after the focus has changed. The hints that were owed are
+// gone, so the client has to sync.
 func TestAFocusThatFailsLags(t *testing.T) {
 	w := newWorld(t).start()
 	one := w.group("one", "alice", "bob")

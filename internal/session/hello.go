@@ -7,30 +7,50 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/sabotage"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// sabotageLooksOnce has a login that lost its race stay.
-var sabotageLooksOnce = sabotage.On("look-once")
-
-// Version is the protocol version spoken here. Spec: P-3.2.
+// Version is the version of the protocol that this server speaks. Spec: P-3.2.
 const Version = 1
 
-// hello checks who is there. Its answer, welcome or error, is the first frame
-// that the client gets.
+// The capabilities, by their names in hello and welcome. Spec: P-2.6.
+const (
+	capEdit   = "edit"
+	capCursor = "cursor"
+	capFocus  = "focus"
+	capNewest = "newest"
+	capCall   = "call"
+)
+
+// capabilities are what this server can do beyond the base of the protocol.
+var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall}
+
+// noteCapabilities notes what the client understands: the server sends it nothing
+// else. It is called before the outbox enters the online table. Spec: P-2.6.
+func (s *Session) noteCapabilities(ofClient []string) {
+	for _, c := range ofClient {
+		switch c {
+		case capCursor:
+			s.Out.Receipts = true
+		case capFocus:
+			s.Out.Hints = true
+		}
+	}
+}
+
+// hello finds out who the client is, and answers with the welcome or an error. The
+// answer is the first frame that the client gets.
 func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.Kicks) {
-	s.phase.Store(greeting)
+	s.phase.Store(checksHello)
 	if err := s.hub.admitHello(h); err != nil {
 		s.reject(id, err, k)
 		return
 	}
-	ok := s.hub.async(s, func(ctx context.Context, k *fanout.Kicks) {
-		if err := s.greet(ctx, id, h, k); err != nil {
-			s.reject(id, s.hub.internal(s, "hello", err), k)
+	ok := s.hub.async(s.Out, func(ctx context.Context, k *fanout.Kicks) {
+		if err := s.login(ctx, id, h, k); err != nil {
+			s.reject(id, s.hub.internal(s.Out.Account.User, "hello", err), k)
 		}
 	})
 	if !ok {
@@ -50,18 +70,20 @@ func (h *Hub) admitHello(f *petrelv1.Hello) *im.Error {
 	return nil
 }
 
-// reject answers the hello with an error and ends the connection.
+// reject answers the hello with an error, and ends the connection. A code that does
+// not end a connection must not be the answer to a hello, so it becomes internal.
 func (s *Session) reject(id uint64, e *im.Error, k *fanout.Kicks) {
 	if e.Code.Info().Close == 0 {
 		e = &im.Error{Code: im.CodeInternal, Message: e.Error(), Request: e.Request}
 	}
 	s.hub.Refused.Add(1)
 	s.refuse(id, e, k)
-	s.Out.EndQuietly(e, k)
+	s.Out.EndAfterAnswer(e, k)
 }
 
-func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fanout.Kicks) error {
-	at := s.hub.trust.Now()
+// login checks the token, enters the session into the online table and welcomes it.
+func (s *Session) login(ctx context.Context, id uint64, h *petrelv1.Hello, k *fanout.Kicks) error {
+	at := s.hub.revocations.Now()
 	who, err := s.hub.users.AuthenticateSession(ctx, h.Token)
 	if err != nil {
 		return err
@@ -73,42 +95,30 @@ func (s *Session) greet(ctx context.Context, id uint64, h *petrelv1.Hello, k *fa
 	if who.Device == "" {
 		s.Out.Login = who.Epoch
 	}
-	if s.hub.nodes.streams != nil {
-		s.Out.Watch(s.hub.trust, at)
+	if s.hub.barrier != nil {
+		s.Out.TrackValidity(s.hub.revocations, at)
 	}
-	s.keep(h.Capabilities)
+	s.noteCapabilities(h.Capabilities)
 	s.windowSends, s.windowBytes = l.WindowSends, l.WindowBytes
 	if !s.enter(l.ConnectionsPerUser) {
 		return &im.Error{Code: im.CodeTooManyConnections, RetryAfter: time.Second}
 	}
-	if s.hub.draining.Load() { // SendAway may have read the table before
+	if s.hub.draining.Load() { // SendAway may have read the table before the session entered it
 		return &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}
 	}
-	// In the table first, then the token again: a revocation, or a newer login of
-	// the kind, makes itself durable and then reads the table, so one of the two
-	// sees the other. Spec: P-11.4.
-	if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil && !sabotageLooksOnce {
+	// The session is in the table, so look at the token again. A revocation, or a newer
+	// login of the kind, becomes durable and then reads the table. So it finds this
+	// session there, or is seen here. Spec: P-11.4.
+	if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {
 		return err
 	}
-	s.phase.Store(welcome)
+	s.phase.Store(welcomed)
 	s.Out.Welcome(s.welcomeFrame(id, who.Account, l), k)
-	k.Flush() // the client need not wait for what follows
+	k.Flush() // before NoteClient writes to the store: the client need not wait for that
 	if err := s.hub.users.NoteClient(ctx, who, h.Client); err != nil {
 		s.hub.o.Log.Warn("store the client's name failed", "user", string(who.Account.User), "device", who.Device, "err", err)
 	}
 	return nil
-}
-
-// enter puts the session into the online table, unless it is gone already.
-func (s *Session) enter(perUser int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.gone || !s.hub.table.Enter(s.Out.Account, s.Out, perUser) {
-		return false
-	}
-	s.entered = true
-	s.hub.Sessions.Add(1)
-	return true
 }
 
 func (s *Session) welcomeFrame(id uint64, a im.Account, l *Limits) *petrelv1.ServerFrame {
@@ -120,13 +130,13 @@ func (s *Session) welcomeFrame(id uint64, a im.Account, l *Limits) *petrelv1.Ser
 		HistoryId: fmt.Sprintf("%016x", o.HistoryID), ServerTimeMs: uint64(o.Now().UnixMilli()),
 		HeartbeatMs: uint32(o.Heartbeat.Milliseconds()), HeartbeatMisses: uint32(o.Misses),
 		Window:       &petrelv1.Window{Sends: announced(l.WindowSends), Bytes: announced(l.WindowBytes)},
-		Limits:       &petrelv1.Limits{FrameBytes: announced(l.FrameBytes), BodyBytes: announced(l.BodyBytes), HistoryMessages: uint32(pageSize(l))},
+		Limits:       &petrelv1.Limits{FrameBytes: announced(l.FrameBytes), BodyBytes: announced(l.BodyBytes), HistoryMessages: uint32(l.pageSize())},
 		Capabilities: capabilities, Server: "petrel/" + o.Version,
 		Gateways: o.gateways(a),
 	}}}
 }
 
-// announced is a limit as the welcome tells it; none is the largest number.
+// announced is a limit as it stands in the welcome. No limit is the largest number.
 func announced(n int) uint32 {
 	if n < 0 {
 		return 1<<32 - 1
@@ -134,15 +144,9 @@ func announced(n int) uint32 {
 	return uint32(n)
 }
 
-func pageSize(l *Limits) int {
-	if l.HistoryMessages <= 0 || l.HistoryMessages > conv.MaxPage {
-		return conv.MaxPage
+func (o *Options) gateways(a im.Account) []string {
+	if o.Gateways == nil {
+		return nil
 	}
-	return l.HistoryMessages
-}
-
-// history reads a page. Spec: P-5.2.
-func (s *Session) history(ctx context.Context, f *petrelv1.GetHistory) (*petrelv1.ServerFrame, error) {
-	page, err := s.hub.convs.HistoryPage(ctx, s.Out.Account, f, pageSize(s.hub.Limits()))
-	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_History{History: page}}, err
+	return o.Gateways(a)
 }

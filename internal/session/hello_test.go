@@ -60,7 +60,7 @@ func TestVersionRange(t *testing.T) {
 		c.want("version_unsupported of 1")
 		c.wantEnd(im.CodeVersionUnsupported)
 	}
-	// The version is judged before the token.
+	// The version is checked before the token.
 	c := w.connect()
 	f := hello("wrong")
 	f.GetHello().VersionMin = 2
@@ -180,7 +180,7 @@ func TestConnectionsOfAUserAreBounded(t *testing.T) {
 	w.start()
 	token, other := w.token("", "alice"), w.token("acme", "alice")
 	first := w.login(token)
-	w.login(w.token("", "alice")) // the limit is the user's, not the token's
+	w.login(w.token("", "alice")) // the limit is for the user, not for the token
 	c := w.connect()
 	c.send(hello(token))
 	f := c.next()
@@ -210,7 +210,7 @@ func TestTooManyHellosAtOnceAreRefused(t *testing.T) {
 	})
 	a, b, c := w.connect(), w.connect(), w.connect()
 	a.send(hello(token))
-	await(t, in) // the worker has it
+	await(t, in) // a worker has the first hello
 	b.send(hello(token))
 	c.send(hello(token))
 	c.want("too_many_connections of 1")
@@ -243,12 +243,12 @@ func TestDrainingHubTakesNobody(t *testing.T) {
 	}
 }
 
-// A token revoked at any moment of a login ends it: the revocation is durable
-// and then reads the table; the login enters the table and then reads the token
-// again. Spec: P-3.5.
+// A token is revoked at any moment of a login, and the session ends. The revocation
+// becomes durable and then reads the table; the login enters the table and then reads
+// the token again. Spec: P-3.5.
 func TestRevocationRacingALogin(t *testing.T) {
-	lookUps := 0
-	for at := 1; at <= 5; at++ { // a login looks up token and user, twice
+	reads := 0
+	for at := 1; at <= 5; at++ { // a login reads the token and the user, twice
 		w := newWorld(t).start()
 		token := w.token("", "alice")
 		w.login(w.token("acme", "alice"))
@@ -269,7 +269,7 @@ func TestRevocationRacingALogin(t *testing.T) {
 		c.send(hello(token))
 		got := show(c.next())
 		switch {
-		case int(calls.Load()) < at: // the login had ended before
+		case int(calls.Load()) < at: // the login ended before that read
 			if got != "welcome of 1" {
 				t.Errorf("login gets %s", got)
 			}
@@ -278,25 +278,25 @@ func TestRevocationRacingALogin(t *testing.T) {
 			}
 			c.want("kick revoked")
 		case got == "unauthenticated of 1" || got == "kick revoked":
-			lookUps = at
-		case got == "welcome of 1": // the last look came first; then the table did not
+			reads = at
+		case got == "welcome of 1": // revoked after the last read of the token, so the session must be ended by the table
 			c.want("kick revoked")
-			lookUps = at
+			reads = at
 		default:
-			t.Errorf("revoked behind look-up %d: login gets %s", at, got)
+			t.Errorf("revoked after read %d: login gets %s", at, got)
 		}
 		c.take()
 		if c.end == nil {
-			t.Errorf("revoked behind look-up %d: the connection stays", at)
+			t.Errorf("revoked after read %d: the connection stays", at)
 		}
 		w.stop()
 	}
-	if lookUps < 4 {
-		t.Errorf("a login has %d look-ups: it does not look again behind the table", lookUps)
+	if reads < 4 {
+		t.Errorf("a login has %d reads: it does not read its token again after it entered the table", reads)
 	}
 }
 
-// Whenever a connection goes away, nothing of it stays.
+// A connection goes away at any moment of its hello, and nothing of it stays.
 func TestConnectionThatGoesWhileItsHelloIsChecked(t *testing.T) {
 	for at := 1; at <= 8; at++ {
 		w := newWorld(t).start()
@@ -317,7 +317,7 @@ func TestConnectionThatGoesWhileItsHelloIsChecked(t *testing.T) {
 		close(out)
 		w.store.onRecord(nil)
 		w.login(w.token("", "bob"))
-		w.stop() // waits for the workers
+		w.stop() // returns when the workers have ended
 		if n := len(w.table.Of(account("alice"))); n != 0 || w.hub.Sessions.Load() != 1 {
 			t.Errorf("gone at look-up %d: %d outboxes stay in the table, %d sessions", at, n, w.hub.Sessions.Load())
 		}
@@ -388,14 +388,14 @@ func TestCloseUserEndsTheSessionsOfOneUser(t *testing.T) {
 	if n, err := w.hub.CloseUser(ctx, account("nobody"), im.CodeRevoked); n != 0 || err != nil {
 		t.Errorf("closed %d sessions of nobody, %v", n, err)
 	}
-	cancel() // the caller goes away, the reason stays
+	cancel() // the caller hangs up
 	if n, err := w.hub.CloseUser(ctx, account("bob"), im.CodeRevoked); n != 1 || err != nil {
 		t.Errorf("closed %d sessions for a caller who went away, %v; want 1", n, err)
 	}
 	bob.want("kick revoked")
 }
 
-// A node that does not answer keeps its sessions, and only those.
+// A node that does not answer keeps its own sessions. Those of other nodes end.
 func TestNodeThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t).start()
 	if _, err := w.net.Join("dead"); err != nil {

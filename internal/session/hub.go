@@ -1,6 +1,16 @@
-// Package session is what a connection means: who it is, what it may ask for,
-// and how fast. A session turns frames into sends and reads; gateway brings the
-// bytes, conv decides.
+// Package session is what a connection means: who it belongs to, what it may ask
+// for, and how fast. A session turns frames into sends and requests. Package gateway
+// brings the bytes, and package conv decides about the sends.
+//
+// Read the files in this order. A send: receive.go, with session.go for the state of
+// a session and limits.go. The other frames: hello.go, request.go (history and sync),
+// focus.go, cursor.go, call.go with callqueue.go. What all sessions of a node share:
+// hub.go. How sessions end when their tokens do: close.go (at once, by a request to
+// all nodes), recheck.go (by asking the store), barrier.go (how a node learns about
+// revocations that other nodes made), drain.go (clients are sent to other nodes).
+//
+// The package owns the sessions from the hello to the end of the connection. It may
+// not know sockets, transports, or how a conversation is stored.
 package session
 
 import (
@@ -10,19 +20,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/user"
-	"github.com/petrel-im/petrel/internal/wire"
 )
 
 // Options tune a Hub; zero values are the defaults.
@@ -31,40 +41,44 @@ type Options struct {
 	Now       func() time.Time
 	Version   string        // of the server, for the welcome
 	HistoryID uint64        // of the store
-	Heartbeat time.Duration // announced; the gateway keeps it
+	Heartbeat time.Duration // for the welcome; the gateway sends the pings
 	Misses    int
-	Gateways  func(im.Account) []string // where a user should connect, best first; nil: nothing is said
-	Workers   int                       // goroutines that serve what reads the store; 8
+	Gateways  func(im.Account) []string // addresses where a user should connect, best first; nil: the welcome names none
+	Workers   int                       // goroutines that read the store for sessions; 8
 	Waiting   int                       // requests that may wait for a worker; 4096
-	Checks    int                       // sessions that the store is asked about in a second, while another node is silent; 5000
+	Checks    int                       // rechecks of sessions in a second, while another node does not answer; 5000
 }
 
-// Hub makes sessions and holds what they share.
+// Hub holds what the sessions of a node share.
 type Hub struct {
 	o     Options
 	users *user.Users
 	convs *conv.Convs
+	route *route.Router
 	sync  *inbox.Syncer
 	table *fanout.Table
 	bus   bus.Bus // set by Attach
-	calls Calls   // set by AttachCalls; nil: none are served
-	trust *fanout.Trust
-	again again
-	said  atomic.Int64 // moment at which the store was asked about a session last, and said
-	nodes nodes        // set by AttachStreams
+
+	revocations *fanout.Revocations
+	rechecks    *rechecker
+	barrier     *barrier // set by AttachStreams; nil: there are no other nodes
 
 	limits   atomic.Pointer[Limits]
 	draining atomic.Bool
 	jobs     chan func() // capacity o.Waiting; full: the request is refused as overloaded
-	callJobs chan func() // as jobs, for calls
-	callers  callers
+	runCall  Calls       // set by AttachCalls; nil: calls are unsupported
+	calls    callQueue
 
-	Sessions atomic.Int64 // welcomed and not gone
+	Sessions atomic.Int64 // sessions that were welcomed and whose connection is there
 	Refused  atomic.Uint64
 }
 
+// Calls runs a method of the API for a user. Request and answer are JSON, or else
+// protobuf. Errors: no_method, and those of the method. Spec: P-10.4.
+type Calls func(ctx context.Context, who user.Identity, method string, json bool, request []byte) (answer []byte, err error)
+
 // New makes a hub.
-func New(o Options, us *user.Users, cs *conv.Convs, sy *inbox.Syncer, t *fanout.Table, l Limits) *Hub {
+func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.Syncer, t *fanout.Table, l Limits) *Hub {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -80,12 +94,34 @@ func New(o Options, us *user.Users, cs *conv.Convs, sy *inbox.Syncer, t *fanout.
 	if o.Checks == 0 {
 		o.Checks = 5000
 	}
-	h := &Hub{o: o, users: us, convs: cs, sync: sy, table: t, trust: fanout.NewTrust(), again: again{due: make(chan struct{}, 1)}, jobs: make(chan func(), o.Waiting), callJobs: make(chan func(), o.Waiting)}
+	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, revocations: fanout.NewRevocations(), jobs: make(chan func(), o.Waiting)}
+	h.rechecks = newRechecker(us, t, h.revocations, o.Checks)
+	h.calls.jobs, h.calls.maxWaiting = make(chan func(), o.Waiting), o.Waiting
 	h.limits.Store(&l)
 	return h
 }
 
-// Run serves what reads the store, and ends sessions whose tokens have ended,
+// AttachCalls says who runs calls. It is called once, before Run.
+func (h *Hub) AttachCalls(c Calls) { h.runCall = c }
+
+// AttachStreams connects the hub with the hubs of the other nodes. It is called
+// once, before the streams and the hub run. others returns the nodes that may revoke
+// tokens, without this one: all nodes with a heartbeat, whether they are on the bus
+// or not. It is called twice a second.
+func (h *Hub) AttachStreams(s *stream.Streams, others func() []im.Node) {
+	h.barrier = newBarrier(s, others, h.rechecks, h.revocations, h.o.Log)
+}
+
+// Changed has every node recheck the sessions of an account, because some of the
+// account's tokens may have been revoked. It does not block. It is for user.Options.
+func (h *Hub) Changed(a im.Account) {
+	h.rechecks.account(a)
+	if h.barrier != nil {
+		h.barrier.tellOthers(a)
+	}
+}
+
+// Run reads the store for sessions, and ends sessions whose tokens were revoked,
 // until ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
@@ -103,52 +139,26 @@ func (h *Hub) Run(ctx context.Context) error {
 		wg.Go(func() { work(h.jobs) })
 	}
 	for range callWorkers {
-		wg.Go(func() { work(h.callJobs) })
+		wg.Go(func() { work(h.calls.jobs) })
 	}
-	wg.Go(func() { h.runAgain(ctx) })
-	if h.nodes.streams != nil {
-		wg.Go(func() { h.runAsks(ctx) })
-		wg.Go(func() { h.runSweeps(ctx) })
+	wg.Go(func() { h.rechecks.runAccounts(ctx) })
+	if h.barrier != nil {
+		wg.Go(func() { h.barrier.run(ctx, h.bus) })
+		wg.Go(func() { h.rechecks.runSweeps(ctx) })
 	}
 	wg.Wait()
 	return nil
 }
 
-// Limits are the limits in force.
+// Limits returns the limits in force.
 func (h *Hub) Limits() *Limits { return h.limits.Load() }
 
-// SetLimits changes them for what comes.
+// SetLimits changes the limits. Sessions that were welcomed before keep the windows
+// that their welcome named.
 func (h *Hub) SetLimits(l Limits) { h.limits.Store(&l) }
 
-// Drain makes the hub refuse new sessions.
-func (h *Hub) Drain() { h.draining.Store(true) }
-
-// Conn is what a gateway tells of a connection.
-type Conn struct {
-	Remote   netip.Addr
-	Encoding wire.Encoding
-	Flusher  *fanout.Flusher
-	Owner    any // comes back as Out.Owner
-}
-
-// Open makes the session of a connection whose codec is known.
-func (h *Hub) Open(c Conn) *Session {
-	both := &struct { // of one size that little else has: what a busy time leaves between small ones stays resident
-		s Session
-		o fanout.Outbox
-	}{}
-	both.o.Init(c.Encoding, c.Flusher, h.Limits().OutboxBytes, c.Owner)
-	both.s.hub, both.s.Out = h, &both.o
-	return &both.s
-}
-
-// async runs f on a worker. It reports false when too much waits. A panic in f
-// ends s only.
-func (h *Hub) async(s *Session, f func(context.Context, *fanout.Kicks)) bool {
-	return h.asyncOn(h.queue, s, f)
-}
-
-// queue hands a job to the workers of the reads. False: too much waits.
+// queue hands a job to the workers that read the store. It returns false if too many
+// jobs wait.
 func (h *Hub) queue(job func()) bool {
 	select {
 	case h.jobs <- job:
@@ -158,14 +168,20 @@ func (h *Hub) queue(job func()) bool {
 	}
 }
 
-func (h *Hub) asyncOn(queue func(job func()) bool, s *Session, f func(context.Context, *fanout.Kicks)) bool {
+// async runs f on a worker that reads the store. It returns false if too many jobs
+// wait. A panic in f ends only the session of out.
+func (h *Hub) async(out *fanout.Outbox, f func(context.Context, *fanout.Kicks)) bool {
+	return h.asyncOn(h.queue, out, f)
+}
+
+func (h *Hub) asyncOn(queue func(job func()) bool, out *fanout.Outbox, f func(context.Context, *fanout.Kicks)) bool {
 	return queue(func() {
 		var k fanout.Kicks
 		defer k.Flush()
 		defer func() {
 			if p := recover(); p != nil {
-				h.o.Log.Error("session panicked", "user", string(s.Out.Account.User), "err", fmt.Sprint(p), "stack", string(debug.Stack()))
-				s.Out.End(&im.Error{Code: im.CodeInternal}, &k)
+				h.o.Log.Error("session panicked", "user", string(out.Account.User), "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+				out.End(&im.Error{Code: im.CodeInternal}, &k)
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
@@ -174,18 +190,18 @@ func (h *Hub) asyncOn(queue func(job func()) bool, s *Session, f func(context.Co
 	})
 }
 
-// requestTimeout bounds what one request may wait for the store.
+// requestTimeout bounds how long one request may wait for the store.
 const requestTimeout = 10 * time.Second
 
-// internal turns err into what a client sees; what is not meant for clients
-// goes to the log under a request id.
-func (h *Hub) internal(s *Session, what string, err error) *im.Error {
+// internal returns err as the client gets it. An error that is not for clients goes
+// to the log, and the client gets a request id that names the line.
+func (h *Hub) internal(u im.User, what string, err error) *im.Error {
 	if e, ok := errors.AsType[*im.Error](err); ok && (e.Code != im.CodeInternal || e.Request != "") {
 		return e
 	}
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	req := hex.EncodeToString(b[:])
-	h.o.Log.Error(what+" failed", "user", string(s.Out.Account.User), "req", req, "err", err)
+	h.o.Log.Error(what+" failed", "user", string(u), "req", req, "err", err)
 	return &im.Error{Code: im.CodeInternal, Request: req}
 }

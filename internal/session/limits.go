@@ -1,7 +1,9 @@
 package session
 
-// Limits bound what one connection, user or address can make the server hold.
-// A negative value means no limit. Spec: P-9.
+import "github.com/petrel-im/petrel/internal/conv"
+
+// Limits bound what one connection, user or address can make the server hold. A
+// negative value means no limit. Spec: P-9.
 type Limits struct {
 	Connections          int
 	ConnectionsPerUser   int
@@ -12,9 +14,9 @@ type Limits struct {
 
 	SendsPerSecond int // of one session, on average
 	SendBurst      int
-	WindowSends    int // unanswered, of one connection
+	WindowSends    int // sends of one connection that have no answer yet
 	WindowBytes    int
-	OutboxBytes    int // waiting for one connection
+	OutboxBytes    int // bytes that wait for one connection
 
 	FrameBytes            int
 	FrameBytesBeforeHello int
@@ -22,14 +24,33 @@ type Limits struct {
 	HistoryMessages       int // of one page
 }
 
-// bucket is a token bucket for one session's sends.
+// pageSize is how many messages a page of the history has at most.
+func (l *Limits) pageSize() int {
+	if l.HistoryMessages <= 0 || l.HistoryMessages > conv.MaxPage {
+		return conv.MaxPage
+	}
+	return l.HistoryMessages
+}
+
+// maxRequests is how many requests of one session may be under way at the same
+// time.
+const maxRequests = 16
+
+// maxMoves is how many moves of cursors of one session may be unanswered. A client
+// may mark many conversations as read at once, and each move can take a second.
+const maxMoves = 256
+
+// maxFocus is how many conversations a focus may name.
+const maxFocus = 1000
+
+// bucket is a token bucket for the sends of one session.
 type bucket struct {
 	tokens float32
 	last   int64 // Unix milliseconds
 }
 
-// take reports whether a send may pass, and if not, in how many milliseconds
-// one may.
+// take returns whether a send may pass, and if not, in how many milliseconds one
+// may.
 func (b *bucket) take(nowMs int64, perSecond, burst int) (bool, int64) {
 	if perSecond < 0 || burst < 0 {
 		return true, 0

@@ -20,10 +20,10 @@ var (
 	seeds = flag.Int("seeds", 15, "how many random schedules")
 )
 
-// Whatever happens to three nodes, their bus and their ways to the store: no
-// session gets an event later than promised after its tokens have ended, none
-// that is valid is ended, and when the store has been there for that long, cuts
-// of the bus or not, no void session is open and every valid one gets events.
+// Three nodes lose each other and the store, die and start again, at random. No
+// session gets an event later than promised after its tokens were revoked, and no
+// valid session is ended. When all nodes have reached the store for that time, no void
+// session is open and every valid one gets events, even if the bus is still cut.
 func TestRandomRevocations(t *testing.T) {
 	first, n := uint64(1), *seeds
 	if *seed != 0 {
@@ -41,7 +41,7 @@ func TestRandomRevocations(t *testing.T) {
 	}
 }
 
-// unrest is a fleet with bad luck.
+// unrest is a fleet to which faults happen at random.
 type unrest struct {
 	*fleet
 	judge *user.Users
@@ -51,12 +51,12 @@ type unrest struct {
 	ended int
 }
 
-// claim is a connection and the token that it began with.
+// claim is a connection with the token of its hello.
 type claim struct {
 	*seat
 	token    string
 	welcomed bool
-	void     time.Time // since when; zero: it is valid
+	void     time.Time // since when the token is void; zero: it is valid
 }
 
 func (x *unrest) note(format string, args ...any) {
@@ -89,7 +89,7 @@ func (x *unrest) run() {
 		s.line.cut.Store(false)
 	}
 	pass(promised)
-	if len(x.nodes) == 3 && x.dice.IntN(2) == 0 { // else the cuts stay
+	if len(x.nodes) == 3 && x.dice.IntN(2) == 0 { // or the cuts of the bus stay
 		for _, s := range x.nodes {
 			s.bus.SetRules(bustest.Rules{})
 			x.part(s, false)
@@ -99,13 +99,13 @@ func (x *unrest) run() {
 	x.check(true)
 }
 
-// act does something.
+// act does one thing at random.
 func (x *unrest) act() {
 	s, u := x.pick(), im.User("user-"+strconv.Itoa(x.dice.IntN(3)))
 	a, device := account(u), phoneRef(x.dice.IntN(3))
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	close := x.dice.IntN(2) == 0 // who makes a change ends sessions
+	close := x.dice.IntN(2) == 0 // the caller also ends the sessions, as the API does
 	var err error
 	switch n := x.dice.IntN(24); {
 	case n < 8: // logs in
@@ -208,7 +208,7 @@ func (x *unrest) fault(s *site, a im.Account) {
 	}
 }
 
-// judgeAll notes who is void from now on.
+// judgeAll notes which tokens are void from now on.
 func (x *unrest) judgeAll() {
 	for _, c := range x.seats {
 		if _, err := x.judge.AuthenticateSession(context.Background(), c.token); err != nil && c.void.IsZero() {
@@ -217,8 +217,8 @@ func (x *unrest) judgeAll() {
 	}
 }
 
-// check looks at all sessions; behind a calm, quiet being true, those that stay
-// must be served and the others ended.
+// check checks all sessions. With quiet, after a time without faults, the valid ones
+// must get events and the others must have ended.
 func (x *unrest) check(quiet bool) {
 	x.t.Helper()
 	for i, c := range x.seats {

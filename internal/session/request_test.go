@@ -51,8 +51,8 @@ func TestRefusedReads(t *testing.T) {
 	}
 }
 
-// blockLoads holds up every load of a conversation; the returned channel has a
-// token for each that waits.
+// blockLoads makes every load of a conversation wait until open is called. The channel
+// gets the conversation of each load that waits.
 func (w *world) blockLoads() (waiting chan im.Key, open func()) {
 	in, out := make(chan im.Key, 1024), make(chan struct{})
 	w.store.onConversation(func(k im.Key) {
@@ -65,8 +65,8 @@ func (w *world) blockLoads() (waiting chan im.Key, open func()) {
 	}
 }
 
-// nowhere is a conversation that does not exist, and was not asked for before:
-// to answer, it has to be looked up in the store.
+// nowhere returns a new conversation id that does not exist. The server has to read the
+// store to find that out.
 func (w *world) nowhere() string {
 	w.unknown++
 	return im.KeyedGroupID(im.DefaultTenant, fmt.Sprint("nowhere ", w.unknown)).String()
@@ -102,8 +102,8 @@ func TestRequestsOfASessionAreBounded(t *testing.T) {
 	}
 }
 
-// However requests end, their place is free again: also that of one which is
-// refused while another one ends.
+// When a request ends, another one may follow. That holds however it ends, also if a
+// request is refused while another one ends.
 func TestPlacesOfRequestsAreNotLost(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	w := newWorld(t)
@@ -178,7 +178,7 @@ func TestFullQueueOfTheHubRefusesUnsettled(t *testing.T) {
 		return nil
 	})
 	blocker.send(hello("pt_default.alice.x"))
-	await(t, in) // the only worker
+	await(t, in) // the only worker has it
 	for i := range uint64(4) {
 		alice.send(syncFrame(10+i, nil))
 	}
@@ -190,8 +190,8 @@ func TestFullQueueOfTheHubRefusesUnsettled(t *testing.T) {
 	alice.want("sync of 0 of 20")
 }
 
-// A sync lets events in again before it reads the heads: what is committed
-// while it reads is pushed, or in its page. Spec: P-6.3.
+// A sync lets the session take events before it reads the heads. So an entry that is
+// committed during the read comes as an event, or is in the page. Spec: P-6.3.
 func TestSyncLetsEventsInBeforeItReadsTheHeads(t *testing.T) {
 	w := newWorld(t)
 	w.limits.OutboxBytes = 1500
@@ -230,7 +230,7 @@ func TestSyncLetsEventsInBeforeItReadsTheHeads(t *testing.T) {
 	alice.want("5:while it reads", "sync of 2 of 3")
 }
 
-func TestAnswerBehindTheCloseIsDropped(t *testing.T) {
+func TestAnswerAfterTheCloseIsDropped(t *testing.T) {
 	w := newWorld(t).start()
 	id := w.group("team", "alice")
 	alice := w.login(w.token("", "alice"))

@@ -14,13 +14,14 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// promised is the time after which nothing more reaches a session whose tokens
-// have ended.
+// promised is the time after a revocation in which its sessions end. After it
+// nothing more reaches them.
 const promised = 5 * time.Second
 
 var laptopRef = user.DeviceRef{ID: "laptop", Kind: "desktop"}
 
-// people are the sessions of alice, of each kind, and one of bob, at every node.
+// people has sessions at every node: three of alice (on a phone, on a laptop, and with
+// a token that is bound to no device) and one of bob.
 type people struct {
 	phone, laptop, bare, bob []*seat
 	login                    *user.Login // of the phone
@@ -39,7 +40,8 @@ func (f *fleet) people(all []*site) *people {
 	return p
 }
 
-// want checks how the sessions of each kind are, "" being open.
+// want checks with which code the sessions of alice have ended; "" means that they are
+// open. Those of bob must be open.
 func (p *people) want(what string, phone, laptop, bare im.Code) {
 	for _, k := range []struct {
 		seats []*seat
@@ -55,7 +57,7 @@ func (p *people) want(what string, phone, laptop, bare im.Code) {
 	}
 }
 
-// changes are what ends tokens of alice, and whose.
+// changes are the ways to revoke tokens of alice, and which of her sessions must end.
 var changes = map[string]struct {
 	do                  func(us *user.Users, p *people) error
 	phone, laptop, bare im.Code
@@ -85,8 +87,9 @@ var changes = map[string]struct {
 	}, im.CodeRevoked, "", ""},
 }
 
-// What ends tokens at one node ends their sessions at all nodes, though nobody
-// closes them: who changed the account may be gone. Spec: P-11.4, P-11.5.
+// Tokens are revoked at one node, and their sessions end at all nodes. The test calls
+// no CloseUser or CloseDevice: whoever revoked the tokens may have died before that.
+// Spec: P-11.4, P-11.5.
 func TestTokensThatEndAtOneNodeEndSessionsAtAll(t *testing.T) {
 	for what, c := range changes {
 		t.Run(what, func(t *testing.T) {
@@ -102,7 +105,7 @@ func TestTokensThatEndAtOneNodeEndSessionsAtAll(t *testing.T) {
 	}
 }
 
-// The node where tokens end dies before it tells anybody.
+// The node where tokens are revoked dies before it tells another node.
 func TestTokensThatEndAtANodeThatDies(t *testing.T) {
 	for _, row := range []time.Duration{0, time.Second, 5 * time.Second} {
 		for what, c := range changes {
@@ -120,7 +123,7 @@ func TestTokensThatEndAtANodeThatDies(t *testing.T) {
 	}
 }
 
-// F9: the word of a change is lost, and silence follows.
+// F9: the frame with a revocation is lost, and silence follows.
 func TestF9LostWordOfARevocationIsMadeUpFor(t *testing.T) {
 	fleetOf(t, 3, func(f *fleet, all []*site) {
 		p := f.people(all)
@@ -144,11 +147,11 @@ func TestF9LostWordOfARevocationIsMadeUpFor(t *testing.T) {
 	})
 }
 
-// F9: more is lost than a stream keeps, so the receiver looks for itself.
+// F9: more is lost than a stream keeps. So the receiver rechecks all sessions.
 func TestF9ResetLooksAtAllSessions(t *testing.T) {
 	synctestFleet(t, func(f *fleet) { f.o = stream.Options{Ring: 100 * time.Millisecond, Hints: 1} }, 2, func(f *fleet, all []*site) {
 		p := f.people(all)
-		// Short enough to be no cut.
+		// So short that the streams do not end.
 		cut(all[0], all[1], true)
 		for _, u := range []im.User{"x", "y"} {
 			f.must(all[0].users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
@@ -164,9 +167,9 @@ func TestF9ResetLooksAtAllSessions(t *testing.T) {
 	})
 }
 
-// F17: a gateway is cut from the bus, or hears only, or is only heard, and has
-// the store. Nothing reaches a session for longer than promised after its tokens
-// have ended, also a minute later, and no other session suffers.
+// F17: a gateway is cut off the bus, in one direction or both, and reaches the store.
+// A session ends in the promised time after its tokens were revoked, also a minute
+// later, and all other sessions get their events.
 func TestF17GatewayCutFromTheBusAsksTheStore(t *testing.T) {
 	for _, dir := range []string{"both ways", "hears nobody", "is not heard"} {
 		for what, c := range changes {
@@ -202,15 +205,16 @@ func TestF17GatewayCutFromTheBusAsksTheStore(t *testing.T) {
 	}
 }
 
-// F17: a gateway that has neither the store nor the other nodes writes nothing
-// more to anybody, and keeps the sockets; whoever is valid goes on behind it.
+// F17: a gateway that reaches neither the store nor the other nodes writes no more
+// events, and keeps the connections. When it reaches them again, the valid sessions go
+// on.
 func TestF17GatewayWithoutStoreAndBusWritesNothing(t *testing.T) {
 	for what, c := range changes {
 		t.Run(what, func(t *testing.T) {
 			fleetOf(t, 3, func(f *fleet, all []*site) {
 				p := f.people(all)
 				gateway := all[0]
-				mine := []*seat{p.phone[0], p.laptop[0], p.bare[0], p.bob[0]}
+				atGateway := []*seat{p.phone[0], p.laptop[0], p.bare[0], p.bob[0]}
 				f.part(gateway, true)
 				gateway.line.cut.Store(true)
 				f.must(c.do(all[1].users, p))
@@ -220,7 +224,7 @@ func TestF17GatewayWithoutStoreAndBusWritesNothing(t *testing.T) {
 				}
 				pass(promised - 2*time.Second)
 				for range 60 {
-					for _, x := range mine {
+					for _, x := range atGateway {
 						if x.gets() {
 							t.Fatalf("%s gets events without anybody having said that the session is valid", x.user)
 						}
@@ -234,8 +238,8 @@ func TestF17GatewayWithoutStoreAndBusWritesNothing(t *testing.T) {
 				bob.want("pong of 7", "store_stalled of 8")
 				f.part(gateway, false)
 				gateway.line.cut.Store(false)
-				for step := range 50 { // who is void gets nothing before the end
-					for _, x := range mine {
+				for step := range 50 { // a void session gets nothing until it ends
+					for _, x := range atGateway {
 						if void := x.user == "alice" && slices.Contains(voids(p, c.phone, c.laptop, c.bare), x); void && x.gets() {
 							t.Fatalf("a session that is void gets an event %d ms after the cut", 100*step)
 						}
@@ -247,14 +251,14 @@ func TestF17GatewayWithoutStoreAndBusWritesNothing(t *testing.T) {
 					t.Error("bob was not told to sync")
 				}
 				if !bob.gets() {
-					t.Error("bob gets nothing behind the cut")
+					t.Error("bob gets nothing after the cut")
 				}
 			})
 		})
 	}
 }
 
-// voids are the sessions at the first node that end.
+// voids returns the sessions at the first node that must end.
 func voids(p *people, phone, laptop, bare im.Code) (list []*seat) {
 	for _, k := range []struct {
 		seats []*seat
@@ -267,8 +271,8 @@ func voids(p *people, phone, laptop, bare im.Code) (list []*seat) {
 	return list
 }
 
-// F17: a request that was taken in time is not answered with what the user wants
-// to read when that is over.
+// F17: a request comes while the session is known to be valid, and takes so long that
+// it is not known any more. Then the answer is an error.
 func TestF17AnswerThatComesTooLate(t *testing.T) {
 	fleetOf(t, 2, func(f *fleet, all []*site) {
 		bob := f.people(all).bob[0]
@@ -285,8 +289,9 @@ func call(id uint64, took string) *petrelv1.ClientFrame {
 	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Call{Call: &petrelv1.Call{Method: took, Request: &petrelv1.Call_Proto{}}}}
 }
 
-// F17: a node that told nobody of what it did dies and starts again while a
-// gateway has no store: that it hears all nodes is not enough.
+// F17: a node revokes tokens, tells nobody, dies and starts again, while a gateway
+// cannot reach the store. That the gateway hears all nodes again is not enough: it must
+// ask the store first.
 func TestF17DeathWhileThereIsNoStore(t *testing.T) {
 	fleetOf(t, 2, func(f *fleet, all []*site) {
 		p := f.people(all[:1])
@@ -311,7 +316,8 @@ func TestF17DeathWhileThereIsNoStore(t *testing.T) {
 	})
 }
 
-// F17: as before, with more sessions than the store was asked about yet.
+// F17: the same, with so many sessions that the gateway has not rechecked all of them
+// in time.
 func TestF17DeathWhileTheStoreIsSlow(t *testing.T) {
 	synctestFleet(t, func(f *fleet) { f.checks = 50 }, 2, func(f *fleet, all []*site) {
 		var seats []*seat
@@ -335,8 +341,8 @@ func TestF17DeathWhileTheStoreIsSlow(t *testing.T) {
 	})
 }
 
-// F17: a gateway that cannot read the heartbeats sees a node on the bus only, and
-// hears nothing of it.
+// F17: a gateway cannot read the heartbeats. It sees a node on the bus only, and gets
+// no answer from it.
 func TestF17NodeThatIsSeenOnTheBusOnly(t *testing.T) {
 	fleetOf(t, 3, func(f *fleet, all []*site) {
 		p := f.people(all[:1])
@@ -358,12 +364,12 @@ func TestF17NodeThatIsSeenOnTheBusOnly(t *testing.T) {
 	})
 }
 
-// F17: a process that stands still has been told of nothing. It must not need a
-// moment to notice.
+// F17: a process that stood still knows no revocation of that time. It must notice
+// before it writes its next event.
 func TestF17ProcessThatStoodStillWritesNothing(t *testing.T) {
 	fleetOf(t, 2, func(f *fleet, all []*site) {
 		p := f.people(all)
-		all[0].stop() // what would notice
+		all[0].stop() // the goroutines that send barriers and recheck
 		pass(3 * time.Second)
 		if !p.bob[0].gets() {
 			t.Error("3 s are too long")

@@ -21,7 +21,7 @@ func TestSendsOfOneReadAreStoredInTheirOrder(t *testing.T) {
 	id := w.group("team", "alice", "bob")
 	bob.want("1:")
 	alice.want("1:")
-	alice.want("1:") // their inboxes
+	alice.want("1:") // the entries of the new group in their inboxes
 	bob.want("1:")
 	alice.send(text(2, id, "k1", "one"), ping(3), text(4, id, "k2", "two"), text(5, id, "k1", "one"), text(6, id, "k1", "other"))
 	alice.want("pong of 3", "ack 2 of 2", "ack 3 of 4", "ack 2 of 5", "conflict of 6")
@@ -29,7 +29,7 @@ func TestSendsOfOneReadAreStoredInTheirOrder(t *testing.T) {
 	if got := w.texts(id); !cmp.Equal(got, []string{"alice:one", "alice:two"}) {
 		t.Errorf("stored %v", got)
 	}
-	// The ack of a send to a user names the conversation.
+	// The ack of a send to a user has the id of the conversation.
 	f := text(7, "", "k3", "hi")
 	f.GetSend().User, f.GetSend().After = "bob", proto.Uint64(0)
 	alice.send(f)
@@ -38,17 +38,17 @@ func TestSendsOfOneReadAreStoredInTheirOrder(t *testing.T) {
 	}
 }
 
-// What was read before the end of a session is not affected by it. Spec: P-2.3.
+// A bad frame ends the session. Sends that came before it are stored. Spec: P-2.3.
 func TestSendsBeforeABadFrameAreStored(t *testing.T) {
 	w := newWorld(t).start()
 	id := w.group("team", "alice")
 	alice := w.login(w.token("", "alice"))
 	good, err := proto.Marshal(text(2, id, "k", "before"))
 	w.must(err)
-	late, err := proto.Marshal(text(3, id, "k2", "behind"))
+	late, err := proto.Marshal(text(3, id, "k2", "after"))
 	w.must(err)
 	if alice.read(good, []byte{0xff}, late) {
-		t.Error("the session goes on behind a bad frame")
+		t.Error("the session goes on after a bad frame")
 	}
 	alice.want("kick bad_frame")
 	until(t, "the first send is stored", func() bool { return cmp.Equal(w.texts(id), []string{"alice:before"}) })
@@ -149,7 +149,7 @@ func TestWindowExceededEndsTheConnection(t *testing.T) {
 			w.start()
 			id := w.group("team", "alice")
 			alice := w.login(w.token("", "alice"))
-			for i := range 20 { // answered ones give their room back
+			for i := range 20 { // answers give the room of their sends back
 				alice.send(text(2, id, fmt.Sprint("a", i), "xxxx"))
 				alice.want(fmt.Sprintf("ack %d of 2", i+2))
 			}
@@ -196,7 +196,7 @@ func TestSendsAreLimitedInRate(t *testing.T) {
 			k++
 			c.send(text(uint64(100+k), id, fmt.Sprint("k", k), "x"))
 			f := c.next()
-			for f.GetEvents() != nil { // of the other session
+			for f.GetEvents() != nil { // events of the other session's sends
 				f = c.next()
 			}
 			if e := f.GetError(); ok != (f.GetAck() != nil) || !ok && (e.GetCode() != string(im.CodeRateLimited) || e.GetSettled() || e.GetRetryAfterMs() == 0 || e.GetRetryAfterMs() > 101) {
@@ -205,7 +205,7 @@ func TestSendsAreLimitedInRate(t *testing.T) {
 		}
 	}
 	burst(alice, true, true, true, false, false)
-	burst(phone, true) // the limit is a session's
+	burst(phone, true) // each session has its own limit
 	w.pass(99 * time.Millisecond)
 	burst(alice, false)
 	w.pass(2 * time.Millisecond)
@@ -215,7 +215,7 @@ func TestSendsAreLimitedInRate(t *testing.T) {
 	w.pass(10 * time.Second)
 	burst(alice, true, true, true, false)
 	alice.send(ping(1), history(2, id))
-	alice.want("pong of 1") // others are not limited
+	alice.want("pong of 1") // pings are not limited
 }
 
 func TestNegativeRatesAreNone(t *testing.T) {
@@ -234,9 +234,9 @@ func TestNegativeRatesAreNone(t *testing.T) {
 	}
 }
 
-// A session that is being ended, for whatever reason, is served no more: what
-// it sends while its socket is still there is not stored. Spec: P-3.5.
-func TestNothingIsStoredBehindTheEnd(t *testing.T) {
+// A session that is being ended is served no more. What it sends while its connection is
+// still there is not stored. Spec: P-3.5.
+func TestNothingIsStoredAfterTheEnd(t *testing.T) {
 	w := newWorld(t).start()
 	id := w.group("team", "alice", "bob")
 	alice, bob := w.login(w.token("", "alice")), w.login(w.token("", "bob"))

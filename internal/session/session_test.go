@@ -22,6 +22,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
@@ -33,17 +34,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline bounds what a working server does at once.
+// deadline is how long a test waits for what a working server does at once.
 const deadline = 20 * time.Second
 
-// staged is a store between whose steps a test can act.
+// staged is a store that lets a test act between the steps of the server.
 type staged struct {
 	store.Store
 	mu     sync.Mutex
-	held   chan struct{} // commits are durable when it is closed; nil: at once
+	held   chan struct{} // commits become durable when it is closed; nil: at once
 	record func(t store.Table, key []byte, after bool) error
 	read   func(c im.Key) // before a conversation's record is read
-	broken error          // what such a read returns
+	broken error          // returned by such a read
 }
 
 func (s *staged) breakConversations(err error) {
@@ -52,8 +53,8 @@ func (s *staged) breakConversations(err error) {
 	s.broken = err
 }
 
-// onRecord sets what happens around the look-up of a record; an error replaces
-// its result.
+// onRecord has f called before and after each read of a record. If f returns an error,
+// the read returns it.
 func (s *staged) onRecord(f func(t store.Table, key []byte, after bool) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +109,7 @@ func (s *staged) Append(b *store.Batch, done func(error)) {
 	})
 }
 
-// shut holds the commits from here on; the returned function lets them go.
+// shut makes commits wait until open is called.
 func (s *staged) shut() (open func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +126,7 @@ func (s *staged) shut() (open func()) {
 	}
 }
 
-// logLines gathers what the server logs.
+// logLines keeps what the server logs.
 type logLines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -150,6 +151,7 @@ type world struct {
 	store  *staged
 	table  *fanout.Table
 	convs  *conv.Convs
+	router *route.Router
 	users  *user.Users
 	inbox  *inbox.Consumer
 	hub    *session.Hub
@@ -193,7 +195,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// start starts the server with w.o and w.limits.
+// start starts the server with the options w.o and w.limits.
 func (w *world) start() *world {
 	w.t.Helper()
 	ctx := context.Background()
@@ -205,12 +207,13 @@ func (w *world) start() *world {
 	w.must(err)
 	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists, Now: w.clock, IdleAfter: 20 * time.Millisecond}, w.store, w.table)
 	w.must(err)
+	w.router = route.New(route.Options{}, w.convs, w.store)
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
 	w.inbox, err = inbox.NewConsumer(ctx, log, w.convs, w.convs.Owners()[0], w.store)
 	w.must(err)
 	w.o.Log, w.o.Now, w.o.Version, w.o.HistoryID = log, w.clock, "test", st.Info().HistoryID
 	w.o.Heartbeat, w.o.Misses = 30*time.Second, 2
-	w.hub = session.New(w.o, w.users, w.convs, &inbox.Syncer{Convs: w.convs, Store: st.Info()}, w.table, w.limits)
+	w.hub = session.New(w.o, w.users, w.convs, w.router, &inbox.Syncer{Router: w.router, Store: st.Info()}, w.table, w.limits)
 	w.net = localbus.New()
 	b, err := w.net.Join("one")
 	w.must(err)
@@ -250,7 +253,7 @@ func (w *world) token(tenant string, u im.User) string {
 	return issued[0].Token
 }
 
-// forget makes the conversations leave memory.
+// forget waits until all conversations have left memory.
 func (w *world) forget() {
 	w.t.Helper()
 	w.pass(time.Minute)
@@ -259,7 +262,7 @@ func (w *world) forget() {
 
 func account(u im.User) im.Account { return im.Account{Tenant: im.DefaultTenant, User: u} }
 
-// group makes a group and waits until it is in the lists of its members.
+// group creates a group, and waits until it is in the inboxes of its members.
 func (w *world) group(name string, users ...string) string {
 	w.t.Helper()
 	s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, name)}, Keyed: true}
@@ -279,10 +282,10 @@ func (w *world) group(name string, users ...string) string {
 	return s.Conv.Conv.String()
 }
 
-// texts are the messages of a conversation, read by the operator.
+// texts returns the messages of a conversation.
 func (w *world) texts(id string) []string {
 	w.t.Helper()
-	p, err := w.convs.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: id}, 200)
+	p, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: id}, 200)
 	w.must(err)
 	var all []string
 	for _, m := range p.Messages {
@@ -293,7 +296,7 @@ func (w *world) texts(id string) []string {
 	return all
 }
 
-// client is one connection, in protobuf.
+// client is one connection with the codec protobuf.
 type client struct {
 	t       *testing.T
 	s       *session.Session
@@ -301,7 +304,7 @@ type client struct {
 	wake    chan struct{}
 	kicks   fanout.Kicks
 	frames  []*petrelv1.ServerFrame
-	end     *im.Error // why the server closes the connection
+	end     *im.Error // the reason for which the server closes the connection
 	gone    bool
 }
 
@@ -327,7 +330,8 @@ func (c *client) close() {
 	}
 }
 
-// send hands frames to the session as one read does; false: it wants no more.
+// send gives frames to the session as one read. It returns false if the session takes
+// no more.
 func (c *client) send(frames ...*petrelv1.ClientFrame) bool {
 	var all [][]byte
 	for _, f := range frames {
@@ -390,7 +394,7 @@ func (c *client) next() *petrelv1.ServerFrame {
 	}
 }
 
-// show is a frame in a few words.
+// show returns a frame as a short text.
 func show(f *petrelv1.ServerFrame) string {
 	who := ""
 	if f.Id != 0 {
@@ -417,7 +421,7 @@ func show(f *petrelv1.ServerFrame) string {
 	return f.ProtoReflect().WhichOneof(f.ProtoReflect().Descriptor().Oneofs().Get(0)).TextName() + who
 }
 
-// want reads as many frames as it names.
+// want reads as many frames as are given, and compares them as show does.
 func (c *client) want(frames ...string) {
 	c.t.Helper()
 	var got []string
@@ -429,12 +433,12 @@ func (c *client) want(frames ...string) {
 	}
 }
 
-// wantEnd checks that the connection is ended behind what was read.
+// wantEnd checks that the connection is ended after the frames that were read.
 func (c *client) wantEnd(code im.Code) {
 	c.t.Helper()
 	c.take()
 	if c.end == nil || c.end.Code != code || len(c.frames) > 0 {
-		c.t.Errorf("the connection ends with %v behind %v, want %s", c.end, c.frames, code)
+		c.t.Errorf("the connection ends with %v after %v, want %s", c.end, c.frames, code)
 	}
 }
 
@@ -451,7 +455,7 @@ func hello(token string) *petrelv1.ClientFrame {
 	return &petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: token}}}
 }
 
-// login is a welcomed connection.
+// login returns a connection that was welcomed.
 func (w *world) login(token string) *client {
 	w.t.Helper()
 	c := w.connect()
@@ -476,7 +480,7 @@ func syncFrame(id uint64, token []byte) *petrelv1.ClientFrame {
 	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Sync{Sync: &petrelv1.Sync{Token: token}}}
 }
 
-// await takes what a channel brings.
+// await receives from a channel.
 func await[T any](t *testing.T, ch <-chan T) T {
 	t.Helper()
 	select {

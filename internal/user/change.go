@@ -159,7 +159,7 @@ func (c *change) record(ctx context.Context, t store.Table, tenant im.Tenant, ke
 // put writes a record, or deletes it; if the change has read it, only as it was.
 func (c *change) put(t store.Table, tenant im.Tenant, key, value []byte) {
 	was, read := c.was[recordID(t, tenant, key)]
-	c.puts = append(c.puts, store.RecordPut{Table: t, Tenant: tenant, Key: key, Value: value, Check: read && !sabotageWritesUnchecked, Was: was})
+	c.puts = append(c.puts, store.RecordPut{Table: t, Tenant: tenant, Key: key, Value: value, Check: read, Was: was})
 }
 
 // user reads a user's record; nil: there is none.

@@ -7,16 +7,17 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Ack is the answer to a send that was stored.
+// Ack is the answer to a send whose message is stored.
 type Ack struct {
 	ID     uint64 // of the send's frame
-	Conv   string // set when the send named a user
+	Conv   string // set if the send named a user and no conversation
 	Seq    uint64
 	TimeMs uint64
 }
 
-// AppendAck appends a as a frame. It writes what AppendFrame would, without
-// building the frame first: there is one for every message.
+// AppendAck appends a as a frame. It writes the same bytes as AppendFrame, but
+// does not build a ServerFrame first: every message has an ack, and building it
+// costs an allocation each time.
 func AppendAck(dst []byte, e Encoding, a Ack) []byte {
 	if e.Codec == JSON {
 		var text [192]byte
@@ -38,6 +39,7 @@ func AppendAck(dst []byte, e Encoding, a Ack) []byte {
 	return appendVarintField(dst, 3, a.TimeMs)
 }
 
+// varintField returns how many bytes a field with a varint takes.
 func varintField(v uint64) int {
 	if v == 0 {
 		return 0
@@ -60,7 +62,7 @@ func (a Ack) appendJSON(b []byte) []byte {
 	}
 	b = append(b, `"ack":{`...)
 	empty := len(b)
-	if a.Conv != "" { // an id: nothing in it needs escaping
+	if a.Conv != "" { // a conversation id: no character of it needs escaping
 		b = append(b, `"conv":"`...)
 		b = append(b, a.Conv...)
 		b = append(b, '"')
@@ -80,7 +82,8 @@ func (a Ack) appendJSON(b []byte) []byte {
 	return append(b, "}}"...)
 }
 
-// appendNumberJSON writes a 64-bit number, which in JSON is a text.
+// appendNumberJSON appends a 64-bit number. In the JSON of protobuf it is a text:
+// a number in JavaScript has only 53 exact bits.
 func appendNumberJSON(b []byte, name string, v uint64) []byte {
 	b = append(b, name...)
 	b = strconv.AppendUint(b, v, 10)

@@ -10,8 +10,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Decode reads one frame. With Proto, strings and bytes of f share b, which
-// must not change any more. Errors: bad_frame, bad_utf8. Spec: P-2.3, P-2.4.
+// Decode reads one frame of a client. With the codec Proto the strings and bytes
+// of f share the memory of b, so the caller must not change b afterwards.
+// Errors: bad_frame, bad_utf8. Spec: P-2.3, P-2.4.
 func Decode(c Codec, b []byte, f *petrelv1.ClientFrame) *im.Error {
 	if c == JSON {
 		if !utf8.Valid(b) {
@@ -31,8 +32,9 @@ func Decode(c Codec, b []byte, f *petrelv1.ClientFrame) *im.Error {
 	return nil
 }
 
-// validTexts checks every text of f; the generated decoder leaves that to its
-// caller. The frame of which there are many goes without reflection.
+// validTexts reports whether every text of f is UTF-8. The generated decoder does
+// not check this. A send is checked without reflection, since most frames are
+// sends and reflection is slow.
 func validTexts(f *petrelv1.ClientFrame) bool {
 	if s := f.GetSend(); s != nil {
 		switch s.Body.(type) {
@@ -44,7 +46,8 @@ func validTexts(f *petrelv1.ClientFrame) bool {
 	return validMessage(f.ProtoReflect())
 }
 
-// validMessage checks the texts of m and below it. Client frames have no maps.
+// validMessage checks the texts of m and of the messages in it. It does not look
+// into maps: no frame of a client has one.
 func validMessage(m protoreflect.Message) bool {
 	valid := true
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {

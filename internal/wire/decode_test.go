@@ -20,7 +20,7 @@ import (
 
 var codecs = []wire.Codec{wire.JSON, wire.Proto}
 
-// decode reads a frame; code is empty when it can be read.
+// decode reads a frame. The code is empty if it can be read.
 func decode(c wire.Codec, b []byte) (*petrelv1.ClientFrame, im.Code) {
 	f := &petrelv1.ClientFrame{}
 	if err := wire.Decode(c, b, f); err != nil {
@@ -29,7 +29,8 @@ func decode(c wire.Codec, b []byte) (*petrelv1.ClientFrame, im.Code) {
 	return f, ""
 }
 
-// encode writes a frame as a client does, without looking at its texts.
+// encode encodes a frame as a client does that does not check whether its texts
+// are UTF-8.
 func encode(t *testing.T, c wire.Codec, f *petrelv1.ClientFrame) []byte {
 	t.Helper()
 	var b []byte
@@ -45,7 +46,7 @@ func encode(t *testing.T, c wire.Codec, f *petrelv1.ClientFrame) []byte {
 	return b
 }
 
-// place is a field of a client frame and the fields it lies under.
+// place is the path of a field in a client frame.
 type place []protoreflect.FieldDescriptor
 
 func (p place) String() string {
@@ -74,7 +75,7 @@ func texts(t *testing.T, m protoreflect.MessageDescriptor, under place) []place 
 	return all
 }
 
-// with returns a frame that has one text at a place.
+// with returns a frame in which only the field at p is set.
 func (p place) with(text string) *petrelv1.ClientFrame {
 	f := &petrelv1.ClientFrame{Id: 7}
 	m := f.ProtoReflect()
@@ -95,8 +96,8 @@ func (p place) with(text string) *petrelv1.ClientFrame {
 	return f
 }
 
-// Every text of every frame is checked, those of fields that a later version
-// adds included: the fields are found in the schema. Spec: P-2.4.
+// Every text of every frame is checked. The test finds the fields in the schema, so
+// it also covers fields that a later version adds. Spec: P-2.4.
 func TestInvalidUTF8InAnyTextIsRefused(t *testing.T) {
 	places := texts(t, (&petrelv1.ClientFrame{}).ProtoReflect().Descriptor(), nil)
 	if len(places) < 19 {
@@ -110,7 +111,7 @@ func TestInvalidUTF8InAnyTextIsRefused(t *testing.T) {
 				t.Errorf("%s as %s: %v %s, want %v", p, c, f, code, good)
 			}
 			for _, text := range bad {
-				mark := "ABCDEFGH"[:len(text)] // of the same length, so that protobuf's lengths stay true
+				mark := "ABCDEFGH"[:len(text)] // of the same length: protobuf writes the length before the text
 				b := bytes.Replace(encode(t, c, p.with(mark)), []byte(mark), []byte(text), 1)
 				if _, code := decode(c, b); code != im.CodeBadUTF8 {
 					t.Errorf("%s = %q as %s: %q, want %s", p, text, c, code, im.CodeBadUTF8)
@@ -191,14 +192,14 @@ func TestDeepNestingIsRefused(t *testing.T) {
 			}
 		}
 	}
-	// Groups are the only nesting that protobuf can have beyond the schema.
+	// An unknown field can nest deeply only as a protobuf group.
 	groups := bytes.Repeat([]byte{0xfb, 0x3e}, 30_000)
 	if _, code := decode(wire.Proto, groups); code != im.CodeBadFrame {
 		t.Errorf("30,000 open groups: %q, want %s", code, im.CodeBadFrame)
 	}
 }
 
-// vectors are the golden client frames, in a codec.
+// vectors returns the golden client frames of one codec.
 func vectors(t testing.TB, c wire.Codec) map[string][]byte {
 	names, err := filepath.Glob("../../proto/vectors/*-client-*" + map[wire.Codec]string{wire.JSON: ".json", wire.Proto: ".hex"}[c])
 	if err != nil || len(names) < 10 {
@@ -230,7 +231,7 @@ func TestVectorsOfClientsAreTheSameFrameInBothCodecs(t *testing.T) {
 			continue
 		}
 		if strings.Contains(name, "unknown") {
-			continue // protobuf keeps what it does not know
+			continue // protobuf keeps unknown fields, JSON drops them
 		}
 		if !proto.Equal(one, two) {
 			t.Errorf("%s: %v as JSON, %v as protobuf", name, one, two)
@@ -238,8 +239,8 @@ func TestVectorsOfClientsAreTheSameFrameInBothCodecs(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no input panics, and what is taken says the same when it is
-// written and read again, and to the schema's own decoder.
+// No input panics. A frame that Decode accepts is the same frame after it was
+// encoded and decoded again, and the standard protobuf decoder reads the same.
 func FuzzDecode(f *testing.F) {
 	for i, c := range codecs {
 		for _, b := range vectors(f, c) {

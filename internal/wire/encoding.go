@@ -1,5 +1,12 @@
-// Package wire turns frames into bytes and back: two codecs, two framings. The
-// generated schema is in petrelv1 below it. Spec: P-1, P-2.
+// Package wire encodes and decodes the frames between clients and server, in two
+// codecs (JSON and protobuf) and two framings (WebSocket and TCP).
+//
+// Read encoding.go first. Then decode.go is what comes from clients; events.go,
+// ack.go and errors.go are what goes to them; url.go finds secrets in URLs.
+//
+// The package owns the bytes of a frame, and nothing else. It may not know
+// connections, sessions or what a frame means. The generated schema is in
+// sdk/go/petrelv1. Spec: P-1, P-2.
 package wire
 
 import (
@@ -10,8 +17,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Codec is how a frame's content is written. A connection's first frame
-// chooses it. Spec: P-1.3.
+// Codec is how the content of a frame is encoded. The first frame of a connection
+// decides which codec the connection has. Spec: P-1.3.
 type Codec uint8
 
 // The codecs.
@@ -22,35 +29,37 @@ const (
 
 func (c Codec) String() string { return [...]string{"json", "protobuf"}[c] }
 
-// Framing is how frames follow each other on a connection.
+// Framing is how a reader finds the end of a frame.
 type Framing uint8
 
-// The framings. On TCP, JSON frames end with a newline and protobuf frames
-// stand behind a 4-byte big-endian length, whose first byte is always 0.
+// The framings. On TCP a JSON frame ends with a newline, and a protobuf frame
+// begins with its length in 4 bytes, big-endian. The first of these bytes is
+// always 0, so it cannot be mistaken for the { of a JSON frame.
 const (
 	WebSocket Framing = iota
 	TCP
 )
 
-// Encoding is what decides the bytes of a frame sent to a client.
+// Encoding is a codec and a framing. Connections of one encoding get the same
+// bytes for the same frame.
 type Encoding struct {
 	Codec   Codec
 	Framing Framing
 }
 
-// Encodings is the number of different encodings; Index is below it.
+// Encodings is the number of different encodings.
 const Encodings = 4
 
-// Index numbers the encodings, for tables.
+// Index numbers the encodings: 0..Encodings-1.
 func (e Encoding) Index() int { return int(e.Codec)<<1 | int(e.Framing) }
 
-// EncodingAt is the encoding with an index.
+// EncodingAt returns the encoding that has index i.
 func EncodingAt(i int) Encoding { return Encoding{Codec(i >> 1), Framing(i & 1)} }
 
-// MaxHeader is the most bytes that framing adds to a frame.
+// MaxHeader is the largest number of bytes that a framing writes before a frame.
 const MaxHeader = 10
 
-// AppendFrame appends f with its framing.
+// AppendFrame appends f in the codec and framing of e.
 func AppendFrame(dst []byte, e Encoding, f *petrelv1.ServerFrame) []byte {
 	if e.Codec == JSON {
 		return appendJSON(dst, e.Framing, f)
@@ -64,13 +73,13 @@ func AppendFrame(dst []byte, e Encoding, f *petrelv1.ServerFrame) []byte {
 
 func appendJSON(dst []byte, fr Framing, f *petrelv1.ServerFrame) []byte {
 	b, err := protojson.MarshalOptions{}.Marshal(f)
-	if err != nil { // a text that is not UTF-8 got past Decode: an error of ours
+	if err != nil { // a text that is not UTF-8: Decode should have refused it
 		b = []byte(`{"error":{"code":"internal"}}`)
 	}
 	return appendText(dst, fr, b)
 }
 
-// appendText frames a JSON text.
+// appendText appends the JSON text b with its framing.
 func appendText(dst []byte, fr Framing, b []byte) []byte {
 	dst = appendHeader(dst, Encoding{JSON, fr}, len(b))
 	dst = append(dst, b...)
@@ -80,7 +89,8 @@ func appendText(dst []byte, fr Framing, b []byte) []byte {
 	return dst
 }
 
-// appendHeader appends what stands before a frame of n bytes.
+// appendHeader appends the bytes that the framing writes before a frame of n
+// bytes.
 func appendHeader(dst []byte, e Encoding, n int) []byte {
 	if e.Framing == TCP {
 		if e.Codec == JSON {
@@ -102,6 +112,7 @@ func appendHeader(dst []byte, e Encoding, n int) []byte {
 	}
 }
 
+// grow makes b longer by n bytes, whose content is undefined.
 func grow(b []byte, n int) []byte {
 	for cap(b)-len(b) < n {
 		b = append(b[:cap(b)], 0)[:len(b)]

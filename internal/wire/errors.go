@@ -7,7 +7,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// ErrorFrame is e as an Error frame's content, with what the catalogue adds.
+// ErrorFrame returns e as the content of an Error frame. It adds what
+// proto/errors.yaml says about the code.
 func ErrorFrame(e *im.Error) *petrelv1.Error {
 	info := e.Code.Info()
 	return &petrelv1.Error{
@@ -17,7 +18,7 @@ func ErrorFrame(e *im.Error) *petrelv1.Error {
 	}
 }
 
-// ErrorOf is what ErrorFrame wrote.
+// ErrorOf returns the error that ErrorFrame was given.
 func ErrorOf(f *petrelv1.Error) *im.Error {
 	return &im.Error{
 		Code: im.Code(f.Code), Message: f.Message, RetryAfter: time.Duration(f.RetryAfterMs) * time.Millisecond,
@@ -25,7 +26,8 @@ func ErrorOf(f *petrelv1.Error) *im.Error {
 	}
 }
 
-// KickFrame is e as the announcement that the connection ends with it.
+// KickFrame returns the frame that tells a client that the server closes the
+// connection because of e.
 func KickFrame(e *im.Error) *petrelv1.ServerFrame {
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Kick{Kick: &petrelv1.Kick{
 		Code: string(e.Code), Message: e.Error(),

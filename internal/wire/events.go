@@ -10,12 +10,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// messageTag begins every message of an Events frame, and so the wire part of
-// every row: field 1, length-delimited.
+// messageTag is the first byte of every message in an Events frame: field 1,
+// length-delimited. Rows keep messages in this form, so it is also the first byte
+// of the wire part of every row.
 const messageTag = 0x0A
 
-// AppendMessage appends m as one message of an Events frame: the form in which
-// rows keep it, so that history and fan-out copy bytes.
+// AppendMessage appends m as one message of an Events frame. The store keeps
+// messages in this form, so history and fan-out copy bytes and encode nothing.
 func AppendMessage(dst []byte, m *petrelv1.Message) []byte {
 	n := m.SizeVT()
 	dst = append(dst, messageTag)
@@ -25,8 +26,8 @@ func AppendMessage(dst []byte, m *petrelv1.Message) []byte {
 	return dst
 }
 
-// ParseMessage reads what AppendMessage wrote. The strings and bytes of m
-// share b.
+// ParseMessage reads what AppendMessage wrote. The strings and bytes of m share
+// the memory of b.
 func ParseMessage(b []byte, m *petrelv1.Message) error {
 	if len(b) == 0 || b[0] != messageTag {
 		return fmt.Errorf("read message: wrong tag")
@@ -38,13 +39,13 @@ func ParseMessage(b []byte, m *petrelv1.Message) error {
 	return m.UnmarshalVTUnsafe(v)
 }
 
-// maxEventsBytes is about how large an Events frame gets before the next one
-// begins: far below the frame limit of any client, large enough to share the
-// framing among hundreds of messages.
+// maxEventsBytes is the size at which AppendEvents begins a new frame. It is far
+// below the frame limit of any client, and large enough that hundreds of messages
+// share one header. A single message may be larger.
 const maxEventsBytes = 32 << 10
 
-// AppendEvents appends Events frames with messages in the form of
-// AppendMessage, in their order.
+// AppendEvents appends messages, in their order, as one or more Events frames.
+// Each message is in the form of AppendMessage.
 func AppendEvents(dst []byte, e Encoding, messages [][]byte) []byte {
 	for len(messages) > 0 {
 		n, size := 0, 0
@@ -79,7 +80,8 @@ func eventsJSON(messages [][]byte) []byte {
 	return append(b, "]}}"...)
 }
 
-// appendMessageJSON writes one stored message in the canonical JSON mapping.
+// appendMessageJSON appends one stored message in the canonical JSON mapping of
+// protobuf.
 func appendMessageJSON(dst, stored []byte) []byte {
 	var m petrelv1.Message
 	err := ParseMessage(stored, &m)
@@ -88,5 +90,7 @@ func appendMessageJSON(dst, stored []byte) []byte {
 			return out
 		}
 	}
-	return append(dst, "{}"...) // what we stored does not parse: the reader sees an empty message and asks the history, which reports the damage
+	// The stored bytes are damaged. The client gets an empty message, so it asks
+	// for the history, and that reports the damage.
+	return append(dst, "{}"...)
 }

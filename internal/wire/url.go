@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// secretPrefixes begin access tokens, refresh tokens and admin keys.
+// secretPrefixes are the prefixes of access tokens, refresh tokens and admin keys.
 var secretPrefixes = []string{"pt_", "pr_", "pk_"}
 
-// secretNames are parameters that carry a token whatever it looks like.
+// secretNames are names of query parameters whose value is always a secret.
 var secretNames = []string{"token", "access_token", "refresh_token"}
 
-// SecretInQuery reports whether the query of a URL carries what can be a token
-// or key. One that does not parse is searched as it is. Spec: P-3.3, P-12.2.
+// SecretInQuery reports whether the query of a URL seems to contain a token or a
+// key. URLs end up in the logs of proxies, so such a request is refused. A query
+// that cannot be parsed is searched as plain text. Spec: P-3.3, P-12.2.
 func SecretInQuery(query string) bool {
 	if query == "" {
 		return false

@@ -15,7 +15,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// eachEncoding runs f for the four encodings.
+// eachEncoding runs f for each of the four encodings.
 func eachEncoding(t *testing.T, f func(t *testing.T, e wire.Encoding)) {
 	for i := range wire.Encodings {
 		e := wire.EncodingAt(i)
@@ -24,7 +24,7 @@ func eachEncoding(t *testing.T, f func(t *testing.T, e wire.Encoding)) {
 	}
 }
 
-// cut takes the first frame's content off b, as a client reads it.
+// cut returns the content of the first frame in b, and the bytes after this frame.
 func cut(t *testing.T, e wire.Encoding, b []byte) (content, rest []byte) {
 	t.Helper()
 	need := func(n uint64) {
@@ -102,7 +102,7 @@ func TestEncodingIndexesAreATable(t *testing.T) {
 
 func TestAppendFrameIsReadBack(t *testing.T) {
 	sizes := []int{0, 1, 70000, 1 << 20}
-	for i := range 60 { // every length around those where the header of WebSocket grows
+	for i := range 60 { // lengths around those at which the header of WebSocket gets longer
 		sizes = append(sizes, 80+i, 65490+i)
 	}
 	eachEncoding(t, func(t *testing.T, e wire.Encoding) {
@@ -131,13 +131,13 @@ func TestAppendFrameIsReadBack(t *testing.T) {
 	})
 }
 
-// canonicalAck is the ack as the schema says it, by the ordinary encoder.
+// canonicalAck encodes an ack with the ordinary encoder of the schema.
 func canonicalAck(e wire.Encoding, a wire.Ack) []byte {
 	return wire.AppendFrame(nil, e, &petrelv1.ServerFrame{Id: a.ID, Body: &petrelv1.ServerFrame_Ack{Ack: &petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs}}})
 }
 
-// FuzzAck proves the short way of an ack equal to the canonical mapping, byte
-// for byte (but for the spaces that protojson strews).
+// AppendAck writes the same bytes as the ordinary encoder. Spaces in JSON are not
+// compared: protojson adds them at random.
 func FuzzAck(f *testing.F) {
 	f.Add(uint64(1), uint64(1), uint64(1795262400000), false)
 	f.Add(uint64(0), uint64(0), uint64(0), false)
@@ -156,7 +156,7 @@ func FuzzAck(f *testing.F) {
 			if e.Codec == wire.JSON {
 				g, _ := cut(t, e, got)
 				w, _ := cut(t, e, want)
-				_ = read(t, e, got) // nothing behind it
+				_ = read(t, e, got) // fails if bytes are left after the frame
 				got, want = g, compact(t, w)
 			}
 			if !bytes.Equal(got, want) {
@@ -175,7 +175,8 @@ func compact(t *testing.T, b []byte) []byte {
 	return w.Bytes()
 }
 
-// entries makes messages of every body and many sizes, and their stored form.
+// entries returns n messages with all kinds of bodies and many sizes, and their
+// stored form.
 func entries(seed uint64, n int) ([]*petrelv1.Message, [][]byte) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	texts := []string{"", "hello", "海燕 🐦", "line\nfeed\r\n", `"quoted" \ back`, "\u2028\x00\x1f<>&", strings.Repeat("long ", 300), strings.Repeat("x", 30<<10), strings.Repeat("y", 40<<10)}
@@ -193,7 +194,7 @@ func entries(seed uint64, n int) ([]*petrelv1.Message, [][]byte) {
 		case 2:
 			m.Body = &petrelv1.Message_Inbox{Inbox: &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{"a": "b"}}}}}
 		case 3:
-			*m = petrelv1.Message{} // shortest there is
+			*m = petrelv1.Message{} // the shortest message possible
 		default:
 			m.Body = &petrelv1.Message_Text{Text: text()}
 		}
@@ -233,8 +234,8 @@ func TestParseMessageRefusesWhatIsNotOneMessage(t *testing.T) {
 	}
 }
 
-// softLimit is about how large one Events frame may get; a client takes far
-// more (P-2.5), but the framing of hundreds of messages has to be shared.
+// softLimit is the size that one Events frame should not exceed. Clients accept
+// much larger frames (P-2.5).
 const softLimit = 32 << 10
 
 func TestAppendEventsSplitsAndIsReadBack(t *testing.T) {
@@ -282,8 +283,8 @@ func TestAppendEventsOfNothingIsNothing(t *testing.T) {
 	})
 }
 
-// Protobuf events are the stored bytes behind a header: the same as encoding
-// the frame anew.
+// AppendEvents copies the stored bytes after a header. The result is the same as if
+// the frame had been encoded from the messages.
 func TestProtobufEventsAreTheCanonicalFrame(t *testing.T) {
 	list, stored := entries(3, 4)
 	for _, fr := range []wire.Framing{wire.WebSocket, wire.TCP} {

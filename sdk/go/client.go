@@ -241,7 +241,7 @@ func (c *Client) run(ctx context.Context) error {
 		e := refusal(err)
 		if welcomed {
 			wait, refused, asked = firstWait, "", false
-			c.where.lost(e != nil && e.Code == codeDraining)
+			c.where.lost(e != nil && e.Code == CodeDraining)
 		}
 		switch {
 		case errors.Is(err, errStore):

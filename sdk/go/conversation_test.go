@@ -493,7 +493,7 @@ func (s *fake) misbehave(r *rand.Rand) {
 			s.store(f)
 			ss.fail(f.Id, &petrelv1.Error{Code: "internal", Retryable: true})
 		case n < 8:
-			ss.fail(f.Id, &petrelv1.Error{Code: codeBehind, Head: s.headOf(f.GetSend())})
+			ss.fail(f.Id, &petrelv1.Error{Code: CodeBehind, Head: s.headOf(f.GetSend())})
 		default:
 			return false
 		}
@@ -504,7 +504,7 @@ func (s *fake) misbehave(r *rand.Rand) {
 		case f.GetHistory() != nil && r.IntN(10) == 0:
 			ss.fail(f.Id, &petrelv1.Error{Code: "rate_limited", Retryable: true, RetryAfterMs: 100})
 		case f.GetSync() != nil && r.IntN(10) == 0:
-			ss.fail(f.Id, &petrelv1.Error{Code: codeBadToken})
+			ss.fail(f.Id, &petrelv1.Error{Code: CodeBadToken})
 		case r.IntN(60) == 0:
 			_ = ss.conn.Close() // at any frame
 		default:
@@ -573,7 +573,7 @@ func TestBadTokenSyncsWithoutOne(t *testing.T) {
 			if len(f.GetSync().GetToken()) == 0 {
 				return false
 			}
-			ss.fail(f.Id, &petrelv1.Error{Code: codeBadToken})
+			ss.fail(f.Id, &petrelv1.Error{Code: CodeBadToken})
 			return true
 		}
 		s.convs["g1"].add(text("bob", "new"))

@@ -10,34 +10,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Codes that a program most often branches on. The catalogue of the server
-// lists all of them.
-const (
-	CodeUnauthenticated = "unauthenticated"
-	CodeRevoked         = "revoked"
-	CodeReplaced        = "replaced"
-	CodeNotMember       = "not_member"
-	CodeForbidden       = "forbidden"
-	CodeConflict        = "conflict"
-	CodeTooLarge        = "too_large"
-	CodeInvalid         = "invalid"
-	CodeRateLimited     = "rate_limited"
-	CodeUnsupported     = "unsupported"
-)
-
-// codes that only this package acts on.
-const (
-	codeBehind     = "behind"
-	codeAfterAhead = "after_ahead"
-	codeTooOld     = "too_old"
-	codeBadToken   = "bad_token"
-	codeDraining   = "draining"
-)
-
 // Error is a refusal by the server. Branch on Code, never on the texts, which
 // are for people. Spec: P-2.2.
 type Error struct {
-	Code       string
+	Code       string // CodeNotMember, …; a newer server may send others
 	Message    string
 	Hint       string
 	Settled    bool          // about a send: it is not stored and never will be

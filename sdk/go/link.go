@@ -310,11 +310,7 @@ func (l *link) ended() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ce, ok := errors.AsType[websocket.CloseError](l.err); ok && ce.Code >= 4000 {
-		return &Error{Code: ce.Reason, Message: "the server closed the connection", Retryable: !final[int(ce.Code)]}
+		return &Error{Code: ce.Reason, Message: "the server closed the connection", Retryable: !finalClose(int(ce.Code))}
 	}
 	return l.err
 }
-
-// final are the close codes after which coming back cannot help; they count
-// only when the kick that says so was lost.
-var final = map[int]bool{4400: true, 4401: true, 4403: true, 4406: true, 4411: true, 4415: true}

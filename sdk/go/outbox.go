@@ -394,13 +394,13 @@ func (c *Client) answered(o *Outgoing, f *petrelv1.ServerFrame) {
 		o.tried = true
 	case e.Settled:
 		c.settle(o, Rejected, fromWire(e))
-	case e.Code == codeTooOld:
+	case e.Code == CodeTooOld:
 		c.settle(o, Unknowable, ErrUnknowable)
-	case (e.Code == codeBehind || e.Code == codeAfterAhead) && o.send.After != nil && !o.tried: // P-4.7: never stored
+	case (e.Code == CodeBehind || e.Code == CodeAfterAhead) && o.send.After != nil && !o.tried: // P-4.7: never stored
 		c.raise(o, e.Head)
-	case (e.Code == codeBehind || e.Code == codeAfterAhead) && o.send.After != nil:
+	case (e.Code == CodeBehind || e.Code == CodeAfterAhead) && o.send.After != nil:
 		o.look, o.from, o.until = true, o.send.GetAfter(), e.Head
-		if e.Code == codeAfterAhead {
+		if e.Code == CodeAfterAhead {
 			o.from = 0
 		}
 	default:

@@ -195,7 +195,7 @@ func TestBehindRaisesAfter(t *testing.T) {
 						}
 					}
 					if f.GetSend().GetAfter() < v.head()-100 {
-						ss.fail(f.Id, &petrelv1.Error{Code: codeBehind, Head: v.head()})
+						ss.fail(f.Id, &petrelv1.Error{Code: CodeBehind, Head: v.head()})
 						return true
 					}
 					return false
@@ -221,7 +221,7 @@ func TestFatesThatAreNeverKnown(t *testing.T) {
 	play(t, func(t *testing.T, s *fake) {
 		s.conv("g1", "")
 		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
-			ss.fail(f.Id, &petrelv1.Error{Code: codeTooOld})
+			ss.fail(f.Id, &petrelv1.Error{Code: CodeTooOld})
 			return true
 		}
 		c := s.client(Options{})
@@ -356,7 +356,7 @@ func TestHistoryIDChangeLooksBeforeItSends(t *testing.T) {
 		first := true
 		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
 			if f.GetSend().GetAfter() > v.head() {
-				ss.fail(f.Id, &petrelv1.Error{Code: codeAfterAhead, Head: v.head()})
+				ss.fail(f.Id, &petrelv1.Error{Code: CodeAfterAhead, Head: v.head()})
 				return true
 			}
 			switch {

@@ -77,7 +77,7 @@ func TestDrainedGatewayIsTheLastToComeBackTo(t *testing.T) {
 		c, dialed := s.gateways("tcp://a:1", nil)
 		stop := run(c)
 		synctest.Wait()
-		s.sessions[0].kick(&petrelv1.Kick{Code: codeDraining, Reconnect: true, ReconnectAfterMs: 1000})
+		s.sessions[0].kick(&petrelv1.Kick{Code: CodeDraining, Reconnect: true, ReconnectAfterMs: 1000})
 		pass(3 * time.Second)
 		expect(t, "run", stop(), nil)
 		if want := []string{"a:1", "b:1"}; !slices.Equal(*dialed, want) {

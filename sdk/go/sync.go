@@ -31,7 +31,7 @@ func (c *Client) askSync() {
 		switch {
 		case f.GetSync() != nil:
 			c.takeSync(f.GetSync())
-		case f.GetError().GetCode() == codeBadToken && c.meta.Token != nil:
+		case f.GetError().GetCode() == CodeBadToken && c.meta.Token != nil:
 			c.meta.Token, c.metaDirty = nil, true
 			c.askSync()
 		case f.GetError() != nil:

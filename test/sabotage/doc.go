@@ -1,6 +1,15 @@
-// Package sabotage proves that the suites would notice: with the build tag
-// "sabotage" each rule of the server can be switched off by its name in
-// PETREL_SABOTAGE, and then the suite that guards the rule has to fail.
+// Package sabotage proves that the tests would notice a broken rule of the
+// server. Each rule has patches, which break it, and guards: tests that have to
+// fail then. No patch is in the source of the server: go build reads the
+// patched files instead of the ones in the tree (its flag -overlay).
 //
-//	go test -tags sabotage ./test/sabotage
+// The patches of all rules are in one overlay, so that every test binary is
+// built once. Which of them runs is chosen by BROKEN_RULE in the environment;
+// without it a patched binary does what the server does.
+//
+//	go test ./test/sabotage
+//	go test ./test/sabotage -run /skip-membership
+//
+// If a patch no longer applies, the failure names the file, the line that comes
+// nearest, and both texts: put what the file says now into the patch.
 package sabotage

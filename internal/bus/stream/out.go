@@ -112,7 +112,7 @@ func (t *out) lose() {
 		t.lostAt = f.at
 	}
 	switch {
-	case f.hint.Kind == kindReset && f.hint.Optional, sabotageDropsFrames:
+	case f.hint.Kind == kindReset && f.hint.Optional:
 		return
 	case f.hint.Kind == kindReset:
 		t.reset(num)
@@ -190,9 +190,6 @@ func (t *out) again(want uint64) {
 func (t *out) fill(p *buspb.Packet) bool {
 	p.First = t.sent + 1
 	if t.sent == t.last || t.flight >= window {
-		if sabotageHidesNumber {
-			p.First = 0
-		}
 		return false
 	}
 	if first := t.first(); p.First < first {

@@ -141,7 +141,7 @@ func (c *pair) end() {
 func (c *pair) receive(p *buspb.Packet, size int, now time.Time) bool {
 	l := c.link
 	switch {
-	case l != nil && (p.From == l.them && p.To == l.us || sabotageForgetsNames):
+	case l != nil && p.From == l.them && p.To == l.us:
 		if p.Bye {
 			c.end()
 			return true
@@ -152,7 +152,7 @@ func (c *pair) receive(p *buspb.Packet, size int, now time.Time) bool {
 		if l != nil && p.From == l.them {
 			return true // from before we agreed
 		}
-		if c.offer.us == 0 || c.offer.them != 0 && c.offer.them != p.From && !sabotageForgetsNames {
+		if c.offer.us == 0 || c.offer.them != 0 && c.offer.them != p.From {
 			c.offer.us = c.draw()
 		}
 		c.offer.them, c.offer.due = p.From, true
@@ -176,9 +176,6 @@ func (c *pair) receive(p *buspb.Packet, size int, now time.Time) bool {
 	}
 	l.silent = 0
 	l.theirs = max(l.theirs, p.Clock)
-	if sabotageTakesHeard {
-		l.echoed = l.clock
-	}
 	if p.Echo <= l.clock {
 		l.echoed = max(l.echoed, p.Echo)
 	}
@@ -196,7 +193,7 @@ func (c *pair) take(l *link, p *buspb.Packet, size int, now time.Time) bool {
 	if len(p.Kinds) != n || uint64(n) > p.Count || len(p.Offsets) != 0 && len(p.Offsets) != n || p.First == 0 || p.Count > math.MaxUint64-p.First {
 		return false
 	}
-	if p.First > l.received+1 && !sabotageAppliesAhead {
+	if p.First > l.received+1 {
 		if l.asked != l.received+1 || now.Sub(l.askedAt) >= askAgain {
 			l.asked, l.askedAt = l.received+1, now
 			l.want, l.due = l.asked, true
@@ -204,14 +201,14 @@ func (c *pair) take(l *link, p *buspb.Packet, size int, now time.Time) bool {
 		return true
 	}
 	last := p.First + p.Count - 1
-	if p.Count == 0 || last <= l.received && !sabotageAppliesTwice {
+	if p.Count == 0 || last <= l.received {
 		return true
 	}
 	if c.queued+size > maxQueue {
 		return true // lost
 	}
 	first := 0 // frame that is new
-	for ; first < n && !sabotageAppliesTwice; first++ {
+	for ; first < n; first++ {
 		num := p.First + uint64(first)
 		if len(p.Offsets) != 0 {
 			num = p.First + p.Offsets[first]

@@ -212,7 +212,7 @@ func (s *Streams) Applied(from im.Node) Mark {
 // WaitApplied waits until the frame of a peer has been applied, whose place Send
 // returned there. Errors: ErrEnded, and that of ctx.
 func (s *Streams) WaitApplied(ctx context.Context, from im.Node, m Mark) error {
-	if m == (Mark{}) || sabotageServesAhead {
+	if m == (Mark{}) {
 		return nil
 	}
 	for {

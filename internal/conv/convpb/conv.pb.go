@@ -23,29 +23,31 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Sends are entries on their way to their owner, in the numbered stream; those
-// of one conversation are in their order.
-type Sends struct {
+// GetHistory asks for a page: upwards from after, or, with before set, downwards
+// from before. Both ends are exclusive.
+type GetHistory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sends         []*Send                `protobuf:"bytes,1,rep,name=sends,proto3" json:"sends,omitempty"`
+	After         uint64                 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	Before        uint64                 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"`
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // of rows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Sends) Reset() {
-	*x = Sends{}
+func (x *GetHistory) Reset() {
+	*x = GetHistory{}
 	mi := &file_petrel_conv_v1_conv_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Sends) String() string {
+func (x *GetHistory) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Sends) ProtoMessage() {}
+func (*GetHistory) ProtoMessage() {}
 
-func (x *Sends) ProtoReflect() protoreflect.Message {
+func (x *GetHistory) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_conv_v1_conv_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -57,643 +59,45 @@ func (x *Sends) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Sends.ProtoReflect.Descriptor instead.
-func (*Sends) Descriptor() ([]byte, []int) {
+// Deprecated: Use GetHistory.ProtoReflect.Descriptor instead.
+func (*GetHistory) Descriptor() ([]byte, []int) {
 	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *Sends) GetSends() []*Send {
-	if x != nil {
-		return x.Sends
-	}
-	return nil
-}
-
-type Send struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ticket        uint64                 `protobuf:"varint,1,opt,name=ticket,proto3" json:"ticket,omitempty"` // comes back with the answer
-	Tenant        uint32                 `protobuf:"varint,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Conv          []byte                 `protobuf:"bytes,3,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
-	Peer          string                 `protobuf:"bytes,4,opt,name=peer,proto3" json:"peer,omitempty"`
-	After         uint64                 `protobuf:"varint,5,opt,name=after,proto3" json:"after,omitempty"`
-	Keyed         bool                   `protobuf:"varint,6,opt,name=keyed,proto3" json:"keyed,omitempty"`
-	Entry         *petrelv1.Message      `protobuf:"bytes,7,opt,name=entry,proto3" json:"entry,omitempty"`
-	Create        *storepb.Conversation  `protobuf:"bytes,8,opt,name=create,proto3" json:"create,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Send) Reset() {
-	*x = Send{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Send) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Send) ProtoMessage() {}
-
-func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Send.ProtoReflect.Descriptor instead.
-func (*Send) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Send) GetTicket() uint64 {
-	if x != nil {
-		return x.Ticket
-	}
-	return 0
-}
-
-func (x *Send) GetTenant() uint32 {
-	if x != nil {
-		return x.Tenant
-	}
-	return 0
-}
-
-func (x *Send) GetConv() []byte {
-	if x != nil {
-		return x.Conv
-	}
-	return nil
-}
-
-func (x *Send) GetPeer() string {
-	if x != nil {
-		return x.Peer
-	}
-	return ""
-}
-
-func (x *Send) GetAfter() uint64 {
+func (x *GetHistory) GetAfter() uint64 {
 	if x != nil {
 		return x.After
 	}
 	return 0
 }
 
-func (x *Send) GetKeyed() bool {
+func (x *GetHistory) GetBefore() uint64 {
 	if x != nil {
-		return x.Keyed
-	}
-	return false
-}
-
-func (x *Send) GetEntry() *petrelv1.Message {
-	if x != nil {
-		return x.Entry
-	}
-	return nil
-}
-
-func (x *Send) GetCreate() *storepb.Conversation {
-	if x != nil {
-		return x.Create
-	}
-	return nil
-}
-
-// NotOwner gives sends back: nothing was decided about them.
-type NotOwner struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Feed          uint32                 `protobuf:"varint,1,opt,name=feed,proto3" json:"feed,omitempty"`
-	Tickets       []uint64               `protobuf:"varint,2,rep,packed,name=tickets,proto3" json:"tickets,omitempty"`
-	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`  // empty: not known
-	Epoch         uint64                 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"` // of owner
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NotOwner) Reset() {
-	*x = NotOwner{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NotOwner) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NotOwner) ProtoMessage() {}
-
-func (x *NotOwner) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NotOwner.ProtoReflect.Descriptor instead.
-func (*NotOwner) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *NotOwner) GetFeed() uint32 {
-	if x != nil {
-		return x.Feed
+		return x.Before
 	}
 	return 0
 }
 
-func (x *NotOwner) GetTickets() []uint64 {
+func (x *GetHistory) GetLimit() uint32 {
 	if x != nil {
-		return x.Tickets
-	}
-	return nil
-}
-
-func (x *NotOwner) GetOwner() string {
-	if x != nil {
-		return x.Owner
-	}
-	return ""
-}
-
-func (x *NotOwner) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
+		return x.Limit
 	}
 	return 0
 }
-
-// Call is a question about one conversation, or, with news, about several of
-// one node.
-type Call struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Tenant uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Conv   []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
-	User   string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	Behind *Mark                  `protobuf:"bytes,4,opt,name=behind,proto3" json:"behind,omitempty"` // it is answered when this frame of the asker's stream has been applied
-	// Types that are valid to be assigned to Op:
-	//
-	//	*Call_History
-	//	*Call_Look
-	//	*Call_Members
-	//	*Call_Move
-	//	*Call_Receipts
-	//	*Call_News
-	//	*Call_Await
-	//	*Call_Peers
-	Op            isCall_Op `protobuf_oneof:"op"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Call) Reset() {
-	*x = Call{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Call) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Call) ProtoMessage() {}
-
-func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Call.ProtoReflect.Descriptor instead.
-func (*Call) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Call) GetTenant() uint32 {
-	if x != nil {
-		return x.Tenant
-	}
-	return 0
-}
-
-func (x *Call) GetConv() []byte {
-	if x != nil {
-		return x.Conv
-	}
-	return nil
-}
-
-func (x *Call) GetUser() string {
-	if x != nil {
-		return x.User
-	}
-	return ""
-}
-
-func (x *Call) GetBehind() *Mark {
-	if x != nil {
-		return x.Behind
-	}
-	return nil
-}
-
-func (x *Call) GetOp() isCall_Op {
-	if x != nil {
-		return x.Op
-	}
-	return nil
-}
-
-func (x *Call) GetHistory() *History {
-	if x != nil {
-		if x, ok := x.Op.(*Call_History); ok {
-			return x.History
-		}
-	}
-	return nil
-}
-
-func (x *Call) GetLook() *Look {
-	if x != nil {
-		if x, ok := x.Op.(*Call_Look); ok {
-			return x.Look
-		}
-	}
-	return nil
-}
-
-func (x *Call) GetMembers() *Members {
-	if x != nil {
-		if x, ok := x.Op.(*Call_Members); ok {
-			return x.Members
-		}
-	}
-	return nil
-}
-
-func (x *Call) GetMove() *Move {
-	if x != nil {
-		if x, ok := x.Op.(*Call_Move); ok {
-			return x.Move
-		}
-	}
-	return nil
-}
-
-func (x *Call) GetReceipts() *Receipts {
-	if x != nil {
-		if x, ok := x.Op.(*Call_Receipts); ok {
-			return x.Receipts
-		}
-	}
-	return nil
-}
-
-func (x *Call) GetNews() *News {
-	if x != nil {
-		if x, ok := x.Op.(*Call_News); ok {
-			return x.News
-		}
-	}
-	return nil
-}
-
-func (x *Call) GetAwait() *Await {
-	if x != nil {
-		if x, ok := x.Op.(*Call_Await); ok {
-			return x.Await
-		}
-	}
-	return nil
-}
-
-func (x *Call) GetPeers() *Peers {
-	if x != nil {
-		if x, ok := x.Op.(*Call_Peers); ok {
-			return x.Peers
-		}
-	}
-	return nil
-}
-
-type isCall_Op interface {
-	isCall_Op()
-}
-
-type Call_History struct {
-	History *History `protobuf:"bytes,5,opt,name=history,proto3,oneof"`
-}
-
-type Call_Look struct {
-	Look *Look `protobuf:"bytes,6,opt,name=look,proto3,oneof"`
-}
-
-type Call_Members struct {
-	Members *Members `protobuf:"bytes,7,opt,name=members,proto3,oneof"`
-}
-
-type Call_Move struct {
-	Move *Move `protobuf:"bytes,8,opt,name=move,proto3,oneof"`
-}
-
-type Call_Receipts struct {
-	Receipts *Receipts `protobuf:"bytes,9,opt,name=receipts,proto3,oneof"`
-}
-
-type Call_News struct {
-	News *News `protobuf:"bytes,10,opt,name=news,proto3,oneof"`
-}
-
-type Call_Await struct {
-	Await *Await `protobuf:"bytes,11,opt,name=await,proto3,oneof"`
-}
-
-type Call_Peers struct {
-	Peers *Peers `protobuf:"bytes,12,opt,name=peers,proto3,oneof"`
-}
-
-func (*Call_History) isCall_Op() {}
-
-func (*Call_Look) isCall_Op() {}
-
-func (*Call_Members) isCall_Op() {}
-
-func (*Call_Move) isCall_Op() {}
-
-func (*Call_Receipts) isCall_Op() {}
-
-func (*Call_News) isCall_Op() {}
-
-func (*Call_Await) isCall_Op() {}
-
-func (*Call_Peers) isCall_Op() {}
-
-// Mark is a place in the stream from the asker.
-type Mark struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Stream        uint64                 `protobuf:"varint,1,opt,name=stream,proto3" json:"stream,omitempty"`
-	Num           uint64                 `protobuf:"varint,2,opt,name=num,proto3" json:"num,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Mark) Reset() {
-	*x = Mark{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Mark) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Mark) ProtoMessage() {}
-
-func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Mark.ProtoReflect.Descriptor instead.
-func (*Mark) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Mark) GetStream() uint64 {
-	if x != nil {
-		return x.Stream
-	}
-	return 0
-}
-
-func (x *Mark) GetNum() uint64 {
-	if x != nil {
-		return x.Num
-	}
-	return 0
-}
-
-// Reply answers a Call.
-type Reply struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Error    *petrelv1.Error        `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
-	NotOwner bool                   `protobuf:"varint,2,opt,name=not_owner,json=notOwner,proto3" json:"not_owner,omitempty"`
-	// Types that are valid to be assigned to Result:
-	//
-	//	*Reply_History
-	//	*Reply_Look
-	//	*Reply_Members
-	//	*Reply_Moved
-	//	*Reply_Receipts
-	//	*Reply_News
-	//	*Reply_Peers
-	Result        isReply_Result `protobuf_oneof:"result"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Reply) Reset() {
-	*x = Reply{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Reply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Reply) ProtoMessage() {}
-
-func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Reply.ProtoReflect.Descriptor instead.
-func (*Reply) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Reply) GetError() *petrelv1.Error {
-	if x != nil {
-		return x.Error
-	}
-	return nil
-}
-
-func (x *Reply) GetNotOwner() bool {
-	if x != nil {
-		return x.NotOwner
-	}
-	return false
-}
-
-func (x *Reply) GetResult() isReply_Result {
-	if x != nil {
-		return x.Result
-	}
-	return nil
-}
-
-func (x *Reply) GetHistory() *HistoryResult {
-	if x != nil {
-		if x, ok := x.Result.(*Reply_History); ok {
-			return x.History
-		}
-	}
-	return nil
-}
-
-func (x *Reply) GetLook() *LookResult {
-	if x != nil {
-		if x, ok := x.Result.(*Reply_Look); ok {
-			return x.Look
-		}
-	}
-	return nil
-}
-
-func (x *Reply) GetMembers() *MembersResult {
-	if x != nil {
-		if x, ok := x.Result.(*Reply_Members); ok {
-			return x.Members
-		}
-	}
-	return nil
-}
-
-func (x *Reply) GetMoved() *petrelv1.CursorMoved {
-	if x != nil {
-		if x, ok := x.Result.(*Reply_Moved); ok {
-			return x.Moved
-		}
-	}
-	return nil
-}
-
-func (x *Reply) GetReceipts() *ReceiptsResult {
-	if x != nil {
-		if x, ok := x.Result.(*Reply_Receipts); ok {
-			return x.Receipts
-		}
-	}
-	return nil
-}
-
-func (x *Reply) GetNews() *NewsResult {
-	if x != nil {
-		if x, ok := x.Result.(*Reply_News); ok {
-			return x.News
-		}
-	}
-	return nil
-}
-
-func (x *Reply) GetPeers() *PeersResult {
-	if x != nil {
-		if x, ok := x.Result.(*Reply_Peers); ok {
-			return x.Peers
-		}
-	}
-	return nil
-}
-
-type isReply_Result interface {
-	isReply_Result()
-}
-
-type Reply_History struct {
-	History *HistoryResult `protobuf:"bytes,3,opt,name=history,proto3,oneof"`
-}
-
-type Reply_Look struct {
-	Look *LookResult `protobuf:"bytes,4,opt,name=look,proto3,oneof"`
-}
-
-type Reply_Members struct {
-	Members *MembersResult `protobuf:"bytes,5,opt,name=members,proto3,oneof"`
-}
-
-type Reply_Moved struct {
-	Moved *petrelv1.CursorMoved `protobuf:"bytes,6,opt,name=moved,proto3,oneof"`
-}
-
-type Reply_Receipts struct {
-	Receipts *ReceiptsResult `protobuf:"bytes,7,opt,name=receipts,proto3,oneof"`
-}
-
-type Reply_News struct {
-	News *NewsResult `protobuf:"bytes,8,opt,name=news,proto3,oneof"`
-}
-
-type Reply_Peers struct {
-	Peers *PeersResult `protobuf:"bytes,9,opt,name=peers,proto3,oneof"`
-}
-
-func (*Reply_History) isReply_Result() {}
-
-func (*Reply_Look) isReply_Result() {}
-
-func (*Reply_Members) isReply_Result() {}
-
-func (*Reply_Moved) isReply_Result() {}
-
-func (*Reply_Receipts) isReply_Result() {}
-
-func (*Reply_News) isReply_Result() {}
-
-func (*Reply_Peers) isReply_Result() {}
 
 type History struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	After         uint64                 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
-	Before        uint64                 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"`
-	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Rows          [][]byte               `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`  // wire parts, ascending by seq
+	Head          uint64                 `protobuf:"varint,2,opt,name=head,proto3" json:"head,omitempty"` // the published head, or the last entry a former member may read
+	FirstSeq      uint64                 `protobuf:"varint,3,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
+	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"` // the range goes on where this page ends
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +109,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,119 +122,59 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{6}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *History) GetAfter() uint64 {
-	if x != nil {
-		return x.After
-	}
-	return 0
-}
-
-func (x *History) GetBefore() uint64 {
-	if x != nil {
-		return x.Before
-	}
-	return 0
-}
-
-func (x *History) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-type HistoryResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rows          [][]byte               `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"` // wire parts
-	Head          uint64                 `protobuf:"varint,2,opt,name=head,proto3" json:"head,omitempty"`
-	FirstSeq      uint64                 `protobuf:"varint,3,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
-	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HistoryResult) Reset() {
-	*x = HistoryResult{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HistoryResult) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HistoryResult) ProtoMessage() {}
-
-func (x *HistoryResult) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HistoryResult.ProtoReflect.Descriptor instead.
-func (*HistoryResult) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *HistoryResult) GetRows() [][]byte {
+func (x *History) GetRows() [][]byte {
 	if x != nil {
 		return x.Rows
 	}
 	return nil
 }
 
-func (x *HistoryResult) GetHead() uint64 {
+func (x *History) GetHead() uint64 {
 	if x != nil {
 		return x.Head
 	}
 	return 0
 }
 
-func (x *HistoryResult) GetFirstSeq() uint64 {
+func (x *History) GetFirstSeq() uint64 {
 	if x != nil {
 		return x.FirstSeq
 	}
 	return 0
 }
 
-func (x *HistoryResult) GetMore() bool {
+func (x *History) GetMore() bool {
 	if x != nil {
 		return x.More
 	}
 	return false
 }
 
-type Look struct {
+// GetState asks how a conversation stands for a user.
+type GetState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Look) Reset() {
-	*x = Look{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
+func (x *GetState) Reset() {
+	*x = GetState{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Look) String() string {
+func (x *GetState) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Look) ProtoMessage() {}
+func (*GetState) ProtoMessage() {}
 
-func (x *Look) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
+func (x *GetState) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,39 +185,39 @@ func (x *Look) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Look.ProtoReflect.Descriptor instead.
-func (*Look) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{8}
+// Deprecated: Use GetState.ProtoReflect.Descriptor instead.
+func (*GetState) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{2}
 }
 
-type LookResult struct {
+type State struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Head          uint64                 `protobuf:"varint,1,opt,name=head,proto3" json:"head,omitempty"`
-	Counted       uint64                 `protobuf:"varint,2,opt,name=counted,proto3" json:"counted,omitempty"`
+	Head          uint64                 `protobuf:"varint,1,opt,name=head,proto3" json:"head,omitempty"`       // the last entry the user may read
+	Counted       uint64                 `protobuf:"varint,2,opt,name=counted,proto3" json:"counted,omitempty"` // at head
 	FirstSeq      uint64                 `protobuf:"varint,3,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
-	Joined        uint64                 `protobuf:"varint,4,opt,name=joined,proto3" json:"joined,omitempty"`
-	Pos           uint64                 `protobuf:"varint,5,opt,name=pos,proto3" json:"pos,omitempty"`
-	Role          uint32                 `protobuf:"varint,6,opt,name=role,proto3" json:"role,omitempty"`
+	Joined        uint64                 `protobuf:"varint,4,opt,name=joined,proto3" json:"joined,omitempty"`                 // the first entry the user may read
+	Pos           uint64                 `protobuf:"varint,5,opt,name=pos,proto3" json:"pos,omitempty"`                       // of the newest row
+	Role          petrelv1.Role          `protobuf:"varint,6,opt,name=role,proto3,enum=petrel.v1.Role" json:"role,omitempty"` // unspecified: not a member any more
 	Title         string                 `protobuf:"bytes,7,opt,name=title,proto3" json:"title,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LookResult) Reset() {
-	*x = LookResult{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
+func (x *State) Reset() {
+	*x = State{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LookResult) String() string {
+func (x *State) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LookResult) ProtoMessage() {}
+func (*State) ProtoMessage() {}
 
-func (x *LookResult) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
+func (x *State) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,71 +228,220 @@ func (x *LookResult) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LookResult.ProtoReflect.Descriptor instead.
-func (*LookResult) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{9}
+// Deprecated: Use State.ProtoReflect.Descriptor instead.
+func (*State) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *LookResult) GetHead() uint64 {
+func (x *State) GetHead() uint64 {
 	if x != nil {
 		return x.Head
 	}
 	return 0
 }
 
-func (x *LookResult) GetCounted() uint64 {
+func (x *State) GetCounted() uint64 {
 	if x != nil {
 		return x.Counted
 	}
 	return 0
 }
 
-func (x *LookResult) GetFirstSeq() uint64 {
+func (x *State) GetFirstSeq() uint64 {
 	if x != nil {
 		return x.FirstSeq
 	}
 	return 0
 }
 
-func (x *LookResult) GetJoined() uint64 {
+func (x *State) GetJoined() uint64 {
 	if x != nil {
 		return x.Joined
 	}
 	return 0
 }
 
-func (x *LookResult) GetPos() uint64 {
+func (x *State) GetPos() uint64 {
 	if x != nil {
 		return x.Pos
 	}
 	return 0
 }
 
-func (x *LookResult) GetRole() uint32 {
+func (x *State) GetRole() petrelv1.Role {
 	if x != nil {
 		return x.Role
 	}
-	return 0
+	return petrelv1.Role(0)
 }
 
-func (x *LookResult) GetTitle() string {
+func (x *State) GetTitle() string {
 	if x != nil {
 		return x.Title
 	}
 	return ""
 }
 
+// GetRecord asks what kind of conversation it is.
+type GetRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRecord) Reset() {
+	*x = GetRecord{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRecord) ProtoMessage() {}
+
+func (x *GetRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRecord.ProtoReflect.Descriptor instead.
+func (*GetRecord) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{4}
+}
+
+type Record struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          petrelv1.ConvKind      `protobuf:"varint,1,opt,name=kind,proto3,enum=petrel.v1.ConvKind" json:"kind,omitempty"`
+	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	Users         []string               `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"` // of a direct conversation
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Record) Reset() {
+	*x = Record{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Record) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Record) ProtoMessage() {}
+
+func (x *Record) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Record.ProtoReflect.Descriptor instead.
+func (*Record) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Record) GetKind() petrelv1.ConvKind {
+	if x != nil {
+		return x.Kind
+	}
+	return petrelv1.ConvKind(0)
+}
+
+func (x *Record) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Record) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+type ListMembers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	After         string                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"` // a user
+	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMembers) Reset() {
+	*x = ListMembers{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMembers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMembers) ProtoMessage() {}
+
+func (x *ListMembers) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMembers.ProtoReflect.Descriptor instead.
+func (*ListMembers) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListMembers) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListMembers) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
 type Members struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	After         string                 `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
-	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Members       []*petrelv1.MemberRef  `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"` // ascending by user
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Members) Reset() {
 	*x = Members{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +453,7 @@ func (x *Members) String() string {
 func (*Members) ProtoMessage() {}
 
 func (x *Members) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,99 +466,44 @@ func (x *Members) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Members.ProtoReflect.Descriptor instead.
 func (*Members) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{10}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *Members) GetAfter() string {
-	if x != nil {
-		return x.After
-	}
-	return ""
-}
-
-func (x *Members) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-type MembersResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Members       []*petrelv1.MemberRef  `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
-	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MembersResult) Reset() {
-	*x = MembersResult{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MembersResult) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MembersResult) ProtoMessage() {}
-
-func (x *MembersResult) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MembersResult.ProtoReflect.Descriptor instead.
-func (*MembersResult) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *MembersResult) GetMembers() []*petrelv1.MemberRef {
+func (x *Members) GetMembers() []*petrelv1.MemberRef {
 	if x != nil {
 		return x.Members
 	}
 	return nil
 }
 
-func (x *MembersResult) GetMore() bool {
+func (x *Members) GetMore() bool {
 	if x != nil {
 		return x.More
 	}
 	return false
 }
 
-type Move struct {
+type ListReceipts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Delivered     uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
-	Read          uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
-	Asker         uint64                 `protobuf:"varint,3,opt,name=asker,proto3" json:"asker,omitempty"` // the caller's session that moves the cursor; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Move) Reset() {
-	*x = Move{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+func (x *ListReceipts) Reset() {
+	*x = ListReceipts{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Move) String() string {
+func (x *ListReceipts) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Move) ProtoMessage() {}
+func (*ListReceipts) ProtoMessage() {}
 
-func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+func (x *ListReceipts) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,41 +514,21 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Move.ProtoReflect.Descriptor instead.
-func (*Move) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *Move) GetDelivered() uint64 {
-	if x != nil {
-		return x.Delivered
-	}
-	return 0
-}
-
-func (x *Move) GetRead() uint64 {
-	if x != nil {
-		return x.Read
-	}
-	return 0
-}
-
-func (x *Move) GetAsker() uint64 {
-	if x != nil {
-		return x.Asker
-	}
-	return 0
+// Deprecated: Use ListReceipts.ProtoReflect.Descriptor instead.
+func (*ListReceipts) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{8}
 }
 
 type Receipts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Receipts      []*petrelv1.Receipt    `protobuf:"bytes,1,rep,name=receipts,proto3" json:"receipts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +540,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,77 +553,41 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{13}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{9}
 }
 
-type ReceiptsResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Receipts      []*petrelv1.Receipt    `protobuf:"bytes,1,rep,name=receipts,proto3" json:"receipts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReceiptsResult) Reset() {
-	*x = ReceiptsResult{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReceiptsResult) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReceiptsResult) ProtoMessage() {}
-
-func (x *ReceiptsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReceiptsResult.ProtoReflect.Descriptor instead.
-func (*ReceiptsResult) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *ReceiptsResult) GetReceipts() []*petrelv1.Receipt {
+func (x *Receipts) GetReceipts() []*petrelv1.Receipt {
 	if x != nil {
 		return x.Receipts
 	}
 	return nil
 }
 
-// News asks what is new in conversations of a user's list.
-type News struct {
+// MoveCursor is answered with a petrel.v1.CursorMoved when it is durable.
+type MoveCursor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Asks          []*Ask                 `protobuf:"bytes,1,rep,name=asks,proto3" json:"asks,omitempty"`
-	Newest        uint32                 `protobuf:"varint,2,opt,name=newest,proto3" json:"newest,omitempty"` // messages of each that is told
+	Delivered     uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	Read          uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
+	Session       uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"` // of the asking node, which moves the cursor; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *News) Reset() {
-	*x = News{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
+func (x *MoveCursor) Reset() {
+	*x = MoveCursor{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *News) String() string {
+func (x *MoveCursor) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*News) ProtoMessage() {}
+func (*MoveCursor) ProtoMessage() {}
 
-func (x *News) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
+func (x *MoveCursor) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,41 +598,177 @@ func (x *News) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use News.ProtoReflect.Descriptor instead.
-func (*News) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{15}
+// Deprecated: Use MoveCursor.ProtoReflect.Descriptor instead.
+func (*MoveCursor) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *News) GetAsks() []*Ask {
+func (x *MoveCursor) GetDelivered() uint64 {
+	if x != nil {
+		return x.Delivered
+	}
+	return 0
+}
+
+func (x *MoveCursor) GetRead() uint64 {
+	if x != nil {
+		return x.Read
+	}
+	return 0
+}
+
+func (x *MoveCursor) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+// AwaitInboxes is answered when the inboxes have every change of membership that
+// the feed of the conversation had published before.
+type AwaitInboxes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitInboxes) Reset() {
+	*x = AwaitInboxes{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitInboxes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitInboxes) ProtoMessage() {}
+
+func (x *AwaitInboxes) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitInboxes.ProtoReflect.Descriptor instead.
+func (*AwaitInboxes) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{11}
+}
+
+type Awaited struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Awaited) Reset() {
+	*x = Awaited{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Awaited) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Awaited) ProtoMessage() {}
+
+func (x *Awaited) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Awaited.ProtoReflect.Descriptor instead.
+func (*Awaited) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{12}
+}
+
+// ListChanges asks what is new in some conversations of a user's list. One node
+// is asked about all those that it owns.
+type ListChanges struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Asks          []*Ask                 `protobuf:"bytes,1,rep,name=asks,proto3" json:"asks,omitempty"`
+	Newest        uint32                 `protobuf:"varint,2,opt,name=newest,proto3" json:"newest,omitempty"` // messages of each that has changed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListChanges) Reset() {
+	*x = ListChanges{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListChanges) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListChanges) ProtoMessage() {}
+
+func (x *ListChanges) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListChanges.ProtoReflect.Descriptor instead.
+func (*ListChanges) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ListChanges) GetAsks() []*Ask {
 	if x != nil {
 		return x.Asks
 	}
 	return nil
 }
 
-func (x *News) GetNewest() uint32 {
+func (x *ListChanges) GetNewest() uint32 {
 	if x != nil {
 		return x.Newest
 	}
 	return 0
 }
 
+// Ask names a conversation, and what the user's list says of it.
 type Ask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Conv          []byte                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
-	Kind          uint32                 `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	Peer          string                 `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"`
-	Title         string                 `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
+	Conv          []byte                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
+	Kind          petrelv1.ConvKind      `protobuf:"varint,2,opt,name=kind,proto3,enum=petrel.v1.ConvKind" json:"kind,omitempty"`
+	Peer          string                 `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"`   // of a direct conversation
+	Title         string                 `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"` // told to a user who has left
 	Left          bool                   `protobuf:"varint,5,opt,name=left,proto3" json:"left,omitempty"`
-	Always        bool                   `protobuf:"varint,6,opt,name=always,proto3" json:"always,omitempty"`
-	Since         uint64                 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"` // pos in its feed
+	Always        bool                   `protobuf:"varint,6,opt,name=always,proto3" json:"always,omitempty"` // it is told whether or not anything is new
+	Since         uint64                 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`   // pos in its feed, up to which the user knows everything
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +780,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +793,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{16}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Ask) GetConv() []byte {
@@ -1285,11 +803,11 @@ func (x *Ask) GetConv() []byte {
 	return nil
 }
 
-func (x *Ask) GetKind() uint32 {
+func (x *Ask) GetKind() petrelv1.ConvKind {
 	if x != nil {
 		return x.Kind
 	}
-	return 0
+	return petrelv1.ConvKind(0)
 }
 
 func (x *Ask) GetPeer() string {
@@ -1327,29 +845,29 @@ func (x *Ask) GetSince() uint64 {
 	return 0
 }
 
-type NewsResult struct {
+type Changes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Items         []*Item                `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"` // one for each ask
-	Feeds         []*storepb.FeedPos     `protobuf:"bytes,2,rep,name=feeds,proto3" json:"feeds,omitempty"` // where they were before the answers
+	Changes       []*Change              `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"` // one for each ask
+	Feeds         []*storepb.FeedPos     `protobuf:"bytes,2,rep,name=feeds,proto3" json:"feeds,omitempty"`     // where their feeds were before the answers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *NewsResult) Reset() {
-	*x = NewsResult{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+func (x *Changes) Reset() {
+	*x = Changes{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *NewsResult) String() string {
+func (x *Changes) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*NewsResult) ProtoMessage() {}
+func (*Changes) ProtoMessage() {}
 
-func (x *NewsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+func (x *Changes) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,48 +878,48 @@ func (x *NewsResult) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use NewsResult.ProtoReflect.Descriptor instead.
-func (*NewsResult) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
+// Deprecated: Use Changes.ProtoReflect.Descriptor instead.
+func (*Changes) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *NewsResult) GetItems() []*Item {
+func (x *Changes) GetChanges() []*Change {
 	if x != nil {
-		return x.Items
+		return x.Changes
 	}
 	return nil
 }
 
-func (x *NewsResult) GetFeeds() []*storepb.FeedPos {
+func (x *Changes) GetFeeds() []*storepb.FeedPos {
 	if x != nil {
 		return x.Feeds
 	}
 	return nil
 }
 
-type Item struct {
+type Change struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	State         *petrelv1.ConvState    `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`                        // absent: nothing new
+	State         *petrelv1.ConvState    `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`                        // absent: nothing is new
 	NotOwner      bool                   `protobuf:"varint,2,opt,name=not_owner,json=notOwner,proto3" json:"not_owner,omitempty"` // to be asked elsewhere
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Item) Reset() {
-	*x = Item{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+func (x *Change) Reset() {
+	*x = Change{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Item) String() string {
+func (x *Change) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Item) ProtoMessage() {}
+func (*Change) ProtoMessage() {}
 
-func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+func (x *Change) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,264 +930,88 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Item.ProtoReflect.Descriptor instead.
-func (*Item) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
+// Deprecated: Use Change.ProtoReflect.Descriptor instead.
+func (*Change) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *Item) GetState() *petrelv1.ConvState {
+func (x *Change) GetState() *petrelv1.ConvState {
 	if x != nil {
 		return x.State
 	}
 	return nil
 }
 
-func (x *Item) GetNotOwner() bool {
+func (x *Change) GetNotOwner() bool {
 	if x != nil {
 		return x.NotOwner
 	}
 	return false
 }
 
-type Await struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Await) Reset() {
-	*x = Await{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Await) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Await) ProtoMessage() {}
-
-func (x *Await) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Await.ProtoReflect.Descriptor instead.
-func (*Await) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{19}
-}
-
-type Peers struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Peers) Reset() {
-	*x = Peers{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Peers) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Peers) ProtoMessage() {}
-
-func (x *Peers) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Peers.ProtoReflect.Descriptor instead.
-func (*Peers) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{20}
-}
-
-type PeersResult struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          uint32                 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"` // petrel.v1.ConvKind
-	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Users         []string               `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PeersResult) Reset() {
-	*x = PeersResult{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PeersResult) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PeersResult) ProtoMessage() {}
-
-func (x *PeersResult) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PeersResult.ProtoReflect.Descriptor instead.
-func (*PeersResult) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *PeersResult) GetKind() uint32 {
-	if x != nil {
-		return x.Kind
-	}
-	return 0
-}
-
-func (x *PeersResult) GetTitle() string {
-	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-func (x *PeersResult) GetUsers() []string {
-	if x != nil {
-		return x.Users
-	}
-	return nil
-}
-
 var File_petrel_conv_v1_conv_proto protoreflect.FileDescriptor
 
 const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\n" +
-	"\x19petrel/conv/v1/conv.proto\x12\x0epetrel.conv.v1\x1a\x1bpetrel/store/v1/store.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"3\n" +
-	"\x05Sends\x12*\n" +
-	"\x05sends\x18\x01 \x03(\v2\x14.petrel.conv.v1.SendR\x05sends\"\xeb\x01\n" +
-	"\x04Send\x12\x16\n" +
-	"\x06ticket\x18\x01 \x01(\x04R\x06ticket\x12\x16\n" +
-	"\x06tenant\x18\x02 \x01(\rR\x06tenant\x12\x12\n" +
-	"\x04conv\x18\x03 \x01(\fR\x04conv\x12\x12\n" +
-	"\x04peer\x18\x04 \x01(\tR\x04peer\x12\x14\n" +
-	"\x05after\x18\x05 \x01(\x04R\x05after\x12\x14\n" +
-	"\x05keyed\x18\x06 \x01(\bR\x05keyed\x12(\n" +
-	"\x05entry\x18\a \x01(\v2\x12.petrel.v1.MessageR\x05entry\x125\n" +
-	"\x06create\x18\b \x01(\v2\x1d.petrel.store.v1.ConversationR\x06create\"d\n" +
-	"\bNotOwner\x12\x12\n" +
-	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x18\n" +
-	"\atickets\x18\x02 \x03(\x04R\atickets\x12\x14\n" +
-	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\"\xfe\x03\n" +
-	"\x04Call\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
-	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x12\n" +
-	"\x04user\x18\x03 \x01(\tR\x04user\x12,\n" +
-	"\x06behind\x18\x04 \x01(\v2\x14.petrel.conv.v1.MarkR\x06behind\x123\n" +
-	"\ahistory\x18\x05 \x01(\v2\x17.petrel.conv.v1.HistoryH\x00R\ahistory\x12*\n" +
-	"\x04look\x18\x06 \x01(\v2\x14.petrel.conv.v1.LookH\x00R\x04look\x123\n" +
-	"\amembers\x18\a \x01(\v2\x17.petrel.conv.v1.MembersH\x00R\amembers\x12*\n" +
-	"\x04move\x18\b \x01(\v2\x14.petrel.conv.v1.MoveH\x00R\x04move\x126\n" +
-	"\breceipts\x18\t \x01(\v2\x18.petrel.conv.v1.ReceiptsH\x00R\breceipts\x12*\n" +
-	"\x04news\x18\n" +
-	" \x01(\v2\x14.petrel.conv.v1.NewsH\x00R\x04news\x12-\n" +
-	"\x05await\x18\v \x01(\v2\x15.petrel.conv.v1.AwaitH\x00R\x05await\x12-\n" +
-	"\x05peers\x18\f \x01(\v2\x15.petrel.conv.v1.PeersH\x00R\x05peersB\x04\n" +
-	"\x02op\"0\n" +
-	"\x04Mark\x12\x16\n" +
-	"\x06stream\x18\x01 \x01(\x04R\x06stream\x12\x10\n" +
-	"\x03num\x18\x02 \x01(\x04R\x03num\"\xd3\x03\n" +
-	"\x05Reply\x12&\n" +
-	"\x05error\x18\x01 \x01(\v2\x10.petrel.v1.ErrorR\x05error\x12\x1b\n" +
-	"\tnot_owner\x18\x02 \x01(\bR\bnotOwner\x129\n" +
-	"\ahistory\x18\x03 \x01(\v2\x1d.petrel.conv.v1.HistoryResultH\x00R\ahistory\x120\n" +
-	"\x04look\x18\x04 \x01(\v2\x1a.petrel.conv.v1.LookResultH\x00R\x04look\x129\n" +
-	"\amembers\x18\x05 \x01(\v2\x1d.petrel.conv.v1.MembersResultH\x00R\amembers\x12.\n" +
-	"\x05moved\x18\x06 \x01(\v2\x16.petrel.v1.CursorMovedH\x00R\x05moved\x12<\n" +
-	"\breceipts\x18\a \x01(\v2\x1e.petrel.conv.v1.ReceiptsResultH\x00R\breceipts\x120\n" +
-	"\x04news\x18\b \x01(\v2\x1a.petrel.conv.v1.NewsResultH\x00R\x04news\x123\n" +
-	"\x05peers\x18\t \x01(\v2\x1b.petrel.conv.v1.PeersResultH\x00R\x05peersB\b\n" +
-	"\x06result\"M\n" +
-	"\aHistory\x12\x14\n" +
+	"\x19petrel/conv/v1/conv.proto\x12\x0epetrel.conv.v1\x1a\x1bpetrel/store/v1/store.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"P\n" +
+	"\n" +
+	"GetHistory\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x04R\x06before\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"h\n" +
-	"\rHistoryResult\x12\x12\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"b\n" +
+	"\aHistory\x12\x12\n" +
 	"\x04rows\x18\x01 \x03(\fR\x04rows\x12\x12\n" +
 	"\x04head\x18\x02 \x01(\x04R\x04head\x12\x1b\n" +
 	"\tfirst_seq\x18\x03 \x01(\x04R\bfirstSeq\x12\x12\n" +
-	"\x04more\x18\x04 \x01(\bR\x04more\"\x06\n" +
-	"\x04Look\"\xab\x01\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\"\n" +
 	"\n" +
-	"LookResult\x12\x12\n" +
+	"\bGetState\"\xb7\x01\n" +
+	"\x05State\x12\x12\n" +
 	"\x04head\x18\x01 \x01(\x04R\x04head\x12\x18\n" +
 	"\acounted\x18\x02 \x01(\x04R\acounted\x12\x1b\n" +
 	"\tfirst_seq\x18\x03 \x01(\x04R\bfirstSeq\x12\x16\n" +
 	"\x06joined\x18\x04 \x01(\x04R\x06joined\x12\x10\n" +
-	"\x03pos\x18\x05 \x01(\x04R\x03pos\x12\x12\n" +
-	"\x04role\x18\x06 \x01(\rR\x04role\x12\x14\n" +
-	"\x05title\x18\a \x01(\tR\x05title\"5\n" +
-	"\aMembers\x12\x14\n" +
+	"\x03pos\x18\x05 \x01(\x04R\x03pos\x12#\n" +
+	"\x04role\x18\x06 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\x12\x14\n" +
+	"\x05title\x18\a \x01(\tR\x05title\"\v\n" +
+	"\tGetRecord\"]\n" +
+	"\x06Record\x12'\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12\x14\n" +
+	"\x05users\x18\x03 \x03(\tR\x05users\"9\n" +
+	"\vListMembers\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\rR\x05limit\"S\n" +
-	"\rMembersResult\x12.\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\"M\n" +
+	"\aMembers\x12.\n" +
 	"\amembers\x18\x01 \x03(\v2\x14.petrel.v1.MemberRefR\amembers\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"N\n" +
-	"\x04Move\x12\x1c\n" +
-	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +
-	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x14\n" +
-	"\x05asker\x18\x03 \x01(\x04R\x05asker\"\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\x0e\n" +
+	"\fListReceipts\":\n" +
+	"\bReceipts\x12.\n" +
+	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\"X\n" +
 	"\n" +
-	"\bReceipts\"@\n" +
-	"\x0eReceiptsResult\x12.\n" +
-	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\"G\n" +
-	"\x04News\x12'\n" +
+	"MoveCursor\x12\x1c\n" +
+	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +
+	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x18\n" +
+	"\asession\x18\x03 \x01(\x04R\asession\"\x0e\n" +
+	"\fAwaitInboxes\"\t\n" +
+	"\aAwaited\"N\n" +
+	"\vListChanges\x12'\n" +
 	"\x04asks\x18\x01 \x03(\v2\x13.petrel.conv.v1.AskR\x04asks\x12\x16\n" +
-	"\x06newest\x18\x02 \x01(\rR\x06newest\"\x99\x01\n" +
+	"\x06newest\x18\x02 \x01(\rR\x06newest\"\xae\x01\n" +
 	"\x03Ask\x12\x12\n" +
-	"\x04conv\x18\x01 \x01(\fR\x04conv\x12\x12\n" +
-	"\x04kind\x18\x02 \x01(\rR\x04kind\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\fR\x04conv\x12'\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x12\n" +
 	"\x04peer\x18\x03 \x01(\tR\x04peer\x12\x14\n" +
 	"\x05title\x18\x04 \x01(\tR\x05title\x12\x12\n" +
 	"\x04left\x18\x05 \x01(\bR\x04left\x12\x16\n" +
 	"\x06always\x18\x06 \x01(\bR\x06always\x12\x14\n" +
-	"\x05since\x18\a \x01(\x04R\x05since\"h\n" +
-	"\n" +
-	"NewsResult\x12*\n" +
-	"\x05items\x18\x01 \x03(\v2\x14.petrel.conv.v1.ItemR\x05items\x12.\n" +
-	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"O\n" +
-	"\x04Item\x12*\n" +
+	"\x05since\x18\a \x01(\x04R\x05since\"k\n" +
+	"\aChanges\x120\n" +
+	"\achanges\x18\x01 \x03(\v2\x16.petrel.conv.v1.ChangeR\achanges\x12.\n" +
+	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"Q\n" +
+	"\x06Change\x12*\n" +
 	"\x05state\x18\x01 \x01(\v2\x14.petrel.v1.ConvStateR\x05state\x12\x1b\n" +
-	"\tnot_owner\x18\x02 \x01(\bR\bnotOwner\"\a\n" +
-	"\x05Await\"\a\n" +
-	"\x05Peers\"M\n" +
-	"\vPeersResult\x12\x12\n" +
-	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x14\n" +
-	"\x05title\x18\x02 \x01(\tR\x05title\x12\x14\n" +
-	"\x05users\x18\x03 \x03(\tR\x05usersB2Z0github.com/petrel-im/petrel/internal/conv/convpbb\x06proto3"
+	"\tnot_owner\x18\x02 \x01(\bR\bnotOwnerB2Z0github.com/petrel-im/petrel/internal/conv/convpbb\x06proto3"
 
 var (
 	file_petrel_conv_v1_conv_proto_rawDescOnce sync.Once
@@ -1683,71 +1025,47 @@ func file_petrel_conv_v1_conv_proto_rawDescGZIP() []byte {
 	return file_petrel_conv_v1_conv_proto_rawDescData
 }
 
-var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_petrel_conv_v1_conv_proto_goTypes = []any{
-	(*Sends)(nil),                // 0: petrel.conv.v1.Sends
-	(*Send)(nil),                 // 1: petrel.conv.v1.Send
-	(*NotOwner)(nil),             // 2: petrel.conv.v1.NotOwner
-	(*Call)(nil),                 // 3: petrel.conv.v1.Call
-	(*Mark)(nil),                 // 4: petrel.conv.v1.Mark
-	(*Reply)(nil),                // 5: petrel.conv.v1.Reply
-	(*History)(nil),              // 6: petrel.conv.v1.History
-	(*HistoryResult)(nil),        // 7: petrel.conv.v1.HistoryResult
-	(*Look)(nil),                 // 8: petrel.conv.v1.Look
-	(*LookResult)(nil),           // 9: petrel.conv.v1.LookResult
-	(*Members)(nil),              // 10: petrel.conv.v1.Members
-	(*MembersResult)(nil),        // 11: petrel.conv.v1.MembersResult
-	(*Move)(nil),                 // 12: petrel.conv.v1.Move
-	(*Receipts)(nil),             // 13: petrel.conv.v1.Receipts
-	(*ReceiptsResult)(nil),       // 14: petrel.conv.v1.ReceiptsResult
-	(*News)(nil),                 // 15: petrel.conv.v1.News
-	(*Ask)(nil),                  // 16: petrel.conv.v1.Ask
-	(*NewsResult)(nil),           // 17: petrel.conv.v1.NewsResult
-	(*Item)(nil),                 // 18: petrel.conv.v1.Item
-	(*Await)(nil),                // 19: petrel.conv.v1.Await
-	(*Peers)(nil),                // 20: petrel.conv.v1.Peers
-	(*PeersResult)(nil),          // 21: petrel.conv.v1.PeersResult
-	(*petrelv1.Message)(nil),     // 22: petrel.v1.Message
-	(*storepb.Conversation)(nil), // 23: petrel.store.v1.Conversation
-	(*petrelv1.Error)(nil),       // 24: petrel.v1.Error
-	(*petrelv1.CursorMoved)(nil), // 25: petrel.v1.CursorMoved
-	(*petrelv1.MemberRef)(nil),   // 26: petrel.v1.MemberRef
-	(*petrelv1.Receipt)(nil),     // 27: petrel.v1.Receipt
-	(*storepb.FeedPos)(nil),      // 28: petrel.store.v1.FeedPos
-	(*petrelv1.ConvState)(nil),   // 29: petrel.v1.ConvState
+	(*GetHistory)(nil),         // 0: petrel.conv.v1.GetHistory
+	(*History)(nil),            // 1: petrel.conv.v1.History
+	(*GetState)(nil),           // 2: petrel.conv.v1.GetState
+	(*State)(nil),              // 3: petrel.conv.v1.State
+	(*GetRecord)(nil),          // 4: petrel.conv.v1.GetRecord
+	(*Record)(nil),             // 5: petrel.conv.v1.Record
+	(*ListMembers)(nil),        // 6: petrel.conv.v1.ListMembers
+	(*Members)(nil),            // 7: petrel.conv.v1.Members
+	(*ListReceipts)(nil),       // 8: petrel.conv.v1.ListReceipts
+	(*Receipts)(nil),           // 9: petrel.conv.v1.Receipts
+	(*MoveCursor)(nil),         // 10: petrel.conv.v1.MoveCursor
+	(*AwaitInboxes)(nil),       // 11: petrel.conv.v1.AwaitInboxes
+	(*Awaited)(nil),            // 12: petrel.conv.v1.Awaited
+	(*ListChanges)(nil),        // 13: petrel.conv.v1.ListChanges
+	(*Ask)(nil),                // 14: petrel.conv.v1.Ask
+	(*Changes)(nil),            // 15: petrel.conv.v1.Changes
+	(*Change)(nil),             // 16: petrel.conv.v1.Change
+	(petrelv1.Role)(0),         // 17: petrel.v1.Role
+	(petrelv1.ConvKind)(0),     // 18: petrel.v1.ConvKind
+	(*petrelv1.MemberRef)(nil), // 19: petrel.v1.MemberRef
+	(*petrelv1.Receipt)(nil),   // 20: petrel.v1.Receipt
+	(*storepb.FeedPos)(nil),    // 21: petrel.store.v1.FeedPos
+	(*petrelv1.ConvState)(nil), // 22: petrel.v1.ConvState
 }
 var file_petrel_conv_v1_conv_proto_depIdxs = []int32{
-	1,  // 0: petrel.conv.v1.Sends.sends:type_name -> petrel.conv.v1.Send
-	22, // 1: petrel.conv.v1.Send.entry:type_name -> petrel.v1.Message
-	23, // 2: petrel.conv.v1.Send.create:type_name -> petrel.store.v1.Conversation
-	4,  // 3: petrel.conv.v1.Call.behind:type_name -> petrel.conv.v1.Mark
-	6,  // 4: petrel.conv.v1.Call.history:type_name -> petrel.conv.v1.History
-	8,  // 5: petrel.conv.v1.Call.look:type_name -> petrel.conv.v1.Look
-	10, // 6: petrel.conv.v1.Call.members:type_name -> petrel.conv.v1.Members
-	12, // 7: petrel.conv.v1.Call.move:type_name -> petrel.conv.v1.Move
-	13, // 8: petrel.conv.v1.Call.receipts:type_name -> petrel.conv.v1.Receipts
-	15, // 9: petrel.conv.v1.Call.news:type_name -> petrel.conv.v1.News
-	19, // 10: petrel.conv.v1.Call.await:type_name -> petrel.conv.v1.Await
-	20, // 11: petrel.conv.v1.Call.peers:type_name -> petrel.conv.v1.Peers
-	24, // 12: petrel.conv.v1.Reply.error:type_name -> petrel.v1.Error
-	7,  // 13: petrel.conv.v1.Reply.history:type_name -> petrel.conv.v1.HistoryResult
-	9,  // 14: petrel.conv.v1.Reply.look:type_name -> petrel.conv.v1.LookResult
-	11, // 15: petrel.conv.v1.Reply.members:type_name -> petrel.conv.v1.MembersResult
-	25, // 16: petrel.conv.v1.Reply.moved:type_name -> petrel.v1.CursorMoved
-	14, // 17: petrel.conv.v1.Reply.receipts:type_name -> petrel.conv.v1.ReceiptsResult
-	17, // 18: petrel.conv.v1.Reply.news:type_name -> petrel.conv.v1.NewsResult
-	21, // 19: petrel.conv.v1.Reply.peers:type_name -> petrel.conv.v1.PeersResult
-	26, // 20: petrel.conv.v1.MembersResult.members:type_name -> petrel.v1.MemberRef
-	27, // 21: petrel.conv.v1.ReceiptsResult.receipts:type_name -> petrel.v1.Receipt
-	16, // 22: petrel.conv.v1.News.asks:type_name -> petrel.conv.v1.Ask
-	18, // 23: petrel.conv.v1.NewsResult.items:type_name -> petrel.conv.v1.Item
-	28, // 24: petrel.conv.v1.NewsResult.feeds:type_name -> petrel.store.v1.FeedPos
-	29, // 25: petrel.conv.v1.Item.state:type_name -> petrel.v1.ConvState
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	17, // 0: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
+	18, // 1: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
+	19, // 2: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
+	20, // 3: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
+	14, // 4: petrel.conv.v1.ListChanges.asks:type_name -> petrel.conv.v1.Ask
+	18, // 5: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
+	16, // 6: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
+	21, // 7: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
+	22, // 8: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_petrel_conv_v1_conv_proto_init() }
@@ -1755,32 +1073,13 @@ func file_petrel_conv_v1_conv_proto_init() {
 	if File_petrel_conv_v1_conv_proto != nil {
 		return
 	}
-	file_petrel_conv_v1_conv_proto_msgTypes[3].OneofWrappers = []any{
-		(*Call_History)(nil),
-		(*Call_Look)(nil),
-		(*Call_Members)(nil),
-		(*Call_Move)(nil),
-		(*Call_Receipts)(nil),
-		(*Call_News)(nil),
-		(*Call_Await)(nil),
-		(*Call_Peers)(nil),
-	}
-	file_petrel_conv_v1_conv_proto_msgTypes[5].OneofWrappers = []any{
-		(*Reply_History)(nil),
-		(*Reply_Look)(nil),
-		(*Reply_Members)(nil),
-		(*Reply_Moved)(nil),
-		(*Reply_Receipts)(nil),
-		(*Reply_News)(nil),
-		(*Reply_Peers)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_conv_v1_conv_proto_rawDesc), len(file_petrel_conv_v1_conv_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -11,11 +11,11 @@ import (
 func TestGeneratedFilesAreFresh(t *testing.T) {
 	const root = "../../../"
 	dir := t.TempDir()
-	code, doc := filepath.Join(dir, "codes.go"), filepath.Join(dir, "errors.md")
-	if err := run(root+"proto/errors.yaml", code, doc); err != nil {
+	code, sdk, doc := filepath.Join(dir, "codes.go"), filepath.Join(dir, "sdk.go"), filepath.Join(dir, "errors.md")
+	if err := run(root+"proto/errors.yaml", code, sdk, doc); err != nil {
 		t.Fatal(err)
 	}
-	for made, kept := range map[string]string{code: root + "internal/im/codes_gen.go", doc: root + "docs/reference/errors.md"} {
+	for made, kept := range map[string]string{code: root + "internal/im/codes_gen.go", sdk: root + "sdk/go/codes_gen.go", doc: root + "docs/reference/errors.md"} {
 		want, err := os.ReadFile(made)
 		if err != nil {
 			t.Fatal(err)

@@ -73,33 +73,34 @@ func (x *Account) GetUser() string {
 	return ""
 }
 
-// Word goes through the numbered streams.
-type Word struct {
+// Revocations goes through the numbered streams between nodes.
+type Revocations struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A change of theirs that ends tokens may be durable: sessions look again
-	// whether they may stay.
-	Changed *Account `protobuf:"bytes,1,opt,name=changed,proto3" json:"changed,omitempty"`
-	// The receiver sends it back as answer, behind all changes that it has told.
-	Ask           uint64 `protobuf:"fixed64,2,opt,name=ask,proto3" json:"ask,omitempty"`
+	// Tokens of this account may have been revoked: the receiver asks the store
+	// again whether the sessions of the account are still valid.
+	Recheck *Account `protobuf:"bytes,1,opt,name=recheck,proto3" json:"recheck,omitempty"`
+	// The receiver sends the barrier back as the answer. The stream keeps its
+	// order, so the answer comes after every revocation that was sent before it.
+	Barrier       uint64 `protobuf:"fixed64,2,opt,name=barrier,proto3" json:"barrier,omitempty"`
 	Answer        uint64 `protobuf:"fixed64,3,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Word) Reset() {
-	*x = Word{}
+func (x *Revocations) Reset() {
+	*x = Revocations{}
 	mi := &file_petrel_session_v1_session_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Word) String() string {
+func (x *Revocations) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Word) ProtoMessage() {}
+func (*Revocations) ProtoMessage() {}
 
-func (x *Word) ProtoReflect() protoreflect.Message {
+func (x *Revocations) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_session_v1_session_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -111,26 +112,26 @@ func (x *Word) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Word.ProtoReflect.Descriptor instead.
-func (*Word) Descriptor() ([]byte, []int) {
+// Deprecated: Use Revocations.ProtoReflect.Descriptor instead.
+func (*Revocations) Descriptor() ([]byte, []int) {
 	return file_petrel_session_v1_session_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Word) GetChanged() *Account {
+func (x *Revocations) GetRecheck() *Account {
 	if x != nil {
-		return x.Changed
+		return x.Recheck
 	}
 	return nil
 }
 
-func (x *Word) GetAsk() uint64 {
+func (x *Revocations) GetBarrier() uint64 {
 	if x != nil {
-		return x.Ask
+		return x.Barrier
 	}
 	return 0
 }
 
-func (x *Word) GetAnswer() uint64 {
+func (x *Revocations) GetAnswer() uint64 {
 	if x != nil {
 		return x.Answer
 	}
@@ -141,7 +142,7 @@ func (x *Word) GetAnswer() uint64 {
 type Close struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
-	Code          string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`     // of errors.yaml; why
+	Code          string                 `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`     // the reason, a code of errors.yaml
 	Device        *Close_Device          `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"` // not set: all sessions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -243,7 +244,7 @@ func (x *Closed) GetSessions() uint32 {
 	return 0
 }
 
-// Count asks a node how many sessions of a user each device has there.
+// Count asks a node how many sessions each device of a user has there.
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Account       *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
@@ -333,10 +334,11 @@ func (x *Counts) GetDevices() []*Counts_Device {
 	return nil
 }
 
-// Device names those of one device whose login has a lower number than below.
+// Device: only the sessions of one device whose login has a lower number than
+// below.
 type Close_Device struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // empty: those whose tokens are bound to no device
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // empty: the sessions whose tokens are bound to no device
 	Below         uint64                 `protobuf:"varint,2,opt,name=below,proto3" json:"below,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -445,10 +447,10 @@ const file_petrel_session_v1_session_proto_rawDesc = "" +
 	"\x1fpetrel/session/v1/session.proto\x12\x11petrel.session.v1\"5\n" +
 	"\aAccount\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\"f\n" +
-	"\x04Word\x124\n" +
-	"\achanged\x18\x01 \x01(\v2\x1a.petrel.session.v1.AccountR\achanged\x12\x10\n" +
-	"\x03ask\x18\x02 \x01(\x06R\x03ask\x12\x16\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\"u\n" +
+	"\vRevocations\x124\n" +
+	"\arecheck\x18\x01 \x01(\v2\x1a.petrel.session.v1.AccountR\arecheck\x12\x18\n" +
+	"\abarrier\x18\x02 \x01(\x06R\abarrier\x12\x16\n" +
 	"\x06answer\x18\x03 \x01(\x06R\x06answer\"\xba\x01\n" +
 	"\x05Close\x124\n" +
 	"\aaccount\x18\x01 \x01(\v2\x1a.petrel.session.v1.AccountR\aaccount\x12\x12\n" +
@@ -482,7 +484,7 @@ func file_petrel_session_v1_session_proto_rawDescGZIP() []byte {
 var file_petrel_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_petrel_session_v1_session_proto_goTypes = []any{
 	(*Account)(nil),       // 0: petrel.session.v1.Account
-	(*Word)(nil),          // 1: petrel.session.v1.Word
+	(*Revocations)(nil),   // 1: petrel.session.v1.Revocations
 	(*Close)(nil),         // 2: petrel.session.v1.Close
 	(*Closed)(nil),        // 3: petrel.session.v1.Closed
 	(*Count)(nil),         // 4: petrel.session.v1.Count
@@ -491,7 +493,7 @@ var file_petrel_session_v1_session_proto_goTypes = []any{
 	(*Counts_Device)(nil), // 7: petrel.session.v1.Counts.Device
 }
 var file_petrel_session_v1_session_proto_depIdxs = []int32{
-	0, // 0: petrel.session.v1.Word.changed:type_name -> petrel.session.v1.Account
+	0, // 0: petrel.session.v1.Revocations.recheck:type_name -> petrel.session.v1.Account
 	0, // 1: petrel.session.v1.Close.account:type_name -> petrel.session.v1.Account
 	6, // 2: petrel.session.v1.Close.device:type_name -> petrel.session.v1.Close.Device
 	0, // 3: petrel.session.v1.Count.account:type_name -> petrel.session.v1.Account

@@ -65,7 +65,7 @@ func (m *Account) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
-func (m *Word) MarshalVT() (dAtA []byte, err error) {
+func (m *Revocations) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -78,12 +78,12 @@ func (m *Word) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *Word) MarshalToVT(dAtA []byte) (int, error) {
+func (m *Revocations) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *Word) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *Revocations) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -101,14 +101,14 @@ func (m *Word) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x19
 	}
-	if m.Ask != 0 {
+	if m.Barrier != 0 {
 		i -= 8
-		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Ask))
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Barrier))
 		i--
 		dAtA[i] = 0x11
 	}
-	if m.Changed != nil {
-		size, err := m.Changed.MarshalToSizedBufferVT(dAtA[:i])
+	if m.Recheck != nil {
+		size, err := m.Recheck.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
 			return 0, err
 		}
@@ -413,17 +413,17 @@ func (m *Account) SizeVT() (n int) {
 	return n
 }
 
-func (m *Word) SizeVT() (n int) {
+func (m *Revocations) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
 	var l int
 	_ = l
-	if m.Changed != nil {
-		l = m.Changed.SizeVT()
+	if m.Recheck != nil {
+		l = m.Recheck.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
-	if m.Ask != 0 {
+	if m.Barrier != 0 {
 		n += 9
 	}
 	if m.Answer != 0 {
@@ -634,7 +634,7 @@ func (m *Account) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Word) UnmarshalVT(dAtA []byte) error {
+func (m *Revocations) UnmarshalVT(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -657,15 +657,15 @@ func (m *Word) UnmarshalVT(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Word: wiretype end group for non-group")
+			return fmt.Errorf("proto: Revocations: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Word: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: Revocations: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Changed", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Recheck", wireType)
 			}
 			var msglen int
 			for shift := uint(0); ; shift += 7 {
@@ -692,22 +692,22 @@ func (m *Word) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if m.Changed == nil {
-				m.Changed = &Account{}
+			if m.Recheck == nil {
+				m.Recheck = &Account{}
 			}
-			if err := m.Changed.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Recheck.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
 		case 2:
 			if wireType != 1 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Ask", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Barrier", wireType)
 			}
-			m.Ask = 0
+			m.Barrier = 0
 			if (iNdEx + 8) > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Ask = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			m.Barrier = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
 		case 3:
 			if wireType != 1 {
@@ -1448,7 +1448,7 @@ func (m *Account) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Word) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *Revocations) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -1471,15 +1471,15 @@ func (m *Word) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Word: wiretype end group for non-group")
+			return fmt.Errorf("proto: Revocations: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Word: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: Revocations: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Changed", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Recheck", wireType)
 			}
 			var msglen int
 			for shift := uint(0); ; shift += 7 {
@@ -1506,22 +1506,22 @@ func (m *Word) UnmarshalVTUnsafe(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			if m.Changed == nil {
-				m.Changed = &Account{}
+			if m.Recheck == nil {
+				m.Recheck = &Account{}
 			}
-			if err := m.Changed.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+			if err := m.Recheck.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
 		case 2:
 			if wireType != 1 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Ask", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Barrier", wireType)
 			}
-			m.Ask = 0
+			m.Barrier = 0
 			if (iNdEx + 8) > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Ask = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			m.Barrier = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
 		case 3:
 			if wireType != 1 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/petrel-im/petrel/internal/sabotage"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -176,9 +175,6 @@ func (s *Store) logOne(c *commit) {
 	err = b.Set(keyCommit, s.last.append(buf[:0]), nil)
 	if err == nil {
 		err = caught(func() error { // Pebble panics when its log is broken
-			if sabotage.On("ack-before-sync") {
-				return s.db.Apply(b, pebble.NoSync)
-			}
 			return s.db.ApplyNoSyncWait(b, pebble.Sync)
 		})
 	}
@@ -194,10 +190,8 @@ func (s *Store) sync(c *commit) bool {
 	if c.batch == nil {
 		return true
 	}
-	if !sabotage.On("ack-before-sync") {
-		if err := c.batch.SyncWait(); err != nil {
-			s.out.fail(fmt.Errorf("sync commit %d: %w", c.last.n, err))
-		}
+	if err := c.batch.SyncWait(); err != nil {
+		s.out.fail(fmt.Errorf("sync commit %d: %w", c.last.n, err))
 	}
 	if s.out.err() != nil {
 		return false
@@ -249,7 +243,7 @@ func (s *Store) testify(cs []*commit) {
 			newest = c.last
 		}
 	}
-	if newest.n == 0 || sabotage.On("ack-before-sync") {
+	if newest.n == 0 {
 		return
 	}
 	err := s.witness.commit(newest)

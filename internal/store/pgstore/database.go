@@ -74,7 +74,7 @@ func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 
 // warned returns the warning that came since forgetWarning, as an error.
 func warned(c *pgconn.PgConn) error {
-	if w, ok := c.CustomData()[warning]; ok && !sabotageIgnoresWarnings {
+	if w, ok := c.CustomData()[warning]; ok {
 		return fmt.Errorf("%w: the server warns: %v", store.ErrUnknown, w)
 	}
 	return nil
@@ -141,7 +141,7 @@ func judge(err error) verdict {
 	switch {
 	case errors.Is(err, errUnfit):
 		return broken
-	case !answered, e.SeverityUnlocalized != "ERROR" && !sabotageBelievesFatal:
+	case !answered, e.SeverityUnlocalized != "ERROR":
 		return unknown
 	case e.Code == "53100":
 		return full

@@ -76,7 +76,7 @@ func (o *Options) reads(is, reader, level, minLevel int) error {
 	switch {
 	case reader > version:
 		return &Problem{Code: "store_too_new", Fix: fix, What: fmt.Sprintf("its schema has version %d, which Petrel with schema %d or newer reads; this one has %d", is, reader, version)}
-	case minLevel > o.level && !sabotageOpensNewer:
+	case minLevel > o.level:
 		return &Problem{Code: "store_too_new", Fix: fix, What: fmt.Sprintf("its data has level %d, which Petrel with level %d or newer reads; this one has %d", level, minLevel, o.level)}
 	}
 	return nil

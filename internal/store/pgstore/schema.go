@@ -89,7 +89,7 @@ var partTables = []partTable{
 }
 
 // definition is the table's columns as they are made.
-func (t *partTable) definition() string {
+func (t partTable) definition() string {
 	names, types := strings.Split(t.columns, ", "), strings.Split(t.types, ", ")
 	for i := range names {
 		collate := ""

@@ -59,18 +59,11 @@ func appendSQL(m mask) string {
 		}
 		return fmt.Sprintf("unnest(%s) AS r(%s)", strings.Join(types, ", "), l.columns)
 	}
-	fence := "p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder"
-	switch {
-	case sabotageAppendsUnfenced:
-		fence = "true"
-	case sabotageFencesByRead:
-		fence = "EXISTS (SELECT FROM petrel.part AS p WHERE p.id = b.part AND " + fence + ")"
-	}
 	fmt.Fprintf(&s, `WITH b AS (SELECT * FROM %s),
 f AS (UPDATE petrel.part AS p SET pos = p.pos + 1 FROM b
-	WHERE p.id = b.part AND %s AND p.state < %d
+	WHERE p.id = b.part AND p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder AND p.state < %d
 	RETURNING p.id, p.pos, b.entry),
-e AS (INSERT INTO petrel.feed (part, pos, entry) SELECT id, pos, entry FROM f)`, unnest(blockFence), fence, store.FeedSealed)
+e AS (INSERT INTO petrel.feed (part, pos, entry) SELECT id, pos, entry FROM f)`, unnest(blockFence), store.FeedSealed)
 	for b := blockRows; b < blocks; b++ {
 		if !m.has(b) {
 			continue

@@ -27,11 +27,6 @@ func (s *Store) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.E
 }
 
 func (s *Store) takeOver(ctx context.Context, f store.Feed, holder uint64) (store.Holder, error) {
-	if sabotageSettlesByRead {
-		if h, err := s.holders(ctx, []store.Feed{f}); err == nil && h[0].Holder == holder {
-			return h[0], nil
-		}
-	}
 	for try := 0; ; try++ {
 		d, err := s.of(f)
 		if err != nil {
@@ -223,13 +218,7 @@ const dropChunk = 1000
 // ofOpen begins a deletion from a partition: nothing goes while it is copied to
 // another database, or a copy would have what is gone. The lock stops the move
 // from beginning, and no append.
-var ofOpen = func() string {
-	last := store.FeedOpen
-	if sabotageDropsFromMoving {
-		last = store.FeedMoving
-	}
-	return fmt.Sprintf(`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 AND state <= %d FOR KEY SHARE) `, last)
-}()
+var ofOpen = fmt.Sprintf(`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 AND state <= %d FOR KEY SHARE) `, store.FeedOpen)
 
 // isOpen returns ErrStalled while a feed moves.
 func (s *Store) isOpen(ctx context.Context, f store.Feed) error {
@@ -285,9 +274,7 @@ func (s *Store) trimFeed(ctx context.Context, f store.Feed, upTo im.Pos) error {
 	if h[0].Pos < upTo {
 		return fmt.Errorf("the feed is at commit %d", h[0].Pos)
 	}
-	if !sabotageTrimsUnraised {
-		_, err = d.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET trim = $2 WHERE id = $1 AND trim < $2 AND state = %d`, store.FeedOpen), int32(f), int64(upTo))
-	}
+	_, err = d.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET trim = $2 WHERE id = $1 AND trim < $2 AND state = %d`, store.FeedOpen), int32(f), int64(upTo))
 	if err != nil {
 		return err
 	}

@@ -118,8 +118,8 @@ func (x *Conversation) GetDissolved() bool {
 // Member is one user's standing in a conversation.
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Role          uint32                 `protobuf:"varint,1,opt,name=role,proto3" json:"role,omitempty"`      // petrel.v1.Role; 0: not a member any more
-	Windows       []*Window              `protobuf:"bytes,2,rep,name=windows,proto3" json:"windows,omitempty"` // oldest first, at most 8
+	Role          uint32                 `protobuf:"varint,1,opt,name=role,proto3" json:"role,omitempty"`  // petrel.v1.Role; 0: not a member any more
+	Stays         []*Stay                `protobuf:"bytes,2,rep,name=stays,proto3" json:"stays,omitempty"` // oldest first, at most 8
 	ChangedPos    uint64                 `protobuf:"varint,3,opt,name=changed_pos,json=changedPos,proto3" json:"changed_pos,omitempty"`
 	Version       uint64                 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"` // seq of the entry that wrote this record
 	unknownFields protoimpl.UnknownFields
@@ -163,9 +163,9 @@ func (x *Member) GetRole() uint32 {
 	return 0
 }
 
-func (x *Member) GetWindows() []*Window {
+func (x *Member) GetStays() []*Stay {
 	if x != nil {
-		return x.Windows
+		return x.Stays
 	}
 	return nil
 }
@@ -184,8 +184,9 @@ func (x *Member) GetVersion() uint64 {
 	return 0
 }
 
-// Window is a range of seqs a user may read, both ends included.
-type Window struct {
+// Stay is a time as a member: the range of seqs the user may read for it, both ends
+// included.
+type Stay struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          uint64                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
 	To            uint64                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"` // 0: open
@@ -193,20 +194,20 @@ type Window struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Window) Reset() {
-	*x = Window{}
+func (x *Stay) Reset() {
+	*x = Stay{}
 	mi := &file_petrel_store_v1_store_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Window) String() string {
+func (x *Stay) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Window) ProtoMessage() {}
+func (*Stay) ProtoMessage() {}
 
-func (x *Window) ProtoReflect() protoreflect.Message {
+func (x *Stay) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_store_v1_store_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -218,19 +219,19 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Window.ProtoReflect.Descriptor instead.
-func (*Window) Descriptor() ([]byte, []int) {
+// Deprecated: Use Stay.ProtoReflect.Descriptor instead.
+func (*Stay) Descriptor() ([]byte, []int) {
 	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Window) GetFrom() uint64 {
+func (x *Stay) GetFrom() uint64 {
 	if x != nil {
 		return x.From
 	}
 	return 0
 }
 
-func (x *Window) GetTo() uint64 {
+func (x *Stay) GetTo() uint64 {
 	if x != nil {
 		return x.To
 	}
@@ -1355,14 +1356,14 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05title\x18\x04 \x01(\tR\x05title\x12\x10\n" +
 	"\x03key\x18\x05 \x01(\tR\x03key\x12\"\n" +
 	"\fparticipants\x18\x06 \x03(\tR\fparticipants\x12\x1c\n" +
-	"\tdissolved\x18\a \x01(\bR\tdissolved\"\x8a\x01\n" +
+	"\tdissolved\x18\a \x01(\bR\tdissolved\"\x84\x01\n" +
 	"\x06Member\x12\x12\n" +
-	"\x04role\x18\x01 \x01(\rR\x04role\x121\n" +
-	"\awindows\x18\x02 \x03(\v2\x17.petrel.store.v1.WindowR\awindows\x12\x1f\n" +
+	"\x04role\x18\x01 \x01(\rR\x04role\x12+\n" +
+	"\x05stays\x18\x02 \x03(\v2\x15.petrel.store.v1.StayR\x05stays\x12\x1f\n" +
 	"\vchanged_pos\x18\x03 \x01(\x04R\n" +
 	"changedPos\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\x04R\aversion\",\n" +
-	"\x06Window\x12\x12\n" +
+	"\aversion\x18\x04 \x01(\x04R\aversion\"*\n" +
+	"\x04Stay\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\x04R\x02to\"u\n" +
 	"\x06Cursor\x12\x1c\n" +
@@ -1476,7 +1477,7 @@ var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 18
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
-	(*Window)(nil),       // 2: petrel.store.v1.Window
+	(*Stay)(nil),         // 2: petrel.store.v1.Stay
 	(*Cursor)(nil),       // 3: petrel.store.v1.Cursor
 	(*FeedEntry)(nil),    // 4: petrel.store.v1.FeedEntry
 	(*FeedItem)(nil),     // 5: petrel.store.v1.FeedItem
@@ -1494,7 +1495,7 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*FeedEpoch)(nil),    // 17: petrel.store.v1.FeedEpoch
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
-	2,  // 0: petrel.store.v1.Member.windows:type_name -> petrel.store.v1.Window
+	2,  // 0: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
 	5,  // 1: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
 	9,  // 2: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
 	13, // 3: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace

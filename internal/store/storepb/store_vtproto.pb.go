@@ -141,9 +141,9 @@ func (m *Member) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0x18
 	}
-	if len(m.Windows) > 0 {
-		for iNdEx := len(m.Windows) - 1; iNdEx >= 0; iNdEx-- {
-			size, err := m.Windows[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+	if len(m.Stays) > 0 {
+		for iNdEx := len(m.Stays) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Stays[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
 			if err != nil {
 				return 0, err
 			}
@@ -161,7 +161,7 @@ func (m *Member) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
-func (m *Window) MarshalVT() (dAtA []byte, err error) {
+func (m *Stay) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -174,12 +174,12 @@ func (m *Window) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *Window) MarshalToVT(dAtA []byte) (int, error) {
+func (m *Stay) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *Window) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *Stay) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -1211,8 +1211,8 @@ func (m *Member) SizeVT() (n int) {
 	if m.Role != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Role))
 	}
-	if len(m.Windows) > 0 {
-		for _, e := range m.Windows {
+	if len(m.Stays) > 0 {
+		for _, e := range m.Stays {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
@@ -1227,7 +1227,7 @@ func (m *Member) SizeVT() (n int) {
 	return n
 }
 
-func (m *Window) SizeVT() (n int) {
+func (m *Stay) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
@@ -1918,7 +1918,7 @@ func (m *Member) UnmarshalVT(dAtA []byte) error {
 			}
 		case 2:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Windows", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Stays", wireType)
 			}
 			var msglen int
 			for shift := uint(0); ; shift += 7 {
@@ -1945,8 +1945,8 @@ func (m *Member) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Windows = append(m.Windows, &Window{})
-			if err := m.Windows[len(m.Windows)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
+			m.Stays = append(m.Stays, &Stay{})
+			if err := m.Stays[len(m.Stays)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
@@ -2010,7 +2010,7 @@ func (m *Member) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Window) UnmarshalVT(dAtA []byte) error {
+func (m *Stay) UnmarshalVT(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -2033,10 +2033,10 @@ func (m *Window) UnmarshalVT(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Window: wiretype end group for non-group")
+			return fmt.Errorf("proto: Stay: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Window: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: Stay: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -4855,7 +4855,7 @@ func (m *Member) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 		case 2:
 			if wireType != 2 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Windows", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Stays", wireType)
 			}
 			var msglen int
 			for shift := uint(0); ; shift += 7 {
@@ -4882,8 +4882,8 @@ func (m *Member) UnmarshalVTUnsafe(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Windows = append(m.Windows, &Window{})
-			if err := m.Windows[len(m.Windows)-1].UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+			m.Stays = append(m.Stays, &Stay{})
+			if err := m.Stays[len(m.Stays)-1].UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
 			iNdEx = postIndex
@@ -4947,7 +4947,7 @@ func (m *Member) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Window) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *Stay) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -4970,10 +4970,10 @@ func (m *Window) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Window: wiretype end group for non-group")
+			return fmt.Errorf("proto: Stay: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Window: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: Stay: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:

@@ -1,0 +1,170 @@
+package conv
+
+import (
+	"context"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Kinds of entries in the feed, as bits of FeedItem.kinds.
+const (
+	FeedMessages   = 1
+	FeedMembership = 2
+	FeedRewrites   = 4
+	FeedInbox      = 8
+	FeedCursors    = 16
+)
+
+// batch is one commit on its way: built by the committer, made durable by the
+// store, published and answered by the store's callback. Batches are reused.
+type batch struct {
+	commit  store.Batch
+	entry   storepb.FeedEntry
+	feed    []storepb.FeedItem
+	arena   []byte // the encoded rows; a full one is left to them and replaced
+	work    []work
+	items   []fanout.Item
+	answers []answer // of the sends that wait outside a connection
+	spans   []span
+	moves   []move
+	scans   []scan
+	flushes []flush
+	bytes   int // of all sends taken and not put back
+	rows    int // new ones
+	repeats int
+
+	staged []staged // rows of the conversation at hand
+}
+
+type answer struct {
+	done func(Result)
+	r    Result
+}
+
+// span is a run of items of one conversation with the same recipients.
+type span struct {
+	tenant   im.Tenant
+	members  []im.User
+	from, to int // in items
+}
+
+// move is what one conversation publishes.
+type move struct {
+	c       *conv
+	head    im.Seq
+	counted uint64
+	info    *info
+	kinds   uint32
+}
+
+// staged is a row of the batch being built.
+type staged struct {
+	seq   im.Seq
+	value []byte
+	row   int // in commit.Rows
+	item  int // in items; -1: a rewrite of a row that was there
+}
+
+func (b *batch) reset() {
+	clear(b.answers)
+	clear(b.flushes)
+	clear(b.commit.Cursors)
+	*b = batch{
+		work: b.work[:0], arena: b.arena[:0], items: b.items[:0], answers: b.answers[:0],
+		spans: b.spans[:0], moves: b.moves[:0], feed: b.feed[:0], scans: b.scans[:0], flushes: b.flushes[:0], staged: b.staged[:0],
+		commit: store.Batch{Rows: b.commit.Rows[:0], Dedupe: b.commit.Dedupe[:0], Cursors: b.commit.Cursors[:0]},
+	}
+}
+
+// writes tells whether anything is to be stored.
+func (b *batch) writes() bool { return b.rows > 0 || len(b.flushes) > 0 }
+
+// pos is the position that the commit reaches.
+func (b *batch) pos() im.Pos { return b.commit.From + 1 }
+
+// answer adds the outcome of s to the batch.
+func (b *batch) answer(s *Send, row []byte, r Result) {
+	it := fanout.Item{Row: row, Sender: s.Origin}
+	if s.Origin.Waits() {
+		it.Ack, it.Repeat, it.Err = s.ack(r), r.Repeat, r.Err
+	}
+	b.items = append(b.items, it)
+	if !s.Origin.Waits() && s.Done != nil {
+		b.answers = append(b.answers, answer{s.Done, r})
+	}
+}
+
+// endSpan closes a run of items with the same recipients.
+func (b *batch) endSpan(tenant im.Tenant, members []im.User, from, to int) {
+	if from < to {
+		b.spans = append(b.spans, span{tenant, members, from, to})
+	}
+}
+
+// encode writes a row into the arena.
+func (b *batch) encode(h store.RowHead, m *petrelv1.Message) (value, wirePart []byte) {
+	need := store.MaxRowHead + 11 + m.SizeVT()
+	if cap(b.arena)-len(b.arena) < need {
+		b.arena = make([]byte, 0, max(64<<10, need)) // the rows keep the old one
+	}
+	from := len(b.arena)
+	b.arena = store.AppendRowHead(b.arena, h)
+	at := len(b.arena)
+	b.arena = wire.AppendMessage(b.arena, m)
+	end := len(b.arena)
+	return b.arena[from:end:end], b.arena[at:end:end]
+}
+
+// add puts a new row into the batch and returns its wire part. The answer to its
+// sender is the next item.
+func (b *batch) add(key im.Key, h store.RowHead, m *petrelv1.Message) (wirePart []byte) {
+	value, wirePart := b.encode(h, m)
+	b.staged = append(b.staged, staged{im.Seq(m.Seq), value, len(b.commit.Rows), len(b.items)})
+	b.commit.Rows = append(b.commit.Rows, store.RowPut{Conv: key, Seq: im.Seq(m.Seq), Value: value})
+	b.rows++
+	return wirePart
+}
+
+// replace puts a row in the place of one of this batch, for the store and for
+// fan-out: nobody has seen that one. False: it is not of this batch.
+func (b *batch) replace(q im.Seq, value, wirePart []byte) bool {
+	for i := range b.staged {
+		st := &b.staged[i]
+		if st.seq != q {
+			continue
+		}
+		st.value, b.commit.Rows[st.row].Value = value, value
+		if st.item >= 0 {
+			b.items[st.item].Row = wirePart
+		}
+		return true
+	}
+	return false
+}
+
+// rewrite puts a row in the place of one that an earlier commit wrote.
+func (b *batch) rewrite(key im.Key, q im.Seq, value []byte) {
+	b.staged = append(b.staged, staged{q, value, len(b.commit.Rows), -1})
+	b.commit.Rows = append(b.commit.Rows, store.RowPut{Conv: key, Seq: q, Value: value, Rewrite: true})
+}
+
+// row finds a row of the log's side: in this batch, else in the store, durable
+// or not. So an answer drawn from it must not leave before the batch does.
+func (b *batch) row(st store.Store, key im.Key, q im.Seq) ([]byte, error) {
+	for _, s := range b.staged {
+		if s.seq == q {
+			return s.value, nil
+		}
+	}
+	var value []byte
+	err := st.Rows(context.Background(), key, q, q, func(r store.Row) bool {
+		value = append(value, r.Value...)
+		return true
+	})
+	return value, err
+}

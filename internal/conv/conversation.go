@@ -1,0 +1,98 @@
+package conv
+
+import (
+	"sync/atomic"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// conv is one conversation in memory. It has two sides. The log's side is what
+// the committer has numbered so far; it runs ahead of the store. The readers'
+// side is what is durable; it moves when a commit is published.
+type conv struct {
+	key  im.Key
+	id   string        // text form of key.Conv
+	done chan struct{} // closed when loading has ended; err and the rest are valid then
+	err  error         // why it could not be loaded; the conv is not in memory.convs then
+
+	// Guarded by memory.mu.
+	queue      []*Send
+	queueBytes int
+	state      state
+	users      int     // readers and commits under way: it must stay in memory
+	lastUse    int64   // Unix seconds
+	places     *places // nil: nobody has moved a cursor lately
+
+	// The log's side. Only the committer touches it, and a loader before done is
+	// closed or while state is scanning.
+	log logState
+
+	// The readers' side. A publisher stores the info before the point, and a
+	// reader loads the point first: so nobody judges an entry by an older list of
+	// members than the entry's own.
+	point atomic.Pointer[point]
+	info  atomic.Pointer[info]
+}
+
+// point is where a conversation stands for its readers. It never changes; a
+// commit makes a new one.
+type point struct {
+	head    im.Seq
+	counted uint64 // at head
+	pos     im.Pos // of the newest row
+}
+
+// state tells who may touch a conv's log.
+type state uint8
+
+const (
+	loading  state = iota // a loader
+	idle                  // nobody; nothing is queued
+	ready                 // in the ring, waiting for the committer
+	scanning              // a loader extends the tail; the queue waits
+)
+
+// logState is the newest state of a conversation, durable or not.
+type logState struct {
+	head    im.Seq
+	counted uint64
+	info    *info
+	tail    tail
+}
+
+// info is what is known of a conversation beside its rows. It never changes; a
+// change makes a new one.
+type info struct {
+	record  *storepb.Conversation // nil: nothing was ever written
+	members *Members
+}
+
+func (i *info) firstSeq() im.Seq {
+	if i.record == nil || i.record.FirstSeq == 0 {
+		return 1
+	}
+	return im.Seq(i.record.FirstSeq)
+}
+
+// published is the readers' side.
+func (c *conv) published() (point, *info) {
+	at := *c.point.Load() // before the info, see conv
+	return at, c.info.Load()
+}
+
+// publish moves the readers' side.
+func (c *conv) publish(in *info, at point) {
+	c.info.Store(in) // before the point, see conv
+	c.point.Store(&at)
+}
+
+// rollBack makes the log's side what the readers' side is.
+func (c *conv) rollBack() {
+	at, in := c.published()
+	c.log.head, c.log.counted, c.log.info = at.head, at.counted, in
+	c.log.tail.cut(at.head)
+}
+
+// unusedLocked tells whether c may leave memory.
+func (c *conv) unusedLocked() bool { return c.state == idle && c.users == 0 && len(c.queue) == 0 }

@@ -1,0 +1,67 @@
+package conv
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// node is what the owners of one node share: the goroutines that load
+// conversations, the budgets of the node, and its counters.
+type node struct {
+	loaders  loaders
+	inFlight atomic.Int64  // bytes of sends admitted and not answered
+	moves    atomic.Int64  // moves of cursors that are not answered
+	accepted atomic.Uint64 // entries made durable
+	repeats  atomic.Uint64 // sends answered from dedupe
+	stale    atomic.Uint64 // commits that the store refused: another node has the feed
+}
+
+// reserve takes bytes from a budget; false: they would exceed it.
+func (n *node) reserve(bytes, budget int) bool {
+	if n.inFlight.Load()+int64(bytes) > int64(budget) {
+		return false
+	}
+	n.inFlight.Add(int64(bytes))
+	return true
+}
+
+// loaders are goroutines that read conversations from the store.
+type loaders struct {
+	mu      sync.Mutex // tier 1; guards the fields below
+	jobs    []func()
+	closing bool
+	ready   *sync.Cond
+}
+
+// add has f run on a loader.
+func (l *loaders) add(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.jobs = append(l.jobs, f)
+	l.ready.Signal()
+}
+
+// run does jobs until stop is called and none is left.
+func (l *loaders) run() {
+	for {
+		l.mu.Lock()
+		for len(l.jobs) == 0 && !l.closing {
+			l.ready.Wait()
+		}
+		if len(l.jobs) == 0 {
+			l.mu.Unlock()
+			return
+		}
+		f := l.jobs[0]
+		l.jobs = l.jobs[1:]
+		l.mu.Unlock()
+		f()
+	}
+}
+
+func (l *loaders) stop() {
+	l.mu.Lock()
+	l.closing = true
+	l.ready.Broadcast()
+	l.mu.Unlock()
+}

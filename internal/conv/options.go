@@ -1,0 +1,73 @@
+package conv
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// Options tune Convs; zero values are the defaults.
+type Options struct {
+	Log *slog.Logger
+	Now func() time.Time // wall clock of message times
+
+	// UserExists tells whether a user may be written to, or be added to a
+	// group, for the first time. nil: everybody.
+	UserExists func(ctx context.Context, a im.Account) (bool, error)
+
+	// How long after its time a message may be edited and recalled by its
+	// sender. 24 hours; below 0: for ever.
+	EditWindow, RecallWindow time.Duration
+
+	QueueBytes    int           // of sends waiting in one conversation; 1 MiB
+	InFlightBytes int           // of sends admitted and not answered, on the whole node; 64 MiB
+	IdleAfter     time.Duration // an unused conversation leaves memory after this; 1 minute
+	Loaders       int           // goroutines that read conversations from the store; 4
+	WaitingMoves  int           // of cursors, not durable yet, on the whole node; 262,144
+
+	// Holder is the number of this process, in whose name it takes feeds over
+	// when it is told to (Open). 0: no other process shares the store, and New
+	// takes all feeds at once.
+	Holder uint64
+
+	// Nodes tell the users of other nodes of new entries. nil: there are no
+	// other nodes.
+	Nodes *fanout.Nodes
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.EditWindow == 0 {
+		o.EditWindow = 24 * time.Hour
+	}
+	if o.RecallWindow == 0 {
+		o.RecallWindow = 24 * time.Hour
+	}
+	if o.QueueBytes == 0 {
+		o.QueueBytes = 1 << 20
+	}
+	if o.InFlightBytes == 0 {
+		o.InFlightBytes = 64 << 20
+	}
+	if o.IdleAfter == 0 {
+		o.IdleAfter = time.Minute
+	}
+	if o.Loaders == 0 {
+		o.Loaders = 4
+	}
+	if o.WaitingMoves == 0 {
+		o.WaitingMoves = 1 << 18
+	}
+	return o
+}
+
+// shared tells whether other processes may take the feeds of this store.
+func (o *Options) shared() bool { return o.Holder != 0 }

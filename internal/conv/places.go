@@ -1,0 +1,93 @@
+package conv
+
+import (
+	"time"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// CursorMove asks to move a user's cursors in a conversation forward. It
+// belongs to the owner from Move until its answer. Spec: P-8.6.
+type CursorMove struct {
+	Conv            im.Key
+	User            im.User
+	Delivered, Read im.Seq
+
+	// Origin is the session that asked, whose answer is its receipt; the zero
+	// Asker: none. Done is called once, when what it says is durable; it must not
+	// block.
+	Origin fanout.Asker
+	Done   func(c Cursor, err *im.Error, k *fanout.Kicks)
+}
+
+// Cursor is how far a user is in a conversation.
+type Cursor struct {
+	Delivered, Read im.Seq
+	Counted         uint64 // at Read
+	Pos             im.Pos // of the commit that wrote it; 0: never written
+}
+
+func cursorOf(r *storepb.Cursor) Cursor {
+	return Cursor{im.Seq(r.GetDelivered()), im.Seq(r.GetRead()), r.GetCounted(), im.Pos(r.GetChangedPos())}
+}
+
+// raise moves c forward to d; false: it was there.
+func (c *Cursor) raise(d Cursor) bool {
+	moved := false
+	if d.Read > c.Read {
+		c.Read, c.Counted, moved = d.Read, d.Counted, true
+	}
+	if d := max(d.Delivered, c.Read); d > c.Delivered {
+		c.Delivered, moved = d, true
+	}
+	return moved
+}
+
+func (c Cursor) same(d Cursor) bool { return c.Delivered == d.Delivered && c.Read == d.Read }
+
+// Frame is c as the answer to a move.
+func (c Cursor) Frame(id im.ConvID) *petrelv1.CursorMoved {
+	return &petrelv1.CursorMoved{Conv: id.String(), Delivered: uint64(c.Delivered), Read: uint64(c.Read)}
+}
+
+// places are where those users of a conversation are who have moved a cursor
+// lately. A conversation in which nobody did has none. Guarded by memory.mu.
+//
+// A move is dirty until a commit takes it, at most once in flushEvery for one
+// conversation. The conversation stays in memory meanwhile, and flushEvery
+// longer.
+type places struct {
+	of      map[im.User]*place
+	dirty   []*place
+	flushed time.Time // when a commit last took from dirty
+	queued  bool      // in cursors.due or cursors.cooling
+	loading int       // reads of places under way: none may be dropped
+}
+
+// place is one user's cursor.
+type place struct {
+	user    im.User
+	newest  Cursor // with the moves that are not durable yet
+	stored  Cursor // durable: what others are told
+	dirty   bool
+	waiting []*CursorMove // answered when newest is stored
+}
+
+// keepPlaces is how many places of a conversation stay in memory when nobody
+// waits for them; more are read again when their users move on.
+const keepPlaces = 256
+
+// drop forgets places that are at rest, when there are many.
+func (all *places) drop() {
+	if len(all.of) <= keepPlaces || all.loading > 0 {
+		return
+	}
+	for u, p := range all.of {
+		if !p.dirty && len(p.waiting) == 0 && p.newest.same(p.stored) {
+			delete(all.of, u)
+		}
+	}
+}

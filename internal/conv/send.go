@@ -1,0 +1,235 @@
+package conv
+
+import (
+	"errors"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// MaxClientMsgID is the longest client message id, in bytes. Spec: P-4.2.
+const MaxClientMsgID = 64
+
+// maxType is the longest type of a message, maxEmoji the longest emoji of a
+// reaction, in bytes.
+const (
+	maxType  = 64
+	maxEmoji = 32
+)
+
+// Send asks for one entry. It belongs to Convs from Submit until its answer.
+type Send struct {
+	Conv  im.Key
+	Peer  im.User // with a direct conversation: the other user; the first entry creates the conversation
+	After im.Seq
+	Keyed bool // sent without after: looked up by a dedupe key
+
+	// Entry is the message with From, ClientMsgId, Type and Body; the owner sets
+	// the rest. An empty From is the server itself.
+	Entry petrelv1.Message
+
+	// Create makes the group that Entry, its first one, belongs to. If the group
+	// exists already, the answer is its first entry.
+	Create *storepb.Conversation
+
+	Origin fanout.Origin // who waits for the answer on a connection
+	Done   func(Result)  // or whom to call; it must not block
+
+	asked *petrelv1.MemberChange // the change of members as it was asked for, once it was cut to what takes effect; else nil
+	bytes int                    // what it counts against the queue's bound
+}
+
+// Result is the answer to a Send. Err nil: the entry is durable at Seq.
+type Result struct {
+	Seq    im.Seq
+	TimeMs uint64
+	Repeat bool // it was stored before
+	Err    *im.Error
+}
+
+// Prepare turns a client's send frame into a Send, whose texts share the
+// frame's memory. maxBody is in bytes. The caller sets who waits for the answer.
+// Codes, all of them about the frame alone: invalid, too_large,
+// no_conversation, unsupported. Spec: P-4.1, P-4.2.
+func Prepare(from im.Account, f *petrelv1.Send, maxBody int) (*Send, *im.Error) {
+	s := &Send{Conv: im.Key{Tenant: from.Tenant}, Keyed: f.After == nil}
+	if f.After != nil {
+		s.After = im.Seq(*f.After)
+	}
+	switch {
+	case (f.Conv == "") == (f.User == ""):
+		return nil, im.Errorf(im.CodeInvalid, "a send names either conv or user")
+	case f.User != "":
+		s.Peer = im.User(f.User)
+		if err := s.Peer.Check(); err != nil {
+			return nil, asError(err)
+		}
+		s.Conv.Conv = im.DirectID(from.Tenant, from.User, s.Peer)
+	default:
+		id, err := im.ParseConvID(f.Conv)
+		if err != nil {
+			return nil, asError(err)
+		}
+		s.Conv.Conv = id
+	}
+	switch n := len(f.ClientMsgId); {
+	case n == 0 || n > MaxClientMsgID:
+		return nil, im.Errorf(im.CodeInvalid, "client_msg_id has 1 to %d bytes", MaxClientMsgID)
+	case len(f.Type) > maxType:
+		return nil, im.Errorf(im.CodeInvalid, "type has at most %d bytes", maxType)
+	}
+	s.Entry.From, s.Entry.ClientMsgId, s.Entry.Type = string(from.User), f.ClientMsgId, f.Type
+	switch body := f.Body.(type) {
+	case *petrelv1.Send_Text:
+		if len(body.Text) > maxBody {
+			return nil, &im.Error{Code: im.CodeTooLarge}
+		}
+		s.Entry.Body = &petrelv1.Message_Text{Text: body.Text}
+	case *petrelv1.Send_Data:
+		if len(body.Data) > maxBody {
+			return nil, &im.Error{Code: im.CodeTooLarge}
+		}
+		s.Entry.Body = &petrelv1.Message_Data{Data: body.Data}
+	case nil:
+		return nil, im.Errorf(im.CodeInvalid, "a send has a body: text or data")
+	default:
+		if err := s.prepareTargeted(f, maxBody); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// prepareTargeted takes the bodies that are about an earlier entry. Spec: P-5.3.
+func (s *Send) prepareTargeted(f *petrelv1.Send, maxBody int) *im.Error {
+	switch body := f.Body.(type) {
+	case *petrelv1.Send_Edit:
+		if len(body.Edit.GetType()) > maxType {
+			return im.Errorf(im.CodeInvalid, "type has at most %d bytes", maxType)
+		}
+		if body.Edit.GetBody() == nil {
+			return im.Errorf(im.CodeInvalid, "an edit has a body: text or data")
+		}
+		if len(body.Edit.GetText())+len(body.Edit.GetData()) > maxBody {
+			return &im.Error{Code: im.CodeTooLarge}
+		}
+		s.Entry.Body = &petrelv1.Message_Edit{Edit: body.Edit}
+	case *petrelv1.Send_Recall:
+		s.Entry.Body = &petrelv1.Message_Recall{Recall: body.Recall}
+	case *petrelv1.Send_Reaction:
+		if n := len(body.Reaction.GetEmoji()); n == 0 || n > maxEmoji {
+			return im.Errorf(im.CodeInvalid, "an emoji has 1 to %d bytes", maxEmoji)
+		}
+		s.Entry.Body = &petrelv1.Message_Reaction{Reaction: body.Reaction}
+	case *petrelv1.Send_Pin:
+		s.Entry.Body = &petrelv1.Message_Pin{Pin: body.Pin}
+	default:
+		return &im.Error{Code: im.CodeUnsupported}
+	}
+	if q, _, _ := targetOf(&s.Entry); q == 0 {
+		return im.Errorf(im.CodeInvalid, "target is the seq of an earlier entry")
+	}
+	return nil
+}
+
+// targetOf is the seq of the entry that m is about, and whether m takes back
+// what an earlier entry did to it. ok: m is an edit, a recall, a reaction or a
+// pin.
+func targetOf(m *petrelv1.Message) (q im.Seq, removed, ok bool) {
+	switch body := m.Body.(type) {
+	case *petrelv1.Message_Edit:
+		return im.Seq(body.Edit.GetTarget()), false, true
+	case *petrelv1.Message_Recall:
+		return im.Seq(body.Recall.GetTarget()), false, true
+	case *petrelv1.Message_Reaction:
+		return im.Seq(body.Reaction.GetTarget()), body.Reaction.GetRemoved(), true
+	case *petrelv1.Message_Pin:
+		return im.Seq(body.Pin.GetTarget()), body.Pin.GetRemoved(), true
+	}
+	return 0, false, false
+}
+
+// cut leaves of a change of members what takes effect.
+func (s *Send) cut(done *petrelv1.MemberChange) {
+	if s.asked == nil {
+		s.asked = s.Entry.GetMembers()
+	}
+	s.Entry.Body = &petrelv1.Message_Members{Members: done}
+}
+
+// restore makes s what it was when it was submitted.
+func (s *Send) restore() {
+	if s.asked != nil {
+		s.Entry.Body = &petrelv1.Message_Members{Members: s.asked}
+	}
+}
+
+// Size is what s counts against the bounds of queues, in bytes.
+func (s *Send) Size() int {
+	const overhead = 256 // what a send takes in memory beside its body
+	return overhead + bodySize(&s.Entry)
+}
+
+// bodySize is what a user's body takes, in bytes.
+func bodySize(m *petrelv1.Message) int {
+	switch body := m.Body.(type) {
+	case *petrelv1.Message_Text:
+		return len(body.Text)
+	case *petrelv1.Message_Data:
+		return len(body.Data)
+	}
+	return len(m.GetEdit().GetText()) + len(m.GetEdit().GetData())
+}
+
+// Answer tells whoever waits what became of s. It is called once.
+func (s *Send) Answer(r Result, k *fanout.Kicks) {
+	switch {
+	case s.Origin.Waits():
+		s.Origin.Reply(s.ack(r), r.Err, k)
+	case s.Done != nil:
+		s.Done(r)
+	}
+}
+
+// AnswerAll refuses sends with the same error.
+func AnswerAll(sends []*Send, e *im.Error, k *fanout.Kicks) {
+	for _, s := range sends {
+		s.Answer(Result{Err: e}, k)
+	}
+}
+
+// ack names the conversation to a sender who named a user.
+func (s *Send) ack(r Result) wire.Ack {
+	a := wire.Ack{ID: s.Origin.ID, Seq: uint64(r.Seq), TimeMs: r.TimeMs}
+	if s.Peer != "" {
+		a.Conv = s.Entry.Conv
+	}
+	return a
+}
+
+// Refusal is what callers are told when the store does not take or give
+// anything. err is of the store; nil for nil.
+func Refusal(err error) *im.Error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrFull):
+		return &im.Error{Code: im.CodeDiskFull, RetryAfter: 5 * time.Second}
+	default:
+		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	}
+}
+
+// errBusy refuses a send that exceeds a bound.
+func errBusy() *im.Error {
+	return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
+}
+
+func asError(err error) *im.Error {
+	return &im.Error{Code: im.CodeOf(err), Message: err.Error()}
+}

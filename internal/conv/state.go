@@ -1,0 +1,106 @@
+package conv
+
+import (
+	"context"
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// State is how a conversation stands for a user, below the published head.
+// Codes: no_conversation, not_member.
+func (r *reader) State(ctx context.Context, by Query, _ *convpb.GetState) (*convpb.State, error) {
+	c, at, in, end, err := r.open(ctx, by.Conv)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	first, last, ok := in.members.reach(by.User, at.head)
+	if !ok {
+		return nil, &im.Error{Code: im.CodeNotMember}
+	}
+	st := &convpb.State{
+		Head: uint64(min(last, at.head)), Counted: at.counted, FirstSeq: uint64(in.firstSeq()), Joined: uint64(first), Pos: uint64(at.pos),
+		Role: in.members.Role(by.User), Title: in.record.Title,
+	}
+	if st.Role != 0 {
+		return st, nil
+	}
+	// A former member is not told of what came later: neither a new title nor how
+	// many entries followed.
+	st.Title, st.Counted = "", 0
+	if st.Head < st.FirstSeq {
+		return st, nil
+	}
+	m, err := r.readMessage(ctx, c, im.Seq(st.Head))
+	st.Counted = m.GetCounted()
+	return st, err
+}
+
+// Record is the kind and title of a conversation, and the users of a direct
+// one. Codes: no_conversation.
+func (r *reader) Record(ctx context.Context, by Query, _ *convpb.GetRecord) (*convpb.Record, error) {
+	_, _, in, end, err := r.open(ctx, by.Conv)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return &convpb.Record{Kind: petrelv1.ConvKind(in.record.Kind), Title: in.record.Title, Users: in.record.Participants}, nil
+}
+
+// MaxMemberPage is the most members of one page.
+const MaxMemberPage = 1000
+
+// Members lists the members after the user q.After, ascending by user. q.Limit is
+// 1..MaxMemberPage, others are cut. Codes: no_conversation, not_member.
+// Spec: P-8.2.
+func (r *reader) Members(ctx context.Context, by Query, q *convpb.ListMembers) (*convpb.Members, error) {
+	_, _, in, end, err := r.open(ctx, by.Conv)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if by.User != "" && in.members.Role(by.User) == 0 {
+		return nil, &im.Error{Code: im.CodeNotMember}
+	}
+	limit := int(q.Limit)
+	if limit == 0 || limit > MaxMemberPage {
+		limit = MaxMemberPage
+	}
+	i, found := in.members.find(im.User(q.After))
+	if found {
+		i++
+	}
+	page := &convpb.Members{}
+	for _, x := range in.members.all[i:] {
+		switch {
+		case x.role == 0:
+		case len(page.Members) == limit:
+			page.More = true
+			return page, nil
+		default:
+			page.Members = append(page.Members, &petrelv1.MemberRef{User: string(x.user), Role: x.role})
+		}
+	}
+	return page, nil
+}
+
+// Leavers lists the users whose stay ended with the entry q, in the order of
+// their ids. Stays beyond those that P-8.3 keeps are not remembered. Codes:
+// no_conversation.
+func (r *reader) Leavers(ctx context.Context, key im.Key, q im.Seq) ([]im.User, error) {
+	_, _, in, end, err := r.open(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var all []im.User
+	for _, x := range in.members.all {
+		if slices.ContainsFunc(x.stays, func(s stay) bool { return s.to == q }) {
+			all = append(all, x.user)
+		}
+	}
+	return all, nil
+}

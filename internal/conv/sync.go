@@ -1,0 +1,97 @@
+package conv
+
+import (
+	"context"
+	"math"
+
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Changed is what a sync tells a user of one conversation, with its newest so
+// many messages; nil: nothing has changed since the position that q names. The
+// caller has put the session into the online table before. Spec: P-6.2, P-6.3.
+func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newest int) (*petrelv1.ConvState, error) {
+	key := im.Key{Tenant: a.Tenant, Conv: im.ConvID(q.Conv)}
+	changed, err := ow.changedSince(ctx, key, a.User, q)
+	if err != nil || !changed {
+		return nil, err
+	}
+	state, err := ow.syncState(ctx, key, a.User, q)
+	if err != nil {
+		if im.CodeOf(err) == im.CodeNotMember {
+			return nil, nil // the conversation decides; the user's list follows later
+		}
+		return nil, err
+	}
+	if newest > 0 {
+		h, err := ow.History(ctx, Query{Conv: key, User: a.User}, &convpb.GetHistory{Before: math.MaxUint64, Limit: uint32(newest)})
+		if err != nil {
+			return nil, err
+		}
+		page, err := HistoryPage(key.Conv, h)
+		if err != nil {
+			return nil, err
+		}
+		state.Newest = page.Messages
+	}
+	return state, nil
+}
+
+// changedSince tells whether there is anything new after the position that q
+// names.
+func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User, q *convpb.Ask) (bool, error) {
+	if q.Always {
+		return true, nil
+	}
+	if q.Left { // a former member is told of their own cursor only
+		own, err := ow.CursorOf(ctx, key, u)
+		return uint64(own.Pos) > q.Since, err
+	}
+	pos, err := ow.ChangedAt(ctx, key, u, peerOf(q, u))
+	return uint64(pos) > q.Since, err
+}
+
+// peerOf is the user whose cursors a sync tells beside u's own; empty: nobody's.
+func peerOf(q *convpb.Ask, u im.User) im.User {
+	if q.Kind != petrelv1.ConvKind_CONV_KIND_DIRECT || q.Peer == string(u) {
+		return ""
+	}
+	return im.User(q.Peer)
+}
+
+func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb.Ask) (*petrelv1.ConvState, error) {
+	// The cursors before the head: so none of them is above the head.
+	own, err := ow.CursorOf(ctx, key, u)
+	if err != nil {
+		return nil, err
+	}
+	var peer Cursor
+	if p := peerOf(q, u); p != "" {
+		if peer, err = ow.CursorOf(ctx, key, p); err != nil {
+			return nil, err
+		}
+	}
+	st, err := ow.State(ctx, Query{Conv: key, User: u}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if st.Role == 0 {
+		st.Title = q.Title // as it was when they left
+	}
+	read, err := ow.ReadCounted(ctx, key, u, own)
+	if err != nil {
+		return nil, err
+	}
+	id := key.Conv.String()
+	c := &petrelv1.ConvState{
+		Conv: id, Kind: q.Kind, Title: st.Title, Peer: q.Peer, Head: st.Head, Counted: st.Counted,
+		FirstSeq: st.FirstSeq, Role: st.Role, Left: st.Role == 0, Joined: st.Joined,
+		Delivered: uint64(own.Delivered), Read: uint64(own.Read), ReadCounted: read,
+	}
+	if peer.Delivered > 0 {
+		c.PeerReceipt = &petrelv1.Receipt{Conv: id, User: q.Peer, Delivered: uint64(peer.Delivered), Read: uint64(peer.Read)}
+	}
+	return c, nil
+}

@@ -1,0 +1,61 @@
+package conv
+
+import "errors"
+
+// ErrNotOwner says that this node does not own the feed, or not any more.
+var ErrNotOwner = errors.New("feed is owned by another node")
+
+// tenure is the time in which this node serves a feed. It ends in one of two
+// ways. The feed is given away (sealed): what was taken is committed first. Or it
+// is lost: another node has taken it over, or nobody knows what became of a
+// commit; then nothing may rest any more on what is in memory.
+type tenure struct {
+	mem    *memory
+	sealed chan struct{} // closed when nothing more is taken
+	lost   chan struct{} // closed when the feed is lost
+	ended  chan struct{} // closed when the committer has stopped
+}
+
+func newTenure(m *memory) *tenure {
+	return &tenure{mem: m, sealed: make(chan struct{}), lost: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// seal ends the taking of sends and cursors. The committer ends when those that
+// were taken are answered.
+func (t *tenure) seal() {
+	t.mem.mu.Lock()
+	defer t.mem.mu.Unlock()
+	t.sealLocked()
+}
+
+func (t *tenure) sealLocked() {
+	if !t.mem.sealed {
+		t.mem.sealed = true
+		close(t.sealed)
+	}
+}
+
+// loseLocked ends the tenure at once; false: it was lost before.
+func (t *tenure) loseLocked() bool {
+	t.sealLocked()
+	if t.Lost() {
+		return false
+	}
+	close(t.lost)
+	return true
+}
+
+// Sealed tells whether the feed was given away or is lost.
+func (t *tenure) Sealed() bool { return isClosed(t.sealed) }
+
+// Lost tells whether nothing may rest any more on what is in memory.
+func (t *tenure) Lost() bool { return isClosed(t.lost) }
+
+func isClosed(ch chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,111 @@
+package fanout
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// spreadTime is how long it takes until all sessions of a node were told to
+	// sync. If all were told at once, all their syncs would come at once.
+	spreadTime = 5 * time.Second
+
+	burstSessions  = 256     // as many are told at once, without a pause
+	maxResyncUsers = 1 << 16 // users; if there are more, all users of their parts of the table are told
+)
+
+// resync has users of this node sync who may have missed events, because another
+// node did not know of them or because what it sent was lost.
+type resync struct {
+	table    *Table
+	sessions *atomic.Uint64 // counts those that were told to sync
+	due      chan struct{}  // capacity 1; a token: there are users to tell
+
+	mu    sync.Mutex // tier 0; guards the fields below
+	parts uint64     // bits: all users of these parts of the table
+	users []uint64   // and these users, by hash
+}
+
+func (r *resync) everybody() {
+	r.mu.Lock()
+	r.parts, r.users = allParts, nil
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *resync) some(users []uint64) {
+	r.mu.Lock()
+	if len(r.users)+len(users) <= maxResyncUsers {
+		r.users = append(r.users, users...)
+	} else {
+		for _, h := range append(r.users, users...) {
+			r.parts |= 1 << (h % tableParts)
+		}
+		r.users = nil
+	}
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *resync) signal() {
+	select {
+	case r.due <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the users to tell next: some users, or the index of a part whose
+// users are all to be told. With no users and part -1 there is nobody to tell.
+func (r *resync) take() (users []uint64, part int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := min(burstSessions, len(r.users)); n > 0 {
+		users, r.users = r.users[:n], r.users[n:]
+		return users, -1
+	}
+	if r.parts == 0 {
+		return nil, -1
+	}
+	return nil, takeLowestBit(&r.parts)
+}
+
+// run tells users to sync until ctx ends.
+func (r *resync) run(ctx context.Context) {
+	for {
+		users, part := r.take()
+		if part >= 0 {
+			users = r.table.hashes(part)
+		}
+		if told := r.tell(users); told >= burstSessions || part >= 0 && told > 0 {
+			select {
+			case <-time.After(spreadTime / tableParts):
+			case <-ctx.Done():
+				return
+			}
+		}
+		if users != nil || part >= 0 {
+			continue
+		}
+		select {
+		case <-r.due:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tell has the sessions of users sync, and returns how many sessions these are.
+func (r *resync) tell(users []uint64) (sessions int) {
+	var k Kicks
+	for _, h := range users {
+		for _, o := range r.table.withHash(h) {
+			o.Lag(&k)
+			sessions++
+		}
+	}
+	k.Flush()
+	r.sessions.Add(uint64(sessions))
+	return sessions
+}

@@ -1,0 +1,75 @@
+package fanout
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// maxUnconfirmed is how long a session gets events after the last moment at which
+// it is known to have been valid. Together with the time that an event takes from
+// that check to the socket, nothing reaches a user 5 s after their tokens were
+// revoked.
+const maxUnconfirmed = 4 * time.Second
+
+// Revocations says up to which moment this node knows every revocation of tokens
+// that another node has made. Package session advances it.
+//
+// Moments are durations since NewRevocations. So a moment of this node can travel
+// to another node and back, whatever the clocks of the two say.
+type Revocations struct {
+	began time.Time
+	known atomic.Int64 // a moment
+}
+
+// NewRevocations makes one that knows every revocation until now.
+func NewRevocations() *Revocations { return &Revocations{began: time.Now()} }
+
+// Now is the present moment.
+func (r *Revocations) Now() time.Duration { return time.Since(r.began) }
+
+// KnownUntil is the moment up to which every revocation is known.
+func (r *Revocations) KnownUntil() time.Duration { return time.Duration(r.known.Load()) }
+
+// Advance says that every revocation up to a moment is known. Only one goroutine
+// at a time may call it.
+func (r *Revocations) Advance(to time.Duration) {
+	if to > r.KnownUntil() {
+		r.known.Store(int64(to))
+	}
+}
+
+// validity is up to which moment the session of one outbox is known to be valid.
+// Guarded by Outbox.mu.
+type validity struct {
+	revocations *Revocations
+	validAt     time.Duration // the session was valid at this moment
+	doubtedAt   time.Duration // it may have become void at this moment; 0: nothing says so
+}
+
+// knownAt is the last moment at which the session is known to have been valid.
+// While it is in doubt, only the store can move this moment: that the other nodes
+// revoked nothing since says nothing about the revocation that caused the doubt.
+func (v *validity) knownAt() time.Duration {
+	if v.doubtedAt != 0 {
+		return v.validAt
+	}
+	return max(v.validAt, v.revocations.KnownUntil())
+}
+
+func (v *validity) expired() bool {
+	return v.revocations.Now()-v.knownAt() > maxUnconfirmed
+}
+
+func (v *validity) doubt(at time.Duration) {
+	if at > v.validAt {
+		v.validAt = v.knownAt()
+		v.doubtedAt = max(v.doubtedAt, at, 1)
+	}
+}
+
+func (v *validity) confirm(at time.Duration) {
+	v.validAt = max(v.validAt, at)
+	if at >= v.doubtedAt {
+		v.doubtedAt = 0
+	}
+}

@@ -1,0 +1,208 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route/routepb"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+const (
+	callSubject bus.Subject = "conv.call"
+
+	maxCalls = 256 // of other nodes, served at a time
+)
+
+// message is a message of the schema, T a struct whose pointer has the methods.
+type message[T any] interface {
+	*T
+	MarshalVT() ([]byte, error)
+	UnmarshalVT([]byte) error
+}
+
+// caller asks other nodes, and answers them.
+type caller struct {
+	owners
+	bus       bus.Bus
+	streams   *stream.Streams
+	nodes     *fanout.Nodes
+	questions map[string]question // by name: what is answered
+	serving   chan struct{}       // capacity maxCalls; holds one for each call of another node
+}
+
+// question is how one kind of question is answered for another node.
+type question struct {
+	name   string // of the message that asks
+	answer func(ctx context.Context, o *owners, by conv.Query, request []byte) ([]byte, error)
+}
+
+// ofOwner is a question that a method of conv.Owner answers.
+func ofOwner[Q, A any, PQ message[Q], PA message[A]](f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error)) question {
+	return ofNode(func(ctx context.Context, o *owners, by conv.Query, q PQ) (PA, error) {
+		ow, err := o.here(ctx, o.convs.FeedOf(by.Conv.Conv))
+		if err != nil {
+			return nil, err
+		}
+		return f(ow, ctx, by, q)
+	})
+}
+
+// ofNode is a question about several conversations.
+func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *owners, conv.Query, PQ) (PA, error)) question {
+	return question{reflect.TypeFor[Q]().Name(), func(ctx context.Context, o *owners, by conv.Query, request []byte) ([]byte, error) {
+		q := PQ(new(Q))
+		if err := q.UnmarshalVT(request); err != nil {
+			return nil, fmt.Errorf("read question %T: %w", q, err)
+		}
+		a, err := f(ctx, o, by, q)
+		if err != nil {
+			return nil, err
+		}
+		return a.MarshalVT()
+	}}
+}
+
+// ask calls f on the Owner, or asks the node that owns the conversation, until
+// one of them answers.
+func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, by conv.Query, f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
+	feed := c.convs.FeedOf(by.Conv.Conv)
+	for {
+		var a PA
+		ow, err := c.here(ctx, feed)
+		if err == nil {
+			a, err = f(ow, ctx, by, q)
+		}
+		if errors.Is(err, conv.ErrNotOwner) {
+			a, err = request[Q, A, PQ, PA](ctx, c, feed, by, q)
+		}
+		if !errors.Is(err, conv.ErrNotOwner) {
+			return a, shown(err)
+		}
+		if err := c.wait(ctx, feed); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// request asks the node that owns a feed. ErrNotOwner: there is none, it does not
+// own it, or it did not answer.
+func request[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, f store.Feed, by conv.Query, q PQ) (PA, error) {
+	node, _, ok := c.elsewhere(f)
+	if !ok {
+		return nil, conv.ErrNotOwner
+	}
+	payload, err := q.MarshalVT()
+	if err != nil {
+		return nil, fmt.Errorf("write question %T: %w", q, err)
+	}
+	if payload, err = c.call(ctx, node, &routepb.Call{
+		Tenant: uint32(by.Conv.Tenant), Conv: by.Conv.Conv[:], User: string(by.User), Question: reflect.TypeFor[Q]().Name(), Request: payload,
+	}); err != nil {
+		return nil, err
+	}
+	a := PA(new(A))
+	if err := a.UnmarshalVT(payload); err != nil {
+		return nil, fmt.Errorf("read answer %T of %s: %w", a, node, err)
+	}
+	return a, nil
+}
+
+// call sends a call and returns the answer.
+func (c *caller) call(ctx context.Context, to im.Node, m *routepb.Call) ([]byte, error) {
+	// The owner answers when it knows of every session that has entered the online
+	// table here. Else an entry that is committed between the answer and the
+	// announcement would neither be in the answer nor be pushed.
+	mark := c.nodes.Mark(to)
+	m.Mark = &routepb.Mark{Stream: mark.Stream, Num: mark.Num}
+	b, err := m.MarshalVT()
+	if err != nil {
+		return nil, fmt.Errorf("write call: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	if b, err = c.bus.Request(ctx, to, callSubject, b); err != nil {
+		return nil, fmt.Errorf("ask %s: %w: %w", to, err, conv.ErrNotOwner)
+	}
+	r := &routepb.Reply{}
+	switch err := r.UnmarshalVT(b); {
+	case err != nil:
+		return nil, fmt.Errorf("read answer of %s: %w", to, err)
+	case r.NotOwner:
+		return nil, conv.ErrNotOwner
+	case r.Error != nil:
+		return nil, wire.ErrorOf(r.Error)
+	}
+	return r.Answer, nil
+}
+
+// receive answers another node.
+func (c *caller) receive(from im.Node, payload []byte, reply func([]byte)) {
+	m := &routepb.Call{}
+	if err := m.UnmarshalVT(payload); err != nil || len(m.Conv) != len(im.ConvID{}) || reply == nil {
+		c.log.Error("read call failed", "node", from, "err", err)
+		return
+	}
+	select {
+	case c.serving <- struct{}{}:
+	default:
+		send(reply, &routepb.Reply{Error: wire.ErrorFrame(&im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond})})
+		return
+	}
+	go func() { // ends with its question
+		defer func() { <-c.serving }()
+		ctx, cancel := context.WithTimeout(context.Background(), callTime)
+		defer cancel()
+		a, err := c.serve(ctx, from, m)
+		switch {
+		case errors.Is(err, conv.ErrNotOwner):
+			send(reply, &routepb.Reply{NotOwner: true})
+		case err != nil:
+			send(reply, &routepb.Reply{Error: wire.ErrorFrame(c.outside(err))})
+		default:
+			send(reply, &routepb.Reply{Answer: a})
+		}
+	}()
+}
+
+func send(reply func([]byte), r *routepb.Reply) {
+	b, err := r.MarshalVT()
+	if err == nil {
+		reply(b)
+	}
+}
+
+// outside is err as another node's caller sees it; what is not meant for them is
+// logged.
+func (c *caller) outside(err error) *im.Error {
+	if e, ok := errors.AsType[*im.Error](shown(err)); ok {
+		return e
+	}
+	c.log.Error("answer call failed", "err", err)
+	return &im.Error{Code: im.CodeInternal}
+}
+
+// serve answers a call after the announcements of the asking node up to the
+// call's mark have been applied, see call.
+func (c *caller) serve(ctx context.Context, from im.Node, m *routepb.Call) ([]byte, error) {
+	if b := m.Mark; b != nil {
+		if err := c.streams.WaitApplied(ctx, from, stream.Mark{Stream: b.Stream, Num: b.Num}); err != nil {
+			return nil, conv.ErrNotOwner
+		}
+	}
+	q, ok := c.questions[m.Question]
+	if !ok {
+		return nil, fmt.Errorf("serve question %s: a newer node asks what this one does not know", m.Question)
+	}
+	by := conv.Query{Conv: im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}, User: im.User(m.User), Node: from}
+	return q.answer(ctx, &c.owners, by, m.Request)
+}

@@ -1,0 +1,222 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Places are positions of feeds.
+type Places map[store.Feed]im.Pos
+
+// note keeps the lowest position of a feed.
+func (p Places) note(f store.Feed, pos im.Pos) {
+	if was, ok := p[f]; !ok || pos < was {
+		p[f] = pos
+	}
+}
+
+// Changes tells a user what has changed in some conversations, with the newest so
+// many messages of each; an element is nil where nothing has. It also tells where
+// the feeds of these conversations were before: what moves meanwhile is told
+// again. Each node is asked once. The caller has put the session into the online
+// table before. Spec: P-6.2, P-6.3.
+func (c *caller) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask, newest int) ([]*petrelv1.ConvState, Places, error) {
+	s := &changesCall{c: c, account: a, asks: asks, newest: newest, changes: make([]*petrelv1.ConvState, len(asks)), places: Places{}}
+	left := make([]int, len(asks)) // indexes of asks that nobody has answered
+	for i := range left {
+		left[i] = i
+	}
+	for {
+		next, err := s.once(ctx, left)
+		if err != nil || len(next) == 0 {
+			return s.changes, s.places, shown(err)
+		}
+		left = next
+		if err := c.wait(ctx, c.convs.FeedOf(im.ConvID(asks[left[0]].Conv))); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// changesCall is one call of Changes.
+type changesCall struct {
+	c       *caller
+	account im.Account
+	asks    []*convpb.Ask
+	newest  int
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	changes []*petrelv1.ConvState
+	places  Places
+	left    []int
+	err     error
+}
+
+// once asks the owners that are known for what is left, and returns what is left
+// then.
+func (s *changesCall) once(ctx context.Context, left []int) ([]int, error) {
+	asks := pick(s.asks, left)
+	a, err := changesHere(ctx, &s.c.owners, s.account, asks, s.newest)
+	if err != nil {
+		return nil, err
+	}
+	s.left = nil
+	s.take(a, left)
+	elsewhere := map[im.Node][]int{}
+	var still []int
+	for _, i := range s.left {
+		if node, _, ok := s.c.elsewhere(s.feedOf(i)); ok {
+			elsewhere[node] = append(elsewhere[node], i)
+		} else {
+			still = append(still, i)
+		}
+	}
+	s.left = still
+	var wg sync.WaitGroup
+	for _, list := range elsewhere {
+		wg.Go(func() { s.ask(ctx, list) })
+	}
+	wg.Wait()
+	return s.left, s.err
+}
+
+func (s *changesCall) feedOf(i int) store.Feed { return s.c.convs.FeedOf(im.ConvID(s.asks[i].Conv)) }
+
+func pick(asks []*convpb.Ask, list []int) []*convpb.Ask {
+	picked := make([]*convpb.Ask, len(list))
+	for i, at := range list {
+		picked[i] = asks[at]
+	}
+	return picked
+}
+
+// ask asks the node that owns the first of some conversations.
+func (s *changesCall) ask(ctx context.Context, list []int) {
+	by := conv.Query{Conv: im.Key{Tenant: s.account.Tenant, Conv: im.ConvID(s.asks[list[0]].Conv)}, User: s.account.User}
+	q := &convpb.ListChanges{Newest: uint32(s.newest), Asks: pick(s.asks, list)}
+	a, err := request[convpb.ListChanges, convpb.Changes](ctx, s.c, s.feedOf(list[0]), by, q)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case errors.Is(err, conv.ErrNotOwner), err == nil && len(a.Changes) != len(list):
+		s.left = append(s.left, list...)
+	case err != nil:
+		s.err = err
+	default:
+		s.take(a, list)
+	}
+}
+
+// take puts answers in their places, and notes what is left.
+func (s *changesCall) take(a *convpb.Changes, list []int) {
+	for i, at := range list {
+		if a.Changes[i].NotOwner {
+			s.left = append(s.left, at)
+			continue
+		}
+		s.changes[at] = a.Changes[i].State
+	}
+	for _, f := range a.Feeds {
+		s.places.note(store.Feed(f.Feed), im.Pos(f.Pos))
+	}
+}
+
+// serveChanges answers another node.
+func serveChanges(ctx context.Context, o *owners, by conv.Query, q *convpb.ListChanges) (*convpb.Changes, error) {
+	for _, ask := range q.Asks {
+		if len(ask.Conv) != len(im.ConvID{}) {
+			return nil, im.Errorf(im.CodeInvalid, "a conversation's id has 16 bytes")
+		}
+	}
+	return changesHere(ctx, o, im.Account{Tenant: by.Conv.Tenant, User: by.User}, q.Asks, int(q.Newest))
+}
+
+// changesHere answers for the conversations that this node owns.
+func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.Ask, newest int) (*convpb.Changes, error) {
+	r := &convpb.Changes{Changes: make([]*convpb.Change, len(asks))}
+	mine, err := o.confirmAll(ctx, asks)
+	if err != nil {
+		return nil, err
+	}
+	for f, ow := range mine { // the positions before the heads
+		r.Feeds = append(r.Feeds, &storepb.FeedPos{Feed: uint32(f), Pos: uint64(ow.Published())})
+	}
+	err = eachAtOnce(len(asks), func(i int) error {
+		ow := mine[o.convs.FeedOf(im.ConvID(asks[i].Conv))]
+		if ow == nil {
+			r.Changes[i] = &convpb.Change{NotOwner: true}
+			return nil
+		}
+		state, err := ow.Changed(ctx, a, asks[i], newest)
+		r.Changes[i] = &convpb.Change{State: state}
+		return err
+	})
+	return r, err
+}
+
+// confirmAll returns the Owners here of some conversations. The store is asked
+// once about all of them.
+func (o *owners) confirmAll(ctx context.Context, asks []*convpb.Ask) (map[store.Feed]*conv.Owner, error) {
+	mine := map[store.Feed]*conv.Owner{}
+	var feeds []store.Feed
+	for _, ask := range asks {
+		f := o.convs.FeedOf(im.ConvID(ask.Conv))
+		if mine[f] != nil {
+			continue
+		}
+		if ow := o.convs.Owner(f); ow != nil && !ow.Lost() {
+			mine[f] = ow
+			feeds = append(feeds, f)
+		}
+	}
+	if o.cluster == nil || len(feeds) == 0 {
+		return mine, nil
+	}
+	epochs, err := o.cluster.Mine(ctx, feeds)
+	if err != nil {
+		return nil, err
+	}
+	for i, f := range feeds {
+		if mine[f].Epoch() != epochs[i] {
+			mine[f].Lose(store.ErrStale)
+			delete(mine, f)
+		}
+	}
+	return mine, nil
+}
+
+// readAtOnce is how many conversations of one question are read at once. Those
+// that are not in memory wait for the store, most of the time for its network.
+const readAtOnce = 16
+
+// eachAtOnce calls f for 0 to n−1, readAtOnce at a time, until one fails.
+func eachAtOnce(n int, f func(i int) error) error {
+	var g errgroup.Group
+	var next atomic.Int64
+	for range min(readAtOnce, n) {
+		g.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return nil
+				}
+				if err := f(i); err != nil {
+					next.Store(int64(n))
+					return err
+				}
+			}
+		})
+	}
+	return g.Wait()
+}

@@ -1,0 +1,337 @@
+package route
+
+import (
+	"context"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route/routepb"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+const (
+	resendAfter = 2 * time.Second        // without an answer; twice as long after each time
+	giveUp      = 10 * time.Second       // without an answer to any send of a conversation: nothing is known of them then
+	giveUpAlone = 2 * time.Second        // the same, where the store is out of reach as well: this node may be cut off from all
+	lookAgain   = 100 * time.Millisecond // after which all that waits is looked at without a reason
+	gather      = time.Millisecond       // between two packets to a node: what comes meanwhile goes along
+)
+
+// forwarder brings sends to owners on other nodes. They wait in lanes, one for
+// each feed. When a feed comes to this node, its lane is emptied into the Owner.
+type forwarder struct {
+	owners
+	store   store.Store
+	streams *stream.Streams
+	nodes   *fanout.Nodes
+	lanes   []lane        // by feed
+	pumps   chan struct{} // capacity 1; a token: a lane has something to do
+}
+
+func newForwarder(o owners, st store.Store, streams *stream.Streams, nodes *fanout.Nodes) *forwarder {
+	last := store.Feed(0)
+	for _, f := range st.Feeds() {
+		last = max(last, f)
+	}
+	fw := &forwarder{owners: o, store: st, streams: streams, nodes: nodes, lanes: make([]lane, int(last)+1), pumps: make(chan struct{}, 1)}
+	for i := range fw.lanes {
+		fw.lanes[i].queues, fw.lanes[i].tickets = map[im.Key]*queue{}, map[uint64]asked{}
+	}
+	streams.Handle(cluster.KindSends, fw.receiveSends)
+	streams.Handle(cluster.KindNotOwner, fw.receiveNotOwner)
+	nodes.Answered, nodes.Lost = fw.answered, fw.lostAnswers
+	return fw
+}
+
+// waits tells whether anything is in the lane of a feed.
+func (fw *forwarder) waits(f store.Feed) bool { return fw.lanes[f].n.Load() > 0 }
+
+// submit queues sends, all for one feed.
+func (fw *forwarder) submit(f store.Feed, sends []*conv.Send, k *fanout.Kicks) {
+	l := &fw.lanes[f]
+	var refused []*conv.Send
+	l.mu.Lock()
+	for _, s := range sends {
+		if !fw.queueLocked(l, f, s, k) {
+			refused = append(refused, s)
+		}
+	}
+	l.mu.Unlock()
+	conv.AnswerAll(refused, &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}, k)
+	fw.pump()
+}
+
+// queueLocked queues a send, or gives it to an Owner that has come meanwhile if
+// none of its conversation waits. It reports false when a bound is reached.
+func (fw *forwarder) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.Kicks) bool {
+	if l.queues[s.Conv] == nil {
+		if ow := fw.convs.Owner(f); ow != nil && ow.Submit([]*conv.Send{s}, k) {
+			return true
+		}
+	}
+	bytes := s.Size()
+	if !fw.convs.Reserve(bytes) {
+		return false
+	}
+	l.addLocked(s, bytes)
+	return true
+}
+
+// left queues the sends that an Owner has not decided, in front of those that
+// came after them.
+func (fw *forwarder) left(ow *conv.Owner, retire func() []*conv.Send) {
+	l := &fw.lanes[ow.Feed()]
+	l.mu.Lock()
+	sends := retire()
+	for _, s := range sends {
+		fw.convs.Hold(s.Size())
+	}
+	l.prependLocked(sends)
+	l.mu.Unlock()
+	fw.pump()
+	if ow.Lost() {
+		fw.cluster.Lost(ow.Feed(), ow.Epoch())
+	}
+}
+
+// Forwarding is how many sends wait for owners on other nodes.
+func (fw *forwarder) Forwarding() int {
+	n := 0
+	for i := range fw.lanes {
+		n += int(fw.lanes[i].n.Load())
+	}
+	return n
+}
+
+// pump has the lanes looked at.
+func (fw *forwarder) pump() {
+	select {
+	case fw.pumps <- struct{}{}:
+	default:
+	}
+}
+
+// run moves what is in the lanes until ctx ends; what is left then has no
+// answer, and its senders send it again.
+func (fw *forwarder) run(ctx context.Context) {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	var posted time.Time
+	for {
+		all := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-fw.pumps:
+			if rest := gather - time.Since(posted); rest > 0 {
+				time.Sleep(rest)
+			}
+		case <-tick.C:
+			all = true
+		}
+		var k fanout.Kicks
+		packets := map[im.Node]*packet{}
+		for f := range fw.lanes {
+			if fw.waits(store.Feed(f)) {
+				fw.moveLane(store.Feed(f), all, packets, &k)
+			}
+		}
+		for to, p := range packets {
+			fw.post(to, p)
+			posted = time.Now()
+		}
+		k.Flush()
+	}
+}
+
+// moveLane gives what waits for a feed to its owner: the one here, or by a
+// packet to its node. all: what is under way is looked at as well.
+func (fw *forwarder) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.Kicks) {
+	l := &fw.lanes[f]
+	var over []pending
+	l.mu.Lock()
+	ow := fw.convs.Owner(f)
+	node, epoch, known := fw.cluster.Route(f)
+	list := l.takeReadyLocked(all || ow != nil || epoch != l.epoch)
+	l.epoch = epoch
+	for _, q := range list {
+		switch {
+		case ow != nil && !ow.Sealed():
+			fw.enterLocked(l, q, ow, k)
+		case fw.hopeless(q):
+			over = append(over, l.takeLocked(q)...)
+		case ow != nil:
+			// It is about to leave, and may have sends that come first: the lane
+			// rests.
+		default:
+			if len(q.out) > 0 && (!known || q.epoch != epoch || time.Since(q.at) > resendAfter<<q.resends) {
+				if q.epoch == epoch {
+					q.resends++
+				}
+				q.resend()
+			}
+			if len(q.out) == 0 && known && node != fw.cluster.Self() {
+				q.epoch, q.at = epoch, time.Now()
+				if packets[node] == nil {
+					packets[node] = &packet{}
+				}
+				l.sendLocked(f, q, packets[node])
+			}
+		}
+	}
+	l.mu.Unlock()
+	fw.release(over)
+	conv.AnswerAll(sendsOf(over), &im.Error{Code: im.CodeStoreStalled, RetryAfter: errorTime}, k)
+}
+
+// enterLocked gives the sends of a queue to the Owner here.
+func (fw *forwarder) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.Kicks) {
+	// They count until they are in: what comes now must not pass the lane by and
+	// be decided before them.
+	n := int64(len(q.out) + len(q.wait))
+	l.n.Add(n)
+	defer l.n.Add(-n)
+	list := l.takeLocked(q)
+	fw.release(list)
+	if ow.Submit(sendsOf(list), k) {
+		return
+	}
+	for _, p := range list { // it is leaving
+		fw.convs.Hold(p.bytes)
+		l.addLocked(p.s, p.bytes)
+	}
+}
+
+// hopeless tells whether a queue has waited so long that its senders are told
+// that nothing is known of their sends.
+func (fw *forwarder) hopeless(q *queue) bool {
+	wait := time.Since(q.since)
+	return wait > giveUp || wait > giveUpAlone && fw.store.Writable() != nil
+}
+
+func (fw *forwarder) release(list []pending) {
+	for _, p := range list {
+		fw.convs.Release(p.bytes)
+	}
+}
+
+// post sends a packet. What is lost on the way is sent again.
+func (fw *forwarder) post(to im.Node, p *packet) {
+	for _, b := range p.frames {
+		if _, err := fw.streams.Send(to, cluster.KindSends, b, stream.Hint{Optional: true}); err != nil {
+			fw.log.Debug("forward sends failed", "node", to, "err", err)
+		}
+	}
+}
+
+// receiveSends submits what another node has sent for the feeds here.
+func (fw *forwarder) receiveSends(from im.Node, payload []byte) {
+	p, err := readSends(payload)
+	if err != nil {
+		fw.log.Error("read forwarded sends failed", "node", from, "err", err)
+		return
+	}
+	var k fanout.Kicks
+	defer k.Flush()
+	sends := make([]*conv.Send, 0, len(p))
+	for len(p) > 0 {
+		f := fw.convs.FeedOf(im.ConvID(p[0].Conv))
+		n := 0
+		for sends = sends[:0]; n < len(p) && fw.convs.FeedOf(im.ConvID(p[n].Conv)) == f; n++ {
+			sends = append(sends, sendOf(p[n], from, fw.nodes))
+		}
+		if ow := fw.convs.Owner(f); ow == nil || !ow.Submit(sends, &k) {
+			fw.giveBack(from, f, p[:n])
+		}
+		p = p[n:]
+	}
+}
+
+// giveBack tells a node that its sends are not for this one.
+func (fw *forwarder) giveBack(to im.Node, f store.Feed, sends []*routepb.Send) {
+	r := &routepb.NotOwner{Feed: uint32(f)}
+	for _, s := range sends {
+		r.Tickets = append(r.Tickets, s.Ticket)
+	}
+	if node, epoch, ok := fw.elsewhere(f); ok {
+		r.Owner, r.Epoch = string(node), uint64(epoch)
+	}
+	b, err := r.MarshalVT()
+	if err == nil {
+		_, err = fw.streams.Send(to, cluster.KindNotOwner, b, stream.Hint{Optional: true})
+	}
+	if err != nil {
+		fw.log.Debug("give sends back failed", "node", to, "err", err)
+	}
+}
+
+// receiveNotOwner has sends that came back sent again, to the node that is said
+// to own their feed.
+func (fw *forwarder) receiveNotOwner(from im.Node, payload []byte) {
+	r := &routepb.NotOwner{}
+	if err := r.UnmarshalVT(payload); err != nil || int(r.Feed) >= len(fw.lanes) {
+		fw.log.Error("read returned sends failed", "node", from, "err", err)
+		return
+	}
+	if r.Owner != "" {
+		fw.cluster.Learn(store.Feed(r.Feed), im.Node(r.Owner), im.Epoch(r.Epoch))
+		defer fw.pump()
+	}
+	l := &fw.lanes[r.Feed]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range r.Tickets {
+		if a, ok := l.tickets[t]; ok && len(a.q.out) > 0 && a.q.out[0].s == a.p.s {
+			// Not at once: the route that led there is looked up again after a while.
+			a.q.at, a.q.resends = time.Now().Add(lookAgain/2-resendAfter), 0
+		}
+	}
+}
+
+// answered ends the wait of a send that another node has decided. It returns
+// whom to answer on a connection; who waits elsewhere has been told.
+func (fw *forwarder) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.Origin, bool) {
+	f := ticket >> ticketShift
+	if f >= uint64(len(fw.lanes)) {
+		return fanout.Origin{}, false
+	}
+	l := &fw.lanes[f]
+	l.mu.Lock()
+	p, next, ok := l.answeredLocked(ticket)
+	l.mu.Unlock()
+	if !ok {
+		return fanout.Origin{}, false
+	}
+	fw.convs.Release(p.bytes)
+	if next {
+		fw.pump()
+	}
+	if p.s.Origin.Out == nil && p.s.Done != nil {
+		p.s.Done(conv.Result{Seq: im.Seq(r.Ack.Seq), TimeMs: r.Ack.TimeMs, Repeat: r.Repeat, Err: r.Err})
+	}
+	return p.s.Origin, p.s.Origin.Out != nil
+}
+
+// lostAnswers has the sends sent again whose answers may be lost: of one
+// conversation, or, with the zero key, of all.
+func (fw *forwarder) lostAnswers(_ im.Node, about im.Key) {
+	for f := range fw.lanes {
+		l := &fw.lanes[f]
+		if l.n.Load() == 0 || about != (im.Key{}) && fw.convs.FeedOf(about.Conv) != store.Feed(f) {
+			continue
+		}
+		l.mu.Lock()
+		for key, q := range l.queues {
+			if about == (im.Key{}) || about == key {
+				q.at, q.resends = time.Time{}, 0
+				l.readyLocked(q)
+			}
+		}
+		l.mu.Unlock()
+	}
+	fw.pump()
+}

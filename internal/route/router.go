@@ -1,0 +1,180 @@
+// Package route is the way to the owner of a conversation, wherever it is. Sends
+// whose owner is on another node wait in lanes (lane.go, forward.go) and go out
+// in packets (packet.go). Questions go to the owner by a call, on this node or
+// over the bus (call.go). The package knows which node owns what (owners.go, from
+// cluster); what an owner does with a send or a question is conv's.
+//
+// On a single node nothing is forwarded: sends go from the session straight to
+// conv, and questions to the Owner.
+package route
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Options say what a Router is connected with.
+type Options struct {
+	Log *slog.Logger
+
+	// AwaitInboxes returns when the inboxes have every change of membership that
+	// the feed of ow had published before the call. nil: at once.
+	AwaitInboxes func(ctx context.Context, ow *conv.Owner) error
+
+	// Cluster tells which node owns which feed; Bus, Streams and Nodes lead there.
+	// nil: there are no other nodes.
+	Cluster *cluster.Cluster
+	Bus     bus.Bus
+	Streams *stream.Streams
+	Nodes   *fanout.Nodes
+}
+
+// Router leads to the owners of conversations.
+type Router struct {
+	caller
+	forwarder *forwarder // nil: there are no other nodes
+	inboxes   func(ctx context.Context, ow *conv.Owner) error
+}
+
+// New makes the way to the owners, and connects cs with those on other nodes. It
+// is called before the bus, the streams and cs run.
+func New(o Options, cs *conv.Convs, st store.Store) *Router {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.AwaitInboxes == nil {
+		o.AwaitInboxes = func(context.Context, *conv.Owner) error { return nil }
+	}
+	own := owners{convs: cs, cluster: o.Cluster, log: o.Log}
+	r := &Router{inboxes: o.AwaitInboxes, caller: caller{owners: own}}
+	if o.Cluster == nil {
+		return r
+	}
+	r.forwarder = newForwarder(own, st, o.Streams, o.Nodes)
+	cs.Attach(conv.Elsewhere{Waits: r.forwarder.waits, Submit: r.forwarder.submit, Left: r.forwarder.left, Confirm: own.stillOwns})
+	r.bus, r.streams, r.nodes, r.serving = o.Bus, o.Streams, o.Nodes, make(chan struct{}, maxCalls)
+	r.questions = map[string]question{}
+	for _, q := range r.answers() {
+		r.questions[q.name] = q
+	}
+	o.Bus.Handle(callSubject, r.receive)
+	return r
+}
+
+// answers are the questions that other nodes may ask. A new one is a message of
+// convpb, a method of conv.Owner, and a line here.
+func (r *Router) answers() []question {
+	return []question{
+		ofOwner((*conv.Owner).History),
+		ofOwner((*conv.Owner).State),
+		ofOwner((*conv.Owner).Record),
+		ofOwner((*conv.Owner).Members),
+		ofOwner((*conv.Owner).Receipts),
+		ofOwner((*conv.Owner).MoveCursor),
+		ofOwner(r.awaitInboxes),
+		ofNode(serveChanges),
+	}
+}
+
+// Ask has the owner of a conversation answer a question by its method f: here by
+// a call, elsewhere by a request. While nobody is known to own the conversation
+// it is tried again, until ctx ends. Codes beside those of f: store_stalled.
+func Ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, r *Router, by conv.Query, f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
+	return ask(ctx, &r.caller, by, f, q)
+}
+
+// Run forwards sends until ctx ends.
+func (r *Router) Run(ctx context.Context) error {
+	if r.forwarder != nil {
+		r.forwarder.run(ctx)
+	}
+	return nil
+}
+
+// Open takes a feed over and serves it, also what waits for it here. The cluster
+// calls it.
+func (r *Router) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
+	epoch, err := r.convs.Open(ctx, f)
+	r.forwarder.pump()
+	return epoch, err
+}
+
+// FeedOf is the feed that holds a conversation.
+func (r *Router) FeedOf(c im.ConvID) store.Feed { return r.convs.FeedOf(c) }
+
+// Forwarding is how many sends wait for owners on other nodes.
+func (r *Router) Forwarding() int {
+	if r.forwarder == nil {
+		return 0
+	}
+	return r.forwarder.Forwarding()
+}
+
+// HistoryPage reads a page of history for a user as a frame's content; it has at
+// most limit entries. User "" is the operator. Codes: no_conversation,
+// not_member. Spec: P-5.2.
+func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetHistory, limit int) (*petrelv1.HistoryPage, error) {
+	id, err := im.ParseConvID(f.Conv)
+	if err != nil {
+		return nil, err
+	}
+	if f.Limit > 0 {
+		limit = min(limit, int(f.Limit))
+	}
+	by := conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User}
+	h, err := Ask(ctx, r, by, (*conv.Owner).History, &convpb.GetHistory{After: f.After, Before: f.Before, Limit: uint32(max(0, limit))})
+	if err != nil {
+		return nil, err
+	}
+	return conv.HistoryPage(id, h)
+}
+
+// moveTime bounds how long a move of a cursor looks for its owner.
+const moveTime = 10 * time.Second
+
+// Move takes m; with an error it does not, and m gets no other answer. It may
+// wait for the store to read, never for a write.
+func (r *Router) Move(ctx context.Context, m *conv.CursorMove) error {
+	if ow, err := r.here(ctx, r.convs.FeedOf(m.Conv.Conv)); err == nil {
+		if err = ow.Move(ctx, m); !errors.Is(err, conv.ErrNotOwner) {
+			return shown(err)
+		}
+	}
+	go func() { // ends with its request
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveTime)
+		defer cancel()
+		var k fanout.Kicks
+		defer k.Flush()
+		q := &convpb.MoveCursor{Delivered: uint64(m.Delivered), Read: uint64(m.Read), Session: m.Origin.ID}
+		moved, err := Ask(ctx, r, conv.Query{Conv: m.Conv, User: m.User}, (*conv.Owner).MoveCursor, q)
+		if err != nil {
+			m.Done(conv.Cursor{}, &im.Error{Code: im.CodeOf(err), Message: err.Error()}, &k)
+			return
+		}
+		m.Done(conv.Cursor{Delivered: im.Seq(moved.Delivered), Read: im.Seq(moved.Read)}, nil, &k)
+	}()
+	return nil
+}
+
+// AwaitInboxes returns when the inboxes have every change of membership of a
+// conversation that was published before the call.
+func (r *Router) AwaitInboxes(ctx context.Context, key im.Key) error {
+	_, err := Ask(ctx, r, conv.Query{Conv: key}, r.awaitInboxes, &convpb.AwaitInboxes{})
+	return err
+}
+
+func (r *Router) awaitInboxes(ow *conv.Owner, ctx context.Context, _ conv.Query, _ *convpb.AwaitInboxes) (*convpb.Awaited, error) {
+	return &convpb.Awaited{}, r.inboxes(ctx, ow)
+}

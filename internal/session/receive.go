@@ -1,0 +1,100 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Receive handles the payload of one frame. The caller must not change b afterwards.
+// It returns false if the session is ending, and takes no more frames.
+func (s *Session) Receive(b []byte, k *fanout.Kicks) bool {
+	if s.ended {
+		return false
+	}
+	var f petrelv1.ClientFrame
+	err := wire.Decode(s.Out.Encoding().Codec, b, &f)
+	if err == nil {
+		err = s.handle(&f, len(b), k)
+	}
+	if err != nil {
+		s.ended = true
+		s.Out.End(err, k)
+		return false
+	}
+	return true
+}
+
+// handle handles a frame. An error ends the session.
+func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.Kicks) *im.Error {
+	if hello, ok := f.Body.(*petrelv1.ClientFrame_Hello); ok != (s.phase.Load() == waitsForHello) {
+		return &im.Error{Code: im.CodeHelloExpected}
+	} else if ok {
+		s.hello(f.Id, hello.Hello, k)
+		return nil
+	}
+	if s.phase.Load() != welcomed {
+		return &im.Error{Code: im.CodeHelloExpected}
+	}
+	switch body := f.Body.(type) {
+	case *petrelv1.ClientFrame_Send:
+		return s.send(f.Id, body.Send, bytes, k)
+	case *petrelv1.ClientFrame_History:
+		s.request(f.Id, "history", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) { return s.history(ctx, body.History) })
+	case *petrelv1.ClientFrame_Sync:
+		s.request(f.Id, "sync", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) { return s.sync(ctx, body.Sync) })
+	case *petrelv1.ClientFrame_Cursor:
+		s.cursor(f.Id, body.Cursor, k)
+	case *petrelv1.ClientFrame_Focus:
+		s.focus(f.Id, body.Focus, k)
+	case *petrelv1.ClientFrame_Call:
+		s.call(f.Id, body.Call, k)
+	case *petrelv1.ClientFrame_Ping:
+		s.Out.Answer(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Pong{Pong: &petrelv1.Pong{}}}, k)
+	case *petrelv1.ClientFrame_Pong:
+	default:
+		s.refuse(f.Id, &im.Error{Code: im.CodeUnsupported}, k)
+	}
+	return nil
+}
+
+// send checks a send and keeps it for ReadDone. Each send that got room in the window
+// gets exactly one answer, and the answer gives the room back. Spec: P-4.
+func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.Kicks) *im.Error {
+	if !s.Out.Window(bytes, s.windowSends, s.windowBytes) {
+		return &im.Error{Code: im.CodeWindowExceeded, RetryAfter: time.Second}
+	}
+	origin := fanout.Origin{Out: s.Out, ID: id, Bytes: bytes}
+	l := s.hub.Limits()
+	if ok, wait := s.rate.take(s.hub.o.Now().UnixMilli(), l.SendsPerSecond, l.SendBurst); !ok {
+		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeRateLimited, RetryAfter: time.Duration(wait) * time.Millisecond}, k)
+		return nil
+	}
+	if s.hub.draining.Load() {
+		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}, k)
+		return nil
+	}
+	send, err := conv.Prepare(s.Out.Account, f, l.BodyBytes)
+	if err != nil {
+		origin.Reply(wire.Ack{}, err, k)
+		return nil
+	}
+	send.Origin = origin
+	s.sends = append(s.sends, send)
+	return nil
+}
+
+// ReadDone submits the sends of one read together. The gateway calls it after the
+// last frame of the read.
+func (s *Session) ReadDone(k *fanout.Kicks) {
+	if len(s.sends) == 0 {
+		return
+	}
+	s.hub.convs.Submit(s.sends, k)
+	s.sends = nil
+}

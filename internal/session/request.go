@@ -1,0 +1,70 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// errHeld is the answer to a request while the session is held: for too long neither
+// the other nodes nor the store have said whether it is still valid.
+var errHeld = &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+
+// request runs f on a worker that reads the store, and sends its frame or its error
+// as the answer.
+func (s *Session) request(id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
+	s.requestOn(s.hub.queue, id, what, k, f)
+}
+
+func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
+	if s.Out.Held() {
+		s.refuse(id, errHeld, k)
+		return
+	}
+	busy := &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
+	if limit := s.hub.Limits().OutboxBytes; limit >= 0 && s.Out.Pending() > limit {
+		s.refuse(id, busy, k)
+		return
+	}
+	if s.requests.Add(1) > maxRequests {
+		s.requests.Add(-1)
+		s.refuse(id, busy, k)
+		return
+	}
+	ok := s.hub.asyncOn(queue, s.Out, func(ctx context.Context, k *fanout.Kicks) {
+		defer s.requests.Add(-1)
+		frame, err := f(ctx)
+		if err == nil && s.Out.Held() { // again: a read may take longer than the session may be unconfirmed
+			err = errHeld
+		}
+		if err != nil {
+			s.refuse(id, s.hub.internal(s.Out.Account.User, what, err), k)
+			return
+		}
+		frame.Id = id
+		s.Out.Answer(frame, k)
+	})
+	if !ok {
+		s.requests.Add(-1)
+		s.refuse(id, busy, k)
+	}
+}
+
+// history reads a page of a conversation. Spec: P-5.2.
+func (s *Session) history(ctx context.Context, f *petrelv1.GetHistory) (*petrelv1.ServerFrame, error) {
+	page, err := s.hub.route.HistoryPage(ctx, s.Out.Account, f, s.hub.Limits().pageSize())
+	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_History{History: page}}, err
+}
+
+// sync lets the session take events again, and then reads what has changed since the
+// client's sync token. In this order nothing is missed: an entry that is committed
+// during the read is in the page, or comes as an event. Spec: P-6.2, P-6.3.
+func (s *Session) sync(ctx context.Context, f *petrelv1.Sync) (*petrelv1.ServerFrame, error) {
+	s.Out.Resume()
+	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, int(min(f.Newest, conv.MaxPage)))
+	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Sync{Sync: page}}, err
+}

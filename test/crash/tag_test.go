@@ -1,5 +1,0 @@
-//go:build !sabotage
-
-package crash
-
-const buildTags = "" // of the server

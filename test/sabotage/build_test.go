@@ -1,0 +1,98 @@
+package sabotage
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const module = "github.com/petrel-im/petrel"
+
+// suites are the test binaries of all guards, built with the overlay.
+type suites struct {
+	root    string // of the module
+	dir     string // of what was built
+	overlay string // the flag of go build
+}
+
+// build builds the binaries once, in build/, which make clean removes. The dot
+// hides the overlay from ./... of go.
+var build = sync.OnceValues(func() (suites, error) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return suites{}, err
+	}
+	s := suites{root: root, dir: filepath.Join(root, "build", ".sabotage")}
+	if err := s.write(); err != nil {
+		return suites{}, err
+	}
+	var pkgs []string
+	for _, r := range all() {
+		for _, g := range r.guards {
+			pkgs = append(pkgs, module+"/"+g.pkg)
+		}
+	}
+	slices.Sort(pkgs)
+	args := append([]string{"test", "-c", "-vet=off", s.overlay, "-o", s.dir + "/"}, slices.Compact(pkgs)...)
+	_, err = s.run("go", args...)
+	return s, err
+})
+
+// write writes the overlay.
+func (s *suites) write() error {
+	files, err := overlay(all(), s.read)
+	if err != nil {
+		return err
+	}
+	var index struct{ Replace map[string]string }
+	index.Replace = map[string]string{}
+	for name, text := range files {
+		to := filepath.Join(s.dir, "overlay", filepath.FromSlash(name))
+		index.Replace[filepath.Join(s.root, filepath.FromSlash(name))] = to
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	b, err := json.Marshal(index)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(s.dir, "overlay.json")
+	s.overlay = "-overlay=" + name
+	return os.WriteFile(name, b, 0o644)
+}
+
+func (s *suites) read(name string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(s.root, filepath.FromSlash(name)))
+	return string(b), err
+}
+
+func (s *suites) run(name string, args ...string) ([]byte, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = s.root
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return out, nil
+}
+
+// try runs a guard with a rule broken ("": none) in the folder of its package.
+// The servers that it builds are overlaid as well.
+func (s *suites) try(g guard, rule string) (out []byte, failed bool) {
+	cmd := exec.Command(filepath.Join(s.dir, path.Base(g.pkg)+".test"), "-test.v", "-test.timeout", (4 * time.Minute).String(), "-test.run", g.run)
+	cmd.Dir = filepath.Join(s.root, filepath.FromSlash(g.pkg))
+	cmd.Env = append(os.Environ(), "BROKEN_RULE="+rule, "PETREL_KILLS=10", "GOFLAGS="+os.Getenv("GOFLAGS")+" "+s.overlay)
+	out, err := cmd.CombinedOutput()
+	return out, err != nil
+}

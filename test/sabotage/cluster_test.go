@@ -1,0 +1,46 @@
+package sabotage
+
+var clusterRules = []rule{
+	{
+		name:    "stay-apart",
+		holds:   "a node that the others do not hear gives its feeds up",
+		patches: []patch{{"internal/cluster/feeds.go", `if !c.o.Alone {`, `if false {`}},
+		guards:  []guard{{"internal/cluster", "^TestNodeThatIsApartGivesItsFeedsUp$"}},
+	},
+	{
+		name:    "cling-to-epochs",
+		holds:   "a node forgets an epoch that the store has lost",
+		patches: []patch{{"internal/cluster/heartbeat.go", `ok && h.Epoch < heard[i].epoch`, `ok && false && h.Epoch < heard[i].epoch`}},
+		guards:  []guard{{"internal/cluster", "^TestF5"}},
+	},
+	{
+		name:    "hand-over-unsealed",
+		holds:   "a feed is handed over when its owner has closed it",
+		patches: []patch{{"internal/cluster/feeds.go", `w.owners.Close(ctx, f.id)`, `if !handOver { w.owners.Close(ctx, f.id) }`}},
+		guards:  []guard{{"internal/cluster", "^TestF14Drain"}},
+	},
+	{
+		name:    "open-on-stale-release",
+		holds:   "a release of an epoch that is over opens nothing",
+		patches: []patch{{"internal/cluster/feeds.go", `case f.phase == closing, c.routes[id].Load().epoch > e:`, `case f.phase == closing:`}},
+		guards:  []guard{{"internal/cluster", "^TestF14Stale"}},
+	},
+	{
+		name:    "count-old-claims",
+		holds:   "a claim of an epoch that is over keeps no feed closed",
+		patches: []patch{{"internal/cluster/feeds.go", `(e == 0 || e >= highest)`, `(e == 0 || e >= highest || true)`}},
+		guards:  []guard{{"internal/cluster", "^TestF19Claims"}},
+	},
+	{
+		name:    "expire-through-outage",
+		holds:   "an outage of the database does not make a node look dead",
+		patches: []patch{{"internal/cluster/peers.go", `steady := gap <= steadyGap && (joining || now.Sub(c.ownSeen) <= steadyOwn)`, `steady := gap <= steadyGap || true`}},
+		guards:  []guard{{"internal/cluster", "^TestF19Outage"}},
+	},
+	{
+		name:    "open-sealed",
+		holds:   "nobody opens a feed that moves to another database",
+		patches: []patch{{"internal/cluster/heartbeat.go", `if h.State == store.FeedSealed {`, `if false {`}},
+		guards:  []guard{{"internal/cluster", "^TestF27"}},
+	},
+}

@@ -1,0 +1,31 @@
+package sabotage
+
+var fanoutRules = []rule{
+	{
+		name:    "hide-blindness",
+		holds:   "an owner that has learnt late who is online says so, and they sync",
+		patches: []patch{{"internal/fanout/nodes.go", `len(added) > 0 && n.recipientsChosen.Load()`, `len(added) > 0 && false`}},
+		guards:  []guard{{"internal/fanout", "^TestF2BlindOwner"}},
+	},
+	{
+		name:    "answer-first",
+		holds:   "another node delivers the answer to a send after the entries before it",
+		patches: []patch{{"internal/fanout/receive.go", `for ; row < min(int(a.At), len(m.Rows)); row++ {`, `for ; false; row++ {`}},
+		guards:  []guard{{"internal/fanout", "^TestF14"}},
+	},
+	{
+		name:    "keep-recipients",
+		holds:   "the recipients of one delivery are not those of the next",
+		patches: []patch{{"internal/fanout/remote.go", `*n = nodeBatch{users: n.users[:0]}`, ``}},
+		guards:  []guard{{"internal/fanout", "^TestF17Recipients"}},
+	},
+	{
+		name:    "push-without-trust",
+		holds:   "a session gets nothing while it is not known whether its token is valid",
+		patches: []patch{{"internal/fanout/validity.go", `return v.revocations.Now()-v.knownAt() > maxUnconfirmed`, `return false`}},
+		guards: []guard{
+			{"internal/fanout", "^TestF17Nothing"}, {"internal/fanout", "^TestF17Owed"},
+			{"internal/session", "^TestF17GatewayWithout"}, {"internal/session", "^TestF17Process"},
+		},
+	},
+}

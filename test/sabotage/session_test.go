@@ -1,0 +1,40 @@
+package sabotage
+
+var sessionRules = []rule{
+	{
+		name:  "heads-before-focus",
+		holds: "nothing falls between the old focus and the new one",
+		patches: []patch{{
+			"internal/session/focus.go",
+			`added := s.Out.Focus(n, convs)
+			heads, err := s.heads(ctx, added)`,
+			`var named []im.ConvID
+			for id := range convs {
+				named = append(named, id)
+			}
+			heads, err := s.heads(ctx, named)
+			s.Out.Focus(n, convs)`,
+		}},
+		guards: []guard{{"internal/session", "^TestF23NothingFallsBetweenTheOldFocusAndTheNew$"}},
+	},
+	{
+		name:    "look-once",
+		holds:   "a login that a newer one has ended does not stay",
+		patches: []patch{{"internal/session/hello.go", `if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {`, `if err := error(nil); err != nil {`}},
+		guards:  []guard{{"internal/session", "^TestF11LoginBetween"}},
+	},
+	{
+		name:  "tell-nobody",
+		holds: "a node that ends a token tells all others whose it was",
+		patches: []patch{{"internal/session/hub.go", `if h.barrier != nil {
+			h.barrier.tellOthers(a)`, `if false {
+			h.barrier.tellOthers(a)`}},
+		guards: []guard{{"internal/session", "^TestF9LostWord"}, {"internal/session", "^TestF11LoginBetween"}},
+	},
+	{
+		name:    "trust-silence",
+		holds:   "a node knows of the ended tokens only up to when all others have told of theirs",
+		patches: []patch{{"internal/session/barrier.go", `at = min(at, b.answered[n])`, `_ = n`}},
+		guards:  []guard{{"internal/session", "^TestF17GatewayCut"}},
+	},
+}

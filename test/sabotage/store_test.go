@@ -1,0 +1,90 @@
+package sabotage
+
+var pebbleRules = []rule{
+	{
+		name:  "ack-before-sync",
+		holds: "a commit is acknowledged when it and its witness are on the disk",
+		patches: []patch{
+			{"internal/store/pebblestore/commit.go", `return s.db.ApplyNoSyncWait(b, pebble.Sync)`, `return s.db.Apply(b, pebble.NoSync)`},
+			{"internal/store/pebblestore/commit.go", `if err := c.batch.SyncWait(); err != nil {`, `if err := error(nil); err != nil {`},
+			{"internal/store/pebblestore/commit.go", `if newest.n == 0 {`, `if true {`},
+		},
+		guards: []guard{
+			{"internal/store/pebblestore", "^TestPowerCutsLoseNothingThatWasTold$"},
+			{"internal/store/pebblestore", "^TestNothingIsAckedBeforeItsWitness$"},
+		},
+	},
+}
+
+var postgresRules = []rule{
+	{
+		name:    "append-unfenced",
+		holds:   "only the owner of a feed appends to it",
+		patches: []patch{{"internal/store/pgstore/statement.go", `p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder`, `true`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestF5Zombie"}, {"internal/store/pgstore", "^TestF5SameEpoch"}},
+	},
+	{
+		name:  "fence-by-snapshot",
+		holds: "an append sees a takeover that commits while it waits",
+		patches: []patch{{
+			"internal/store/pgstore/statement.go",
+			`p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder`,
+			`EXISTS (SELECT FROM petrel.part AS p WHERE p.id = b.part AND p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder)`,
+		}},
+		guards: []guard{{"internal/store/pgstore", "^TestF5Takeover"}},
+	},
+	{
+		name:  "settle-by-reading",
+		holds: "a takeover settles what became of an append, a read does not",
+		patches: []patch{{
+			"internal/store/pgstore/update.go",
+			`for try := 0; ; try++ {
+				d, err := s.of(f)`,
+			`for try := 0; ; try++ {
+				if h, err := s.holders(ctx, []store.Feed{f}); try == 0 && err == nil && h[0].Holder == holder {
+					return h[0], nil
+				}
+				d, err := s.of(f)`,
+		}},
+		guards: []guard{{"internal/store/pgstore", "^TestF6Outcome"}, {"internal/store/pgstore", "^TestF6Takeover"}},
+	},
+	{
+		name:    "believe-fatal",
+		holds:   "only an answer of severity ERROR says that nothing was written",
+		patches: []patch{{"internal/store/pgstore/database.go", `case !answered, e.SeverityUnlocalized != "ERROR":`, `case !answered:`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestF6OnlyAnError"}},
+	},
+	{
+		name:    "ignore-warnings",
+		holds:   "a commit that the standby was not waited for is unknown",
+		patches: []patch{{"internal/store/pgstore/database.go", `if w, ok := c.CustomData()[warning]; ok {`, `if w, ok := c.CustomData()[warning]; ok && false {`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestF6Warning"}},
+	},
+	{
+		name:    "delete-above-floor",
+		holds:   "the floor of a feed is durable before anything below it is deleted",
+		patches: []patch{{"internal/store/pgstore/update.go", `SET trim = $2 WHERE id = $1 AND trim < $2`, `SET trim = trim WHERE id = $1 AND trim < $2`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestF7Floor"}},
+	},
+	{
+		name:  "drop-from-moving",
+		holds: "nothing is deleted from a partition that is being copied",
+		patches: []patch{
+			{"internal/store/pgstore/update.go", "ofOpen+`DELETE FROM petrel.msg", "`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 FOR KEY SHARE) DELETE FROM petrel.msg"},
+			{"internal/store/pgstore/update.go", "ofOpen+`DELETE FROM petrel.feed", "`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 FOR KEY SHARE) DELETE FROM petrel.feed"},
+		},
+		guards: []guard{{"internal/store/pgstore", "^TestF27Nothing"}},
+	},
+	{
+		name:    "leave-tail",
+		holds:   "a partition that moves takes what was committed until it was sealed",
+		patches: []patch{{"internal/store/pgstore/move.go", `changed := map[im.Key]changes{}`, `if !m.sealed.IsZero() { return nil }; changed := map[im.Key]changes{}`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestF27PartitionMoves"}},
+	},
+	{
+		name:    "open-newer",
+		holds:   "a program does not open what only newer ones read",
+		patches: []patch{{"internal/store/pgstore/level.go", `case minLevel > o.level:`, `case false:`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestF28Neighbouring"}},
+	},
+}
