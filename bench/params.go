@@ -107,7 +107,7 @@ func (p *Params) Check() error {
 	case Connect:
 		checks = append(checks, between("connections", p.Connections, 1, maxConnections), between("lists", p.Lists, 0, 1000))
 	default:
-		return fmt.Errorf("there is no scenario %q; there are %s, %s, %s and %s", p.Scenario, Direct, Group, Connect, Cluster)
+		return fmt.Errorf("there is no scenario %q; the scenarios are %s, %s, %s and %s", p.Scenario, Direct, Group, Connect, Cluster)
 	}
 	if p.Scenario != Connect {
 		checks = append(checks, between("size", p.Size, MinSize, maxSize))
@@ -122,9 +122,9 @@ func (p *Params) Check() error {
 	}
 	switch {
 	case p.Codec != "proto" && p.Codec != "json":
-		return fmt.Errorf("there is no codec %q; there are proto and json", p.Codec)
+		return fmt.Errorf("there is no codec %q; the codecs are proto and json", p.Codec)
 	case p.Transport != "ws" && p.Transport != "tcp":
-		return fmt.Errorf("there is no transport %q; there are ws and tcp", p.Transport)
+		return fmt.Errorf("there is no transport %q; the transports are ws and tcp", p.Transport)
 	case p.Seconds <= 0 || p.Seconds > 86400:
 		return fmt.Errorf("seconds is %g; allowed: above 0, up to 86400", p.Seconds)
 	case p.WarmUp < 0 || p.WarmUp > 3600:
@@ -132,9 +132,9 @@ func (p *Params) Check() error {
 	case p.Rate < 0 || p.Rate > 1e7:
 		return fmt.Errorf("rate is %g; allowed: 0 to 10,000,000 messages per second", p.Rate)
 	case p.URL != "" && (p.Nodes > 1 || p.Postgres != ""):
-		return fmt.Errorf("nodes and a database are those of servers of a run's own, not of the one at %s", p.URL)
+		return fmt.Errorf("--nodes and --postgres are for servers that the run starts; leave them out with --url %s", p.URL)
 	case p.Postgres == "" && p.Nodes > 1:
-		return fmt.Errorf("%d nodes need a PostgreSQL that they share", p.Nodes)
+		return fmt.Errorf("%d nodes need --postgres: they share a database", p.Nodes)
 	case p.Scenario == Cluster && p.Rate != 0:
 		return fmt.Errorf("the scenario %s is a closed loop", Cluster)
 	case p.URL != "" && p.AdminKey == "":

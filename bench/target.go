@@ -102,20 +102,20 @@ func parseTarget(s string) (target, error) {
 		}
 	}
 	if t.key.of == nil {
-		return target{}, fmt.Errorf("there is no figure %q; there are %s", name, strings.Join(TargetKeys(), ", "))
+		return target{}, fmt.Errorf("there is no figure %q; the figures are %s", name, strings.Join(TargetKeys(), ", "))
 	}
 	value = strings.TrimSpace(value)
 	if t.key.kind == duration {
 		d, err := time.ParseDuration(value)
 		if err != nil || d < 0 {
-			return target{}, fmt.Errorf("%q is no time; write it with its unit, like 50ms", value)
+			return target{}, fmt.Errorf("%q is not a time; write it with its unit, like 50ms", value)
 		}
 		t.bound = ms(int64(d))
 		return t, nil
 	}
 	v, err := strconv.ParseFloat(strings.ReplaceAll(value, "_", ""), 64)
 	if err != nil || math.IsNaN(v) {
-		return target{}, fmt.Errorf("%q is no number", value)
+		return target{}, fmt.Errorf("%q is not a number", value)
 	}
 	t.bound = v
 	return t, nil

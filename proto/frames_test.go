@@ -100,8 +100,8 @@ func serverVectors() []vector {
 			Code: "draining", Message: "this node is going away", Reconnect: true, ReconnectAfterMs: 2000,
 		}}}},
 		{"18-server-error-behind", &pb.ServerFrame{Id: 8, Body: &pb.ServerFrame_Error{Error: &pb.Error{
-			Code: "behind", Message: "too much was stored since after to look for the message",
-			Hint: "sync the conversation up to the head in this error and send again with a higher after", Head: 25000,
+			Code: "behind", Message: "there are too many entries above after to search all of them for the message",
+			Hint: "read the history from after up to the head in this error and send the message with that head as after if it is not there", Head: 25000,
 		}}}},
 		{"19-server-ping", &pb.ServerFrame{Body: &pb.ServerFrame_Ping{Ping: &pb.Ping{}}}},
 	}

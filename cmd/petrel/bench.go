@@ -14,13 +14,13 @@ import (
 )
 
 func newBench(c *cli) *cobra.Command {
-	return group("bench", "Measure a server, and audit what it did with every message",
+	return group("bench", "Measure a server, and check what became of every message",
 		"  petrel bench direct\n  petrel bench group --members 1000 --json group.json\n  petrel bench connect --connections 10000",
 		newBenchScenario(c, bench.Direct, "Senders write to receivers, one to one",
 			"  petrel bench direct --window 1\n  petrel bench direct --rate 20000 --target \"p99<5ms,lost=0\" --json -\n"+
 				"  petrel bench direct --url http://127.0.0.1:8080 --seconds 30"),
 		newBenchScenario(c, bench.Group, "Senders write to one group whose members are online", "  petrel bench group --members 1000 --senders 4"),
-		newBenchScenario(c, bench.Connect, "Connections that are authenticated and idle", "  petrel bench connect --connections 10000"),
+		newBenchScenario(c, bench.Connect, "Clients connect, log in and stay idle", "  petrel bench connect --connections 10000"),
 		newBenchCluster(c))
 }
 
@@ -36,9 +36,10 @@ func newBenchScenario(c *cli, scenario, short, example string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   scenario,
 		Short: short,
-		Long: short + ". Starts a server of its own on a temporary folder, unless --url names one. Every\n" +
-			"message is followed from its sender to its receivers and read back at the end: a run in which one was lost, doubled,\n" +
-			"invented or out of order ends with exit code 6, whatever its speed, and so does one that misses a --target.",
+		Long: short + ". The command starts a server of its own in a temporary folder,\n" +
+			"unless --url names a running one. It follows every message from its sender to its receivers, and reads all of them\n" +
+			"back at the end. If a message was lost, doubled, invented or out of order, the command ends with exit code 6, however\n" +
+			"fast the run was. It also ends with exit code 6 if a --target is missed.",
 		Example: example,
 		Args:    cobra.NoArgs,
 		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.run(cmd, c) }),
@@ -58,44 +59,44 @@ func (r *benchRun) addFlags(cmd *cobra.Command) {
 		fs.IntVar(&p.Senders, "senders", p.Senders, "members that send")
 	case bench.Cluster:
 		fs.IntVar(&p.Senders, "senders", p.Senders, "users that send")
-		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that are written to, and come when all has been sent")
-		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages of each sender to each receiver, in the warm-up run and again in the run that counts")
+		fs.IntVar(&p.Receivers, "receivers", p.Receivers, "users that receive; they come online after everything was sent")
+		fs.IntVar(&p.Rounds, "rounds", p.Rounds, "messages of each sender to each receiver; once in the warm-up, and again in the measured run")
 	case bench.Connect:
 		fs.IntVar(&p.Connections, "connections", p.Connections, "connections to make")
-		fs.IntVar(&p.Lists, "lists", p.Lists, "conversations in the list of each user, whose connection is then a device that has logged in")
+		fs.IntVar(&p.Lists, "lists", p.Lists, "conversations in the list of each user; with 1 or more, each connection is a device that has logged in")
 	}
 	if p.Scenario != bench.Connect {
-		fs.IntVar(&p.Size, "size", p.Size, "bytes of a text")
-		fs.IntVar(&p.Window, "window", p.Window, "closed loop: unacked messages of each sender")
+		fs.IntVar(&p.Size, "size", p.Size, "bytes in the text of a message")
+		fs.IntVar(&p.Window, "window", p.Window, "closed loop: messages that each sender may have without an ack")
 	}
 	if p.Scenario == bench.Direct || p.Scenario == bench.Group {
-		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers tell once a second how far they have read, and senders are told")
-		fs.Float64Var(&p.Rate, "rate", p.Rate, "open loop: messages per second in all; latency is counted from when a message was due (0: closed loop)")
+		fs.BoolVar(&p.Receipts, "receipts", p.Receipts, "receivers move their read cursors once a second, and senders get the receipts")
+		fs.Float64Var(&p.Rate, "rate", p.Rate, "open loop: messages per second of all senders together; the latency of a message begins when it was due (0: closed loop)")
 		fs.Float64Var(&p.WarmUp, "warm-up", p.WarmUp, "seconds of load before the measurement")
 	}
 	if p.Scenario != bench.Cluster {
-		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds of the measurement")
+		fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "seconds that are measured")
 	}
 	fs.StringVar(&p.Codec, "codec", p.Codec, "proto or json")
 	fs.StringVar(&p.Transport, "transport", p.Transport, "ws or tcp")
-	fs.Uint64Var(&p.Seed, "seed", p.Seed, "of texts and ids")
+	fs.Uint64Var(&p.Seed, "seed", p.Seed, "seed of the random texts and ids")
 	r.addServer(cmd)
 	if p.Scenario != bench.Cluster {
-		fs.IntVar(&p.Nodes, "nodes", p.Nodes, "servers of its own, as one cluster with --postgres; the receiver of a direct message is on another node than its sender")
+		fs.IntVar(&p.Nodes, "nodes", p.Nodes, "with --postgres: number of nodes to start, as one cluster; the receiver of a direct message is on another node than its sender")
 	}
 }
 
 // addServer adds the flags that say what is measured and where the figures go.
 func (r *benchRun) addServer(cmd *cobra.Command) {
 	fs, p := cmd.Flags(), &r.params
-	fs.StringVar(&p.Postgres, "postgres", p.Postgres, "a server of its own keeps everything in PostgreSQL: in a new database of the one with this `URL`, or, with auto, of one that is started for the run")
+	fs.StringVar(&p.Postgres, "postgres", p.Postgres, "keep everything in PostgreSQL: in a new database of the server at this `URL`; with auto, a PostgreSQL server is started for the run")
 	if p.Scenario != bench.Cluster {
-		fs.StringVar(&p.URL, "url", "", "`URL` of a running server, which needs its admin key (default: a server of its own)")
-		fs.StringVar(&p.TCPAddr, "tcp-addr", "", "`HOST:PORT` of the TCP protocol of a running server (default: its host and port 8081)")
+		fs.StringVar(&p.URL, "url", "", "`URL` of a running server to measure, whose admin key is needed (default: start a server)")
+		fs.StringVar(&p.TCPAddr, "tcp-addr", "", "`HOST:PORT` of the TCP port of the server that --url names (default: its host, and port 8081)")
 	}
-	fs.StringVar(&p.Dir, "dir", "", "`DIR` in which the folder of a server of its own is made (default: the system's for temporary files)")
-	fs.StringArrayVar(&p.ServeArgs, "serve", nil, "`FLAG` for a server of its own, like --serve=--store-cache=8MiB; may be repeated")
-	fs.StringVar(&r.targets, "target", "", "`LIST` of figures to reach, like \"p99<5ms,accepted_per_cpu_s>80000\"; there are "+strings.Join(bench.TargetKeys(), ", "))
+	fs.StringVar(&p.Dir, "dir", "", "`DIR` in which the folder of the started server is made (default: the system's folder for temporary files)")
+	fs.StringArrayVar(&p.ServeArgs, "serve", nil, "`FLAG` for the started server, like --serve=--store-cache=8MiB; may be repeated")
+	fs.StringVar(&r.targets, "target", "", "`LIST` of targets with commas between them, like \"p99<5ms,accepted_per_cpu_s>80000\"; the figures are "+strings.Join(bench.TargetKeys(), ", "))
 	// Hides the flag of all commands: a report has a place to go to.
 	fs.StringVar(&r.json, "json", "", "write the report as JSON to `FILE`, - for the standard output")
 }
@@ -134,17 +135,18 @@ func newBenchCluster(c *cli) *cobra.Command {
 	nodes := []int{1, 2, 3, 4}
 	cmd := &cobra.Command{
 		Use:   bench.Cluster,
-		Short: "Clusters of several sizes, each sender writing to each receiver",
-		Long: "Clusters of several sizes, each sender writing to each receiver. For each size it starts a PostgreSQL, or makes a database\n" +
-			"in one, and as many nodes. The receivers are offline. A first run warms up; the second one counts, with the CPU of the\n" +
-			"nodes and of the database until they have nothing left to do. Then the receivers come and read every message of both\n" +
-			"runs: if one was lost, doubled, invented or out of order, the command ends with exit code 6.",
+		Short: "Compare clusters of several sizes",
+		Long: "Compares clusters of several sizes. For each size it starts a PostgreSQL server, or makes a database in the one that\n" +
+			"--postgres names, and starts that many nodes. Each sender writes to each receiver while the receivers are offline.\n" +
+			"A first run warms up, a second one is measured. The CPU time of the nodes and of the database counts until they have\n" +
+			"nothing left to do. Then the receivers come online and read every message of both runs. If a message was lost,\n" +
+			"doubled, invented or out of order, the command ends with exit code 6.",
 		Example: "  petrel bench cluster --nodes 1,2,3,4\n  petrel bench cluster --nodes 1,4 --rounds 5 --json cluster.json",
 		Args:    cobra.NoArgs,
 		RunE:    command(func(cmd *cobra.Command, _ []string) error { return r.runCluster(cmd, c, nodes) }),
 	}
 	r.addFlags(cmd)
-	cmd.Flags().IntSliceVar(&nodes, "nodes", nodes, "numbers of nodes, with commas between them")
+	cmd.Flags().IntSliceVar(&nodes, "nodes", nodes, "sizes to compare, with commas between them")
 	return cmd
 }
 
@@ -186,7 +188,7 @@ func (r *benchRun) verdict(err error) error {
 		return nil
 	}
 	return &fault{exit: exitViolated, code: "violated", what: "the run is red", why: err.Error(), err: err,
-		fix: "the report names the first findings; the same --seed makes the same texts"}
+		fix: "the report shows the first findings; a run with the same --seed sends the same texts"}
 }
 
 // figures are what a run or several have found.
@@ -209,7 +211,7 @@ func (r *benchRun) adminKey(cmd *cobra.Command, c *cli) (string, error) {
 // write writes the report for people, beside its JSON where that was asked for.
 func (r *benchRun) write(report figures, c *cli) error {
 	if isTerminal(c.err) {
-		fmt.Fprintln(c.err) // behind the last line of progress
+		fmt.Fprintln(c.err) // after the last line of progress
 	}
 	text := c.out
 	switch r.json {

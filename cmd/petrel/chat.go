@@ -33,10 +33,11 @@ func newChat(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk on the terminal",
-		Long: "Shows a user's conversations on the terminal; /help in it tells the commands and keys. The token is the one that\n" +
-			"`petrel user add` or `petrel demo` kept, or is made with the admin key where the server is on this host; --login asks\n" +
-			"for a password once and stays logged in. What is written while the server is away is kept and sent later.\n" +
-			"With --plain, or where there is no terminal, it prints and reads lines: each is a message, or a command like /dm USER.",
+		Long: "Shows the conversations of a user on the terminal. Type /help for its commands and keys. It uses the token that\n" +
+			"`petrel user add` or `petrel demo` has kept, or makes one with the admin key if the server is on this host. With --login\n" +
+			"it asks for a password once and stays logged in. A message that is written while the server cannot be reached is kept\n" +
+			"and sent later. With --plain, or without a terminal, it prints entries as lines and reads lines: each line is a\n" +
+			"message, or a command like /dm USER.",
 		Example: "  petrel chat --as alice\n  petrel chat --as alice --login --server https://chat.example.org\n" +
 			"  echo \"the build is done\" | petrel chat --as bob --to alice --plain",
 		Args: cobra.NoArgs,
@@ -67,10 +68,10 @@ func newChat(c *cli) *cobra.Command {
 	as.addFlags(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&login, "login", false, "log in with a password, from the terminal or the first line of the standard input")
-	flags.StringVar(&o.To, "to", "", "begin with this `USER`")
-	flags.StringVar(&o.Conv, "conv", "", "begin with this `CONV`")
+	flags.StringVar(&o.To, "to", "", "open the conversation with this `USER`")
+	flags.StringVar(&o.Conv, "conv", "", "open this `CONV`")
 	flags.BoolVar(&lines, "plain", false, "print and read lines, for scripts")
-	flags.Uint64Var(&last, "last", 0, "with --plain: begin with the last `N` entries of each conversation")
+	flags.Uint64Var(&last, "last", 0, "with --plain: first print the last `N` entries of each conversation")
 	return cmd
 }
 

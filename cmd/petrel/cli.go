@@ -69,11 +69,11 @@ func addOptionFlags(fs *pflag.FlagSet) {
 		if name == "data" { // is there for all commands
 			continue
 		}
-		doc, _, _ := strings.Cut(o.Doc, ". ")
-		if o.Secret {
-			doc = "File with the " + strings.ToLower(doc[:1]) + doc[1:]
+		def := o.Default
+		if o.Secret || def == "[]" {
+			def = "" // --help shows no default then
 		}
-		fs.Var(&optionFlag{value: o.Default}, name, strings.TrimSuffix(doc, "."))
+		fs.Var(&optionFlag{value: def}, name, o.Flag)
 		if o.Default == "false" || o.Default == "true" {
 			fs.Lookup(name).NoOptDefVal = "true"
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 func newCluster(c *cli) *cobra.Command {
-	return group("cluster", "Look after the nodes of a cluster",
+	return group("cluster", "See and change what the nodes of a cluster do",
 		"  petrel cluster status\n  petrel cluster drain node-2\n  petrel cluster move-partition 17 --to 2",
 		newClusterStatus(c), newClusterDrain(c), newClusterRebalance(c), newClusterMove(c), newClusterFinalize(c))
 }
@@ -43,9 +43,9 @@ func newClusterStatus(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "List the nodes and what they own",
-		Long: "Lists the nodes as the one that is asked sees them: what they are for, how many partitions they own and should own, and\n" +
-			"for how long their heartbeat has not moved. Ends with exit code 6 when nobody serves a partition: sends to its\n" +
-			"conversations wait then.",
+		Long: "Lists the nodes as the node that is asked sees them: their roles, how many partitions each owns (OWNS) and should own\n" +
+			"(SHARE), and how long ago its heartbeat was seen to change (SILENT). The command ends with exit code 6 while no node\n" +
+			"serves some partition: sends to the conversations in it wait.",
 		Example: "  petrel cluster status\n  petrel cluster status --server http://10.0.0.2:8080 --json",
 		Args:    cobra.NoArgs,
 		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
@@ -57,9 +57,9 @@ func newClusterStatus(c *cli) *cobra.Command {
 				return err
 			}
 			if n := len(s.Unowned); n > 0 {
-				return &fault{exit: exitViolated, code: "unowned", what: fmt.Sprintf("%d of %d partitions are served by nobody", n, s.Partitions),
+				return &fault{exit: exitViolated, code: "unowned", what: fmt.Sprintf("no node serves %d of %d partitions", n, s.Partitions),
 					why: "their numbers: " + numbers(s.Unowned),
-					fix: "a takeover is over in 5 s: ask again; then start a node with the role conv, and look whether the database answers"}
+					fix: "ask again after 5 s, which a takeover may take; if it stays so, start a node with the role conv, and check that the database answers"}
 			}
 			return nil
 		}),
@@ -86,21 +86,21 @@ func writeState(w io.Writer, s *petrelv1.ClusterState, c *cli) {
 			(time.Duration(n.SilentMs) * time.Millisecond).String(), orDash(strings.Join(n.Addresses, " "))) // to the terminal
 	}
 	_ = t.end()
-	fmt.Fprintf(w, "\n%d partitions, %d served by nobody, %d on their way to another node; format level %d; said by %s\n",
+	fmt.Fprintf(w, "\n%d partitions: %d served by no node, %d on their way to another node; format level %d; answered by %s\n",
 		s.Partitions, len(s.Unowned), s.Misplaced, s.Level, s.AnsweredBy)
 	for i, n := range s.Databases {
 		fmt.Fprintf(w, "database %d holds %d partitions\n", i+1, n)
 	}
 	for _, n := range s.Unreachable {
-		fmt.Fprintf(w, "warn  node %s has heartbeats and is not on the bus: check the route to it\n", n)
+		fmt.Fprintf(w, "warn  node %s is alive in the database but cannot be reached on the bus: check the network between the nodes\n", n)
 	}
 	for _, n := range s.Nodes {
 		if skew := time.Duration(n.SkewMs) * time.Millisecond; skew.Abs() > time.Minute {
-			fmt.Fprintf(w, "warn  the clock of %s is %s ahead: set both by NTP\n", n.Node, skew.Round(time.Second))
+			fmt.Fprintf(w, "warn  the clock of %s is ahead by %s: run NTP on all nodes\n", n.Node, skew.Round(time.Second))
 		}
 	}
 	if s.StoreGone {
-		fmt.Fprintf(w, "warn  %s cannot read or write heartbeats: look at the database\n", s.AnsweredBy)
+		fmt.Fprintf(w, "warn  %s cannot read or write heartbeats: check that it reaches the database\n", s.AnsweredBy)
 	}
 }
 
@@ -134,10 +134,10 @@ func newClusterDrain(c *cli) *cobra.Command {
 	q := &petrelv1.DrainNodeRequest{}
 	cmd := &cobra.Command{
 		Use:   "drain NODE",
-		Short: "Empty a node: its partitions, then its clients",
-		Long: "Has a node hand all its partitions over, then tells its clients to come back elsewhere, over a time that grows with\n" +
-			"their number. It takes neither until it is started again, or until --undo. Any node may be asked. A server that is\n" +
-			"stopped with SIGTERM drains by itself.",
+		Short: "Empty a node before it is stopped or worked on",
+		Long: "The node hands all its partitions to other nodes. Then it sends its clients to other nodes, over a time that grows with\n" +
+			"their number. It takes no partitions and no clients until it is restarted, or until --undo. Any node can be asked to\n" +
+			"do this to any other. A server that is stopped with SIGTERM drains by itself.",
 		Example: "  petrel cluster drain node-2\n  petrel cluster drain node-2 --undo",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.clusterCommand(func(ctx context.Context, api *admin, args []string) error {
@@ -162,9 +162,10 @@ func newClusterDrain(c *cli) *cobra.Command {
 func newClusterRebalance(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebalance",
-		Short: "Have every node look at once at what it should own",
-		Long: "Nodes share the partitions by themselves, a second after one comes or goes. One that was lost several times has to wait up\n" +
-			"to 30 s; this forgets it, has all nodes look at once, and waits up to 30 s until each one owns its share.",
+		Short: "Give each node its share of the partitions now",
+		Long: "Nodes share the partitions by themselves, a second after a node has come or gone. A node that was lost several times has\n" +
+			"to wait up to 30 s before it gets partitions. This command ends that wait, and returns when each node owns its share,\n" +
+			"after 30 s at the latest.",
 		Example: "  petrel cluster rebalance",
 		Args:    cobra.NoArgs,
 		RunE: c.clusterCommand(func(ctx context.Context, api *admin, _ []string) error {
@@ -176,8 +177,8 @@ func newClusterRebalance(c *cli) *cobra.Command {
 				return err
 			}
 			if n := int(s.Misplaced) + len(s.Unowned); n > 0 {
-				return &fault{exit: exitViolated, code: "unbalanced", what: fmt.Sprintf("%d partitions are not where they should be after 30 s", n),
-					fix: "look at the state of the nodes above, and at their logs"}
+				return &fault{exit: exitViolated, code: "unbalanced", what: fmt.Sprintf("after 30 s, %d partitions are not where they should be", n),
+					fix: "see the state of the nodes above, and their logs"}
 			}
 			return nil
 		}),
@@ -188,26 +189,27 @@ func newClusterMove(c *cli) *cobra.Command {
 	q := &petrelv1.MovePartitionRequest{}
 	cmd := &cobra.Command{
 		Use:   "move-partition PARTITION",
-		Short: "Take a partition to another database while it is written",
-		Long: "Copies the partition to another one of the databases that store.postgres names, counted from 1, and changes the map. Its\n" +
-			"conversations are written meanwhile; they wait for the last few commits only. Every node must name both databases. A move\n" +
-			"that ends early, or is interrupted, leaves the partition where it was, or sealed: the same command goes on.",
+		Short: "Move a partition to another database while it is in use",
+		Long: "Copies the partition to another database, and then has all nodes use it there. Databases are counted from 1, in the\n" +
+			"order of store.postgres, and every node must name both. Users can write to the conversations of the partition while\n" +
+			"it is copied; only while the last few commits are copied do their sends wait. A move that is interrupted leaves the\n" +
+			"partition where it was, or sealed: then sends to it wait until the same command is run again.",
 		Example: "  petrel cluster move-partition 17 --to 2\n  for p in $(seq 0 2 254); do petrel cluster move-partition $p --to 2; done",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.clusterCommand(func(ctx context.Context, api *admin, args []string) error {
 			n, err := strconv.ParseUint(args[0], 10, 16)
 			if err != nil || n >= im.Partitions {
-				return usage(fmt.Sprintf("%q is no partition", args[0]), fmt.Sprintf("partitions are 0 to %d", im.Partitions-1))
+				return usage(fmt.Sprintf("%q is not a partition", args[0]), fmt.Sprintf("partitions are 0 to %d", im.Partitions-1))
 			}
 			q.Partition = uint32(n)
-			stop := c.waiting(ctx, fmt.Sprintf("partition %d is copied", n))
+			stop := c.waiting(ctx, fmt.Sprintf("copying partition %d", n))
 			r, err := call(ctx, api, fmt.Sprintf("move partition %d to database %d", n, q.Database), api.MovePartition, q)
 			stop()
 			if err != nil {
 				return err
 			}
 			return c.printMessage(r, func(w io.Writer) {
-				fmt.Fprintf(w, "partition %d is in database %d, after %s\n", n, q.Database, time.Duration(r.TookMs)*time.Millisecond)
+				fmt.Fprintf(w, "partition %d is in database %d; it took %s\n", n, q.Database, time.Duration(r.TookMs)*time.Millisecond)
 			})
 		}),
 	}
@@ -243,9 +245,9 @@ func (c *cli) waiting(ctx context.Context, doing string) (stop func()) {
 func newClusterFinalize(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "finalize",
-		Short: "End an upgrade: nodes of the former release cannot start any more",
-		Long: "Raises the level of the stored format to what this release writes, if every node can read it. Until then nodes of this\n" +
-			"release and the one before run together, and going back is possible; afterwards it is not.",
+		Short: "End an upgrade, after which nodes of the previous release no longer start",
+		Long: "Raises the level of the stored format to that of this release. It is refused while a node cannot read that level. Until\n" +
+			"then nodes of this release and of the previous one can run together, and going back is possible. Afterwards it is not.",
 		Example: "  petrel cluster finalize",
 		Args:    cobra.NoArgs,
 		RunE: c.clusterCommand(func(ctx context.Context, api *admin, _ []string) error {
@@ -255,10 +257,10 @@ func newClusterFinalize(c *cli) *cobra.Command {
 			}
 			return c.printMessage(r, func(w io.Writer) {
 				if r.From == r.To {
-					fmt.Fprintf(w, "the stored format has level %d already\n", r.To)
+					fmt.Fprintf(w, "the stored format already has level %d\n", r.To)
 					return
 				}
-				fmt.Fprintf(w, "the stored format has level %d, from %d\n", r.To, r.From)
+				fmt.Fprintf(w, "the stored format has level %d now; it had %d\n", r.To, r.From)
 			})
 		}),
 	}

@@ -107,7 +107,7 @@ func awaitSession(t *testing.T, s *live, user string) {
 
 func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	server := pgtest.Shared(t)
-	dsn := server.New(t) + " " + server.New(t)
+	dsn := server.New(t) + "," + server.New(t)
 	busA, busB := freeAddr(t), freeAddr(t)
 	a := serveNode(t, dsn, "a", busA, "")
 	petrel(t, a.env(), "user", "add", "alice", "bob").want(t, exitOK)
@@ -124,7 +124,7 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	if n := st.Nodes[1]; n.Node != "b" || !n.Alive || !n.Reachable || n.Share != 128 || !slices.Equal(n.Roles, []string{"gateway", "conv", "api"}) {
 		t.Errorf("a sees b as %+v", n)
 	}
-	petrel(t, a.env(), "cluster", "status").want(t, exitOK, "NODE", "gateway,conv,api", "256 partitions, 0 served by nobody", "database 2 holds 128 partitions")
+	petrel(t, a.env(), "cluster", "status").want(t, exitOK, "NODE", "gateway,conv,api", "256 partitions: 0 served by no node", "database 2 holds 128 partitions")
 
 	// A client of b is there, and comes back at a by itself when b is drained.
 	toB := []string{"PETREL_SERVER=http://" + b.http, "PETREL_ADMIN_KEY=" + key, "PETREL_TOKEN=" + token, "PETREL_STORE__DIR=" + b.data}
@@ -144,18 +144,18 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 
 	petrel(t, a.env(), "cluster", "drain", "a").want(t, exitFailed, "error not_now", "no other node takes partitions")
 	petrel(t, toB, "cluster", "drain", "b", "--undo").want(t, exitOK, "b takes partitions and clients again")
-	petrel(t, a.env(), "cluster", "rebalance").want(t, exitOK, "256 partitions, 0 served by nobody, 0 on their way")
+	petrel(t, a.env(), "cluster", "rebalance").want(t, exitOK, "256 partitions: 0 served by no node, 0 on their way")
 	owns(t, a, 128, 128)
 	petrel(t, a.env(), "cluster", "drain", "c").want(t, exitFailed, "error no_node", "the nodes are a, b")
 
 	petrel(t, toB, "cluster", "move-partition", "3", "--to", "1").want(t, exitOK, "partition 3 is in database 1")
-	petrel(t, toB, "cluster", "move-partition", "3", "--to", "1").want(t, exitFailed, "error not_now", "it is there already")
+	petrel(t, toB, "cluster", "move-partition", "3", "--to", "1").want(t, exitFailed, "error not_now", "the partition is there already")
 	petrel(t, a.env(), "cluster", "move-partition", "3", "--to", "3").want(t, exitFailed, "error invalid", "store.postgres names 2")
 	petrel(t, a.env(), "cluster", "move-partition", "256", "--to", "1").want(t, exitUsage, "partitions are 0 to 255")
 	if st := clusterState(t, b.as(key), exitOK); !slices.Equal(st.Databases, []int{129, 127}) {
 		t.Errorf("the databases hold %v, want 129 and 127", st.Databases)
 	}
-	petrel(t, a.env(), "cluster", "finalize").want(t, exitOK, "level 1 already")
+	petrel(t, a.env(), "cluster", "finalize").want(t, exitOK, "already has level 1")
 }
 
 // as is s for who has a key.
@@ -185,17 +185,24 @@ func wantFigures(t *testing.T, s *live) {
 	}
 	_, figures := get(t, s, "/metrics")
 	for _, want := range []string{
-		"petrel_nodes_alive 2", "petrel_nodes_unreachable 0", "petrel_partitions_unowned 0", "petrel_partitions_misplaced 0", "petrel_sends_forwarded_waiting 0",
-		"petrel_partitions_lost_total 0", `petrel_commits_unknown_total{database="2"} 0`,
-		`petrel_database_up{database="1"} 1`, `petrel_database_partitions{database="2"} 128`, `petrel_database_partitions_owned{database="1"} 128`, "petrel_stream_garbled_total 0", "petrel_fanout_garbled_total 0", "petrel_bus_dropped_total 0",
+		"petrel_nodes_alive 2", "petrel_nodes_unreachable 0", "petrel_feeds_unowned 0", "petrel_feeds_misplaced 0", "petrel_sends_forwarded_waiting 0",
+		"petrel_feeds_lost_total 0", `petrel_database_statements_unknown_total{database="2"} 0`,
+		`petrel_database_up{database="1"} 1`, `petrel_database_partitions{database="2"} 128`, `petrel_database_feeds_owned{database="1"} 128`, "petrel_stream_garbled_total 0", "petrel_fanout_garbled_total 0", "petrel_bus_dropped_total 0",
 	} {
 		if !strings.Contains(figures, "\n"+want+"\n") {
 			t.Errorf("/metrics has no %s", want)
 		}
 	}
-	for _, name := range []string{"petrel_takeovers_total", "petrel_stream_frames_sent_total", "petrel_stream_frames_applied_total", "petrel_fanout_frames_total", "petrel_bus_sent_total", "petrel_bus_received_bytes_total"} {
+	for _, name := range []string{"petrel_feed_takeovers_total", "petrel_stream_frames_sent_total", "petrel_stream_frames_applied_total", "petrel_fanout_frames_total", "petrel_bus_sent_total", "petrel_bus_received_bytes_total"} {
 		if !strings.Contains(figures, "\n"+name+" ") || strings.Contains(figures, "\n"+name+" 0\n") {
 			t.Errorf("/metrics has no %s above 0", name)
+		}
+	}
+	// A HELP is read alone: "their bytes" would point at the figure above it.
+	for line := range strings.Lines(figures) {
+		help, ours := strings.CutPrefix(strings.TrimSpace(line), "# HELP petrel_")
+		if ours && (!strings.HasSuffix(help, ".") || regexp.MustCompile(`(?i)\b(they|them|their|those|these)\b`).MatchString(help)) {
+			t.Errorf("HELP petrel_%s is no sentence that can be read alone", help)
 		}
 	}
 	for _, name := range []string{"petrel_database_commits_total", "petrel_database_statements_total", "petrel_database_statement_seconds_total"} {
@@ -235,7 +242,7 @@ func TestNodesServeWhatTheirRolesSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	petrel(t, append(edge.env(), "PETREL_ADMIN_KEY="+key), "user", "ls").want(t, exitFailed, "error no_method", "has not the role api")
+	petrel(t, append(edge.env(), "PETREL_ADMIN_KEY="+key), "user", "ls").want(t, exitFailed, "error no_method", "does not have the role api")
 	for _, s := range []*live{inner, edge} {
 		if status, body := get(t, s, "/readyz"); status != http.StatusOK {
 			t.Errorf("/readyz: %d %s", status, body)
@@ -260,7 +267,7 @@ func TestNodesServeWhatTheirRolesSay(t *testing.T) {
 func TestRestoredDatabasesGetANewHistory(t *testing.T) {
 	server := pgtest.Shared(t)
 	second := server.New(t)
-	dsn := server.New(t) + " " + second
+	dsn := server.New(t) + "," + second
 	s := serveNode(t, dsn, "a", freeAddr(t), "")
 	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
 	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "before").want(t, exitOK)
@@ -271,7 +278,7 @@ func TestRestoredDatabasesGetANewHistory(t *testing.T) {
 	if err := server.Exec(name, `UPDATE petrel.store SET history_id = history_id + 1`); err != nil { // as if its repair had been cut
 		t.Fatal(err)
 	}
-	if _, err := pgstore.Open(t.Context(), pgstore.Options{DSNs: strings.Fields(dsn)}); err == nil {
+	if _, err := pgstore.Open(t.Context(), pgstore.Options{DSNs: strings.Split(dsn, ",")}); err == nil {
 		t.Fatal("databases of two histories are served")
 	}
 	r := petrel(t, env, "repair", "--json")
@@ -283,7 +290,7 @@ func TestRestoredDatabasesGetANewHistory(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &renewed); err != nil || renewed.Now == renewed.Former {
 		t.Fatalf("%v of %s", err, r.out)
 	}
-	st, err := pgstore.Open(t.Context(), pgstore.Options{DSNs: strings.Fields(dsn)})
+	st, err := pgstore.Open(t.Context(), pgstore.Options{DSNs: strings.Split(dsn, ",")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,12 +306,12 @@ func TestRestoredDatabasesGetANewHistory(t *testing.T) {
 
 func TestPartitionsThatNobodyServesEndTheStatusRed(t *testing.T) {
 	s := serveNode(t, pgtest.Shared(t).New(t), "edge", freeAddr(t), "", "--cluster-roles", "gateway,api")
-	petrel(t, s.env(), "cluster", "status").want(t, exitViolated, "256 served by nobody", "error unowned", "256 of 256 partitions", "start a node with the role conv")
+	petrel(t, s.env(), "cluster", "status").want(t, exitViolated, "256 served by no node", "error unowned", "256 of 256 partitions", "start a node with the role conv")
 }
 
 func TestServerWithoutOthersHasOneNode(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "cluster", "status").want(t, exitOK, "gateway,conv,api", "256 partitions, 0 served by nobody")
+	petrel(t, s.env(), "cluster", "status").want(t, exitOK, "gateway,conv,api", "256 partitions: 0 served by no node")
 	for _, line := range []string{"drain local", "rebalance", "move-partition 1 --to 2", "finalize"} {
 		petrel(t, s.env(), append([]string{"cluster"}, strings.Fields(line)...)...).want(t, exitFailed, "error not_now", "set store.postgres")
 	}
@@ -345,7 +352,7 @@ func TestNodeIsRefusedBeforeAnyClientIsServed(t *testing.T) {
 	}{
 		{"PostgreSQL is not there", func(t *testing.T) []string {
 			return nodeFlags(t, "postgres://petrel@127.0.0.1:1/petrel", "b", freeAddr(t), bus)
-		}, exitUnreachable, []string{"error database_unreachable", "127.0.0.1:1 does not answer", "fix   check that PostgreSQL runs there"}},
+		}, exitUnreachable, []string{"error database_unreachable", "127.0.0.1:1 does not answer", "fix   check that PostgreSQL runs"}},
 		{"wrong password", func(t *testing.T) []string {
 			return nodeFlags(t, strings.Replace(dsn, "petrel@", "locked:hunter2@", 1), "b", freeAddr(t), bus)
 		}, exitAuth, []string{"error database_refused", `user "locked"`, "fix   correct user or password"}},
@@ -362,22 +369,22 @@ func TestNodeIsRefusedBeforeAnyClientIsServed(t *testing.T) {
 			return append(nodeFlags(t, dsn, "b", freeAddr(t), bus), "--store-require-standby")
 		}, exitFailed, []string{"error database_unusable", "fix   set synchronous_standby_names"}},
 		{"databases of two stores", func(t *testing.T) []string {
-			return nodeFlags(t, dsn+" "+made(t, ""), "b", freeAddr(t), bus)
+			return nodeFlags(t, dsn+","+made(t, ""), "b", freeAddr(t), bus)
 		}, exitConfig, []string{"error other_store", "fix   two clusters cannot share a database"}},
 		{"two clusters with one database", func(t *testing.T) []string {
 			return nodeFlags(t, dsn, "b", freeAddr(t), "")
-		}, exitUnreachable, []string{"error nodes_unreachable", "a have heartbeats in this database", "fix   name their bus"}},
+		}, exitUnreachable, []string{"error nodes_unreachable", "a are alive in this database", "fix   name their bus"}},
 		{"one id twice on a bus", func(t *testing.T) []string {
 			return nodeFlags(t, dsn, "a", freeAddr(t), bus)
-		}, exitConfig, []string{"error node_in_use", "fix   stop that one, or give this one another cluster.node"}},
+		}, exitConfig, []string{"error node_in_use", "fix   stop that process, or give this one another cluster.node"}},
 		{"one id twice on two buses", func(t *testing.T) []string {
 			return nodeFlags(t, dsn, "a", freeAddr(t), "")
-		}, exitConfig, []string{"error node_in_use", `"a" belongs to the process`, "fix   stop that one"}},
+		}, exitConfig, []string{"error node_in_use", `"a" is used by process`, "fix   stop that process"}},
 		{"another secret", func(t *testing.T) []string {
 			f := nodeFlags(t, dsn, "b", freeAddr(t), bus)
 			f[slices.Index(f, "--cluster-secret-file")+1] = other
 			return f
-		}, exitAuth, []string{"error bus_refused", "set the secret of the other nodes", "fix   give it the secret"}},
+		}, exitAuth, []string{"error bus_refused", "set the secret of the other nodes", "fix   set cluster.secret_file"}},
 		{"no secret", func(t *testing.T) []string {
 			f := nodeFlags(t, dsn, "b", freeAddr(t), bus)
 			i := slices.Index(f, "--cluster-secret-file")

@@ -20,7 +20,7 @@ func newConfigShow(c *cli) *cobra.Command {
 	var origin bool
 	cmd := &cobra.Command{
 		Use:     "show",
-		Short:   "Print the values in force",
+		Short:   "Print the value of every option",
 		Long:    "Prints every option with the value that `petrel serve` would use here. Secrets are not shown.",
 		Example: "  petrel config show --origin\n  PETREL_LOG__LEVEL=debug petrel config show --origin",
 		Args:    cobra.NoArgs,

@@ -14,7 +14,7 @@ import (
 )
 
 func newConv(c *cli) *cobra.Command {
-	return group("conv", "Conversations: make groups, change and read them",
+	return group("conv", "Make and change groups, read conversations",
 		"  petrel conv add --title Team alice bob:admin\n  petrel conv ls alice\n  petrel conv history CONV",
 		newConvAdd(c), newConvList(c), newConvMembers(c), newConvHistory(c), newConvExport(c), newConvRename(c), newConvDissolve(c))
 }
@@ -35,7 +35,7 @@ func parseMembers(args []string) ([]*petrelv1.MemberRef, error) {
 		if named {
 			var ok bool
 			if role, ok = roles[name]; !ok {
-				return nil, usage(fmt.Sprintf("%q is no role", name), "write USER, USER:member, USER:admin or USER:owner")
+				return nil, usage(fmt.Sprintf("%q is not a role", name), "write USER, USER:member, USER:admin or USER:owner")
 			}
 		}
 		members[i] = &petrelv1.MemberRef{User: user, Role: role}
@@ -48,8 +48,8 @@ func newConvAdd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add [USER[:ROLE]...]",
 		Short: "Make a group",
-		Long: "Makes a group with these members; a role is member, admin or owner. With --key, the application's own name for the\n" +
-			"group, repeating the command gives the same group. Direct conversations need not be made.",
+		Long: "Makes a group with these members. A role is member, admin or owner. --key is the application's own name for the group:\n" +
+			"with a key that was used before, the command gives the group that it made then. Direct conversations need not be made.",
 		Example: "  petrel conv add --title Team alice bob:admin\n  petrel conv add --key order-4711 alice bob --json",
 		Args: func(_ *cobra.Command, args []string) (err error) {
 			q.Members, err = parseMembers(args)
@@ -64,7 +64,7 @@ func newConvAdd(c *cli) *cobra.Command {
 				if r.Created {
 					fmt.Fprintln(w, r.Conv)
 				} else {
-					fmt.Fprintf(w, "%s (was there)\n", r.Conv)
+					fmt.Fprintf(w, "%s (existed already)\n", r.Conv)
 				}
 			})
 		}),
@@ -91,7 +91,7 @@ func newMembersRemove(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove CONV USER...",
 		Short:   "Remove members from a group",
-		Long:    "Removes members. They keep what they could read before and get nothing after.",
+		Long:    "Removes members. They can still read what they could read before, and get nothing new.",
 		Example: "  petrel conv members remove gKQtYt3wSdI4pbTbl9KK9 bob",
 	}
 	return changeMembers(c, cmd, func(users []string) (*petrelv1.MemberChange, error) {
@@ -153,12 +153,12 @@ func newConvDissolve(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "dissolve CONV",
 		Short:   "End a group for all its members",
-		Long:    "Ends a group: it has no members any more, nobody writes there again, and what the members could read they still can.\nIt cannot be taken back.",
+		Long:    "Ends a group. It then has no members, and nobody can write to it. The former members can still read what they could read\nbefore. This cannot be undone.",
 		Example: "  petrel conv dissolve gKQtYt3wSdI4pbTbl9KK9 --yes",
 		Args: func(cmd *cobra.Command, args []string) error {
 			err := cobra.ExactArgs(1)(cmd, args)
 			if err == nil && !yes {
-				return usage("dissolve "+args[0]+": this cannot be taken back", "add --yes if you mean it")
+				return usage("dissolve "+args[0]+": this cannot be undone", "add --yes if you mean it")
 			}
 			return err
 		},

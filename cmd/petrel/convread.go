@@ -20,7 +20,7 @@ func newConvList(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls USER",
 		Short:   "List the conversations of a user",
-		Long:    "Lists the conversations of a user, those they left included, with the user's role and what they have not read.",
+		Long:    "Lists the conversations of a user, also those that the user has left, with the user's role, the head and how far the user\nhas read.",
 		Example: "  petrel conv ls alice\n  petrel conv ls alice --json | jq -r .conv",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
@@ -118,7 +118,7 @@ func newConvMembers(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "members CONV",
 		Short:   "List, add and remove the members of a conversation",
-		Long:    "Lists the members of a conversation with their roles. The commands below it change them.",
+		Long:    "Lists the members of a conversation with their roles. The commands `add` and `remove` below it change them.",
 		Example: "  petrel conv members gKQtYt3wSdI4pbTbl9KK9\n  petrel conv members add gKQtYt3wSdI4pbTbl9KK9 carol",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -159,15 +159,15 @@ func newConvHistory(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history CONV",
 		Short: "Print entries of a conversation",
-		Long: "Prints the newest entries of a conversation, oldest first; with --after those that follow an entry, with --before those\n" +
-			"that precede one. An entry that was edited or recalled is shown as its members see it.",
+		Long: "Prints the newest entries of a conversation, the oldest of them first. With --after it prints the entries that follow\n" +
+			"an entry, with --before those that come before one. An edited or recalled entry is shown as its members see it.",
 		Example: "  petrel conv history gKQtYt3wSdI4pbTbl9KK9\n  petrel conv history gKQtYt3wSdI4pbTbl9KK9 --after 40 --last 10 --json",
 		Args:    cobra.ExactArgs(1),
 	}
 	fs := cmd.Flags()
 	addTenant(cmd, &q.Tenant)
-	fs.Uint64Var(&h.After, "after", 0, "only entries above `SEQ`, from there on")
-	fs.Uint64Var(&h.Before, "before", 0, "only entries below `SEQ`")
+	fs.Uint64Var(&h.After, "after", 0, "the first entries above `SEQ`")
+	fs.Uint64Var(&h.Before, "before", 0, "the last entries below `SEQ`")
 	fs.Uint64Var(&last, "last", 20, "at most `N` entries")
 	cmd.RunE = c.operator(func(ctx context.Context, api *admin, args []string) error {
 		h.Conv = args[0]
@@ -232,9 +232,9 @@ func newConvExport(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export CONV",
 		Short: "Write all entries of a conversation as JSON lines",
-		Long: "Writes every entry of a conversation up to the head of that moment, each as a line of JSON in the form that clients\n" +
-			"get, oldest first. What it costs does not depend on how long the conversation is. When it breaks off it says how to\n" +
-			"go on: with --after the last SEQ that was written, into the same file.",
+		Long: "Writes every entry of a conversation, from the oldest up to the head at the time of the call. Each entry is a line of\n" +
+			"JSON, in the form that clients get. The command needs the same memory for a short and for a long conversation. If it\n" +
+			"breaks off, it says how to go on: call it again with --after and the last SEQ that was written, and append.",
 		Example: "  petrel conv export gKQtYt3wSdI4pbTbl9KK9 > boat.jsonl\n  petrel conv export gKQtYt3wSdI4pbTbl9KK9 --after 4711 >> boat.jsonl",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {

@@ -24,9 +24,9 @@ func newDemo(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Fill an empty server with three users who talk",
-		Long: "Makes alice, bob and carol on a running, empty server of this host, with groups and some history in English and\n" +
-			"Chinese, and says how to join them. Everything is sent as applications send it. A server that has users already, or\n" +
-			"that other hosts reach, is left alone.",
+		Long: "Makes the users alice, bob and carol on a running, empty server of this host, with groups and some history in English\n" +
+			"and Chinese, and says how to join them. The messages are sent like those of any application. The command refuses a\n" +
+			"server that has users already, or that other hosts can reach.",
 		Example: "  petrel demo\n  petrel demo --server http://127.0.0.1:9000 --json",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
@@ -36,7 +36,7 @@ func newDemo(c *cli) *cobra.Command {
 			}
 			if u, err := url.Parse(t.url); err != nil || !config.Loopback(withPort(u)) {
 				return &fault{exit: exitFailed, code: "not_loopback", what: "the demo is for a server of this host only",
-					why: t.url + " is reached by other hosts, who could log in as alice", fix: "start one here: petrel serve --data petrel-demo"}
+					why: "other hosts can reach " + t.url + ", and could log in as alice", fix: "start one here: petrel serve --data petrel-demo"}
 			}
 			api, err := c.admin(cmd.Context(), t)
 			if err != nil {

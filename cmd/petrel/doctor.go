@@ -38,9 +38,9 @@ const (
 func newDoctor(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check whether this host can run the server well",
-		Long: "Checks the configuration, the limit of open files, whether the ports are free, the disk of the data folder (how\n" +
-			"long an fdatasync takes, measured for a second, and how much space is free) and the clock. Changes nothing.",
+		Short: "Check whether this host is ready for the server",
+		Long: "Checks the configuration, the limit of open files, whether the ports are free, the clock, and the disk of the data\n" +
+			"folder: how much space is free, and how long an fdatasync takes, measured for a second. It changes nothing.",
 		Example: "  petrel doctor\n  petrel doctor --data /srv/petrel --json",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
@@ -95,7 +95,7 @@ func checkTransport(conf *config.Config) verdict {
 			}
 		}
 	case conf.Listen.InsecurePlaintext:
-		v.State, v.Found, v.Fix = stateWarn, "listen.insecure_plaintext: tokens and messages cross the network in clear", "keep a proxy that ends TLS in front, or set tls.cert_file and tls.key_file"
+		v.State, v.Found, v.Fix = stateWarn, "listen.insecure_plaintext is set: tokens and messages cross the network unencrypted", "put a proxy that ends TLS in front of the server, or set tls.cert_file and tls.key_file"
 	default:
 		v.Found = "plaintext, reachable from this host only"
 	}
@@ -144,7 +144,7 @@ func checkPort(ctx context.Context, conf *config.Config, name, addr string) verd
 	case !conf.TLS.On() && isPetrel(addr):
 		return verdict{Check: name, State: stateOK, Found: "a petrel is running on " + addr}
 	}
-	return verdict{Check: name, State: stateFail, Found: err.Error(), Fix: "stop what listens there, or choose another address"}
+	return verdict{Check: name, State: stateFail, Found: err.Error(), Fix: "stop the program that listens there, or choose another address"}
 }
 
 // isPetrel tells whether what listens on addr speaks our protocol: the first
@@ -193,7 +193,7 @@ func checkSpace(dir string, conf *config.Config) verdict {
 	case free < least:
 		v.State, v.Fix = stateFail, fmt.Sprintf("free at least %s, or lower store.min_free", config.FormatSize(int64(least)))
 	case free < 4*least:
-		v.State, v.Fix = stateWarn, fmt.Sprintf("below %s nothing more is accepted", config.FormatSize(conf.Store.MinFreeBytes))
+		v.State, v.Fix = stateWarn, fmt.Sprintf("with less than %s, the server refuses sends; free some space", config.FormatSize(conf.Store.MinFreeBytes))
 	}
 	return v
 }
@@ -238,7 +238,7 @@ func checkSync(ctx context.Context, dir string) verdict {
 	v.Values = map[string]any{"p50_ms": ms(p50), "p99_ms": ms(p99), "samples": len(took)}
 	v.Found = fmt.Sprintf("fdatasync p50 %.2f ms, p99 %.2f ms (%d samples)", ms(p50), ms(p99), len(took))
 	if p99 > slowSync {
-		v.State, v.Fix = stateWarn, "every ack waits for one: use a local disk with a write cache that survives power loss"
+		v.State, v.Fix = stateWarn, "every ack waits for one fdatasync: use a local disk whose write cache survives power loss"
 	}
 	return v
 }
@@ -254,11 +254,11 @@ func checkClock() verdict {
 	synced, known := clockSynced()
 	switch {
 	case now.Before(earliest):
-		v.State, v.Fix = stateFail, "set the clock; messages carry its time"
+		v.State, v.Fix = stateFail, "set the clock; messages carry the server's time"
 	case known && !synced:
 		v.State = stateWarn
 		v.Found += ", not synchronised"
-		v.Fix = "run an NTP client; messages carry the server's time, though nothing is ordered by it"
+		v.Fix = "run an NTP client; messages carry the server's time, although they are not ordered by it"
 	case known:
 		v.Found += ", synchronised"
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func newKey(c *cli) *cobra.Command {
-	return group("key", "Admin keys of back ends and people",
+	return group("key", "Make, list and revoke admin keys",
 		"  petrel key add backend --scope messages --out backend.key\n  petrel key ls\n  petrel key revoke ID",
 		newKeyAdd(c), newKeyList(c), newKeyRevoke(c))
 }
@@ -23,15 +23,16 @@ func newKeyAdd(c *cli) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "add NAME",
-		Short: "Make an admin key that may do some things",
-		Long: "Makes an admin key for an application's back end or a person; NAME is for people. Scopes say what it may do: users,\n" +
-			"tokens, conversations, messages, server, or admin, which is everything and alone makes and revokes keys. With --tenant\n" +
-			"it acts on that tenant only. The key is shown once; --out writes it into a file that only its owner reads.",
+		Short: "Make an admin key with scopes",
+		Long: "Makes an admin key for the back end of an application, or for a person. NAME helps people to tell keys apart. The\n" +
+			"scopes say what the key may do: users, tokens, conversations, messages, server, or admin. The scope admin allows\n" +
+			"everything, and only it makes and revokes keys. With --tenant the key works for that tenant only. The key is shown\n" +
+			"once. --out writes it into a file that only its owner can read.",
 		Example: "  petrel key add backend --scope tokens,messages --tenant acme --out backend.key\n  petrel key add carol --scope admin",
 		Args: func(cmd *cobra.Command, args []string) error {
 			err := cobra.ExactArgs(1)(cmd, args)
 			if err == nil && len(q.Scopes) == 0 {
-				err = usage("what may the key do?", "give --scope users, tokens, conversations, messages, server or admin; several behind commas")
+				err = usage("what may the key do?", "give --scope with one or more of users, tokens, conversations, messages, server and admin, with commas between them")
 			}
 			return err
 		},
@@ -73,8 +74,8 @@ func newKeyAdd(c *cli) *cobra.Command {
 		}),
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&q.Tenant, "tenant", "", "`NAME` of the only tenant it may act on (default all)")
-	fs.StringSliceVar(&q.Scopes, "scope", nil, "`SCOPES` of the key, behind commas")
+	fs.StringVar(&q.Tenant, "tenant", "", "`NAME` of the only tenant that the key works for (default: all tenants)")
+	fs.StringSliceVar(&q.Scopes, "scope", nil, "`SCOPES` of the key, with commas between them")
 	fs.StringVar(&file, "out", "", "`FILE` to write the key to, instead of showing it")
 	return cmd
 }
@@ -109,8 +110,8 @@ func newKeyRevoke(c *cli) *cobra.Command {
 	q := &petrelv1.RevokeKeyRequest{RequestId: rand.Text()}
 	return &cobra.Command{
 		Use:     "revoke ID",
-		Short:   "End an admin key",
-		Long:    "Ends the key with this id, which `petrel key ls` shows. The next call with it is refused.",
+		Short:   "Revoke an admin key",
+		Long:    "Revokes the key with this id. `petrel key ls` shows the ids. The next call with the key is refused.",
 		Example: "  petrel key revoke k7Q2",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
@@ -118,7 +119,7 @@ func newKeyRevoke(c *cli) *cobra.Command {
 			if _, err := call(ctx, api, "revoke the key "+q.Id, api.RevokeKey, q); err != nil {
 				return err
 			}
-			return c.print(map[string]string{"id": q.Id}, func(w io.Writer) { fmt.Fprintf(w, "the key %s ended\n", q.Id) })
+			return c.print(map[string]string{"id": q.Id}, func(w io.Writer) { fmt.Fprintf(w, "the key %s is revoked\n", q.Id) })
 		}),
 	}
 }

@@ -39,8 +39,8 @@ func newRoot(c *cli) *cobra.Command {
 		Use:   "petrel",
 		Short: "A chat server to put into your own product",
 		Long: "Petrel is a chat server for people who put chat into their own product and want to run it themselves.\n" +
-			"`petrel serve` needs no configuration. Exit codes: 0 ok, 1 failed, 2 usage, 3 configuration, 4 cannot reach\n" +
-			"the server, 5 not allowed, 6 a threshold or an invariant was violated.",
+			"`petrel serve` needs no configuration. Exit codes: 0 ok; 1 failed; 2 wrong usage; 3 wrong configuration; 4 the\n" +
+			"server cannot be reached; 5 not allowed; 6 a check was red: a target, an invariant or a partition without a node.",
 		Example:       "  petrel serve\n  petrel demo\n  petrel chat --as alice\n  petrel send --as bob --to alice \"hi\"",
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -50,9 +50,9 @@ func newRoot(c *cli) *cobra.Command {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	fs := root.PersistentFlags()
-	fs.BoolVar(&c.json, "json", false, "write data as JSON, one value or one line each")
+	fs.BoolVar(&c.json, "json", false, "write the answer as JSON: one value, or one line for each item")
 	fs.StringVar(&c.configFile, "config", "", "configuration `FILE` (default ./petrel.toml, else /etc/petrel/petrel.toml)")
-	fs.StringVar(&c.data, "data", "", "`DIR` of the store, the admin key and the tokens (default store.dir of the configuration)")
+	fs.StringVar(&c.data, "data", "", "data folder `DIR` with the store, the admin key and the tokens (default store.dir of the configuration)")
 	fs.StringVar(&c.server, "server", "", "`URL` of the server (default PETREL_SERVER, else listen.http of the configuration)")
 	fs.StringVar(&c.adminKeyFile, "admin-key-file", "", "`FILE` with the admin key (default PETREL_ADMIN_KEY, else admin.key in the data folder)")
 	root.AddCommand(

@@ -97,7 +97,7 @@ func TestPasswordsComeFromTheInputOnly(t *testing.T) {
 func TestKeysDoWhatTheirScopesSay(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	petrel(t, s.env(), "user", "add", "alice").want(t, exitOK)
-	petrel(t, s.env(), "key", "add", "backend").want(t, exitUsage, "--scope users")
+	petrel(t, s.env(), "key", "add", "backend").want(t, exitUsage, "give --scope")
 	file := filepath.Join(t.TempDir(), "backend.key")
 	made := petrel(t, s.env(), "key", "add", "backend", "--scope", "users,tokens", "--out", file)
 	made.want(t, exitOK, "file  "+file)

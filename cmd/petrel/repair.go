@@ -30,12 +30,13 @@ type repaired struct {
 func newRepair(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "repair",
-		Short: "Accept the loss of a store that the server refuses to serve",
-		Long: "For a store that has lost or changed what it acked: keeps the longest unbroken run of commits, sets the rest aside in\n" +
-			"the data folder, and draws a new history id, which tells clients to forget what they remember and to send again what\n" +
-			"they still have to send. A backup is better, if there is one: try that first. A sound store is left as it is.\n" +
-			"With store.postgres, for databases that were restored to an earlier time, all of them together: draws the new\n" +
-			"history id, and changes nothing else. No node may run.",
+		Short: "Accept the loss of messages, so that the server starts again",
+		Long: "Use it when the server refuses to start because its store has lost or changed messages that were acked. If there is a\n" +
+			"backup, restore that instead. The command keeps the longest unbroken run of commits from the first one on, and moves\n" +
+			"damaged files into a folder inside the data folder. It draws a new history id: clients then drop what they have\n" +
+			"stored, and send again what they still have to send. A sound store is left as it is.\n" +
+			"With store.postgres, use it after all databases were restored to an earlier time together. It draws a new history\n" +
+			"id and changes nothing else. Stop all nodes first.",
 		Example: "  petrel repair --data /srv/petrel\n  petrel repair --config /etc/petrel/petrel.toml",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +44,7 @@ func newRepair(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if conf.Store.Postgres != "" {
+			if len(conf.Store.Postgres) > 0 {
 				return c.renew(cmd.Context(), conf)
 			}
 			r, err := pebblestore.Repair(pebblestore.Options{Dir: conf.Store.Dir, Log: newLog(c.err, conf.Log)})
@@ -66,7 +67,7 @@ func newRepair(c *cli) *cobra.Command {
 
 // renew gives a store in databases a new history id.
 func (c *cli) renew(ctx context.Context, conf *config.Config) error {
-	former, history, err := pgstore.Renew(ctx, pgstore.Options{DSNs: strings.Fields(conf.Store.Postgres), Log: newLog(c.err, conf.Log)})
+	former, history, err := pgstore.Renew(ctx, pgstore.Options{DSNs: conf.Store.Postgres, Log: newLog(c.err, conf.Log)})
 	if err != nil {
 		return cannotServe(err)
 	}
@@ -92,5 +93,5 @@ func (r repaired) write(w io.Writer) {
 }
 
 func (r repaired) writeHistory(w io.Writer) {
-	fmt.Fprintf(w, "history    %s: clients forget what they remember, and send again what they still have to send\n", r.HistoryID)
+	fmt.Fprintf(w, "history    %s: clients drop what they have stored, and send again what they still have to send\n", r.HistoryID)
 }

@@ -34,9 +34,9 @@ func newSend(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send TEXT",
 		Short: "Send a message and wait until it is durable",
-		Long: "Sends a text to a user or to a conversation and prints its seq once the server has stored it for good. TEXT - is\n" +
-			"read from the standard input. When the connection breaks before the ack, or the server cannot take it now, it is\n" +
-			"sent again under the same client message id, which stores it once.",
+		Long: "Sends a text to a user or to a conversation, and prints its seq when the message is durable. With - as TEXT, the text is\n" +
+			"read from the standard input. If the connection ends before the ack, or the server cannot take the message now, the\n" +
+			"command sends it again with the same client message id, so it is stored only once.",
 		Example: "  petrel send --as bob --to alice \"hi\"\n  petrel send --as alice --conv gKQtYt3wSdI4pbTbl9KK9 \"hi all\"\n" +
 			"  date | petrel send --as bob --to alice --id date-1 -",
 		Args: cobra.ExactArgs(1),
@@ -78,7 +78,7 @@ func newSend(c *cli) *cobra.Command {
 	as.addFlags(cmd)
 	cmd.Flags().StringVar(&m.User, "to", "", "`USER` to write to")
 	cmd.Flags().StringVar(&m.Conv, "conv", "", "`CONV` to write to")
-	cmd.Flags().StringVar(&m.ClientMsgId, "id", "", "client message `ID`; repeating a send with its id does not store it twice (default random)")
+	cmd.Flags().StringVar(&m.ClientMsgId, "id", "", "client message `ID`; a message that is sent again with its id is not stored again (default: random)")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up after this long")
 	return cmd
 }

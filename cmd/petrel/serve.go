@@ -24,9 +24,10 @@ func newServe(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server",
-		Long: "Runs the server on an embedded store, or, with store.postgres, as a node on databases. Nothing has to be configured; every\n" +
-			"option has a flag, an environment variable and a place in the file. The first start prints a one-time link that makes the first admin key. Ctrl-C (or\n" +
-			"SIGTERM) drains: what is in flight is stored and acked, clients are told to come back.",
+		Long: "Runs the server. It keeps everything in an embedded store, or, with store.postgres, in PostgreSQL as a node of a\n" +
+			"cluster. Nothing has to be configured. Every option can be set by a flag, by an environment variable and in the file.\n" +
+			"The first start prints a one-time link that makes the first admin key. Ctrl-C or SIGTERM drains the server: it stores\n" +
+			"and acks the sends that it has taken, and tells clients to come back later.",
 		Example: "  petrel serve\n  petrel serve --data /srv/petrel --listen-http 127.0.0.1:9000\n" +
 			"  petrel serve --listen-http :443 --tls-cert-file cert.pem --tls-key-file key.pem",
 		Args: cobra.NoArgs,
@@ -50,15 +51,15 @@ func newServe(c *cli) *cobra.Command {
 	return cmd
 }
 
-// cannotServe is the fault of a server that does not start, or ends. Its errors
-// say what to do behind the last semicolon.
+// cannotServe is the fault of a server that does not start, or ends. What its
+// errors say after the last semicolon is what to do.
 func cannotServe(err error) error {
 	f := &fault{exit: exitFailed, code: "failed", what: err.Error(), err: err}
 	if i := strings.LastIndex(f.what, "; "); i >= 0 {
 		f.what, f.fix = f.what[:i], f.what[i+2:]
 	}
 	if _, ok := errors.AsType[*pebblestore.Damaged](err); ok {
-		f.code, f.what, f.why = "damaged", "the store has lost or changed what it acked, and is not served", f.what
+		f.code, f.what, f.why = "damaged", "the store has lost or changed messages that were acked, so the server does not start", f.what
 	}
 	for _, k := range serveFaults {
 		if errors.Is(err, k.is) {
@@ -79,14 +80,14 @@ var serveFaults = []struct {
 	what string
 	fix  string
 }{
-	{app.ErrEmbedded, exitConfig, "config", "an embedded store has one node", "set store.postgres, or leave cluster.listen and cluster.nats empty"},
-	{cluster.ErrTwin, exitConfig, "node_in_use", "another process has the id of this node", "stop that one, or give this one another cluster.node"},
-	{natsbus.ErrInUse, exitConfig, "node_in_use", "another process has the id of this node", "stop that one, or give this one another cluster.node"},
-	{cluster.ErrUnreachable, exitUnreachable, "nodes_unreachable", "the other nodes of this database are not reachable",
-		"name their bus in cluster.join or cluster.nats, and look at the network between; if they belong to another cluster, give this one a database of its own"},
-	{natsbus.ErrOtherCluster, exitConfig, "other_cluster", "the nodes to join have another database", "correct cluster.join or store.postgres: all nodes of a cluster name the same"},
-	{nats.ErrNoServers, exitUnreachable, "bus_unreachable", "the NATS server does not answer", "check that it runs, and its host and port in cluster.nats"},
-	{natsbus.ErrRefused, exitAuth, "bus_refused", "the bus does not let this node in", "give it the secret of the other nodes in cluster.secret_file, or the password of the NATS server, and their TLS"},
+	{app.ErrEmbedded, exitConfig, "config", "the embedded store works on one node only", "set store.postgres, or leave cluster.listen and cluster.nats empty"},
+	{cluster.ErrTwin, exitConfig, "node_in_use", "another process runs with the id of this node", "stop that process, or give this one another cluster.node"},
+	{natsbus.ErrInUse, exitConfig, "node_in_use", "another process runs with the id of this node", "stop that process, or give this one another cluster.node"},
+	{cluster.ErrUnreachable, exitUnreachable, "nodes_unreachable", "the other nodes of this database cannot be reached",
+		"name their bus in cluster.join or cluster.nats, and check the network between the nodes; if they belong to another cluster, give this node another database"},
+	{natsbus.ErrOtherCluster, exitConfig, "other_cluster", "the nodes to join use another database", "correct cluster.join or store.postgres: all nodes of a cluster name the same databases"},
+	{nats.ErrNoServers, exitUnreachable, "bus_unreachable", "the NATS server does not answer", "check that it runs, and that cluster.nats has its host and port"},
+	{natsbus.ErrRefused, exitAuth, "bus_refused", "the bus does not let this node in", "set cluster.secret_file to the secret of the other nodes, or cluster.nats to the user and password of the NATS server, and check the TLS files of the bus"},
 }
 
 // databaseExits are of the codes of pgstore.Problem.

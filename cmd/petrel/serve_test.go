@@ -110,7 +110,7 @@ func TestGroupsAreMadeAndChanged(t *testing.T) {
 	made := petrel(t, s.env(), "conv", "add", "--key", "order-1", "--title", "Team", "alice", "bob:admin")
 	made.want(t, exitOK)
 	conv := strings.TrimSpace(made.out)
-	petrel(t, s.env(), "conv", "add", "--key", "order-1", "alice").want(t, exitOK, conv+" (was there)")
+	petrel(t, s.env(), "conv", "add", "--key", "order-1", "alice").want(t, exitOK, conv+" (existed already)")
 	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitFailed, "error not_member")
 	petrel(t, s.env(), "conv", "members", "add", conv, "carol").want(t, exitOK, "seq")
 	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitOK)
@@ -153,7 +153,7 @@ func TestServeSaysWhatStopsIt(t *testing.T) {
 	s := serveHere(t, data, "127.0.0.1:0")
 	petrel(t, nil, "serve", "--data", data, "--listen-http", "127.0.0.1:0").want(t, exitFailed, "locked by", "fix   stop it")
 	other := filepath.Join(t.TempDir(), "data")
-	petrel(t, nil, "serve", "--data", other, "--listen-http", s.http, "--listen-tcp", "").want(t, exitFailed, "address in use", "fix   ", "--listen-http")
+	petrel(t, nil, "serve", "--data", other, "--listen-http", s.http, "--listen-tcp", "").want(t, exitFailed, "the address is in use", "fix   ", "--listen-http")
 	petrel(t, nil, "serve", "--data", other, "--listen-http", "0.0.0.0:0").want(t, exitConfig, "insecure_plaintext")
 }
 

@@ -12,9 +12,9 @@ func newSetup(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "setup [LINK]",
 		Short: "Make the first admin key from the one-time setup link",
-		Long: "Redeems the setup link that a server without an admin key prints at its start, and keeps the key in admin.key of\n" +
-			"the data folder, readable by its owner only. Without LINK it takes the file setup-link of the data folder. The other\n" +
-			"commands do this by themselves where they can read that file.",
+		Long: "A server without an admin key prints a setup link when it starts. This command redeems the link, and keeps the key in\n" +
+			"the file admin.key of the data folder, which only its owner can read. Without LINK it takes the link from the file\n" +
+			"setup-link of the data folder. The other commands do the same by themselves where they can read that file.",
 		Example: "  petrel setup\n  petrel setup 'http://127.0.0.1:8080/setup#k=CODE'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: command(func(cmd *cobra.Command, args []string) error {

@@ -31,9 +31,9 @@ func newTail(c *cli) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "tail",
-		Short: "Print a user's messages as they come",
-		Long: "Connects as a user and prints every entry of their conversations, each once and in order: what the push misses is\n" +
-			"read from the history, and a lost connection is made again.",
+		Short: "Print the messages of a user as they come",
+		Long: "Connects as a user and prints every entry of the user's conversations, each once and in order. Entries that were not\n" +
+			"pushed are read from the history. A lost connection is made again.",
 		Example: "  petrel tail --as alice\n  petrel tail --as alice --last 20 --json\n  petrel tail --as alice --conv gKQtYt3wSdI4pbTbl9KK9 --count 1",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
@@ -55,17 +55,17 @@ func newTail(c *cli) *cobra.Command {
 			f := &follower{client: client, only: conv, limit: n, show: c.showEntry}
 			f.online = func(user string) {
 				if !c.json {
-					fmt.Fprintf(c.err, "tailing as %s on %s, Ctrl-C ends\n", user, t.url)
+					fmt.Fprintf(c.err, "showing the messages of %s on %s; Ctrl-C ends\n", user, t.url)
 				}
 			}
-			f.offline = func(err error) { fmt.Fprintf(c.err, "offline: %v; coming back\n", err) }
+			f.offline = func(err error) { fmt.Fprintf(c.err, "offline: %v; connecting again\n", err) }
 			return f.run(cmd.Context(), o.URL)
 		}),
 	}
 	as.addFlags(cmd)
 	cmd.Flags().StringVar(&conv, "conv", "", "only this `CONV`")
-	cmd.Flags().IntVar(&last, "last", 0, "begin with the last `N` entries of each conversation")
-	cmd.Flags().IntVar(&n, "count", 0, "end after `N` entries (0: never)")
+	cmd.Flags().IntVar(&last, "last", 0, "first print the last `N` entries of each conversation")
+	cmd.Flags().IntVar(&n, "count", 0, "end after `N` entries (0: do not end)")
 	return cmd
 }
 

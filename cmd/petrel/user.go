@@ -17,7 +17,7 @@ import (
 )
 
 func newUser(c *cli) *cobra.Command {
-	return group("user", "Users: make, look at, give tokens, lock out",
+	return group("user", "Make users, list them, give them tokens, lock them out",
 		"  petrel user add alice bob\n  petrel user sessions alice\n  petrel user revoke alice",
 		newUserAdd(c), newUserList(c), newUserShow(c), newUserSessions(c), newUserToken(c), newUserPasswd(c),
 		newUserDisable(c), newUserEnable(c), newUserRevoke(c))
@@ -36,9 +36,9 @@ func newUserAdd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add USER...",
 		Short: "Make users, and an access token for each",
-		Long: "Makes the users that do not exist, and a further token for those that do. Tokens are shown once. Where the data\n" +
-			"folder is on this host they are also kept in tokens/TENANT/USER there, readable by their owner only, so that\n" +
-			"`petrel chat --as USER`, `tail` and `send` find them.",
+		Long: "Makes the users that do not exist yet, each with a token. A user who exists gets one more token. Tokens are shown once.\n" +
+			"Where the data folder is on this host, they are also kept in its files tokens/TENANT/USER, which only their owner can\n" +
+			"read. There `petrel chat --as USER`, `tail` and `send` find them.",
 		Example: "  petrel user add alice bob\n  petrel user add --tenant acme carol --json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
@@ -55,7 +55,7 @@ func newUserAdd(c *cli) *cobra.Command {
 			return errors.Join(err, kept)
 		}),
 	}
-	cmd.Flags().StringVar(&tenant, "tenant", "", "`NAME` of the tenant, made if there is none of it (default \"default\")")
+	cmd.Flags().StringVar(&tenant, "tenant", "", "`NAME` of the tenant, which is made if it does not exist (default \"default\")")
 	return cmd
 }
 
@@ -102,9 +102,10 @@ func newUserRevoke(c *cli) *cobra.Command {
 	var tenant, device string
 	cmd := &cobra.Command{
 		Use:   "revoke USER",
-		Short: "End the tokens of a user and close their sessions",
-		Long: "Ends all tokens of a user, or with --device those of one device, and closes the sessions that were begun with them.\n" +
-			"`petrel user sessions USER --all` lists the devices. Whoever has the password can log in again; see `petrel user disable`.",
+		Short: "Revoke the tokens of a user and end their sessions",
+		Long: "Revokes all tokens of a user, or with --device the tokens of one device, and ends the sessions that began with them.\n" +
+			"`petrel user sessions USER --all` lists the devices. Somebody who knows the password can log in again; to prevent that,\n" +
+			"use `petrel user disable`.",
 		Example: "  petrel user revoke alice\n  petrel user revoke alice --device phone-1",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {

@@ -131,9 +131,9 @@ func newUserSessions(c *cli) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "sessions USER",
-		Short: "List the devices a user is connected with",
-		Long: "Lists the devices of a user that are connected now, or with --all every device, newest login first. Sessions of tokens\n" +
-			"that `petrel user add` made belong to no device and are only counted.",
+		Short: "List the devices of a user that are connected",
+		Long: "Lists the devices of a user that are connected now, or with --all every device, the newest login first. Tokens that\n" +
+			"`petrel user add` made belong to no device, so their sessions are only counted.",
 		Example: "  petrel user sessions alice\n  petrel user sessions alice --all --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
@@ -165,7 +165,7 @@ func newUserSessions(c *cli) *cobra.Command {
 		}),
 	}
 	addTenant(cmd, &tenant)
-	cmd.Flags().BoolVar(&all, "all", false, "devices that are not connected as well")
+	cmd.Flags().BoolVar(&all, "all", false, "also list devices that are not connected")
 	return cmd
 }
 
@@ -173,7 +173,7 @@ func newUserDisable(c *cli) *cobra.Command {
 	return disableUser(c, true, &cobra.Command{
 		Use:     "disable USER",
 		Short:   "Lock a user out",
-		Long:    "Ends all tokens of a user, closes their sessions, and lets them log in no more. Their conversations and what they wrote\nstay. `petrel user enable` ends it; tokens that ended stay so.",
+		Long:    "Revokes all tokens of a user, ends their sessions, and refuses further logins. Their conversations and messages stay.\n`petrel user enable` lets them log in again; revoked tokens stay revoked.",
 		Example: "  petrel user disable mallory",
 	})
 }

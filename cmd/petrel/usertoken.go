@@ -18,16 +18,16 @@ func newUserToken(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token USER",
 		Short: "Log a device of a user in, without a password",
-		Long: "Makes an access token and a refresh token for one device of a user, as an application's back end does for the people it\n" +
-			"knows; a user that does not exist is made. A login of the same device again voids its earlier tokens; one of another\n" +
-			"device of the same kind may end that device's session (accounts.one_per_kind). Tokens are shown once.",
+		Long: "Makes an access token and a refresh token for one device of a user, as the back end of an application does for its own\n" +
+			"users. A user who does not exist is made. If the device has tokens already, they become void. If another device of the\n" +
+			"user has the same kind, its sessions and tokens end (accounts.one_per_kind). Tokens are shown once.",
 		Example: "  petrel user token alice\n  petrel user token alice --device phone-1 --kind phone --ttl 24h --json | jq -r .accessToken",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
 				return err
 			}
 			if ttl < 0 || ttl > 30*24*time.Hour || ttl%time.Second != 0 {
-				return usage(fmt.Sprintf("--ttl %s is none for a token", ttl), "write whole seconds, 720h at most; 0 is what the server has set")
+				return usage(fmt.Sprintf("--ttl %s is not allowed", ttl), "write whole seconds, at most 720h; 0 means the time that the server has set")
 			}
 			q.User, q.TtlS = args[0], uint32(ttl/time.Second)
 			return nil
@@ -52,10 +52,10 @@ func newUserToken(c *cli) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	addTenant(cmd, &q.Tenant)
-	fs.StringVar(&q.Device.Id, "device", "", "`ID` of the device (default a new one)")
-	fs.StringVar(&q.Device.Kind, "kind", "", "`KIND` of the device: phone, desktop, web, … (default none, which ends no other session)")
+	fs.StringVar(&q.Device.Id, "device", "", "`ID` of the device (default: a new one)")
+	fs.StringVar(&q.Device.Kind, "kind", "", "`KIND` of the device: phone, desktop, web, … (default: none, so that no other device is logged out)")
 	fs.StringVar(&q.Device.Name, "name", "", "`NAME` of the device, for people")
-	fs.DurationVar(&ttl, "ttl", 0, "how long the access token is valid (default what the server has set)")
+	fs.DurationVar(&ttl, "ttl", 0, "how long the access token is valid (default: as the server has set)")
 	return cmd
 }
 
@@ -64,8 +64,8 @@ func newUserPasswd(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "passwd USER",
 		Short: "Set the password of a user",
-		Long: "Sets the password that a user logs in with, asking for it twice on a terminal and reading one line from the standard\n" +
-			"input otherwise; it never stands in a command line. All tokens of the user end and their sessions are closed.",
+		Long: "Sets the password of a user. On a terminal it asks for the password twice; otherwise it reads one line from the standard\n" +
+			"input. The password never stands in the command line. All tokens of the user are revoked, and their sessions end.",
 		Example: "  petrel user passwd alice\n  petrel user passwd alice < password.txt",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {

@@ -41,7 +41,7 @@ func (jsonCodec) Unmarshal(b []byte, message any) error {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "request %T is no message", message)
 	if len(b) == 0 {
-		return errors.New("an empty body is no JSON; a request without content is {}")
+		return errors.New("an empty body is not JSON; for a request without content send {}")
 	}
 	if protojson.Unmarshal(b, m) == nil {
 		return nil // everything in it is known

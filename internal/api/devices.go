@@ -122,7 +122,7 @@ func (s *Server) noteRevoked(ctx context.Context, a im.Account, id string) {
 	defer cancel()
 	known, err := s.users.Devices(ctx, a)
 	if err != nil {
-		s.log.WarnContext(ctx, "enter revocation into inbox failed", "user", string(a.User), "device", id, "req", callOf(ctx).id, "err", err)
+		s.log.WarnContext(ctx, "write revocation into inbox failed", "user", string(a.User), "device", id, "req", callOf(ctx).id, "err", err)
 		return
 	}
 	for _, d := range known {
@@ -144,6 +144,6 @@ func (s *Server) noteSession(ctx context.Context, a im.Account, device string, l
 	k := fmt.Sprintf("session:%s:%d:%t", hex.EncodeToString(sum[:8]), login, revoked)
 	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Session{Session: &petrelv1.InboxSession{Device: device, Revoked: revoked}}}
 	if _, err := inbox.Write(ctx, s.convs, a, e, k); err != nil {
-		s.log.WarnContext(ctx, "enter login into inbox failed", "user", string(a.User), "device", device, "req", callOf(ctx).id, "err", err)
+		s.log.WarnContext(ctx, "write login into inbox failed", "user", string(a.User), "device", device, "req", callOf(ctx).id, "err", err)
 	}
 }

@@ -58,9 +58,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rest http.Handler
 	m, known := table[strings.TrimPrefix(r.URL.Path, "/")]
 	switch {
 	case wire.SecretInQuery(r.URL.RawQuery):
-		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "a token in a URL ends up in logs and is refused; it goes into the header Authorization"))
+		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "the URL has a token in it, which would end up in logs; send it in the header Authorization"))
 	case known && s.o.CallsOnly:
-		s.refuse(a, r, im.Errorf(im.CodeNoMethod, "this node serves no API: it has not the role api"))
+		s.refuse(a, r, im.Errorf(im.CodeNoMethod, "this node does not serve the API: it does not have the role api"))
 	case known:
 		if m.slow {
 			// An error means that the connection cannot; the time is up then as for others.
@@ -164,9 +164,9 @@ func (s *Server) finish(a *answer, r *http.Request) {
 	var e *im.Error
 	switch a.kept {
 	case http.StatusMethodNotAllowed:
-		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "a call is a POST")
+		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "a call must be a POST")
 	case http.StatusUnsupportedMediaType:
-		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "the content type %.100q is not spoken here; that of JSON is application/json", r.Header.Get("Content-Type"))
+		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "the content type %.100q is not known here; for JSON send application/json", r.Header.Get("Content-Type"))
 	default:
 		if e = ofConnect(code, message); e == nil {
 			e = s.asCode(r.Context(), r.URL.Path, fmt.Errorf("%s: %s", code, message))

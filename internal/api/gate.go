@@ -71,7 +71,7 @@ func (s *Server) identify(ctx context.Context, name string, before *caller, h ht
 			return nil, err
 		}
 		if !key.Covers(m.scope) {
-			return nil, im.Errorf(im.CodeForbidden, "this key has not the scope %s", m.scope)
+			return nil, im.Errorf(im.CodeForbidden, "this key does not have the scope %s", m.scope)
 		}
 		return &caller{key: &key, credential: credential}, nil
 	}
@@ -86,7 +86,7 @@ func (s *Server) guardTenant(next connect.UnaryFunc) connect.UnaryFunc {
 			msg, ok := req.Any().(proto.Message)
 			im.Assert(ok, "request %T is no message", req.Any())
 			if !withinTenant(msg, key.TenantName) {
-				return nil, im.Errorf(im.CodeForbidden, "this key is for the tenant %s only", key.TenantName)
+				return nil, im.Errorf(im.CodeForbidden, "this key works for the tenant %s only", key.TenantName)
 			}
 		}
 		return next(ctx, req)

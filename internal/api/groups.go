@@ -109,7 +109,7 @@ func (s *Server) Leave(ctx context.Context, r *connect.Request[petrelv1.LeaveReq
 // SetRole makes members admins and admins members.
 func (s *Server) SetRole(ctx context.Context, r *connect.Request[petrelv1.SetRoleRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	if r.Msg.Role != petrelv1.Role_ROLE_MEMBER && r.Msg.Role != petrelv1.Role_ROLE_ADMIN {
-		return nil, im.Errorf(im.CodeInvalid, "role is ROLE_MEMBER or ROLE_ADMIN; the owner changes by TransferOwnership")
+		return nil, im.Errorf(im.CodeInvalid, "role is ROLE_MEMBER or ROLE_ADMIN; call TransferOwnership to change the owner")
 	}
 	return s.roleChange(ctx, r.Msg.Conv, r.Msg.RequestId, r.Msg.User, r.Msg.Role)
 }

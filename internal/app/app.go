@@ -135,7 +135,7 @@ func (a *App) open(ctx context.Context) error {
 	}
 	a.setup, err = a.users.OpenSetup(ctx)
 	if e, ok := errors.AsType[*im.Error](err); ok { // the store takes nothing now, and says so on /readyz
-		a.log.Warn("no setup link: start again when the store takes writes", "err", e)
+		a.log.Warn("no setup link was made: restart the server when the store takes writes", "err", e)
 	} else if err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, e
 		case <-a.store.Failed():
 			return inFlight, store.ErrFailed
 		case <-limit:
-			err = fmt.Errorf("drain: %d messages were not stored within %s; their senders do not know and will send them again", a.waiting(), a.cfg.Drain.Timeout)
+			err = fmt.Errorf("drain: %d messages were not stored within %s; their senders got no answer and will send them again", a.waiting(), a.cfg.Drain.Timeout)
 		}
 	}
 	stopServing()

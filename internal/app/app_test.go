@@ -435,7 +435,7 @@ func TestMetricsHaveTheirNames(t *testing.T) {
 	s := start(t, t.TempDir())
 	_, body := s.get("/metrics", "")
 	for _, name := range []string{
-		"petrel_messages_accepted_total", "petrel_messages_repeated_total", "petrel_events_delivered_total", "petrel_events_lagged_total", "petrel_commits_total",
+		"petrel_entries_stored_total", "petrel_sends_repeated_total", "petrel_events_delivered_total", "petrel_events_lagged_total", "petrel_commits_total",
 		"petrel_store_disk_bytes", "petrel_store_writable", "petrel_sessions", "petrel_hellos_refused_total", "petrel_sends_waiting", "petrel_conversations_loaded", "petrel_inbox_resets_total",
 		"go_goroutines", "process_cpu_seconds_total",
 	} {

@@ -31,14 +31,14 @@ func (a *App) watchWays(ctx context.Context) error {
 		case !cut:
 			since = time.Time{}
 			if a.cut.Swap(false) {
-				a.log.Info("node reaches others again")
+				a.log.Info("node reaches the others again and takes clients")
 				a.takeClients()
 			}
 		case since.IsZero():
 			since = time.Now()
 		case !a.cut.Load() && (status.Apart || time.Since(since) >= cutOffAfter):
 			a.cut.Store(true)
-			a.log.Warn("node reaches too few others, or not the store: its clients are sent to the others", "sessions", a.hub.SendAway())
+			a.log.Warn("node is apart or cut off: its clients are sent to other nodes", "sessions", a.hub.SendAway())
 		}
 	}
 }

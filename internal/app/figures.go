@@ -23,7 +23,7 @@ func (a *App) clusterValues() []metrics.Value {
 		return metrics.Value{Name: name, Help: help, Counter: true, Read: func() float64 { return float64(c.Load()) }}
 	}
 	values := []metrics.Value{
-		gauge("petrel_nodes_alive", "Nodes with heartbeats, this one included.", func() (alive int) {
+		gauge("petrel_nodes_alive", "Nodes whose heartbeats arrive, this one included.", func() (alive int) {
 			for _, x := range n.cluster.Status().Nodes {
 				if x.Alive {
 					alive++
@@ -31,35 +31,35 @@ func (a *App) clusterValues() []metrics.Value {
 			}
 			return alive
 		}),
-		gauge("petrel_nodes_unreachable", "Nodes with heartbeats that are not on the bus.", func() int { return len(n.cluster.Status().Unreachable) }),
-		gauge("petrel_partitions_unowned", "Partitions that nobody is known to serve.", func() int { return len(n.cluster.Status().Unowned) }),
-		gauge("petrel_partitions_misplaced", "Partitions that another node owns than should.", func() int { return n.cluster.Status().Misplaced }),
-		gauge("petrel_sends_forwarded_waiting", "Sends for partitions of other nodes, not answered.", a.router.Forwarding),
-		counter("petrel_takeovers_total", "Partitions that this node took over.", &n.cluster.Takeovers),
-		counter("petrel_partitions_lost_total", "Partitions whose owner here was thrown away, after a commit that was stale or of unknown outcome.", &n.cluster.Losses),
+		gauge("petrel_nodes_unreachable", "Nodes whose heartbeats arrive in the database, but which do not answer on the bus.", func() int { return len(n.cluster.Status().Unreachable) }),
+		gauge("petrel_feeds_unowned", "Feeds that no node is known to own. Sends to conversations of such a feed wait.", func() int { return len(n.cluster.Status().Unowned) }),
+		gauge("petrel_feeds_misplaced", "Feeds that a node owns other than the one that should.", func() int { return n.cluster.Status().Misplaced }),
+		gauge("petrel_sends_forwarded_waiting", "Sends that this node has passed to owners on other nodes and that are not answered yet.", a.router.Forwarding),
+		counter("petrel_feed_takeovers_total", "Times that this node took a feed over.", &n.cluster.Takeovers),
+		counter("petrel_feeds_lost_total", "Times that this node lost a feed, because a commit was stale or its outcome is unknown.", &n.cluster.Losses),
 
-		counter("petrel_stream_frames_sent_total", "Frames sent to other nodes, repeats included.", &n.streams.SentFrames),
-		counter("petrel_stream_frames_applied_total", "Frames of other nodes that were applied.", &n.streams.AppliedFrames),
-		counter("petrel_stream_repeats_total", "Times that another node wanted something again.", &n.streams.Again),
-		counter("petrel_stream_hints_total", "Hints sent to other nodes instead of frames that were not kept.", &n.streams.Hinted),
-		counter("petrel_stream_resets_total", "Times that another node was told to look for itself.", &n.streams.Resets),
-		counter("petrel_stream_garbled_total", "Packets of other nodes that made no sense.", &n.streams.Garbled),
+		counter("petrel_stream_frames_sent_total", "Frames sent to other nodes. A frame that is sent again counts again.", &n.streams.SentFrames),
+		counter("petrel_stream_frames_applied_total", "Frames from other nodes that were applied here.", &n.streams.AppliedFrames),
+		counter("petrel_stream_repeats_total", "Times that another node asked for a frame again, because it was lost.", &n.streams.Again),
+		counter("petrel_stream_hints_total", "Stream hints sent to other nodes instead of frames that were not kept any more.", &n.streams.Hinted),
+		counter("petrel_stream_resets_total", "Times that another node was told that frames are lost for good, so it checked everything itself.", &n.streams.Resets),
+		counter("petrel_stream_garbled_total", "Stream packets from other nodes that could not be read.", &n.streams.Garbled),
 
-		counter("petrel_fanout_frames_total", "Frames of other nodes with events or answers.", &n.fan.Told),
-		counter("petrel_fanout_hints_total", "Those of them that had become hints.", &n.fan.Hints),
-		counter("petrel_fanout_missed_total", "Sessions that had to look for what they missed.", &n.fan.Missed),
-		counter("petrel_fanout_garbled_total", "Frames of other nodes that made no sense.", &n.fan.Garbled),
-		counter("petrel_fanout_too_large_total", "Deliveries that went as hints because they fit no frame.", &n.fan.TooLarge),
+		counter("petrel_fanout_frames_total", "Frames from other nodes with events or with answers to sends.", &n.fan.Told),
+		counter("petrel_fanout_hints_total", "Frames with events or answers that arrived as stream hints, because the frame was not kept any more.", &n.fan.Hints),
+		counter("petrel_fanout_missed_total", "Sessions that had to sync, because events from another node may have been lost.", &n.fan.Missed),
+		counter("petrel_fanout_garbled_total", "Frames from other nodes about events, answers or online users that could not be read.", &n.fan.Garbled),
+		counter("petrel_fanout_too_large_total", "Deliveries to another node that went as hints, because a frame cannot be that large.", &n.fan.TooLarge),
 	}
 	if b, ok := n.bus.(*natsbus.Bus); ok {
 		values = append(values,
-			counter("petrel_bus_sent_total", "Messages and answers to other nodes.", &b.Sent),
-			counter("petrel_bus_sent_bytes_total", "Their bytes.", &b.SentBytes),
-			counter("petrel_bus_received_total", "Messages and answers of other nodes.", &b.Received),
-			counter("petrel_bus_received_bytes_total", "Their bytes.", &b.ReceivedBytes),
-			counter("petrel_bus_dropped_total", "Messages that found too many others waiting.", &b.Dropped),
-			counter("petrel_bus_garbled_total", "Messages that could not be read.", &b.Garbled),
-			counter("petrel_bus_reconnects_total", "Times that the connection to the NATS server was made anew.", &b.Reconnects),
+			counter("petrel_bus_sent_total", "Messages and answers that this node sent on the bus.", &b.Sent),
+			counter("petrel_bus_sent_bytes_total", "Bytes of the messages and answers that this node sent on the bus.", &b.SentBytes),
+			counter("petrel_bus_received_total", "Messages and answers from other nodes that arrived on the bus.", &b.Received),
+			counter("petrel_bus_received_bytes_total", "Bytes of the messages and answers from other nodes that arrived on the bus.", &b.ReceivedBytes),
+			counter("petrel_bus_dropped_total", "Messages from other nodes that were dropped, because too many were waiting already.", &b.Dropped),
+			counter("petrel_bus_garbled_total", "Messages from other nodes that could not be read.", &b.Garbled),
+			counter("petrel_bus_reconnects_total", "Times that this node connected to the NATS server again.", &b.Reconnects),
 		)
 	}
 	for i := range a.databases.Databases() {
@@ -68,7 +68,7 @@ func (a *App) clusterValues() []metrics.Value {
 	return values
 }
 
-// databaseValues are those of the partitions in one database.
+// databaseValues are the figures of one database.
 func (a *App) databaseValues(i int) []metrics.Value {
 	labels := map[string]string{"database": strconv.Itoa(i + 1)}
 	value := func(name, help string, read func(f *pgstore.Figures) float64) metrics.Value {
@@ -78,22 +78,22 @@ func (a *App) databaseValues(i int) []metrics.Value {
 		}}
 	}
 	return []metrics.Value{
-		value("petrel_database_up", "1 while the database takes commits in time.", func(f *pgstore.Figures) float64 {
+		value("petrel_database_up", "1 while the database answers commits in time, else 0.", func(f *pgstore.Figures) float64 {
 			if f.Up {
 				return 1
 			}
 			return 0
 		}),
 		value("petrel_database_partitions", "Partitions that the database holds.", func(f *pgstore.Figures) float64 { return float64(f.Partitions) }),
-		value("petrel_database_partitions_owned", "Those of them that this node owns.", func(*pgstore.Figures) float64 { return float64(a.ownedIn(i)) }),
-		value("petrel_database_commits_total", "Commits of partitions.", func(f *pgstore.Figures) float64 { return float64(f.Commits) }),
-		value("petrel_database_statements_total", "Statements that committed them.", func(f *pgstore.Figures) float64 { return float64(f.Statements) }),
-		value("petrel_database_statement_seconds_total", "Time in those statements.", func(f *pgstore.Figures) float64 { return f.Busy.Seconds() }),
-		value("petrel_commits_unknown_total", "Statements whose outcome the database did not tell.", func(f *pgstore.Figures) float64 { return float64(f.Unknown) }),
+		value("petrel_database_feeds_owned", "Feeds of the partitions in this database that this node owns.", func(*pgstore.Figures) float64 { return float64(a.ownedIn(i)) }),
+		value("petrel_database_commits_total", "Commits of this node in this database.", func(f *pgstore.Figures) float64 { return float64(f.Commits) }),
+		value("petrel_database_statements_total", "SQL statements that carried the commits. One statement can carry commits of several feeds.", func(f *pgstore.Figures) float64 { return float64(f.Statements) }),
+		value("petrel_database_statement_seconds_total", "Time that this node waited for the SQL statements that carry commits.", func(f *pgstore.Figures) float64 { return f.Busy.Seconds() }),
+		value("petrel_database_statements_unknown_total", "SQL statements with commits whose outcome is unknown, because the connection was lost before the answer.", func(f *pgstore.Figures) float64 { return float64(f.Unknown) }),
 	}
 }
 
-// ownedIn is how many partitions this node owns of those in a database.
+// ownedIn is how many feeds of the partitions in a database this node owns.
 func (a *App) ownedIn(database int) (n int) {
 	for _, ow := range a.convs.Owners() {
 		if a.databases.Holds(database, ow.Feed()) {

@@ -95,27 +95,27 @@ func (a *App) guardMetrics(h http.Handler) http.Handler {
 func (a *App) values() []metrics.Value {
 	count := func(f func() uint64) func() float64 { return func() float64 { return float64(f()) } }
 	return []metrics.Value{
-		{Name: "petrel_messages_accepted_total", Help: "Entries made durable.", Counter: true, Read: count(a.convs.Accepted)},
-		{Name: "petrel_messages_repeated_total", Help: "Sends that were stored before.", Counter: true, Read: count(a.convs.Repeats)},
-		{Name: "petrel_events_delivered_total", Help: "Events put into outboxes.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Delivered })},
-		{Name: "petrel_events_hinted_total", Help: "Events that a session was told of by a hint.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Hinted })},
-		{Name: "petrel_events_lagged_total", Help: "Events that a lagging session did not get and syncs.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Lagged })},
-		{Name: "petrel_appends_refused_total", Help: "Commits that were refused because another node owns the partition now.", Counter: true, Read: count(a.convs.AppendsRefused)},
-		{Name: "petrel_partitions_owned", Help: "Partitions that this node owns; all of an embedded store are one.", Read: func() float64 { return float64(len(a.convs.Owners())) }},
-		{Name: "petrel_commits_total", Help: "Group commits.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Commits) }},
-		{Name: "petrel_store_disk_bytes", Help: "What the store takes on disk.", Read: func() float64 { return float64(a.store.Stats().DiskBytes) }},
-		{Name: "petrel_store_writable", Help: "1 while sends are taken.", Read: func() float64 {
+		{Name: "petrel_entries_stored_total", Help: "Entries that this node made durable.", Counter: true, Read: count(a.convs.Accepted)},
+		{Name: "petrel_sends_repeated_total", Help: "Sends that were stored already and were answered with the first seq.", Counter: true, Read: count(a.convs.Repeats)},
+		{Name: "petrel_events_delivered_total", Help: "Events that were put into outboxes.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Delivered })},
+		{Name: "petrel_events_hinted_total", Help: "Events of which a session got only a hint.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Hinted })},
+		{Name: "petrel_events_lagged_total", Help: "Events that did not fit the outbox of a session, which has to sync.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Lagged })},
+		{Name: "petrel_commits_stale_total", Help: "Commits that the store refused, because another node had taken the feed over.", Counter: true, Read: count(a.convs.AppendsRefused)},
+		{Name: "petrel_feeds_owned", Help: "Feeds that this node owns. The embedded store has one feed; PostgreSQL has one for each of the 256 partitions.", Read: func() float64 { return float64(len(a.convs.Owners())) }},
+		{Name: "petrel_commits_total", Help: "Commits that this node made. One commit carries the sends that were waiting together.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Commits) }},
+		{Name: "petrel_store_disk_bytes", Help: "Bytes that the store takes on disk.", Read: func() float64 { return float64(a.store.Stats().DiskBytes) }},
+		{Name: "petrel_store_writable", Help: "1 while the store takes writes, else 0.", Read: func() float64 {
 			if a.store.Writable() != nil {
 				return 0
 			}
 			return 1
 		}},
-		{Name: "petrel_inbox_resets_total", Help: "Times that changes of membership were trimmed before the lists of conversations had them.", Counter: true, Read: count(a.inboxes.Resets)},
-		{Name: "petrel_sessions", Help: "Sessions online.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
-		{Name: "petrel_hellos_refused_total", Help: "Hellos refused.", Counter: true, Read: count(a.hub.Refused.Load)},
-		{Name: "petrel_sends_waiting", Help: "Sends admitted and not answered.", Read: func() float64 { return float64(a.waiting()) }},
-		{Name: "petrel_cursor_moves_waiting", Help: "Moves of cursors not answered.", Read: func() float64 { return float64(a.convs.MovesWaiting()) }},
-		{Name: "petrel_conversations_loaded", Help: "Conversations in memory.", Read: func() float64 { return float64(a.convs.Loaded()) }},
+		{Name: "petrel_inbox_resets_total", Help: "Times that feed entries with changes of membership were trimmed before the inboxes had taken the changes.", Counter: true, Read: count(a.inboxes.Resets)},
+		{Name: "petrel_sessions", Help: "Sessions that are online on this node.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
+		{Name: "petrel_hellos_refused_total", Help: "Hellos that were refused.", Counter: true, Read: count(a.hub.Refused.Load)},
+		{Name: "petrel_sends_waiting", Help: "Sends that are not answered yet.", Read: func() float64 { return float64(a.waiting()) }},
+		{Name: "petrel_cursor_moves_waiting", Help: "Moves of cursors that are not answered yet.", Read: func() float64 { return float64(a.convs.MovesWaiting()) }},
+		{Name: "petrel_conversations_loaded", Help: "Conversations that are in memory.", Read: func() float64 { return float64(a.convs.Loaded()) }},
 	}
 }
 

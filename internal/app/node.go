@@ -46,7 +46,7 @@ func (n *node) title() string {
 }
 
 // ErrEmbedded is returned for options of a cluster without databases.
-var ErrEmbedded = errors.New("an embedded store has one node")
+var ErrEmbedded = errors.New("the embedded store works on one node only")
 
 // nodeFile keeps the id of a node between its starts.
 const nodeFile = "node-id"
@@ -54,7 +54,7 @@ const nodeFile = "node-id"
 // openStore opens the databases, or the embedded store.
 func (a *App) openStore(ctx context.Context) (err error) {
 	c := &a.cfg.Store
-	if c.Postgres == "" {
+	if len(c.Postgres) == 0 {
 		if a.cfg.Cluster.On() {
 			return fmt.Errorf("open the store: %w; set store.postgres, or leave cluster.listen and cluster.nats empty", ErrEmbedded)
 		}
@@ -69,7 +69,7 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("make store.dir: %w", err)
 	}
-	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: strings.Fields(c.Postgres), Log: a.log, RequireStandby: c.RequireStandby})
+	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: c.Postgres, Log: a.log, RequireStandby: c.RequireStandby})
 	if err == nil {
 		a.store, a.databases = st, st
 	}
@@ -95,7 +95,7 @@ func (a *App) openNode(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	roles, err := cluster.ParseRoles(c.Roles)
+	roles, err := cluster.ParseRoles(strings.Join(c.Roles, ","))
 	if err != nil {
 		return fmt.Errorf("read cluster.roles: %w", err)
 	}
@@ -126,7 +126,7 @@ func (a *App) joinBus(ctx context.Context, id im.Node, incarnation uint64) (bus.
 	host, _ := os.Hostname()
 	return natsbus.Join(ctx, id, natsbus.Options{
 		Cluster: fmt.Sprintf("%016x", a.store.Info().StoreID), Incarnation: incarnation, Process: fmt.Sprintf("%s, process %d", host, os.Getpid()), Log: a.log,
-		URL: c.NATS, Credentials: c.Credentials, Listen: c.Listen, Advertise: c.Advertise, Routes: c.Join, Secret: c.Secret, TLS: tlsConfig,
+		URL: strings.Join(c.NATS, ","), Credentials: c.Credentials, Listen: c.Listen, Advertise: c.Advertise, Routes: c.Join, Secret: c.Secret, TLS: tlsConfig,
 	})
 }
 
@@ -181,7 +181,7 @@ func (a *App) giveAway() {
 	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Drain.Timeout)
 	defer cancel()
 	if err := a.node.cluster.Drain(ctx); err != nil && !errors.Is(err, cluster.ErrNobody) {
-		a.log.Warn("hand feeds over failed; the other nodes take them in some seconds", "err", err)
+		a.log.Warn("hand feeds over failed: the other nodes take them over in some seconds", "err", err)
 	}
 }
 
@@ -193,7 +193,7 @@ func (a *App) leaveNodes() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	if err := a.node.cluster.Leave(ctx); err != nil {
-		a.log.Warn("leave the cluster failed; the other nodes find out in some seconds", "err", err)
+		a.log.Warn("leave the cluster failed: the other nodes notice in some seconds", "err", err)
 	}
 }
 

@@ -84,7 +84,7 @@ func drained(r *petrelv1.DrainNodeResponse, err error) []byte {
 // operations are those that the API offers; most need a cluster.
 func (a *App) operations() api.Cluster {
 	if a.node.cluster == nil {
-		alone := im.Errorf(im.CodeNotNow, "this server is on an embedded store and has no other nodes; set store.postgres for a cluster")
+		alone := im.Errorf(im.CodeNotNow, "this server has an embedded store, so it has no other nodes; set store.postgres for a cluster")
 		return api.Cluster{
 			State:     func(context.Context) *petrelv1.ClusterState { return a.stateAlone() },
 			Drain:     func(context.Context, im.Node, bool) (*petrelv1.DrainNodeResponse, error) { return nil, alone },
@@ -169,7 +169,7 @@ func (a *App) drainNode(ctx context.Context, n im.Node, undo bool) (*petrelv1.Dr
 	case found == nil:
 		return nil, im.Errorf(im.CodeNoNode, "there is no node %q; the nodes are %s", n, strings.Join(names, ", "))
 	case !found.Alive:
-		return nil, im.Errorf(im.CodeNotNow, "node %s is gone, and the others have its partitions", n)
+		return nil, im.Errorf(im.CodeNotNow, "node %s is gone, and other nodes serve its partitions", n)
 	}
 	q, err := (&clusterpb.Drain{Undo: undo, TimeoutMs: uint32(handOverTime.Milliseconds())}).MarshalVT()
 	im.Assert(err == nil, "a request does not encode")
@@ -200,7 +200,7 @@ func (a *App) drainHere(ctx context.Context, undo bool) (*petrelv1.DrainNodeResp
 		a.away.Store(false)
 		a.takeClients()
 		c.Resume()
-		a.log.Info("node takes partitions and clients again")
+		a.log.Info("node takes feeds and clients again")
 		return &petrelv1.DrainNodeResponse{}, nil
 	}
 	owned := len(a.convs.Owners())
@@ -209,19 +209,19 @@ func (a *App) drainHere(ctx context.Context, undo bool) (*petrelv1.DrainNodeResp
 		a.away.Store(false)
 		a.takeClients()
 		if errors.Is(err, cluster.ErrNobody) {
-			return nil, im.Errorf(im.CodeNotNow, "no other node takes partitions: start one first, or stop this one, and conversations wait until it is back")
+			return nil, im.Errorf(im.CodeNotNow, "no other node takes partitions: start one first; if you stop this one instead, sends wait until it is back")
 		}
 		return nil, im.Errorf(im.CodeNotNow, "%v; the node goes on as before", err)
 	}
 	r := &petrelv1.DrainNodeResponse{Partitions: uint32(owned)}
 	if !a.otherGateway() {
-		a.log.Warn("node is drained and keeps its clients: no other node is a gateway", "partitions", owned)
+		a.log.Warn("node is drained but keeps its clients: no other node is a gateway", "feeds", owned)
 		return r, nil
 	}
 	a.hub.Drain()
 	a.settle(ctx)
 	r.Sessions = uint32(a.hub.SendAway())
-	a.log.Info("node is drained", "partitions", owned, "sessions", r.Sessions)
+	a.log.Info("node is drained", "feeds", owned, "sessions", r.Sessions)
 	return r, nil
 }
 
@@ -276,7 +276,7 @@ func (a *App) rebalance(ctx context.Context) error {
 
 func (a *App) movePartition(ctx context.Context, p im.Partition, to int) (*petrelv1.MovePartitionResponse, error) {
 	if n := len(a.databases.Spread(ctx)); to > n {
-		return nil, im.Errorf(im.CodeInvalid, "there is no database %d: store.postgres names %d", to, n)
+		return nil, im.Errorf(im.CodeInvalid, "there is no database %d: store.postgres names %d databases", to, n)
 	}
 	began := time.Now()
 	if err := a.databases.MovePartition(ctx, p, to); err != nil {
@@ -309,7 +309,7 @@ func (a *App) finalize(ctx context.Context) (*petrelv1.FinalizeClusterResponse, 
 			return nil, ctx.Err()
 		}
 		if err := tooOld(a.node.cluster.Status().Nodes, to); err != nil {
-			return nil, im.Errorf(im.CodeNotNow, "the level is raised, but meanwhile: %s", err.Message)
+			return nil, im.Errorf(im.CodeNotNow, "the level was raised, but meanwhile: %s", err.Message)
 		}
 		a.log.Info("stored format raised", "from", from, "to", to)
 	}
@@ -324,7 +324,7 @@ func tooOld(nodes []cluster.NodeStatus, to uint32) *im.Error {
 		if n := &nodes[i]; n.Level < to {
 			state := ""
 			if !n.Alive {
-				state = ", gone: start it with this release, or wait until its row is an hour old"
+				state = ", gone: start it with this release, or wait until it has been gone for an hour"
 			}
 			list = append(list, fmt.Sprintf("%s (%s, level %d%s)", n.Node, n.Release, n.Level, state))
 		}
@@ -332,5 +332,5 @@ func tooOld(nodes []cluster.NodeStatus, to uint32) *im.Error {
 	if len(list) == 0 {
 		return nil
 	}
-	return im.Errorf(im.CodeNotNow, "these nodes read less than level %d, stop or upgrade them first: %s", to, strings.Join(list, ", "))
+	return im.Errorf(im.CodeNotNow, "these nodes cannot read level %d; stop or upgrade them first: %s", to, strings.Join(list, ", "))
 }

@@ -48,7 +48,7 @@ func TestF28LevelIsNotRaisedWhileAnOlderNodeMayRun(t *testing.T) {
 	}{
 		{[]cluster.NodeStatus{node("a", 2, true), node("b", 2, true)}, nil},
 		{[]cluster.NodeStatus{node("a", 3, true)}, nil},
-		{[]cluster.NodeStatus{node("a", 2, true), node("b", 1, true)}, []string{"less than level 2", "b (0.9, level 1)"}},
+		{[]cluster.NodeStatus{node("a", 2, true), node("b", 1, true)}, []string{"cannot read level 2", "b (0.9, level 1)"}},
 		{[]cluster.NodeStatus{node("a", 2, true), node("b", 1, false)}, []string{"b (0.9, level 1, gone: start it with this release"}},
 	} {
 		err := tooOld(c.nodes, 2)

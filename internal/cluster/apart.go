@@ -81,7 +81,7 @@ func (c *Cluster) noteApartLocked(now time.Time) {
 			if n == c.self {
 				signal.Set(c.note)
 			}
-			c.log.Warn("node is apart: most of the others hear each other, and it does not hear all of them; it owns nothing until it does", "node", n)
+			c.log.Warn("node is apart: it does not hear all of the majority; it owns no feeds until it does", "node", n)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (c *Cluster) togetherLocked(n im.Node, now time.Time, heard bool) {
 	delete(c.outside, n)
 	delete(c.apart, n)
 	if was && heard {
-		c.log.Info("node is with the others again", "node", n)
+		c.log.Info("node is not apart any more", "node", n)
 	}
 	if was && n == c.self {
 		c.lostLocked(n, now)

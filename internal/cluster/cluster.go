@@ -70,7 +70,7 @@ next:
 				continue next
 			}
 		}
-		return 0, fmt.Errorf("role %q: the roles are %s", name, strings.Join(roleNames, ", "))
+		return 0, fmt.Errorf("there is no role %q; the roles are %s", name, strings.Join(roleNames, ", "))
 	}
 	return r, nil
 }
@@ -82,7 +82,7 @@ func NewID() im.Node { return im.Node("node-" + strings.ToLower(rand.Text()[:10]
 // Errors of Join and Run that end a node. Their text says what to do.
 var (
 	ErrTwin        = errors.New("node id is in use")
-	ErrUnreachable = errors.New("the other nodes are not reachable")
+	ErrUnreachable = errors.New("the other nodes cannot be reached")
 )
 
 // ErrNobody is returned by Drain when no other node would take the feeds.

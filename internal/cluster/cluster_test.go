@@ -188,7 +188,7 @@ func TestF19OutageOfTheDatabaseMovesNothing(t *testing.T) {
 					if after := w.db.all(); !maps.Equal(before, after) {
 						t.Errorf("%d takeovers\n%s", w.db.epochs()-len(before), w.log)
 					}
-					if n := w.log.count("heartbeats stop"); n != 3 {
+					if n := w.log.count("heartbeats cannot be read or written"); n != 3 {
 						t.Errorf("said %d times that heartbeats stop, want once for each node", n)
 					}
 					w.settled(time.Second)
@@ -331,7 +331,7 @@ func TestNodeThatIsApartIsToldOf(t *testing.T) {
 		if got := a.c.Status().Unreachable; !slices.Equal(got, []im.Node{"b"}) {
 			t.Errorf("a finds %v unreachable, want b", got)
 		}
-		if n := w.log.count("not reachable on the bus"); n != 4 {
+		if n := w.log.count("cannot be reached on the bus"); n != 4 {
 			t.Errorf("said %d times who is not reachable, want 4\n%s", n, w.log)
 		}
 		d := w.start("d", nil)
@@ -595,7 +595,7 @@ func TestJoinWithoutPeersOnTheBusIsRefused(t *testing.T) {
 		b := w.make("b", nil)
 		began := time.Now()
 		err := b.c.Join(t.Context())
-		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), ": a have heartbeats") {
+		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), ": a are alive") {
 			t.Errorf("join: %v, want ErrUnreachable and who", err)
 		}
 		if took := time.Since(began); took > 6*time.Second {

@@ -190,7 +190,7 @@ func (c *Cluster) open(w *work, f *feed) {
 	case c.o.Alone:
 		w.stop(err)
 	default:
-		c.log.Warn("feed does not open", "feed", f.id, "err", err)
+		c.log.Warn("open feed failed", "feed", f.id, "err", err)
 	}
 }
 

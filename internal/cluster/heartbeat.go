@@ -136,7 +136,7 @@ func (c *Cluster) beat(ctx context.Context) error {
 
 // twin is the error of a node that finds another process under its id.
 func (c *Cluster) twin(rec *storepb.Node) error {
-	return fmt.Errorf("%w: %q belongs to the process %x, started %s, at %v: stop that one, or give this one another id",
+	return fmt.Errorf("%w: %q is used by process %x, started %s, at %v: stop that process, or give this node another id",
 		ErrTwin, c.self, rec.Incarnation, time.UnixMilli(int64(rec.StartedMs)).UTC().Format(time.RFC3339), rec.Addresses)
 }
 
@@ -150,9 +150,9 @@ func (c *Cluster) noteStore(which *bool, err error) {
 	c.mu.Unlock()
 	switch {
 	case is && !was:
-		c.log.Warn("heartbeats stop: nobody is taken for gone meanwhile", "err", err)
+		c.log.Warn("heartbeats cannot be read or written: until they can, no node counts as gone", "err", err)
 	case was && !is:
-		c.log.Info("heartbeats go on")
+		c.log.Info("heartbeats can be read and written again")
 	}
 }
 

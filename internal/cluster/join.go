@@ -43,7 +43,7 @@ func (c *Cluster) Join(ctx context.Context) error {
 		case twin == nil && (reachable || len(others) == 0):
 			return c.enter(ctx, rows[c.self], len(others) == 0)
 		case twin == nil && waited >= joinWait && !c.o.Patient:
-			return fmt.Errorf("join as %s: %w: %s have heartbeats in this database, and none is on the bus after %s: check that this node uses the same bus and can reach them, or stop them if they belong to another cluster",
+			return fmt.Errorf("join as %s: %w: %s are alive in this database, and none of them answered on the bus for %s: check that this node uses the same bus and can reach them, or stop them if they belong to another cluster",
 				c.self, ErrUnreachable, strings.Join(others, ", "), waited.Round(time.Second))
 		}
 		select {

@@ -96,7 +96,7 @@ func (c *Cluster) peerLocked(n im.Node, incarnation uint64, now time.Time) *peer
 func (c *Cluster) handleBeacon(from im.Node, payload []byte, _ func([]byte)) {
 	rec := &storepb.Node{}
 	if err := rec.UnmarshalVT(payload); err != nil || rec.Incarnation == 0 {
-		c.log.Warn("beacon is not one", "node", from, "err", err)
+		c.log.Warn("read beacon failed", "node", from, "err", err)
 		return
 	}
 	if from == c.self {
@@ -256,7 +256,7 @@ func (c *Cluster) checkClock(p *peer, rec *storepb.Node) {
 	p.skew = off
 	if off.Abs() > skewLimit && !p.warned.skew {
 		p.warned.skew = true
-		c.log.Warn("clocks differ: set both by NTP", "node", p.node, "took", off)
+		c.log.Warn("clocks differ: run NTP on all nodes", "node", p.node, "took", off)
 	}
 }
 
@@ -269,7 +269,7 @@ func (c *Cluster) strangersLocked(now time.Time) []im.Node {
 			list = append(list, p.node)
 			if !p.warned.stranger {
 				p.warned.stranger = true
-				c.log.Warn("node has heartbeats in the store and is not reachable on the bus: check the route to it, and that both use the same bus", "node", p.node)
+				c.log.Warn("node is alive in the store but cannot be reached on the bus: check the network to it, and that both use the same bus", "node", p.node)
 			}
 		} else {
 			p.warned.stranger = false

@@ -50,7 +50,7 @@ func (t TLS) On() bool { return t.CertFile != "" }
 
 // Store is the embedded store, or, with Postgres set, databases.
 type Store struct {
-	Postgres       string // URLs, blanks between them
+	Postgres       []string // URLs
 	RequireStandby bool
 	Dir            string
 	CacheBytes     int64
@@ -61,13 +61,13 @@ type Store struct {
 // Cluster is this node's place among others. They share the databases.
 type Cluster struct {
 	Node      string
-	Roles     string
+	Roles     []string
 	Addresses []string // where clients reach this node
 
 	Listen      string // host:port of the embedded bus, for the other nodes
 	Advertise   string
 	Join        []string
-	NATS        string // URLs of an external bus instead
+	NATS        []string // URLs of an external bus instead
 	Credentials string
 	Secret      string
 
@@ -76,7 +76,7 @@ type Cluster struct {
 }
 
 // On reports whether there may be other nodes.
-func (c Cluster) On() bool { return c.Listen != "" || c.NATS != "" }
+func (c Cluster) On() bool { return c.Listen != "" || len(c.NATS) > 0 }
 
 // Limits bound what clients can make the server hold. -1 means no limit where
 // the table allows it.

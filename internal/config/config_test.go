@@ -123,6 +123,7 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 		{name: "public without TLS", file: "[listen]\nhttp = \":8080\"", want: []string{"petrel.toml:2: listen.http = :8080", "insecure_plaintext = true"}},
 		{name: "public TCP without TLS", flags: map[string]string{"listen.tcp": "192.0.2.1:8081"}, want: []string{"listen.tcp = 192.0.2.1:8081"}},
 		{name: "nowhere to connect", file: "[listen]\nhttp = \"\"\ntcp = \"\"", want: []string{"nobody could connect"}},
+		{name: "database that is no URL", file: "[store]\npostgres = [\"10.0.0.10/chat\"]", want: []string{"petrel.toml:2: store.postgres = (hidden)", "does not begin with its scheme"}},
 		{name: "short secret", file: "[metrics]\ntoken = \"hunter2\"", want: []string{"metrics.token = (hidden): it has 7 characters"}},
 		{name: "missing secret file", file: "[metrics]\ntoken_file = \"nowhere\"", want: []string{"metrics.token_file = nowhere", "no such file"}},
 		{name: "secret and its file", file: "[metrics]\ntoken = \"0123456789abcdef\"\ntoken_file = \"x\"", want: []string{":3: metrics.token_file: metrics.token is set by", ":2 already"}},
@@ -254,20 +255,71 @@ func TestEveryOptionIsWholeAndInADocumentedSection(t *testing.T) {
 	}
 }
 
+// Every list is written in one way: as an array in the file, and in every place
+// as one text with commas. No list takes blanks instead.
 func TestListsAreReadFromEveryLayer(t *testing.T) {
-	want := []string{"https://a.example", "https://b.example"}
-	for _, s := range []Source{
-		{File: writeFile(t, "[listen]\norigins = [\n\"https://a.example\", # one\n\"https://b.example\",\n]")},
-		{Env: []string{"PETREL_LISTEN__ORIGINS=https://a.example, https://b.example"}},
-		{Flags: map[string]string{"listen.origins": "https://a.example,https://b.example"}},
-		{File: writeFile(t, "[listen]\norigins = [\"x\"]"), Flags: map[string]string{"listen.origins": "[https://a.example,https://b.example]"}},
+	for _, tc := range []struct {
+		option string
+		want   []string
+		secret bool
+		get    func(*Config) []string
+	}{
+		{"listen.origins", []string{"https://a.example", "https://b.example"}, false, func(c *Config) []string { return c.Listen.Origins }},
+		{"cluster.roles", []string{"gateway", "api"}, false, func(c *Config) []string { return c.Cluster.Roles }},
+		{"cluster.addresses", []string{"wss://a.example", "tls://a.example:8081"}, false, func(c *Config) []string { return c.Cluster.Addresses }},
+		{"cluster.join", []string{"10.0.0.1:7070", "[2001:db8::1]:7070"}, false, func(c *Config) []string { return c.Cluster.Join }},
+		{"cluster.nats", []string{"nats://u:p@a.example:4222", "tls://b.example"}, true, func(c *Config) []string { return c.Cluster.NATS }},
+		// The comma between two hosts of one database begins no new URL.
+		{"store.postgres", []string{"postgres://u:p@a.example:1,b.example:2/chat?sslmode=disable", "postgresql://u@[::1]/more", "postgres://c.example/chat"}, true,
+			func(c *Config) []string { return c.Store.Postgres }},
 	} {
-		c, err := Load(s)
-		if err != nil {
-			t.Fatal(err)
+		section, key, _ := strings.Cut(tc.option, ".")
+		quoted := `"` + strings.Join(tc.want, "\", # one\n\"") + `",`
+		line, spaced := strings.Join(tc.want, ","), strings.Join(tc.want, ",\n ")
+		sources := []Source{
+			{File: writeFile(t, "["+section+"]\n"+key+" = [\n"+quoted+"\n]")},
+			{File: writeFile(t, "["+section+"]\n"+key+" = \""+line+"\"")},
+			{File: writeFile(t, "["+section+"]\n"+key+" = [\"x://y\"]"), Env: []string{envName(tc.option) + "=" + line}},
+			{Env: []string{envName(tc.option) + "=" + strings.Join(tc.want, " , ")}},
+			{Env: []string{envName(tc.option) + "=" + formatList(tc.want)}},
 		}
-		if diff := cmp.Diff(want, c.Listen.Origins); diff != "" {
-			t.Errorf("%+v (-want +got):\n%s", s, diff)
+		if tc.secret {
+			sources = append(sources, Source{Env: []string{envName(tc.option) + "_FILE=" + writeFile(t, spaced+"\n")}},
+				Source{Flags: map[string]string{tc.option + "_file": writeFile(t, line)}})
+		} else {
+			sources = append(sources, Source{Flags: map[string]string{tc.option: line}})
+		}
+		for _, s := range sources {
+			c, err := Load(s)
+			if err != nil {
+				t.Errorf("%s: %+v: %v", tc.option, s, err)
+				continue
+			}
+			if diff := cmp.Diff(tc.want, tc.get(c)); diff != "" {
+				t.Errorf("%s: %+v (-want +got):\n%s", tc.option, s, diff)
+			}
+		}
+		if tc.secret {
+			_, err := Load(Source{Env: []string{envName(tc.option) + "=" + strings.Join(tc.want, " ")}})
+			if err == nil || !strings.Contains(err.Error(), "write a comma between two URLs") || strings.Contains(err.Error(), ".example") {
+				t.Errorf("%s with blanks: got error %v, want one that asks for commas and shows no URL", tc.option, err)
+			}
+		}
+	}
+}
+
+// --help must be readable: of a secret the flag names a file, and the text says
+// what that file holds.
+func TestFlagTextsAreSentences(t *testing.T) {
+	for _, v := range Options() {
+		if strings.HasSuffix(v.Flag, ".") || len(v.Flag) < 10 {
+			t.Errorf("%s: its flag says %q", v.Name, v.Flag)
+		}
+		if v.Secret && !strings.HasPrefix(v.Flag, "File with the ") {
+			t.Errorf("%s: its flag says %q, want what the file holds", v.Name, v.Flag)
+		}
+		if strings.Contains(v.Doc, "with blanks") || strings.Contains(v.Allowed, "blank") {
+			t.Errorf("%s is a list with blanks: %q, %q", v.Name, v.Doc, v.Allowed)
 		}
 	}
 }

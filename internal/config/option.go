@@ -1,9 +1,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +20,7 @@ type option struct {
 	allowed string // what values there are
 	literal bool   // the value stands without quotes in the file
 	secret  bool   // is never shown, and name_file may name a file that has it
+	holds   string // of a secret: what that file holds, as "the token of …"
 
 	set func(raw) error // the error says why the value is not allowed
 	get func() string   // the value, as an operator would write it
@@ -37,7 +40,7 @@ const (
 	formString             // the rest: in the file
 	formInt
 	formBool
-	formList // of strings; the text has them behind commas
+	formList // of strings; the text has commas between them
 	formOther
 )
 
@@ -71,9 +74,11 @@ func text(name string, p *string, def, doc string) option {
 // minSecret is the shortest secret that is not refused, in bytes.
 const minSecret = 16
 
-func secret(name string, p *string, doc string) option {
+// secret is a text that is never shown. holds says what it is, for the flag that
+// names its file: "the token that …".
+func secret(name string, p *string, holds, doc string) option {
 	o := text(name, p, "", doc)
-	o.secret = true
+	o.secret, o.holds = true, holds
 	o.allowed = fmt.Sprintf("a text of at least %d characters, or nothing", minSecret)
 	set := o.set
 	o.set = func(r raw) error {
@@ -117,30 +122,89 @@ func address(name string, p *string, def, doc string) option {
 }
 
 // list is a list of texts without commas.
-func list(name string, p *[]string, doc string) option {
-	*p = nil
+func list(name string, p *[]string, def []string, doc string) option {
+	return listOf(name, p, def, `a list like ["a", "b"]; in the environment and flags a,b`, splitList, doc)
+}
+
+// listOf is a list that is written as an array in the file, or anywhere as one
+// text, which split takes apart at its commas.
+func listOf(name string, p *[]string, def []string, allowed string, split func(string) ([]string, error), doc string) option {
+	*p = def
 	return option{
-		name: name, doc: doc, def: "[]", allowed: `a list like ["a", "b"]; in the environment and flags a,b`, literal: true,
+		name: name, doc: doc, def: formatList(def), allowed: allowed, literal: true,
 		set: func(r raw) error {
 			if err := r.must("a list of texts", formList, formString); err != nil {
 				return err
 			}
-			*p = nil
-			for part := range strings.SplitSeq(strings.Trim(r.text, "[]"), ",") {
-				if part = strings.TrimSpace(part); part != "" {
-					*p = append(*p, part)
-				}
+			parts, err := split(r.text)
+			if err != nil {
+				return err
 			}
+			*p = parts
 			return nil
 		},
-		get: func() string { return "[" + strings.Join(*p, ", ") + "]" },
+		get: func() string { return formatList(*p) },
 	}
+}
+
+func splitList(s string) (parts []string, err error) {
+	for part := range strings.SplitSeq(strings.Trim(s, "[] "), ",") {
+		if part = strings.Trim(part, ` "`); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts, nil
+}
+
+// formatList writes a list as it stands in the file.
+func formatList(list []string) string {
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = strconv.Quote(s)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// urls is a list of URLs that have passwords in them, so it is a secret. like is
+// one of them.
+func urls(name string, p *[]string, like, holds, doc string) option {
+	o := listOf(name, p, nil, `a list of URLs like ["`+like+`"]; in the environment and in the file of a secret with commas between them`, splitURLs, doc)
+	o.secret, o.holds = true, holds
+	return o
+}
+
+// nextURL is the comma in front of a URL. Other commas are part of a URL: those
+// between the hosts of one database, as in postgres://a.example,b.example/chat.
+var nextURL = regexp.MustCompile(`\s*,\s*([a-z][a-z0-9+.-]*://)`)
+
+func splitURLs(s string) (parts []string, err error) {
+	s = strings.TrimSpace(s)
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") { // as it stands in the file
+		s = strings.ReplaceAll(s[1:len(s)-1], `"`, "")
+	}
+	begin := 0
+	for _, at := range nextURL.FindAllStringSubmatchIndex(s, -1) {
+		parts = append(parts, s[begin:at[0]])
+		begin = at[2]
+	}
+	if begin < len(s) {
+		parts = append(parts, strings.TrimRight(s[begin:], ", \n"))
+	}
+	for _, u := range parts {
+		switch {
+		case strings.ContainsAny(u, " \t\r\n"):
+			return nil, errors.New("a URL has a space in it; write a comma between two URLs")
+		case !strings.Contains(u, "://"):
+			return nil, errors.New("a URL does not begin with its scheme and ://")
+		}
+	}
+	return parts, nil
 }
 
 // prefixes is a list of networks, each an address or a CIDR.
 func prefixes(name string, p *[]netip.Prefix, doc string) option {
 	var texts []string
-	o := list(name, &texts, doc)
+	o := list(name, &texts, nil, doc)
 	*p = nil
 	set := o.set
 	o.allowed = `a list like ["10.0.0.0/8", "192.0.2.7"]; in the environment and flags a,b`
@@ -171,7 +235,7 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	case err != nil:
 		return n, fmt.Errorf("%q is neither an address nor a network like 10.0.0.0/8", s)
 	case n != n.Masked():
-		return n, fmt.Errorf("%q has bits behind its length; the network is %s", s, n.Masked())
+		return n, fmt.Errorf("%q has bits after its length; the network is %s", s, n.Masked())
 	case n.Addr().Is4In6():
 		return n, fmt.Errorf("%q is an IPv4 network: write it as one", s)
 	case n.Bits() == 0:

@@ -19,6 +19,7 @@ type Value struct {
 	Doc     string `json:"doc"`
 	Allowed string `json:"allowed"`
 	Secret  bool   `json:"secret,omitempty"` // the flag names its file: a command line is seen by every user of the host
+	Flag    string `json:"-"`                // what --help says of the flag, without a full stop
 }
 
 // Values are all options in the order of the table.
@@ -29,12 +30,22 @@ func (c *Config) Values() []Value {
 	vs := make([]Value, len(table))
 	for i, o := range table {
 		v := o.get()
-		if o.secret && v != "" {
+		if o.secret && v != o.def {
 			v = hidden
 		}
-		vs[i] = Value{Name: o.name, Value: v, Default: o.def, Origin: c.Origin(o.name).String(), Doc: o.doc, Allowed: o.allowed, Secret: o.secret}
+		vs[i] = Value{Name: o.name, Value: v, Default: o.def, Origin: c.Origin(o.name).String(), Doc: o.doc, Allowed: o.allowed, Secret: o.secret, Flag: o.flag()}
 	}
 	return vs
+}
+
+// flag is what --help says of the option's flag: the first sentence of its
+// explanation, or, of a secret, what the file has to hold.
+func (o option) flag() string {
+	if o.secret {
+		return "File with " + o.holds
+	}
+	first, _, _ := strings.Cut(o.doc, ". ")
+	return strings.TrimSuffix(first, ".")
 }
 
 // Origin says where the value of an option comes from.
@@ -60,7 +71,7 @@ func WriteDefault(w io.Writer) error {
 		fmt.Fprintf(&b, "# Allowed: %s.\n", o.allowed)
 		fmt.Fprintf(&b, "# %s = %s\n", key, literal(o))
 		if o.secret {
-			fmt.Fprintf(&b, "# %s_file = \"\" # a file that holds it\n", key)
+			fmt.Fprintf(&b, "# %s_file = \"\" # file with %s\n", key, o.holds)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -74,7 +85,8 @@ func literal(o option) string {
 	return strconv.Quote(o.def)
 }
 
-// comment breaks text into lines of at most width characters behind "# ".
+// comment breaks text into lines that begin with "# " and have at most width
+// characters.
 func comment(text string, width int) string {
 	var b strings.Builder
 	line := "#"
@@ -92,10 +104,15 @@ func comment(text string, width int) string {
 func WriteReference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# Configuration\n\nGenerated from `internal/config/options.go` by `make gen`.\n\n" +
-		"Nothing has to be set. Later wins: the default, the file (`./petrel.toml`, else `/etc/petrel/petrel.toml`, or the one named by\n" +
-		"`--config`), the environment (`PETREL_SECTION__KEY`, for example `PETREL_STORE__DIR`), flags (`--section-key`, for example\n" +
-		"`--log-level`; the folder of the store is `--data`; of a secret only its file, `--metrics-token-file`). An unknown option and a value that is not allowed are errors. `petrel config show --origin` says where each\n" +
-		"value comes from, `petrel config default` prints a file with all of them.\n")
+		"Every option has a default, so nothing has to be set. A value can be set in three places; where two set the same option, the later one of this list wins:\n\n" +
+		"1. the file: the one that `--config` names, else `./petrel.toml`, else `/etc/petrel/petrel.toml`;\n" +
+		"2. the environment: `PETREL_SECTION__KEY`, for example `PETREL_STORE__DIR`;\n" +
+		"3. flags: `--section-key`, for example `--log-level`. The flag of `store.dir` is `--data`.\n\n" +
+		"A list is written as `[\"a\", \"b\"]` in the file. Everywhere, the file included, it may also be one text with commas between the elements: `a,b`.\n\n" +
+		"A secret can stand in the file or in the environment, or in a file of its own, which `SECTION.KEY_file` names. Its only flag names such a file, for example\n" +
+		"`--metrics-token-file`, because every user of a host can see its command lines.\n\n" +
+		"An unknown option is an error, and so is a value that is not allowed. `petrel config show --origin` shows where each value comes from.\n" +
+		"`petrel config default` prints a file with all options.\n")
 	section := ""
 	for _, o := range options(&Config{}) {
 		s, _, _ := strings.Cut(o.name, ".")

@@ -34,7 +34,7 @@ type target struct {
 }
 
 func noTarget(q im.Seq) error {
-	return im.Errorf(im.CodeNoTarget, "entry %d is no message that this can be done to", q)
+	return im.Errorf(im.CodeNoTarget, "entry %d is not a message that this can be done to", q)
 }
 
 // admit decides whether the sender may do what s says to an earlier entry, and
@@ -57,7 +57,7 @@ func (w *rewriter) admit(c *conv, s *Send) error {
 	switch s.Entry.Body.(type) {
 	case *petrelv1.Message_Pin:
 		if from != "" && !members.atLeast(from, petrelv1.Role_ROLE_ADMIN) {
-			return im.Errorf(im.CodeForbidden, "only admins and the owner of a group pin")
+			return im.Errorf(im.CodeForbidden, "only admins and the owner of a group may pin")
 		}
 		return nil
 	case *petrelv1.Message_Edit:
@@ -79,7 +79,7 @@ func (w *rewriter) admit(c *conv, s *Send) error {
 
 func (w *rewriter) allowEdit(from im.User, m *petrelv1.Message) error {
 	if m.From != string(from) {
-		return im.Errorf(im.CodeForbidden, "only its sender edits a message")
+		return im.Errorf(im.CodeForbidden, "only the sender of a message may edit it")
 	}
 	return w.inTime(m, w.o.EditWindow)
 }
@@ -91,7 +91,7 @@ func (w *rewriter) allowRecall(c *conv, from im.User, m *petrelv1.Message) error
 	case m.From != "" && c.key.Conv.Kind() == im.Group && c.log.info.members.atLeast(from, petrelv1.Role_ROLE_ADMIN):
 		return nil
 	case m.From != string(from):
-		return im.Errorf(im.CodeForbidden, "only its sender and the admins recall a message")
+		return im.Errorf(im.CodeForbidden, "only the sender of a message and the admins may recall it")
 	default:
 		return w.inTime(m, w.o.RecallWindow)
 	}

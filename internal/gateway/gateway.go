@@ -161,7 +161,7 @@ func listen(addr, flag string) (net.Listener, error) {
 		return ln, nil
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen %s: address in use; stop what holds it or choose another %s", addr, flag)
+		return nil, fmt.Errorf("listen %s: the address is in use; stop the program that uses it, or choose another %s", addr, flag)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -333,7 +333,7 @@ func TestAddressInUseIsNamed(t *testing.T) {
 	defer ln.Close()
 	addr := ln.Addr().String()
 	_, err = New(Options{HTTPAddr: "127.0.0.1:0", TCPAddr: addr}, nil)
-	want := "listen " + addr + ": address in use; stop what holds it or choose another --listen-tcp"
+	want := "listen " + addr + ": the address is in use; stop the program that uses it, or choose another --listen-tcp"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

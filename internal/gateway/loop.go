@@ -92,7 +92,7 @@ func (l *loop) stop() {
 	l.stopped = true
 	l.mu.Unlock()
 	if err := l.client.Stop(); err != nil {
-		l.g.log.Warn("event loop stopped badly", "err", err)
+		l.g.log.Warn("stop event loop failed", "err", err)
 	}
 }
 

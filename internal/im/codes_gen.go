@@ -9,15 +9,15 @@ const (
 	CodeBadUTF8            Code = "bad_utf8"             // a text is not valid UTF-8
 	CodeUnmasked           Code = "unmasked"             // a WebSocket frame of the client is not masked
 	CodeFrameTooLarge      Code = "frame_too_large"      // the frame is larger than the limit
-	CodeVersionUnsupported Code = "version_unsupported"  // no protocol version in the range of the hello is spoken here
+	CodeVersionUnsupported Code = "version_unsupported"  // the server speaks no protocol version in the range of the hello
 	CodeUnauthenticated    Code = "unauthenticated"      // the token is missing or not valid
-	CodeTokenInURL         Code = "token_in_url"         // a token in a URL ends up in logs and is refused
+	CodeTokenInURL         Code = "token_in_url"         // the URL has a token in it and would end up in logs
 	CodeHelloExpected      Code = "hello_expected"       // the first frame must be a hello
 	CodeHelloTimeout       Code = "hello_timeout"        // the connection did not say hello in time
 	CodeTooManyConnections Code = "too_many_connections" // there are too many connections
-	CodeWindowExceeded     Code = "window_exceeded"      // more is unanswered on this connection than the window of the welcome allows
-	CodeSlowConsumer       Code = "slow_consumer"        // the connection does not read what it is sent
-	CodeDeadLink           Code = "dead_link"            // the connection did not answer the probes
+	CodeWindowExceeded     Code = "window_exceeded"      // the connection has more unanswered sends than the window of the welcome allows
+	CodeSlowConsumer       Code = "slow_consumer"        // the client does not read what the server sends
+	CodeDeadLink           Code = "dead_link"            // the client did not answer the pings
 	CodeRevoked            Code = "revoked"              // the token was revoked
 	CodeReplaced           Code = "replaced"             // another device of the same kind logged in
 	CodeDraining           Code = "draining"             // this node is going away
@@ -28,48 +28,48 @@ const (
 	CodeForbidden          Code = "forbidden"            // the user may not do this
 	CodeInvalid            Code = "invalid"              // a field has a value that is not allowed
 	CodeTooLarge           Code = "too_large"            // the body is larger than the limit
-	CodeNoTarget           Code = "no_target"            // the target is no message that this can be done to
+	CodeNoTarget           Code = "no_target"            // the target is not a message that this can be done to
 	CodeTooLate            Code = "too_late"             // the time in which this may be done is over
-	CodeBehind             Code = "behind"               // too much was stored since after to look for the message
+	CodeBehind             Code = "behind"               // there are too many entries above after to search all of them for the message
 	CodeAfterAhead         Code = "after_ahead"          // after is above the head of the conversation
 	CodeTooOld             Code = "too_old"              // retention has removed what would tell whether this message was stored
 	CodeRateLimited        Code = "rate_limited"         // too many requests
 	CodeOverloaded         Code = "overloaded"           // a queue is full
 	CodeStoreStalled       Code = "store_stalled"        // the store does not answer in time
 	CodeDiskFull           Code = "disk_full"            // the disk is nearly full and nothing more is accepted
-	CodeNotOwner           Code = "not_owner"            // another node has this conversation now
-	CodeInternal           Code = "internal"             // the server met an error of its own
-	CodeUnsupported        Code = "unsupported"          // this server does not offer the frame or the capability
+	CodeNotOwner           Code = "not_owner"            // the conversation is moving to another node
+	CodeInternal           Code = "internal"             // the server had an internal error
+	CodeUnsupported        Code = "unsupported"          // this server does not offer this frame or this capability
 	CodeBadToken           Code = "bad_token"            // the sync token was not made by this server
-	CodeBadCredentials     Code = "bad_credentials"      // user or proof of identity is wrong
+	CodeBadCredentials     Code = "bad_credentials"      // the user or the password or the JWT is wrong
 	CodeUserExists         Code = "user_exists"          // the user id is taken
 	CodeRefreshReused      Code = "refresh_reused"       // the refresh token was used before and all tokens of the device are void now
 	CodeNoDevice           Code = "no_device"            // there is no such device
 	CodeNoKey              Code = "no_key"               // there is no such key
 	CodeNoNode             Code = "no_node"              // there is no such node
-	CodeNotNow             Code = "not_now"              // the cluster is in no state for this
+	CodeNotNow             Code = "not_now"              // the cluster cannot do this now
 	CodeNoMethod           Code = "no_method"            // there is no such method
 	CodeSetupClosed        Code = "setup_closed"         // the setup code is wrong or used or expired
 )
 
 var catalogue = map[Code]CodeInfo{
 	CodeUnknownCodec:       {Text: "the first frame is neither JSON nor protobuf", Hint: "begin with a JSON object in a text frame, or a protobuf ClientFrame in a binary frame", Settled: false, Retryable: false, HTTP: 400, Close: 4415, Reconnect: false, Clause: "P-1.3"},
-	CodeBadFrame:           {Text: "the frame cannot be read", Hint: "compare it with the vectors of the specification", Settled: false, Retryable: false, HTTP: 400, Close: 4400, Reconnect: false, Clause: "P-2.3"},
+	CodeBadFrame:           {Text: "the frame cannot be read", Hint: "compare it with the golden frames in proto/vectors", Settled: false, Retryable: false, HTTP: 400, Close: 4400, Reconnect: false, Clause: "P-2.3"},
 	CodeBadUTF8:            {Text: "a text is not valid UTF-8", Hint: "encode texts as UTF-8", Settled: false, Retryable: false, HTTP: 400, Close: 1007, Reconnect: false, Clause: "P-2.4"},
 	CodeUnmasked:           {Text: "a WebSocket frame of the client is not masked", Hint: "use a WebSocket library", Settled: false, Retryable: false, HTTP: 400, Close: 1002, Reconnect: false, Clause: "P-1.5"},
 	CodeFrameTooLarge:      {Text: "the frame is larger than the limit", Hint: "the welcome names the limit", Settled: false, Retryable: false, HTTP: 413, Close: 1009, Reconnect: false, Clause: "P-2.5"},
-	CodeVersionUnsupported: {Text: "no protocol version in the range of the hello is spoken here", Hint: "upgrade the client", Settled: false, Retryable: false, HTTP: 400, Close: 4406, Reconnect: false, Clause: "P-3.2"},
+	CodeVersionUnsupported: {Text: "the server speaks no protocol version in the range of the hello", Hint: "upgrade the client", Settled: false, Retryable: false, HTTP: 400, Close: 4406, Reconnect: false, Clause: "P-3.2"},
 	CodeUnauthenticated:    {Text: "the token is missing or not valid", Hint: "get a new token", Settled: false, Retryable: false, HTTP: 401, Close: 4401, Reconnect: false, Clause: "P-3.3"},
-	CodeTokenInURL:         {Text: "a token in a URL ends up in logs and is refused", Hint: "put the token into the hello", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-3.3"},
+	CodeTokenInURL:         {Text: "the URL has a token in it and would end up in logs", Hint: "put the token into the hello or the header Authorization", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-3.3"},
 	CodeHelloExpected:      {Text: "the first frame must be a hello", Hint: "send hello before anything else and only once", Settled: false, Retryable: false, HTTP: 400, Close: 4400, Reconnect: false, Clause: "P-3.1"},
 	CodeHelloTimeout:       {Text: "the connection did not say hello in time", Hint: "send hello at once after connecting", Settled: false, Retryable: true, HTTP: 408, Close: 4408, Reconnect: true, Clause: "P-3.1"},
-	CodeTooManyConnections: {Text: "there are too many connections", Hint: "come back later", Settled: false, Retryable: true, HTTP: 429, Close: 4429, Reconnect: true, Clause: "P-9.1"},
-	CodeWindowExceeded:     {Text: "more is unanswered on this connection than the window of the welcome allows", Hint: "wait for answers before sending on", Settled: false, Retryable: true, HTTP: 429, Close: 4409, Reconnect: true, Clause: "P-4.6"},
-	CodeSlowConsumer:       {Text: "the connection does not read what it is sent", Hint: "come back and sync", Settled: false, Retryable: true, HTTP: 429, Close: 4008, Reconnect: true, Clause: "P-6.4"},
-	CodeDeadLink:           {Text: "the connection did not answer the probes", Hint: "come back and sync", Settled: false, Retryable: true, HTTP: 408, Close: 4410, Reconnect: true, Clause: "P-7.2"},
+	CodeTooManyConnections: {Text: "there are too many connections", Hint: "connect again later", Settled: false, Retryable: true, HTTP: 429, Close: 4429, Reconnect: true, Clause: "P-9.1"},
+	CodeWindowExceeded:     {Text: "the connection has more unanswered sends than the window of the welcome allows", Hint: "wait for answers before sending more", Settled: false, Retryable: true, HTTP: 429, Close: 4409, Reconnect: true, Clause: "P-4.6"},
+	CodeSlowConsumer:       {Text: "the client does not read what the server sends", Hint: "connect again and sync", Settled: false, Retryable: true, HTTP: 429, Close: 4008, Reconnect: true, Clause: "P-6.4"},
+	CodeDeadLink:           {Text: "the client did not answer the pings", Hint: "connect again and sync", Settled: false, Retryable: true, HTTP: 408, Close: 4410, Reconnect: true, Clause: "P-7.2"},
 	CodeRevoked:            {Text: "the token was revoked", Hint: "log in again", Settled: false, Retryable: false, HTTP: 401, Close: 4403, Reconnect: false, Clause: "P-3.5"},
-	CodeReplaced:           {Text: "another device of the same kind logged in", Hint: "do not come back by yourself", Settled: false, Retryable: false, HTTP: 409, Close: 4411, Reconnect: false, Clause: "P-3.5"},
-	CodeDraining:           {Text: "this node is going away", Hint: "come back after the announced time", Settled: false, Retryable: true, HTTP: 503, Close: 1001, Reconnect: true, Clause: "P-9.3"},
+	CodeReplaced:           {Text: "another device of the same kind logged in", Hint: "ask the person before you log in again", Settled: false, Retryable: false, HTTP: 409, Close: 4411, Reconnect: false, Clause: "P-3.5"},
+	CodeDraining:           {Text: "this node is going away", Hint: "connect again after the announced time", Settled: false, Retryable: true, HTTP: 503, Close: 1001, Reconnect: true, Clause: "P-9.3"},
 	CodeConflict:           {Text: "this client message id was used before with another body", Hint: "use a new id for each message", Settled: true, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.4"},
 	CodeNotMember:          {Text: "the user is not a member of the conversation", Hint: "ask an admin of the conversation", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-4.5"},
 	CodeNoConversation:     {Text: "there is no such conversation", Hint: "check the id", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-4.5"},
@@ -77,26 +77,26 @@ var catalogue = map[Code]CodeInfo{
 	CodeForbidden:          {Text: "the user may not do this", Hint: "ask an admin of the conversation", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-4.5"},
 	CodeInvalid:            {Text: "a field has a value that is not allowed", Hint: "the message names the field", Settled: true, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-4.2"},
 	CodeTooLarge:           {Text: "the body is larger than the limit", Hint: "the welcome names the limit; upload large content and send its address", Settled: true, Retryable: false, HTTP: 413, Close: 0, Reconnect: false, Clause: "P-4.2"},
-	CodeNoTarget:           {Text: "the target is no message that this can be done to", Hint: "look it up in the history", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-5.3"},
+	CodeNoTarget:           {Text: "the target is not a message that this can be done to", Hint: "look it up in the history", Settled: true, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-5.3"},
 	CodeTooLate:            {Text: "the time in which this may be done is over", Hint: "ask an admin of the conversation", Settled: true, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-5.6"},
-	CodeBehind:             {Text: "too much was stored since after to look for the message", Hint: "sync the conversation up to the head in this error and send again with a higher after", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.7"},
-	CodeAfterAhead:         {Text: "after is above the head of the conversation", Hint: "look for the message in the history and send it with the head you know", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.7"},
-	CodeTooOld:             {Text: "retention has removed what would tell whether this message was stored", Hint: "show the message as of unknown fate", Settled: false, Retryable: false, HTTP: 410, Close: 0, Reconnect: false, Clause: "P-4.8"},
+	CodeBehind:             {Text: "there are too many entries above after to search all of them for the message", Hint: "read the history from after up to the head in this error and send the message with that head as after if it is not there", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.7"},
+	CodeAfterAhead:         {Text: "after is above the head of the conversation", Hint: "look for the message in the history and send it with the head in this error as after if it is not there", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-4.7"},
+	CodeTooOld:             {Text: "retention has removed what would tell whether this message was stored", Hint: "show that nobody can tell whether the message was stored", Settled: false, Retryable: false, HTTP: 410, Close: 0, Reconnect: false, Clause: "P-4.8"},
 	CodeRateLimited:        {Text: "too many requests", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 429, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeOverloaded:         {Text: "a queue is full", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeStoreStalled:       {Text: "the store does not answer in time", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
-	CodeDiskFull:           {Text: "the disk is nearly full and nothing more is accepted", Hint: "the operator frees space", Settled: false, Retryable: true, HTTP: 507, Close: 0, Reconnect: false, Clause: "P-9.2"},
-	CodeNotOwner:           {Text: "another node has this conversation now", Hint: "the server routes again by itself", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
-	CodeInternal:           {Text: "the server met an error of its own", Hint: "tell the operator the request id", Settled: false, Retryable: true, HTTP: 500, Close: 1011, Reconnect: true, Clause: "P-9.4"},
-	CodeUnsupported:        {Text: "this server does not offer the frame or the capability", Hint: "the welcome lists the capabilities", Settled: true, Retryable: false, HTTP: 501, Close: 0, Reconnect: false, Clause: "P-2.6"},
+	CodeDiskFull:           {Text: "the disk is nearly full and nothing more is accepted", Hint: "the operator has to free space", Settled: false, Retryable: true, HTTP: 507, Close: 0, Reconnect: false, Clause: "P-9.2"},
+	CodeNotOwner:           {Text: "the conversation is moving to another node", Hint: "send the same frame again", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
+	CodeInternal:           {Text: "the server had an internal error", Hint: "tell the operator the request id", Settled: false, Retryable: true, HTTP: 500, Close: 1011, Reconnect: true, Clause: "P-9.4"},
+	CodeUnsupported:        {Text: "this server does not offer this frame or this capability", Hint: "the welcome lists the capabilities", Settled: true, Retryable: false, HTTP: 501, Close: 0, Reconnect: false, Clause: "P-2.6"},
 	CodeBadToken:           {Text: "the sync token was not made by this server", Hint: "sync with an empty token", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-6.2"},
-	CodeBadCredentials:     {Text: "user or proof of identity is wrong", Hint: "check both and try again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.2"},
+	CodeBadCredentials:     {Text: "the user or the password or the JWT is wrong", Hint: "check them and try again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.2"},
 	CodeUserExists:         {Text: "the user id is taken", Hint: "choose another one or log in", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-11.1"},
 	CodeRefreshReused:      {Text: "the refresh token was used before and all tokens of the device are void now", Hint: "log in again", Settled: false, Retryable: false, HTTP: 401, Close: 0, Reconnect: false, Clause: "P-11.3"},
 	CodeNoDevice:           {Text: "there is no such device", Hint: "list the devices", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-11.5"},
 	CodeNoKey:              {Text: "there is no such key", Hint: "list the keys", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.6"},
 	CodeNoNode:             {Text: "there is no such node", Hint: "petrel cluster status lists the nodes", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.7"},
-	CodeNotNow:             {Text: "the cluster is in no state for this", Hint: "the message says what is in the way", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-10.7"},
+	CodeNotNow:             {Text: "the cluster cannot do this now", Hint: "the message says what is in the way", Settled: false, Retryable: false, HTTP: 409, Close: 0, Reconnect: false, Clause: "P-10.7"},
 	CodeNoMethod:           {Text: "there is no such method", Hint: "the openapi.json of the server lists them", Settled: false, Retryable: false, HTTP: 404, Close: 0, Reconnect: false, Clause: "P-10.4"},
 	CodeSetupClosed:        {Text: "the setup code is wrong or used or expired", Hint: "restart the server for a new one while it has no admin key", Settled: false, Retryable: false, HTTP: 403, Close: 0, Reconnect: false, Clause: "P-10.1"},
 }

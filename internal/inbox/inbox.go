@@ -122,7 +122,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 				return nil // whoever watches the store ends the process
 			}
 			if e, ok := errors.AsType[*im.Error](err); !ok || e.Code.Info().Settled { // others pass: the consumers of many feeds fill one inbox
-				c.log.Error("carry membership to inboxes failed", "err", err)
+				c.log.Error("write memberships into inboxes failed", "err", err)
 			}
 			again = time.After(carryAgain)
 		}
@@ -134,7 +134,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		case <-c.asked:
 		case <-tick.C:
 			if err := c.save(ctx); err != nil {
-				c.log.Warn("save place in the feed failed", "err", err)
+				c.log.Warn("save pos of the inbox consumer failed", "err", err)
 			}
 		}
 	}

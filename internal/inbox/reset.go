@@ -20,7 +20,7 @@ import (
 func (c *Consumer) place(ctx context.Context) (im.Pos, []byte, error) {
 	value, err := c.store.Record(ctx, store.Consumers, 0, c.key())
 	if err != nil {
-		return 0, nil, fmt.Errorf("read place of the inbox consumer: %w", err)
+		return 0, nil, fmt.Errorf("read pos of the inbox consumer: %w", err)
 	}
 	if len(value) != 8 {
 		return 0, value, nil
@@ -53,7 +53,7 @@ func (c *Consumer) reset(ctx context.Context, upTo im.Pos) error {
 		return err
 	}
 	c.Resets.Add(1)
-	c.log.ErrorContext(ctx, "feed was trimmed before the inboxes had it; conversations that nobody has used since may miss on lists", "from", uint64(c.done), "to", uint64(first), "rebuild", uint64(upTo))
+	c.log.ErrorContext(ctx, "feed was trimmed before the inboxes had read it: lists may lack conversations that nobody has used since", "from", uint64(c.done), "to", uint64(first), "rebuild", uint64(upTo))
 	c.done, c.rebuild = first, upTo
 	return nil
 }

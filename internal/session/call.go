@@ -23,7 +23,7 @@ func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.Kicks) {
 		s.refuse(id, &im.Error{Code: im.CodeUnsupported}, k)
 		return
 	case f.Request == nil:
-		s.refuse(id, im.Errorf(im.CodeInvalid, "a call has a request: json or proto"), k)
+		s.refuse(id, im.Errorf(im.CodeInvalid, "a call needs a request: json or proto"), k)
 		return
 	}
 	queue := func(job func()) bool { return s.hub.calls.add(s.Out.Account, job) }

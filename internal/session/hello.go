@@ -61,7 +61,7 @@ func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.Kicks) {
 func (h *Hub) admitHello(f *petrelv1.Hello) *im.Error {
 	switch {
 	case f.VersionMin > Version || f.VersionMax < Version:
-		return im.Errorf(im.CodeVersionUnsupported, "version %d is spoken here, the client offers %d to %d", Version, f.VersionMin, f.VersionMax)
+		return im.Errorf(im.CodeVersionUnsupported, "the server speaks version %d, and the client offers %d to %d", Version, f.VersionMin, f.VersionMax)
 	case len(f.Device) > 64 || len(f.DeviceKind) > 32 || len(f.Client) > 128:
 		return im.Errorf(im.CodeBadFrame, "device, device_kind and client have at most 64, 32 and 128 bytes")
 	case h.draining.Load():
@@ -116,7 +116,7 @@ func (s *Session) login(ctx context.Context, id uint64, h *petrelv1.Hello, k *fa
 	s.Out.Welcome(s.welcomeFrame(id, who.Account, l), k)
 	k.Flush() // before NoteClient writes to the store: the client need not wait for that
 	if err := s.hub.users.NoteClient(ctx, who, h.Client); err != nil {
-		s.hub.o.Log.Warn("note client failed", "user", string(who.Account.User), "device", who.Device, "err", err)
+		s.hub.o.Log.Warn("store the client's name failed", "user", string(who.Account.User), "device", who.Device, "err", err)
 	}
 	return nil
 }

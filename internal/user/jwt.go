@@ -53,7 +53,7 @@ func newVerifier(o *JWT) (*verifier, error) {
 		}
 		v.key = k
 	default:
-		err = fmt.Errorf("it is none of EdDSA, ES256, RS256, HS256")
+		err = fmt.Errorf("the algorithm is none of EdDSA, ES256, RS256, HS256")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open identity provider: key for algorithm %q: %w", o.Algorithm, err)
@@ -72,7 +72,7 @@ func (v *verifier) subject(token string, now time.Time) (im.User, error) {
 		return "", fmt.Errorf("check JWT: %w", err)
 	}
 	if c.ExpiresAt.Sub(now) > maxJWTLife {
-		return "", fmt.Errorf("check JWT: it is valid for more than %s", maxJWTLife)
+		return "", fmt.Errorf("check JWT: the JWT is valid for more than %s", maxJWTLife)
 	}
 	u := im.User(c.Subject)
 	return u, u.Check()

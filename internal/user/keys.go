@@ -60,7 +60,7 @@ func (us *Users) CreateKey(ctx context.Context, name, tenantName string, of []st
 	}
 	for _, s := range of {
 		if !slices.Contains(scopes, s) {
-			return "", Key{}, im.Errorf(im.CodeInvalid, "there is no scope %.32q; there are %s", s, strings.Join(scopes, ", "))
+			return "", Key{}, im.Errorf(im.CodeInvalid, "there is no scope %.32q; the scopes are %s", s, strings.Join(scopes, ", "))
 		}
 	}
 	rec := &storepb.Token{Name: name, Scopes: slices.Compact(slices.Sorted(slices.Values(of)))}

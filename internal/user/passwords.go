@@ -31,7 +31,7 @@ func checkPassword(u im.User, password string) error {
 	}
 	lower := strings.ToLower(password)
 	if slices.Contains(commonest, lower) || lower == strings.ToLower(string(u)) {
-		return im.Errorf(im.CodeInvalid, "this password is among the first that are tried; choose another one")
+		return im.Errorf(im.CodeInvalid, "this password is one of the most common ones; choose another one")
 	}
 	return nil
 }

@@ -199,8 +199,8 @@ func (w *world) awaitFeeds() {
 }
 
 const (
-	ownedMetric   = "petrel_partitions_owned"
-	refusedMetric = "petrel_appends_refused_total"
+	ownedMetric   = "petrel_feeds_owned"
+	refusedMetric = "petrel_commits_stale_total"
 )
 
 // fault measures what inject costs: until every conversation takes a message

@@ -18,20 +18,20 @@ type order struct {
 // verbs are the commands, with what stands behind them and what they do.
 var verbs = []struct{ verb, args, does string }{
 	{"/dm", "USER [TEXT]", "open the direct conversation with a user, and write to them"},
-	{"/open", "NAME", "open the conversation whose name begins so"},
-	{"/group", "TITLE USER...", "make a group; a title of several words in quotes"},
+	{"/open", "NAME", "open the conversation whose name begins with NAME"},
+	{"/group", "TITLE USER...", "make a group; put a title of several words in quotes"},
 	{"/members", "", "list the members"},
 	{"/add", "USER...", "add members to this group"},
 	{"/remove", "USER...", "remove members from this group"},
 	{"/rename", "TITLE", "give this group another title"},
 	{"/leave", "", "leave this group"},
 	{"/edit", "[#N] TEXT", "change your last message, or your message number N"},
-	{"/recall", "[#N]", "take your last message back, or message number N"},
+	{"/recall", "[#N]", "recall your last message, or your message number N"},
 	{"/numbers", "", "show or hide the numbers of messages"},
-	{"/retry", "", "send what was refused once more"},
-	{"/drop", "", "forget what was refused"},
-	{"/help", "", "this"},
-	{"/quit", "", "end"},
+	{"/retry", "", "send again what was refused"},
+	{"/drop", "", "delete what was refused"},
+	{"/help", "", "show this help"},
+	{"/quit", "", "end the client"},
 }
 
 // parse reads a line; of one that begins with two slashes the first is left
@@ -82,7 +82,7 @@ func parse(s string) (o order, isOrder bool, err error) {
 		}
 	default:
 		if rest != "" {
-			return o, true, fmt.Errorf("write %s alone", verb)
+			return o, true, fmt.Errorf("write %s without anything after it", verb)
 		}
 	}
 	return o, true, nil
@@ -114,14 +114,14 @@ func fields(s string) ([]string, error) {
 		}
 		word, rest, ok := strings.Cut(s[1:], `"`)
 		if !ok {
-			return nil, fmt.Errorf("a quote is missing")
+			return nil, fmt.Errorf("a closing quote is missing")
 		}
 		words, s = append(words, word), rest
 	}
 	return words, nil
 }
 
-// helpLines are /help: what stands before a tab is explained behind it.
+// helpLines are /help: the text after a tab explains what stands before it.
 func helpLines() []string {
 	lines := []string{"", "Commands"}
 	for _, v := range verbs {
@@ -136,8 +136,8 @@ func helpLines() []string {
 		"↑ ↓\twhat you sent before",
 		"Ctrl+C\tquit",
 		"", "Marks",
-		"…\ton its way", "✓\tstored for ever", "✓✓\ton a device of everybody; in colour: read", "✗\trefused",
-		"", "A message that begins with a slash is written with two.")
+		"…\ton its way", "✓\tstored", "✓✓\ton a device of every member; in colour: read", "✗\trefused",
+		"", "To send a message that begins with a slash, write two slashes.")
 }
 
 // columns lays lines out in n cells: what stands behind a tab in a column of its

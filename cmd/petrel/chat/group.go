@@ -76,7 +76,7 @@ func (t *talk) ask(ctx context.Context, id string) (*group, error) {
 	delete(t.about, id)
 	ask := t.learn(id)
 	if ask == nil {
-		return nil, fmt.Errorf("this is no group")
+		return nil, fmt.Errorf("this is not a group")
 	}
 	g, err := ask(ctx)
 	t.learned(id, g)

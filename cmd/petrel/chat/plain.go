@@ -84,7 +84,7 @@ func (p *plain) run(ctx context.Context, sub *petrel.Subscription, lines <-chan 
 			ended <- err
 			return errEnded
 		case <-deadline:
-			return fmt.Errorf("it is not known whether %s stored; the same client sends them when it comes back", plural(len(p.sent), "message")+" are")
+			return fmt.Errorf("it is not known whether %s stored; start the same client again, and it sends them", plural(len(p.sent), "message")+" are")
 		case <-sub.Ready():
 			sub.Take()
 			if err := p.news(ctx); err != nil {

@@ -70,9 +70,9 @@ func knockAt(ctx context.Context, addr string, o *Options, cluster string) (ther
 		case strings.HasPrefix(line, "PONG"):
 			return true, nil
 		case strings.Contains(line, "Authorization Violation"):
-			return false, fmt.Errorf("%w: set the secret of the other nodes", ErrRefused)
+			return false, fmt.Errorf("%w: set cluster.secret to the secret of the other nodes", ErrRefused)
 		case strings.Contains(line, "cluster name"):
-			return false, fmt.Errorf("%w: its nodes have another store", ErrOtherCluster)
+			return false, fmt.Errorf("%w: the nodes there have another store", ErrOtherCluster)
 		case strings.HasPrefix(line, "-ERR"):
 			return false, fmt.Errorf("%w: %s", ErrRefused, strings.TrimSpace(line))
 		}
@@ -99,14 +99,14 @@ func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.
 	case err == nil && strings.HasPrefix(line, "INFO "):
 		return conn, r, nil
 	case err == nil:
-		return nil, nil, fmt.Errorf("%w: no node listens there, it says %q", ErrRefused, line)
+		return nil, nil, fmt.Errorf("%w: what listens there is not a node; it says %q", ErrRefused, line)
 	case o.TLS != nil:
 		return nil, nil, refusedTLS(err) // our certificate, of which it only hears now
 	}
 	_ = conn.SetDeadline(time.Time{})
 	t := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // says nothing but that there is TLS
 	if err := t.HandshakeContext(ctx); err == nil || refusedTLS(err) != nil {
-		return nil, nil, fmt.Errorf("%w: it wants TLS", ErrRefused)
+		return nil, nil, fmt.Errorf("%w: the node there wants TLS; set cluster.bus_cert_file, cluster.bus_key_file and cluster.bus_ca_file", ErrRefused)
 	}
 	return nil, nil, nil
 }
@@ -115,7 +115,7 @@ func greeting(ctx context.Context, conn net.Conn, addr string, o *Options) (net.
 // start, to end, or stands still.
 func refusedTLS(err error) error {
 	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
-		return fmt.Errorf("%w: it has no TLS", ErrRefused)
+		return fmt.Errorf("%w: the node there has no TLS", ErrRefused)
 	}
 	if strings.Contains(err.Error(), "tls: ") {
 		return fmt.Errorf("%w: TLS: %w", ErrRefused, err)

@@ -108,7 +108,7 @@ var nameRule = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // others are of the network.
 func Join(ctx context.Context, self im.Node, o Options) (*Bus, error) {
 	if !nameRule.MatchString(o.Cluster) || !nameRule.MatchString(string(self)) {
-		return nil, fmt.Errorf("join cluster %q as %q: names are of 1 to 64 letters, digits, - and _", o.Cluster, self)
+		return nil, fmt.Errorf("join cluster %q as %q: a name has 1 to 64 letters, digits, - and _", o.Cluster, self)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -151,13 +151,13 @@ func (b *Bus) connect(ctx context.Context) error {
 		nats.Name("petrel " + string(b.self)), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectBufSize(-1), // what cannot be sent now is lost now
 		nats.PingInterval(700 * time.Millisecond), nats.MaxPingsOutstanding(2), nats.Timeout(dialTime), nats.IgnoreAuthErrorAbort(),
-		nats.ReconnectHandler(func(*nats.Conn) { b.Reconnects.Add(1); b.o.Log.Info("nats is back") }),
+		nats.ReconnectHandler(func(*nats.Conn) { b.Reconnects.Add(1); b.o.Log.Info("connected to nats again") }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
-				b.o.Log.Warn("nats is gone", "err", err)
+				b.o.Log.Warn("connection to nats lost", "err", err)
 			}
 		}),
-		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { b.o.Log.Warn("nats", "err", err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { b.o.Log.Warn("nats reported an error", "err", err) }),
 	}
 	addr := b.o.URL
 	if addr == "" {
@@ -186,7 +186,7 @@ func (b *Bus) connect(ctx context.Context) error {
 		return fmt.Errorf("connect to nats at %s: %w", bare(addr), err)
 	}
 	if n := b.conn.MaxPayload(); n < maxMessage {
-		return fmt.Errorf("connect to nats at %s: it takes messages of %d bytes; set its max_payload to %d or more", bare(addr), n, maxMessage)
+		return fmt.Errorf("connect to nats at %s: the server takes messages of at most %d bytes; set its max_payload to %d or more", bare(addr), n, maxMessage)
 	}
 	return nil
 }

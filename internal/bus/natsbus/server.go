@@ -71,7 +71,7 @@ func serverOptions(o *Options) (*server.Options, error) {
 		return nil, fmt.Errorf("listen for nodes on %q: %w", o.Listen, err)
 	}
 	if ip := net.ParseIP(host); o.Secret == "" && o.TLS == nil && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("listen for nodes on %s: anybody there could join; set a secret, the same on every node", o.Listen)
+		return nil, fmt.Errorf("listen for nodes on %s: everybody who reaches this address could join; set cluster.secret, the same on every node", o.Listen)
 	}
 	so := &server.Options{
 		ServerName: fmt.Sprintf("%s-%x", o.self, o.Incarnation), // unlike the node's id never twice, so that we tell of that ourselves
@@ -163,7 +163,7 @@ func (l *serverLog) fail(err error) {
 
 // Errorf implements server.Logger.
 func (l *serverLog) Errorf(format string, v ...any) {
-	l.log.Warn("nats server", "err", fmt.Sprintf(format, v...))
+	l.log.Warn("nats server reported an error", "err", fmt.Sprintf(format, v...))
 }
 
 // Fatalf implements server.Logger. The server does not go on; the process does.
@@ -173,7 +173,7 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 
 // Warnf implements server.Logger.
 func (l *serverLog) Warnf(format string, v ...any) {
-	l.log.Warn("nats server", "err", fmt.Sprintf(format, v...))
+	l.log.Warn("nats server reported an error", "err", fmt.Sprintf(format, v...))
 }
 
 // Noticef implements server.Logger.

@@ -282,7 +282,7 @@ func (f *finding) load(db *pebble.DB) error {
 		return err
 	}
 	if f.id.partitions != im.Partitions {
-		return fmt.Errorf("the store has %d partitions, this Petrel %d", f.id.partitions, im.Partitions)
+		return fmt.Errorf("the store has %d partitions, and this Petrel works with %d", f.id.partitions, im.Partitions)
 	}
 	if b, err = get(keyCommit); err != nil {
 		return err

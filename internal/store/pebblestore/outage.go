@@ -28,7 +28,7 @@ func newOutage(log *slog.Logger) *outage {
 func (o *outage) fail(err error) {
 	o.once.Do(func() {
 		o.why = fmt.Errorf("%w: %w", store.ErrFailed, err)
-		o.log.Error("store failed", "err", err)
+		o.log.Error("store has failed", "err", err)
 		close(o.ch)
 	})
 }

@@ -248,7 +248,7 @@ func (s *Store) checkStall() {
 	stalled := !at.IsZero() && time.Since(at) > s.o.StallAfter
 	if s.stalled.Swap(stalled) != stalled {
 		if stalled {
-			s.log.Warn("disk does not answer, appends wait", "took", time.Since(at))
+			s.log.Warn("disk does not answer: commits wait", "took", time.Since(at))
 		} else {
 			s.log.Info("disk answers again")
 		}

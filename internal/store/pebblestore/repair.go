@@ -16,7 +16,7 @@ import (
 )
 
 // ErrSound is returned by Repair for a store that Open takes.
-var ErrSound = errors.New("the store is sound, there is nothing to repair")
+var ErrSound = errors.New("the store is sound: there is nothing to repair")
 
 // Report is what Repair found and did.
 type Report struct {
@@ -56,7 +56,7 @@ func Repair(o Options) (Report, error) {
 
 func repair(o Options, p place) (Report, error) {
 	if _, err := p.fs.Stat(p.db); isNotExist(err) {
-		return Report{}, errors.New("there is no database left; restore a backup, or empty the folder to begin anew")
+		return Report{}, errors.New("there is no database in the folder; restore a backup, or empty the folder to begin with a new store")
 	} else if err != nil {
 		return Report{}, err
 	}
@@ -115,7 +115,7 @@ func (p place) restoreMarkers() error {
 		return err
 	}
 	if want := p.manifestToUse(inv, names, pointed); want == "" {
-		return errors.New("there is no manifest left; restore a backup")
+		return errors.New("there is no manifest in the folder; restore a backup")
 	} else if want != pointed {
 		if err := p.moveMarker(manifestMarker, want); err != nil {
 			return err
@@ -212,7 +212,7 @@ func verifyTables(o Options, p place) (last, error) {
 		}
 	}
 	if err != nil {
-		return last{}, fmt.Errorf("the tables cannot be read, restore a backup: %w", err)
+		return last{}, fmt.Errorf("the tables cannot be read: %w; restore a backup", err)
 	}
 	return l, nil
 }
@@ -363,14 +363,14 @@ func (p place) finish(o Options, r *Report) error {
 	f := new(finding)
 	db, err := openPebble(o, &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log)})
 	if err != nil {
-		return fmt.Errorf("what is left cannot be read, restore a backup: %w", err)
+		return fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
 	}
 	err = f.load(db)
 	if e := db.Close(); err == nil {
 		err = e
 	}
 	if err != nil {
-		return fmt.Errorf("what is left is no store, restore a backup: %w", err)
+		return fmt.Errorf("what is left is not a store: %w; restore a backup", err)
 	}
 	fresh := p.witness + ".new"
 	if err := createWitness(p.fs, p.dir, fresh, f.id.store); err != nil {

@@ -74,7 +74,7 @@ func (s *space) take() {
 	}
 	if err != nil {
 		s.ballast = 0
-		s.log.Info("no ballast", "err", fmt.Errorf("reserve %s: %w", s.path, err))
+		s.log.Info("reserve ballast failed", "err", fmt.Errorf("reserve %s: %w", s.path, err))
 		return
 	}
 	s.held = true
@@ -82,7 +82,7 @@ func (s *space) take() {
 
 func (s *space) drop() {
 	if err := s.fs.Remove(s.path); err != nil && !isNotExist(err) {
-		s.log.Warn("ballast stays", "err", err)
+		s.log.Warn("give up ballast failed", "err", err)
 		return
 	}
 	s.held = false

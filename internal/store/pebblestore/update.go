@@ -71,7 +71,7 @@ func (s *Store) TrimFeed(ctx context.Context, f store.Feed, upTo im.Pos) error {
 	}
 	err := s.write(ctx, 128, func(b *pebble.Batch) error {
 		if upTo > s.last.pos {
-			return fmt.Errorf("it stands at %d", s.last.pos)
+			return fmt.Errorf("the feed is at commit %d", s.last.pos)
 		}
 		if upTo <= s.trim {
 			return errTrimmed

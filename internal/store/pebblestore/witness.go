@@ -77,9 +77,9 @@ func (s *slots) commit() (testimony, error) {
 	b, okB := parseTestimony(s.slot(1))
 	switch {
 	case !okA && !okB:
-		return testimony{}, errors.New("both commit slots of the witness are unreadable")
+		return testimony{}, errors.New("both commit slots of the witness file cannot be read")
 	case okA && okB && a.store != b.store:
-		return testimony{}, errors.New("the witness speaks of two stores")
+		return testimony{}, errors.New("the witness file names two stores")
 	case !okA || okB && b.n > a.n:
 		return b, nil
 	}
@@ -92,7 +92,7 @@ func (s *slots) inventory() (inventory, error) {
 	b, errB := parseInventory(s.slot(3))
 	switch {
 	case errA != nil && errB != nil:
-		return inventory{}, fmt.Errorf("both inventory slots of the witness are unreadable: %w", errA)
+		return inventory{}, fmt.Errorf("both inventory slots of the witness file cannot be read: %w", errA)
 	case errA != nil || errB == nil && b.turn > a.turn:
 		return b, nil
 	}

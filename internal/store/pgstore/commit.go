@@ -246,7 +246,7 @@ func (d *database) commitOpen(group []*appended) {
 	default:
 		in := group[0].in
 		d.poisoned[in.Feed].Store(true)
-		d.log.Error("a commit breaks what must hold: the feed takes nothing more until it is taken over",
+		d.log.Error("commit broke a constraint: the feed takes no commits until it is taken over",
 			"database", d.name, "feed", in.Feed, "epoch", in.Epoch, "pos", in.From, "err", err)
 		outcome = store.ErrFailed
 	}
@@ -322,14 +322,14 @@ func (d *database) use(c *pgx.Conn) {
 	d.conn, d.used = c, time.Now()
 	clear(d.prepared[:])
 	if d.down.Swap(false) {
-		d.log.Info("database is in reach again", "database", d.name)
+		d.log.Info("database can be reached again", "database", d.name)
 	}
 }
 
 // lose gives the connection up and asks for a new one.
 func (d *database) lose(err error) {
 	if !d.down.Swap(true) {
-		d.log.Warn("database is out of reach", "database", d.name, "err", err)
+		d.log.Warn("database cannot be reached", "database", d.name, "err", err)
 	}
 	d.drop()
 	d.pool.Reset()

@@ -36,7 +36,7 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info) (*data
 	conf, err := pgxpool.ParseConfig(o.DSNs[n])
 	if err != nil {
 		// The cause may quote the DSN, and with it the password.
-		return nil, fmt.Errorf("database %d: its DSN cannot be read: write postgres://user:password@host:5432/name, with %%40 for @ and %%2F for / in the password", n+1)
+		return nil, fmt.Errorf("database %d: its URL cannot be read: write postgres://user:password@host:5432/name, with %%40 for @ and %%2F for / in the password", n+1)
 	}
 	d := &database{o: o, log: o.Log, n: n, out: out, known: known, conf: conf}
 	d.name = fmt.Sprintf("%d (%s@%s:%d/%s)", n+1, conf.ConnConfig.User, conf.ConnConfig.Host, conf.ConnConfig.Port, conf.ConnConfig.Database)

@@ -79,12 +79,12 @@ func (m *move) run(ctx context.Context) error {
 		return c.QueryRow(ctx, `SELECT db FROM petrel.placement WHERE part = $1 FOR UPDATE NOWAIT`, int32(m.part)).Scan(&from)
 	}()
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "55P03" {
-		return errors.New("another process moves it")
+		return errors.New("another process moves the partition")
 	} else if err != nil {
 		return asError(err, true)
 	}
 	if m.src = m.s.dbs[from]; m.src == m.dst {
-		return errors.New("it is there already")
+		return errors.New("the partition is there already")
 	}
 	open, err := m.claim(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *move) run(ctx context.Context) error {
 		_, err = c.Exec(ctx, `COMMIT`)
 	}
 	if err = errors.Join(err, warned(c.PgConn())); err != nil {
-		return fmt.Errorf("it is copied, and the map not changed: move it again: %w", asError(err, true))
+		return fmt.Errorf("the partition is copied, but the map is not changed: move it again: %w", asError(err, true))
 	}
 	m.s.log.Info("partition moved", "partition", m.part, "from", m.src.name, "to", m.dst.name, "pos", m.pos, "took", time.Since(m.sealed))
 	return m.s.readPlacement(ctx)
@@ -117,7 +117,7 @@ func (m *move) claim(ctx context.Context) (open bool, err error) {
 	}
 	state, err := collectOne(ctx, m.src, scanInt, `SELECT state::bigint FROM petrel.part WHERE id = $1`, int32(m.part))
 	if err == nil && store.FeedState(state) != store.FeedSealed {
-		err = fmt.Errorf("it is open in both databases: %w", store.ErrCorrupt)
+		err = fmt.Errorf("the partition is open in both databases: %w", store.ErrCorrupt)
 	}
 	return true, err
 }
@@ -136,7 +136,7 @@ func (m *move) carry(ctx context.Context) (err error) {
 		_, e := m.src.exec(context.WithoutCancel(ctx), fmt.Sprintf(`UPDATE petrel.part SET state = %d WHERE id = $1 AND (state = %d OR state = %d AND holder = $2)`,
 			store.FeedOpen, store.FeedMoving, store.FeedSealed), int32(m.part), int64(m.token))
 		if e != nil {
-			err = errors.Join(err, fmt.Errorf("it may be sealed: move it again: %w", e))
+			err = errors.Join(err, fmt.Errorf("the partition may be sealed: move it again: %w", e))
 		}
 	}()
 	if err := m.begin(ctx); err != nil {
@@ -173,10 +173,10 @@ func (m *move) carry(ctx context.Context) (err error) {
 		store.FeedOpen, store.FeedSealed), int32(m.part), int64(m.token), epoch+1, pos, trim)
 	switch {
 	case err != nil:
-		return fmt.Errorf("it is sealed, and the copy may be open: move it again: %w", err)
+		return fmt.Errorf("the partition is sealed, and its copy may be open: move it again: %w", err)
 	case n != 1:
 		back = true
-		return errors.New("another process moves it")
+		return errors.New("another process moves the partition")
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (m *move) seal(ctx context.Context) (epoch, pos, trim int64, err error) {
 			store.FeedSealed, store.FeedMoving), int32(m.part), int64(m.token)).Scan(&epoch, &pos, &trim)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = errors.New("another process moves it")
+		err = errors.New("another process moves the partition")
 	}
 	m.sealed = time.Now()
 	return epoch, pos, trim, err

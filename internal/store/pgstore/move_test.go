@@ -313,7 +313,7 @@ func TestF27MoveThatLostItsPlaceOpensNothing(t *testing.T) {
 	eventually(t, "a move that waits", func() bool { return looker.locked() == 1 })
 	there.do(`UPDATE petrel.part SET holder = 77 WHERE id = 4`) // as another one claims it
 	here.do(`COMMIT`)
-	if err := <-moved; err == nil || !strings.Contains(err.Error(), "another process moves it") {
+	if err := <-moved; err == nil || !strings.Contains(err.Error(), "another process moves the partition") {
 		t.Errorf("the move ends with %v", err)
 	}
 	for db, r := range map[string]*raw{"the source": here, "the destination": there} {

@@ -165,7 +165,7 @@ func (d *database) checkServer(ctx context.Context, c *pgx.Conn) error {
 	case n < d.o.oldest:
 		return &Problem{Code: "database_unusable", What: fmt.Sprintf("PostgreSQL %s is too old", name), Fix: fmt.Sprintf("Petrel needs %d or newer", d.o.oldest/10000)}
 	case d.o.RequireStandby && standbys == "":
-		return &Problem{Code: "database_unusable", What: "it waits for no standby, and one is required", Fix: "set synchronous_standby_names on the server, or do not require a standby"}
+		return &Problem{Code: "database_unusable", What: "it has no synchronous standby, and store.require_standby asks for one", Fix: "set synchronous_standby_names on the server, or turn store.require_standby off"}
 	}
 	return nil
 }
@@ -200,13 +200,13 @@ func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int) error {
 func (id *identity) check(first *identity, n int) error {
 	switch {
 	case id.partitions != im.Partitions:
-		return &Problem{Code: "other_store", What: fmt.Sprintf("it is cut into %d partitions, and this Petrel into %d", id.partitions, im.Partitions), Fix: "use the Petrel that made it"}
+		return &Problem{Code: "other_store", What: fmt.Sprintf("it has %d partitions, and this Petrel works with %d", id.partitions, im.Partitions), Fix: "use the Petrel release that made it"}
 	case first != nil && id.info.StoreID != first.info.StoreID:
-		return &Problem{Code: "other_store", What: fmt.Sprintf("it belongs to store %x, and the first database to store %x", id.info.StoreID, first.info.StoreID), Fix: "two clusters cannot share a database; name an empty one"}
+		return &Problem{Code: "other_store", What: fmt.Sprintf("it belongs to store %x, and the first database belongs to store %x", id.info.StoreID, first.info.StoreID), Fix: "two clusters cannot share a database; name an empty one"}
 	case first != nil && id.info.HistoryID != first.info.HistoryID:
-		return &Problem{Code: "other_store", What: fmt.Sprintf("it has history %x, and the first database %x", id.info.HistoryID, first.info.HistoryID), Fix: "restore all databases of a store together"}
+		return &Problem{Code: "other_store", What: fmt.Sprintf("it has history %x, and the first database has history %x", id.info.HistoryID, first.info.HistoryID), Fix: "restore all databases of a store together"}
 	case id.db != n:
-		return &Problem{Code: "other_store", What: fmt.Sprintf("it is database %d of its store and was named in place %d", id.db+1, n+1), Fix: "name the databases in their order"}
+		return &Problem{Code: "other_store", What: fmt.Sprintf("it is database %d of its store, and store.postgres names it as database %d", id.db+1, n+1), Fix: "name the databases in the same order as before"}
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (s *Store) readPlacement(ctx context.Context) error {
 			return fmt.Errorf("read the map of partitions: %w", store.ErrCorrupt)
 		}
 		if r[1] >= len(s.dbs) {
-			return &Problem{Code: "other_store", What: fmt.Sprintf("partition %d is in database %d, and %d are named", i, r[1]+1, len(s.dbs)), Fix: "name all databases of the store"}
+			return &Problem{Code: "other_store", What: fmt.Sprintf("partition %d is in database %d, and store.postgres names %d databases", i, r[1]+1, len(s.dbs)), Fix: "name all databases of the store"}
 		}
 		at[i] = r[1]
 	}
@@ -276,13 +276,13 @@ func (d *database) advice(err error) error {
 		}
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
-		return &Problem{Code: "database_unreachable", What: address + " does not answer", Fix: "check that PostgreSQL runs there and listens, and the host and port in the DSN", Cause: e}
+		return &Problem{Code: "database_unreachable", What: address + " does not answer", Fix: "check that PostgreSQL runs and listens there, and that the URL has the right host and port", Cause: e}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &Problem{Code: "database_unreachable", What: address + " does not answer in time", Fix: "check that nothing between here and there drops packets, and the host and port in the DSN"}
+		return &Problem{Code: "database_unreachable", What: address + " does not answer in time", Fix: "check that no firewall drops the packets, and that the URL has the right host and port"}
 	}
 	if strings.Contains(err.Error(), "read only connection") { // pgconn has no value for it
-		return &Problem{Code: "database_unusable", What: "the server takes no writes", Fix: "name the primary, or all hosts in the DSN"}
+		return &Problem{Code: "database_unusable", What: "the server takes no writes", Fix: "name the primary in the URL, or all hosts"}
 	}
 	return err
 }

@@ -255,12 +255,12 @@ func TestStartSaysWhatToDo(t *testing.T) {
 			dsns := []string{blank(t), blank(t)}
 			mustClose(t, mustOpen(t, Options{DSNs: dsns}))
 			return Options{DSNs: []string{dsns[1], dsns[0]}}
-		}, []string{"is database 2", "in place 1", "in their order"}},
+		}, []string{"is database 2", "names it as database 1", "in the same order as before"}},
 		{"one is missing", func(t *testing.T) Options {
 			dsns := []string{blank(t), blank(t)}
 			mustClose(t, mustOpen(t, Options{DSNs: dsns}))
 			return Options{DSNs: dsns[:1]}
-		}, []string{"is in database 2, and 1 are named"}},
+		}, []string{"is in database 2, and store.postgres names 1 databases"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer

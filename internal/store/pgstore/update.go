@@ -53,7 +53,7 @@ func (s *Store) takeOver(ctx context.Context, f store.Feed, holder uint64) (stor
 			return rows[0], nil
 		}
 		if try == 1 {
-			return store.Holder{}, fmt.Errorf("it is on its way to another database: %w", store.ErrStalled)
+			return store.Holder{}, fmt.Errorf("the feed is on its way to another database: %w", store.ErrStalled)
 		}
 		if err := s.readPlacement(ctx); err != nil {
 			return store.Holder{}, err
@@ -224,7 +224,7 @@ var ofOpen = fmt.Sprintf(`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 AN
 func (s *Store) isOpen(ctx context.Context, f store.Feed) error {
 	h, err := s.holders(ctx, []store.Feed{f})
 	if err == nil && h[0].State != store.FeedOpen {
-		err = fmt.Errorf("it is on its way to another database: %w", store.ErrStalled)
+		err = fmt.Errorf("the feed is on its way to another database: %w", store.ErrStalled)
 	}
 	return err
 }
@@ -272,7 +272,7 @@ func (s *Store) trimFeed(ctx context.Context, f store.Feed, upTo im.Pos) error {
 		return err
 	}
 	if h[0].Pos < upTo {
-		return fmt.Errorf("it stands at %d", h[0].Pos)
+		return fmt.Errorf("the feed is at commit %d", h[0].Pos)
 	}
 	_, err = d.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET trim = $2 WHERE id = $1 AND trim < $2 AND state = %d`, store.FeedOpen), int32(f), int64(upTo))
 	if err != nil {
