@@ -99,10 +99,10 @@ func (f *Fan) Deliver(tenant im.Tenant, members []im.User, items []Item) {
 		}
 		if it.Row != nil {
 			f.rows = append(f.rows, it.Row)
-			f.newest = newestRow{row: it.Row}
 		}
 	}
-	if len(f.rows) > 0 {
+	if n := len(f.rows); n > 0 {
+		f.newest = newestRow{row: f.rows[n-1]}
 		f.deliverToOthers(tenant, members)
 	}
 	if f.batch != nil {
@@ -127,13 +127,7 @@ func (f *Fan) count(c deliveryCount) {
 
 // pushTo pushes encoded entries to o, or a hint in their place.
 func (f *Fan) pushTo(o *Outbox, b []byte, shared bool, entries int, c *deliveryCount) {
-	var pushed, hinted bool
-	if o.Hints {
-		pushed, hinted = o.pushOrHint(&f.newest, b, shared, &f.kicks)
-	} else {
-		pushed = o.push(b, shared, &f.kicks)
-	}
-	switch {
+	switch pushed, hinted := o.push(b, &f.newest, shared, &f.kicks); {
 	case pushed:
 		c.delivered += entries
 	case hinted:

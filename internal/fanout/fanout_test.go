@@ -106,3 +106,10 @@ func pong(id uint64) *petrelv1.ServerFrame {
 func event(q im.Seq, n int) []byte {
 	return wire.AppendEvents(nil, protoTCP, [][]byte{row(q, "eve", string(make([]byte, n)))})
 }
+
+// pushed pushes events for which no hint is needed, and returns whether they were
+// taken.
+func (o *Outbox) pushed(b []byte, shared bool, k *Kicks) bool {
+	pushed, _ := o.push(b, nil, shared, k)
+	return pushed
+}

@@ -97,9 +97,9 @@ func TestNoWakeUpIsLost(t *testing.T) {
 			var k Kicks
 			for i := range rounds {
 				for j, o := range outs {
-					o.push(e, (i+j)%2 == 0, &k)
-					o.push(e, false, &k)
-					o.push(e, true, &k)
+					o.pushed(e, (i+j)%2 == 0, &k)
+					o.pushed(e, false, &k)
+					o.pushed(e, true, &k)
 					if (i+j+p)%5 == 0 {
 						k.Flush()
 					}

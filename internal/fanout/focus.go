@@ -20,20 +20,10 @@ func (o *Outbox) Focus(request uint64, convs map[im.ConvID]bool) (added []im.Con
 	return o.focus.set(request, convs)
 }
 
-// pushOrHint adds the encoded entries of one delivery. If the conversation is out
-// of focus, or the entries do not fit, it adds a hint instead. An entry of an
+// pushOrHintLocked adds the encoded entries of one delivery. If the conversation is
+// out of focus, or the entries do not fit, it adds a hint instead. An entry of an
 // inbox never becomes a hint: if there is no room for it, the client has to sync.
-func (o *Outbox) pushOrHint(newest *newestRow, b []byte, shared bool, k *Kicks) (pushed, hinted bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.takesNoEventsLocked(k) {
-		return false, false
-	}
-	if (o.focus == nil || o.focus.convs == nil) && o.roomLocked(len(b)) {
-		o.addLocked(b, shared)
-		o.markLocked(k)
-		return true, false
-	}
+func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, shared bool, k *Kicks) (pushed, hinted bool) {
 	h := newest.hint()
 	inbox := h.conv.Kind() == im.Inbox
 	switch {

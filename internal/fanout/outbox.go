@@ -121,21 +121,26 @@ func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 	return true
 }
 
-// push adds encoded events and returns whether they were taken. shared means that
-// other outboxes get the same slice, so nobody may change it.
-func (o *Outbox) push(b []byte, shared bool, k *Kicks) bool {
+// push adds the encoded entries b of one delivery. If they do not fit, or their
+// conversation is out of focus, it adds a hint instead, or the client lags. newest is
+// the newest of the entries. shared means that other outboxes get the same slice, so
+// nobody may change it.
+func (o *Outbox) push(b []byte, newest *newestRow, shared bool, k *Kicks) (pushed, hinted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.takesNoEventsLocked(k) {
-		return false
+		return false, false
 	}
-	if !o.roomLocked(len(b)) {
-		o.lagLocked(k)
-		return false
+	if (o.focus == nil || o.focus.convs == nil) && o.roomLocked(len(b)) {
+		o.addLocked(b, shared)
+		o.markLocked(k)
+		return true, false
 	}
-	o.addLocked(b, shared)
-	o.markLocked(k)
-	return true
+	if o.Hints {
+		return o.pushOrHintLocked(b, newest, shared, k)
+	}
+	o.lagLocked(k)
+	return false, false
 }
 
 // takesNoEventsLocked returns whether events are dropped now. If they are because

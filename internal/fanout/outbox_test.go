@@ -28,24 +28,24 @@ func TestOverflowIsOneLaggedFrameAndThenSilence(t *testing.T) {
 		s := connect(t, "bob", 3*len(b))
 		var k Kicks
 		for i := range 10 {
-			if took := s.out.push(b, shared, &k); took != (i < 3) {
+			if took := s.out.pushed(b, shared, &k); took != (i < 3) {
 				t.Errorf("event %d: taken %t", i, took)
 			}
 		}
 		want(t, s, "1:x", "1:x", "1:x", "lagged")
-		if s.out.push(b, shared, &k) {
+		if s.out.pushed(b, shared, &k) {
 			t.Error("a lagging outbox with room takes an event before the client has synced")
 		}
 		want(t, s)
 		if !s.out.Resume() || s.out.Resume() {
 			t.Error("Resume does not say once that it lagged")
 		}
-		if !s.out.push(b, shared, &k) {
+		if !s.out.pushed(b, shared, &k) {
 			t.Error("no event is taken after Resume")
 		}
 		want(t, s, "1:x")
 		for range 10 {
-			s.out.push(b, shared, &k)
+			s.out.pushed(b, shared, &k)
 		}
 		want(t, s, "1:x", "1:x", "1:x", "lagged")
 	}
@@ -53,7 +53,7 @@ func TestOverflowIsOneLaggedFrameAndThenSilence(t *testing.T) {
 
 func TestEventThatNeverFitsMakesTheSessionSync(t *testing.T) {
 	s := connect(t, "bob", 100)
-	if s.out.push(event(1, 200), true, &Kicks{}) {
+	if s.out.pushed(event(1, 200), true, &Kicks{}) {
 		t.Error("an event above the limit was taken")
 	}
 	want(t, s, "lagged")
@@ -65,18 +65,18 @@ func TestBacklogOfTheTransportCounts(t *testing.T) {
 	b := event(1, 10)
 	s := connect(t, "bob", 3*len(b))
 	var k Kicks
-	s.out.push(b, true, &k)
+	s.out.pushed(b, true, &k)
 	p, _ := s.out.Take()
 	if got := s.out.Pending(); got != len(b) {
 		t.Errorf("%d bytes wait while a piece is being written, want %d", got, len(b))
 	}
 	s.out.Wrote(p, 2*len(b)) // the transport also holds bytes of an earlier piece
-	if !s.out.push(b, true, &k) || s.out.push(b, true, &k) {
+	if !s.out.pushed(b, true, &k) || s.out.pushed(b, true, &k) {
 		t.Error("with two thirds in the transport not exactly one event fits")
 	}
 	s.out.Backlog(0)
 	s.out.Resume()
-	if !s.out.push(b, true, &k) {
+	if !s.out.pushed(b, true, &k) {
 		t.Error("nothing fits after the transport has written")
 	}
 	if got := s.out.Pending(); got != 2*len(b)+len(wire.AppendFrame(nil, protoTCP, laggedFrame)) {
@@ -87,7 +87,7 @@ func TestBacklogOfTheTransportCounts(t *testing.T) {
 func TestNegativeLimitIsNone(t *testing.T) {
 	s := connect(t, "bob", -1)
 	for range 100 {
-		if !s.out.push(event(1, 10_000), true, &Kicks{}) {
+		if !s.out.pushed(event(1, 10_000), true, &Kicks{}) {
 			t.Fatal("an event is refused without a limit")
 		}
 	}
@@ -98,7 +98,7 @@ func TestAnswersAreNeverDropped(t *testing.T) {
 	var k Kicks
 	var expected []string
 	for i := range uint64(100) {
-		s.out.push(event(1, 100), true, &k)
+		s.out.pushed(event(1, 100), true, &k)
 		if i == 0 {
 			expected = append(expected, "lagged")
 		}
@@ -116,12 +116,12 @@ func TestNothingIsPushedBeforeTheWelcome(t *testing.T) {
 	o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20, "owner")
 	s := &screen{t, o}
 	var k Kicks
-	if o.push(event(1, 1), true, &k) || o.push(event(1, 1<<21), true, &k) {
+	if o.pushed(event(1, 1), true, &k) || o.pushed(event(1, 1<<21), true, &k) {
 		t.Error("an event was taken before the welcome")
 	}
 	want(t, s)
 	o.Welcome(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{}}}, &k)
-	if !o.push(wire.AppendEvents(nil, protoTCP, [][]byte{row(2, "eve", "hi")}), true, &k) {
+	if !o.pushed(wire.AppendEvents(nil, protoTCP, [][]byte{row(2, "eve", "hi")}), true, &k) {
 		t.Error("an event was refused after the welcome")
 	}
 	want(t, s, "welcome", "2:hi")
@@ -138,15 +138,15 @@ func TestSharedBytesAreNotModified(t *testing.T) {
 	alice, bob, carol := connect(t, "alice", 1<<20), connect(t, "bob", 1<<20), connect(t, "carol", 1<<20)
 	var k Kicks
 	for _, s := range []*screen{alice, bob, carol} {
-		s.out.push(b, true, &k)
+		s.out.pushed(b, true, &k)
 	}
 	alice.out.Answer(pong(1), &k)
-	alice.out.push(b, true, &k)
+	alice.out.pushed(b, true, &k)
 	p, _ := carol.out.Take()
 	carol.out.Wrote(p, 0) // must not put the shared bytes into the pool
 	for range 50 {        // or one of these would write into them
 		dave := connect(t, "dave", 1<<20)
-		dave.out.push(event(9, 30), false, &k)
+		dave.out.pushed(event(9, 30), false, &k)
 		dave.out.Answer(pong(9), &k)
 		dave.got()
 	}
@@ -161,7 +161,7 @@ func TestSharedBytesAreNotModified(t *testing.T) {
 func TestBytesThatAreNotSharedAreCopied(t *testing.T) {
 	s := connect(t, "bob", 1<<20)
 	b := event(1, 10)
-	s.out.push(b, false, &Kicks{})
+	s.out.pushed(b, false, &Kicks{})
 	clear(b) // the caller uses the bytes again
 	want(t, s, "1:"+strings.Repeat("\x00", 10))
 }
@@ -195,7 +195,7 @@ func TestEndIsToldOnceAndLast(t *testing.T) {
 	s.out.EndAfterAnswer(second, &k)
 	s.out.Answer(pong(2), &k)
 	Origin{Out: s.out, Bytes: 1}.Reply(wire.Ack{Seq: 1}, nil, &k)
-	if s.out.push(event(1, 1), true, &k) || s.out.Window(1, -1, -1) {
+	if s.out.pushed(event(1, 1), true, &k) || s.out.Window(1, -1, -1) {
 		t.Error("an event or a send was taken behind the end")
 	}
 	p, end := s.out.Take()
@@ -235,7 +235,7 @@ func TestClosedOutboxTakesNothing(t *testing.T) {
 	s.out.EndAfterAnswer(&im.Error{Code: im.CodeDraining}, &k)
 	s.out.Welcome(pong(3), &k)
 	Origin{Out: s.out, Bytes: 5}.Reply(wire.Ack{Seq: 1}, nil, &k)
-	if s.out.push(event(1, 1), true, &k) || s.out.push(event(1, 1), false, &k) {
+	if s.out.pushed(event(1, 1), true, &k) || s.out.pushed(event(1, 1), false, &k) {
 		t.Error("an event was taken")
 	}
 	if p, end := s.out.Take(); len(p.Bytes) != 0 || end != nil || s.out.Pending() != 0 {

@@ -55,9 +55,10 @@ type Conn struct {
 
 // Open makes the session of a connection whose codec is known.
 func (h *Hub) Open(c Conn) *Session {
-	// One allocation for both. Sessions live long. Allocated one by one among small
-	// objects, the sessions that remain after a busy time would keep the memory of
-	// those small objects from going back to the system.
+	// One allocation for both, of a size that few other objects have. Go keeps objects
+	// of one size together. So when many sessions have ended, whole pages are free and
+	// go back to the system. Allocated apart, a few small objects that live long would
+	// keep each page in memory.
 	both := &struct {
 		s Session
 		o fanout.Outbox
