@@ -102,7 +102,7 @@ func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *N
 	n.nodes.Store(&map[im.Node]*node{})
 	n.online.init()
 	for i := range n.partHints {
-		n.partHints[i] = stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}), Payload: encodeOnline(&clusterpb.Online{Again: 1 << i})}
+		n.partHints[i] = stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}), Payload: encodeOnline(&clusterpb.Online{Dropped: 1 << i})}
 	}
 	t.setKey(secret)
 	t.announce = n.announce
@@ -285,11 +285,11 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	}
 	p := n.node(from)
 	n.sendParts(p, m.Ask)
-	if m.Again != 0 {
-		n.ask(p, m.Again)
+	if m.Dropped != 0 {
+		n.ask(p, m.Dropped)
 	}
-	if len(m.Missed) > 0 {
-		n.resync.some(m.Missed)
+	if len(m.Resync) > 0 {
+		n.resync.some(m.Resync)
 	}
 	i := p.index.Load()
 	if i < 0 {
@@ -306,7 +306,7 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 		return
 	}
 	if added := n.online.replace(int(m.Part.Index), m.Part.Users, bit); len(added) > 0 && n.recipientsChosen.Load() {
-		n.send(p, &clusterpb.Online{Missed: added}, stream.Hint{})
+		n.send(p, &clusterpb.Online{Resync: added}, stream.Hint{})
 	}
 }
 

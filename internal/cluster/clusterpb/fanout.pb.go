@@ -21,18 +21,20 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Online is about who has sessions at a node. Users are 64-bit hashes of tenant
-// and user, keyed by the store's secret.
+// Online says which users are online at the sender. A user is a 64-bit hash of
+// tenant and user, with the store's secret as its key.
 type Online struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Came  []uint64               `protobuf:"fixed64,1,rep,packed,name=came,proto3" json:"came,omitempty"` // have sessions at the sender, and had none
-	Gone  []uint64               `protobuf:"fixed64,2,rep,packed,name=gone,proto3" json:"gone,omitempty"`
+	Came  []uint64               `protobuf:"fixed64,1,rep,packed,name=came,proto3" json:"came,omitempty"` // the first session of these users has begun
+	Gone  []uint64               `protobuf:"fixed64,2,rep,packed,name=gone,proto3" json:"gone,omitempty"` // the last session of these users has ended
 	Part  *Online_Part           `protobuf:"bytes,3,opt,name=part,proto3" json:"part,omitempty"`
-	Ask   uint64                 `protobuf:"fixed64,4,opt,name=ask,proto3" json:"ask,omitempty"` // the receiver is to send these parts, as bits
-	// Users at the receiver that the sender did not know of while it chose
-	// recipients: they have to look for what they missed.
-	Missed        []uint64 `protobuf:"fixed64,5,rep,packed,name=missed,proto3" json:"missed,omitempty"`
-	Again         uint64   `protobuf:"fixed64,6,opt,name=again,proto3" json:"again,omitempty"` // of these parts something was given up: the receiver is to ask
+	Ask   uint64                 `protobuf:"fixed64,4,opt,name=ask,proto3" json:"ask,omitempty"` // the receiver sends these parts of its table, as bits
+	// Users who are online at the receiver. The sender did not know that while it
+	// chose recipients of entries. Their sessions have to sync.
+	Resync []uint64 `protobuf:"fixed64,5,rep,packed,name=resync,proto3" json:"resync,omitempty"`
+	// Announcements about these parts, as bits, were dropped: the receiver asks for
+	// the parts. This is the stream hint of an announcement.
+	Dropped       uint64 `protobuf:"fixed64,6,opt,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,30 +97,30 @@ func (x *Online) GetAsk() uint64 {
 	return 0
 }
 
-func (x *Online) GetMissed() []uint64 {
+func (x *Online) GetResync() []uint64 {
 	if x != nil {
-		return x.Missed
+		return x.Resync
 	}
 	return nil
 }
 
-func (x *Online) GetAgain() uint64 {
+func (x *Online) GetDropped() uint64 {
 	if x != nil {
-		return x.Again
+		return x.Dropped
 	}
 	return 0
 }
 
-// Delivery is what one commit has for users of one node in one conversation.
-// Its first fields alone are a hint: the conversation has moved so far, and the
-// sender's answers about it may be lost.
+// Delivery is what one commit has for users of one node in one conversation. Its
+// first five fields are also its stream hint: so far has the conversation moved, and
+// answers about it may be lost.
 type Delivery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`        // 16 bytes
-	Head          uint64                 `protobuf:"varint,3,opt,name=head,proto3" json:"head,omitempty"`       // of the newest row; 0: there are only answers
-	Counted       uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // at head
-	Users         []string               `protobuf:"bytes,5,rep,name=users,proto3" json:"users,omitempty"`      // who gets the rows, if they have sessions at the receiver
+	Head          uint64                 `protobuf:"varint,3,opt,name=head,proto3" json:"head,omitempty"`       // the seq of the newest row; 0: there are only answers
+	Counted       uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // of the entries up to head
+	Users         []string               `protobuf:"bytes,5,rep,name=users,proto3" json:"users,omitempty"`      // who get the rows, if they are online at the receiver
 	Rows          [][]byte               `protobuf:"bytes,6,rep,name=rows,proto3" json:"rows,omitempty"`        // entries as stored, oldest first; none: a hint, or only answers
 	Answers       []*Answer              `protobuf:"bytes,7,rep,name=answers,proto3" json:"answers,omitempty"`  // in their order
 	unknownFields protoimpl.UnknownFields
@@ -204,17 +206,17 @@ func (x *Delivery) GetAnswers() []*Answer {
 	return nil
 }
 
-// Answer is the outcome of a send that came from the receiver of this.
+// Answer is the outcome of a send that the receiver of this frame made.
 type Answer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ticket        uint64                 `protobuf:"varint,1,opt,name=ticket,proto3" json:"ticket,omitempty"` // the receiver's name for it
-	At            uint32                 `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`         // how many of the delivery's rows stand before it
+	Ticket        uint64                 `protobuf:"varint,1,opt,name=ticket,proto3" json:"ticket,omitempty"` // by which the receiver recognizes the send
+	At            uint32                 `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`         // how many rows of the delivery come before the answer
 	Own           bool                   `protobuf:"varint,3,opt,name=own,proto3" json:"own,omitempty"`       // the next row is what was sent
 	Seq           uint64                 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
 	TimeMs        uint64                 `protobuf:"varint,5,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
-	Conv          string                 `protobuf:"bytes,6,opt,name=conv,proto3" json:"conv,omitempty"`       // set when the send named a user
-	Repeat        bool                   `protobuf:"varint,7,opt,name=repeat,proto3" json:"repeat,omitempty"`  // it was stored before
-	Failure       *Answer_Failure        `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"` // instead of seq and those behind it
+	Conv          string                 `protobuf:"bytes,6,opt,name=conv,proto3" json:"conv,omitempty"`       // set if the send named a user and no conversation
+	Repeat        bool                   `protobuf:"varint,7,opt,name=repeat,proto3" json:"repeat,omitempty"`  // the entry was stored before
+	Failure       *Answer_Failure        `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"` // set instead of seq, time_ms, conv and repeat
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,12 +307,12 @@ func (x *Answer) GetFailure() *Answer_Failure {
 	return nil
 }
 
-// Receipts are moves of cursors in one conversation.
+// Receipts says that cursors have moved in one conversation.
 type Receipts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`   // 16 bytes
-	Users         []string               `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"` // who is told
+	Users         []string               `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"` // who get the receipts
 	Receipts      []*Receipts_Receipt    `protobuf:"bytes,4,rep,name=receipts,proto3" json:"receipts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -374,8 +376,8 @@ func (x *Receipts) GetReceipts() []*Receipts_Receipt {
 	return nil
 }
 
-// Part is all of the users who are online at the sender and whose hash,
-// modulo 64, is index.
+// Part is all users who are online at the sender and whose hash modulo 64 is
+// index.
 type Online_Part struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -509,7 +511,7 @@ type Receipts_Receipt struct {
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	Delivered     uint64                 `protobuf:"varint,2,opt,name=delivered,proto3" json:"delivered,omitempty"`
 	Read          uint64                 `protobuf:"varint,3,opt,name=read,proto3" json:"read,omitempty"`
-	Askers        []uint64               `protobuf:"varint,4,rep,packed,name=askers,proto3" json:"askers,omitempty"` // sessions at the receiver that moved the cursor: the answer tells them
+	Askers        []uint64               `protobuf:"varint,4,rep,packed,name=askers,proto3" json:"askers,omitempty"` // sessions at the receiver that moved the cursor: they learn it from their answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -576,14 +578,14 @@ var File_petrel_cluster_v1_fanout_proto protoreflect.FileDescriptor
 
 const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\n" +
-	"\x1epetrel/cluster/v1/fanout.proto\x12\x11petrel.cluster.v1\"\xd8\x01\n" +
+	"\x1epetrel/cluster/v1/fanout.proto\x12\x11petrel.cluster.v1\"\xdc\x01\n" +
 	"\x06Online\x12\x12\n" +
 	"\x04came\x18\x01 \x03(\x06R\x04came\x12\x12\n" +
 	"\x04gone\x18\x02 \x03(\x06R\x04gone\x122\n" +
 	"\x04part\x18\x03 \x01(\v2\x1e.petrel.cluster.v1.Online.PartR\x04part\x12\x10\n" +
 	"\x03ask\x18\x04 \x01(\x06R\x03ask\x12\x16\n" +
-	"\x06missed\x18\x05 \x03(\x06R\x06missed\x12\x14\n" +
-	"\x05again\x18\x06 \x01(\x06R\x05again\x1a2\n" +
+	"\x06resync\x18\x05 \x03(\x06R\x06resync\x12\x18\n" +
+	"\adropped\x18\x06 \x01(\x06R\adropped\x1a2\n" +
 	"\x04Part\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\x06R\x05users\"\xc3\x01\n" +

@@ -97,18 +97,18 @@ func (m *Online) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
-	if m.Again != 0 {
+	if m.Dropped != 0 {
 		i -= 8
-		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Again))
+		binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Dropped))
 		i--
 		dAtA[i] = 0x31
 	}
-	if len(m.Missed) > 0 {
-		for iNdEx := len(m.Missed) - 1; iNdEx >= 0; iNdEx-- {
+	if len(m.Resync) > 0 {
+		for iNdEx := len(m.Resync) - 1; iNdEx >= 0; iNdEx-- {
 			i -= 8
-			binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Missed[iNdEx]))
+			binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.Resync[iNdEx]))
 		}
-		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Missed)*8))
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Resync)*8))
 		i--
 		dAtA[i] = 0x2a
 	}
@@ -559,10 +559,10 @@ func (m *Online) SizeVT() (n int) {
 	if m.Ask != 0 {
 		n += 9
 	}
-	if len(m.Missed) > 0 {
-		n += 1 + protohelpers.SizeOfVarint(uint64(len(m.Missed)*8)) + len(m.Missed)*8
+	if len(m.Resync) > 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(len(m.Resync)*8)) + len(m.Resync)*8
 	}
-	if m.Again != 0 {
+	if m.Dropped != 0 {
 		n += 9
 	}
 	n += len(m.unknownFields)
@@ -1039,7 +1039,7 @@ func (m *Online) UnmarshalVT(dAtA []byte) error {
 				}
 				v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 				iNdEx += 8
-				m.Missed = append(m.Missed, v)
+				m.Resync = append(m.Resync, v)
 			} else if wireType == 2 {
 				var packedLen int
 				for shift := uint(0); ; shift += 7 {
@@ -1068,8 +1068,8 @@ func (m *Online) UnmarshalVT(dAtA []byte) error {
 				}
 				var elementCount int
 				elementCount = packedLen / 8
-				if elementCount != 0 && len(m.Missed) == 0 {
-					m.Missed = make([]uint64, 0, elementCount)
+				if elementCount != 0 && len(m.Resync) == 0 {
+					m.Resync = make([]uint64, 0, elementCount)
 				}
 				for iNdEx < postIndex {
 					var v uint64
@@ -1078,20 +1078,20 @@ func (m *Online) UnmarshalVT(dAtA []byte) error {
 					}
 					v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 					iNdEx += 8
-					m.Missed = append(m.Missed, v)
+					m.Resync = append(m.Resync, v)
 				}
 			} else {
-				return fmt.Errorf("proto: wrong wireType = %d for field Missed", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Resync", wireType)
 			}
 		case 6:
 			if wireType != 1 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Again", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Dropped", wireType)
 			}
-			m.Again = 0
+			m.Dropped = 0
 			if (iNdEx + 8) > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Again = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			m.Dropped = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
 		default:
 			iNdEx = preIndex
@@ -2451,7 +2451,7 @@ func (m *Online) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 				v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 				iNdEx += 8
-				m.Missed = append(m.Missed, v)
+				m.Resync = append(m.Resync, v)
 			} else if wireType == 2 {
 				var packedLen int
 				for shift := uint(0); ; shift += 7 {
@@ -2480,8 +2480,8 @@ func (m *Online) UnmarshalVTUnsafe(dAtA []byte) error {
 				}
 				var elementCount int
 				elementCount = packedLen / 8
-				if elementCount != 0 && len(m.Missed) == 0 {
-					m.Missed = make([]uint64, 0, elementCount)
+				if elementCount != 0 && len(m.Resync) == 0 {
+					m.Resync = make([]uint64, 0, elementCount)
 				}
 				for iNdEx < postIndex {
 					var v uint64
@@ -2490,20 +2490,20 @@ func (m *Online) UnmarshalVTUnsafe(dAtA []byte) error {
 					}
 					v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 					iNdEx += 8
-					m.Missed = append(m.Missed, v)
+					m.Resync = append(m.Resync, v)
 				}
 			} else {
-				return fmt.Errorf("proto: wrong wireType = %d for field Missed", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Resync", wireType)
 			}
 		case 6:
 			if wireType != 1 {
-				return fmt.Errorf("proto: wrong wireType = %d for field Again", wireType)
+				return fmt.Errorf("proto: wrong wireType = %d for field Dropped", wireType)
 			}
-			m.Again = 0
+			m.Dropped = 0
 			if (iNdEx + 8) > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Again = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+			m.Dropped = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
 			iNdEx += 8
 		default:
 			iNdEx = preIndex
