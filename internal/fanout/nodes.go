@@ -238,7 +238,7 @@ func (n *Nodes) announceTo(p *node, payload []byte, hint stream.Hint) {
 	case err == nil:
 		p.mark = m
 	case !errors.Is(err, bus.ErrNoNode): // ErrNoNode: the streams have ended, and onPeer is about to be called
-		n.log.Error("announce sessions failed", "node", p.id, "err", err)
+		n.log.Error("announce online users failed", "node", p.id, "err", err)
 	}
 }
 
@@ -272,7 +272,7 @@ func encodeOnline(m *clusterpb.Online) []byte {
 
 func (n *Nodes) send(p *node, m *clusterpb.Online, hint stream.Hint) {
 	if _, err := n.streams.Send(p.id, cluster.KindOnline, encodeOnline(m), hint); err != nil && !errors.Is(err, bus.ErrNoNode) {
-		n.log.Error("send about sessions failed", "node", p.id, "err", err)
+		n.log.Error("send online users failed", "node", p.id, "err", err)
 	}
 }
 
@@ -280,7 +280,7 @@ func (n *Nodes) send(p *node, m *clusterpb.Online, hint stream.Hint) {
 func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	var m clusterpb.Online
 	if err := m.UnmarshalVT(payload); err != nil || m.Part != nil && m.Part.Index >= tableParts {
-		n.garbled(from, "sessions", err)
+		n.garbled(from, "online", err)
 		return
 	}
 	p := n.node(from)

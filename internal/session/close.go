@@ -72,10 +72,10 @@ func (h *Hub) askAllNodes(ctx context.Context, s bus.Subject, p []byte, f func(r
 	return errors.Join(errs...)
 }
 
-// missingAnswers returns what it means that some nodes did not answer. With other
-// nodes it is no error: they end the sessions by themselves, see barrier.go, but these
-// are not counted.
-func (h *Hub) missingAnswers(what string, a im.Account, err error) error {
+// checkAnswers is given the errors of the nodes that did not answer. If there are other
+// nodes, it only logs them: a node that did not answer ends the sessions by itself, see
+// barrier.go. But its sessions are not counted.
+func (h *Hub) checkAnswers(what string, a im.Account, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -94,15 +94,15 @@ func (h *Hub) close(ctx context.Context, m *sessionpb.Close) (total int, err err
 			total += int(c.Sessions)
 		}
 	})
-	return total, h.missingAnswers("close sessions", decodeAccount(m.Account), err)
+	return total, h.checkAnswers("close sessions", decodeAccount(m.Account), err)
 }
 
 // CloseUser ends every session of a user, on every node that answers, and returns how
 // many there were.
 //
-// The caller must have made the reason durable before. A login that is under way
-// enters the online table and then looks at its token again, so it sees the reason. A
-// node that does not answer sees it within 5 s. Spec: P-3.5.
+// The caller must have made the reason durable before. A hello that is under way enters
+// the online table and then checks its token again, so it sees the reason. A node that
+// does not answer sees it within 5 s. Spec: P-3.5.
 func (h *Hub) CloseUser(ctx context.Context, a im.Account, code im.Code) (int, error) {
 	return h.close(ctx, &sessionpb.Close{Account: encodeAccount(a), Code: string(code)})
 }
@@ -137,7 +137,7 @@ func (h *Hub) SessionsOf(ctx context.Context, a im.Account) (map[string]int, err
 			}
 		}
 	})
-	if err = h.missingAnswers("count sessions", a, err); err != nil {
+	if err = h.checkAnswers("count sessions", a, err); err != nil {
 		return nil, err
 	}
 	return n, nil

@@ -15,7 +15,7 @@ import (
 func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.Kicks) {
 	conversation, err := im.ParseConvID(f.Conv)
 	if err != nil {
-		s.refuse(id, s.hub.internal(s.Out.Account.User, "cursor", err), k)
+		s.refuse(id, s.hub.clientError(s.Out.Account.User, "cursor", err), k)
 		return
 	}
 	if s.moves.Add(1) > maxMoves {
@@ -37,7 +37,7 @@ func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.Kicks) {
 	}
 	ok := s.hub.async(s.Out, func(ctx context.Context, k *fanout.Kicks) {
 		if err := s.hub.route.Move(ctx, m); err != nil {
-			m.Done(conv.Cursor{}, s.hub.internal(s.Out.Account.User, "cursor", err), k)
+			m.Done(conv.Cursor{}, s.hub.clientError(s.Out.Account.User, "cursor", err), k)
 		}
 	})
 	if !ok {

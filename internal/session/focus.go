@@ -22,7 +22,7 @@ func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.Kicks) {
 		err = im.Errorf(im.CodeUnsupported, "the hello did not list %s", capFocus)
 	}
 	if err != nil {
-		s.refuse(id, s.hub.internal(s.Out.Account.User, "focus", err), k)
+		s.refuse(id, s.hub.clientError(s.Out.Account.User, "focus", err), k)
 		return
 	}
 	s.focusRequests++

@@ -44,13 +44,13 @@ func (s *Session) noteCapabilities(ofClient []string) {
 // answer is the first frame that the client gets.
 func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.Kicks) {
 	s.phase.Store(checksHello)
-	if err := s.hub.admitHello(h); err != nil {
+	if err := s.hub.checkHello(h); err != nil {
 		s.reject(id, err, k)
 		return
 	}
 	ok := s.hub.async(s.Out, func(ctx context.Context, k *fanout.Kicks) {
-		if err := s.login(ctx, id, h, k); err != nil {
-			s.reject(id, s.hub.internal(s.Out.Account.User, "hello", err), k)
+		if err := s.begin(ctx, id, h, k); err != nil {
+			s.reject(id, s.hub.clientError(s.Out.Account.User, "hello", err), k)
 		}
 	})
 	if !ok {
@@ -58,7 +58,7 @@ func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.Kicks) {
 	}
 }
 
-func (h *Hub) admitHello(f *petrelv1.Hello) *im.Error {
+func (h *Hub) checkHello(f *petrelv1.Hello) *im.Error {
 	switch {
 	case f.VersionMin > Version || f.VersionMax < Version:
 		return im.Errorf(im.CodeVersionUnsupported, "the server speaks version %d, and the client offers %d to %d", Version, f.VersionMin, f.VersionMax)
@@ -81,9 +81,9 @@ func (s *Session) reject(id uint64, e *im.Error, k *fanout.Kicks) {
 	s.Out.EndAfterAnswer(e, k)
 }
 
-// login checks the token, enters the session into the online table and welcomes it.
-func (s *Session) login(ctx context.Context, id uint64, h *petrelv1.Hello, k *fanout.Kicks) error {
-	at := s.hub.revocations.Now()
+// begin checks the token, enters the session into the online table and welcomes it.
+func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, k *fanout.Kicks) error {
+	at := s.hub.revocations.Now() // before the check: the token was valid then
 	who, err := s.hub.users.AuthenticateSession(ctx, h.Token)
 	if err != nil {
 		return err
@@ -106,9 +106,9 @@ func (s *Session) login(ctx context.Context, id uint64, h *petrelv1.Hello, k *fa
 	if s.hub.draining.Load() { // SendAway may have read the table before the session entered it
 		return &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}
 	}
-	// The session is in the table, so look at the token again. A revocation, or a newer
-	// login of the kind, becomes durable and then reads the table. So it finds this
-	// session there, or is seen here. Spec: P-11.4.
+	// The session is in the table now, so check the token again. Whoever revokes a token,
+	// or logs in another device of the kind, makes that durable and then reads the table.
+	// So they find this session there, or this check sees the revocation. Spec: P-11.4.
 	if _, err := s.hub.users.AuthenticateSession(ctx, h.Token); err != nil {
 		return err
 	}

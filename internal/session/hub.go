@@ -66,16 +66,16 @@ type Hub struct {
 	limits   atomic.Pointer[Limits]
 	draining atomic.Bool
 	jobs     chan func() // capacity o.Waiting; full: the request is refused as overloaded
-	runCall  Calls       // set by AttachCalls; nil: calls are unsupported
+	runCall  CallFunc    // set by AttachCalls; nil: calls are unsupported
 	calls    callQueue
 
 	Sessions atomic.Int64 // sessions that were welcomed and whose connection is there
 	Refused  atomic.Uint64
 }
 
-// Calls runs a method of the API for a user. Request and answer are JSON, or else
+// CallFunc runs a method of the API for a user. Request and answer are JSON, or else
 // protobuf. Errors: no_method, and those of the method. Spec: P-10.4.
-type Calls func(ctx context.Context, who user.Identity, method string, json bool, request []byte) (answer []byte, err error)
+type CallFunc func(ctx context.Context, who user.Identity, method string, json bool, request []byte) (answer []byte, err error)
 
 // New makes a hub.
 func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.Syncer, t *fanout.Table, l Limits) *Hub {
@@ -102,7 +102,7 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 }
 
 // AttachCalls says who runs calls. It is called once, before Run.
-func (h *Hub) AttachCalls(c Calls) { h.runCall = c }
+func (h *Hub) AttachCalls(c CallFunc) { h.runCall = c }
 
 // AttachStreams connects the hub with the hubs of the other nodes. It is called
 // once, before the streams and the hub run. others returns the nodes that may revoke
@@ -193,9 +193,9 @@ func (h *Hub) asyncOn(queue func(job func()) bool, out *fanout.Outbox, f func(co
 // requestTimeout bounds how long one request may wait for the store.
 const requestTimeout = 10 * time.Second
 
-// internal returns err as the client gets it. An error that is not for clients goes
+// clientError returns err as the client gets it. An error that is not for clients goes
 // to the log, and the client gets a request id that names the line.
-func (h *Hub) internal(u im.User, what string, err error) *im.Error {
+func (h *Hub) clientError(u im.User, what string, err error) *im.Error {
 	if e, ok := errors.AsType[*im.Error](err); ok && (e.Code != im.CodeInternal || e.Request != "") {
 		return e
 	}

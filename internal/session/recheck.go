@@ -56,7 +56,7 @@ func newRechecker(us *user.Users, t *fanout.Table, r *fanout.Revocations, perSec
 }
 
 // account rechecks the sessions of an account soon. A session that is not in the
-// online table yet looks at its token itself, after it has entered the table.
+// online table yet checks its token itself, after it has entered the table.
 func (r *rechecker) account(a im.Account) {
 	list := r.table.Of(a)
 	if len(list) == 0 {

@@ -42,7 +42,7 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 			err = errHeld
 		}
 		if err != nil {
-			s.refuse(id, s.hub.internal(s.Out.Account.User, what, err), k)
+			s.refuse(id, s.hub.clientError(s.Out.Account.User, what, err), k)
 			return
 		}
 		frame.Id = id
