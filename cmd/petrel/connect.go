@@ -8,9 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/wire"
+	sdk "github.com/petrel-im/petrel/sdk/go"
 )
 
 // session is as whom, and how, a command connects.
@@ -29,18 +28,19 @@ func (s *session) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&s.codec, "codec", "protobuf", "json or protobuf")
 }
 
-// options are those of the client, with the token.
-func (s *session) options(c *cli, t target) (client.Options, error) {
-	o := client.Options{URL: t.url, Codec: wire.Proto, Device: "cli", DeviceKind: "cli", Client: "petrel-cli/" + version}
+// options are those of a client that shows what it has to an operator, not to
+// the user: so it does not tell that the user has it.
+func (s *session) options(c *cli, t target) (sdk.Options, error) {
+	o := sdk.Options{URL: t.url, Device: "cli", DeviceKind: "cli", Client: "petrel-cli/" + version, Newest: -1, ManualDelivered: true}
 	switch s.codec {
 	case "json":
-		o.Codec = wire.JSON
+		o.JSON = true
 	case "protobuf":
 	default:
 		return o, usage(fmt.Sprintf("%q is no codec", s.codec), "write --codec json or --codec protobuf")
 	}
-	var err error
-	o.Token, err = s.token(c, t)
+	token, err := s.token(c, t)
+	o.Token = sdk.StaticToken(token)
 	return o, err
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
 	sdk "github.com/petrel-im/petrel/sdk/go"
@@ -105,9 +104,6 @@ func badConfig(err error) *fault {
 func fromServer(url, doing string, err error) *fault {
 	f := &fault{exit: exitFailed, code: "failed", what: doing, why: err.Error(), err: err}
 	code := im.Code("")
-	if e, ok := errors.AsType[*im.Error](err); ok {
-		code, f.why = e.Code, e.Error()
-	}
 	if e, ok := errors.AsType[*sdk.Error](err); ok {
 		code, f.why, f.fix = im.Code(e.Code), e.Message, e.Hint
 	}
@@ -145,12 +141,4 @@ func cause(err error) string {
 		return fmt.Sprintf("%s %s: %s", e.Op, e.Net, e.Err)
 	}
 	return err.Error()
-}
-
-// unsettled tells whether a send that failed may succeed by repeating it.
-func unsettled(err error) bool {
-	if e, ok := errors.AsType[*im.Error](err); ok && !e.Code.Info().Retryable {
-		return false
-	}
-	return client.Unknown(err)
 }

@@ -23,6 +23,7 @@ type frame struct {
 	Hello   *struct{ HistoryID string }
 	Sync    *struct{ Token string }
 	History *struct{ Conv, After string }
+	Send    *struct{ User, ClientMsgID, After, Text string }
 }
 
 // serveScript answers each frame of connection n (1, 2, …) with the lines that

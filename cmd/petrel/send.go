@@ -1,19 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/petrel-im/petrel/internal/client"
-	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	sdk "github.com/petrel-im/petrel/sdk/go"
 )
 
 // sent is the answer of `send`.
@@ -28,7 +28,7 @@ type sent struct {
 func newSend(c *cli) *cobra.Command {
 	var (
 		as      session
-		m       petrelv1.Send
+		d       sdk.Draft
 		timeout time.Duration
 	)
 	cmd := &cobra.Command{
@@ -41,7 +41,7 @@ func newSend(c *cli) *cobra.Command {
 			"  date | petrel send --as bob --to alice --id date-1 -",
 		Args: cobra.ExactArgs(1),
 		RunE: command(func(cmd *cobra.Command, args []string) error {
-			if (m.User == "") == (m.Conv == "") {
+			if (d.User == "") == (d.Conv == "") {
 				return usage("to whom?", "give one of --to USER and --conv CONV")
 			}
 			text := args[0]
@@ -52,10 +52,7 @@ func newSend(c *cli) *cobra.Command {
 				}
 				text = strings.TrimSuffix(string(b), "\n")
 			}
-			m.Body = &petrelv1.Send_Text{Text: text}
-			if m.ClientMsgId == "" {
-				m.ClientMsgId = rand.Text()
-			}
+			d.Text, d.ID = text, cmp.Or(d.ID, rand.Text())
 			t, err := c.target(cmd)
 			if err != nil {
 				return err
@@ -66,7 +63,7 @@ func newSend(c *cli) *cobra.Command {
 			}
 			ctx, stop := context.WithTimeout(cmd.Context(), timeout)
 			defer stop()
-			s, err := sendOnce(ctx, o, &m)
+			s, err := sendOnce(ctx, o, d)
 			if err != nil {
 				return err
 			}
@@ -76,60 +73,73 @@ func newSend(c *cli) *cobra.Command {
 		}),
 	}
 	as.addFlags(cmd)
-	cmd.Flags().StringVar(&m.User, "to", "", "`USER` to write to")
-	cmd.Flags().StringVar(&m.Conv, "conv", "", "`CONV` to write to")
-	cmd.Flags().StringVar(&m.ClientMsgId, "id", "", "client message `ID`; a message that is sent again with its id is not stored again (default: random)")
+	cmd.Flags().StringVar(&d.User, "to", "", "`USER` to write to")
+	cmd.Flags().StringVar(&d.Conv, "conv", "", "`CONV` to write to")
+	cmd.Flags().StringVar(&d.ID, "id", "", "client message `ID`; a message that is sent again with its id is not stored again (default: random)")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up after this long")
 	return cmd
 }
 
-// sendOnce sends m until its fate is known or ctx ends. Every attempt carries
-// the same frame, so it is stored at most once. Spec: P-4.8.
-func sendOnce(ctx context.Context, o client.Options, m *petrelv1.Send) (*sent, error) {
-	const doing = "send"
-	tried := false // a frame left, and nothing definite came back
-	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		s, left, err := attempt(ctx, o, m)
-		if err == nil {
-			return s, nil
+// sendOnce sends d until its fate is known or ctx ends. The client sends it
+// under the same id whenever a connection breaks, so it is stored at most once.
+// Spec: P-4.8.
+func sendOnce(ctx context.Context, o sdk.Options, d sdk.Draft) (*sent, error) {
+	client, err := sdk.New(o)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		m      *sdk.Outgoing
+		began  = time.Now() // when it went out last
+		tried  bool         // it may have gone out
+		putOff error        // why there is no answer yet
+	)
+	err = client.While(ctx, func(ctx context.Context) (err error) {
+		changes := client.Subscribe()
+		defer changes.Close()
+		if m, err = client.Send(d); err != nil {
+			return err
 		}
-		f := fromServer(o.URL, doing, err)
-		tried = tried || left
-		if !unsettled(err) || !tried && f.exit != exitFailed {
-			return nil, f
-		}
-		if e, ok := errors.AsType[*im.Error](err); ok {
-			wait = max(wait, e.RetryAfter)
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			if !tried {
-				return nil, f
+		for {
+			select {
+			case <-m.Done():
+				_, err := m.Wait(ctx)
+				return err
+			case <-changes.Ready():
+				if !changes.Take().Status {
+					break
+				}
+				s := client.Status()
+				tried = tried || s.User != "" // which the first welcome tells
+				switch {
+				case s.State == sdk.Live:
+					began = time.Now()
+				case s.State == sdk.Offline && s.Err != nil:
+					putOff = s.Err
+					if _, ok := errors.AsType[*net.OpError](s.Err); ok && !tried {
+						return s.Err // a server that cannot be reached at first is not waited for
+					}
+				}
+			case <-ctx.Done():
+				return ctx.Err()
 			}
-			f.what = "it is not known whether the message is stored"
-			f.fix = fmt.Sprintf("send it again with --id %s: it will not be stored twice", m.ClientMsgId)
-			return nil, f
 		}
+	})
+	took := time.Since(began)
+	switch {
+	case err == nil:
+		_, conv, seq, _ := m.State()
+		return &sent{Conv: conv, Seq: seq, ID: m.ID, Time: uint64(m.Time().UnixMilli()), Took: float64(took) / float64(time.Millisecond)}, nil
+	case m == nil || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled):
+		return nil, fromServer(o.URL, "send", err)
 	}
-}
-
-// attempt sends m over a connection of its own; left tells whether the frame
-// may have reached the server.
-func attempt(ctx context.Context, o client.Options, m *petrelv1.Send) (s *sent, left bool, err error) {
-	conn, err := client.Dial(ctx, o)
-	if err != nil {
-		return nil, false, err
+	if _, _, _, refused := m.State(); refused != nil {
+		putOff = refused
 	}
-	defer conn.Close()
-	began := time.Now()
-	ack, err := conn.Send(ctx, m)
-	if err != nil {
-		return nil, true, err
+	f := fromServer(o.URL, "send", cmp.Or(putOff, err))
+	if tried {
+		f.what = "it is not known whether the message is stored"
+		f.fix = fmt.Sprintf("send it again with --id %s: it will not be stored twice", m.ID)
 	}
-	s = &sent{Conv: ack.Conv, Seq: ack.Seq, ID: m.ClientMsgId, Time: ack.TimeMs, Took: float64(time.Since(began)) / float64(time.Millisecond)}
-	if s.Conv == "" {
-		s.Conv = m.Conv
-	}
-	return s, true, nil
+	return nil, f
 }

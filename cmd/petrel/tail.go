@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/petrel-im/petrel/internal/wire"
 	sdk "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -45,10 +44,8 @@ func newTail(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			client, err := sdk.New(sdk.Options{
-				URL: o.URL, JSON: o.Codec == wire.JSON, Token: sdk.StaticToken(o.Token), Device: o.Device, DeviceKind: o.DeviceKind, Client: o.Client,
-				Newest: cmp.Or(last, -1), Keep: max(last, keepEntries), ManualDelivered: true, // it shows to an operator, not to the user
-			})
+			o.Newest, o.Keep = cmp.Or(last, -1), max(last, keepEntries)
+			client, err := sdk.New(o)
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/petrel-im/petrel/internal/client"
+	sdk "github.com/petrel-im/petrel/sdk/go"
 )
 
 // version is that of the release being made; CHANGELOG.md begins with it.
@@ -46,7 +46,7 @@ func newVersion(c *cli) *cobra.Command {
 				Protocol int    `json:"protocol"`
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
-			}{version, commit(), client.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			}{version, commit(), sdk.Protocol, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			return c.print(v, func(w io.Writer) {
 				fmt.Fprintf(w, "petrel %s (%s)  protocol %d  %s %s\n", v.Version, v.Commit, v.Protocol, v.Go, v.Platform)
 			})

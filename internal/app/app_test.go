@@ -20,13 +20,13 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -332,7 +332,7 @@ func TestReadyzIsRedFromTheDrainOn(t *testing.T) {
 func (s *server) drainWatched(f func()) {
 	s.t.Helper()
 	token := s.token("alice")
-	c, err := client.Dial(context.Background(), client.Options{URL: "tcp://" + s.TCPAddr().String(), Codec: wire.Proto, Token: token})
+	c, err := wiretest.Dial(context.Background(), wiretest.Options{URL: "tcp://" + s.TCPAddr().String(), Codec: wire.Proto, Token: token})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestWhatIsInFlightAtTheEndIsStoredWhenItIsAcked(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, "limits.window_sends", "10000", "limits.window_bytes", "1MiB")
 	s.token("bob")
-	c, err := client.Dial(context.Background(), client.Options{URL: "ws://" + s.HTTPAddr().String(), Codec: wire.JSON, Token: s.token("alice")})
+	c, err := wiretest.Dial(context.Background(), wiretest.Options{URL: "ws://" + s.HTTPAddr().String(), Codec: wire.JSON, Token: s.token("alice")})
 	if err != nil {
 		t.Fatal(err)
 	}

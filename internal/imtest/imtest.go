@@ -20,9 +20,9 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/app"
-	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
@@ -331,11 +331,11 @@ func (s *Server) Group(tenant, key string, members ...string) string {
 }
 
 // Dial connects a client, which is closed with the test.
-func (s *Server) Dial(f wire.Framing, c wire.Codec, token, device string) *client.Conn {
+func (s *Server) Dial(f wire.Framing, c wire.Codec, token, device string) *wiretest.Conn {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), readyTimeout)
 	defer cancel()
-	conn, err := client.Dial(ctx, client.Options{URL: s.URL(f), Codec: c, Token: token, Device: device, TLS: s.TLS()})
+	conn, err := wiretest.Dial(ctx, wiretest.Options{URL: s.URL(f), Codec: c, Token: token, Device: device, TLS: s.TLS()})
 	if err != nil {
 		s.t.Fatalf("connect %s: %v", device, err)
 	}

@@ -18,9 +18,9 @@ import (
 // the Go SDK, which the server shares with its users; the SDK imports nothing of
 // the server.
 var imports = map[string][]string{
-	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/client", "internal/cluster", "internal/config", "internal/im", "internal/store/pebblestore", "internal/store/pgstore", "internal/wire", "sdk/go"},
+	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/cluster", "internal/config", "internal/im", "internal/store/pebblestore", "internal/store/pgstore", "internal/wire", "sdk/go"},
 	"cmd/petrel/chat": {"internal/wire", "sdk/go"},
-	"bench":           {"internal/client", "internal/im", "internal/store/pgserver", "internal/wire"},
+	"bench":           {"internal/im", "internal/store/pgserver", "internal/wire"},
 
 	"internal/app":     {anything},
 	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/rate", "internal/route", "internal/store", "internal/user", "internal/wire"},
@@ -32,7 +32,6 @@ var imports = map[string][]string{
 	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/signal", "internal/wire"},
 	"internal/cluster": {"internal/bus", "internal/im", "internal/signal", "internal/store"},
 	"internal/user":    {"internal/im", "internal/rate", "internal/store"},
-	"internal/client":  {"internal/im", "internal/wire"},
 	"internal/wire":    {"internal/im"},
 	"internal/rate":    {"internal/im"},
 

@@ -20,6 +20,9 @@ import (
 // Version is the name and version that a client gives of this package.
 const Version = "petrel-go/0.1.0"
 
+// Protocol is the version of the protocol that this package speaks. Spec: P-3.2.
+const Protocol = 1
+
 // Options say which server, as whom, and how. URL and Token must be set.
 type Options struct {
 	// URL is ws://, wss://, http:// or https:// (WebSocket; the path /v1/ws is
@@ -324,7 +327,7 @@ func (c *Client) connect(ctx context.Context, refused string) (welcomed bool, er
 func (c *Client) hello(ctx context.Context, l *link, token string) (*petrelv1.Welcome, error) {
 	c.mu.Lock()
 	h := &petrelv1.Hello{
-		VersionMin: 1, VersionMax: 1, Token: token, Device: c.meta.Device, DeviceKind: c.o.DeviceKind, Client: c.o.Client,
+		VersionMin: Protocol, VersionMax: Protocol, Token: token, Device: c.meta.Device, DeviceKind: c.o.DeviceKind, Client: c.o.Client,
 		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall}, HistoryId: c.meta.History,
 	}
 	c.mu.Unlock()

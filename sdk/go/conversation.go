@@ -225,7 +225,7 @@ func (c *Client) append(v *conv, m *petrelv1.Message) {
 		if counts(m) && m.Seq > v.read {
 			v.own = append(v.own, m.Seq)
 		}
-		c.arrived(m.ClientMsgId, v.id, m.Seq)
+		c.arrived(v.id, m)
 	}
 	c.trim(v)
 	c.touch(v)

@@ -302,7 +302,8 @@ func (l *link) push(b []byte) {
 }
 
 // ended is what ended the link: the code of the close frame as an *Error if
-// there was one. Spec: P-1.6.
+// there was one. It counts only when the kick that says the same was lost.
+// Spec: P-1.6.
 func (l *link) ended() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

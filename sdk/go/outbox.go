@@ -67,10 +67,11 @@ type Outgoing struct {
 	state SendState
 	conv  string // "" until known
 	seq   uint64
-	err   error
-	safe  bool // its row is durable: it may go out
-	tried bool // an attempt may have stored it
-	look  bool // to be looked for in the history before it is sent
+	time  time.Time // when the server stored it
+	err   error     // of the newest attempt
+	safe  bool      // its row is durable: it may go out
+	tried bool      // an attempt may have stored it
+	look  bool      // to be looked for in the history before it is sent
 	from  uint64
 	until uint64 // after, if the history does not tell
 	fresh bool   // never sent, composed under another history id: after is the head now
@@ -270,12 +271,8 @@ func (c *Client) wakeLane(l *lane) {
 	}
 }
 
-// sendAll sends what may go out. It waits for the first sync: a message that is
-// looked for, and one that was composed before the first connection, need it.
+// sendAll sends what may go out.
 func (c *Client) sendAll(now time.Time) {
-	if !c.live.synced {
-		return
-	}
 	lanes := c.ready
 	c.ready = nil
 	for i, l := range lanes {
@@ -299,6 +296,10 @@ func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
 		o := l.queue[0]
 		switch {
 		case !o.safe:
+			return true, false
+		// Its after comes from what the client knew before the connection, and so
+		// does where to look for it. Without an after the server looks up the id.
+		case o.send.After != nil && !c.live.synced:
 			return true, false
 		case now.Sub(o.Composed) > giveUp:
 			c.settle(o, Unknowable, ErrUnknowable)
@@ -404,7 +405,7 @@ func (c *Client) answered(o *Outgoing, f *petrelv1.ServerFrame) {
 			o.from = 0
 		}
 	default:
-		o.tried = true
+		o.tried, o.err = true, fromWire(e)
 		l.at = retryAt(e)
 		if e.RetryAfterMs == 0 {
 			l.at = time.Now().Add(min(firstWait<<min(l.fails, 5), maxWait))
@@ -420,7 +421,7 @@ func (c *Client) acked(o *Outgoing, a *petrelv1.Ack) {
 		id = o.send.Conv
 	}
 	v := c.addConv(id)
-	o.conv, o.seq = id, a.Seq
+	o.conv, o.seq, o.time = id, a.Seq, time.UnixMilli(int64(a.TimeMs))
 	c.settle(o, Sent, nil)
 	v.head = max(v.head, a.Seq)
 	before, told := v.countedBefore(a.Seq)
@@ -489,14 +490,14 @@ func (c *Client) settle(o *Outgoing, s SendState, err error) {
 	}
 }
 
-// arrived: the own message k is among the entries of conv. Spec: P-4.7.
-func (c *Client) arrived(k, conv string, seq uint64) {
-	o := c.sending[k]
+// arrived: the own message m is among the entries of conv. Spec: P-4.7.
+func (c *Client) arrived(conv string, m *petrelv1.Message) {
+	o := c.sending[m.ClientMsgId]
 	if o == nil || o.state == Rejected {
 		return
 	}
 	if o.state == Sending {
-		o.conv, o.seq = conv, seq
+		o.stored(conv, m)
 		c.settle(o, Sent, nil)
 	}
 	c.remove(o)
@@ -568,7 +569,7 @@ func (c *Client) looked(o *Outgoing, from uint64, f *petrelv1.ServerFrame) {
 	case p != nil:
 		for _, m := range p.Messages {
 			if m.From == c.meta.User && m.ClientMsgId == o.ID {
-				o.conv, o.seq = p.Conv, m.Seq
+				o.stored(p.Conv, m)
 				c.settle(o, Sent, nil)
 				if v := c.convs[p.Conv]; v != nil && m.Seq <= v.have {
 					c.passed(v)
@@ -596,8 +597,21 @@ func removedSince(o *Outgoing, from uint64, p *petrelv1.HistoryPage) bool {
 		p.FirstSeq > 1 && len(p.Messages) > 0 && p.Messages[0].Seq == p.FirstSeq && p.Messages[0].TimeMs > uint64(o.Composed.UnixMilli())
 }
 
-// State is how far the message is. conv and seq are set when it is Sent; err
-// is an *Error when it is Rejected.
+// stored notes where the history has the message.
+func (o *Outgoing) stored(conv string, m *petrelv1.Message) {
+	o.conv, o.seq, o.time = conv, m.Seq, time.UnixMilli(int64(m.TimeMs))
+}
+
+// Time is when the server stored the message, by its clock; zero until it is Sent.
+func (o *Outgoing) Time() time.Time {
+	o.c.mu.Lock()
+	defer o.c.mu.Unlock()
+	return o.time
+}
+
+// State is how far the message is. conv and seq are set when it is Sent. err is
+// an *Error when it is Rejected, and while it is Sending if the server has put
+// it off: it is sent again then.
 func (o *Outgoing) State() (s SendState, conv string, seq uint64, err error) {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()

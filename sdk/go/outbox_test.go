@@ -42,6 +42,7 @@ func TestUnknownSendIsRepeatedAsItWas(t *testing.T) {
 		o := sendText(t, c, "g1", "mine")
 		state, seq, err := settled(t, o)
 		expect(t, "fate", fmt.Sprint(state, seq, err), "sent 2 <nil>")
+		expect(t, "stored at", o.Time().UnixMilli(), s.convs["g1"].log[1].TimeMs)
 		synctest.Wait()
 		expect(t, "messages", shown(c, "g1"), "[first mine between]")
 		for _, q := range s.sent {
@@ -80,6 +81,41 @@ func TestOrderHoldsWhenOneIsRefusedForTheMoment(t *testing.T) {
 		for _, g := range []string{"g1", "g2"} {
 			expect(t, "stored in "+g, stored(s, g), want)
 			expect(t, "shown of "+g, shown(c, g), want)
+		}
+		expect(t, "run", stop(), nil)
+	})
+}
+
+// Without an after the server looks up the id, so nothing has to be known first.
+func TestDraftWithItsOwnIDDoesNotWaitForTheSync(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.onFrame = func(_ *fakeSession, f *petrelv1.ClientFrame) bool { return f.GetSync() != nil }
+		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if len(s.sent) > 1 {
+				return false
+			}
+			ss.fail(f.Id, &petrelv1.Error{Code: CodeOverloaded, Retryable: true, RetryAfterMs: 700})
+			return true
+		}
+		c := s.client(Options{})
+		other := sendText(t, c, "g2", "made before the first connection")
+		o, err := c.Send(Draft{User: "bob", ID: "k1", Text: "hi"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(c)
+		synctest.Wait()
+		state, _, _, err := o.State()
+		expect(t, "put off", fmt.Sprintln(state, CodeOf(err), o.Time().IsZero()), "sending overloaded true\n")
+		pass(700 * time.Millisecond)
+		at := time.Now()
+		state, conv, seq, err := o.State()
+		expect(t, "fate", fmt.Sprintln(state, conv, seq, err, o.Time().Equal(at)), "sent d-bob 1 <nil> true\n")
+		pass(time.Minute)
+		state, _, _, _ = other.State()
+		expect(t, "with an after", state, Sending)
+		for _, q := range s.sent {
+			expect(t, "attempt", fmt.Sprintln(q.ClientMsgId, q.After == nil), "k1 true\n")
 		}
 		expect(t, "run", stop(), nil)
 	})

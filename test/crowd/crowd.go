@@ -15,8 +15,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
@@ -210,22 +210,22 @@ func (w *Crowd) named(c *conv, id string) {
 const clientQueue = 1 << 16
 
 // dial connects as a role, trying until the server is there or ctx ends.
-func (w *Crowd) dial(ctx context.Context, r Role, device string) *client.Conn {
+func (w *Crowd) dial(ctx context.Context, r Role, device string) *wiretest.Conn {
 	return w.dialAt(ctx, r, device, func(string) {})
 }
 
 // dialAt is dial, and tells where.
-func (w *Crowd) dialAt(ctx context.Context, r Role, device string, at func(url string)) *client.Conn {
+func (w *Crowd) dialAt(ctx context.Context, r Role, device string, at func(url string)) *wiretest.Conn {
 	for ctx.Err() == nil {
 		url := w.o.URL(r.Framing, r.User, device)
 		one, cancel := context.WithTimeout(ctx, 5*time.Second)
-		c, err := client.Dial(one, client.Options{URL: url, Codec: r.Codec, Token: w.tokens[r.User], Device: device, Queue: clientQueue})
+		c, err := wiretest.Dial(one, wiretest.Options{URL: url, Codec: r.Codec, Token: w.tokens[r.User], Device: device, Queue: clientQueue})
 		cancel()
 		if err == nil {
 			at(url)
 			return c
 		}
-		if closed, ok := errors.AsType[*client.Closed](err); ok && closed.Err != nil {
+		if closed, ok := errors.AsType[*wiretest.Closed](err); ok && closed.Err != nil {
 			if code := codeOf(closed.Err); code == "unauthenticated" {
 				w.Ledger.note(&w.Ledger.lost, "the token of %s is not known any more: %v", r.User, err)
 				return nil
@@ -257,7 +257,7 @@ func (w *Crowd) Storm(ctx context.Context, n int) time.Duration {
 // which they are no member: whoever answers not_member has decided something.
 func (w *Crowd) Intruder(url string) func(ctx context.Context) error {
 	w.t.Helper()
-	c, err := client.Dial(w.t.Context(), client.Options{URL: url, Token: w.tokens[w.o.Outsider.User], Device: "intruder", Queue: clientQueue})
+	c, err := wiretest.Dial(w.t.Context(), wiretest.Options{URL: url, Token: w.tokens[w.o.Outsider.User], Device: "intruder", Queue: clientQueue})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -45,7 +45,7 @@ func (v *receiver) run(ctx context.Context) {
 }
 
 // sync learns what changed and repairs it.
-func (v *receiver) sync(ctx context.Context, c *client.Conn) error {
+func (v *receiver) sync(ctx context.Context, c *wiretest.Conn) error {
 	for {
 		floors := v.floors()
 		p, err := c.Sync(ctx, v.token)
@@ -79,7 +79,7 @@ func (v *receiver) floors() map[string]uint64 {
 }
 
 // receive takes one frame.
-func (v *receiver) receive(ctx context.Context, c *client.Conn) error {
+func (v *receiver) receive(ctx context.Context, c *wiretest.Conn) error {
 	f, err := c.Recv(ctx)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (v *receiver) receive(ctx context.Context, c *client.Conn) error {
 }
 
 // repair reads on from what it has until it has all it heard of.
-func (v *receiver) repair(ctx context.Context, c *client.Conn, conv string) error {
+func (v *receiver) repair(ctx context.Context, c *wiretest.Conn, conv string) error {
 	for v.behind(conv) {
 		floor := v.w.Ledger.head(conv)
 		p, err := c.History(ctx, &petrelv1.GetHistory{Conv: conv, After: v.next(conv) - 1})
@@ -190,7 +190,7 @@ func (w *Crowd) readHistory(ctx context.Context, r Role, i int) {
 
 // drain takes the events that are here already, so that they do not fill the
 // queue.
-func (w *Crowd) drain(ctx context.Context, c *client.Conn, r Role) {
+func (w *Crowd) drain(ctx context.Context, c *wiretest.Conn, r Role) {
 	now, cancel := context.WithCancel(ctx)
 	cancel()
 	for {
@@ -204,7 +204,7 @@ func (w *Crowd) drain(ctx context.Context, c *client.Conn, r Role) {
 	}
 }
 
-func (w *Crowd) readPage(ctx context.Context, c *client.Conn, r Role, rng *rand.Rand) error {
+func (w *Crowd) readPage(ctx context.Context, c *wiretest.Conn, r Role, rng *rand.Rand) error {
 	at := w.convs[rng.IntN(len(w.convs))]
 	id := w.idOf(at)
 	if id == "" {

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -92,7 +92,7 @@ func (s *sender) run(ctx context.Context) {
 }
 
 // session sends over one connection until it ends.
-func (s *sender) session(ctx context.Context, c *client.Conn) {
+func (s *sender) session(ctx context.Context, c *wiretest.Conn) {
 	s.refused, s.silent = false, false
 	for _, m := range s.open {
 		m.id = 0
@@ -136,7 +136,7 @@ func (s *sender) disconnected() {
 
 // fill sends what has no frame on this connection yet, and composes more up
 // to the window.
-func (s *sender) fill(c *client.Conn) bool {
+func (s *sender) fill(c *wiretest.Conn) bool {
 	for !s.quiet.Load() && len(s.open) < sendWindow && s.isDue() {
 		s.open = append(s.open, s.compose())
 	}
@@ -275,7 +275,7 @@ func (w *Crowd) intrude(ctx context.Context, r Role) {
 			}
 			if code := codeOf(err); code == im.CodeNotMember {
 				l.add(&l.refused, 1)
-			} else if client.Unknown(err) {
+			} else if wiretest.Unknown(err) {
 				break
 			}
 			Wait(ctx, 5*time.Millisecond)

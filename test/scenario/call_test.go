@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -112,7 +112,7 @@ func (s *session) call(c *petrelv1.Call) (*petrelv1.Answer, error) {
 	case *petrelv1.ServerFrame_Answer:
 		return b.Answer, nil
 	case *petrelv1.ServerFrame_Error:
-		return nil, client.Error(b.Error)
+		return nil, wiretest.Error(b.Error)
 	}
 	return nil, fmt.Errorf("connection ended or %T came", answer.GetBody())
 }

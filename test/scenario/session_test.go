@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/petrel-im/petrel/internal/client"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -24,7 +24,7 @@ type session struct {
 	turn int            // of the nodes, for the next connection
 	srv  *imtest.Server // of the newest connection
 
-	conn      *client.Conn
+	conn      *wiretest.Conn
 	greeted   bool
 	asked     bool // something was sent before the welcome: it or the end will come
 	lastID    uint64
@@ -70,7 +70,7 @@ type window struct {
 	size         map[uint64]int // by frame id
 }
 
-// firstID keeps the ids of the session apart from those of client.Conn.
+// firstID keeps the ids of the session apart from those of wiretest.Conn.
 const firstID = 1 << 32
 
 // open connects without a hello. small: little room in the socket, for a
@@ -83,7 +83,7 @@ func (s *session) open(small bool) {
 	}
 	srv := s.nextNode()
 	s.srv = srv
-	o := client.Options{URL: srv.URL(w.way.framing), Codec: w.way.codec, TLS: srv.TLS(), Queue: 16}
+	o := wiretest.Options{URL: srv.URL(w.way.framing), Codec: w.way.codec, TLS: srv.TLS(), Queue: 16}
 	if small {
 		o.NetDial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
@@ -93,7 +93,7 @@ func (s *session) open(small bool) {
 			return c, err
 		}
 	}
-	conn, err := client.Open(w.deadline(), o)
+	conn, err := wiretest.Open(w.deadline(), o)
 	if err != nil {
 		w.fatalf("%s connects: %v", s.name, err)
 	}
@@ -121,7 +121,7 @@ func (s *session) connect(small bool) {
 func (s *session) hello() *petrelv1.Hello {
 	d := s.device()
 	return &petrelv1.Hello{
-		VersionMin: client.Version, VersionMax: client.Version, Token: s.token(), HistoryId: s.historyID,
+		VersionMin: wiretest.Version, VersionMax: wiretest.Version, Token: s.token(), HistoryId: s.historyID,
 		Device: d.Id, DeviceKind: d.Kind, Client: "scenario", Capabilities: s.w.offers,
 	}
 }
@@ -164,7 +164,7 @@ func (s *session) welcome(w *petrelv1.Welcome) {
 }
 
 // take moves what arrives into frames, while the session reads.
-func (s *session) take(conn *client.Conn, done chan struct{}) {
+func (s *session) take(conn *wiretest.Conn, done chan struct{}) {
 	defer close(done)
 	for {
 		s.mu.Lock()
@@ -370,7 +370,7 @@ func (s *session) frame(x *sent) *petrelv1.ClientFrame {
 // endLine is the line for the end of a connection. What broke a socket is not
 // in it: that is chance.
 func endLine(err error) string {
-	var c *client.Closed
+	var c *wiretest.Closed
 	if !errors.As(err, &c) {
 		return "closed: " + err.Error()
 	}

@@ -1,9 +1,10 @@
-// Package client is a small client of the protocol: one connection, frames in
-// and out. The command line and the tests speak to servers with it; it keeps
-// no messages and does not come back by itself.
-package client
+// Package wiretest is one connection of a client for tests, frame by frame: what
+// is written goes out as it is, what comes in is handed over as it came. It keeps
+// no messages and does not come back by itself; programs use sdk/go, which does.
+package wiretest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -22,14 +23,11 @@ import (
 type Options struct {
 	// URL is ws://, wss://, http:// or https:// (WebSocket; the path /v1/ws is
 	// added when there is none), tcp:// or tls:// and host:port.
-	URL        string
-	Codec      wire.Codec
-	Token      string // access token
-	Device     string // id of this installation; "" means "cli"
-	DeviceKind string
-	Client     string // name and version for the operator's eyes; "" means "petrel"
-	HistoryID  string // the history id the caller's caches belong to; "": it has none
-	TLS        *tls.Config
+	URL    string
+	Codec  wire.Codec
+	Token  string // access token
+	Device string // id of this installation; "" means "test"
+	TLS    *tls.Config
 	// NetDial makes the socket; nil means net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Queue is how many frames are kept for Recv, 0 means 1024. When it is full
@@ -75,16 +73,7 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &petrelv1.Hello{
-		VersionMin: Version, VersionMax: Version, Token: o.Token, HistoryId: o.HistoryID,
-		Device: o.Device, DeviceKind: o.DeviceKind, Client: o.Client,
-	}
-	if h.Device == "" {
-		h.Device = "cli"
-	}
-	if h.Client == "" {
-		h.Client = "petrel"
-	}
+	h := &petrelv1.Hello{VersionMin: Version, VersionMax: Version, Token: o.Token, Device: cmp.Or(o.Device, "test"), Client: "wiretest"}
 	if err := c.Hello(ctx, h); err != nil {
 		_ = c.Close() // the refusal says more
 		return nil, err

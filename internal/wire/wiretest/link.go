@@ -1,7 +1,8 @@
-package client
+package wiretest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -26,8 +27,8 @@ type link struct {
 	br   *bufio.Reader
 	enc  wire.Encoding
 
-	mu  sync.Mutex // tier 0; held while a frame is written, so that frames do not mix
-	out []byte     // guarded by mu
+	mu  sync.Mutex   // tier 0; held while a frame is written, so that frames do not mix
+	out bytes.Buffer // guarded by mu
 }
 
 // dialLink connects as the scheme of o.URL says.
@@ -92,7 +93,7 @@ func dialLink(ctx context.Context, o Options) (*link, error) {
 func (l *link) write(fs ...*petrelv1.ClientFrame) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.out = l.out[:0]
+	l.out.Reset()
 	for _, f := range fs {
 		var b []byte
 		var err error
@@ -113,7 +114,7 @@ func (l *link) write(fs ...*petrelv1.ClientFrame) error {
 func (l *link) writeRaw(b []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.out = l.out[:0]
+	l.out.Reset()
 	l.frameLocked(b)
 	return l.flushLocked()
 }
@@ -125,36 +126,25 @@ func (l *link) frameLocked(b []byte) {
 		if l.enc.Codec == wire.JSON {
 			op = ws.OpText
 		}
-		l.out = appendMasked(l.out, op, b)
+		l.maskedLocked(op, b)
 	case l.enc.Codec == wire.JSON:
-		l.out = append(append(l.out, b...), '\n')
+		l.out.Write(b)
+		l.out.WriteByte('\n')
 	default:
-		l.out = append(binary.BigEndian.AppendUint32(l.out, uint32(len(b))), b...)
+		l.out.Write(binary.BigEndian.AppendUint32(nil, uint32(len(b))))
+		l.out.Write(b)
 	}
 }
 
 func (l *link) flushLocked() error {
 	_ = l.conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // a socket that takes none shows in the write
-	_, err := l.conn.Write(l.out)
+	_, err := l.conn.Write(l.out.Bytes())
 	return err
 }
 
-// appendMasked appends one whole WebSocket frame as a client sends it.
-func appendMasked(dst []byte, op ws.OpCode, b []byte) []byte {
-	dst = append(dst, 0x80|byte(op))
-	switch n := len(b); {
-	case n < 126:
-		dst = append(dst, 0x80|byte(n))
-	case n < 1<<16:
-		dst = append(dst, 0x80|126, byte(n>>8), byte(n))
-	default:
-		dst = binary.BigEndian.AppendUint64(append(dst, 0x80|127), uint64(n))
-	}
-	mask := ws.NewMask()
-	dst = append(dst, mask[:]...)
-	dst = append(dst, b...)
-	ws.Cipher(dst[len(dst)-len(b):], mask, 0)
-	return dst
+// maskedLocked puts one whole WebSocket frame as a client sends it into out.
+func (l *link) maskedLocked(op ws.OpCode, b []byte) {
+	_ = ws.WriteFrame(&l.out, ws.MaskFrame(ws.NewFrame(op, true, b))) // memory takes it
 }
 
 // goodbye tells the server that we go, if it still listens.
@@ -163,9 +153,10 @@ func (l *link) goodbye() {
 		return
 	}
 	defer l.mu.Unlock()
-	l.out = appendMasked(l.out[:0], ws.OpClose, ws.NewCloseFrameBody(ws.StatusNormalClosure, ""))
+	l.out.Reset()
+	l.maskedLocked(ws.OpClose, ws.NewCloseFrameBody(ws.StatusNormalClosure, ""))
 	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second)) // shorter than flushLocked's: nothing depends on it
-	_, _ = l.conn.Write(l.out)                               // the socket is closed next
+	_, _ = l.conn.Write(l.out.Bytes())                       // the socket is closed next
 }
 
 // read reads the next frame, waiting for its beginning for silence at most
@@ -239,7 +230,8 @@ func (l *link) readWebSocket() ([]byte, error) {
 			return nil, &Closed{Code: int(code), Reason: reason}
 		case ws.OpPing:
 			l.mu.Lock()
-			l.out = appendMasked(l.out[:0], ws.OpPong, b)
+			l.out.Reset()
+			l.maskedLocked(ws.OpPong, b)
 			_ = l.flushLocked() // a broken socket shows at the next read
 			l.mu.Unlock()
 			continue

@@ -1,4 +1,4 @@
-package client
+package wiretest
 
 import (
 	"bufio"
