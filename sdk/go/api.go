@@ -11,7 +11,7 @@ import (
 )
 
 // The methods of this file are the calls that chat clients need most; the rest
-// go by Client.Call or Client.API. They wait until the client is live, are
+// go by Client.Call. They wait until the client is live, are
 // repeated without harm when a connection ends before the answer, and are
 // refused with an *Error.
 

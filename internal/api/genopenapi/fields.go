@@ -103,7 +103,7 @@ const (
 	uint32s     = `^(0|[1-9][0-9]{0,8})$`
 )
 
-// bounds are of fields of requests, by Type.field. Bounds in bytes stand in the
+// bounds are of fields of requests, by "Type.field". Bounds in bytes stand in the
 // texts: a schema counts characters.
 var bounds = map[string]object{
 	"RegisterRequest.user":              {"pattern": userPattern},
@@ -135,7 +135,7 @@ var skipped = map[string][]string{
 	"ListUserConversationsRequest": {"token"},
 }
 
-// examples are values of fields, by Type.field or by field.
+// examples are values of fields, by "Type.field" or by field.
 var examples = object{
 	"user": "alice", "from": "alice", "password": "correct horse battery staple", "displayName": "Alice",
 	"oldPassword": "correct horse battery staple", "newPassword": "a better one still",
