@@ -40,7 +40,7 @@ func dialAll(ctx context.Context, addr func(i int) string, e wire.Encoding, toke
 	all := make([]greeted, len(tokens))
 	next := make(chan int)
 	var wg sync.WaitGroup
-	var mu sync.Mutex // guards finished, and makes calls of done follow each other
+	var mu sync.Mutex // tier 0; guards finished, and makes calls of done follow each other
 	finished := 0
 	for range dialers {
 		wg.Go(func() {

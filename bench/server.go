@@ -141,7 +141,7 @@ func (c *child) setupCode(ctx context.Context) (string, error) {
 
 // tail keeps the end of what is written to it.
 type tail struct {
-	mu sync.Mutex
+	mu sync.Mutex // tier 0; guards b
 	b  []byte
 }
 

@@ -69,7 +69,7 @@ type node struct {
 	index    atomic.Int32 // its bit in Nodes.online; negative: its streams do not run
 	receiver receiver     // only the handlers of its frames use it
 
-	mu   sync.Mutex  // tier 0, held while the streams are given a frame; guards the fields below
+	mu   sync.Mutex  // tier 1, held while the streams are given a frame; guards the fields below
 	up   bool        // its streams run, so it gets announcements
 	mark stream.Mark // of the last announcement
 }

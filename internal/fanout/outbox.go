@@ -33,7 +33,7 @@ type Outbox struct {
 	flusher *Flusher
 	limit   int // bytes; negative: no limit
 
-	mu         sync.Mutex // tier 0; guards the fields below
+	mu         sync.Mutex // tier 1; guards the fields below
 	pending    []byte     // from bufPool
 	shared     []byte     // bytes that other outboxes have too; used instead of pending while one piece is all that waits
 	backlog    int        // bytes that the transport still holds, because the socket is full
@@ -392,7 +392,7 @@ func (o *Outbox) markLocked(k *Kicks) {
 type Flusher struct {
 	wake func() // makes the writer call Take soon; must not block
 
-	mu    sync.Mutex // tier 0, below Outbox.mu; guards the fields below
+	mu    sync.Mutex // tier 0; guards the fields below
 	dirty []*Outbox
 	armed bool // a wake-up is on its way, or waits in somebody's Kicks
 }

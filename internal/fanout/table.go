@@ -35,7 +35,7 @@ const tableParts = 64
 const allParts = 1<<tableParts - 1
 
 type tablePart struct {
-	mu     sync.RWMutex         // tier 1
+	mu     sync.RWMutex         // tier 2
 	online map[uint64][]*Outbox // by the hash of the account
 }
 

@@ -24,6 +24,11 @@ func TestTreeKeepsItsRules(t *testing.T) {
 
 const spec = "## P-1 Transports\n\n**P-1.1 One.** A client MUST.\n\n**P-1.2 Two.** Text.\n\n---\n\n## P-2 Frames\n\n**P-2.1 Three.** It MUST NOT.\n"
 
+// lockSource is a file of package conv with some declarations.
+func lockSource(declarations string) string {
+	return "package conv\nimport \"sync\"\n" + declarations + "\n"
+}
+
 // rules are all rules, each with trees that break it and trees that do not.
 var rules = []struct {
 	name string
@@ -258,6 +263,85 @@ var rules = []struct {
 		},
 		good: []file{{"docs/a.md", "## The `way`, of one\n[x](#the-way-of-one) [y](b.md#part-two) [conv/owner.go](../internal/conv/owner.go) [`owner.go`](../internal/conv/owner.go) [conv](../internal/conv)\n"}},
 		also: []file{{"docs/b.md", "# Part two\n"}},
+	},
+	{
+		name: "goroutines are listed", rule: goroutines,
+		bad: []file{
+			{"internal/conv/x.go", "package conv\nfunc f() { go g() }\nfunc (o *Owner) Run() { wg.Go(o.run) }\nfunc (o *Owner) stop() { time.AfterFunc(1, f) }\nfunc h() { go f() }\n"},
+			{"internal/conv/x.go", "package conv\nfunc f() { go g() }\nfunc (o *Owner) Run() { wg.Go(o.run) }\n"},
+			{"internal/conv/x.go", "package conv\nfunc f() { go g() }\nfunc (o *Owner) Run() { o.run() }\nfunc (o *Owner) stop() { time.AfterFunc(1, f) }\n"},
+			{"internal/conv/x.go", "package conv\nfunc f() { go g() }\nfunc (o *Owner) Run() { wg.Go(o.run) }\nfunc (o *Owner) stop() { func() { g.Go(o.run) }() }\nfunc (o *Other) stop() { func() { g.Go(o.run) }() }\n"},
+		},
+		good: []file{{"internal/conv/x.go", "package conv\nfunc f() { go g() }\nfunc (o *Owner) Run() { wg.Go(o.run) }\nfunc (o *Owner) stop() { func() { g.Go(o.run) }() }\nfunc g() { Go(f) }\n"}},
+		also: []file{
+			{"internal/app/app.go", "package app\nimport _ \"" + module + "/internal/inbox\"\n"},
+			{"internal/inbox/inbox.go", "package inbox\nimport _ \"" + module + "/internal/conv\"\n"},
+			{"internal/imtest/x.go", "package imtest\nfunc h() { go h() }\n"},
+			{"internal/client/x.go", "package client\nfunc h() { go h() }\n"},
+			{"internal/conv/x_test.go", "package conv\nfunc h() { go h() }\n"},
+			{concurrencyPage, "# Goroutines\n\n| started by | does |\n|---|---|\n| `conv.f` | a |\n| `conv.Owner.Run`, `conv.Owner.stop` | b |\n| net/http | c |\n\n# Locks\n\n| lock | started by |\n|---|---|\n| a | `x` |\n"},
+		},
+	},
+	{
+		name: "schedules have tests", rule: schedules,
+		bad: []file{
+			{"internal/conv/x_test.go", "package conv\nfunc TestF1Once(t *testing.T) {}\n"},
+			{"internal/conv/x_test.go", "package conv\nfunc TestF1Once(t *testing.T) {}\nfunc TestF2bTwice(t *testing.T) {}\nfunc TestF3(t *testing.T) {}\n"},
+		},
+		good: []file{{"internal/conv/x_test.go", "package conv\nfunc TestF1Once(t *testing.T) {}\nfunc TestF2bTwice(t *testing.T) {}\nfunc TestForm(t *testing.T) {}\n"}},
+		also: []file{{concurrencyPage, "# Schedules that must not break it\n\n| | schedule |\n|---|---|\n| F1 | a |\n| F2 | b |\n"}},
+	},
+	{
+		name: "locks are listed", rule: lockTable,
+		bad: []file{
+			{"internal/conv/x.go", lockSource("type Owner struct { mu sync.Mutex // guards a\na int }\ntype part struct { mu sync.RWMutex // tier 0\n}")},
+			{"internal/conv/x.go", lockSource("type Owner struct { mu sync.Mutex // tier 1; guards a\na int }\ntype part struct { mu sync.RWMutex // tier 0\n}")},
+			{"internal/conv/x.go", lockSource("type Owner struct { mu sync.Mutex // tier 2; guards b\na int }\ntype part struct { mu sync.RWMutex // tier 0\n}")},
+			{"internal/conv/x.go", lockSource("type Owner struct { mu sync.Mutex // tier 2; guards a\na int }")},
+			{"internal/conv/x.go", lockSource("type Owner struct { mu sync.Mutex // tier 2; guards a\na int }\ntype part struct { mu sync.RWMutex // tier 0\nother sync.Mutex // tier 0\n}")},
+			{"internal/conv/x.go", lockSource("type Owner struct { mu sync.Mutex // tier 2; guards a\na int }\ntype part struct { mu sync.RWMutex // tier 0\n}\nfunc f() { var mu sync.Mutex }")},
+			{"internal/conv/x.go", lockSource("type Owner struct { mu sync.Mutex // tier 2; guards a\na int }\ntype part struct { mu sync.RWMutex // tier 0\n}\nfunc f() { var mu sync.Mutex // tier 0; guards a and b\na := 1 }")},
+		},
+		good: []file{{"internal/conv/x.go", lockSource("type Owner struct { mu sync.Mutex // tier 2; guards a\na int }\ntype part struct { mu sync.RWMutex // tier 0; guards the fields below\n}\nfunc f() { var mu sync.Mutex // tier 0; guards a and b\nvar a, b int }")}},
+		also: []file{
+			{"internal/app/app.go", "package app\nimport _ \"" + module + "/internal/conv\"\n"},
+			{"bench/x.go", "package bench\nimport \"sync\"\ntype a struct { mu sync.Mutex // tier 0\n}\n"},
+			{"internal/conv/x_test.go", "package conv\nimport \"sync\"\ntype a struct { mu sync.Mutex }\n"},
+			{concurrencyPage, "# Locks\n\n| tier | lock | guards |\n|---|---|---|\n| 2 | `conv.Owner.mu` | `conv.no.mu` |\n| 0 | `conv.part.mu`, a turn of `conv.turns` | b |\n"},
+		},
+	},
+	{
+		name: "locks are held as is said", rule: lockOrder,
+		bad: []file{
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { p.mu.Lock(); o.mu.Lock() }")},
+			{"internal/conv/x.go", lockSource("func f(o, q *Owner) { o.mu.Lock(); q.mu.Lock() }")},
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { p.mu.RLock(); defer p.mu.RUnlock(); if true { return }; o.mu.Lock() }")},
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { if true { p.mu.RLock() }; o.mu.Lock() }")},
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { p.mu.Lock(); o.set() }")},
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { p.mu.Lock(); g(o) }\nfunc g(o *Owner) { for range 3 { o.set() } }")},
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { p.each(func() { o.set() }) }\nfunc (p *part) each(do func()) { p.mu.Lock(); do() }")},
+			{"internal/conv/x.go", lockSource("func (p *part) fLocked() { new(Owner).set() }")},
+			{"internal/conv/x.go", lockSource("type a struct {\n\tb int // guarded by Owner.mu\n}\nfunc f(o *Owner, x *a) { o.mu.Lock(); o.mu.Unlock(); x.b++ }")},
+			{"internal/conv/x.go", lockSource("type a struct {\n\t// Guarded by Owner.mu.\n\tb int\n\tc int\n\n\t// Not.\n\td int\n}\nfunc f(o *Owner, x *a) { x.c++; o.mu.Lock(); x.d++ }")},
+			{"internal/conv/x.go", lockSource("// a is a part. Owner.mu guards all of it.\ntype a struct { b int }\nfunc f(p *part, x *a) { p.mu.Lock(); x.b++ }")},
+			{"internal/conv/x.go", lockSource("func f(os map[string]*Owner, p *part) { for _, o := range os { p.mu.Lock(); o.set() } }")},
+			{"internal/conv/x.go", lockSource("func f(p *part) { p.mu.Lock(); elsewhere().mu.Lock() }")},
+			{"internal/im/x.go", "package im\nimport (\"sync\"; \"" + module + "/internal/conv\")\nfunc f(o *conv.Owner) { var mu sync.Mutex // tier 0\nmu.Lock(); o.Set() }"},
+		},
+		good: []file{
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { o.mu.Lock(); p.mu.Lock(); p.mu.Unlock(); o.mu.Unlock(); p.mu.Lock() }")},
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { if true { p.mu.Lock(); p.mu.Unlock() }; o.mu.Lock() }")},
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { if true { p.mu.Lock(); return }; o.mu.Lock() }")},
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { p.mu.Lock(); go o.set(); go func() { o.set() }(); var wg sync.WaitGroup; wg.Go(func() { o.set() }) }")},
+			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { p.each(func() { o.set() }) }\nfunc (p *part) each(do func()) { p.mu.Lock(); p.mu.Unlock(); do() }")},
+			{"internal/conv/x.go", lockSource("func (o *Owner) fLocked() { new(part).mu.Lock() }")},
+			{"internal/conv/x.go", lockSource("// a is a part. Owner.mu guards it.\ntype a struct { b, c int }\nfunc (o *Owner) fLocked(x *a) { x.b++ }\nfunc f(x *a) { x.c++ }")},
+			{"internal/conv/x.go", lockSource("type a struct {\n\t// Guarded by Owner.mu.\n\tb int\n\tc int\n\n\t// Not.\n\td int\n}\nfunc f(o *Owner, x *a) { x.d++; o.mu.Lock(); x.c++ }")},
+			{"internal/conv/x_test.go", lockSource("func f(o *Owner, p *part) { p.mu.Lock(); o.mu.Lock() }")},
+		},
+		also: []file{
+			{"internal/conv/owner.go", "package conv\nimport \"sync\"\ntype Owner struct {\n\tmu sync.Mutex // tier 2\n}\ntype part struct {\n\tmu sync.RWMutex // tier 0\n}\nfunc (o *Owner) set() { o.mu.Lock(); defer o.mu.Unlock() }\nfunc (o *Owner) Set() { o.set() }\n"},
+		},
 	},
 	{
 		name: "cited clauses exist", rule: citedClauses,

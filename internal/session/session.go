@@ -25,7 +25,7 @@ type Session struct {
 	requests atomic.Int32  // requests under way
 	moves    atomic.Int32  // moves of cursors that are not answered
 
-	mu      sync.Mutex // tier 1; guards the fields below
+	mu      sync.Mutex // tier 3; guards the fields below
 	entered bool       // Out is in the online table
 	closed  bool
 
