@@ -17,8 +17,8 @@ const lastUnchecked = "2a130d1c7939e9f3235d6f5d2741c0d1ba4815aa"
 
 const maxSubject = 72 // characters
 
-// subjectForm is "pkg: what", or "pkg, test/other: what".
-var subjectForm = regexp.MustCompile(`^[a-z0-9][a-z0-9./_-]*(, [a-z0-9][a-z0-9./_-]*)*: \S`)
+// subjectForm is "pkg: what", or "pkg, test/other, README: what".
+var subjectForm = regexp.MustCompile(`^([a-z0-9][a-z0-9./_-]*|[A-Z]{3,})(, ([a-z0-9][a-z0-9./_-]*|[A-Z]{3,}))*: \S`)
 
 // subjects finds what is wrong with the first lines of commits, given as
 // "hash subject".
@@ -39,7 +39,7 @@ func subjects(commits []string) []string {
 func TestSubjectsAreFound(t *testing.T) {
 	good := []string{
 		"1 conv: a resent message has its first seq",
-		"2 app, test/chaos, docs: 7 nodes",
+		"2 app, test/chaos, README: 7 nodes",
 		"3 conv: " + strings.Repeat("é", maxSubject-len("conv: ")),
 	}
 	for _, c := range good {
