@@ -1,0 +1,408 @@
+//go:build linux
+
+package way
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/petrel-im/petrel/test/way/record"
+)
+
+const (
+	page    = "docs/architecture.md"
+	section = "## The way of one message"
+)
+
+// TestPageLeadsAlongTheWay compares the section about the way of one message
+// with the way of one message. Its table links the files on the stacks, in an
+// order in which they are called; one that is called again may be linked again.
+// The rest of the section links the leaves.
+func TestPageLeadsAlongTheWay(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watch(t, root)
+	t.Log("\n" + w.String())
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, list := linked(string(text))
+	if len(steps) == 0 {
+		t.Fatalf("%s has no section %q with a table of links", page, section)
+	}
+	for _, complaint := range w.judge(steps, list) {
+		t.Error(complaint)
+	}
+}
+
+// way is what happens for one message.
+type way struct {
+	files []*wayFile // in the order of their first calls
+	legs  []leg      // the same
+	seen  [][]string // for each message: the files that run or wait, call by call, the caller first
+}
+
+// leg is what a goroutine does for a message. bottoms are the functions of ours
+// at the bottom of its stack.
+type leg struct {
+	goroutine uint64
+	bottoms   []string
+}
+
+type wayFile struct {
+	name  string // from the root
+	funcs []string
+	calls []string // files of the way
+}
+
+func (f *wayFile) onStacks() bool { return len(f.calls) > 0 }
+
+// watch builds a server that notes its calls, and has it carry messages.
+func watch(t *testing.T, root string) *way {
+	t.Helper()
+	dir := t.TempDir()
+	overlay, files := instrument(t, root, dir)
+	result := filepath.Join(dir, "result.json")
+	cmd := exec.Command("go", "test", "-count=1", "-vet=off", "-overlay="+overlay, "-run=^TestOneMessage$", "./test/way")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), resultFile+"="+result)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	b, err := os.ReadFile(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen [][]record.Call
+	if err := json.Unmarshal(b, &seen); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != watched {
+		t.Fatalf("%d messages were watched, not %d", len(seen), watched)
+	}
+	for _, calls := range seen {
+		for i := range calls {
+			calls[i].Stack = own(calls[i].Stack, root, files)
+		}
+	}
+	w := newWay(seen)
+	if len(w.files) == 0 {
+		t.Fatal("no call was noted")
+	}
+	return w
+}
+
+// own are the frames of a stack in files of the server, named from the root.
+func own(stack []record.Frame, root string, files map[string]bool) []record.Frame {
+	var out []record.Frame
+	for _, f := range stack {
+		if rel, err := filepath.Rel(root, f.File); err == nil && files[filepath.ToSlash(rel)] {
+			out = append(out, record.Frame{File: filepath.ToSlash(rel), Func: f.Func})
+		}
+	}
+	return out
+}
+
+// instrument writes copies of the server's files in which each function begins
+// with a call of record.Enter, and the file that tells the compiler to take them.
+func instrument(t *testing.T, root, dir string) (overlay string, files map[string]bool) {
+	t.Helper()
+	replace := map[string]string{}
+	files = map[string]bool{}
+	err := filepath.WalkDir(filepath.Join(root, "internal"), func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() || !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") || strings.HasSuffix(filepath.Dir(p), "test") {
+			return nil
+		}
+		text, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		noted, ok, err := note(p, text)
+		if err != nil || !ok {
+			return err
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		files[filepath.ToSlash(rel)] = true
+		replace[p] = filepath.Join(dir, fmt.Sprintf("%d.go", len(replace)))
+		return os.WriteFile(replace[p], noted, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay = filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return overlay, files
+}
+
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+// note inserts the calls, without a change of lines; it reports false for a file
+// that no person reads, or that is not part of the server.
+func note(name string, text []byte) ([]byte, bool, error) {
+	set := token.NewFileSet()
+	a, err := parser.ParseFile(set, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, false, err
+	}
+	if a.Name.Name == "main" || generated.Match(text[:set.Position(a.Package).Offset]) {
+		return nil, false, nil
+	}
+	var bodies []int
+	ast.Inspect(a, func(n ast.Node) bool {
+		var body *ast.BlockStmt
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			body = n.Body
+		case *ast.FuncLit:
+			body = n.Body
+		}
+		if body != nil {
+			bodies = append(bodies, set.Position(body.Lbrace).Offset+1)
+		}
+		return true
+	})
+	if len(bodies) == 0 {
+		return nil, false, nil
+	}
+	at := set.Position(a.Name.End()).Offset
+	out := slices.Concat(text[:at], []byte(`; import way_ "github.com/petrel-im/petrel/test/way/record"`))
+	for _, b := range bodies {
+		out = append(append(out, text[at:b]...), " way_.Enter();"...)
+		at = b
+	}
+	return append(out, text[at:]...), true, nil
+}
+
+// newWay keeps what is seen for each message. Each stack ends with the function
+// at its bottom.
+func newWay(seen [][]record.Call) *way {
+	w := &way{}
+	count := map[string]int{} // how many messages have something
+	var order []string        // file, function, call and bottom, as the first message has them
+	of := map[string]uint64{} // bottom → its goroutine for the first message
+	for _, calls := range seen {
+		have := map[string]bool{}
+		has := func(parts ...string) bool {
+			what := strings.Join(parts, "\t")
+			if have[what] {
+				return false
+			}
+			have[what] = true
+			if count[what]++; count[what] == 1 {
+				order = append(order, what)
+			}
+			return true
+		}
+		var files []string
+		for _, c := range calls {
+			for j := len(c.Stack) - 1; j >= 0; j-- { // who waits was there before whom it waits for
+				f := c.Stack[j]
+				files = append(files, f.File)
+				has("file", f.File)
+				has("func", f.File, f.Func)
+				if j > 0 && c.Stack[j-1].File != f.File {
+					has("call", f.File, c.Stack[j-1].File)
+				}
+				if j == len(c.Stack)-1 && has("bottom", f.File, f.Func) && count["bottom\t"+f.File+"\t"+f.Func] == 1 {
+					of[f.File+f.Func] = c.Goroutine
+				}
+			}
+		}
+		w.seen = append(w.seen, files)
+	}
+	byName := map[string]*wayFile{}
+	for _, what := range order {
+		if count[what] < len(seen) {
+			continue
+		}
+		parts := strings.Split(what, "\t")
+		switch parts[0] {
+		case "file":
+			f := &wayFile{name: parts[1]}
+			byName[f.name] = f
+			w.files = append(w.files, f)
+		case "func":
+			byName[parts[1]].funcs = append(byName[parts[1]].funcs, parts[2])
+		case "call":
+			byName[parts[1]].calls = append(byName[parts[1]].calls, parts[2])
+		case "bottom":
+			name, g := path.Base(path.Dir(parts[1]))+"."+parts[2], of[parts[1]+parts[2]]
+			if n := len(w.legs); n > 0 && w.legs[n-1].goroutine == g {
+				w.legs[n-1].bottoms = append(w.legs[n-1].bottoms, name)
+			} else {
+				w.legs = append(w.legs, leg{g, []string{name}})
+			}
+		}
+	}
+	return w
+}
+
+func (w *way) String() string {
+	var out strings.Builder
+	stacks, leaves := w.parts()
+	fmt.Fprintf(&out, "%d files on the stacks, %d leaves, %d hand-overs\n", len(stacks), len(leaves), len(w.legs)-1)
+	for i, l := range w.legs {
+		fmt.Fprintf(&out, "leg %d: goroutine %d: %s\n", i+1, l.goroutine, strings.Join(l.bottoms, ", "))
+	}
+	for i, f := range w.files {
+		kind := "leaf "
+		if f.onStacks() {
+			kind = "stack"
+		}
+		fmt.Fprintf(&out, "%2d %s %-44s %s\n", i+1, kind, strings.TrimPrefix(f.name, "internal/"), strings.Join(f.funcs, ", "))
+	}
+	return out.String()
+}
+
+// parts are the files on the stacks, in their order, and the leaves.
+func (w *way) parts() (stacks, leaves []string) {
+	for _, f := range w.files {
+		if f.onStacks() {
+			stacks = append(stacks, f.name)
+		} else {
+			leaves = append(leaves, f.name)
+		}
+	}
+	return stacks, leaves
+}
+
+// judge says what is wrong with a page that links steps in its table and list
+// below it.
+func (w *way) judge(steps, list []string) []string {
+	var wrong []string
+	complain := func(format string, args ...any) { wrong = append(wrong, page+": "+fmt.Sprintf(format, args...)) }
+	stacks, leaves := w.parts()
+	for _, f := range stacks {
+		if !slices.Contains(steps, f) {
+			complain("%s is on the stacks of a message and not in the table", f)
+		}
+	}
+	for _, f := range leaves {
+		if !slices.Contains(list, f) {
+			complain("%s is a leaf of the way and not in the list", f)
+		}
+	}
+	for _, f := range steps {
+		if !slices.Contains(stacks, f) {
+			complain("%s is in the table and not on the stacks of a message", f)
+		}
+	}
+	for _, f := range list {
+		if !slices.Contains(leaves, f) {
+			complain("%s is in the list and no leaf of the way", f)
+		}
+	}
+	if n := w.follow(steps); n < len(steps) {
+		complain("link %d of the table, to %s, is not called after those before it", n+1, steps[n])
+	}
+	return wrong
+}
+
+// follow is how many of some files, from the first one on, are called in their
+// order, for the message that follows them best: what runs at the same time has
+// no order.
+func (w *way) follow(steps []string) int {
+	best := 0
+	for _, files := range w.seen {
+		n := 0
+		for _, f := range files {
+			for n < len(steps) && steps[n] == f {
+				n++
+			}
+		}
+		best = max(best, n)
+	}
+	return best
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:\s]+)\)`)
+
+// linked are the Go files that the section links, named from the root: in its
+// table, and elsewhere.
+func linked(text string) (steps, list []string) {
+	in := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#") {
+			in = strings.TrimSpace(line) == section
+		}
+		if !in {
+			continue
+		}
+		to := &list
+		if strings.HasPrefix(line, "|") {
+			to = &steps
+		}
+		for _, m := range link.FindAllStringSubmatch(line, -1) {
+			if f := path.Join(path.Dir(page), m[1]); strings.HasSuffix(f, ".go") {
+				*to = append(*to, f)
+			}
+		}
+	}
+	return steps, list
+}
+
+func TestPageIsJudged(t *testing.T) {
+	const head = "# Page\n[x](../internal/x.go)\n\n" + section + "\n\n| step | file |\n|---|---|\n"
+	call := func(goroutine uint64, stack ...string) record.Call { // "file.function", the caller first
+		c := record.Call{Goroutine: goroutine}
+		for _, f := range stack {
+			file, function, _ := strings.Cut(f, ".")
+			c.Stack = slices.Insert(c.Stack, 0, record.Frame{File: "internal/" + file + ".go", Func: function})
+		}
+		return c
+	}
+	one := []record.Call{call(1, "a.Read"), call(1, "a.Read", "b.Decode"), call(1, "a.Read", "b.Decode", "leaf.Help"), call(2, "c.Run", "a.Write"), call(3, "tick.Tick", "a.Tick")}
+	two := []record.Call{call(1, "a.Read"), call(2, "c.Run", "a.Write"), call(1, "a.Read", "b.Decode", "leaf.Help"), call(3, "sweep.Sweep")}
+	w := newWay([][]record.Call{one, two})
+	if got, want := fmt.Sprint(w.parts()), "[internal/a.go internal/b.go internal/c.go] [internal/leaf.go]"; got != want {
+		t.Errorf("the way is %s, want %s", got, want)
+	}
+	if len(w.legs) != 2 || w.legs[0].bottoms[0] != "internal.Read" || w.legs[1].bottoms[0] != "internal.Run" {
+		t.Errorf("the legs are %v", w.legs)
+	}
+	row := func(name string) string { return "| 1 | [" + name + "](../internal/" + name + ".go) |\n" }
+	const list = "\n[leaf](../internal/leaf.go)\n\n### Else\n[x](../internal/x.go)\n"
+	for _, p := range []struct{ name, text, wrong string }{
+		{"right", row("a") + row("b") + row("c") + row("a") + list, ""},
+		{"also right", row("a") + row("c") + row("b") + list, ""},
+		{"without a step", row("a") + row("c") + list, "b.go is on the stacks"},
+		{"without a leaf", row("a") + row("b") + row("c"), "leaf.go is a leaf"},
+		{"with another step", row("a") + row("b") + row("tick") + row("c") + list, "tick.go is in the table and not"},
+		{"with another leaf", row("a") + row("b") + row("c") + "[d](../internal/d.go)" + list, "d.go is in the list and no leaf"},
+		{"in another order", row("b") + row("c") + row("b") + row("a") + list, "link 3 of the table, to internal/b.go"},
+		{"with a leaf in the table", row("a") + row("b") + row("leaf") + row("c"), "leaf.go is in the table"},
+	} {
+		steps, leaves := linked(head + p.text)
+		got := strings.Join(w.judge(steps, leaves), "\n")
+		if p.wrong == "" && got != "" || !strings.Contains(got, p.wrong) {
+			t.Errorf("page %s: found %q, want %q", p.name, got, p.wrong)
+		}
+	}
+}
