@@ -34,7 +34,7 @@ func (r *resync) everybody() {
 	r.mu.Lock()
 	r.parts, r.users = allParts, nil
 	r.mu.Unlock()
-	r.signal()
+	signal.Set(r.due)
 }
 
 func (r *resync) some(users []uint64) {
@@ -48,10 +48,6 @@ func (r *resync) some(users []uint64) {
 		r.users = nil
 	}
 	r.mu.Unlock()
-	r.signal()
-}
-
-func (r *resync) signal() {
 	signal.Set(r.due)
 }
 

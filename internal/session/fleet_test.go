@@ -111,11 +111,11 @@ func (l *line) Update(ctx context.Context, puts []store.RecordPut) error {
 
 // fleet is several nodes on one store, in a bubble.
 type fleet struct {
-	t      *testing.T
-	net    *localbus.Net
-	db     *records
-	o      stream.Options
-	checks int
+	t                 *testing.T
+	net               *localbus.Net
+	db                *records
+	o                 stream.Options
+	rechecksPerSecond int
 
 	births atomic.Uint64
 	mu     sync.Mutex
@@ -180,7 +180,7 @@ func (f *fleet) start(id im.Node) *site {
 		f.t.Fatal(err)
 	}
 	s.fan = fanout.New(s.table)
-	o := session.Options{Version: "test", Checks: f.checks}
+	o := session.Options{Version: "test", RechecksPerSecond: f.rechecksPerSecond}
 	s.hub = session.New(o, s.users, nil, nil, nil, s.table, session.Limits{
 		ConnectionsPerUser: -1, SendsPerSecond: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10, FrameBytes: 64 << 10, BodyBytes: 1000,
 	})

@@ -46,7 +46,8 @@ type Options struct {
 	Gateways  func(im.Account) []string // addresses where a user should connect, best first; nil: the welcome names none
 	Workers   int                       // goroutines that read the store for sessions; 8
 	Waiting   int                       // requests that may wait for a worker; 4096
-	Checks    int                       // rechecks of sessions in a second, while another node does not answer; 5000
+
+	RechecksPerSecond int // of sessions, while another node does not answer; 5000
 }
 
 // Hub holds what the sessions of a node share.
@@ -91,11 +92,11 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 	if o.Waiting == 0 {
 		o.Waiting = 4096
 	}
-	if o.Checks == 0 {
-		o.Checks = 5000
+	if o.RechecksPerSecond == 0 {
+		o.RechecksPerSecond = 5000
 	}
 	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, revocations: fanout.NewRevocations(), jobs: make(chan func(), o.Waiting)}
-	h.rechecks = newRechecker(us, t, h.revocations, o.Checks)
+	h.rechecks = newRechecker(us, t, h.revocations, o.RechecksPerSecond)
 	h.calls.jobs, h.calls.maxWaiting = make(chan func(), o.Waiting), o.Waiting
 	h.limits.Store(&l)
 	return h

@@ -224,11 +224,11 @@ func TestNodeThatStartsAgainIsNew(t *testing.T) {
 	})
 }
 
-// While a node is cut off, the store is asked as often as Options.Checks says, and not
+// While a node is cut off, the store is asked as often as Options.RechecksPerSecond says, and not
 // more often. A session whose turn does not come in time gets no events until it does.
 func TestLooksAreBounded(t *testing.T) {
 	const sessions, rate = 1000, 100
-	synctestFleet(t, func(f *fleet) { f.checks = rate; f.o = stream.Options{} }, 2, func(f *fleet, all []*site) {
+	synctestFleet(t, func(f *fleet) { f.rechecksPerSecond = rate; f.o = stream.Options{} }, 2, func(f *fleet, all []*site) {
 		l := all[0].logIn("alice", phoneRef(1))
 		var seats []*seat
 		for range sessions {

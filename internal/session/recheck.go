@@ -27,7 +27,7 @@ const (
 	sweepPause = 2 * time.Second
 
 	// sweepSlice is the time over which a sweep spreads its rechecks: so many
-	// sessions are rechecked in each slice that Options.Checks is kept.
+	// sessions are rechecked in each slice that Options.RechecksPerSecond is kept.
 	sweepSlice = 20 * time.Millisecond
 )
 

@@ -319,7 +319,7 @@ func TestF17DeathWhileThereIsNoStore(t *testing.T) {
 // F17: the same, with so many sessions that the gateway has not rechecked all of them
 // in time.
 func TestF17DeathWhileTheStoreIsSlow(t *testing.T) {
-	synctestFleet(t, func(f *fleet) { f.checks = 50 }, 2, func(f *fleet, all []*site) {
+	synctestFleet(t, func(f *fleet) { f.rechecksPerSecond = 50 }, 2, func(f *fleet, all []*site) {
 		var seats []*seat
 		for n := range 50 {
 			u := im.User(fmt.Sprint("user-", n))
