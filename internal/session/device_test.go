@@ -89,7 +89,7 @@ func TestRevokedDeviceIsKickedAndRefused(t *testing.T) {
 	l := w.device("phone-1")
 	laptop, err := w.users.Mint(context.Background(), "", "alice", user.DeviceRef{ID: "laptop", Kind: "desktop"}, 0)
 	w.must(err)
-	one, two, other, bare := w.login(l.Access), w.login(l.Access), w.login(laptop.Access), w.login(w.token("", "alice"))
+	one, two, other, unbound := w.login(l.Access), w.login(l.Access), w.login(laptop.Access), w.login(w.token("", "alice"))
 	w.must(w.users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
 	if n, err := w.hub.CloseDevice(context.Background(), account("alice"), "phone-1", im.CodeRevoked); n != 2 || err != nil {
 		t.Errorf("closed %d sessions, %v; want 2", n, err)
@@ -100,7 +100,7 @@ func TestRevokedDeviceIsKickedAndRefused(t *testing.T) {
 		c.close()
 	}
 	other.wantNothing()
-	bare.wantNothing()
+	unbound.wantNothing()
 	back := w.connect()
 	back.send(hello(l.Access))
 	back.want("revoked of 1")
@@ -108,9 +108,9 @@ func TestRevokedDeviceIsKickedAndRefused(t *testing.T) {
 	if n, err := w.hub.CloseDevice(context.Background(), account("alice"), "", im.CodeRevoked); n != 1 || err != nil {
 		t.Errorf("closed %d sessions without a device, %v; want 1", n, err)
 	}
-	bare.want("kick revoked")
+	unbound.want("kick revoked")
 	other.wantNothing()
-	bare.close()
+	unbound.close()
 	w.wantSessions(map[string]int{"laptop": 1})
 }
 
@@ -301,7 +301,7 @@ func TestF11SessionsOfADeviceEndOnEveryNode(t *testing.T) {
 	here := w.login(one.Access)
 	first := w.hub
 	w.hub = second
-	there, bare := w.login(one.Access), w.login(w.token("", "alice"))
+	there, unbound := w.login(one.Access), w.login(w.token("", "alice"))
 	w.hub = first
 	w.wantSessions(map[string]int{"phone-1": 2, "": 1})
 	if n := w.replace(w.device("phone-2")); n != 2 {
@@ -310,7 +310,7 @@ func TestF11SessionsOfADeviceEndOnEveryNode(t *testing.T) {
 	for _, c := range []*client{here, there} {
 		c.want("kick replaced")
 	}
-	bare.wantNothing()
+	unbound.wantNothing()
 }
 
 // The caller of CloseDevice hangs up at once. The sessions end all the same.

@@ -81,14 +81,14 @@ func (r *records) Update(_ context.Context, puts []store.RecordPut) error {
 
 var errUnreachable = errors.New("the database is not reachable")
 
-// line is the connection of one node to the records.
-type line struct {
+// storeConn is the connection of one node to the records.
+type storeConn struct {
 	*records
 	cut  atomic.Bool            // reads wait until they are given up, writes fail
 	hook atomic.Pointer[func()] // called before and after each read of a record
 }
 
-func (l *line) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
+func (l *storeConn) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
 	if l.cut.Load() {
 		<-ctx.Done()
 		return nil, errUnreachable
@@ -102,7 +102,7 @@ func (l *line) Record(ctx context.Context, t store.Table, tenant im.Tenant, key 
 	return l.records.Record(ctx, t, tenant, key)
 }
 
-func (l *line) Update(ctx context.Context, puts []store.RecordPut) error {
+func (l *storeConn) Update(ctx context.Context, puts []store.RecordPut) error {
 	if l.cut.Load() {
 		return errUnreachable
 	}
@@ -117,26 +117,26 @@ type fleet struct {
 	o                 stream.Options
 	rechecksPerSecond int
 
-	births atomic.Uint64
-	mu     sync.Mutex
-	nodes  map[im.Node]*site
-	rows   map[im.Node]bool // nodes that live by their heartbeats
+	incarnations atomic.Uint64
+	mu           sync.Mutex
+	nodes        map[im.Node]*site
+	heartbeats   map[im.Node]bool // nodes that live by their heartbeats
 }
 
 // site is a node without listeners.
 type site struct {
-	f       *fleet
-	id      im.Node
-	line    *line
-	bus     *bustest.LossyBus
-	streams *stream.Streams
-	users   *user.Users
-	table   *fanout.Table
-	fan     *fanout.Fan
-	hub     *session.Hub
-	mute    atomic.Bool // it dies after a change, before it tells anybody
-	seen    []im.Node   // the other nodes when it last read the heartbeats
-	stop    func()
+	f           *fleet
+	id          im.Node
+	storeConn   *storeConn
+	bus         *bustest.LossyBus
+	streams     *stream.Streams
+	users       *user.Users
+	table       *fanout.Table
+	fan         *fanout.Fan
+	hub         *session.Hub
+	tellsNobody atomic.Bool // it dies after a change, before it tells anybody
+	seen        []im.Node   // the other nodes when it last read the heartbeats
+	stop        func()
 }
 
 // fleetOf runs f in a bubble, with n nodes a, b, c, … that know each other.
@@ -169,13 +169,13 @@ func (f *fleet) start(id im.Node) *site {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	s := &site{f: f, id: id, line: &line{records: f.db}, bus: bustest.Lossy(b, bustest.Rules{}), table: fanout.NewTable()}
-	s.streams = stream.New(s.bus, f.births.Add(1), f.o)
+	s := &site{f: f, id: id, storeConn: &storeConn{records: f.db}, bus: bustest.Lossy(b, bustest.Rules{}), table: fanout.NewTable()}
+	s.streams = stream.New(s.bus, f.incarnations.Add(1), f.o)
 	s.users, err = user.New(context.Background(), user.Options{Shared: true, Changed: func(a im.Account) {
-		if !s.mute.Load() {
+		if !s.tellsNobody.Load() {
 			s.hub.Changed(a)
 		}
-	}}, s.line)
+	}}, s.storeConn)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func (f *fleet) start(id im.Node) *site {
 	s.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.nodes[id], f.rows[id] = s, true
+	f.nodes[id], f.heartbeats[id] = s, true
 	return s
 }
 
@@ -212,11 +212,11 @@ func (f *fleet) start(id im.Node) *site {
 func (s *site) others() []im.Node {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	if s.line.cut.Load() {
+	if s.storeConn.cut.Load() {
 		return s.seen
 	}
 	s.seen = nil
-	for n, alive := range s.f.rows {
+	for n, alive := range s.f.heartbeats {
 		if alive && n != s.id {
 			s.seen = append(s.seen, n)
 		}
@@ -234,15 +234,15 @@ func (s *site) kill(row time.Duration) {
 	time.AfterFunc(row, func() {
 		s.f.mu.Lock()
 		defer s.f.mu.Unlock()
-		s.f.rows[s.id] = s.f.nodes[s.id] != nil
+		s.f.heartbeats[s.id] = s.f.nodes[s.id] != nil
 	})
 }
 
 // cut cuts the direction from one node to another, or mends it.
 func cut(from, to *site, cut bool) { from.bus.Cut(to.id, cut) }
 
-// part cuts a node off all others in both directions, or mends that.
-func (f *fleet) part(s *site, cut bool) {
+// cutOff cuts a node off all others in both directions, or mends that.
+func (f *fleet) cutOff(s *site, cut bool) {
 	for _, o := range f.nodes {
 		if o != s {
 			s.bus.Cut(o.id, cut)
@@ -263,8 +263,8 @@ func (s *site) logIn(u im.User, ref user.DeviceRef) *user.Login {
 	return l
 }
 
-// bare returns a token that is bound to no device.
-func (s *site) bare(u im.User) string {
+// unboundToken returns a token that is bound to no device.
+func (s *site) unboundToken(u im.User) string {
 	s.f.t.Helper()
 	issued, err := s.users.Create(context.Background(), "", []im.User{u})
 	s.f.must(err)
@@ -286,23 +286,23 @@ func (f *fleet) must(err error) {
 	}
 }
 
-// seat is a connection to a node. Like a gateway it closes the connection when the
+// conn is a connection to a node. Like a gateway it closes the connection when the
 // session is ended.
-type seat struct {
+type conn struct {
 	*client
 	at   *site
 	user im.User
 	seq  int // of the last event that was delivered to it
 }
 
-func (s *site) connect(token string) *seat {
+func (s *site) connect(token string) *conn {
 	c := open(s.f.t, s.hub)
 	c.send(hello(token))
-	return &seat{client: c, at: s}
+	return &conn{client: c, at: s}
 }
 
-// sit returns a connection that was welcomed.
-func (s *site) sit(u im.User, token string) *seat {
+// welcomed returns a connection that was welcomed.
+func (s *site) welcomed(u im.User, token string) *conn {
 	s.f.t.Helper()
 	c := s.connect(token)
 	c.user = u
@@ -311,7 +311,7 @@ func (s *site) sit(u im.User, token string) *seat {
 }
 
 // look takes what has come, and closes the connection if the session was ended.
-func (c *seat) look() {
+func (c *conn) look() {
 	c.take()
 	if c.end != nil {
 		c.close()
@@ -319,7 +319,7 @@ func (c *seat) look() {
 }
 
 // gets delivers an event to the user, and returns whether the connection gets it.
-func (c *seat) gets() bool {
+func (c *conn) gets() bool {
 	c.look()
 	if c.gone {
 		return false
@@ -344,14 +344,14 @@ func (c *seat) gets() bool {
 }
 
 // wantOpen checks that the connection is open.
-func (c *seat) wantOpen(what string) {
+func (c *conn) wantOpen(what string) {
 	c.t.Helper()
 	if c.look(); c.end != nil {
 		c.t.Errorf("%s: the session at %s ends with %v", what, c.at.id, c.end)
 	}
 }
 
-func (c *seat) wantEnded(what string, code im.Code) {
+func (c *conn) wantEnded(what string, code im.Code) {
 	c.t.Helper()
 	if c.look(); c.end == nil || c.end.Code != code {
 		c.t.Errorf("%s: the session at %s ends with %v, want %s", what, c.at.id, c.end, code)
@@ -361,7 +361,7 @@ func (c *seat) wantEnded(what string, code im.Code) {
 // synctestFleet does what fleetOf does, after change has set other options.
 func synctestFleet(t *testing.T, change func(*fleet), n int, f func(f *fleet, all []*site)) {
 	synctest.Test(t, func(t *testing.T) {
-		fl := &fleet{t: t, net: localbus.New(), db: &records{by: map[string][]byte{}}, nodes: map[im.Node]*site{}, rows: map[im.Node]bool{}}
+		fl := &fleet{t: t, net: localbus.New(), db: &records{by: map[string][]byte{}}, nodes: map[im.Node]*site{}, heartbeats: map[im.Node]bool{}}
 		change(fl)
 		fl.run(n, f)
 	})

@@ -17,13 +17,13 @@ import (
 
 // wantWinner checks that the sessions of the login with the highest number are open,
 // and those of the other logins have ended.
-func wantWinner(t *testing.T, what string, seats map[*seat]*user.Login) {
+func wantWinner(t *testing.T, what string, conns map[*conn]*user.Login) {
 	t.Helper()
 	var last uint64
-	for _, l := range seats {
+	for _, l := range conns {
 		last = max(last, l.Number)
 	}
-	for c, l := range seats {
+	for c, l := range conns {
 		if l.Number == last {
 			c.wantOpen(what)
 		} else if c.look(); c.end == nil || c.end.Code != im.CodeReplaced && c.end.Code != im.CodeUnauthenticated {
@@ -45,8 +45,8 @@ func TestF11TwoLoginsAtTwoGatewaysLeaveOne(t *testing.T) {
 					what := fmt.Sprintf("%q, phones %v, cut %v, hellos at the other gateway %v", order, devices, sever, crossed)
 					fleetOf(t, 2, func(f *fleet, all []*site) {
 						old := all[0].logIn("alice", phoneRef(3))
-						seats := map[*seat]*user.Login{all[0].sit("alice", old.Access): old, all[1].sit("alice", old.Access): old}
-						f.part(all[0], sever)
+						conns := map[*conn]*user.Login{all[0].welcomed("alice", old.Access): old, all[1].welcomed("alice", old.Access): old}
+						f.cutOff(all[0], sever)
 						logins := [2]*user.Login{}
 						for _, step := range order {
 							n := int(step[len(step)-1] - '1')
@@ -60,12 +60,12 @@ func TestF11TwoLoginsAtTwoGatewaysLeaveOne(t *testing.T) {
 								if crossed {
 									at = 1 - n
 								}
-								seats[all[at].connect(logins[n].Access)] = logins[n]
+								conns[all[at].connect(logins[n].Access)] = logins[n]
 								pass(0)
 							}
 						}
 						pass(promised)
-						wantWinner(t, what, seats)
+						wantWinner(t, what, conns)
 					})
 				}
 			}
@@ -83,23 +83,23 @@ func TestF11LoginBetweenTheStepsOfAnotherOne(t *testing.T) {
 		for at := 1; at < 50; at++ {
 			fleetOf(t, 2, func(f *fleet, all []*site) {
 				old := all[0].logIn("alice", phoneRef(3))
-				seats := map[*seat]*user.Login{all[0].sit("alice", old.Access): old, all[1].sit("alice", old.Access): old}
-				f.part(all[0], sever)
+				conns := map[*conn]*user.Login{all[0].welcomed("alice", old.Access): old, all[1].welcomed("alice", old.Access): old}
+				f.cutOff(all[0], sever)
 				var reads atomic.Int32
 				met := make(chan func(), 1)
 				hook := func() {
 					if int(reads.Add(1)) == at {
 						l := all[1].logIn("alice", phoneRef(2))
-						c := all[1].sit("alice", l.Access)
-						met <- func() { seats[c] = l }
+						c := all[1].welcomed("alice", l.Access)
+						met <- func() { conns[c] = l }
 						if way.slow {
 							<-time.After(2 * time.Second)
 						}
 					}
 				}
-				all[0].line.hook.Store(&hook)
+				all[0].storeConn.hook.Store(&hook)
 				one := all[0].logIn("alice", phoneRef(1))
-				seats[all[0].connect(one.Access)] = one
+				conns[all[0].connect(one.Access)] = one
 				pass(promised)
 				select {
 				case enter := <-met:
@@ -110,7 +110,7 @@ func TestF11LoginBetweenTheStepsOfAnotherOne(t *testing.T) {
 					}
 				default:
 				}
-				wantWinner(t, fmt.Sprintf("at step %d, cut %v, slow %v", at, sever, way.slow), seats)
+				wantWinner(t, fmt.Sprintf("at step %d, cut %v, slow %v", at, sever, way.slow), conns)
 			})
 		}
 	}
@@ -172,7 +172,7 @@ func TestNodeThatDoesNotAnswerDelaysACloseOnly(t *testing.T) {
 func TestCloseDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	fleetOf(t, 2, func(f *fleet, all []*site) {
 		f.people(all)
-		all[0].line.cut.Store(true)
+		all[0].storeConn.cut.Store(true)
 		began := time.Now()
 		n, err := all[0].hub.CloseDevice(context.Background(), account("alice"), "phone-1", im.CodeRevoked)
 		if took := time.Since(began); n != 0 || !errors.Is(err, errUnreachable) || took > 3*time.Second {
@@ -187,19 +187,19 @@ func TestCloseDoesNotWaitForAStoreThatHangs(t *testing.T) {
 func TestF17SessionsAreInDoubtAfterALongCut(t *testing.T) {
 	fleetOf(t, 2, func(f *fleet, all []*site) {
 		p := f.people(all)
-		f.part(all[0], true)
-		all[0].line.cut.Store(true)
+		f.cutOff(all[0], true)
+		all[0].storeConn.cut.Store(true)
 		pass(time.Minute)
 		f.must(all[1].users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
 		pass(time.Minute)
-		f.part(all[0], false)
+		f.cutOff(all[0], false)
 		for range 100 { // the bus is back, the store is not
 			pass(100 * time.Millisecond)
 			if p.phone[0].gets() {
 				t.Fatal("a session that is void gets an event")
 			}
 		}
-		all[0].line.cut.Store(false)
+		all[0].storeConn.cut.Store(false)
 		pass(promised)
 		p.want("after the cut", im.CodeRevoked, "", "")
 	})
@@ -230,20 +230,20 @@ func TestLooksAreBounded(t *testing.T) {
 	const sessions, rate = 1000, 100
 	synctestFleet(t, func(f *fleet) { f.rechecksPerSecond = rate; f.o = stream.Options{} }, 2, func(f *fleet, all []*site) {
 		l := all[0].logIn("alice", phoneRef(1))
-		var seats []*seat
+		var conns []*conn
 		for range sessions {
-			seats = append(seats, all[0].sit("alice", l.Access))
+			conns = append(conns, all[0].welcomed("alice", l.Access))
 		}
-		f.part(all[0], true)
+		f.cutOff(all[0], true)
 		pass(promised)
 		f.db.mu.Lock()
 		before := f.db.reads
 		f.db.mu.Unlock()
-		served := map[*seat]bool{}
+		served := map[*conn]bool{}
 		for range 10 {
 			pass(time.Second)
 			n := 0
-			for i, c := range seats { // all of them get the event for the first one
+			for i, c := range conns { // all of them get the event for the first one
 				got := i == 0 && c.gets()
 				c.take()
 				if got = got || slices.ContainsFunc(c.frames, func(f *petrelv1.ServerFrame) bool { return f.GetEvents() != nil }); got {
@@ -269,9 +269,9 @@ func TestLooksAreBounded(t *testing.T) {
 		pass(30 * time.Second) // the streams end, and what is in them is lost
 		f.must(all[1].users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
 		pass(promised)
-		f.part(all[0], false)
+		f.cutOff(all[0], false)
 		for range 20 {
-			for _, c := range seats[:10] {
+			for _, c := range conns[:10] {
 				if c.s.Out.Resume(); c.gets() {
 					t.Fatal("a session that is void gets an event")
 				}

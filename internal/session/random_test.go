@@ -46,14 +46,14 @@ type unrest struct {
 	*fleet
 	judge *user.Users
 	dice  *rand.Rand
-	seats []*claim
+	conns []*claim
 	story []string
 	ended int
 }
 
 // claim is a connection with the token of its hello.
 type claim struct {
-	*seat
+	*conn
 	token    string
 	welcomed bool
 	void     time.Time // since when the token is void; zero: it is valid
@@ -86,13 +86,13 @@ func (x *unrest) run() {
 		}
 	}
 	for _, s := range x.nodes {
-		s.line.cut.Store(false)
+		s.storeConn.cut.Store(false)
 	}
 	pass(promised)
 	if len(x.nodes) == 3 && x.dice.IntN(2) == 0 { // or the cuts of the bus stay
 		for _, s := range x.nodes {
 			s.bus.SetRules(bustest.Rules{})
-			x.part(s, false)
+			x.cutOff(s, false)
 		}
 		pass(promised)
 	}
@@ -160,7 +160,7 @@ func (x *unrest) hello(u im.User, token string) {
 	x.note("%s: hello of %s", s.id, u)
 	c := s.connect(token)
 	c.user = u
-	x.seats = append(x.seats, &claim{seat: c, token: token})
+	x.conns = append(x.conns, &claim{conn: c, token: token})
 }
 
 func (x *unrest) fault(s *site, a im.Account) {
@@ -171,18 +171,18 @@ func (x *unrest) fault(s *site, a im.Account) {
 		cut(s, to, true)
 	case 2:
 		x.note("%s is alone", s.id)
-		x.part(s, true)
+		x.cutOff(s, true)
 	case 3:
 		x.note("%s is not alone", s.id)
-		x.part(s, false)
+		x.cutOff(s, false)
 	case 4:
 		lose := x.dice.Float64() / 2
 		x.note("%s loses %.2f", s.id, lose)
 		s.bus.SetRules(bustest.Rules{Seed: x.dice.Uint64(), Lose: lose, Duplicate: lose, Delay: lose, MaxDelay: 300 * time.Millisecond})
 	case 5, 6:
-		off := !s.line.cut.Load()
+		off := !s.storeConn.cut.Load()
 		x.note("%s is cut from the store: %v", s.id, off)
-		s.line.cut.Store(off)
+		s.storeConn.cut.Store(off)
 	case 7:
 		if len(x.nodes) < 3 {
 			for _, id := range []im.Node{"a", "b", "c"} {
@@ -193,12 +193,12 @@ func (x *unrest) fault(s *site, a im.Account) {
 			}
 			return
 		}
-		s.mute.Store(true)
+		s.tellsNobody.Store(true)
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		err := s.users.Revoke(ctx, a)
 		x.note("%s revokes %s (%v) and dies", s.id, a.User, err)
-		for _, c := range x.seats {
+		for _, c := range x.conns {
 			if c.at == s {
 				c.close()
 			}
@@ -210,7 +210,7 @@ func (x *unrest) fault(s *site, a im.Account) {
 
 // judgeAll notes which tokens are void from now on.
 func (x *unrest) judgeAll() {
-	for _, c := range x.seats {
+	for _, c := range x.conns {
 		if _, err := x.judge.AuthenticateSession(context.Background(), c.token); err != nil && c.void.IsZero() {
 			c.void = time.Now()
 		}
@@ -221,7 +221,7 @@ func (x *unrest) judgeAll() {
 // must get events and the others must have ended.
 func (x *unrest) check(quiet bool) {
 	x.t.Helper()
-	for i, c := range x.seats {
+	for i, c := range x.conns {
 		if c.gone {
 			continue
 		}
@@ -259,6 +259,6 @@ func (x *unrest) check(quiet bool) {
 		}
 	}
 	if quiet {
-		x.t.Logf("%d sessions, %d ended", len(x.seats), x.ended)
+		x.t.Logf("%d sessions, %d ended", len(x.conns), x.ended)
 	}
 }

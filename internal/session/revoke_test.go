@@ -23,31 +23,31 @@ var laptopRef = user.DeviceRef{ID: "laptop", Kind: "desktop"}
 // people has sessions at every node: three of alice (on a phone, on a laptop, and with
 // a token that is bound to no device) and one of bob.
 type people struct {
-	phone, laptop, bare, bob []*seat
-	login                    *user.Login // of the phone
+	phone, laptop, unbound, bob []*conn
+	login                       *user.Login // of the phone
 }
 
 func (f *fleet) people(all []*site) *people {
 	f.t.Helper()
 	p := &people{login: all[0].logIn("alice", phoneRef(1))}
-	laptop, bare, bob := all[0].logIn("alice", laptopRef), all[0].bare("alice"), all[0].logIn("bob", phoneRef(1))
+	laptop, unbound, bob := all[0].logIn("alice", laptopRef), all[0].unboundToken("alice"), all[0].logIn("bob", phoneRef(1))
 	for _, s := range all {
-		p.phone = append(p.phone, s.sit("alice", p.login.Access))
-		p.laptop = append(p.laptop, s.sit("alice", laptop.Access))
-		p.bare = append(p.bare, s.sit("alice", bare))
-		p.bob = append(p.bob, s.sit("bob", bob.Access))
+		p.phone = append(p.phone, s.welcomed("alice", p.login.Access))
+		p.laptop = append(p.laptop, s.welcomed("alice", laptop.Access))
+		p.unbound = append(p.unbound, s.welcomed("alice", unbound))
+		p.bob = append(p.bob, s.welcomed("bob", bob.Access))
 	}
 	return p
 }
 
 // want checks with which code the sessions of alice have ended; "" means that they are
 // open. Those of bob must be open.
-func (p *people) want(what string, phone, laptop, bare im.Code) {
+func (p *people) want(what string, phone, laptop, unbound im.Code) {
 	for _, k := range []struct {
-		seats []*seat
+		conns []*conn
 		code  im.Code
-	}{{p.phone, phone}, {p.laptop, laptop}, {p.bare, bare}, {p.bob, ""}} {
-		for _, c := range k.seats {
+	}{{p.phone, phone}, {p.laptop, laptop}, {p.unbound, unbound}, {p.bob, ""}} {
+		for _, c := range k.conns {
 			if c.t.Helper(); k.code == "" {
 				c.wantOpen(what)
 			} else {
@@ -59,8 +59,8 @@ func (p *people) want(what string, phone, laptop, bare im.Code) {
 
 // changes are the ways to revoke tokens of alice, and which of her sessions must end.
 var changes = map[string]struct {
-	do                  func(us *user.Users, p *people) error
-	phone, laptop, bare im.Code
+	do                     func(us *user.Users, p *people) error
+	phone, laptop, unbound im.Code
 }{
 	"login of another phone": {func(us *user.Users, _ *people) error {
 		_, err := us.Mint(context.Background(), "", "alice", phoneRef(2), 0)
@@ -99,7 +99,7 @@ func TestTokensThatEndAtOneNodeEndSessionsAtAll(t *testing.T) {
 				p.want("before", "", "", "")
 				f.must(c.do(all[1].users, p))
 				pass(time.Second)
-				p.want(what, c.phone, c.laptop, c.bare)
+				p.want(what, c.phone, c.laptop, c.unbound)
 			})
 		})
 	}
@@ -112,11 +112,11 @@ func TestTokensThatEndAtANodeThatDies(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, its row lives for %s", what, row), func(t *testing.T) {
 				fleetOf(t, 3, func(f *fleet, all []*site) {
 					p := f.people(all[:2])
-					all[2].mute.Store(true)
+					all[2].tellsNobody.Store(true)
 					f.must(c.do(all[2].users, p))
 					all[2].kill(row)
 					pass(promised)
-					p.want(what, c.phone, c.laptop, c.bare)
+					p.want(what, c.phone, c.laptop, c.unbound)
 				})
 			})
 		}
@@ -183,12 +183,12 @@ func TestF17GatewayCutFromTheBusAsksTheStore(t *testing.T) {
 					}
 					f.must(c.do(all[1].users, p))
 					pass(promised)
-					p.want(what, c.phone, c.laptop, c.bare)
+					p.want(what, c.phone, c.laptop, c.unbound)
 					eve := all[2].logIn("eve", phoneRef(1))
-					seats := []*seat{gateway.sit("eve", eve.Access), all[2].sit("eve", eve.Access)}
+					conns := []*conn{gateway.welcomed("eve", eve.Access), all[2].welcomed("eve", eve.Access)}
 					for range 60 {
 						pass(time.Second)
-						for _, x := range append(seats, p.bob...) {
+						for _, x := range append(conns, p.bob...) {
 							if !x.gets() {
 								t.Fatalf("%s gets nothing at %s", x.user, x.at.id)
 							}
@@ -196,7 +196,7 @@ func TestF17GatewayCutFromTheBusAsksTheStore(t *testing.T) {
 					}
 					f.must(all[2].users.RevokeDevice(context.Background(), account("eve"), "phone-1"))
 					pass(promised)
-					for _, x := range seats {
+					for _, x := range conns {
 						x.wantEnded("a minute later", im.CodeRevoked)
 					}
 				})
@@ -214,9 +214,9 @@ func TestF17GatewayWithoutStoreAndBusWritesNothing(t *testing.T) {
 			fleetOf(t, 3, func(f *fleet, all []*site) {
 				p := f.people(all)
 				gateway := all[0]
-				atGateway := []*seat{p.phone[0], p.laptop[0], p.bare[0], p.bob[0]}
-				f.part(gateway, true)
-				gateway.line.cut.Store(true)
+				atGateway := []*conn{p.phone[0], p.laptop[0], p.unbound[0], p.bob[0]}
+				f.cutOff(gateway, true)
+				gateway.storeConn.cut.Store(true)
 				f.must(c.do(all[1].users, p))
 				pass(2 * time.Second)
 				if !p.bob[0].gets() {
@@ -236,17 +236,17 @@ func TestF17GatewayWithoutStoreAndBusWritesNothing(t *testing.T) {
 				bob.frames = nil
 				bob.send(ping(7), history(8, "x"))
 				bob.want("pong of 7", "store_stalled of 8")
-				f.part(gateway, false)
-				gateway.line.cut.Store(false)
+				f.cutOff(gateway, false)
+				gateway.storeConn.cut.Store(false)
 				for step := range 50 { // a void session gets nothing until it ends
 					for _, x := range atGateway {
-						if void := x.user == "alice" && slices.Contains(voids(p, c.phone, c.laptop, c.bare), x); void && x.gets() {
+						if void := x.user == "alice" && slices.Contains(voids(p, c.phone, c.laptop, c.unbound), x); void && x.gets() {
 							t.Fatalf("a session that is void gets an event %d ms after the cut", 100*step)
 						}
 					}
 					pass(100 * time.Millisecond)
 				}
-				p.want(what, c.phone, c.laptop, c.bare)
+				p.want(what, c.phone, c.laptop, c.unbound)
 				if !bob.s.Out.Resume() { // as a sync does
 					t.Error("bob was not told to sync")
 				}
@@ -259,13 +259,13 @@ func TestF17GatewayWithoutStoreAndBusWritesNothing(t *testing.T) {
 }
 
 // voids returns the sessions at the first node that must end.
-func voids(p *people, phone, laptop, bare im.Code) (list []*seat) {
+func voids(p *people, phone, laptop, unbound im.Code) (list []*conn) {
 	for _, k := range []struct {
-		seats []*seat
+		conns []*conn
 		code  im.Code
-	}{{p.phone, phone}, {p.laptop, laptop}, {p.bare, bare}} {
+	}{{p.phone, phone}, {p.laptop, laptop}, {p.unbound, unbound}} {
 		if k.code != "" {
-			list = append(list, k.seats[0])
+			list = append(list, k.conns[0])
 		}
 	}
 	return list
@@ -278,8 +278,8 @@ func TestF17AnswerThatComesTooLate(t *testing.T) {
 		bob := f.people(all).bob[0]
 		bob.send(call(7, "3s"))
 		bob.want("answer of 7")
-		f.part(all[0], true)
-		all[0].line.cut.Store(true)
+		f.cutOff(all[0], true)
+		all[0].storeConn.cut.Store(true)
 		bob.send(call(8, "2s"), call(9, "6s"))
 		bob.want("answer of 8", "store_stalled of 9")
 	})
@@ -295,8 +295,8 @@ func call(id uint64, took string) *petrelv1.ClientFrame {
 func TestF17DeathWhileThereIsNoStore(t *testing.T) {
 	fleetOf(t, 2, func(f *fleet, all []*site) {
 		p := f.people(all[:1])
-		all[0].line.cut.Store(true)
-		all[1].mute.Store(true)
+		all[0].storeConn.cut.Store(true)
+		all[1].tellsNobody.Store(true)
 		f.must(all[1].users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
 		all[1].kill(0)
 		f.start("b")
@@ -306,7 +306,7 @@ func TestF17DeathWhileThereIsNoStore(t *testing.T) {
 				t.Fatal("a session that is void gets an event")
 			}
 		}
-		all[0].line.cut.Store(false)
+		all[0].storeConn.cut.Store(false)
 		pass(promised)
 		p.want("the store is back", im.CodeRevoked, "", "")
 		p.bob[0].s.Out.Resume()
@@ -320,20 +320,20 @@ func TestF17DeathWhileThereIsNoStore(t *testing.T) {
 // in time.
 func TestF17DeathWhileTheStoreIsSlow(t *testing.T) {
 	synctestFleet(t, func(f *fleet) { f.rechecksPerSecond = 50 }, 2, func(f *fleet, all []*site) {
-		var seats []*seat
+		var conns []*conn
 		for n := range 50 {
 			u := im.User(fmt.Sprint("user-", n))
-			seats = append(seats, all[0].sit(u, all[0].bare(u)))
+			conns = append(conns, all[0].welcomed(u, all[0].unboundToken(u)))
 		}
-		all[0].line.cut.Store(true)
-		all[1].mute.Store(true)
-		for _, c := range seats {
+		all[0].storeConn.cut.Store(true)
+		all[1].tellsNobody.Store(true)
+		for _, c := range conns {
 			f.must(all[1].users.Revoke(context.Background(), account(c.user)))
 		}
 		all[1].kill(0)
 		f.start("b")
 		pass(promised)
-		for _, c := range seats {
+		for _, c := range conns {
 			if c.gets() {
 				t.Fatal("a session that is void gets an event")
 			}
@@ -348,13 +348,13 @@ func TestF17NodeThatIsSeenOnTheBusOnly(t *testing.T) {
 		p := f.people(all[:1])
 		all[2].kill(0)
 		pass(promised)
-		all[0].line.cut.Store(true)
+		all[0].storeConn.cut.Store(true)
 		pass(10 * time.Second)
 		if !p.bob[0].gets() {
 			t.Error("bob gets nothing while the gateway hears all nodes")
 		}
 		c := f.start("c")
-		f.part(c, true)
+		f.cutOff(c, true)
 		pass(time.Second)
 		f.must(c.users.RevokeDevice(context.Background(), account("alice"), "phone-1"))
 		pass(promised)
