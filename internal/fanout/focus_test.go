@@ -249,7 +249,7 @@ func TestReceiptsWithoutRoomOrFocusAreLost(t *testing.T) {
 }
 
 // A client reads everything after its welcome, so it does not lag before.
-func TestLagIsNotToldBeforeTheWelcome(t *testing.T) {
+func TestClientDoesNotLagBeforeTheWelcome(t *testing.T) {
 	o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20, nil)
 	o.Lag(&Kicks{})
 	if p, _ := o.Take(); len(p.Bytes) > 0 {

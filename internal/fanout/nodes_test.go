@@ -199,7 +199,7 @@ func TestF9OverflowBecomesHints(t *testing.T) {
 		dave.wantAll("is no member")
 		for _, id := range ids {
 			if b.lostOf(im.Key{Tenant: im.DefaultTenant, Conv: id}) == 0 {
-				t.Errorf("nobody was told that answers about %s may be lost", id)
+				t.Errorf("Lost was not called for %s", id)
 			}
 		}
 		if n := b.lostOf(im.Key{}); n != 0 {
@@ -250,7 +250,7 @@ func TestF9TooManyHintsHaveEverybodySync(t *testing.T) {
 			t.Errorf("%d of 400 were told, %d of them in the first half", len(lagged), soon)
 		}
 		if b.lostOf(im.Key{}) == 0 {
-			t.Error("nobody was told that all answers may be lost")
+			t.Error("Lost was not called for all answers")
 		}
 		own.wantAll("is at the node that sent")
 	})
@@ -258,7 +258,7 @@ func TestF9TooManyHintsHaveEverybodySync(t *testing.T) {
 
 // A restarted node does not know who is online at the others, and they do not know
 // who is online there, until they have told each other.
-func TestRestartedNodeIsToldAndTells(t *testing.T) {
+func TestRestartedNodeAndTheOthersLearnWhoIsOnline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 3, stream.Options{})
 		a, b, c := all[0], all[1], all[2]
@@ -331,7 +331,7 @@ func TestLongCutHasEverybodySync(t *testing.T) {
 		settle()
 		bob.wantAll("afterwards", "3:by the server")
 		if b.lostOf(im.Key{}) == 0 {
-			t.Error("nobody was told that all answers are lost")
+			t.Error("Lost was not called for all answers")
 		}
 	})
 }
@@ -443,7 +443,7 @@ func TestWhatFitsNoFrameIsHinted(t *testing.T) {
 		settle()
 		bob.wantHints("", map[string]uint64{id.String(): 5})
 		if a.nodes.TooLarge.Load() != 1 || b.lostOf(im.Key{Tenant: im.DefaultTenant, Conv: id}) != 1 {
-			t.Error("it was not counted, or who waits was not told")
+			t.Error("it was not counted, or Lost was not called")
 		}
 	})
 }

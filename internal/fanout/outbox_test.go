@@ -184,7 +184,7 @@ func TestWrittenPieceStaysWhileItIsWritten(t *testing.T) {
 }
 
 // Spec: P-1.6, P-3.5.
-func TestEndIsToldOnceAndLast(t *testing.T) {
+func TestEndIsSentOnceAndLast(t *testing.T) {
 	s := connect(t, "bob", 1<<20)
 	var k Kicks
 	first, second := &im.Error{Code: im.CodeRevoked}, &im.Error{Code: im.CodeSlowConsumer}
@@ -196,7 +196,7 @@ func TestEndIsToldOnceAndLast(t *testing.T) {
 	s.out.Answer(pong(2), &k)
 	Origin{Out: s.out, Bytes: 1}.Reply(wire.Ack{Seq: 1}, nil, &k)
 	if s.out.pushed(event(1, 1), true, &k) || s.out.Window(1, -1, -1) {
-		t.Error("an event or a send was taken behind the end")
+		t.Error("an event or a send was taken after the end")
 	}
 	p, end := s.out.Take()
 	if d := cmp.Diff([]string{"pong 1", "kick revoked"}, show(t, p.Bytes)); d != "" || end != first {
@@ -205,7 +205,7 @@ func TestEndIsToldOnceAndLast(t *testing.T) {
 	s.out.Wrote(p, 0)
 	s.out.Answer(pong(3), &k)
 	if p, end = s.out.Take(); len(p.Bytes) != 0 || end != first {
-		t.Errorf("behind the end %d bytes and %v come, want 0 and the reason", len(p.Bytes), end)
+		t.Errorf("after the end %d bytes and %v come, want 0 and the reason", len(p.Bytes), end)
 	}
 }
 

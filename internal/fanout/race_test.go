@@ -113,7 +113,7 @@ func f2(t *testing.T, early bool, commit, arrive int) (hole bool) {
 // F2: an owner hears nothing for so long that the stream drops announcements. It does
 // not know of a login. It learns of it with the whole table, and the session has to
 // sync. Sessions that it knew before need not sync.
-func TestF2BlindOwnerHasSessionsLookAgain(t *testing.T) {
+func TestF2OwnerThatMissedALoginHasItsSessionSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{Hints: 3})
 		defer endAll(all)
@@ -153,7 +153,7 @@ func TestF2BlindOwnerHasSessionsLookAgain(t *testing.T) {
 
 // An owner does not hear of very many logins. For each of them it asks at most for
 // one part of the table, and sessions that it knew need not sync.
-func TestManyUnheardLoginsAreLearntAgain(t *testing.T) {
+func TestManyMissedLoginsAreAskedForByPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{Hints: 100, RingBytes: 20_000})
 		defer endAll(all)
@@ -183,7 +183,7 @@ func TestManyUnheardLoginsAreLearntAgain(t *testing.T) {
 
 // A node that has chosen no recipients yet cannot have left anybody out. So nobody
 // has to sync when it learns who is online.
-func TestFreshNodeHasNobodyLookAgain(t *testing.T) {
+func TestNodeThatChoseNoRecipientsHasNobodySync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
 		g := all[1]

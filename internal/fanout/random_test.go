@@ -193,7 +193,7 @@ func (w *world) read(c *client) {
 				}
 			}
 			if q <= c.last[id] {
-				w.fail("%s at %s got entry %d of %s behind entry %d", u, w.sites[c.at].id, q, m.Conv, c.last[id])
+				w.fail("%s at %s got entry %d of %s after entry %d", u, w.sites[c.at].id, q, m.Conv, c.last[id])
 			}
 			c.last[id] = q
 			c.know(id, q)
@@ -364,7 +364,7 @@ func (w *world) checkTables() {
 
 // Whatever is lost or delayed between the nodes, in the end every session knows all
 // entries that it may read, and has got no entry that it may not.
-func TestRandomSchedulesLeaveNobodyBehind(t *testing.T) {
+func TestRandomSchedulesEndWithAllEntriesKnown(t *testing.T) {
 	seeds := uint64(200)
 	if *oneSeed != 0 {
 		synctest.Test(t, func(t *testing.T) { newWorld(t, *oneSeed).run() })

@@ -174,7 +174,7 @@ func TestF23NothingFallsBetweenTheOldFocusAndTheNew(t *testing.T) {
 }
 
 // F23: a client that reads slowly gets hints, reads the history, and never has to sync.
-func TestF23ClientThatIsBehindDoesNotSync(t *testing.T) {
+func TestF23SlowClientDoesNotSync(t *testing.T) {
 	w := newWorld(t)
 	w.limits.OutboxBytes = 2000
 	w.start()
@@ -207,7 +207,7 @@ func TestF23ClientThatIsBehindDoesNotSync(t *testing.T) {
 }
 
 // Spec: P-8.6.
-func TestCursorIsAnsweredAndToldToTheOthers(t *testing.T) {
+func TestCursorIsAnsweredAndOthersGetAReceipt(t *testing.T) {
 	w := newWorld(t).start()
 	team := w.group("team", "alice", "bob")
 	other := w.group("other", "alice")

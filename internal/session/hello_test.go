@@ -386,7 +386,7 @@ func TestCloseUserEndsTheSessionsOfOneUser(t *testing.T) {
 	}
 	other.want("kick replaced")
 	if n, err := w.hub.CloseUser(ctx, account("nobody"), im.CodeRevoked); n != 0 || err != nil {
-		t.Errorf("closed %d sessions of nobody, %v", n, err)
+		t.Errorf("closed %d sessions of a user who has none, %v", n, err)
 	}
 	cancel() // the caller hangs up
 	if n, err := w.hub.CloseUser(ctx, account("bob"), im.CodeRevoked); n != 1 || err != nil {

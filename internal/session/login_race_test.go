@@ -226,7 +226,7 @@ func TestNodeThatStartsAgainIsNew(t *testing.T) {
 
 // While a node is cut off, the store is asked as often as Options.RechecksPerSecond says, and not
 // more often. A session whose turn does not come in time gets no events until it does.
-func TestLooksAreBounded(t *testing.T) {
+func TestRechecksAreBounded(t *testing.T) {
 	const sessions, rate = 1000, 100
 	synctestFleet(t, func(f *fleet) { f.rechecksPerSecond = rate; f.o = stream.Options{} }, 2, func(f *fleet, all []*site) {
 		l := all[0].logIn("alice", phoneRef(1))

@@ -124,7 +124,7 @@ func TestTokensThatEndAtANodeThatDies(t *testing.T) {
 }
 
 // F9: the frame with a revocation is lost, and silence follows.
-func TestF9LostWordOfARevocationIsMadeUpFor(t *testing.T) {
+func TestF9LostRevocationIsRepaired(t *testing.T) {
 	fleetOf(t, 3, func(f *fleet, all []*site) {
 		p := f.people(all)
 		lost := 0
@@ -148,7 +148,7 @@ func TestF9LostWordOfARevocationIsMadeUpFor(t *testing.T) {
 }
 
 // F9: more is lost than a stream keeps. So the receiver rechecks all sessions.
-func TestF9ResetLooksAtAllSessions(t *testing.T) {
+func TestF9ResetRechecksAllSessions(t *testing.T) {
 	synctestFleet(t, func(f *fleet) { f.o = stream.Options{Ring: 100 * time.Millisecond, Hints: 1} }, 2, func(f *fleet, all []*site) {
 		p := f.people(all)
 		// So short that the streams do not end.

@@ -5,7 +5,7 @@ var fanoutRules = []rule{
 		name:    "hide-blindness",
 		holds:   "an owner that has learnt late who is online says so, and they sync",
 		patches: []patch{{"internal/fanout/nodes.go", `len(added) > 0 && n.recipientsChosen.Load()`, `len(added) > 0 && false`}},
-		guards:  []guard{{"internal/fanout", "^TestF2BlindOwner"}},
+		guards:  []guard{{"internal/fanout", "^TestF2OwnerThatMissedALogin"}},
 	},
 	{
 		name:    "answer-first",

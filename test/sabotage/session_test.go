@@ -29,7 +29,7 @@ var sessionRules = []rule{
 		patches: []patch{{"internal/session/hub.go", `if h.barrier != nil {
 			h.barrier.tellOthers(a)`, `if false {
 			h.barrier.tellOthers(a)`}},
-		guards: []guard{{"internal/session", "^TestF9LostWord"}, {"internal/session", "^TestF11LoginBetween"}},
+		guards: []guard{{"internal/session", "^TestF9LostRevocation"}, {"internal/session", "^TestF11LoginBetween"}},
 	},
 	{
 		name:    "trust-silence",
