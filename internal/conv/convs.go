@@ -174,7 +174,8 @@ func (cs *Convs) startLocked(ow *Owner) {
 	ctx, cancel := context.WithCancel(running)
 	cs.wg.Go(func() {
 		defer cancel()
-		if err := ow.run(running, cs.left); err != nil {
+		err := ow.committer.run(running)
+		if err := ow.leave(err, cs.left); err != nil {
 			select {
 			case cs.failed <- err:
 			default:

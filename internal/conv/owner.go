@@ -63,12 +63,12 @@ func (ow *Owner) Feed() store.Feed { return ow.committer.feed }
 // Epoch is the number of this Owner's takeover.
 func (ow *Owner) Epoch() im.Epoch { return ow.committer.epoch }
 
-// run commits until ctx ends, or until the tenure ends; then it calls left with
-// no commit under way. A store that fails ends it with an error; the process
-// must exit then.
-func (ow *Owner) run(ctx context.Context, left func(*Owner)) error {
+// leave ends the Owner when its committer has ended with err. If the tenure has
+// ended, it calls left with no commit under way. What it returns is the failure of
+// the store; the process must exit then.
+func (ow *Owner) leave(err error, left func(*Owner)) error {
 	defer close(ow.ended)
-	if err := ow.committer.run(ctx); err != nil && !errors.Is(err, errLost) {
+	if err != nil && !errors.Is(err, errLost) {
 		return err
 	}
 	if !ow.Sealed() {

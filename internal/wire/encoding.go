@@ -2,7 +2,8 @@
 // codecs (JSON and protobuf) and two framings (WebSocket and TCP).
 //
 // Read encoding.go first. Then decode.go is what comes from clients; events.go,
-// ack.go and errors.go are what goes to them; url.go finds secrets in URLs.
+// with the frames that every message causes, and errors.go are what goes to them;
+// url.go finds secrets in URLs.
 //
 // The package owns the bytes of a frame, and nothing else. It may not know
 // connections, sessions or what a frame means. The generated schema is in

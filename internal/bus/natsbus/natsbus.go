@@ -157,7 +157,9 @@ func (b *Bus) connect(ctx context.Context) error {
 				b.o.Log.Warn("connection to nats lost", "err", err)
 			}
 		}),
-		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { b.o.Log.Warn("nats reported an error", "err", err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			b.o.Log.Warn("nats reported an error", "err", err)
+		}),
 	}
 	addr := b.o.URL
 	if addr == "" {
