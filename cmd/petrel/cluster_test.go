@@ -143,7 +143,7 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	wantFigures(t, a)
 
 	petrel(t, a.env(), "cluster", "drain", "a").want(t, exitFailed, "error not_now", "no other node takes partitions")
-	petrel(t, toB, "cluster", "drain", "b", "--undo").want(t, exitOK, "b takes partitions and clients again")
+	petrel(t, toB, "cluster", "resume", "b").want(t, exitOK, "b takes partitions and clients again")
 	petrel(t, a.env(), "cluster", "rebalance").want(t, exitOK, "256 partitions, 0 served by nobody, 0 on their way")
 	owns(t, a, 128, 128)
 	petrel(t, a.env(), "cluster", "drain", "c").want(t, exitFailed, "error no_node", "the nodes are a, b")

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -170,45 +169,51 @@ func newUserSessions(c *cli) *cobra.Command {
 }
 
 func newUserDisable(c *cli) *cobra.Command {
-	return disableUser(c, true, &cobra.Command{
+	var q petrelv1.DisableUserRequest
+	cmd := &cobra.Command{
 		Use:     "disable USER",
 		Short:   "Lock a user out",
 		Long:    "Ends all tokens of a user, closes their sessions, and lets them log in no more. Their conversations and what they wrote\nstay. `petrel user enable` ends it; tokens that ended stay so.",
 		Example: "  petrel user disable mallory",
-	})
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.User, q.RequestId = args[0], rand.Text()
+			u, err := call(ctx, api, "disable "+q.User, api.DisableUser, &q)
+			if err != nil {
+				return err
+			}
+			dropToken(api.data, q.Tenant, q.User)
+			if c.json {
+				return writeLine(c.out, u)
+			}
+			fmt.Fprintf(c.out, "%s is locked out: all tokens ended, sessions closed\n", u.User)
+			return nil
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	return cmd
 }
 
 func newUserEnable(c *cli) *cobra.Command {
-	return disableUser(c, false, &cobra.Command{
+	var q petrelv1.EnableUserRequest
+	cmd := &cobra.Command{
 		Use:     "enable USER",
 		Short:   "Let a disabled user log in again",
 		Example: "  petrel user enable mallory",
-	})
-}
-
-func disableUser(c *cli, disabled bool, cmd *cobra.Command) *cobra.Command {
-	q := &petrelv1.DisableUserRequest{Disabled: disabled, RequestId: rand.Text()}
-	addTenant(cmd, &q.Tenant)
-	cmd.Args = cobra.ExactArgs(1)
-	cmd.RunE = c.operator(func(ctx context.Context, api *admin, args []string) error {
-		q.User = args[0]
-		verb, _, _ := strings.Cut(cmd.Use, " ")
-		u, err := call(ctx, api, verb+" "+q.User, api.DisableUser, q)
-		if err != nil {
-			return err
-		}
-		if u.Disabled {
-			dropToken(api.data, q.Tenant, q.User)
-		}
-		if c.json {
-			return writeLine(c.out, u)
-		}
-		if u.Disabled {
-			fmt.Fprintf(c.out, "%s is locked out: all tokens ended, sessions closed\n", u.User)
-		} else {
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.User, q.RequestId = args[0], rand.Text()
+			u, err := call(ctx, api, "enable "+q.User, api.EnableUser, &q)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return writeLine(c.out, u)
+			}
 			fmt.Fprintf(c.out, "%s can log in again\n", u.User)
-		}
-		return nil
-	})
+			return nil
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
 	return cmd
 }

@@ -13,7 +13,8 @@ import (
 // codes. Spec: P-10.7.
 type Cluster struct {
 	State     func(context.Context) *petrelv1.ClusterState
-	Drain     func(ctx context.Context, n im.Node, undo bool) (*petrelv1.DrainNodeResponse, error)
+	Drain     func(context.Context, im.Node) (*petrelv1.DrainNodeResponse, error)
+	Resume    func(context.Context, im.Node) error
 	Rebalance func(context.Context) error
 	Move      func(ctx context.Context, p im.Partition, database int) (*petrelv1.MovePartitionResponse, error)
 	Finalize  func(context.Context) (*petrelv1.FinalizeClusterResponse, error)
@@ -27,9 +28,14 @@ func (s *Server) GetCluster(ctx context.Context, _ *connect.Request[petrelv1.Get
 	return connect.NewResponse(s.o.Cluster.State(ctx)), nil
 }
 
-// DrainNode empties a node, or lets it fill again.
+// DrainNode empties a node.
 func (s *Server) DrainNode(ctx context.Context, r *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
-	return respond(s.o.Cluster.Drain(ctx, im.Node(r.Msg.Node), r.Msg.Undo))
+	return respond(s.o.Cluster.Drain(ctx, im.Node(r.Msg.Node)))
+}
+
+// ResumeNode lets a drained node take partitions and clients again.
+func (s *Server) ResumeNode(ctx context.Context, r *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error) {
+	return respond(&petrelv1.ResumeNodeResponse{}, s.o.Cluster.Resume(ctx, im.Node(r.Msg.Node)))
 }
 
 // RebalanceCluster waits until every node owns its share.

@@ -85,16 +85,26 @@ func (s *Server) GetUser(ctx context.Context, r *connect.Request[petrelv1.GetUse
 	return s.withDevices(ctx, a, i, err)
 }
 
-// DisableUser lets nobody log in as a user, or ends that.
+// DisableUser lets nobody log in as a user and ends what they have.
 func (s *Server) DisableUser(ctx context.Context, r *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.users.Disable(ctx, a, r.Msg.Disabled)
-	if err == nil && r.Msg.Disabled {
+	i, err := s.users.Disable(ctx, a)
+	if err == nil {
 		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
 	}
+	return s.withDevices(ctx, a, i, err)
+}
+
+// EnableUser lets a disabled user log in again.
+func (s *Server) EnableUser(ctx context.Context, r *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
+	if err != nil {
+		return nil, err
+	}
+	i, err := s.users.Enable(ctx, a)
 	return s.withDevices(ctx, a, i, err)
 }
 

@@ -214,6 +214,7 @@ var rows = map[string]row{
 	"AdminService/Compact":          {request: fixed(&petrelv1.CompactRequest{}), masks: []protoreflect.Name{"disk_bytes", "table_bytes"}},
 	"AdminService/GetCluster":       {request: fixed(&petrelv1.GetClusterRequest{})},
 	"AdminService/DrainNode":        {request: fixed(&petrelv1.DrainNodeRequest{Node: "x"}), code: im.CodeNotNow},
+	"AdminService/ResumeNode":       {request: fixed(&petrelv1.ResumeNodeRequest{Node: "x"}), code: im.CodeNotNow},
 	"AdminService/RebalanceCluster": {request: fixed(&petrelv1.RebalanceClusterRequest{}), code: im.CodeNotNow},
 	"AdminService/MovePartition":    {request: fixed(&petrelv1.MovePartitionRequest{Database: 1}), code: im.CodeNotNow},
 	"AdminService/FinalizeCluster":  {request: fixed(&petrelv1.FinalizeClusterRequest{}), code: im.CodeNotNow},
@@ -222,7 +223,10 @@ var rows = map[string]row{
 	}},
 	"AdminService/GetUser": {request: func(p *parties) proto.Message { return &petrelv1.GetUserRequest{User: p.name("alice")} }},
 	"AdminService/DisableUser": {request: func(p *parties) proto.Message {
-		return &petrelv1.DisableUserRequest{User: p.name("bob"), Disabled: true, RequestId: "r1"}
+		return &petrelv1.DisableUserRequest{User: p.name("bob"), RequestId: "r1"}
+	}},
+	"AdminService/EnableUser": {request: func(p *parties) proto.Message {
+		return &petrelv1.EnableUserRequest{User: p.name("bob"), RequestId: "r1"}
 	}},
 	"AdminService/SetPassword": {request: func(p *parties) proto.Message {
 		return &petrelv1.SetPasswordRequest{User: p.name("bob"), Password: "correct horse battery", RequestId: "r1"}

@@ -116,7 +116,10 @@ var methods = map[string]row{
 	admin + "ListUsers": {same(&petrelv1.ListUsersRequest{Limit: 1}), operator},
 	admin + "GetUser":   {to(func(w *world) *petrelv1.GetUserRequest { return &petrelv1.GetUserRequest{User: w.name("member2")} }), operator},
 	admin + "DisableUser": {to(func(w *world) *petrelv1.DisableUserRequest {
-		return &petrelv1.DisableUserRequest{User: w.name("member2"), Disabled: true}
+		return &petrelv1.DisableUserRequest{User: w.name("member2")}
+	}), operator},
+	admin + "EnableUser": {to(func(w *world) *petrelv1.EnableUserRequest {
+		return &petrelv1.EnableUserRequest{User: w.name("member2")}
 	}), operator},
 	admin + "SetPassword": {to(func(w *world) *petrelv1.SetPasswordRequest {
 		return &petrelv1.SetPasswordRequest{User: w.name("member2"), Password: password}
@@ -146,6 +149,7 @@ var methods = map[string]row{
 	}), operator},
 	admin + "GetCluster":       {same(&petrelv1.GetClusterRequest{}), operator},
 	admin + "DrainNode":        {same(&petrelv1.DrainNodeRequest{Node: "x"}), alone},
+	admin + "ResumeNode":       {same(&petrelv1.ResumeNodeRequest{Node: "x"}), alone},
 	admin + "RebalanceCluster": {same(&petrelv1.RebalanceClusterRequest{}), alone},
 	admin + "MovePartition":    {same(&petrelv1.MovePartitionRequest{Database: 1}), alone},
 	admin + "FinalizeCluster":  {same(&petrelv1.FinalizeClusterRequest{}), alone},

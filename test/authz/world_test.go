@@ -101,7 +101,7 @@ func (w *world) credentialOf(caller string) string {
 		// Of all scopes but admin, the server's covers least; the server's own
 		// methods are tried with one that covers users.
 		scope := "server"
-		if slices.ContainsFunc([]string{"Limits", "Stats", "Compact", "Cluster", "DrainNode", "MovePartition"}, func(m string) bool { return strings.Contains(w.t.Name(), m) }) {
+		if slices.ContainsFunc([]string{"Limits", "Stats", "Compact", "Cluster", "DrainNode", "ResumeNode", "MovePartition"}, func(m string) bool { return strings.Contains(w.t.Name(), m) }) {
 			scope = "users"
 		}
 		return w.makeKey("noscope", scope).Key

@@ -212,8 +212,10 @@ func (w *world) operate(s *session, a args) error {
 		if err == nil {
 			who.logged = r.Msg
 		}
-	default:
-		_, err = w.node().Admin.DisableUser(ctx, connect.NewRequest(&petrelv1.DisableUserRequest{Tenant: tenant, User: user, Disabled: a.word(0) == "disable"}))
+	case "disable":
+		_, err = w.node().Admin.DisableUser(ctx, connect.NewRequest(&petrelv1.DisableUserRequest{Tenant: tenant, User: user}))
+	case "enable":
+		_, err = w.node().Admin.EnableUser(ctx, connect.NewRequest(&petrelv1.EnableUserRequest{Tenant: tenant, User: user}))
 	}
 	if err == nil {
 		s.put("ok")

@@ -79,6 +79,7 @@ var required = map[string][]any{
 	"ReadHistoryRequest":             {"history"},
 	"GetUserRequest":                 {"user"},
 	"DisableUserRequest":             {"user"},
+	"EnableUserRequest":              {"user"},
 	"SetPasswordRequest":             {"user", "password"},
 	"RevokeUserDeviceRequest":        {"user", "device"},
 	"MintTokenRequest":               {"user", "device"},
@@ -142,7 +143,7 @@ var examples = object{
 	"refreshToken": "pr_default.alice.…", "token": "eyJ…", "requestId": "5f0c1e9ab24d4e0f",
 	"conv": "gKQtYt3wSdI4pbTbl9KK9", "title": "boat", "key": "team-7", "name": "phone of the kitchen", "kind": "phone", "id": "phone-1",
 	"clientMsgId": "7d1e02c94f3b4a55", "text": "hello", "limit": 50, "role": "ROLE_ADMIN", "read": "43", "newest": 1, "after": "0",
-	"code": "the code behind #k= of the setup link", "ttlS": 3600, "disabled": true, "sendsPerS": "20", "sendBurst": "80",
+	"code": "the code behind #k= of the setup link", "ttlS": 3600, "sendsPerS": "20", "sendBurst": "80",
 	"device": "phone-1", "values": object{"theme": "dark"},
 
 	"DeviceRef.name": "phone of Alice", "MemberRef.user": "bob", "MemberRef.role": "ROLE_MEMBER", "Send.user": "bob",

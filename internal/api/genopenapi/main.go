@@ -219,7 +219,8 @@ func operation(name string, item any, schemas object) error {
 	case "key":
 		op["security"] = []any{object{"adminKey": []any{}}}
 		op["x-scope"] = scope
-		text += " Scope: " + scope + "."
+		said := "Scope: " + scope + "." // by the schema
+		text = strings.Join(strings.Fields(strings.Replace(text, said, "", 1)), " ") + " " + said
 	}
 	op["description"] = text
 	op["summary"] = text

@@ -1340,7 +1340,7 @@ type UserInfo struct {
 	CreatedMs     uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	Disabled      bool                   `protobuf:"varint,4,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	HasPassword   bool                   `protobuf:"varint,5,opt,name=has_password,json=hasPassword,proto3" json:"has_password,omitempty"`
-	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`    // by GetUser, DisableUser and SetPassword only
+	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`    // by GetUser, DisableUser, EnableUser and SetPassword only
 	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"` // connected now, those without a device included; as devices
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1429,8 +1429,7 @@ type DisableUserRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Disabled      bool                   `protobuf:"varint,3,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1479,14 +1478,67 @@ func (x *DisableUserRequest) GetUser() string {
 	return ""
 }
 
-func (x *DisableUserRequest) GetDisabled() bool {
+func (x *DisableUserRequest) GetRequestId() string {
 	if x != nil {
-		return x.Disabled
+		return x.RequestId
 	}
-	return false
+	return ""
 }
 
-func (x *DisableUserRequest) GetRequestId() string {
+type EnableUserRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnableUserRequest) Reset() {
+	*x = EnableUserRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnableUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnableUserRequest) ProtoMessage() {}
+
+func (x *EnableUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnableUserRequest.ProtoReflect.Descriptor instead.
+func (*EnableUserRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *EnableUserRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *EnableUserRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *EnableUserRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
@@ -1505,7 +1557,7 @@ type SetPasswordRequest struct {
 
 func (x *SetPasswordRequest) Reset() {
 	*x = SetPasswordRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[25]
+	mi := &file_petrel_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1569,7 @@ func (x *SetPasswordRequest) String() string {
 func (*SetPasswordRequest) ProtoMessage() {}
 
 func (x *SetPasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[25]
+	mi := &file_petrel_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1582,7 @@ func (x *SetPasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPasswordRequest.ProtoReflect.Descriptor instead.
 func (*SetPasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetPasswordRequest) GetTenant() string {
@@ -1573,7 +1625,7 @@ type RevokeUserDeviceRequest struct {
 
 func (x *RevokeUserDeviceRequest) Reset() {
 	*x = RevokeUserDeviceRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[26]
+	mi := &file_petrel_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1637,7 @@ func (x *RevokeUserDeviceRequest) String() string {
 func (*RevokeUserDeviceRequest) ProtoMessage() {}
 
 func (x *RevokeUserDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[26]
+	mi := &file_petrel_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1650,7 @@ func (x *RevokeUserDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeUserDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RevokeUserDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RevokeUserDeviceRequest) GetTenant() string {
@@ -1642,7 +1694,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	mi := &file_petrel_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1706,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	mi := &file_petrel_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1719,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MintTokenRequest) GetTenant() string {
@@ -1717,7 +1769,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	mi := &file_petrel_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1781,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	mi := &file_petrel_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1794,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -1783,7 +1835,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	mi := &file_petrel_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +1847,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	mi := &file_petrel_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +1860,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CreateKeyResponse) GetKey() string {
@@ -1838,7 +1890,7 @@ type KeyInfo struct {
 
 func (x *KeyInfo) Reset() {
 	*x = KeyInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	mi := &file_petrel_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1902,7 @@ func (x *KeyInfo) String() string {
 func (*KeyInfo) ProtoMessage() {}
 
 func (x *KeyInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	mi := &file_petrel_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1915,7 @@ func (x *KeyInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyInfo.ProtoReflect.Descriptor instead.
 func (*KeyInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *KeyInfo) GetId() string {
@@ -1909,7 +1961,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +1973,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +1986,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 type ListKeysResponse struct {
@@ -1946,7 +1998,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2010,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2023,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyInfo {
@@ -1991,7 +2043,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2003,7 +2055,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2016,7 +2068,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -2041,7 +2093,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2105,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2118,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 type ListUserConversationsRequest struct {
@@ -2080,7 +2132,7 @@ type ListUserConversationsRequest struct {
 
 func (x *ListUserConversationsRequest) Reset() {
 	*x = ListUserConversationsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2144,7 @@ func (x *ListUserConversationsRequest) String() string {
 func (*ListUserConversationsRequest) ProtoMessage() {}
 
 func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2157,7 @@ func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListUserConversationsRequest) GetTenant() string {
@@ -2139,7 +2191,7 @@ type ListUserConversationsResponse struct {
 
 func (x *ListUserConversationsResponse) Reset() {
 	*x = ListUserConversationsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2203,7 @@ func (x *ListUserConversationsResponse) String() string {
 func (*ListUserConversationsResponse) ProtoMessage() {}
 
 func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2216,7 @@ func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListUserConversationsResponse) GetConvs() []*ConvState {
@@ -2193,7 +2245,7 @@ type ListConversationMembersRequest struct {
 
 func (x *ListConversationMembersRequest) Reset() {
 	*x = ListConversationMembersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2257,7 @@ func (x *ListConversationMembersRequest) String() string {
 func (*ListConversationMembersRequest) ProtoMessage() {}
 
 func (x *ListConversationMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2270,7 @@ func (x *ListConversationMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConversationMembersRequest.ProtoReflect.Descriptor instead.
 func (*ListConversationMembersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListConversationMembersRequest) GetTenant() string {
@@ -2261,7 +2313,7 @@ type RenameConversationRequest struct {
 
 func (x *RenameConversationRequest) Reset() {
 	*x = RenameConversationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2325,7 @@ func (x *RenameConversationRequest) String() string {
 func (*RenameConversationRequest) ProtoMessage() {}
 
 func (x *RenameConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2338,7 @@ func (x *RenameConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameConversationRequest.ProtoReflect.Descriptor instead.
 func (*RenameConversationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RenameConversationRequest) GetTenant() string {
@@ -2328,7 +2380,7 @@ type DissolveConversationRequest struct {
 
 func (x *DissolveConversationRequest) Reset() {
 	*x = DissolveConversationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2340,7 +2392,7 @@ func (x *DissolveConversationRequest) String() string {
 func (*DissolveConversationRequest) ProtoMessage() {}
 
 func (x *DissolveConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2353,7 +2405,7 @@ func (x *DissolveConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DissolveConversationRequest.ProtoReflect.Descriptor instead.
 func (*DissolveConversationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DissolveConversationRequest) GetTenant() string {
@@ -2385,7 +2437,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2449,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2462,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 // ClusterState is the cluster as one node sees it.
@@ -2431,7 +2483,7 @@ type ClusterState struct {
 
 func (x *ClusterState) Reset() {
 	*x = ClusterState{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2495,7 @@ func (x *ClusterState) String() string {
 func (*ClusterState) ProtoMessage() {}
 
 func (x *ClusterState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2508,7 @@ func (x *ClusterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
 func (*ClusterState) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ClusterState) GetAnsweredBy() string {
@@ -2544,7 +2596,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2608,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2621,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ClusterNode) GetNode() string {
@@ -2666,14 +2718,13 @@ func (x *ClusterNode) GetSkewMs() int64 {
 type DrainNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Undo          bool                   `protobuf:"varint,2,opt,name=undo,proto3" json:"undo,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2736,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2749,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -2706,13 +2757,6 @@ func (x *DrainNodeRequest) GetNode() string {
 		return x.Node
 	}
 	return ""
-}
-
-func (x *DrainNodeRequest) GetUndo() bool {
-	if x != nil {
-		return x.Undo
-	}
-	return false
 }
 
 type DrainNodeResponse struct {
@@ -2726,7 +2770,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2782,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2795,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DrainNodeResponse) GetPartitions() uint32 {
@@ -2775,6 +2819,86 @@ func (x *DrainNodeResponse) GetTookMs() uint32 {
 	return 0
 }
 
+type ResumeNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeNodeRequest) Reset() {
+	*x = ResumeNodeRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeNodeRequest) ProtoMessage() {}
+
+func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeNodeRequest.ProtoReflect.Descriptor instead.
+func (*ResumeNodeRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ResumeNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type ResumeNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeNodeResponse) Reset() {
+	*x = ResumeNodeResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeNodeResponse) ProtoMessage() {}
+
+func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeNodeResponse.ProtoReflect.Descriptor instead.
+func (*ResumeNodeResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+}
+
 type RebalanceClusterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2783,7 +2907,7 @@ type RebalanceClusterRequest struct {
 
 func (x *RebalanceClusterRequest) Reset() {
 	*x = RebalanceClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2919,7 @@ func (x *RebalanceClusterRequest) String() string {
 func (*RebalanceClusterRequest) ProtoMessage() {}
 
 func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2932,7 @@ func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 type MovePartitionRequest struct {
@@ -2821,7 +2945,7 @@ type MovePartitionRequest struct {
 
 func (x *MovePartitionRequest) Reset() {
 	*x = MovePartitionRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2957,7 @@ func (x *MovePartitionRequest) String() string {
 func (*MovePartitionRequest) ProtoMessage() {}
 
 func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2970,7 @@ func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
 func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MovePartitionRequest) GetPartition() uint32 {
@@ -2873,7 +2997,7 @@ type MovePartitionResponse struct {
 
 func (x *MovePartitionResponse) Reset() {
 	*x = MovePartitionResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2885,7 +3009,7 @@ func (x *MovePartitionResponse) String() string {
 func (*MovePartitionResponse) ProtoMessage() {}
 
 func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2898,7 +3022,7 @@ func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
 func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *MovePartitionResponse) GetDatabases() []uint32 {
@@ -2923,7 +3047,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +3059,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3072,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 type FinalizeClusterResponse struct {
@@ -2961,7 +3085,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3097,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2986,7 +3110,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FinalizeClusterResponse) GetFrom() uint32 {
@@ -3108,13 +3232,17 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\bdisabled\x18\x04 \x01(\bR\bdisabled\x12!\n" +
 	"\fhas_password\x18\x05 \x01(\bR\vhasPassword\x12+\n" +
 	"\adevices\x18\x06 \x03(\v2\x11.petrel.v1.DeviceR\adevices\x12\x1a\n" +
-	"\bsessions\x18\a \x01(\rR\bsessions\"{\n" +
+	"\bsessions\x18\a \x01(\rR\bsessions\"_\n" +
 	"\x12DisableUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1a\n" +
-	"\bdisabled\x18\x03 \x01(\bR\bdisabled\x12\x1d\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"{\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"^\n" +
+	"\x11EnableUserRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"{\n" +
 	"\x12SetPasswordRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1a\n" +
@@ -3211,16 +3339,18 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	" \x01(\rR\x05owned\x12\x14\n" +
 	"\x05share\x18\v \x01(\rR\x05share\x12\x1b\n" +
 	"\tsilent_ms\x18\f \x01(\rR\bsilentMs\x12\x17\n" +
-	"\askew_ms\x18\r \x01(\x03R\x06skewMs\":\n" +
+	"\askew_ms\x18\r \x01(\x03R\x06skewMs\"&\n" +
 	"\x10DrainNodeRequest\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
-	"\x04undo\x18\x02 \x01(\bR\x04undo\"h\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"h\n" +
 	"\x11DrainNodeResponse\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x01 \x01(\rR\n" +
 	"partitions\x12\x1a\n" +
 	"\bsessions\x18\x02 \x01(\rR\bsessions\x12\x17\n" +
-	"\atook_ms\x18\x03 \x01(\rR\x06tookMs\"\x19\n" +
+	"\atook_ms\x18\x03 \x01(\rR\x06tookMs\"'\n" +
+	"\x11ResumeNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\x14\n" +
+	"\x12ResumeNodeResponse\"\x19\n" +
 	"\x17RebalanceClusterRequest\"P\n" +
 	"\x14MovePartitionRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x1a\n" +
@@ -3233,7 +3363,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\rR\x02to2M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xf2\x10\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xfe\x11\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12a\n" +
@@ -3246,7 +3376,9 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\bGetStats\x12\x1a.petrel.v1.GetStatsRequest\x1a\x10.petrel.v1.Stats\x12F\n" +
 	"\tListUsers\x12\x1b.petrel.v1.ListUsersRequest\x1a\x1c.petrel.v1.ListUsersResponse\x129\n" +
 	"\aGetUser\x12\x19.petrel.v1.GetUserRequest\x1a\x13.petrel.v1.UserInfo\x12A\n" +
-	"\vDisableUser\x12\x1d.petrel.v1.DisableUserRequest\x1a\x13.petrel.v1.UserInfo\x12A\n" +
+	"\vDisableUser\x12\x1d.petrel.v1.DisableUserRequest\x1a\x13.petrel.v1.UserInfo\x12?\n" +
+	"\n" +
+	"EnableUser\x12\x1c.petrel.v1.EnableUserRequest\x1a\x13.petrel.v1.UserInfo\x12A\n" +
 	"\vSetPassword\x12\x1d.petrel.v1.SetPasswordRequest\x1a\x13.petrel.v1.UserInfo\x12W\n" +
 	"\x10RevokeUserDevice\x12\".petrel.v1.RevokeUserDeviceRequest\x1a\x1f.petrel.v1.RevokeDeviceResponse\x12B\n" +
 	"\tMintToken\x12\x1b.petrel.v1.MintTokenRequest\x1a\x18.petrel.v1.LoginResponse\x12F\n" +
@@ -3260,7 +3392,9 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\aCompact\x12\x19.petrel.v1.CompactRequest\x1a\x1a.petrel.v1.CompactResponse\x12C\n" +
 	"\n" +
 	"GetCluster\x12\x1c.petrel.v1.GetClusterRequest\x1a\x17.petrel.v1.ClusterState\x12F\n" +
-	"\tDrainNode\x12\x1b.petrel.v1.DrainNodeRequest\x1a\x1c.petrel.v1.DrainNodeResponse\x12O\n" +
+	"\tDrainNode\x12\x1b.petrel.v1.DrainNodeRequest\x1a\x1c.petrel.v1.DrainNodeResponse\x12I\n" +
+	"\n" +
+	"ResumeNode\x12\x1c.petrel.v1.ResumeNodeRequest\x1a\x1d.petrel.v1.ResumeNodeResponse\x12O\n" +
 	"\x10RebalanceCluster\x12\".petrel.v1.RebalanceClusterRequest\x1a\x17.petrel.v1.ClusterState\x12R\n" +
 	"\rMovePartition\x12\x1f.petrel.v1.MovePartitionRequest\x1a .petrel.v1.MovePartitionResponse\x12X\n" +
 	"\x0fFinalizeCluster\x12!.petrel.v1.FinalizeClusterRequest\x1a\".petrel.v1.FinalizeClusterResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
@@ -3277,7 +3411,7 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_admin_proto_rawDescData
 }
 
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_petrel_v1_admin_proto_goTypes = []any{
 	(*RedeemRequest)(nil),                  // 0: petrel.v1.RedeemRequest
 	(*RedeemResponse)(nil),                 // 1: petrel.v1.RedeemResponse
@@ -3304,57 +3438,60 @@ var file_petrel_v1_admin_proto_goTypes = []any{
 	(*GetUserRequest)(nil),                 // 22: petrel.v1.GetUserRequest
 	(*UserInfo)(nil),                       // 23: petrel.v1.UserInfo
 	(*DisableUserRequest)(nil),             // 24: petrel.v1.DisableUserRequest
-	(*SetPasswordRequest)(nil),             // 25: petrel.v1.SetPasswordRequest
-	(*RevokeUserDeviceRequest)(nil),        // 26: petrel.v1.RevokeUserDeviceRequest
-	(*MintTokenRequest)(nil),               // 27: petrel.v1.MintTokenRequest
-	(*CreateKeyRequest)(nil),               // 28: petrel.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),              // 29: petrel.v1.CreateKeyResponse
-	(*KeyInfo)(nil),                        // 30: petrel.v1.KeyInfo
-	(*ListKeysRequest)(nil),                // 31: petrel.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),               // 32: petrel.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),               // 33: petrel.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),              // 34: petrel.v1.RevokeKeyResponse
-	(*ListUserConversationsRequest)(nil),   // 35: petrel.v1.ListUserConversationsRequest
-	(*ListUserConversationsResponse)(nil),  // 36: petrel.v1.ListUserConversationsResponse
-	(*ListConversationMembersRequest)(nil), // 37: petrel.v1.ListConversationMembersRequest
-	(*RenameConversationRequest)(nil),      // 38: petrel.v1.RenameConversationRequest
-	(*DissolveConversationRequest)(nil),    // 39: petrel.v1.DissolveConversationRequest
-	(*GetClusterRequest)(nil),              // 40: petrel.v1.GetClusterRequest
-	(*ClusterState)(nil),                   // 41: petrel.v1.ClusterState
-	(*ClusterNode)(nil),                    // 42: petrel.v1.ClusterNode
-	(*DrainNodeRequest)(nil),               // 43: petrel.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),              // 44: petrel.v1.DrainNodeResponse
-	(*RebalanceClusterRequest)(nil),        // 45: petrel.v1.RebalanceClusterRequest
-	(*MovePartitionRequest)(nil),           // 46: petrel.v1.MovePartitionRequest
-	(*MovePartitionResponse)(nil),          // 47: petrel.v1.MovePartitionResponse
-	(*FinalizeClusterRequest)(nil),         // 48: petrel.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),        // 49: petrel.v1.FinalizeClusterResponse
-	(*MemberRef)(nil),                      // 50: petrel.v1.MemberRef
-	(*MemberChange)(nil),                   // 51: petrel.v1.MemberChange
-	(*Send)(nil),                           // 52: petrel.v1.Send
-	(*GetHistory)(nil),                     // 53: petrel.v1.GetHistory
-	(*Device)(nil),                         // 54: petrel.v1.Device
-	(*DeviceRef)(nil),                      // 55: petrel.v1.DeviceRef
-	(*ConvState)(nil),                      // 56: petrel.v1.ConvState
-	(*HistoryPage)(nil),                    // 57: petrel.v1.HistoryPage
-	(*RevokeDeviceResponse)(nil),           // 58: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                  // 59: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),            // 60: petrel.v1.ListMembersResponse
-	(*ChangeResponse)(nil),                 // 61: petrel.v1.ChangeResponse
+	(*EnableUserRequest)(nil),              // 25: petrel.v1.EnableUserRequest
+	(*SetPasswordRequest)(nil),             // 26: petrel.v1.SetPasswordRequest
+	(*RevokeUserDeviceRequest)(nil),        // 27: petrel.v1.RevokeUserDeviceRequest
+	(*MintTokenRequest)(nil),               // 28: petrel.v1.MintTokenRequest
+	(*CreateKeyRequest)(nil),               // 29: petrel.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),              // 30: petrel.v1.CreateKeyResponse
+	(*KeyInfo)(nil),                        // 31: petrel.v1.KeyInfo
+	(*ListKeysRequest)(nil),                // 32: petrel.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),               // 33: petrel.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),               // 34: petrel.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),              // 35: petrel.v1.RevokeKeyResponse
+	(*ListUserConversationsRequest)(nil),   // 36: petrel.v1.ListUserConversationsRequest
+	(*ListUserConversationsResponse)(nil),  // 37: petrel.v1.ListUserConversationsResponse
+	(*ListConversationMembersRequest)(nil), // 38: petrel.v1.ListConversationMembersRequest
+	(*RenameConversationRequest)(nil),      // 39: petrel.v1.RenameConversationRequest
+	(*DissolveConversationRequest)(nil),    // 40: petrel.v1.DissolveConversationRequest
+	(*GetClusterRequest)(nil),              // 41: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                   // 42: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                    // 43: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),               // 44: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),              // 45: petrel.v1.DrainNodeResponse
+	(*ResumeNodeRequest)(nil),              // 46: petrel.v1.ResumeNodeRequest
+	(*ResumeNodeResponse)(nil),             // 47: petrel.v1.ResumeNodeResponse
+	(*RebalanceClusterRequest)(nil),        // 48: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),           // 49: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),          // 50: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),         // 51: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),        // 52: petrel.v1.FinalizeClusterResponse
+	(*MemberRef)(nil),                      // 53: petrel.v1.MemberRef
+	(*MemberChange)(nil),                   // 54: petrel.v1.MemberChange
+	(*Send)(nil),                           // 55: petrel.v1.Send
+	(*GetHistory)(nil),                     // 56: petrel.v1.GetHistory
+	(*Device)(nil),                         // 57: petrel.v1.Device
+	(*DeviceRef)(nil),                      // 58: petrel.v1.DeviceRef
+	(*ConvState)(nil),                      // 59: petrel.v1.ConvState
+	(*HistoryPage)(nil),                    // 60: petrel.v1.HistoryPage
+	(*RevokeDeviceResponse)(nil),           // 61: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                  // 62: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),            // 63: petrel.v1.ListMembersResponse
+	(*ChangeResponse)(nil),                 // 64: petrel.v1.ChangeResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
 	4,  // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	50, // 1: petrel.v1.CreateConversationRequest.members:type_name -> petrel.v1.MemberRef
-	51, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	52, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	53, // 4: petrel.v1.ReadHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	53, // 1: petrel.v1.CreateConversationRequest.members:type_name -> petrel.v1.MemberRef
+	54, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	55, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	56, // 4: petrel.v1.ReadHistoryRequest.history:type_name -> petrel.v1.GetHistory
 	23, // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	54, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	55, // 7: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
-	30, // 8: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
-	30, // 9: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	56, // 10: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	42, // 11: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	57, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	58, // 7: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	31, // 8: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
+	31, // 9: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
+	59, // 10: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	43, // 11: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
 	0,  // 12: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
 	2,  // 13: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
 	5,  // 14: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
@@ -3368,53 +3505,57 @@ var file_petrel_v1_admin_proto_depIdxs = []int32{
 	20, // 22: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
 	22, // 23: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.GetUserRequest
 	24, // 24: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	25, // 25: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	26, // 26: petrel.v1.AdminService.RevokeUserDevice:input_type -> petrel.v1.RevokeUserDeviceRequest
-	27, // 27: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	28, // 28: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	31, // 29: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	33, // 30: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	35, // 31: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	37, // 32: petrel.v1.AdminService.ListConversationMembers:input_type -> petrel.v1.ListConversationMembersRequest
-	38, // 33: petrel.v1.AdminService.RenameConversation:input_type -> petrel.v1.RenameConversationRequest
-	39, // 34: petrel.v1.AdminService.DissolveConversation:input_type -> petrel.v1.DissolveConversationRequest
-	17, // 35: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	40, // 36: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	43, // 37: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	45, // 38: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	46, // 39: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	48, // 40: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	1,  // 41: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	3,  // 42: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	6,  // 43: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	8,  // 44: petrel.v1.AdminService.CreateConversation:output_type -> petrel.v1.CreateConversationResponse
-	10, // 45: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeMembersResponse
-	12, // 46: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.SendAsResponse
-	57, // 47: petrel.v1.AdminService.ReadHistory:output_type -> petrel.v1.HistoryPage
-	15, // 48: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
-	15, // 49: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
-	19, // 50: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	21, // 51: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	23, // 52: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	23, // 53: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	23, // 54: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	58, // 55: petrel.v1.AdminService.RevokeUserDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	59, // 56: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	29, // 57: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	32, // 58: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	34, // 59: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	36, // 60: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	60, // 61: petrel.v1.AdminService.ListConversationMembers:output_type -> petrel.v1.ListMembersResponse
-	61, // 62: petrel.v1.AdminService.RenameConversation:output_type -> petrel.v1.ChangeResponse
-	61, // 63: petrel.v1.AdminService.DissolveConversation:output_type -> petrel.v1.ChangeResponse
-	18, // 64: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	41, // 65: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	44, // 66: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	41, // 67: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	47, // 68: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	49, // 69: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	41, // [41:70] is the sub-list for method output_type
-	12, // [12:41] is the sub-list for method input_type
+	25, // 25: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	26, // 26: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	27, // 27: petrel.v1.AdminService.RevokeUserDevice:input_type -> petrel.v1.RevokeUserDeviceRequest
+	28, // 28: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	29, // 29: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	32, // 30: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	34, // 31: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	36, // 32: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	38, // 33: petrel.v1.AdminService.ListConversationMembers:input_type -> petrel.v1.ListConversationMembersRequest
+	39, // 34: petrel.v1.AdminService.RenameConversation:input_type -> petrel.v1.RenameConversationRequest
+	40, // 35: petrel.v1.AdminService.DissolveConversation:input_type -> petrel.v1.DissolveConversationRequest
+	17, // 36: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	41, // 37: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	44, // 38: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	46, // 39: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	48, // 40: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	49, // 41: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	51, // 42: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	1,  // 43: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	3,  // 44: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	6,  // 45: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	8,  // 46: petrel.v1.AdminService.CreateConversation:output_type -> petrel.v1.CreateConversationResponse
+	10, // 47: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeMembersResponse
+	12, // 48: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.SendAsResponse
+	60, // 49: petrel.v1.AdminService.ReadHistory:output_type -> petrel.v1.HistoryPage
+	15, // 50: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
+	15, // 51: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
+	19, // 52: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	21, // 53: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	23, // 54: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	23, // 55: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	23, // 56: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	23, // 57: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	61, // 58: petrel.v1.AdminService.RevokeUserDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	62, // 59: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	30, // 60: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	33, // 61: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	35, // 62: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	37, // 63: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	63, // 64: petrel.v1.AdminService.ListConversationMembers:output_type -> petrel.v1.ListMembersResponse
+	64, // 65: petrel.v1.AdminService.RenameConversation:output_type -> petrel.v1.ChangeResponse
+	64, // 66: petrel.v1.AdminService.DissolveConversation:output_type -> petrel.v1.ChangeResponse
+	18, // 67: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	42, // 68: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	45, // 69: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	47, // 70: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	42, // 71: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	50, // 72: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	52, // 73: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	43, // [43:74] is the sub-list for method output_type
+	12, // [12:43] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
 	12, // [12:12] is the sub-list for extension extendee
 	0,  // [0:12] is the sub-list for field type_name
@@ -3435,7 +3576,7 @@ func file_petrel_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -67,6 +67,8 @@ const (
 	// AdminServiceDisableUserProcedure is the fully-qualified name of the AdminService's DisableUser
 	// RPC.
 	AdminServiceDisableUserProcedure = "/petrel.v1.AdminService/DisableUser"
+	// AdminServiceEnableUserProcedure is the fully-qualified name of the AdminService's EnableUser RPC.
+	AdminServiceEnableUserProcedure = "/petrel.v1.AdminService/EnableUser"
 	// AdminServiceSetPasswordProcedure is the fully-qualified name of the AdminService's SetPassword
 	// RPC.
 	AdminServiceSetPasswordProcedure = "/petrel.v1.AdminService/SetPassword"
@@ -99,6 +101,8 @@ const (
 	AdminServiceGetClusterProcedure = "/petrel.v1.AdminService/GetCluster"
 	// AdminServiceDrainNodeProcedure is the fully-qualified name of the AdminService's DrainNode RPC.
 	AdminServiceDrainNodeProcedure = "/petrel.v1.AdminService/DrainNode"
+	// AdminServiceResumeNodeProcedure is the fully-qualified name of the AdminService's ResumeNode RPC.
+	AdminServiceResumeNodeProcedure = "/petrel.v1.AdminService/ResumeNode"
 	// AdminServiceRebalanceClusterProcedure is the fully-qualified name of the AdminService's
 	// RebalanceCluster RPC.
 	AdminServiceRebalanceClusterProcedure = "/petrel.v1.AdminService/RebalanceCluster"
@@ -210,10 +214,13 @@ type AdminServiceClient interface {
 	ListUsers(context.Context, *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error)
 	// Scope: users.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// DisableUser voids the user's tokens and closes their sessions, or lets them
-	// log in again.
+	// DisableUser voids the user's tokens, closes their sessions, and lets nobody
+	// log in as them.
 	// Scope: users.
 	DisableUser(context.Context, *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// EnableUser lets a disabled user log in again. Tokens that ended stay void.
+	// Scope: users.
+	EnableUser(context.Context, *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// SetPassword lets the user log in with a password, and voids all tokens.
 	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
@@ -245,21 +252,25 @@ type AdminServiceClient interface {
 	// Scope: server.
 	GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
 	// DrainNode makes a node hand its partitions over and send its clients to the
-	// other nodes, and answers when nothing is left; or, with undo, take both
-	// again. It lasts until the node is started again. Any node may be asked.
-	// Scope: server. Errors: no_node, not_now, unsupported.
+	// other nodes, and answers when nothing is left. It lasts until ResumeNode, or
+	// until the node is started again. Any node may be asked.
+	// Scope: server. Errors: no_node, not_now.
 	DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error)
+	// ResumeNode makes a drained node take partitions and clients again. Any node
+	// may be asked.
+	// Scope: server. Errors: no_node, not_now.
+	ResumeNode(context.Context, *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error)
 	// RebalanceCluster has every node look at once at what it should own, and
 	// waits up to 30 s until it does; nodes do so by themselves, if later.
 	// Scope: server.
 	RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
 	// MovePartition takes a partition to another database while it is written.
 	// It may take minutes. One that ended early goes on when it is called again.
-	// Scope: server. Errors: invalid, not_now, unsupported.
+	// Scope: server. Errors: invalid, not_now.
 	MovePartition(context.Context, *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error)
 	// FinalizeCluster raises the level of the stored format to what every node
 	// can read; nodes of older releases cannot start any more from then on.
-	// Scope: server. Errors: not_now, unsupported.
+	// Scope: server. Errors: not_now.
 	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
 }
 
@@ -346,6 +357,12 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("DisableUser")),
 			connect.WithClientOptions(opts...),
 		),
+		enableUser: connect.NewClient[petrelv1.EnableUserRequest, petrelv1.UserInfo](
+			httpClient,
+			baseURL+AdminServiceEnableUserProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("EnableUser")),
+			connect.WithClientOptions(opts...),
+		),
 		setPassword: connect.NewClient[petrelv1.SetPasswordRequest, petrelv1.UserInfo](
 			httpClient,
 			baseURL+AdminServiceSetPasswordProcedure,
@@ -424,6 +441,12 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("DrainNode")),
 			connect.WithClientOptions(opts...),
 		),
+		resumeNode: connect.NewClient[petrelv1.ResumeNodeRequest, petrelv1.ResumeNodeResponse](
+			httpClient,
+			baseURL+AdminServiceResumeNodeProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ResumeNode")),
+			connect.WithClientOptions(opts...),
+		),
 		rebalanceCluster: connect.NewClient[petrelv1.RebalanceClusterRequest, petrelv1.ClusterState](
 			httpClient,
 			baseURL+AdminServiceRebalanceClusterProcedure,
@@ -459,6 +482,7 @@ type adminServiceClient struct {
 	listUsers               *connect.Client[petrelv1.ListUsersRequest, petrelv1.ListUsersResponse]
 	getUser                 *connect.Client[petrelv1.GetUserRequest, petrelv1.UserInfo]
 	disableUser             *connect.Client[petrelv1.DisableUserRequest, petrelv1.UserInfo]
+	enableUser              *connect.Client[petrelv1.EnableUserRequest, petrelv1.UserInfo]
 	setPassword             *connect.Client[petrelv1.SetPasswordRequest, petrelv1.UserInfo]
 	revokeUserDevice        *connect.Client[petrelv1.RevokeUserDeviceRequest, petrelv1.RevokeDeviceResponse]
 	mintToken               *connect.Client[petrelv1.MintTokenRequest, petrelv1.LoginResponse]
@@ -472,6 +496,7 @@ type adminServiceClient struct {
 	compact                 *connect.Client[petrelv1.CompactRequest, petrelv1.CompactResponse]
 	getCluster              *connect.Client[petrelv1.GetClusterRequest, petrelv1.ClusterState]
 	drainNode               *connect.Client[petrelv1.DrainNodeRequest, petrelv1.DrainNodeResponse]
+	resumeNode              *connect.Client[petrelv1.ResumeNodeRequest, petrelv1.ResumeNodeResponse]
 	rebalanceCluster        *connect.Client[petrelv1.RebalanceClusterRequest, petrelv1.ClusterState]
 	movePartition           *connect.Client[petrelv1.MovePartitionRequest, petrelv1.MovePartitionResponse]
 	finalizeCluster         *connect.Client[petrelv1.FinalizeClusterRequest, petrelv1.FinalizeClusterResponse]
@@ -535,6 +560,11 @@ func (c *adminServiceClient) GetUser(ctx context.Context, req *connect.Request[p
 // DisableUser calls petrel.v1.AdminService.DisableUser.
 func (c *adminServiceClient) DisableUser(ctx context.Context, req *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	return c.disableUser.CallUnary(ctx, req)
+}
+
+// EnableUser calls petrel.v1.AdminService.EnableUser.
+func (c *adminServiceClient) EnableUser(ctx context.Context, req *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	return c.enableUser.CallUnary(ctx, req)
 }
 
 // SetPassword calls petrel.v1.AdminService.SetPassword.
@@ -602,6 +632,11 @@ func (c *adminServiceClient) DrainNode(ctx context.Context, req *connect.Request
 	return c.drainNode.CallUnary(ctx, req)
 }
 
+// ResumeNode calls petrel.v1.AdminService.ResumeNode.
+func (c *adminServiceClient) ResumeNode(ctx context.Context, req *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error) {
+	return c.resumeNode.CallUnary(ctx, req)
+}
+
 // RebalanceCluster calls petrel.v1.AdminService.RebalanceCluster.
 func (c *adminServiceClient) RebalanceCluster(ctx context.Context, req *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
 	return c.rebalanceCluster.CallUnary(ctx, req)
@@ -647,10 +682,13 @@ type AdminServiceHandler interface {
 	ListUsers(context.Context, *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error)
 	// Scope: users.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// DisableUser voids the user's tokens and closes their sessions, or lets them
-	// log in again.
+	// DisableUser voids the user's tokens, closes their sessions, and lets nobody
+	// log in as them.
 	// Scope: users.
 	DisableUser(context.Context, *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// EnableUser lets a disabled user log in again. Tokens that ended stay void.
+	// Scope: users.
+	EnableUser(context.Context, *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// SetPassword lets the user log in with a password, and voids all tokens.
 	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
@@ -682,21 +720,25 @@ type AdminServiceHandler interface {
 	// Scope: server.
 	GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
 	// DrainNode makes a node hand its partitions over and send its clients to the
-	// other nodes, and answers when nothing is left; or, with undo, take both
-	// again. It lasts until the node is started again. Any node may be asked.
-	// Scope: server. Errors: no_node, not_now, unsupported.
+	// other nodes, and answers when nothing is left. It lasts until ResumeNode, or
+	// until the node is started again. Any node may be asked.
+	// Scope: server. Errors: no_node, not_now.
 	DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error)
+	// ResumeNode makes a drained node take partitions and clients again. Any node
+	// may be asked.
+	// Scope: server. Errors: no_node, not_now.
+	ResumeNode(context.Context, *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error)
 	// RebalanceCluster has every node look at once at what it should own, and
 	// waits up to 30 s until it does; nodes do so by themselves, if later.
 	// Scope: server.
 	RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
 	// MovePartition takes a partition to another database while it is written.
 	// It may take minutes. One that ended early goes on when it is called again.
-	// Scope: server. Errors: invalid, not_now, unsupported.
+	// Scope: server. Errors: invalid, not_now.
 	MovePartition(context.Context, *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error)
 	// FinalizeCluster raises the level of the stored format to what every node
 	// can read; nodes of older releases cannot start any more from then on.
-	// Scope: server. Errors: not_now, unsupported.
+	// Scope: server. Errors: not_now.
 	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
 }
 
@@ -779,6 +821,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("DisableUser")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceEnableUserHandler := connect.NewUnaryHandler(
+		AdminServiceEnableUserProcedure,
+		svc.EnableUser,
+		connect.WithSchema(adminServiceMethods.ByName("EnableUser")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceSetPasswordHandler := connect.NewUnaryHandler(
 		AdminServiceSetPasswordProcedure,
 		svc.SetPassword,
@@ -857,6 +905,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("DrainNode")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceResumeNodeHandler := connect.NewUnaryHandler(
+		AdminServiceResumeNodeProcedure,
+		svc.ResumeNode,
+		connect.WithSchema(adminServiceMethods.ByName("ResumeNode")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceRebalanceClusterHandler := connect.NewUnaryHandler(
 		AdminServiceRebalanceClusterProcedure,
 		svc.RebalanceCluster,
@@ -901,6 +955,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceGetUserHandler.ServeHTTP(w, r)
 		case AdminServiceDisableUserProcedure:
 			adminServiceDisableUserHandler.ServeHTTP(w, r)
+		case AdminServiceEnableUserProcedure:
+			adminServiceEnableUserHandler.ServeHTTP(w, r)
 		case AdminServiceSetPasswordProcedure:
 			adminServiceSetPasswordHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeUserDeviceProcedure:
@@ -927,6 +983,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceGetClusterHandler.ServeHTTP(w, r)
 		case AdminServiceDrainNodeProcedure:
 			adminServiceDrainNodeHandler.ServeHTTP(w, r)
+		case AdminServiceResumeNodeProcedure:
+			adminServiceResumeNodeHandler.ServeHTTP(w, r)
 		case AdminServiceRebalanceClusterProcedure:
 			adminServiceRebalanceClusterHandler.ServeHTTP(w, r)
 		case AdminServiceMovePartitionProcedure:
@@ -990,6 +1048,10 @@ func (UnimplementedAdminServiceHandler) DisableUser(context.Context, *connect.Re
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.DisableUser is not implemented"))
 }
 
+func (UnimplementedAdminServiceHandler) EnableUser(context.Context, *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.EnableUser is not implemented"))
+}
+
 func (UnimplementedAdminServiceHandler) SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetPassword is not implemented"))
 }
@@ -1040,6 +1102,10 @@ func (UnimplementedAdminServiceHandler) GetCluster(context.Context, *connect.Req
 
 func (UnimplementedAdminServiceHandler) DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.DrainNode is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ResumeNode(context.Context, *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ResumeNode is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
