@@ -34,7 +34,7 @@ func newChat(c *cli) *cobra.Command {
 		Use:   "chat",
 		Short: "Talk on the terminal",
 		Long: "Shows a user's conversations on the terminal; /help in it tells the commands and keys. The token is the one that\n" +
-			"`petrel user add` or `petrel demo` kept, or is made with the admin key where the server is on this host; --login asks\n" +
+			"`petrel user create` or `petrel demo` kept, or is made with the admin key where the server is on this host; --login asks\n" +
 			"for a password once and stays logged in. What is written while the server is away is kept and sent later.\n" +
 			"With --plain, or where there is no terminal, it prints and reads lines: each is a message, or a command like /dm USER.",
 		Example: "  petrel chat --as alice\n  petrel chat --as alice --login --server https://chat.example.org\n" +
@@ -209,7 +209,7 @@ func (c *cli) furtherToken(ctx context.Context, t target, as *session, missing *
 	if err != nil {
 		return "", err
 	}
-	if _, err := call(ctx, api, "look up "+as.as, api.GetUser, &petrelv1.GetUserRequest{Tenant: as.tenant, User: as.as}); err != nil {
+	if _, err := call(ctx, api, "look up "+as.as, api.GetUser, &petrelv1.AdminGetUserRequest{Tenant: as.tenant, User: as.as}); err != nil {
 		if f, ok := errors.AsType[*fault](err); ok && f.code == string(im.CodeNoUser) {
 			f.fix = missing.fix
 		}

@@ -14,7 +14,7 @@ import (
 
 func newKey(c *cli) *cobra.Command {
 	return group("key", "Admin keys of back ends and people",
-		"  petrel key add backend --scope messages --out backend.key\n  petrel key ls\n  petrel key revoke ID",
+		"  petrel key create backend --scope messages --out backend.key\n  petrel key list\n  petrel key revoke ID",
 		newKeyAdd(c), newKeyList(c), newKeyRevoke(c))
 }
 
@@ -22,12 +22,12 @@ func newKeyAdd(c *cli) *cobra.Command {
 	q := &petrelv1.CreateKeyRequest{RequestId: rand.Text()}
 	var file string
 	cmd := &cobra.Command{
-		Use:   "add NAME",
+		Use:   "create NAME",
 		Short: "Make an admin key that may do some things",
 		Long: "Makes an admin key for an application's back end or a person; NAME is for people. Scopes say what it may do: users,\n" +
 			"tokens, conversations, messages, server, or admin, which is everything and alone makes and revokes keys. With --tenant\n" +
 			"it acts on that tenant only. The key is shown once; --out writes it into a file that only its owner reads.",
-		Example: "  petrel key add backend --scope tokens,messages --tenant acme --out backend.key\n  petrel key add carol --scope admin",
+		Example: "  petrel key create backend --scope tokens,messages --tenant acme --out backend.key\n  petrel key create carol --scope admin",
 		Args: func(cmd *cobra.Command, args []string) error {
 			err := cobra.ExactArgs(1)(cmd, args)
 			if err == nil && len(q.Scopes) == 0 {
@@ -81,9 +81,9 @@ func newKeyAdd(c *cli) *cobra.Command {
 
 func newKeyList(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:     "ls",
+		Use:     "list",
 		Short:   "List the admin keys",
-		Example: "  petrel key ls\n  petrel key ls --json",
+		Example: "  petrel key list\n  petrel key list --json",
 		Args:    cobra.NoArgs,
 		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
 			r, err := call(ctx, api, "list keys", api.ListKeys, &petrelv1.ListKeysRequest{})
@@ -110,7 +110,7 @@ func newKeyRevoke(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "End an admin key",
-		Long:    "Ends the key with this id, which `petrel key ls` shows. The next call with it is refused.",
+		Long:    "Ends the key with this id, which `petrel key list` shows. The next call with it is refused.",
 		Example: "  petrel key revoke k7Q2",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {

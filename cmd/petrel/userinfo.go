@@ -15,9 +15,9 @@ import (
 func newUserList(c *cli) *cobra.Command {
 	var tenant string
 	cmd := &cobra.Command{
-		Use:     "ls",
+		Use:     "list",
 		Short:   "List the users",
-		Example: "  petrel user ls\n  petrel user ls --tenant acme --json",
+		Example: "  petrel user list\n  petrel user list --tenant acme --json",
 		Args:    cobra.NoArgs,
 		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
 			q := &petrelv1.ListUsersRequest{Tenant: tenant}
@@ -70,7 +70,7 @@ func newUserShow(c *cli) *cobra.Command {
 		Example: "  petrel user show alice\n  petrel user show alice --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
-			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.GetUserRequest{Tenant: tenant, User: args[0]})
+			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.AdminGetUserRequest{Tenant: tenant, User: args[0]})
 			if err != nil {
 				return err
 			}
@@ -132,11 +132,11 @@ func newUserSessions(c *cli) *cobra.Command {
 		Use:   "sessions USER",
 		Short: "List the devices a user is connected with",
 		Long: "Lists the devices of a user that are connected now, or with --all every device, newest login first. Sessions of tokens\n" +
-			"that `petrel user add` made belong to no device and are only counted.",
+			"that `petrel user create` made belong to no device and are only counted.",
 		Example: "  petrel user sessions alice\n  petrel user sessions alice --all --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
-			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.GetUserRequest{Tenant: tenant, User: args[0]})
+			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.AdminGetUserRequest{Tenant: tenant, User: args[0]})
 			if err != nil {
 				return err
 			}

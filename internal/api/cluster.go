@@ -24,22 +24,22 @@ type Cluster struct {
 }
 
 // GetCluster tells what this node knows of all nodes.
-func (s *Server) GetCluster(ctx context.Context, _ *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
+func (s adminService) GetCluster(ctx context.Context, _ *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
 	return connect.NewResponse(s.o.Cluster.State(ctx)), nil
 }
 
 // DrainNode empties a node.
-func (s *Server) DrainNode(ctx context.Context, r *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
+func (s adminService) DrainNode(ctx context.Context, r *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
 	return respond(s.o.Cluster.Drain(ctx, im.Node(r.Msg.Node)))
 }
 
 // ResumeNode lets a drained node take partitions and clients again.
-func (s *Server) ResumeNode(ctx context.Context, r *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error) {
+func (s adminService) ResumeNode(ctx context.Context, r *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error) {
 	return respond(&petrelv1.ResumeNodeResponse{}, s.o.Cluster.Resume(ctx, im.Node(r.Msg.Node)))
 }
 
 // RebalanceCluster waits until every node owns its share.
-func (s *Server) RebalanceCluster(ctx context.Context, _ *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
+func (s adminService) RebalanceCluster(ctx context.Context, _ *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
 	if err := s.o.Cluster.Rebalance(ctx); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *Server) RebalanceCluster(ctx context.Context, _ *connect.Request[petrel
 }
 
 // MovePartition takes a partition to another database.
-func (s *Server) MovePartition(ctx context.Context, r *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error) {
+func (s adminService) MovePartition(ctx context.Context, r *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error) {
 	if r.Msg.Partition >= im.Partitions || r.Msg.Database == 0 {
 		return nil, im.Errorf(im.CodeInvalid, "partitions are 0 to %d, and databases are counted from 1", im.Partitions-1)
 	}
@@ -55,7 +55,7 @@ func (s *Server) MovePartition(ctx context.Context, r *connect.Request[petrelv1.
 }
 
 // FinalizeCluster raises the level of the stored format.
-func (s *Server) FinalizeCluster(ctx context.Context, _ *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error) {
+func (s adminService) FinalizeCluster(ctx context.Context, _ *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error) {
 	return respond(s.o.Cluster.Finalize(ctx))
 }
 

@@ -159,9 +159,9 @@ func TestEveryProtocolCarriesTheError(t *testing.T) {
 	w := newWorld(t)
 	w.srv.o.Stats = func() *petrelv1.Stats { panic("a bug") }
 	for how, c := range w.clients() {
-		_, err := c.GetUser(t.Context(), connect.NewRequest(&petrelv1.GetUserRequest{User: "nobody"}))
+		_, err := c.GetUser(t.Context(), connect.NewRequest(&petrelv1.AdminGetUserRequest{User: "nobody"}))
 		wantRefusal(t, how+", no user", err, im.CodeNoUser, connect.CodeNotFound)
-		_, err = c.GetUser(t.Context(), connect.NewRequest(&petrelv1.GetUserRequest{User: strings.Repeat("x", maxRequestBytes+1)}))
+		_, err = c.GetUser(t.Context(), connect.NewRequest(&petrelv1.AdminGetUserRequest{User: strings.Repeat("x", maxRequestBytes+1)}))
 		wantRefusal(t, how+", large", err, im.CodeTooLarge, connect.CodeInvalidArgument)
 		_, err = c.GetStats(t.Context(), connect.NewRequest(&petrelv1.GetStatsRequest{}))
 		wantRefusal(t, how+", panic", err, im.CodeInternal, connect.CodeInternal)
@@ -174,8 +174,8 @@ func TestEveryProtocolCarriesTheError(t *testing.T) {
 	p.SetUnencryptedHTTP2(true)
 	tr := &http.Transport{Protocols: p}
 	defer tr.CloseIdleConnections()
-	none := connect.NewClient[petrelv1.GetUserRequest, petrelv1.UserInfo](&http.Client{Transport: tr}, w.http.URL+"/petrel.v1.AdminService/Nothing", connect.WithGRPC())
-	_, err := none.CallUnary(t.Context(), connect.NewRequest(&petrelv1.GetUserRequest{}))
+	none := connect.NewClient[petrelv1.AdminGetUserRequest, petrelv1.UserInfo](&http.Client{Transport: tr}, w.http.URL+"/petrel.v1.AdminService/Nothing", connect.WithGRPC())
+	_, err := none.CallUnary(t.Context(), connect.NewRequest(&petrelv1.AdminGetUserRequest{}))
 	wantRefusal(t, "unknown method over gRPC", err, im.CodeNoMethod, connect.CodeNotFound)
 }
 

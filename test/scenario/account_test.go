@@ -34,7 +34,7 @@ func (s *session) accountCommand(a args) bool {
 		r, err := invoke[petrelv1.UpdateAccountRequest, petrelv1.Account](s, "AccountService/UpdateAccount", &petrelv1.UpdateAccountRequest{DisplayName: a.body(), RequestId: request})
 		s.reply(err, "%s", accountText(r))
 	case "lookup":
-		r, err := invoke[petrelv1.LookUpUserRequest, petrelv1.Account](s, "AccountService/LookUpUser", &petrelv1.LookUpUserRequest{User: a.word(1)})
+		r, err := invoke[petrelv1.GetUserRequest, petrelv1.Account](s, "AccountService/GetUser", &petrelv1.GetUserRequest{User: a.word(1)})
 		s.reply(err, "%s", accountText(r))
 	case "password":
 		if len(a.bodies) != 2 {

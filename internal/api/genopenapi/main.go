@@ -177,7 +177,7 @@ func field(typ, name string, p object, needed bool) {
 			delete(items, "title")
 		}
 	}
-	if needed && p["type"] == "string" && p["enum"] == nil && typ != "RenameRequest" {
+	if needed && p["type"] == "string" && p["enum"] == nil && typ != "RenameGroupRequest" {
 		p["minLength"] = 1
 	}
 	if needed && p["type"] == "array" {
@@ -204,14 +204,12 @@ func operation(name string, item any, schemas object) error {
 	op["operationId"] = service + "_" + method
 	op["tags"] = []any{service}
 	delete(op, "parameters")
-	text := oneLine(op["description"])
-	if text == "" {
-		text = descriptions[method]
-	}
+	kind, scope := api.Credential(name)
+	said := "Scope: " + scope + "." // by the comment in the schema
+	text := oneLine(strings.Replace(oneLine(op["description"]), said, "", 1))
 	if text == "" {
 		return fmt.Errorf("%s has no description", name)
 	}
-	kind, scope := api.Credential(name)
 	op["security"] = []any{}
 	switch kind {
 	case "token":
@@ -219,8 +217,7 @@ func operation(name string, item any, schemas object) error {
 	case "key":
 		op["security"] = []any{object{"adminKey": []any{}}}
 		op["x-scope"] = scope
-		said := "Scope: " + scope + "." // by the schema
-		text = strings.Join(strings.Fields(strings.Replace(text, said, "", 1)), " ") + " " + said
+		text += " " + said
 	}
 	op["description"] = text
 	op["summary"] = text

@@ -339,7 +339,7 @@ class AwayAndBack(Case):
 
 class Groups(Case):
     def make(self, *users):
-        status, made = admin("CreateConversation", {"title": "birds", "members": [{"user": u} for u in users]})
+        status, made = admin("CreateGroup", {"title": "birds", "members": [{"user": u} for u in users]})
         self.assertEqual(status, 200, made)
         return made["conv"]
 

@@ -43,17 +43,16 @@ const (
 	// AdminServiceRevokeTokensProcedure is the fully-qualified name of the AdminService's RevokeTokens
 	// RPC.
 	AdminServiceRevokeTokensProcedure = "/petrel.v1.AdminService/RevokeTokens"
-	// AdminServiceCreateConversationProcedure is the fully-qualified name of the AdminService's
-	// CreateConversation RPC.
-	AdminServiceCreateConversationProcedure = "/petrel.v1.AdminService/CreateConversation"
+	// AdminServiceCreateGroupProcedure is the fully-qualified name of the AdminService's CreateGroup
+	// RPC.
+	AdminServiceCreateGroupProcedure = "/petrel.v1.AdminService/CreateGroup"
 	// AdminServiceChangeMembersProcedure is the fully-qualified name of the AdminService's
 	// ChangeMembers RPC.
 	AdminServiceChangeMembersProcedure = "/petrel.v1.AdminService/ChangeMembers"
 	// AdminServiceSendAsProcedure is the fully-qualified name of the AdminService's SendAs RPC.
 	AdminServiceSendAsProcedure = "/petrel.v1.AdminService/SendAs"
-	// AdminServiceReadHistoryProcedure is the fully-qualified name of the AdminService's ReadHistory
-	// RPC.
-	AdminServiceReadHistoryProcedure = "/petrel.v1.AdminService/ReadHistory"
+	// AdminServiceGetHistoryProcedure is the fully-qualified name of the AdminService's GetHistory RPC.
+	AdminServiceGetHistoryProcedure = "/petrel.v1.AdminService/GetHistory"
 	// AdminServiceGetLimitsProcedure is the fully-qualified name of the AdminService's GetLimits RPC.
 	AdminServiceGetLimitsProcedure = "/petrel.v1.AdminService/GetLimits"
 	// AdminServiceSetLimitsProcedure is the fully-qualified name of the AdminService's SetLimits RPC.
@@ -72,9 +71,9 @@ const (
 	// AdminServiceSetPasswordProcedure is the fully-qualified name of the AdminService's SetPassword
 	// RPC.
 	AdminServiceSetPasswordProcedure = "/petrel.v1.AdminService/SetPassword"
-	// AdminServiceRevokeUserDeviceProcedure is the fully-qualified name of the AdminService's
-	// RevokeUserDevice RPC.
-	AdminServiceRevokeUserDeviceProcedure = "/petrel.v1.AdminService/RevokeUserDevice"
+	// AdminServiceRevokeDeviceProcedure is the fully-qualified name of the AdminService's RevokeDevice
+	// RPC.
+	AdminServiceRevokeDeviceProcedure = "/petrel.v1.AdminService/RevokeDevice"
 	// AdminServiceMintTokenProcedure is the fully-qualified name of the AdminService's MintToken RPC.
 	AdminServiceMintTokenProcedure = "/petrel.v1.AdminService/MintToken"
 	// AdminServiceCreateKeyProcedure is the fully-qualified name of the AdminService's CreateKey RPC.
@@ -86,15 +85,15 @@ const (
 	// AdminServiceListUserConversationsProcedure is the fully-qualified name of the AdminService's
 	// ListUserConversations RPC.
 	AdminServiceListUserConversationsProcedure = "/petrel.v1.AdminService/ListUserConversations"
-	// AdminServiceListConversationMembersProcedure is the fully-qualified name of the AdminService's
-	// ListConversationMembers RPC.
-	AdminServiceListConversationMembersProcedure = "/petrel.v1.AdminService/ListConversationMembers"
-	// AdminServiceRenameConversationProcedure is the fully-qualified name of the AdminService's
-	// RenameConversation RPC.
-	AdminServiceRenameConversationProcedure = "/petrel.v1.AdminService/RenameConversation"
-	// AdminServiceDissolveConversationProcedure is the fully-qualified name of the AdminService's
-	// DissolveConversation RPC.
-	AdminServiceDissolveConversationProcedure = "/petrel.v1.AdminService/DissolveConversation"
+	// AdminServiceListMembersProcedure is the fully-qualified name of the AdminService's ListMembers
+	// RPC.
+	AdminServiceListMembersProcedure = "/petrel.v1.AdminService/ListMembers"
+	// AdminServiceRenameGroupProcedure is the fully-qualified name of the AdminService's RenameGroup
+	// RPC.
+	AdminServiceRenameGroupProcedure = "/petrel.v1.AdminService/RenameGroup"
+	// AdminServiceDissolveGroupProcedure is the fully-qualified name of the AdminService's
+	// DissolveGroup RPC.
+	AdminServiceDissolveGroupProcedure = "/petrel.v1.AdminService/DissolveGroup"
 	// AdminServiceCompactProcedure is the fully-qualified name of the AdminService's Compact RPC.
 	AdminServiceCompactProcedure = "/petrel.v1.AdminService/Compact"
 	// AdminServiceGetClusterProcedure is the fully-qualified name of the AdminService's GetCluster RPC.
@@ -116,6 +115,7 @@ const (
 
 // SetupServiceClient is a client for the petrel.v1.SetupService service.
 type SetupServiceClient interface {
+	// Redeem makes the first admin key of a server. Errors: setup_closed.
 	Redeem(context.Context, *connect.Request[petrelv1.RedeemRequest]) (*connect.Response[petrelv1.RedeemResponse], error)
 }
 
@@ -151,6 +151,7 @@ func (c *setupServiceClient) Redeem(ctx context.Context, req *connect.Request[pe
 
 // SetupServiceHandler is an implementation of the petrel.v1.SetupService service.
 type SetupServiceHandler interface {
+	// Redeem makes the first admin key of a server. Errors: setup_closed.
 	Redeem(context.Context, *connect.Request[petrelv1.RedeemRequest]) (*connect.Response[petrelv1.RedeemResponse], error)
 }
 
@@ -193,27 +194,36 @@ type AdminServiceClient interface {
 	// RevokeTokens ends every token of a user and closes their sessions.
 	// Scope: tokens.
 	RevokeTokens(context.Context, *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error)
-	// CreateConversation makes a group. With a key it is idempotent.
+	// CreateGroup makes a group with these members. With a key a repeated call
+	// answers with the same group. Errors: invalid, no_user.
 	// Scope: conversations.
-	CreateConversation(context.Context, *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error)
+	CreateGroup(context.Context, *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error)
+	// ChangeMembers adds and removes members and changes roles, in one entry.
+	// Errors: invalid, no_user, not_member, no_conversation.
 	// Scope: conversations.
-	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error)
-	// SendAs sends for a user; without after it is looked up by its
-	// client_msg_id, so repeating the call is safe.
+	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// SendAs sends for a user. Without after it is looked up by its
+	// client_msg_id, so repeating the call is safe. The Ack always has the conv.
 	// Scope: messages.
-	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error)
+	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error)
+	// GetHistory reads a page of any conversation.
 	// Scope: messages.
-	ReadHistory(context.Context, *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
+	GetHistory(context.Context, *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
+	// GetLimits tells the limits in force.
 	// Scope: server.
 	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
+	// SetLimits changes the limits that are not 0.
 	// Scope: server.
 	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error)
+	// GetStats tells what the process has done so far.
 	// Scope: server.
 	GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error)
+	// ListUsers lists the users of a tenant, without their devices.
 	// Scope: users.
 	ListUsers(context.Context, *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error)
+	// GetUser describes a user with their devices. Errors: no_user.
 	// Scope: users.
-	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	GetUser(context.Context, *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// DisableUser voids the user's tokens, closes their sessions, and lets nobody
 	// log in as them.
 	// Scope: users.
@@ -224,26 +234,36 @@ type AdminServiceClient interface {
 	// SetPassword lets the user log in with a password, and voids all tokens.
 	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// RevokeDevice voids a device's tokens and closes its sessions.
+	// Errors: no_user, no_device.
 	// Scope: users.
-	RevokeUserDevice(context.Context, *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
+	RevokeDevice(context.Context, *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
 	// MintToken logs a device of a user in on the application's word. The user is
 	// made if there is none.
 	// Scope: tokens.
 	MintToken(context.Context, *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error)
+	// CreateKey makes an admin key. It is shown once.
 	// Scope: admin.
 	CreateKey(context.Context, *connect.Request[petrelv1.CreateKeyRequest]) (*connect.Response[petrelv1.CreateKeyResponse], error)
+	// ListKeys lists the admin keys, oldest first.
 	// Scope: admin.
 	ListKeys(context.Context, *connect.Request[petrelv1.ListKeysRequest]) (*connect.Response[petrelv1.ListKeysResponse], error)
+	// RevokeKey makes an admin key void. Errors: no_key.
 	// Scope: admin.
 	RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error)
+	// ListUserConversations lists the conversations of a user as their sync does.
+	// Errors: no_user.
 	// Scope: conversations.
 	ListUserConversations(context.Context, *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error)
+	// ListMembers lists the members of any conversation.
 	// Scope: conversations.
-	ListConversationMembers(context.Context, *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
+	ListMembers(context.Context, *connect.Request[petrelv1.AdminListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
+	// RenameGroup gives a group a title.
 	// Scope: conversations.
-	RenameConversation(context.Context, *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	RenameGroup(context.Context, *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// DissolveGroup ends a group for all members.
 	// Scope: conversations.
-	DissolveConversation(context.Context, *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	DissolveGroup(context.Context, *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// Compact makes the store take no more disk than its rows need. It may take
 	// minutes; sends and reads go on.
 	// Scope: server.
@@ -297,28 +317,28 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("RevokeTokens")),
 			connect.WithClientOptions(opts...),
 		),
-		createConversation: connect.NewClient[petrelv1.CreateConversationRequest, petrelv1.CreateConversationResponse](
+		createGroup: connect.NewClient[petrelv1.AdminCreateGroupRequest, petrelv1.AdminCreateGroupResponse](
 			httpClient,
-			baseURL+AdminServiceCreateConversationProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("CreateConversation")),
+			baseURL+AdminServiceCreateGroupProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("CreateGroup")),
 			connect.WithClientOptions(opts...),
 		),
-		changeMembers: connect.NewClient[petrelv1.ChangeMembersRequest, petrelv1.ChangeMembersResponse](
+		changeMembers: connect.NewClient[petrelv1.ChangeMembersRequest, petrelv1.ChangeResponse](
 			httpClient,
 			baseURL+AdminServiceChangeMembersProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ChangeMembers")),
 			connect.WithClientOptions(opts...),
 		),
-		sendAs: connect.NewClient[petrelv1.SendAsRequest, petrelv1.SendAsResponse](
+		sendAs: connect.NewClient[petrelv1.SendAsRequest, petrelv1.Ack](
 			httpClient,
 			baseURL+AdminServiceSendAsProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("SendAs")),
 			connect.WithClientOptions(opts...),
 		),
-		readHistory: connect.NewClient[petrelv1.ReadHistoryRequest, petrelv1.HistoryPage](
+		getHistory: connect.NewClient[petrelv1.AdminGetHistoryRequest, petrelv1.HistoryPage](
 			httpClient,
-			baseURL+AdminServiceReadHistoryProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("ReadHistory")),
+			baseURL+AdminServiceGetHistoryProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetHistory")),
 			connect.WithClientOptions(opts...),
 		),
 		getLimits: connect.NewClient[petrelv1.GetLimitsRequest, petrelv1.ServerLimits](
@@ -345,7 +365,7 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("ListUsers")),
 			connect.WithClientOptions(opts...),
 		),
-		getUser: connect.NewClient[petrelv1.GetUserRequest, petrelv1.UserInfo](
+		getUser: connect.NewClient[petrelv1.AdminGetUserRequest, petrelv1.UserInfo](
 			httpClient,
 			baseURL+AdminServiceGetUserProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("GetUser")),
@@ -369,10 +389,10 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("SetPassword")),
 			connect.WithClientOptions(opts...),
 		),
-		revokeUserDevice: connect.NewClient[petrelv1.RevokeUserDeviceRequest, petrelv1.RevokeDeviceResponse](
+		revokeDevice: connect.NewClient[petrelv1.AdminRevokeDeviceRequest, petrelv1.RevokeDeviceResponse](
 			httpClient,
-			baseURL+AdminServiceRevokeUserDeviceProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("RevokeUserDevice")),
+			baseURL+AdminServiceRevokeDeviceProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("RevokeDevice")),
 			connect.WithClientOptions(opts...),
 		),
 		mintToken: connect.NewClient[petrelv1.MintTokenRequest, petrelv1.LoginResponse](
@@ -405,22 +425,22 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("ListUserConversations")),
 			connect.WithClientOptions(opts...),
 		),
-		listConversationMembers: connect.NewClient[petrelv1.ListConversationMembersRequest, petrelv1.ListMembersResponse](
+		listMembers: connect.NewClient[petrelv1.AdminListMembersRequest, petrelv1.ListMembersResponse](
 			httpClient,
-			baseURL+AdminServiceListConversationMembersProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("ListConversationMembers")),
+			baseURL+AdminServiceListMembersProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListMembers")),
 			connect.WithClientOptions(opts...),
 		),
-		renameConversation: connect.NewClient[petrelv1.RenameConversationRequest, petrelv1.ChangeResponse](
+		renameGroup: connect.NewClient[petrelv1.AdminRenameGroupRequest, petrelv1.ChangeResponse](
 			httpClient,
-			baseURL+AdminServiceRenameConversationProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("RenameConversation")),
+			baseURL+AdminServiceRenameGroupProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("RenameGroup")),
 			connect.WithClientOptions(opts...),
 		),
-		dissolveConversation: connect.NewClient[petrelv1.DissolveConversationRequest, petrelv1.ChangeResponse](
+		dissolveGroup: connect.NewClient[petrelv1.AdminDissolveGroupRequest, petrelv1.ChangeResponse](
 			httpClient,
-			baseURL+AdminServiceDissolveConversationProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("DissolveConversation")),
+			baseURL+AdminServiceDissolveGroupProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("DissolveGroup")),
 			connect.WithClientOptions(opts...),
 		),
 		compact: connect.NewClient[petrelv1.CompactRequest, petrelv1.CompactResponse](
@@ -470,36 +490,36 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // adminServiceClient implements AdminServiceClient.
 type adminServiceClient struct {
-	createUsers             *connect.Client[petrelv1.CreateUsersRequest, petrelv1.CreateUsersResponse]
-	revokeTokens            *connect.Client[petrelv1.RevokeTokensRequest, petrelv1.RevokeTokensResponse]
-	createConversation      *connect.Client[petrelv1.CreateConversationRequest, petrelv1.CreateConversationResponse]
-	changeMembers           *connect.Client[petrelv1.ChangeMembersRequest, petrelv1.ChangeMembersResponse]
-	sendAs                  *connect.Client[petrelv1.SendAsRequest, petrelv1.SendAsResponse]
-	readHistory             *connect.Client[petrelv1.ReadHistoryRequest, petrelv1.HistoryPage]
-	getLimits               *connect.Client[petrelv1.GetLimitsRequest, petrelv1.ServerLimits]
-	setLimits               *connect.Client[petrelv1.ServerLimits, petrelv1.ServerLimits]
-	getStats                *connect.Client[petrelv1.GetStatsRequest, petrelv1.Stats]
-	listUsers               *connect.Client[petrelv1.ListUsersRequest, petrelv1.ListUsersResponse]
-	getUser                 *connect.Client[petrelv1.GetUserRequest, petrelv1.UserInfo]
-	disableUser             *connect.Client[petrelv1.DisableUserRequest, petrelv1.UserInfo]
-	enableUser              *connect.Client[petrelv1.EnableUserRequest, petrelv1.UserInfo]
-	setPassword             *connect.Client[petrelv1.SetPasswordRequest, petrelv1.UserInfo]
-	revokeUserDevice        *connect.Client[petrelv1.RevokeUserDeviceRequest, petrelv1.RevokeDeviceResponse]
-	mintToken               *connect.Client[petrelv1.MintTokenRequest, petrelv1.LoginResponse]
-	createKey               *connect.Client[petrelv1.CreateKeyRequest, petrelv1.CreateKeyResponse]
-	listKeys                *connect.Client[petrelv1.ListKeysRequest, petrelv1.ListKeysResponse]
-	revokeKey               *connect.Client[petrelv1.RevokeKeyRequest, petrelv1.RevokeKeyResponse]
-	listUserConversations   *connect.Client[petrelv1.ListUserConversationsRequest, petrelv1.ListUserConversationsResponse]
-	listConversationMembers *connect.Client[petrelv1.ListConversationMembersRequest, petrelv1.ListMembersResponse]
-	renameConversation      *connect.Client[petrelv1.RenameConversationRequest, petrelv1.ChangeResponse]
-	dissolveConversation    *connect.Client[petrelv1.DissolveConversationRequest, petrelv1.ChangeResponse]
-	compact                 *connect.Client[petrelv1.CompactRequest, petrelv1.CompactResponse]
-	getCluster              *connect.Client[petrelv1.GetClusterRequest, petrelv1.ClusterState]
-	drainNode               *connect.Client[petrelv1.DrainNodeRequest, petrelv1.DrainNodeResponse]
-	resumeNode              *connect.Client[petrelv1.ResumeNodeRequest, petrelv1.ResumeNodeResponse]
-	rebalanceCluster        *connect.Client[petrelv1.RebalanceClusterRequest, petrelv1.ClusterState]
-	movePartition           *connect.Client[petrelv1.MovePartitionRequest, petrelv1.MovePartitionResponse]
-	finalizeCluster         *connect.Client[petrelv1.FinalizeClusterRequest, petrelv1.FinalizeClusterResponse]
+	createUsers           *connect.Client[petrelv1.CreateUsersRequest, petrelv1.CreateUsersResponse]
+	revokeTokens          *connect.Client[petrelv1.RevokeTokensRequest, petrelv1.RevokeTokensResponse]
+	createGroup           *connect.Client[petrelv1.AdminCreateGroupRequest, petrelv1.AdminCreateGroupResponse]
+	changeMembers         *connect.Client[petrelv1.ChangeMembersRequest, petrelv1.ChangeResponse]
+	sendAs                *connect.Client[petrelv1.SendAsRequest, petrelv1.Ack]
+	getHistory            *connect.Client[petrelv1.AdminGetHistoryRequest, petrelv1.HistoryPage]
+	getLimits             *connect.Client[petrelv1.GetLimitsRequest, petrelv1.ServerLimits]
+	setLimits             *connect.Client[petrelv1.ServerLimits, petrelv1.ServerLimits]
+	getStats              *connect.Client[petrelv1.GetStatsRequest, petrelv1.Stats]
+	listUsers             *connect.Client[petrelv1.ListUsersRequest, petrelv1.ListUsersResponse]
+	getUser               *connect.Client[petrelv1.AdminGetUserRequest, petrelv1.UserInfo]
+	disableUser           *connect.Client[petrelv1.DisableUserRequest, petrelv1.UserInfo]
+	enableUser            *connect.Client[petrelv1.EnableUserRequest, petrelv1.UserInfo]
+	setPassword           *connect.Client[petrelv1.SetPasswordRequest, petrelv1.UserInfo]
+	revokeDevice          *connect.Client[petrelv1.AdminRevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
+	mintToken             *connect.Client[petrelv1.MintTokenRequest, petrelv1.LoginResponse]
+	createKey             *connect.Client[petrelv1.CreateKeyRequest, petrelv1.CreateKeyResponse]
+	listKeys              *connect.Client[petrelv1.ListKeysRequest, petrelv1.ListKeysResponse]
+	revokeKey             *connect.Client[petrelv1.RevokeKeyRequest, petrelv1.RevokeKeyResponse]
+	listUserConversations *connect.Client[petrelv1.ListUserConversationsRequest, petrelv1.ListUserConversationsResponse]
+	listMembers           *connect.Client[petrelv1.AdminListMembersRequest, petrelv1.ListMembersResponse]
+	renameGroup           *connect.Client[petrelv1.AdminRenameGroupRequest, petrelv1.ChangeResponse]
+	dissolveGroup         *connect.Client[petrelv1.AdminDissolveGroupRequest, petrelv1.ChangeResponse]
+	compact               *connect.Client[petrelv1.CompactRequest, petrelv1.CompactResponse]
+	getCluster            *connect.Client[petrelv1.GetClusterRequest, petrelv1.ClusterState]
+	drainNode             *connect.Client[petrelv1.DrainNodeRequest, petrelv1.DrainNodeResponse]
+	resumeNode            *connect.Client[petrelv1.ResumeNodeRequest, petrelv1.ResumeNodeResponse]
+	rebalanceCluster      *connect.Client[petrelv1.RebalanceClusterRequest, petrelv1.ClusterState]
+	movePartition         *connect.Client[petrelv1.MovePartitionRequest, petrelv1.MovePartitionResponse]
+	finalizeCluster       *connect.Client[petrelv1.FinalizeClusterRequest, petrelv1.FinalizeClusterResponse]
 }
 
 // CreateUsers calls petrel.v1.AdminService.CreateUsers.
@@ -512,24 +532,24 @@ func (c *adminServiceClient) RevokeTokens(ctx context.Context, req *connect.Requ
 	return c.revokeTokens.CallUnary(ctx, req)
 }
 
-// CreateConversation calls petrel.v1.AdminService.CreateConversation.
-func (c *adminServiceClient) CreateConversation(ctx context.Context, req *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error) {
-	return c.createConversation.CallUnary(ctx, req)
+// CreateGroup calls petrel.v1.AdminService.CreateGroup.
+func (c *adminServiceClient) CreateGroup(ctx context.Context, req *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error) {
+	return c.createGroup.CallUnary(ctx, req)
 }
 
 // ChangeMembers calls petrel.v1.AdminService.ChangeMembers.
-func (c *adminServiceClient) ChangeMembers(ctx context.Context, req *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error) {
+func (c *adminServiceClient) ChangeMembers(ctx context.Context, req *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	return c.changeMembers.CallUnary(ctx, req)
 }
 
 // SendAs calls petrel.v1.AdminService.SendAs.
-func (c *adminServiceClient) SendAs(ctx context.Context, req *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error) {
+func (c *adminServiceClient) SendAs(ctx context.Context, req *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error) {
 	return c.sendAs.CallUnary(ctx, req)
 }
 
-// ReadHistory calls petrel.v1.AdminService.ReadHistory.
-func (c *adminServiceClient) ReadHistory(ctx context.Context, req *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
-	return c.readHistory.CallUnary(ctx, req)
+// GetHistory calls petrel.v1.AdminService.GetHistory.
+func (c *adminServiceClient) GetHistory(ctx context.Context, req *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
+	return c.getHistory.CallUnary(ctx, req)
 }
 
 // GetLimits calls petrel.v1.AdminService.GetLimits.
@@ -553,7 +573,7 @@ func (c *adminServiceClient) ListUsers(ctx context.Context, req *connect.Request
 }
 
 // GetUser calls petrel.v1.AdminService.GetUser.
-func (c *adminServiceClient) GetUser(ctx context.Context, req *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+func (c *adminServiceClient) GetUser(ctx context.Context, req *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	return c.getUser.CallUnary(ctx, req)
 }
 
@@ -572,9 +592,9 @@ func (c *adminServiceClient) SetPassword(ctx context.Context, req *connect.Reque
 	return c.setPassword.CallUnary(ctx, req)
 }
 
-// RevokeUserDevice calls petrel.v1.AdminService.RevokeUserDevice.
-func (c *adminServiceClient) RevokeUserDevice(ctx context.Context, req *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
-	return c.revokeUserDevice.CallUnary(ctx, req)
+// RevokeDevice calls petrel.v1.AdminService.RevokeDevice.
+func (c *adminServiceClient) RevokeDevice(ctx context.Context, req *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
+	return c.revokeDevice.CallUnary(ctx, req)
 }
 
 // MintToken calls petrel.v1.AdminService.MintToken.
@@ -602,19 +622,19 @@ func (c *adminServiceClient) ListUserConversations(ctx context.Context, req *con
 	return c.listUserConversations.CallUnary(ctx, req)
 }
 
-// ListConversationMembers calls petrel.v1.AdminService.ListConversationMembers.
-func (c *adminServiceClient) ListConversationMembers(ctx context.Context, req *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
-	return c.listConversationMembers.CallUnary(ctx, req)
+// ListMembers calls petrel.v1.AdminService.ListMembers.
+func (c *adminServiceClient) ListMembers(ctx context.Context, req *connect.Request[petrelv1.AdminListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
+	return c.listMembers.CallUnary(ctx, req)
 }
 
-// RenameConversation calls petrel.v1.AdminService.RenameConversation.
-func (c *adminServiceClient) RenameConversation(ctx context.Context, req *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return c.renameConversation.CallUnary(ctx, req)
+// RenameGroup calls petrel.v1.AdminService.RenameGroup.
+func (c *adminServiceClient) RenameGroup(ctx context.Context, req *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return c.renameGroup.CallUnary(ctx, req)
 }
 
-// DissolveConversation calls petrel.v1.AdminService.DissolveConversation.
-func (c *adminServiceClient) DissolveConversation(ctx context.Context, req *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return c.dissolveConversation.CallUnary(ctx, req)
+// DissolveGroup calls petrel.v1.AdminService.DissolveGroup.
+func (c *adminServiceClient) DissolveGroup(ctx context.Context, req *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return c.dissolveGroup.CallUnary(ctx, req)
 }
 
 // Compact calls petrel.v1.AdminService.Compact.
@@ -661,27 +681,36 @@ type AdminServiceHandler interface {
 	// RevokeTokens ends every token of a user and closes their sessions.
 	// Scope: tokens.
 	RevokeTokens(context.Context, *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error)
-	// CreateConversation makes a group. With a key it is idempotent.
+	// CreateGroup makes a group with these members. With a key a repeated call
+	// answers with the same group. Errors: invalid, no_user.
 	// Scope: conversations.
-	CreateConversation(context.Context, *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error)
+	CreateGroup(context.Context, *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error)
+	// ChangeMembers adds and removes members and changes roles, in one entry.
+	// Errors: invalid, no_user, not_member, no_conversation.
 	// Scope: conversations.
-	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error)
-	// SendAs sends for a user; without after it is looked up by its
-	// client_msg_id, so repeating the call is safe.
+	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// SendAs sends for a user. Without after it is looked up by its
+	// client_msg_id, so repeating the call is safe. The Ack always has the conv.
 	// Scope: messages.
-	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error)
+	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error)
+	// GetHistory reads a page of any conversation.
 	// Scope: messages.
-	ReadHistory(context.Context, *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
+	GetHistory(context.Context, *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
+	// GetLimits tells the limits in force.
 	// Scope: server.
 	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
+	// SetLimits changes the limits that are not 0.
 	// Scope: server.
 	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error)
+	// GetStats tells what the process has done so far.
 	// Scope: server.
 	GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error)
+	// ListUsers lists the users of a tenant, without their devices.
 	// Scope: users.
 	ListUsers(context.Context, *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error)
+	// GetUser describes a user with their devices. Errors: no_user.
 	// Scope: users.
-	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	GetUser(context.Context, *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// DisableUser voids the user's tokens, closes their sessions, and lets nobody
 	// log in as them.
 	// Scope: users.
@@ -692,26 +721,36 @@ type AdminServiceHandler interface {
 	// SetPassword lets the user log in with a password, and voids all tokens.
 	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// RevokeDevice voids a device's tokens and closes its sessions.
+	// Errors: no_user, no_device.
 	// Scope: users.
-	RevokeUserDevice(context.Context, *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
+	RevokeDevice(context.Context, *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
 	// MintToken logs a device of a user in on the application's word. The user is
 	// made if there is none.
 	// Scope: tokens.
 	MintToken(context.Context, *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error)
+	// CreateKey makes an admin key. It is shown once.
 	// Scope: admin.
 	CreateKey(context.Context, *connect.Request[petrelv1.CreateKeyRequest]) (*connect.Response[petrelv1.CreateKeyResponse], error)
+	// ListKeys lists the admin keys, oldest first.
 	// Scope: admin.
 	ListKeys(context.Context, *connect.Request[petrelv1.ListKeysRequest]) (*connect.Response[petrelv1.ListKeysResponse], error)
+	// RevokeKey makes an admin key void. Errors: no_key.
 	// Scope: admin.
 	RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error)
+	// ListUserConversations lists the conversations of a user as their sync does.
+	// Errors: no_user.
 	// Scope: conversations.
 	ListUserConversations(context.Context, *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error)
+	// ListMembers lists the members of any conversation.
 	// Scope: conversations.
-	ListConversationMembers(context.Context, *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
+	ListMembers(context.Context, *connect.Request[petrelv1.AdminListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
+	// RenameGroup gives a group a title.
 	// Scope: conversations.
-	RenameConversation(context.Context, *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	RenameGroup(context.Context, *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// DissolveGroup ends a group for all members.
 	// Scope: conversations.
-	DissolveConversation(context.Context, *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	DissolveGroup(context.Context, *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// Compact makes the store take no more disk than its rows need. It may take
 	// minutes; sends and reads go on.
 	// Scope: server.
@@ -761,10 +800,10 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("RevokeTokens")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceCreateConversationHandler := connect.NewUnaryHandler(
-		AdminServiceCreateConversationProcedure,
-		svc.CreateConversation,
-		connect.WithSchema(adminServiceMethods.ByName("CreateConversation")),
+	adminServiceCreateGroupHandler := connect.NewUnaryHandler(
+		AdminServiceCreateGroupProcedure,
+		svc.CreateGroup,
+		connect.WithSchema(adminServiceMethods.ByName("CreateGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceChangeMembersHandler := connect.NewUnaryHandler(
@@ -779,10 +818,10 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("SendAs")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceReadHistoryHandler := connect.NewUnaryHandler(
-		AdminServiceReadHistoryProcedure,
-		svc.ReadHistory,
-		connect.WithSchema(adminServiceMethods.ByName("ReadHistory")),
+	adminServiceGetHistoryHandler := connect.NewUnaryHandler(
+		AdminServiceGetHistoryProcedure,
+		svc.GetHistory,
+		connect.WithSchema(adminServiceMethods.ByName("GetHistory")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceGetLimitsHandler := connect.NewUnaryHandler(
@@ -833,10 +872,10 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("SetPassword")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceRevokeUserDeviceHandler := connect.NewUnaryHandler(
-		AdminServiceRevokeUserDeviceProcedure,
-		svc.RevokeUserDevice,
-		connect.WithSchema(adminServiceMethods.ByName("RevokeUserDevice")),
+	adminServiceRevokeDeviceHandler := connect.NewUnaryHandler(
+		AdminServiceRevokeDeviceProcedure,
+		svc.RevokeDevice,
+		connect.WithSchema(adminServiceMethods.ByName("RevokeDevice")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceMintTokenHandler := connect.NewUnaryHandler(
@@ -869,22 +908,22 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("ListUserConversations")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceListConversationMembersHandler := connect.NewUnaryHandler(
-		AdminServiceListConversationMembersProcedure,
-		svc.ListConversationMembers,
-		connect.WithSchema(adminServiceMethods.ByName("ListConversationMembers")),
+	adminServiceListMembersHandler := connect.NewUnaryHandler(
+		AdminServiceListMembersProcedure,
+		svc.ListMembers,
+		connect.WithSchema(adminServiceMethods.ByName("ListMembers")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceRenameConversationHandler := connect.NewUnaryHandler(
-		AdminServiceRenameConversationProcedure,
-		svc.RenameConversation,
-		connect.WithSchema(adminServiceMethods.ByName("RenameConversation")),
+	adminServiceRenameGroupHandler := connect.NewUnaryHandler(
+		AdminServiceRenameGroupProcedure,
+		svc.RenameGroup,
+		connect.WithSchema(adminServiceMethods.ByName("RenameGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceDissolveConversationHandler := connect.NewUnaryHandler(
-		AdminServiceDissolveConversationProcedure,
-		svc.DissolveConversation,
-		connect.WithSchema(adminServiceMethods.ByName("DissolveConversation")),
+	adminServiceDissolveGroupHandler := connect.NewUnaryHandler(
+		AdminServiceDissolveGroupProcedure,
+		svc.DissolveGroup,
+		connect.WithSchema(adminServiceMethods.ByName("DissolveGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceCompactHandler := connect.NewUnaryHandler(
@@ -935,14 +974,14 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceCreateUsersHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeTokensProcedure:
 			adminServiceRevokeTokensHandler.ServeHTTP(w, r)
-		case AdminServiceCreateConversationProcedure:
-			adminServiceCreateConversationHandler.ServeHTTP(w, r)
+		case AdminServiceCreateGroupProcedure:
+			adminServiceCreateGroupHandler.ServeHTTP(w, r)
 		case AdminServiceChangeMembersProcedure:
 			adminServiceChangeMembersHandler.ServeHTTP(w, r)
 		case AdminServiceSendAsProcedure:
 			adminServiceSendAsHandler.ServeHTTP(w, r)
-		case AdminServiceReadHistoryProcedure:
-			adminServiceReadHistoryHandler.ServeHTTP(w, r)
+		case AdminServiceGetHistoryProcedure:
+			adminServiceGetHistoryHandler.ServeHTTP(w, r)
 		case AdminServiceGetLimitsProcedure:
 			adminServiceGetLimitsHandler.ServeHTTP(w, r)
 		case AdminServiceSetLimitsProcedure:
@@ -959,8 +998,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceEnableUserHandler.ServeHTTP(w, r)
 		case AdminServiceSetPasswordProcedure:
 			adminServiceSetPasswordHandler.ServeHTTP(w, r)
-		case AdminServiceRevokeUserDeviceProcedure:
-			adminServiceRevokeUserDeviceHandler.ServeHTTP(w, r)
+		case AdminServiceRevokeDeviceProcedure:
+			adminServiceRevokeDeviceHandler.ServeHTTP(w, r)
 		case AdminServiceMintTokenProcedure:
 			adminServiceMintTokenHandler.ServeHTTP(w, r)
 		case AdminServiceCreateKeyProcedure:
@@ -971,12 +1010,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceRevokeKeyHandler.ServeHTTP(w, r)
 		case AdminServiceListUserConversationsProcedure:
 			adminServiceListUserConversationsHandler.ServeHTTP(w, r)
-		case AdminServiceListConversationMembersProcedure:
-			adminServiceListConversationMembersHandler.ServeHTTP(w, r)
-		case AdminServiceRenameConversationProcedure:
-			adminServiceRenameConversationHandler.ServeHTTP(w, r)
-		case AdminServiceDissolveConversationProcedure:
-			adminServiceDissolveConversationHandler.ServeHTTP(w, r)
+		case AdminServiceListMembersProcedure:
+			adminServiceListMembersHandler.ServeHTTP(w, r)
+		case AdminServiceRenameGroupProcedure:
+			adminServiceRenameGroupHandler.ServeHTTP(w, r)
+		case AdminServiceDissolveGroupProcedure:
+			adminServiceDissolveGroupHandler.ServeHTTP(w, r)
 		case AdminServiceCompactProcedure:
 			adminServiceCompactHandler.ServeHTTP(w, r)
 		case AdminServiceGetClusterProcedure:
@@ -1008,20 +1047,20 @@ func (UnimplementedAdminServiceHandler) RevokeTokens(context.Context, *connect.R
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RevokeTokens is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) CreateConversation(context.Context, *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.CreateConversation is not implemented"))
+func (UnimplementedAdminServiceHandler) CreateGroup(context.Context, *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.CreateGroup is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error) {
+func (UnimplementedAdminServiceHandler) ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ChangeMembers is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error) {
+func (UnimplementedAdminServiceHandler) SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SendAs is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) ReadHistory(context.Context, *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ReadHistory is not implemented"))
+func (UnimplementedAdminServiceHandler) GetHistory(context.Context, *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetHistory is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {
@@ -1040,7 +1079,7 @@ func (UnimplementedAdminServiceHandler) ListUsers(context.Context, *connect.Requ
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListUsers is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+func (UnimplementedAdminServiceHandler) GetUser(context.Context, *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetUser is not implemented"))
 }
 
@@ -1056,8 +1095,8 @@ func (UnimplementedAdminServiceHandler) SetPassword(context.Context, *connect.Re
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetPassword is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) RevokeUserDevice(context.Context, *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RevokeUserDevice is not implemented"))
+func (UnimplementedAdminServiceHandler) RevokeDevice(context.Context, *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RevokeDevice is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) MintToken(context.Context, *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
@@ -1080,16 +1119,16 @@ func (UnimplementedAdminServiceHandler) ListUserConversations(context.Context, *
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListUserConversations is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) ListConversationMembers(context.Context, *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListConversationMembers is not implemented"))
+func (UnimplementedAdminServiceHandler) ListMembers(context.Context, *connect.Request[petrelv1.AdminListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListMembers is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) RenameConversation(context.Context, *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RenameConversation is not implemented"))
+func (UnimplementedAdminServiceHandler) RenameGroup(context.Context, *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RenameGroup is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) DissolveConversation(context.Context, *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.DissolveConversation is not implemented"))
+func (UnimplementedAdminServiceHandler) DissolveGroup(context.Context, *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.DissolveGroup is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
