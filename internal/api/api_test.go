@@ -207,8 +207,10 @@ type reply struct {
 	code   im.Code // of the header
 	body   string
 	err    struct {
-		Code, Message string
-		Details       []struct{ Type, Value string }
+		Code, Message, Hint, Docs string
+		PetrelCode                im.Code
+		RetryAfterMs              int64
+		Details                   []struct{ Type, Value string }
 	}
 }
 

@@ -345,14 +345,19 @@ func example(v any, schemas object) any {
 func problem() object {
 	return object{
 		"type":        "object",
-		"description": "An error in the form of Connect. Branch on the code of the detail, which is the header Petrel-Error as well; never on the message.",
+		"description": "An error in the form of Connect, with what the catalogue says of it. Branch on petrelCode, which is the header Petrel-Error as well; never on the message. Clause P-12.5.",
 		"properties": object{
-			"code": object{"type": "string", "description": "the code of Connect that comes nearest"}, "message": object{"type": "string"},
+			"code":         object{"type": "string", "description": "the code of Connect that comes nearest"},
+			"petrelCode":   object{"$ref": "#/components/schemas/ErrorCode"},
+			"message":      object{"type": "string"},
+			"hint":         object{"type": "string", "description": "what the reader can do about it"},
+			"retryAfterMs": object{"type": "integer", "minimum": 0, "description": "where waiting helps: not before that"},
+			"docs":         object{"type": "string", "format": "uri-reference", "description": "where this server explains the code: a path and an anchor"},
 			"details": object{"type": "array", "items": object{"type": "object", "properties": object{
 				"type": object{"type": "string", "description": "petrel.v1.Error"}, "value": object{"type": "string", "contentEncoding": "base64"}, "debug": object{"$ref": "#/components/schemas/Error"},
 			}}},
 		},
-		"required": []any{"code", "message", "details"},
+		"required": []any{"code", "petrelCode", "message", "docs", "details"},
 	}
 }
 
