@@ -119,6 +119,8 @@ type Client struct {
 	pageLimit int                  // entries of a history page; 0: the server's
 	alarm     time.Time            // when Run has to look again; zero: never
 	up        chan struct{}        // closed when live is set; made anew when it ends
+	unread    unreadTotals
+	incoming  incoming
 
 	rows      map[string][]byte // to be written; nil: to be removed
 	dirty     map[*conv]struct{}
@@ -164,6 +166,7 @@ func New(o Options) (*Client, error) {
 		subs: map[*Subscription]struct{}{}, convs: map[string]*conv{}, direct: map[string]string{},
 		lanes: map[string]*lane{}, sending: map[string]*Outgoing{}, up: make(chan struct{}),
 		rows: map[string][]byte{}, dirty: map[*conv]struct{}{},
+		unread: unreadTotals{by: map[string]int{}}, incoming: incoming{positions: map[string]position{}},
 	}
 	if c.base == "" && (strings.HasPrefix(u.Scheme, "ws") || strings.HasPrefix(u.Scheme, "http")) {
 		c.base = strings.Replace(u.Scheme, "ws", "http", 1) + "://" + u.Host
