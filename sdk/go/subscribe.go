@@ -13,7 +13,7 @@ type Change struct {
 	Conversations []string // ids, sorted; their messages, cursors or titles
 	List          bool     // conversations came or went
 	Status        bool     // see Client.Status
-	Account       bool     // settings, contacts or devices of the user: an entry of the inbox
+	Account       bool     // settings or devices of the user: an entry of the inbox
 	Unread        bool     // see Client.Unread
 
 	convs map[string]struct{}

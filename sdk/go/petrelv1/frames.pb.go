@@ -1462,7 +1462,7 @@ type HistoryPage struct {
 	Messages      []*Message             `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"` // ascending by seq; what the user may not read is left out
 	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
 	Head          uint64                 `protobuf:"varint,3,opt,name=head,proto3" json:"head,omitempty"`
-	FirstSeq      uint64                 `protobuf:"varint,4,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // older entries were removed by retention
+	FirstSeq      uint64                 `protobuf:"varint,4,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // the oldest entry that is left, now 1. Coming: retention, which removes older ones. Clause P-5.5
 	More          bool                   `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`                         // the range asked for goes on behind this page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1654,8 +1654,8 @@ type ConvState struct {
 	Peer          string                 `protobuf:"bytes,4,opt,name=peer,proto3" json:"peer,omitempty"`
 	Head          uint64                 `protobuf:"varint,5,opt,name=head,proto3" json:"head,omitempty"`
 	Counted       uint64                 `protobuf:"varint,6,opt,name=counted,proto3" json:"counted,omitempty"`
-	FirstSeq      uint64                 `protobuf:"varint,7,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
-	Delivered     uint64                 `protobuf:"varint,8,opt,name=delivered,proto3" json:"delivered,omitempty"` // own cursor
+	FirstSeq      uint64                 `protobuf:"varint,7,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // as in HistoryPage
+	Delivered     uint64                 `protobuf:"varint,8,opt,name=delivered,proto3" json:"delivered,omitempty"`               // own cursor
 	Read          uint64                 `protobuf:"varint,9,opt,name=read,proto3" json:"read,omitempty"`
 	Role          Role                   `protobuf:"varint,10,opt,name=role,proto3,enum=petrel.v1.Role" json:"role,omitempty"`
 	Left          bool                   `protobuf:"varint,11,opt,name=left,proto3" json:"left,omitempty"` // head is the last entry the user may read
