@@ -28,7 +28,6 @@ type Options struct {
 	Device     string // id of this installation; "" means "cli"
 	DeviceKind string
 	Client     string // name and version for the operator's eyes; "" means "petrel"
-	HistoryID  string // the history id the caller's caches belong to; "": it has none
 	TLS        *tls.Config
 	// NetDial makes the socket; nil means net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -76,7 +75,7 @@ func Dial(ctx context.Context, o Options) (*Conn, error) {
 		return nil, err
 	}
 	h := &petrelv1.Hello{
-		VersionMin: Version, VersionMax: Version, Token: o.Token, HistoryId: o.HistoryID,
+		VersionMin: Version, VersionMax: Version, Token: o.Token,
 		Device: o.Device, DeviceKind: o.DeviceKind, Client: o.Client,
 	}
 	if h.Device == "" {
