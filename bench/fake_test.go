@@ -377,7 +377,7 @@ func (f *fake) CreateUsers(_ context.Context, r *connect.Request[petrelv1.Create
 	return connect.NewResponse(out), nil
 }
 
-func (f *fake) CreateConversation(_ context.Context, r *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error) {
+func (f *fake) CreateGroup(_ context.Context, r *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v := &fakeConv{k: map[string]uint64{}}
@@ -387,10 +387,10 @@ func (f *fake) CreateConversation(_ context.Context, r *connect.Request[petrelv1
 	id := im.NewGroupID().String()
 	f.convs[id] = v
 	f.store(nil, id, &petrelv1.Message{Body: &petrelv1.Message_Members{Members: &petrelv1.MemberChange{Added: r.Msg.Members}}})
-	return connect.NewResponse(&petrelv1.CreateConversationResponse{Conv: id, Created: true}), nil
+	return connect.NewResponse(&petrelv1.AdminCreateGroupResponse{Conv: id, Created: true}), nil
 }
 
-func (f *fake) ReadHistory(_ context.Context, r *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
+func (f *fake) GetHistory(_ context.Context, r *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return connect.NewResponse(f.page(r.Msg.History)), nil

@@ -72,7 +72,7 @@ func (o *operator) createGroup(ctx context.Context, title string, users []string
 		members[i] = &petrelv1.MemberRef{User: u, Role: petrelv1.Role_ROLE_MEMBER}
 	}
 	members[0].Role = petrelv1.Role_ROLE_OWNER
-	r, err := o.api.CreateConversation(ctx, connect.NewRequest(&petrelv1.CreateConversationRequest{Title: title, Members: members}))
+	r, err := o.api.CreateGroup(ctx, connect.NewRequest(&petrelv1.AdminCreateGroupRequest{Title: title, Members: members}))
 	if err != nil {
 		return "", fmt.Errorf("create a group: %w", err)
 	}
@@ -99,7 +99,7 @@ func (o *operator) compact(ctx context.Context) (uint64, error) {
 
 // history reads a page of a conversation, upwards from behind after.
 func (o *operator) history(ctx context.Context, conv string, after uint64) (*petrelv1.HistoryPage, error) {
-	r, err := o.api.ReadHistory(ctx, connect.NewRequest(&petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: conv, After: after}}))
+	r, err := o.api.GetHistory(ctx, connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: conv, After: after}}))
 	if err != nil {
 		return nil, fmt.Errorf("read history of %s: %w", conv, err)
 	}

@@ -35,7 +35,7 @@ func clientVectors() []vector {
 		Device: "laptop-1", DeviceKind: "desktop", Client: "example/0.1",
 	}
 	long := proto.Clone(hello).(*pb.Hello)
-	for long.HistoryId = historyID; proto.Size(&pb.ClientFrame{Id: 1, Body: &pb.ClientFrame_Hello{Hello: long}}) < '{'; {
+	for proto.Size(&pb.ClientFrame{Id: 1, Body: &pb.ClientFrame_Hello{Hello: long}}) < '{' {
 		long.Client += "x"
 	}
 	return []vector{

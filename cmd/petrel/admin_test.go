@@ -108,7 +108,7 @@ func serveFake(t *testing.T) (env []string, data string) {
 
 func TestFirstAdminCommandRedeemsTheSetupLink(t *testing.T) {
 	env, data := serveFake(t)
-	petrel(t, env, "user", "add", "alice", "old").want(t, exitOK, "alice", "made", "pt_default.alice.x", "further token")
+	petrel(t, env, "user", "create", "alice", "old").want(t, exitOK, "alice", "made", "pt_default.alice.x", "further token")
 
 	name := filepath.Join(data, adminKeyName)
 	if b, err := os.ReadFile(name); err != nil || string(b) != testKey+"\n" {
@@ -122,7 +122,7 @@ func TestFirstAdminCommandRedeemsTheSetupLink(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(data, ".*")); err != nil || len(left) != 0 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
-	petrel(t, env, "user", "add", "bob").want(t, exitOK, "bob") // with the kept key: the code is used
+	petrel(t, env, "user", "create", "bob").want(t, exitOK, "bob") // with the kept key: the code is used
 	petrel(t, env, "user", "revoke", "alice").want(t, exitOK, "2 sessions closed")
 	if _, err := os.Stat(tokenFile(data, "", "alice")); err == nil {
 		t.Error("the revoked token is still kept")
@@ -146,20 +146,20 @@ func TestAdminKeyComesFromWhereItIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	withKey := append([]string{"PETREL_ADMIN_KEY=" + testKey}, env...)
-	petrel(t, withKey, "user", "add", "alice").want(t, exitOK, "alice")
-	petrel(t, withKey, "user", "add", "alice", "--admin-key-file", wrong).want(t, exitAuth, "error unauthenticated")
+	petrel(t, withKey, "user", "create", "alice").want(t, exitOK, "alice")
+	petrel(t, withKey, "user", "create", "alice", "--admin-key-file", wrong).want(t, exitAuth, "error unauthenticated")
 	if err := os.Chmod(wrong, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	petrel(t, withKey, "user", "add", "alice", "--admin-key-file", wrong).want(t, exitAuth, "others can read", "chmod 600")
-	petrel(t, env, "user", "add", "alice", "--data", filepath.Join(data, "elsewhere")).want(t, exitAuth, "error no_admin_key", "--admin-key-file")
+	petrel(t, withKey, "user", "create", "alice", "--admin-key-file", wrong).want(t, exitAuth, "others can read", "chmod 600")
+	petrel(t, env, "user", "create", "alice", "--data", filepath.Join(data, "elsewhere")).want(t, exitAuth, "error no_admin_key", "--admin-key-file")
 }
 
 func TestTokensAreNotKeptWhereThereIsNoDataFolder(t *testing.T) {
 	env, data := serveFake(t)
 	elsewhere := filepath.Join(data, "elsewhere")
 	withKey := append([]string{"PETREL_ADMIN_KEY=" + testKey}, env...)
-	r := petrel(t, withKey, "user", "add", "alice", "--data", elsewhere, "--json")
+	r := petrel(t, withKey, "user", "create", "alice", "--data", elsewhere, "--json")
 	r.want(t, exitOK)
 	var got []issued
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got) != 1 || got[0] != (issued{User: "alice", Token: "pt_default.alice.x", Created: true}) {
@@ -182,8 +182,8 @@ func TestNoTokenLeavesTheTokensFolder(t *testing.T) {
 
 func TestRefusalsHaveTheCodeOfTheCatalogue(t *testing.T) {
 	env, _ := serveFake(t)
-	petrel(t, env, "user", "add", "not a name").want(t, exitFailed, "error invalid: make users", "why", "fix   "+im.CodeInvalid.Info().Hint)
-	r := petrel(t, env, "user", "add", "not a name", "--json")
+	petrel(t, env, "user", "create", "not a name").want(t, exitFailed, "error invalid: make users", "why", "fix   "+im.CodeInvalid.Info().Hint)
+	r := petrel(t, env, "user", "create", "not a name", "--json")
 	var got struct {
 		Error struct {
 			Code string

@@ -34,7 +34,7 @@ func newChat(c *cli) *cobra.Command {
 		Use:   "chat",
 		Short: "Talk on the terminal",
 		Long: "Shows the conversations of a user on the terminal. Type /help for its commands and keys. It uses the token that\n" +
-			"`petrel user add` or `petrel demo` has kept, or makes one with the admin key if the server is on this host. With --login\n" +
+			"`petrel user create` or `petrel demo` has kept, or makes one with the admin key if the server is on this host. With --login\n" +
 			"it asks for a password once and stays logged in. A message that is written while the server cannot be reached is kept\n" +
 			"and sent later. With --plain, or without a terminal, it prints entries as lines and reads lines: each line is a\n" +
 			"message, or a command like /dm USER.",
@@ -210,7 +210,7 @@ func (c *cli) furtherToken(ctx context.Context, t target, as *session, missing *
 	if err != nil {
 		return "", err
 	}
-	if _, err := call(ctx, api, "look up "+as.as, api.GetUser, &petrelv1.GetUserRequest{Tenant: as.tenant, User: as.as}); err != nil {
+	if _, err := call(ctx, api, "look up "+as.as, api.GetUser, &petrelv1.AdminGetUserRequest{Tenant: as.tenant, User: as.as}); err != nil {
 		if f, ok := errors.AsType[*fault](err); ok && f.code == string(im.CodeNoUser) {
 			f.fix = missing.fix
 		}

@@ -21,7 +21,7 @@ import (
 func newCluster(c *cli) *cobra.Command {
 	return group("cluster", "See and change what the nodes of a cluster do",
 		"  petrel cluster status\n  petrel cluster drain node-2\n  petrel cluster move-partition 17 --to 2",
-		newClusterStatus(c), newClusterDrain(c), newClusterRebalance(c), newClusterMove(c), newClusterFinalize(c))
+		newClusterStatus(c), newClusterDrain(c), newClusterResume(c), newClusterRebalance(c), newClusterMove(c), newClusterFinalize(c))
 }
 
 // clusterCommand makes the RunE of a command whose call may take minutes.
@@ -132,13 +132,13 @@ func numbers(list []uint32) string {
 
 func newClusterDrain(c *cli) *cobra.Command {
 	q := &petrelv1.DrainNodeRequest{}
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "drain NODE",
 		Short: "Empty a node before it is stopped or worked on",
 		Long: "The node hands all its partitions to other nodes. Then it sends its clients to other nodes, over a time that grows with\n" +
-			"their number. It takes no partitions and no clients until it is restarted, or until --undo. Any node can be asked to\n" +
+			"their number. It takes no partitions and no clients until it is restarted, or until `petrel cluster resume`. Any node can be asked to\n" +
 			"do this to any other. A server that is stopped with SIGTERM drains by itself.",
-		Example: "  petrel cluster drain node-2\n  petrel cluster drain node-2 --undo",
+		Example: "  petrel cluster drain node-2",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.clusterCommand(func(ctx context.Context, api *admin, args []string) error {
 			q.Node = args[0]
@@ -147,16 +147,29 @@ func newClusterDrain(c *cli) *cobra.Command {
 				return err
 			}
 			return c.printMessage(r, func(w io.Writer) {
-				if q.Undo {
-					fmt.Fprintf(w, "%s takes partitions and clients again\n", q.Node)
-					return
-				}
 				fmt.Fprintf(w, "%s handed %d partitions over and sent %d sessions away in %s\n", q.Node, r.Partitions, r.Sessions, time.Duration(r.TookMs)*time.Millisecond)
 			})
 		}),
 	}
-	cmd.Flags().BoolVar(&q.Undo, "undo", false, "let the node take partitions and clients again")
-	return cmd
+}
+
+func newClusterResume(c *cli) *cobra.Command {
+	q := &petrelv1.ResumeNodeRequest{}
+	return &cobra.Command{
+		Use:     "resume NODE",
+		Short:   "Let a drained node take partitions and clients again",
+		Long:    "Ends what `petrel cluster drain` began. Any node may be asked. A node that is started again is not drained any more.",
+		Example: "  petrel cluster resume node-2",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.clusterCommand(func(ctx context.Context, api *admin, args []string) error {
+			q.Node = args[0]
+			r, err := call(ctx, api, "resume "+q.Node, api.ResumeNode, q)
+			if err != nil {
+				return err
+			}
+			return c.printMessage(r, func(w io.Writer) { fmt.Fprintf(w, "%s takes partitions and clients again\n", q.Node) })
+		}),
+	}
 }
 
 func newClusterRebalance(c *cli) *cobra.Command {

@@ -110,7 +110,7 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	dsn := server.New(t) + "," + server.New(t)
 	busA, busB := freeAddr(t), freeAddr(t)
 	a := serveNode(t, dsn, "a", busA, "")
-	petrel(t, a.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, a.env(), "user", "create", "alice", "bob").want(t, exitOK)
 	b := serveNode(t, dsn, "b", busB, busA)
 	key, err := readSecret(filepath.Join(a.data, adminKeyName))
 	if err != nil {
@@ -143,7 +143,7 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	wantFigures(t, a)
 
 	petrel(t, a.env(), "cluster", "drain", "a").want(t, exitFailed, "error not_now", "no other node takes partitions")
-	petrel(t, toB, "cluster", "drain", "b", "--undo").want(t, exitOK, "b takes partitions and clients again")
+	petrel(t, toB, "cluster", "resume", "b").want(t, exitOK, "b takes partitions and clients again")
 	petrel(t, a.env(), "cluster", "rebalance").want(t, exitOK, "256 partitions: 0 served by no node, 0 on their way")
 	owns(t, a, 128, 128)
 	petrel(t, a.env(), "cluster", "drain", "c").want(t, exitFailed, "error no_node", "the nodes are a, b")
@@ -230,7 +230,7 @@ func get(t *testing.T, s *live, path string) (status int, body string) {
 func TestNodesServeWhatTheirRolesSay(t *testing.T) {
 	dsn, busA := pgtest.Shared(t).New(t), freeAddr(t)
 	inner := serveNode(t, dsn, "inner", busA, "", "--cluster-roles", "conv,api")
-	petrel(t, inner.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, inner.env(), "user", "create", "alice", "bob").want(t, exitOK)
 	edge := serveNode(t, dsn, "edge", freeAddr(t), busA, "--cluster-roles", "gateway")
 	if inner.tcp != "" || edge.tcp == "" {
 		t.Errorf("TCP is taken at %q by the node without the role gateway, and at %q by the one with it", inner.tcp, edge.tcp)
@@ -242,7 +242,7 @@ func TestNodesServeWhatTheirRolesSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	petrel(t, append(edge.env(), "PETREL_ADMIN_KEY="+key), "user", "ls").want(t, exitFailed, "error no_method", "does not have the role api")
+	petrel(t, append(edge.env(), "PETREL_ADMIN_KEY="+key), "user", "list").want(t, exitFailed, "error no_method", "does not have the role api")
 	for _, s := range []*live{inner, edge} {
 		if status, body := get(t, s, "/readyz"); status != http.StatusOK {
 			t.Errorf("/readyz: %d %s", status, body)
@@ -269,7 +269,7 @@ func TestRestoredDatabasesGetANewHistory(t *testing.T) {
 	second := server.New(t)
 	dsn := server.New(t) + "," + second
 	s := serveNode(t, dsn, "a", freeAddr(t), "")
-	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
 	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "before").want(t, exitOK)
 	env := []string{"PETREL_STORE__POSTGRES_FILE=" + fileWith(t, dsn), "PETREL_STORE__DIR=" + s.data}
 	petrel(t, env, "repair").want(t, exitConfig, "error store_in_use", "stop all nodes first")

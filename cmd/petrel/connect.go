@@ -22,7 +22,7 @@ type session struct {
 
 func (s *session) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&s.as, "as", "", "`USER` to connect as, with the token that `petrel user add` kept")
+	fs.StringVar(&s.as, "as", "", "`USER` to connect as, with the token that `petrel user create` kept")
 	fs.StringVar(&s.tenant, "tenant", "", "`NAME` of the tenant (default \"default\")")
 	fs.StringVar(&s.tokenFile, "token-file", "", "`FILE` with the access token, instead of --as (or PETREL_TOKEN)")
 	fs.StringVar(&s.codec, "codec", "protobuf", "json or protobuf")
@@ -60,7 +60,7 @@ func (s *session) token(c *cli, t target) (string, error) {
 	token, err := readSecret(tokenFile(t.data, s.tenant, s.as))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &fault{exit: exitAuth, code: "no_token", what: "there is no token of " + s.as,
-			why: tokenFile(t.data, s.tenant, s.as) + " does not exist", fix: "petrel user add " + s.as}
+			why: tokenFile(t.data, s.tenant, s.as) + " does not exist", fix: "petrel user create " + s.as}
 	}
 	return token, err
 }

@@ -15,7 +15,7 @@ import (
 
 func newConv(c *cli) *cobra.Command {
 	return group("conv", "Make and change groups, read conversations",
-		"  petrel conv add --title Team alice bob:admin\n  petrel conv ls alice\n  petrel conv history CONV",
+		"  petrel conv create --title Team alice bob:admin\n  petrel conv list alice\n  petrel conv history CONV",
 		newConvAdd(c), newConvList(c), newConvMembers(c), newConvHistory(c), newConvExport(c), newConvRename(c), newConvDissolve(c))
 }
 
@@ -44,19 +44,19 @@ func parseMembers(args []string) ([]*petrelv1.MemberRef, error) {
 }
 
 func newConvAdd(c *cli) *cobra.Command {
-	var q petrelv1.CreateConversationRequest
+	var q petrelv1.AdminCreateGroupRequest
 	cmd := &cobra.Command{
-		Use:   "add [USER[:ROLE]...]",
+		Use:   "create [USER[:ROLE]...]",
 		Short: "Make a group",
 		Long: "Makes a group with these members. A role is member, admin or owner. --key is the application's own name for the group:\n" +
 			"with a key that was used before, the command gives the group that it made then. Direct conversations need not be made.",
-		Example: "  petrel conv add --title Team alice bob:admin\n  petrel conv add --key order-4711 alice bob --json",
+		Example: "  petrel conv create --title Team alice bob:admin\n  petrel conv create --key order-4711 alice bob --json",
 		Args: func(_ *cobra.Command, args []string) (err error) {
 			q.Members, err = parseMembers(args)
 			return err
 		},
 		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
-			r, err := call(ctx, api, "make the group", api.CreateConversation, &q)
+			r, err := call(ctx, api, "make the group", api.CreateGroup, &q)
 			if err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func (c *cli) printChange(conv, what string, seq uint64) error {
 }
 
 func newConvRename(c *cli) *cobra.Command {
-	q := &petrelv1.RenameConversationRequest{RequestId: rand.Text()}
+	q := &petrelv1.AdminRenameGroupRequest{RequestId: rand.Text()}
 	cmd := &cobra.Command{
 		Use:     "rename CONV TITLE",
 		Short:   "Give a group another title",
@@ -136,7 +136,7 @@ func newConvRename(c *cli) *cobra.Command {
 		Args:    cobra.ExactArgs(2),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.Conv, q.Title = args[0], args[1]
-			r, err := call(ctx, api, "rename "+q.Conv, api.RenameConversation, q)
+			r, err := call(ctx, api, "rename "+q.Conv, api.RenameGroup, q)
 			if err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func newConvRename(c *cli) *cobra.Command {
 }
 
 func newConvDissolve(c *cli) *cobra.Command {
-	q := &petrelv1.DissolveConversationRequest{RequestId: rand.Text()}
+	q := &petrelv1.AdminDissolveGroupRequest{RequestId: rand.Text()}
 	var yes bool
 	cmd := &cobra.Command{
 		Use:     "dissolve CONV",
@@ -164,7 +164,7 @@ func newConvDissolve(c *cli) *cobra.Command {
 		},
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q.Conv = args[0]
-			r, err := call(ctx, api, "dissolve "+q.Conv, api.DissolveConversation, q)
+			r, err := call(ctx, api, "dissolve "+q.Conv, api.DissolveGroup, q)
 			if err != nil {
 				return err
 			}

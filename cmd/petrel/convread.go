@@ -18,10 +18,10 @@ import (
 func newConvList(c *cli) *cobra.Command {
 	var tenant string
 	cmd := &cobra.Command{
-		Use:     "ls USER",
+		Use:     "list USER",
 		Short:   "List the conversations of a user",
 		Long:    "Lists the conversations of a user, also those that the user has left, with the user's role, the head and how far the user\nhas read.",
-		Example: "  petrel conv ls alice\n  petrel conv ls alice --json | jq -r .conv",
+		Example: "  petrel conv list alice\n  petrel conv list alice --json | jq -r .conv",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			q := &petrelv1.ListUserConversationsRequest{Tenant: tenant, User: args[0]}
@@ -123,10 +123,10 @@ func newConvMembers(c *cli) *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 	}
 	list := c.operator(func(ctx context.Context, api *admin, args []string) error {
-		q := &petrelv1.ListConversationMembersRequest{Tenant: tenant, Conv: args[0]}
+		q := &petrelv1.AdminListMembersRequest{Tenant: tenant, Conv: args[0]}
 		t := c.table("USER", "ROLE")
 		for {
-			r, err := call(ctx, api, "list the members of "+q.Conv, api.ListConversationMembers, q)
+			r, err := call(ctx, api, "list the members of "+q.Conv, api.ListMembers, q)
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ func newConvMembers(c *cli) *cobra.Command {
 }
 
 func newConvHistory(c *cli) *cobra.Command {
-	q := &petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{}}
+	q := &petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{}}
 	h := q.History
 	var last uint64
 	cmd := &cobra.Command{
@@ -195,12 +195,12 @@ func newConvHistory(c *cli) *cobra.Command {
 
 // readEntries reads up to n entries of the range that q names, by as many pages
 // as that takes, ascending. Spec: P-5.2.
-func readEntries(ctx context.Context, api *admin, q *petrelv1.ReadHistoryRequest, n uint64) ([]*petrelv1.Message, error) {
+func readEntries(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryRequest, n uint64) ([]*petrelv1.Message, error) {
 	h := q.History
 	var entries []*petrelv1.Message
 	for n > 0 {
 		h.Limit = uint32(min(n, maxPageEntries))
-		p, err := call(ctx, api, "read "+h.Conv, api.ReadHistory, q)
+		p, err := call(ctx, api, "read "+h.Conv, api.GetHistory, q)
 		if err != nil {
 			return nil, err
 		}
@@ -227,7 +227,7 @@ func readEntries(ctx context.Context, api *admin, q *petrelv1.ReadHistoryRequest
 const maxPageEntries = 200
 
 func newConvExport(c *cli) *cobra.Command {
-	q := &petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{}}
+	q := &petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{}}
 	h := q.History
 	cmd := &cobra.Command{
 		Use:   "export CONV",
@@ -261,11 +261,11 @@ func newConvExport(c *cli) *cobra.Command {
 // export writes the entries above q.History.After, which it moves over what is
 // written, up to the head that the first page tells: an export ends, however
 // fast others write.
-func export(ctx context.Context, api *admin, q *petrelv1.ReadHistoryRequest, w io.Writer) (n int, err error) {
+func export(ctx context.Context, api *admin, q *petrelv1.AdminGetHistoryRequest, w io.Writer) (n int, err error) {
 	h := q.History
 	end := uint64(0)
 	for {
-		p, err := call(ctx, api, "export "+h.Conv, api.ReadHistory, q)
+		p, err := call(ctx, api, "export "+h.Conv, api.GetHistory, q)
 		if err != nil {
 			return n, err
 		}

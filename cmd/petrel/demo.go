@@ -173,7 +173,7 @@ func seed(ctx context.Context, api *admin) (*seeded, error) {
 		if v.Title == "" {
 			continue // the first message makes it: P-8.4
 		}
-		g, err := call(ctx, api, "make the group "+v.Title, api.CreateConversation, &petrelv1.CreateConversationRequest{Key: v.key, Title: v.Title, Members: v.members})
+		g, err := call(ctx, api, "make the group "+v.Title, api.CreateGroup, &petrelv1.AdminCreateGroupRequest{Key: v.key, Title: v.Title, Members: v.members})
 		if err != nil {
 			return nil, err
 		}

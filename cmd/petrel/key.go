@@ -14,7 +14,7 @@ import (
 
 func newKey(c *cli) *cobra.Command {
 	return group("key", "Make, list and revoke admin keys",
-		"  petrel key add backend --scope messages --out backend.key\n  petrel key ls\n  petrel key revoke ID",
+		"  petrel key create backend --scope messages --out backend.key\n  petrel key list\n  petrel key revoke ID",
 		newKeyAdd(c), newKeyList(c), newKeyRevoke(c))
 }
 
@@ -22,13 +22,13 @@ func newKeyAdd(c *cli) *cobra.Command {
 	q := &petrelv1.CreateKeyRequest{RequestId: rand.Text()}
 	var file string
 	cmd := &cobra.Command{
-		Use:   "add NAME",
+		Use:   "create NAME",
 		Short: "Make an admin key with scopes",
 		Long: "Makes an admin key for the back end of an application, or for a person. NAME helps people to tell keys apart. The\n" +
 			"scopes say what the key may do: users, tokens, conversations, messages, server, or admin. The scope admin allows\n" +
 			"everything, and only it makes and revokes keys. With --tenant the key works for that tenant only. The key is shown\n" +
 			"once. --out writes it into a file that only its owner can read.",
-		Example: "  petrel key add backend --scope tokens,messages --tenant acme --out backend.key\n  petrel key add carol --scope admin",
+		Example: "  petrel key create backend --scope tokens,messages --tenant acme --out backend.key\n  petrel key create carol --scope admin",
 		Args: func(cmd *cobra.Command, args []string) error {
 			err := cobra.ExactArgs(1)(cmd, args)
 			if err == nil && len(q.Scopes) == 0 {
@@ -82,9 +82,9 @@ func newKeyAdd(c *cli) *cobra.Command {
 
 func newKeyList(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:     "ls",
+		Use:     "list",
 		Short:   "List the admin keys",
-		Example: "  petrel key ls\n  petrel key ls --json",
+		Example: "  petrel key list\n  petrel key list --json",
 		Args:    cobra.NoArgs,
 		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
 			r, err := call(ctx, api, "list keys", api.ListKeys, &petrelv1.ListKeysRequest{})
@@ -111,7 +111,7 @@ func newKeyRevoke(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "Revoke an admin key",
-		Long:    "Revokes the key with this id. `petrel key ls` shows the ids. The next call with the key is refused.",
+		Long:    "Revokes the key with this id. `petrel key list` shows the ids. The next call with the key is refused.",
 		Example: "  petrel key revoke k7Q2",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {

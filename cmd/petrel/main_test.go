@@ -28,21 +28,21 @@ func TestExitCodesTellWhatKindOfErrorItIs(t *testing.T) {
 		{line: "sned", exit: exitUsage, parts: []string{"error usage: unknown command", "did you mean send?"}},
 		{line: "conv sned", exit: exitUsage, parts: []string{"unknown command"}},
 		{line: "version --colour", exit: exitUsage, parts: []string{"unknown flag: --colour"}},
-		{line: "user add", exit: exitUsage},
+		{line: "user create", exit: exitUsage},
 		{line: "send hi --as bob", exit: exitUsage, parts: []string{"--to USER"}},
 		{line: "send hi --to bob --conv c --as bob", exit: exitUsage, parts: []string{"--to USER"}},
 		{line: "send hi --to bob", exit: exitUsage, parts: []string{"as whom?"}},
 		{line: "tail --as bob --codec xml", exit: exitUsage, parts: []string{"json or --codec protobuf"}},
-		{line: "conv add alice:king", exit: exitUsage, parts: []string{"USER:admin"}},
-		{line: "user add alice --server nowhere", exit: exitUsage, parts: []string{"http://127.0.0.1:8080"}},
+		{line: "conv create alice:king", exit: exitUsage, parts: []string{"USER:admin"}},
+		{line: "user create alice --server nowhere", exit: exitUsage, parts: []string{"http://127.0.0.1:8080"}},
 		{line: "config check --limits-frame 3", exit: exitConfig, parts: []string{"flag --limits-frame: limits.frame = 3", "fix   allowed: a size from 4KiB"}},
-		{line: "user add alice", env: []string{"PETREL_LOG__LEVEL=loud"}, exit: exitConfig, parts: []string{"PETREL_LOG__LEVEL"}},
+		{line: "user create alice", env: []string{"PETREL_LOG__LEVEL=loud"}, exit: exitConfig, parts: []string{"PETREL_LOG__LEVEL"}},
 		{line: "config check --config nowhere.toml", exit: exitConfig, parts: []string{"nowhere.toml"}},
-		{line: "user add alice", env: []string{closed, "PETREL_ADMIN_KEY=pk_x"}, exit: exitUnreachable, parts: []string{"error unreachable", "cannot reach http://127.0.0.1:1", "petrel serve"}},
+		{line: "user create alice", env: []string{closed, "PETREL_ADMIN_KEY=pk_x"}, exit: exitUnreachable, parts: []string{"error unreachable", "cannot reach http://127.0.0.1:1", "petrel serve"}},
 		{line: "send hi --to bob", env: []string{closed, "PETREL_TOKEN=pt_x"}, exit: exitUnreachable, parts: []string{"error unreachable"}},
 		{line: "tail", env: []string{closed, "PETREL_TOKEN=pt_x"}, exit: exitUnreachable, parts: []string{"error unreachable"}},
-		{line: "user add alice", env: []string{closed}, exit: exitAuth, parts: []string{"error no_admin_key"}},
-		{line: "tail --as bob", env: []string{closed}, exit: exitAuth, parts: []string{"error no_token", "petrel user add bob"}},
+		{line: "user create alice", env: []string{closed}, exit: exitAuth, parts: []string{"error no_admin_key"}},
+		{line: "tail --as bob", env: []string{closed}, exit: exitAuth, parts: []string{"error no_token", "petrel user create bob"}},
 	} {
 		t.Run(tc.line, func(t *testing.T) {
 			env := append([]string{"PETREL_STORE__DIR=" + filepath.Join(data, "none")}, tc.env...)
@@ -177,7 +177,7 @@ func TestDocsNameEveryCommandAndOption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"## petrel user add\n", "## petrel conv members remove\n", "`--timeout", "| `--json`"} {
+	for _, part := range []string{"## petrel user create\n", "## petrel conv members remove\n", "`--timeout", "| `--json`"} {
 		if !strings.Contains(string(commands), part) {
 			t.Errorf("cli.md does not have %q", part)
 		}

@@ -46,7 +46,7 @@ func jsonLines(t *testing.T, r result) []map[string]any {
 
 func TestUsersAreShownLockedOutAndGivenTokens(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
 
 	minted := jsonLines(t, petrel(t, s.env(), "user", "token", "bob", "--device", "phone-1", "--kind", "phone", "--name", "Bob's", "--ttl", "2h", "--json"))[0]
 	file := fileWith(t, minted["accessToken"].(string))
@@ -54,9 +54,9 @@ func TestUsersAreShownLockedOutAndGivenTokens(t *testing.T) {
 	if r := petrel(t, s.env(), "user", "token", "bob", "--ttl", "721h"); r.exit != exitUsage {
 		t.Errorf("a month and an hour: got exit %d", r.exit)
 	}
-	petrel(t, s.env(), "user", "ls").want(t, exitOK, "USER", "alice", "bob")
-	if users := jsonLines(t, petrel(t, s.env(), "user", "ls", "--json")); len(users) != 2 || users[0]["user"] != "alice" || users[1]["user"] != "bob" {
-		t.Errorf("user ls: got %v", users)
+	petrel(t, s.env(), "user", "list").want(t, exitOK, "USER", "alice", "bob")
+	if users := jsonLines(t, petrel(t, s.env(), "user", "list", "--json")); len(users) != 2 || users[0]["user"] != "alice" || users[1]["user"] != "bob" {
+		t.Errorf("user list: got %v", users)
 	}
 	petrel(t, s.env(), "user", "show", "bob").want(t, exitOK, "user      bob", "phone-1", "Bob's")
 	petrel(t, s.env(), "user", "show", "nobody").want(t, exitFailed, "error no_user")
@@ -71,13 +71,13 @@ func TestUsersAreShownLockedOutAndGivenTokens(t *testing.T) {
 	if _, err := os.Stat(tokenFile(s.data, "", "bob")); err == nil {
 		t.Error("the token of a disabled user is still kept")
 	}
-	petrel(t, s.env(), "user", "ls").want(t, exitOK, "disabled")
+	petrel(t, s.env(), "user", "list").want(t, exitOK, "disabled")
 	petrel(t, s.env(), "user", "enable", "bob").want(t, exitOK, "bob can log in again")
 }
 
 func TestPasswordsComeFromTheInputOnly(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
 	petrel(t, s.env(), "user", "passwd", "alice", "swordfish-and-chips").want(t, exitUsage)
 	petrel(t, s.env(), "user", "passwd", "alice").want(t, exitUsage, "there is no password")
 	withInput(t, "short\n", s.env(), "user", "passwd", "alice").want(t, exitFailed, "error invalid")
@@ -96,10 +96,10 @@ func TestPasswordsComeFromTheInputOnly(t *testing.T) {
 
 func TestKeysDoWhatTheirScopesSay(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "add", "alice").want(t, exitOK)
-	petrel(t, s.env(), "key", "add", "backend").want(t, exitUsage, "give --scope")
+	petrel(t, s.env(), "user", "create", "alice").want(t, exitOK)
+	petrel(t, s.env(), "key", "create", "backend").want(t, exitUsage, "give --scope")
 	file := filepath.Join(t.TempDir(), "backend.key")
-	made := petrel(t, s.env(), "key", "add", "backend", "--scope", "users,tokens", "--out", file)
+	made := petrel(t, s.env(), "key", "create", "backend", "--scope", "users,tokens", "--out", file)
 	made.want(t, exitOK, "file  "+file)
 	if i, err := os.Stat(file); err != nil || i.Mode().Perm() != 0o600 {
 		t.Errorf("the key file: got %v, %v, want mode 0600", i, err)
@@ -107,31 +107,31 @@ func TestKeysDoWhatTheirScopesSay(t *testing.T) {
 	if key, err := readSecret(file); err != nil || strings.Contains(made.out, key) {
 		t.Errorf("the key in %s: %v, or shown all the same: %s", file, err, made.out)
 	}
-	petrel(t, s.env(), "user", "add", "bob", "--admin-key-file", file).want(t, exitOK)
-	petrel(t, s.env(), "conv", "ls", "alice", "--admin-key-file", file).want(t, exitAuth, "error forbidden")
+	petrel(t, s.env(), "user", "create", "bob", "--admin-key-file", file).want(t, exitOK)
+	petrel(t, s.env(), "conv", "list", "alice", "--admin-key-file", file).want(t, exitAuth, "error forbidden")
 	var id string
-	for _, k := range jsonLines(t, petrel(t, s.env(), "key", "ls", "--json")) {
+	for _, k := range jsonLines(t, petrel(t, s.env(), "key", "list", "--json")) {
 		if k["name"] == "backend" {
 			id = k["id"].(string)
 		}
 	}
-	petrel(t, s.env(), "key", "ls").want(t, exitOK, id, "backend", "tokens,users")
+	petrel(t, s.env(), "key", "list").want(t, exitOK, id, "backend", "tokens,users")
 	petrel(t, s.env(), "key", "revoke", id).want(t, exitOK)
-	petrel(t, s.env(), "user", "add", "carol", "--admin-key-file", file).want(t, exitAuth, "error unauthenticated")
+	petrel(t, s.env(), "user", "create", "carol", "--admin-key-file", file).want(t, exitAuth, "error unauthenticated")
 	petrel(t, s.env(), "key", "revoke", id).want(t, exitFailed, "error no_key")
 }
 
 func TestGroupsAreListedRenamedAndDissolved(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
-	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "add", "--title", "Team", "alice:owner", "bob").out)
+	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
+	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "create", "--title", "Team", "alice:owner", "bob").out)
 	petrel(t, s.env(), "conv", "members", conv).want(t, exitOK, "alice  owner", "bob    member")
 	petrel(t, s.env(), "conv", "rename", conv, "海燕 team").want(t, exitOK, "renamed  seq 2")
-	petrel(t, s.env(), "conv", "ls", "bob").want(t, exitOK, conv+"  海燕 team  member  2")
+	petrel(t, s.env(), "conv", "list", "bob").want(t, exitOK, conv+"  海燕 team  member  2")
 	petrel(t, s.env(), "conv", "dissolve", conv).want(t, exitUsage, "--yes")
 	petrel(t, s.env(), "conv", "dissolve", conv, "--yes").want(t, exitOK, "dissolved  seq 3")
 	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "hi").want(t, exitFailed, "error not_member")
-	petrel(t, s.env(), "conv", "ls", "bob").want(t, exitOK, "(left)")
+	petrel(t, s.env(), "conv", "list", "bob").want(t, exitOK, "(left)")
 	petrel(t, s.env(), "conv", "history", conv).want(t, exitOK, `#2  (server): title "海燕 team"`, "dissolved")
 }
 
@@ -180,12 +180,12 @@ func TestExportsAreTheHistory(t *testing.T) {
 		t.Errorf("exported %d messages, want %d", all, d.Messages)
 	}
 	petrel(t, s.env(), "demo").want(t, exitFailed, "error not_empty", "fix   start another one")
-	petrel(t, s.env(), "conv", "ls", "alice").want(t, exitOK, "Weekend boat trip", "@carol")
+	petrel(t, s.env(), "conv", "list", "alice").want(t, exitOK, "Weekend boat trip", "@carol")
 }
 
 func TestLongConversationsAreReadByPages(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
 	c := &cli{env: s.env()}
 	api, err := c.admin(t.Context(), target{url: "http://" + s.http, data: s.data})
 	if err != nil {
@@ -236,7 +236,7 @@ func TestDemoIsForAnEmptyServerOfThisHost(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	petrel(t, s.env(), "demo", "--server", "https://chat.example.org").want(t, exitFailed, "error not_loopback")
 	petrel(t, s.env(), "demo", "--server", "http://192.0.2.1:8080").want(t, exitFailed, "error not_loopback")
-	petrel(t, s.env(), "user", "add", "dave").want(t, exitOK)
+	petrel(t, s.env(), "user", "create", "dave").want(t, exitOK)
 	petrel(t, s.env(), "demo").want(t, exitFailed, "error not_empty", "dave")
 	petrel(t, s.env(), "user", "show", "alice").want(t, exitFailed, "error no_user")
 }
@@ -326,7 +326,7 @@ func (p *talker) end(exit int) {
 
 func TestTwoTalkByLines(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "add", "alice", "bob", "carol").want(t, exitOK)
+	petrel(t, s.env(), "user", "create", "alice", "bob", "carol").want(t, exitOK)
 	alice := startChat(t, s.env(), "--as", "alice", "--to", "bob")
 	bob := startChat(t, s.env(), "--as", "bob", "--last", "9") // also what came before he did
 	alice.say("你好 bob")
@@ -360,7 +360,7 @@ func TestWhatIsWrittenWhileTheServerIsAwayIsSentLater(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	s := serveHere(t, data, "127.0.0.1:0")
 	addr, env := s.http, s.env()
-	petrel(t, env, "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, env, "user", "create", "alice", "bob").want(t, exitOK)
 	alice := startChat(t, env, "--as", "alice", "--to", "bob")
 	alice.say("one")
 	alice.hears(`alice: one`)

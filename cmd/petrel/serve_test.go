@@ -89,7 +89,7 @@ func await(t *testing.T, what string, done <-chan result) result {
 
 func TestFirstMessageByTheWordsOfTheReadme(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK, "alice", "bob")
+	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK, "alice", "bob")
 	for _, codec := range []string{"json", "protobuf"} {
 		petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "hi by "+codec, "--codec", codec).want(t, exitOK, "✓ stored  seq")
 		petrel(t, s.env(), "tail", "--as", "alice", "--last", "1", "--count", "1", "--codec", codec).want(t, exitOK, "@bob #", "bob: hi by "+codec)
@@ -106,11 +106,11 @@ func TestFirstMessageByTheWordsOfTheReadme(t *testing.T) {
 
 func TestGroupsAreMadeAndChanged(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	petrel(t, s.env(), "user", "add", "alice", "bob", "carol").want(t, exitOK)
-	made := petrel(t, s.env(), "conv", "add", "--key", "order-1", "--title", "Team", "alice", "bob:admin")
+	petrel(t, s.env(), "user", "create", "alice", "bob", "carol").want(t, exitOK)
+	made := petrel(t, s.env(), "conv", "create", "--key", "order-1", "--title", "Team", "alice", "bob:admin")
 	made.want(t, exitOK)
 	conv := strings.TrimSpace(made.out)
-	petrel(t, s.env(), "conv", "add", "--key", "order-1", "alice").want(t, exitOK, conv+" (existed already)")
+	petrel(t, s.env(), "conv", "create", "--key", "order-1", "alice").want(t, exitOK, conv+" (existed already)")
 	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitFailed, "error not_member")
 	petrel(t, s.env(), "conv", "members", "add", conv, "carol").want(t, exitOK, "seq")
 	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitOK)
@@ -124,7 +124,7 @@ func TestTailShowsEveryMessageOnceThroughARestart(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	s := serveHere(t, data, "127.0.0.1:0")
 	addr, env := s.http, s.env()
-	petrel(t, env, "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, env, "user", "create", "alice", "bob").want(t, exitOK)
 	send := func(n int) {
 		petrel(t, env, "send", "--as", "bob", "--to", "alice", fmt.Sprintf("message %d", n)).want(t, exitOK, fmt.Sprintf("seq %d ", n))
 	}
@@ -228,7 +228,7 @@ func checkCommand(t *testing.T, page, line string) {
 func TestADamagedStoreIsRefusedUntilItIsRepaired(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	s := serveHere(t, data, "127.0.0.1:0")
-	petrel(t, s.env(), "user", "add", "alice", "bob").want(t, exitOK)
+	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
 	for n := range 5 {
 		petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", fmt.Sprintf("message %d", n+1)).want(t, exitOK)
 	}

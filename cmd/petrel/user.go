@@ -18,12 +18,12 @@ import (
 
 func newUser(c *cli) *cobra.Command {
 	return group("user", "Make users, list them, give them tokens, lock them out",
-		"  petrel user add alice bob\n  petrel user sessions alice\n  petrel user revoke alice",
+		"  petrel user create alice bob\n  petrel user sessions alice\n  petrel user revoke alice",
 		newUserAdd(c), newUserList(c), newUserShow(c), newUserSessions(c), newUserToken(c), newUserPasswd(c),
 		newUserDisable(c), newUserEnable(c), newUserRevoke(c))
 }
 
-// issued is one user of the answer of `user add`.
+// issued is one user of the answer of `user create`.
 type issued struct {
 	User    string `json:"user"`
 	Token   string `json:"token"`
@@ -34,12 +34,12 @@ type issued struct {
 func newUserAdd(c *cli) *cobra.Command {
 	var tenant string
 	cmd := &cobra.Command{
-		Use:   "add USER...",
+		Use:   "create USER...",
 		Short: "Make users, and an access token for each",
 		Long: "Makes the users that do not exist yet, each with a token. A user who exists gets one more token. Tokens are shown once.\n" +
 			"Where the data folder is on this host, they are also kept in its files tokens/TENANT/USER, which only their owner can\n" +
 			"read. There `petrel chat --as USER`, `tail` and `send` find them.",
-		Example: "  petrel user add alice bob\n  petrel user add --tenant acme carol --json",
+		Example: "  petrel user create alice bob\n  petrel user create --tenant acme carol --json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			r, err := call(ctx, api, "make users", api.CreateUsers, &petrelv1.CreateUsersRequest{Tenant: tenant, Users: args})
@@ -111,8 +111,8 @@ func newUserRevoke(c *cli) *cobra.Command {
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
 			user := args[0]
 			if device != "" {
-				r, err := call(ctx, api, "revoke the device "+device+" of "+user, api.RevokeUserDevice,
-					&petrelv1.RevokeUserDeviceRequest{Tenant: tenant, User: user, Device: device, RequestId: rand.Text()})
+				r, err := call(ctx, api, "revoke the device "+device+" of "+user, api.RevokeDevice,
+					&petrelv1.AdminRevokeDeviceRequest{Tenant: tenant, User: user, Device: device, RequestId: rand.Text()})
 				if err != nil {
 					return err
 				}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,9 +15,9 @@ import (
 func newUserList(c *cli) *cobra.Command {
 	var tenant string
 	cmd := &cobra.Command{
-		Use:     "ls",
+		Use:     "list",
 		Short:   "List the users",
-		Example: "  petrel user ls\n  petrel user ls --tenant acme --json",
+		Example: "  petrel user list\n  petrel user list --tenant acme --json",
 		Args:    cobra.NoArgs,
 		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
 			q := &petrelv1.ListUsersRequest{Tenant: tenant}
@@ -71,7 +70,7 @@ func newUserShow(c *cli) *cobra.Command {
 		Example: "  petrel user show alice\n  petrel user show alice --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
-			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.GetUserRequest{Tenant: tenant, User: args[0]})
+			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.AdminGetUserRequest{Tenant: tenant, User: args[0]})
 			if err != nil {
 				return err
 			}
@@ -133,11 +132,11 @@ func newUserSessions(c *cli) *cobra.Command {
 		Use:   "sessions USER",
 		Short: "List the devices of a user that are connected",
 		Long: "Lists the devices of a user that are connected now, or with --all every device, the newest login first. Tokens that\n" +
-			"`petrel user add` made belong to no device, so their sessions are only counted.",
+			"`petrel user create` made belong to no device, so their sessions are only counted.",
 		Example: "  petrel user sessions alice\n  petrel user sessions alice --all --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
-			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.GetUserRequest{Tenant: tenant, User: args[0]})
+			u, err := call(ctx, api, "look up "+args[0], api.GetUser, &petrelv1.AdminGetUserRequest{Tenant: tenant, User: args[0]})
 			if err != nil {
 				return err
 			}
@@ -170,45 +169,51 @@ func newUserSessions(c *cli) *cobra.Command {
 }
 
 func newUserDisable(c *cli) *cobra.Command {
-	return disableUser(c, true, &cobra.Command{
+	var q petrelv1.DisableUserRequest
+	cmd := &cobra.Command{
 		Use:     "disable USER",
 		Short:   "Lock a user out",
 		Long:    "Revokes all tokens of a user, ends their sessions, and refuses further logins. Their conversations and messages stay.\n`petrel user enable` lets them log in again; revoked tokens stay revoked.",
 		Example: "  petrel user disable mallory",
-	})
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.User, q.RequestId = args[0], rand.Text()
+			u, err := call(ctx, api, "disable "+q.User, api.DisableUser, &q)
+			if err != nil {
+				return err
+			}
+			dropToken(api.data, q.Tenant, q.User)
+			if c.json {
+				return writeLine(c.out, u)
+			}
+			fmt.Fprintf(c.out, "%s is locked out: all tokens ended, sessions closed\n", u.User)
+			return nil
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	return cmd
 }
 
 func newUserEnable(c *cli) *cobra.Command {
-	return disableUser(c, false, &cobra.Command{
+	var q petrelv1.EnableUserRequest
+	cmd := &cobra.Command{
 		Use:     "enable USER",
 		Short:   "Let a disabled user log in again",
 		Example: "  petrel user enable mallory",
-	})
-}
-
-func disableUser(c *cli, disabled bool, cmd *cobra.Command) *cobra.Command {
-	q := &petrelv1.DisableUserRequest{Disabled: disabled, RequestId: rand.Text()}
-	addTenant(cmd, &q.Tenant)
-	cmd.Args = cobra.ExactArgs(1)
-	cmd.RunE = c.operator(func(ctx context.Context, api *admin, args []string) error {
-		q.User = args[0]
-		verb, _, _ := strings.Cut(cmd.Use, " ")
-		u, err := call(ctx, api, verb+" "+q.User, api.DisableUser, q)
-		if err != nil {
-			return err
-		}
-		if u.Disabled {
-			dropToken(api.data, q.Tenant, q.User)
-		}
-		if c.json {
-			return writeLine(c.out, u)
-		}
-		if u.Disabled {
-			fmt.Fprintf(c.out, "%s is locked out: all tokens ended, sessions closed\n", u.User)
-		} else {
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.User, q.RequestId = args[0], rand.Text()
+			u, err := call(ctx, api, "enable "+q.User, api.EnableUser, &q)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return writeLine(c.out, u)
+			}
 			fmt.Fprintf(c.out, "%s can log in again\n", u.User)
-		}
-		return nil
-	})
+			return nil
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
 	return cmd
 }

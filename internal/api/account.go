@@ -33,8 +33,8 @@ func (s *Server) UpdateAccount(ctx context.Context, r *connect.Request[petrelv1.
 	return account(s.users.UpdateAccount(ctx, a, r.Msg.DisplayName))
 }
 
-// LookUpUser describes another user of the caller's tenant.
-func (s *Server) LookUpUser(ctx context.Context, r *connect.Request[petrelv1.LookUpUserRequest]) (*connect.Response[petrelv1.Account], error) {
+// GetUser describes another user of the caller's tenant.
+func (s *Server) GetUser(ctx context.Context, r *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error) {
 	a := identity(ctx).Account
 	if err := s.users.AllowLookUp(a); err != nil {
 		return nil, err

@@ -10,8 +10,13 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
+// adminService serves AdminService. It is a type of its own because some methods
+// have the name of a method of users, like GetHistory: they do the same without
+// asking who is a member.
+type adminService struct{ *Server }
+
 // GetLimits tells the limits in force.
-func (s *Server) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {
+func (s adminService) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {
 	return connect.NewResponse(s.o.Limits()), nil
 }
 
@@ -22,7 +27,7 @@ const (
 )
 
 // SetLimits changes those that are not 0.
-func (s *Server) SetLimits(_ context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error) {
+func (s adminService) SetLimits(_ context.Context, r *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error) {
 	var err error
 	r.Msg.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if n := v.Int(); n > maxLimit || f.Name() == "window_sends" && n > maxWindowSends {
@@ -37,12 +42,12 @@ func (s *Server) SetLimits(_ context.Context, r *connect.Request[petrelv1.Server
 }
 
 // GetStats tells what the process has done so far.
-func (s *Server) GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error) {
+func (s adminService) GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error) {
 	return connect.NewResponse(s.o.Stats()), nil
 }
 
 // Compact merges the store's tables.
-func (s *Server) Compact(ctx context.Context, _ *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
+func (s adminService) Compact(ctx context.Context, _ *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
 	if err := s.o.CompactStore(ctx); err != nil {
 		return nil, err
 	}

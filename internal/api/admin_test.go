@@ -78,7 +78,7 @@ func TestErrorsCarryTheCode(t *testing.T) {
 	}{
 		{"CreateUsers", `{"users":["a b"]}`, "invalid_argument", 400, im.CodeInvalid},
 		{"RevokeTokens", `{"user":"nobody"}`, "not_found", 404, im.CodeNoUser},
-		{"ReadHistory", `{"history":{"conv":"garbage"}}`, "not_found", 404, im.CodeNoConversation},
+		{"GetHistory", `{"history":{"conv":"garbage"}}`, "not_found", 404, im.CodeNoConversation},
 	} {
 		r := w.curl("AdminService", c.method, "Bearer "+w.key, c.body)
 		d := r.detail(t)
@@ -115,7 +115,7 @@ func TestEveryCodeHasAConnectCodeOfItsStatus(t *testing.T) {
 func TestInternalErrorsNameTheLineOfTheLog(t *testing.T) {
 	w := newWorld(t)
 	w.store.fail(errors.New("broken disk"))
-	r := w.curl("AdminService", "ReadHistory", "Bearer "+w.key, `{"history":{"conv":"`+im.KeyedGroupID(1, "x").String()+`"}}`)
+	r := w.curl("AdminService", "GetHistory", "Bearer "+w.key, `{"history":{"conv":"`+im.KeyedGroupID(1, "x").String()+`"}}`)
 	d := r.detail(t)
 	if r.status != http.StatusInternalServerError || r.code != im.CodeInternal || d.GetRequestId() == "" || strings.Contains(r.body, "broken disk") {
 		t.Errorf("%d %s %s, detail %v; want %s, a request id and no cause", r.status, r.code, r.body, d, im.CodeInternal)

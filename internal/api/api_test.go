@@ -211,8 +211,10 @@ type reply struct {
 	code   im.Code // of the header
 	body   string
 	err    struct {
-		Code, Message string
-		Details       []struct{ Type, Value string }
+		Code, Message, Hint, Docs string
+		PetrelCode                im.Code
+		RetryAfterMs              int64
+		Details                   []struct{ Type, Value string }
 	}
 }
 
@@ -292,9 +294,9 @@ func refs(role petrelv1.Role, users ...string) []*petrelv1.MemberRef {
 	return all
 }
 
-func (w *world) group(tenant, key string, users ...string) *petrelv1.CreateConversationResponse {
+func (w *world) group(tenant, key string, users ...string) *petrelv1.AdminCreateGroupResponse {
 	w.t.Helper()
-	r, err := w.admin.CreateConversation(context.Background(), connect.NewRequest(&petrelv1.CreateConversationRequest{Tenant: tenant, Key: key, Title: "team", Members: refs(0, users...)}))
+	r, err := w.admin.CreateGroup(context.Background(), connect.NewRequest(&petrelv1.AdminCreateGroupRequest{Tenant: tenant, Key: key, Title: "team", Members: refs(0, users...)}))
 	w.must(err)
 	return r.Msg
 }
@@ -307,7 +309,7 @@ func (w *world) change(conv, request string, ch *petrelv1.MemberChange) (uint64,
 	return r.Msg.Seq, nil
 }
 
-func (w *world) sendAs(from string, s *petrelv1.Send) (*petrelv1.SendAsResponse, error) {
+func (w *world) sendAs(from string, s *petrelv1.Send) (*petrelv1.Ack, error) {
 	r, err := w.admin.SendAs(context.Background(), connect.NewRequest(&petrelv1.SendAsRequest{From: from, Send: s}))
 	if err != nil {
 		return nil, err
@@ -317,7 +319,7 @@ func (w *world) sendAs(from string, s *petrelv1.Send) (*petrelv1.SendAsResponse,
 
 func (w *world) history(conv string) *petrelv1.HistoryPage {
 	w.t.Helper()
-	r, err := w.admin.ReadHistory(context.Background(), connect.NewRequest(&petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: conv}}))
+	r, err := w.admin.GetHistory(context.Background(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: conv}}))
 	w.must(err)
 	return r.Msg
 }

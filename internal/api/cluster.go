@@ -13,7 +13,8 @@ import (
 // codes. Spec: P-10.7.
 type Cluster struct {
 	State     func(context.Context) *petrelv1.ClusterState
-	Drain     func(ctx context.Context, n im.Node, undo bool) (*petrelv1.DrainNodeResponse, error)
+	Drain     func(context.Context, im.Node) (*petrelv1.DrainNodeResponse, error)
+	Resume    func(context.Context, im.Node) error
 	Rebalance func(context.Context) error
 	Move      func(ctx context.Context, p im.Partition, database int) (*petrelv1.MovePartitionResponse, error)
 	Finalize  func(context.Context) (*petrelv1.FinalizeClusterResponse, error)
@@ -23,17 +24,22 @@ type Cluster struct {
 }
 
 // GetCluster tells what this node knows of all nodes.
-func (s *Server) GetCluster(ctx context.Context, _ *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
+func (s adminService) GetCluster(ctx context.Context, _ *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
 	return connect.NewResponse(s.o.Cluster.State(ctx)), nil
 }
 
-// DrainNode empties a node, or lets it fill again.
-func (s *Server) DrainNode(ctx context.Context, r *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
-	return respond(s.o.Cluster.Drain(ctx, im.Node(r.Msg.Node), r.Msg.Undo))
+// DrainNode empties a node.
+func (s adminService) DrainNode(ctx context.Context, r *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
+	return respond(s.o.Cluster.Drain(ctx, im.Node(r.Msg.Node)))
+}
+
+// ResumeNode lets a drained node take partitions and clients again.
+func (s adminService) ResumeNode(ctx context.Context, r *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error) {
+	return respond(&petrelv1.ResumeNodeResponse{}, s.o.Cluster.Resume(ctx, im.Node(r.Msg.Node)))
 }
 
 // RebalanceCluster waits until every node owns its share.
-func (s *Server) RebalanceCluster(ctx context.Context, _ *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
+func (s adminService) RebalanceCluster(ctx context.Context, _ *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
 	if err := s.o.Cluster.Rebalance(ctx); err != nil {
 		return nil, err
 	}
@@ -41,7 +47,7 @@ func (s *Server) RebalanceCluster(ctx context.Context, _ *connect.Request[petrel
 }
 
 // MovePartition takes a partition to another database.
-func (s *Server) MovePartition(ctx context.Context, r *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error) {
+func (s adminService) MovePartition(ctx context.Context, r *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error) {
 	if r.Msg.Partition >= im.Partitions || r.Msg.Database == 0 {
 		return nil, im.Errorf(im.CodeInvalid, "partitions are 0 to %d, and databases are counted from 1", im.Partitions-1)
 	}
@@ -49,7 +55,7 @@ func (s *Server) MovePartition(ctx context.Context, r *connect.Request[petrelv1.
 }
 
 // FinalizeCluster raises the level of the stored format.
-func (s *Server) FinalizeCluster(ctx context.Context, _ *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error) {
+func (s adminService) FinalizeCluster(ctx context.Context, _ *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error) {
 	return respond(s.o.Cluster.Finalize(ctx))
 }
 

@@ -21,8 +21,8 @@ const (
 	maxKey   = 128
 )
 
-// CreateConversation makes a group; its first entry adds the members.
-func (s *Server) CreateConversation(ctx context.Context, r *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error) {
+// CreateGroup makes a group; its first entry adds the members.
+func (s adminService) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error) {
 	m := r.Msg
 	t, err := s.users.Tenant(ctx, m.Tenant)
 	if err != nil {
@@ -47,11 +47,11 @@ func (s *Server) CreateConversation(ctx context.Context, r *connect.Request[petr
 		return nil, err
 	}
 	s.settle(ctx, send.Conv)
-	return connect.NewResponse(&petrelv1.CreateConversationResponse{Conv: id.String(), Created: !res.Repeat}), nil
+	return connect.NewResponse(&petrelv1.AdminCreateGroupResponse{Conv: id.String(), Seq: uint64(res.Seq), Created: !res.Repeat}), nil
 }
 
 // ChangeMembers adds, removes and changes roles, in one entry.
-func (s *Server) ChangeMembers(ctx context.Context, r *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error) {
+func (s adminService) ChangeMembers(ctx context.Context, r *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	m := r.Msg
 	key, err := s.operatorKey(ctx, m.Tenant, m.Conv)
 	if err != nil {
@@ -66,15 +66,11 @@ func (s *Server) ChangeMembers(ctx context.Context, r *connect.Request[petrelv1.
 	if err := s.checkStanding(ctx, key, m.Change); err != nil {
 		return nil, err
 	}
-	res, err := s.change(ctx, key, "", m.RequestId, membership(m.Change))
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(&petrelv1.ChangeMembersResponse{Seq: res.Msg.Seq}), nil
+	return s.change(ctx, key, "", m.RequestId, membership(m.Change))
 }
 
 // SendAs sends for a user.
-func (s *Server) SendAs(ctx context.Context, r *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error) {
+func (s adminService) SendAs(ctx context.Context, r *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error) {
 	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
 	if err != nil {
 		return nil, err
@@ -96,11 +92,11 @@ func (s *Server) SendAs(ctx context.Context, r *connect.Request[petrelv1.SendAsR
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&petrelv1.SendAsResponse{Conv: send.Conv.Conv.String(), Seq: uint64(res.Seq), TimeMs: res.TimeMs}), nil
+	return connect.NewResponse(&petrelv1.Ack{Conv: send.Conv.Conv.String(), Seq: uint64(res.Seq), TimeMs: res.TimeMs}), nil
 }
 
-// ReadHistory reads any conversation, for the operator.
-func (s *Server) ReadHistory(ctx context.Context, r *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
+// GetHistory reads any conversation, for the operator.
+func (s adminService) GetHistory(ctx context.Context, r *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
 	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
 	if err != nil {
 		return nil, err
@@ -115,8 +111,8 @@ func (s *Server) ReadHistory(ctx context.Context, r *connect.Request[petrelv1.Re
 	return connect.NewResponse(page), nil
 }
 
-// RenameConversation gives a group a title, for the operator.
-func (s *Server) RenameConversation(ctx context.Context, r *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+// RenameGroup gives a group a title, for the operator.
+func (s adminService) RenameGroup(ctx context.Context, r *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
 	if err != nil {
 		return nil, err
@@ -124,8 +120,8 @@ func (s *Server) RenameConversation(ctx context.Context, r *connect.Request[petr
 	return s.change(ctx, key, "", r.Msg.RequestId, &petrelv1.Message{Body: profile(r.Msg.Title)})
 }
 
-// DissolveConversation ends a group, for the operator.
-func (s *Server) DissolveConversation(ctx context.Context, r *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+// DissolveGroup ends a group, for the operator.
+func (s adminService) DissolveGroup(ctx context.Context, r *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
 	if err != nil {
 		return nil, err
@@ -134,7 +130,7 @@ func (s *Server) DissolveConversation(ctx context.Context, r *connect.Request[pe
 }
 
 // ListUserConversations lists the conversations of a user, as their sync does.
-func (s *Server) ListUserConversations(ctx context.Context, r *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error) {
+func (s adminService) ListUserConversations(ctx context.Context, r *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error) {
 	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
 	if err != nil {
 		return nil, err
@@ -150,8 +146,8 @@ func (s *Server) ListUserConversations(ctx context.Context, r *connect.Request[p
 	return connect.NewResponse(res), nil
 }
 
-// ListConversationMembers lists the members of any conversation.
-func (s *Server) ListConversationMembers(ctx context.Context, r *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
+// ListMembers lists the members of any conversation.
+func (s adminService) ListMembers(ctx context.Context, r *connect.Request[petrelv1.AdminListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
 	key, err := s.operatorKey(ctx, r.Msg.Tenant, r.Msg.Conv)
 	if err != nil {
 		return nil, err

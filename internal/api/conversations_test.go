@@ -14,15 +14,15 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-func TestCreateConversationIsIdempotentByKey(t *testing.T) {
+func TestOperatorsCreateGroupIsIdempotentByKey(t *testing.T) {
 	w := newWorld(t)
 	w.makeUsers("", "alice", "bob")
 	w.makeUsers("acme", "alice")
 	var wg sync.WaitGroup
-	results := make([]*petrelv1.CreateConversationResponse, 12)
+	results := make([]*petrelv1.AdminCreateGroupResponse, 12)
 	for i := range results {
 		wg.Go(func() {
-			r, err := w.admin.CreateConversation(context.Background(), connect.NewRequest(&petrelv1.CreateConversationRequest{
+			r, err := w.admin.CreateGroup(context.Background(), connect.NewRequest(&petrelv1.AdminCreateGroupRequest{
 				Key: "team", Title: fmt.Sprint("title ", i), Members: refs(0, "alice"),
 			}))
 			if err != nil {
@@ -54,24 +54,24 @@ func TestCreateConversationIsIdempotentByKey(t *testing.T) {
 	}
 }
 
-func TestCreateConversationRefuses(t *testing.T) {
+func TestOperatorsCreateGroupRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.makeUsers("", "alice")
 	w.makeUsers("acme", "bob")
 	for what, c := range map[string]struct {
-		q    *petrelv1.CreateConversationRequest
+		q    *petrelv1.AdminCreateGroupRequest
 		code im.Code
 	}{
-		"nobody":                    {&petrelv1.CreateConversationRequest{}, im.CodeInvalid},
-		"a user who does not exist": {&petrelv1.CreateConversationRequest{Members: refs(0, "alice", "nobody")}, im.CodeNoUser},
-		"an empty user":             {&petrelv1.CreateConversationRequest{Members: refs(0, "")}, im.CodeNoUser},
-		"a user of another tenant":  {&petrelv1.CreateConversationRequest{Members: refs(0, "bob")}, im.CodeNoUser},
-		"a long title":              {&petrelv1.CreateConversationRequest{Title: strings.Repeat("x", 257), Members: refs(0, "alice")}, im.CodeInvalid},
-		"a long key":                {&petrelv1.CreateConversationRequest{Key: strings.Repeat("x", 129), Members: refs(0, "alice")}, im.CodeInvalid},
-		"a role of a later version": {&petrelv1.CreateConversationRequest{Members: refs(17, "alice")}, im.CodeInvalid},
-		"no tenant":                 {&petrelv1.CreateConversationRequest{Tenant: "none", Members: refs(0, "alice")}, im.CodeInvalid},
+		"nobody":                    {&petrelv1.AdminCreateGroupRequest{}, im.CodeInvalid},
+		"a user who does not exist": {&petrelv1.AdminCreateGroupRequest{Members: refs(0, "alice", "nobody")}, im.CodeNoUser},
+		"an empty user":             {&petrelv1.AdminCreateGroupRequest{Members: refs(0, "")}, im.CodeNoUser},
+		"a user of another tenant":  {&petrelv1.AdminCreateGroupRequest{Members: refs(0, "bob")}, im.CodeNoUser},
+		"a long title":              {&petrelv1.AdminCreateGroupRequest{Title: strings.Repeat("x", 257), Members: refs(0, "alice")}, im.CodeInvalid},
+		"a long key":                {&petrelv1.AdminCreateGroupRequest{Key: strings.Repeat("x", 129), Members: refs(0, "alice")}, im.CodeInvalid},
+		"a role of a later version": {&petrelv1.AdminCreateGroupRequest{Members: refs(17, "alice")}, im.CodeInvalid},
+		"no tenant":                 {&petrelv1.AdminCreateGroupRequest{Tenant: "none", Members: refs(0, "alice")}, im.CodeInvalid},
 	} {
-		_, err := w.admin.CreateConversation(context.Background(), connect.NewRequest(c.q))
+		_, err := w.admin.CreateGroup(context.Background(), connect.NewRequest(c.q))
 		w.wantCode(what, err, c.code)
 	}
 	if _, err := w.users.Tenant(context.Background(), "none"); err == nil {
@@ -209,14 +209,14 @@ func TestOperatorReadsWithoutBeingAMember(t *testing.T) {
 		t.Errorf("history %v", got)
 	}
 	for what, c := range map[string]struct {
-		q    *petrelv1.ReadHistoryRequest
+		q    *petrelv1.AdminGetHistoryRequest
 		code im.Code
 	}{
-		"nothing":        {&petrelv1.ReadHistoryRequest{}, im.CodeInvalid},
-		"no tenant":      {&petrelv1.ReadHistoryRequest{Tenant: "none", History: &petrelv1.GetHistory{Conv: id}}, im.CodeInvalid},
-		"another tenant": {&petrelv1.ReadHistoryRequest{Tenant: "acme", History: &petrelv1.GetHistory{Conv: id}}, im.CodeNoConversation},
+		"nothing":        {&petrelv1.AdminGetHistoryRequest{}, im.CodeInvalid},
+		"no tenant":      {&petrelv1.AdminGetHistoryRequest{Tenant: "none", History: &petrelv1.GetHistory{Conv: id}}, im.CodeInvalid},
+		"another tenant": {&petrelv1.AdminGetHistoryRequest{Tenant: "acme", History: &petrelv1.GetHistory{Conv: id}}, im.CodeNoConversation},
 	} {
-		_, err := w.admin.ReadHistory(context.Background(), connect.NewRequest(c.q))
+		_, err := w.admin.GetHistory(context.Background(), connect.NewRequest(c.q))
 		w.wantCode(what, err, c.code)
 	}
 }

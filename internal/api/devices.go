@@ -59,8 +59,8 @@ func (s *Server) Logout(ctx context.Context, _ *connect.Request[petrelv1.LogoutR
 	return connect.NewResponse(&petrelv1.LogoutResponse{}), nil
 }
 
-// RevokeUserDevice ends a device of any user, for the operator.
-func (s *Server) RevokeUserDevice(ctx context.Context, r *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
+// RevokeDevice ends a device of any user, for the operator.
+func (s adminService) RevokeDevice(ctx context.Context, r *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
 	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
 	if err != nil {
 		return nil, err

@@ -165,7 +165,7 @@ func (o *openapi) parts(t protoreflect.MessageDescriptor, p *docPage, seen map[p
 		switch {
 		case f.Enum() != nil && !seen[f.Enum().FullName()]:
 			seen[f.Enum().FullName()] = true
-			d := docType{Name: string(f.Enum().Name())}
+			d := docType{Name: string(f.Enum().Name()), Text: o.Components.Schemas[string(f.Enum().Name())].Description}
 			for j := range f.Enum().Values().Len() {
 				d.Values = append(d.Values, string(f.Enum().Values().Get(j).Name()))
 			}

@@ -3,6 +3,8 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -57,6 +59,29 @@ func TestDescriptionHasEveryMethod(t *testing.T) {
 		if d.Components.Schemas[ref[1]] == nil {
 			t.Errorf("there is no type %s", ref[1])
 		}
+	}
+}
+
+// What the schema has and no server does yet says so wherever it is read.
+func TestDocsSayWhatIsComing(t *testing.T) {
+	w := newWorld(t)
+	_, page := w.do("GET", "/docs", nil, nil)
+	_, described := w.do("GET", "/openapi.json", nil, nil)
+	files, err := filepath.Glob("../../proto/petrel/v1/*.proto")
+	w.must(err)
+	found := 0
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		w.must(err)
+		for _, said := range regexp.MustCompile(`Coming: (\w+)`).FindAllString(string(b), -1) {
+			found++
+			if !strings.Contains(page, said) || !strings.Contains(described, said) {
+				t.Errorf("%s says %q, which is not on the page and in the description", name, said)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("nothing is coming: this test looks for the wrong word")
 	}
 }
 

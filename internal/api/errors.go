@@ -1,7 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -58,6 +60,45 @@ func asConnect(e *im.Error) *connect.Error {
 		c.AddDetail(d)
 	}
 	return c
+}
+
+// problem is an error in JSON. Code, message and details are what clients of
+// Connect read; the rest says in plain sight which error of the catalogue it is.
+// Spec: P-12.5.
+type problem struct {
+	Code         string          `json:"code"` // of Connect
+	PetrelCode   im.Code         `json:"petrelCode"`
+	Message      string          `json:"message"`
+	Hint         string          `json:"hint,omitempty"`
+	RetryAfterMs int64           `json:"retryAfterMs,omitempty"`
+	Docs         string          `json:"docs"`
+	Details      json.RawMessage `json:"details,omitempty"`
+}
+
+// errorPage is where this server explains a code. It is a path and not a whole
+// address: behind a proxy the server does not know the name it is called by.
+func errorPage(c im.Code) string { return "/docs#error-" + string(c) }
+
+// complete writes an error that was held back in the JSON of Connect, with what
+// the catalogue says of it.
+func (a *answer) complete(e *im.Error) {
+	if !a.inJSON {
+		return
+	}
+	a.inJSON, a.wrote = false, true
+	body := a.body.Bytes()
+	var p problem
+	if e != nil && json.Unmarshal(body, &p) == nil {
+		p.PetrelCode, p.Hint, p.RetryAfterMs, p.Docs = e.Code, e.Code.Info().Hint, e.RetryAfter.Milliseconds(), errorPage(e.Code)
+		var w bytes.Buffer
+		enc := json.NewEncoder(&w)
+		enc.SetEscapeHTML(false)
+		if enc.Encode(p) == nil {
+			body = w.Bytes()
+		}
+	}
+	a.ResponseWriter.WriteHeader(a.kept)
+	_, _ = a.ResponseWriter.Write(body) // the caller is gone otherwise
 }
 
 // ofConnect is what Connect finds by itself, before or behind our code, in the

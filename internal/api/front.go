@@ -89,15 +89,18 @@ func (s *Server) refuse(a *answer, r *http.Request, e *im.Error) {
 	callOf(r.Context()).err = e
 	a.drop()
 	_ = s.errors.Write(a, r, asConnect(e)) // the caller is gone otherwise
+	a.complete(e)
 }
 
-// answer is the answer to a call. It gives errors the status of the catalogue,
-// and holds back those that are none of ours, for finish to replace.
+// answer is the answer to a call. It gives errors the status of the catalogue.
+// It holds back errors that are none of ours, for finish to replace, and those in
+// JSON, for complete to say more.
 type answer struct {
 	http.ResponseWriter
 	ours   bool         // the request is a call
 	wrote  bool         // the status has left
 	held   bool         // an error of Connect's own is being held back
+	inJSON bool         // an error of ours is, in the JSON of Connect
 	kept   int          // its status
 	status int          // 0: that of the code
 	body   bytes.Buffer // and its body
@@ -108,7 +111,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // WriteHeader begins the answer.
 func (a *answer) WriteHeader(status int) {
-	if a.wrote || a.held {
+	if a.wrote || a.held || a.inJSON {
 		return
 	}
 	code := im.Code(a.Header().Get(errorHeader))
@@ -122,13 +125,17 @@ func (a *answer) WriteHeader(status int) {
 	case status >= 400 && code != "":
 		status = code.Info().HTTP
 	}
+	if status >= 400 && code != "" && a.Header().Get("Content-Type") == "application/json" {
+		a.inJSON, a.kept = true, status
+		return
+	}
 	a.wrote = true
 	a.ResponseWriter.WriteHeader(status)
 }
 
 // Write writes a part of the answer.
 func (a *answer) Write(b []byte) (int, error) {
-	if a.held {
+	if a.held || a.inJSON {
 		return a.body.Write(b)
 	}
 	if !a.wrote {
@@ -147,7 +154,8 @@ func (a *answer) Flush() {
 
 // drop forgets an answer that has not left.
 func (a *answer) drop() {
-	a.held, a.ours = false, false
+	a.held, a.inJSON, a.ours = false, false, false
+	a.body.Reset()
 	for k := range a.Header() {
 		if strings.HasPrefix(k, http.TrailerPrefix) || strings.HasPrefix(k, "Grpc-") || k == "Content-Type" || k == "Content-Encoding" || k == "Trailer" {
 			a.Header().Del(k)
@@ -159,6 +167,7 @@ func (a *answer) drop() {
 func (s *Server) finish(a *answer, r *http.Request) {
 	code, message, found := a.refusal()
 	if !found {
+		a.complete(callOf(r.Context()).err)
 		return
 	}
 	var e *im.Error

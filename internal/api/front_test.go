@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,9 @@ func TestEveryFailureHasTheFormOfTheCatalogue(t *testing.T) {
 			if d := r.detail(t); d.Code != string(c.code) || d.Message == "" || d.Message != r.err.Message || r.err.Code == "" {
 				t.Errorf("detail %v of %s", d, body)
 			}
+			if r.err.PetrelCode != c.code || r.err.Hint != c.code.Info().Hint || r.err.Docs != "/docs#error-"+string(c.code) {
+				t.Errorf("the code, the hint and the link of %s", body)
+			}
 			if id := res.Header.Get("Request-Id"); len(id) != 32 || c.code == im.CodeInternal && r.detail(t).RequestId != id {
 				t.Errorf("request id %q, detail %v", id, r.detail(t))
 			}
@@ -159,9 +163,9 @@ func TestEveryProtocolCarriesTheError(t *testing.T) {
 	w := newWorld(t)
 	w.srv.o.Stats = func() *petrelv1.Stats { panic("a bug") }
 	for how, c := range w.clients() {
-		_, err := c.GetUser(t.Context(), connect.NewRequest(&petrelv1.GetUserRequest{User: "nobody"}))
+		_, err := c.GetUser(t.Context(), connect.NewRequest(&petrelv1.AdminGetUserRequest{User: "nobody"}))
 		wantRefusal(t, how+", no user", err, im.CodeNoUser, connect.CodeNotFound)
-		_, err = c.GetUser(t.Context(), connect.NewRequest(&petrelv1.GetUserRequest{User: strings.Repeat("x", maxRequestBytes+1)}))
+		_, err = c.GetUser(t.Context(), connect.NewRequest(&petrelv1.AdminGetUserRequest{User: strings.Repeat("x", maxRequestBytes+1)}))
 		wantRefusal(t, how+", large", err, im.CodeTooLarge, connect.CodeInvalidArgument)
 		_, err = c.GetStats(t.Context(), connect.NewRequest(&petrelv1.GetStatsRequest{}))
 		wantRefusal(t, how+", panic", err, im.CodeInternal, connect.CodeInternal)
@@ -174,9 +178,27 @@ func TestEveryProtocolCarriesTheError(t *testing.T) {
 	p.SetUnencryptedHTTP2(true)
 	tr := &http.Transport{Protocols: p}
 	defer tr.CloseIdleConnections()
-	none := connect.NewClient[petrelv1.GetUserRequest, petrelv1.UserInfo](&http.Client{Transport: tr}, w.http.URL+"/petrel.v1.AdminService/Nothing", connect.WithGRPC())
-	_, err := none.CallUnary(t.Context(), connect.NewRequest(&petrelv1.GetUserRequest{}))
+	none := connect.NewClient[petrelv1.AdminGetUserRequest, petrelv1.UserInfo](&http.Client{Transport: tr}, w.http.URL+"/petrel.v1.AdminService/Nothing", connect.WithGRPC())
+	_, err := none.CallUnary(t.Context(), connect.NewRequest(&petrelv1.AdminGetUserRequest{}))
 	wantRefusal(t, "unknown method over gRPC", err, im.CodeNoMethod, connect.CodeNotFound)
+}
+
+// The link of an error leads to its line on the page of the same server.
+// Spec: P-12.5.
+func TestLinkOfAnErrorLeadsToItsLine(t *testing.T) {
+	w := newWorld(t)
+	r := w.curl("AdminService", "GetUser", "Bearer "+w.key, `{"user":"nobody"}`)
+	link, err := url.Parse(r.err.Docs)
+	w.must(err)
+	res, page := w.do("GET", link.Path, nil, nil)
+	if _, line, there := strings.Cut(page, `<tr id="`+link.Fragment+`">`); res.StatusCode != 200 || !there || !strings.Contains(line[:strings.Index(line, "</tr>")], im.CodeNoUser.Info().Text) {
+		t.Errorf("%q leads to no line of the page", r.err.Docs)
+	}
+	for _, c := range im.Codes() {
+		if !strings.Contains(page, `<tr id="error-`+string(c)+`">`) {
+			t.Errorf("%s has no line on the page", c)
+		}
+	}
 }
 
 // A call that waits too long is told so. Spec: P-9.2.
@@ -184,7 +206,8 @@ func TestLateAnswersAreStoreStalled(t *testing.T) {
 	w := newWorld(t)
 	w.srv.o.CompactStore = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	res, body := w.do("POST", "/petrel.v1.AdminService/Compact", map[string]string{"Content-Type": "application/json", "Connect-Timeout-Ms": "20"}, []byte("{}"))
-	if res.StatusCode != 503 || im.Code(res.Header.Get(errorHeader)) != im.CodeStoreStalled || res.Header.Get("Retry-After") != "1" {
+	r := w.reply(res.StatusCode, res.Header, body)
+	if res.StatusCode != 503 || r.code != im.CodeStoreStalled || res.Header.Get("Retry-After") != "1" || r.err.RetryAfterMs != 1000 {
 		t.Errorf("%s %v %s", res.Status, res.Header, body)
 	}
 }

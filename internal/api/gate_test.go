@@ -140,7 +140,7 @@ func TestRates(t *testing.T) {
 	}{
 		{"ConversationService", "CreateGroup", `{"title":"t"}`, 2},
 		{"MessageService", "Send", `{"user":"alice","clientMsgId":"m","text":"x"}`, 3},
-		{"AccountService", "LookUpUser", `{"user":"alice"}`, 30},
+		{"AccountService", "GetUser", `{"user":"alice"}`, 30},
 	} {
 		for i := range c.allowed {
 			if code := try(issued[0].Token, c.service, c.method, c.body); code != "" {
@@ -168,7 +168,7 @@ func TestChangesAreCountedAsSends(t *testing.T) {
 	token, err := w.admin.MintToken(t.Context(), connect.NewRequest(&petrelv1.MintTokenRequest{User: "alice", Device: &petrelv1.DeviceRef{Id: "d"}}))
 	w.must(err)
 	for _, c := range []struct{ service, method, body string }{
-		{"ConversationService", "Leave", fmt.Sprintf(`{"conv":%q}`, id)},
+		{"ConversationService", "LeaveGroup", fmt.Sprintf(`{"conv":%q}`, id)},
 		{"AccountService", "ChangeSettings", `{"values":{"a":"b"}}`},
 		{"AccountService", "UpdateAccount", `{"displayName":"Alice"}`},
 		{"AccountService", "RenameDevice", `{"device":"d","name":"n"}`},

@@ -76,8 +76,8 @@ func (s *Server) sameGroup(ctx context.Context, key im.Key, k string) error {
 	return nil
 }
 
-// Rename gives a group a title.
-func (s *Server) Rename(ctx context.Context, r *connect.Request[petrelv1.RenameRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+// RenameGroup gives a group a title.
+func (s *Server) RenameGroup(ctx context.Context, r *connect.Request[petrelv1.RenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, &petrelv1.Message{Body: profile(r.Msg.Title)})
 }
 
@@ -101,8 +101,8 @@ func (s *Server) RemoveMembers(ctx context.Context, r *connect.Request[petrelv1.
 	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Removed: r.Msg.Users}))
 }
 
-// Leave ends the caller's membership.
-func (s *Server) Leave(ctx context.Context, r *connect.Request[petrelv1.LeaveRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+// LeaveGroup ends the caller's membership.
+func (s *Server) LeaveGroup(ctx context.Context, r *connect.Request[petrelv1.LeaveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Left: []string{string(identity(ctx).Account.User)}}))
 }
 
@@ -123,8 +123,8 @@ func (s *Server) roleChange(ctx context.Context, conv, request, u string, role p
 	return s.userChange(ctx, conv, request, membership(&petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: u, Role: role}}}))
 }
 
-// Dissolve ends a group.
-func (s *Server) Dissolve(ctx context.Context, r *connect.Request[petrelv1.DissolveRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+// DissolveGroup ends a group.
+func (s *Server) DissolveGroup(ctx context.Context, r *connect.Request[petrelv1.DissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	return s.userChange(ctx, r.Msg.Conv, r.Msg.RequestId, membership(&petrelv1.MemberChange{Dissolved: true}))
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // CreateKey makes an admin key and shows it once. Spec: P-10.6.
-func (s *Server) CreateKey(ctx context.Context, r *connect.Request[petrelv1.CreateKeyRequest]) (*connect.Response[petrelv1.CreateKeyResponse], error) {
+func (s adminService) CreateKey(ctx context.Context, r *connect.Request[petrelv1.CreateKeyRequest]) (*connect.Response[petrelv1.CreateKeyResponse], error) {
 	key, k, err := s.users.CreateKey(ctx, r.Msg.Name, r.Msg.Tenant, r.Msg.Scopes)
 	if err != nil {
 		return nil, err
@@ -19,7 +19,7 @@ func (s *Server) CreateKey(ctx context.Context, r *connect.Request[petrelv1.Crea
 }
 
 // ListKeys lists the admin keys, oldest first.
-func (s *Server) ListKeys(ctx context.Context, _ *connect.Request[petrelv1.ListKeysRequest]) (*connect.Response[petrelv1.ListKeysResponse], error) {
+func (s adminService) ListKeys(ctx context.Context, _ *connect.Request[petrelv1.ListKeysRequest]) (*connect.Response[petrelv1.ListKeysResponse], error) {
 	keys, err := s.users.Keys(ctx)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (s *Server) ListKeys(ctx context.Context, _ *connect.Request[petrelv1.ListK
 }
 
 // RevokeKey makes an admin key void.
-func (s *Server) RevokeKey(ctx context.Context, r *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error) {
+func (s adminService) RevokeKey(ctx context.Context, r *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error) {
 	if err := s.users.RevokeKey(ctx, r.Msg.Id); err != nil {
 		return nil, err
 	}

@@ -83,16 +83,16 @@ func TestRepeatOnAnotherNodeWhileTheCallIsUnderWay(t *testing.T) {
 		<-out
 		return inner(ctx, a, code)
 	}
-	disable := func(c petrelv1connect.AdminServiceClient, disabled bool) error {
-		_, err := c.DisableUser(context.Background(), connect.NewRequest(&petrelv1.DisableUserRequest{User: "alice", Disabled: disabled, RequestId: "r1"}))
+	disable := func(c petrelv1connect.AdminServiceClient, user string) error {
+		_, err := c.DisableUser(context.Background(), connect.NewRequest(&petrelv1.DisableUserRequest{User: user, RequestId: "r1"}))
 		return err
 	}
 	ended := make(chan error, 3)
-	go func() { ended <- disable(w.admin, true) }()
+	go func() { ended <- disable(w.admin, "alice") }()
 	<-in
 	conflict := make(chan error, 1)
-	go func() { ended <- disable(other, true) }()
-	go func() { conflict <- disable(other, false) }()
+	go func() { ended <- disable(other, "alice") }()
+	go func() { conflict <- disable(other, "bob") }()
 	select {
 	case err := <-ended:
 		t.Errorf("answered before the first one has ended: %v", err)
@@ -118,7 +118,7 @@ func TestClaimOfADeadNodeEnds(t *testing.T) {
 	now := time.Now()
 	w.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	w.nodes(user.Options{})
-	_, err := w.admin.DisableUser(t.Context(), connect.NewRequest(&petrelv1.DisableUserRequest{User: "nobody", Disabled: true, RequestId: "r1"}))
+	_, err := w.admin.DisableUser(t.Context(), connect.NewRequest(&petrelv1.DisableUserRequest{User: "nobody", RequestId: "r1"}))
 	w.wantCode("nobody", err, im.CodeNoUser)
 	if n := len(w.answers()); n != 0 {
 		t.Errorf("a call that failed leaves %d records", n)

@@ -129,7 +129,7 @@ func TestRepeatAfterARestartIsAnsweredAsTheFirst(t *testing.T) {
 func TestFailedCallLeavesNoAnswer(t *testing.T) {
 	w := newWorld(t)
 	req := func() error {
-		_, err := w.admin.DisableUser(t.Context(), connect.NewRequest(&petrelv1.DisableUserRequest{User: "alice", Disabled: true, RequestId: "r1"}))
+		_, err := w.admin.DisableUser(t.Context(), connect.NewRequest(&petrelv1.DisableUserRequest{User: "alice", RequestId: "r1"}))
 		return err
 	}
 	w.wantCode("nobody", req(), im.CodeNoUser)
@@ -286,7 +286,7 @@ func TestCallGoesOnWithoutItsCaller(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	req := &petrelv1.DisableUserRequest{User: "alice", Disabled: true, RequestId: "r1"}
+	req := &petrelv1.DisableUserRequest{User: "alice", RequestId: "r1"}
 	go func() {
 		_, err := w.admin.DisableUser(ctx, connect.NewRequest(req))
 		ended <- err

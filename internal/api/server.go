@@ -113,7 +113,7 @@ func New(o Options) *Server {
 	mux.Handle(petrelv1connect.NewAccountServiceHandler(s, opts...))
 	mux.Handle(petrelv1connect.NewConversationServiceHandler(s, opts...))
 	mux.Handle(petrelv1connect.NewMessageServiceHandler(s, opts...))
-	mux.Handle(petrelv1connect.NewAdminServiceHandler(s, opts...))
+	mux.Handle(petrelv1connect.NewAdminServiceHandler(adminService{s}, opts...))
 	s.services = mux
 	return s
 }

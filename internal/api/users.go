@@ -15,7 +15,7 @@ import (
 const maxUsers = 1000
 
 // CreateUsers makes users and tokens.
-func (s *Server) CreateUsers(ctx context.Context, r *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error) {
+func (s adminService) CreateUsers(ctx context.Context, r *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error) {
 	if n := len(r.Msg.Users); n == 0 || n > maxUsers {
 		return nil, im.Errorf(im.CodeInvalid, "users has 1 to %d entries", maxUsers)
 	}
@@ -35,7 +35,7 @@ func (s *Server) CreateUsers(ctx context.Context, r *connect.Request[petrelv1.Cr
 }
 
 // RevokeTokens ends a user's tokens, then their sessions.
-func (s *Server) RevokeTokens(ctx context.Context, r *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error) {
+func (s adminService) RevokeTokens(ctx context.Context, r *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error) {
 	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
 	if err != nil {
 		return nil, err
@@ -52,14 +52,14 @@ func (s *Server) RevokeTokens(ctx context.Context, r *connect.Request[petrelv1.R
 }
 
 // MintToken logs a device in on the application's word. Spec: P-11.4.
-func (s *Server) MintToken(ctx context.Context, r *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
+func (s adminService) MintToken(ctx context.Context, r *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
 	m := r.Msg
 	l, err := s.users.Mint(ctx, m.Tenant, im.User(m.User), deviceRef(m.Device), time.Duration(m.TtlS)*time.Second)
 	return s.loggedIn(ctx, l, err)
 }
 
 // ListUsers lists the users of a tenant, without their devices.
-func (s *Server) ListUsers(ctx context.Context, r *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error) {
+func (s adminService) ListUsers(ctx context.Context, r *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error) {
 	t, err := s.users.Tenant(ctx, r.Msg.Tenant)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (s *Server) ListUsers(ctx context.Context, r *connect.Request[petrelv1.List
 }
 
 // GetUser describes a user with their devices.
-func (s *Server) GetUser(ctx context.Context, r *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+func (s adminService) GetUser(ctx context.Context, r *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
 	if err != nil {
 		return nil, err
@@ -85,21 +85,31 @@ func (s *Server) GetUser(ctx context.Context, r *connect.Request[petrelv1.GetUse
 	return s.withDevices(ctx, a, i, err)
 }
 
-// DisableUser lets nobody log in as a user, or ends that.
-func (s *Server) DisableUser(ctx context.Context, r *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+// DisableUser lets nobody log in as a user and ends what they have.
+func (s adminService) DisableUser(ctx context.Context, r *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.users.Disable(ctx, a, r.Msg.Disabled)
-	if err == nil && r.Msg.Disabled {
+	i, err := s.users.Disable(ctx, a)
+	if err == nil {
 		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
 	}
 	return s.withDevices(ctx, a, i, err)
 }
 
+// EnableUser lets a disabled user log in again.
+func (s adminService) EnableUser(ctx context.Context, r *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
+	if err != nil {
+		return nil, err
+	}
+	i, err := s.users.Enable(ctx, a)
+	return s.withDevices(ctx, a, i, err)
+}
+
 // SetPassword sets a user's password and voids all their tokens.
-func (s *Server) SetPassword(ctx context.Context, r *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+func (s adminService) SetPassword(ctx context.Context, r *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
 	if err != nil {
 		return nil, err

@@ -18,8 +18,9 @@ import (
 
 // Subjects of the bus, for what an operator asks of another node.
 const (
-	drainSubject bus.Subject = "node.drain" // clusterpb.Drain, answered with clusterpb.Drained
-	lookSubject  bus.Subject = "node.look"  // empty, answered with nothing
+	drainSubject  bus.Subject = "node.drain"  // clusterpb.Drain, answered with clusterpb.Drained
+	resumeSubject bus.Subject = "node.resume" // clusterpb.Resume, answered with clusterpb.Drained
+	lookSubject   bus.Subject = "node.look"   // empty, answered with nothing
 )
 
 const (
@@ -39,21 +40,33 @@ func (a *App) attachOperator() {
 		if reply == nil || q.UnmarshalVT(payload) != nil {
 			return
 		}
-		job := func(ctx context.Context) {
+		a.afterDrains(reply, func(ctx context.Context) []byte {
 			ctx, cancel := context.WithTimeout(ctx, time.Duration(q.TimeoutMs)*time.Millisecond)
 			defer cancel()
-			reply(drained(a.drainHere(ctx, q.Undo)))
+			return drained(a.drainHere(ctx))
+		})
+	})
+	a.node.bus.Handle(resumeSubject, func(_ im.Node, payload []byte, reply func([]byte)) {
+		q := &clusterpb.Resume{}
+		if reply == nil || q.UnmarshalVT(payload) != nil {
+			return
 		}
-		select {
-		case a.drains <- job:
-		default:
-			reply(drained(nil, im.Errorf(im.CodeNotNow, "node %s is being drained", a.node.cluster.Self())))
-		}
+		a.afterDrains(reply, func(context.Context) []byte { return drained(nil, a.resumeHere()) })
 	})
 	a.node.bus.Handle(lookSubject, bus.Answering(func(im.Node, []byte) []byte {
 		a.node.cluster.Reconsider()
 		return nil
 	}))
+}
+
+// afterDrains has operate run a drain or its end, and replies with the result; a
+// node that is busy with one refuses the next.
+func (a *App) afterDrains(reply func([]byte), run func(context.Context) []byte) {
+	select {
+	case a.drains <- func(ctx context.Context) { reply(run(ctx)) }:
+	default:
+		reply(drained(nil, im.Errorf(im.CodeNotNow, "node %s is being drained", a.node.cluster.Self())))
+	}
 }
 
 // operate runs what operators ask of this node, one after the other.
@@ -87,13 +100,14 @@ func (a *App) operations() api.Cluster {
 		alone := im.Errorf(im.CodeNotNow, "this server has an embedded store, so it has no other nodes; set store.postgres for a cluster")
 		return api.Cluster{
 			State:     func(context.Context) *petrelv1.ClusterState { return a.stateAlone() },
-			Drain:     func(context.Context, im.Node, bool) (*petrelv1.DrainNodeResponse, error) { return nil, alone },
+			Drain:     func(context.Context, im.Node) (*petrelv1.DrainNodeResponse, error) { return nil, alone },
+			Resume:    func(context.Context, im.Node) error { return alone },
 			Rebalance: func(context.Context) error { return alone },
 			Move:      func(context.Context, im.Partition, int) (*petrelv1.MovePartitionResponse, error) { return nil, alone },
 			Finalize:  func(context.Context) (*petrelv1.FinalizeClusterResponse, error) { return nil, alone },
 		}
 	}
-	return api.Cluster{State: a.clusterState, Drain: a.drainNode, Rebalance: a.rebalance, Move: a.movePartition, Finalize: a.finalize, Gateways: a.gateways}
+	return api.Cluster{State: a.clusterState, Drain: a.drainNode, Resume: a.resumeNode, Rebalance: a.rebalance, Move: a.movePartition, Finalize: a.finalize, Gateways: a.gateways}
 }
 
 // gateways lists where a user should connect, best first. Spec: P-3.7.
@@ -153,9 +167,30 @@ func spread(parts []int) []uint32 {
 	return out
 }
 
-// drainNode empties a node, this one or another, or ends that.
-func (a *App) drainNode(ctx context.Context, n im.Node, undo bool) (*petrelv1.DrainNodeResponse, error) {
+// drainNode empties a node, this one or another.
+func (a *App) drainNode(ctx context.Context, n im.Node) (*petrelv1.DrainNodeResponse, error) {
 	began := time.Now()
+	q, err := (&clusterpb.Drain{TimeoutMs: uint32(handOverTime.Milliseconds())}).MarshalVT()
+	im.Assert(err == nil, "a request does not encode")
+	m, err := a.askNode(ctx, n, drainSubject, q)
+	if err != nil {
+		return nil, err
+	}
+	return &petrelv1.DrainNodeResponse{Partitions: m.Partitions, Sessions: m.Sessions, TookMs: uint32(time.Since(began).Milliseconds())}, nil
+}
+
+// resumeNode lets a drained node, this one or another, take partitions and
+// clients again.
+func (a *App) resumeNode(ctx context.Context, n im.Node) error {
+	q, err := (&clusterpb.Resume{}).MarshalVT()
+	im.Assert(err == nil, "a request does not encode")
+	_, err = a.askNode(ctx, n, resumeSubject, q)
+	return err
+}
+
+// askNode asks a node, this one or another, to drain or to resume. Codes:
+// no_node, not_now.
+func (a *App) askNode(ctx context.Context, n im.Node, subject bus.Subject, q []byte) (*clusterpb.Drained, error) {
 	names := []string{}
 	var found *cluster.NodeStatus
 	st := a.node.cluster.Status()
@@ -171,38 +206,26 @@ func (a *App) drainNode(ctx context.Context, n im.Node, undo bool) (*petrelv1.Dr
 	case !found.Alive:
 		return nil, im.Errorf(im.CodeNotNow, "node %s is gone, and other nodes serve its partitions", n)
 	}
-	q, err := (&clusterpb.Drain{Undo: undo, TimeoutMs: uint32(handOverTime.Milliseconds())}).MarshalVT()
-	im.Assert(err == nil, "a request does not encode")
 	ctx, cancel := context.WithTimeout(ctx, handOverTime+answerTime+2*time.Second)
 	defer cancel()
-	answer, err := a.node.bus.Request(ctx, n, drainSubject, q)
+	answer, err := a.node.bus.Request(ctx, n, subject, q)
 	if err != nil {
 		return nil, im.Errorf(im.CodeNotNow, "node %s does not answer %s on the bus: %v", n, a.node.cluster.Self(), err)
 	}
 	m := &clusterpb.Drained{}
 	if err := m.UnmarshalVT(answer); err != nil {
-		return nil, fmt.Errorf("drain %s: read its answer: %w", n, err)
+		return nil, fmt.Errorf("ask %s for %s: read its answer: %w", n, subject, err)
 	}
 	if m.Code != "" {
 		return nil, &im.Error{Code: im.Code(m.Code), Message: m.Message}
 	}
-	return &petrelv1.DrainNodeResponse{Partitions: m.Partitions, Sessions: m.Sessions, TookMs: uint32(time.Since(began).Milliseconds())}, nil
+	return m, nil
 }
 
 // drainHere hands all partitions over, then sends the clients away, if they
 // have another gateway to go to.
-func (a *App) drainHere(ctx context.Context, undo bool) (*petrelv1.DrainNodeResponse, error) {
+func (a *App) drainHere(ctx context.Context) (*petrelv1.DrainNodeResponse, error) {
 	c := a.node.cluster
-	if undo {
-		if a.draining.Load() {
-			return nil, im.Errorf(im.CodeNotNow, "node %s is stopping", c.Self())
-		}
-		a.away.Store(false)
-		a.takeClients()
-		c.Resume()
-		a.log.Info("node takes feeds and clients again")
-		return &petrelv1.DrainNodeResponse{}, nil
-	}
 	owned := len(a.convs.Owners())
 	a.away.Store(true)
 	if err := c.Drain(ctx); err != nil {
@@ -223,6 +246,19 @@ func (a *App) drainHere(ctx context.Context, undo bool) (*petrelv1.DrainNodeResp
 	r.Sessions = uint32(a.hub.SendAway())
 	a.log.Info("node is drained", "feeds", owned, "sessions", r.Sessions)
 	return r, nil
+}
+
+// resumeHere takes partitions and clients again.
+func (a *App) resumeHere() error {
+	c := a.node.cluster
+	if a.draining.Load() {
+		return im.Errorf(im.CodeNotNow, "node %s is stopping", c.Self())
+	}
+	a.away.Store(false)
+	a.takeClients()
+	c.Resume()
+	a.log.Info("node takes partitions and clients again")
+	return nil
 }
 
 // settle waits a little until what was sent here is answered: what is not is

@@ -315,7 +315,7 @@ func (s *Server) Users(tenant string, users ...string) []string {
 // Group makes a group of a tenant and returns its id. The first member owns it.
 func (s *Server) Group(tenant, key string, members ...string) string {
 	s.t.Helper()
-	q := &petrelv1.CreateConversationRequest{Tenant: tenant, Key: key, Title: key}
+	q := &petrelv1.AdminCreateGroupRequest{Tenant: tenant, Key: key, Title: key}
 	for i, m := range members {
 		role := petrelv1.Role_ROLE_MEMBER
 		if i == 0 {
@@ -323,7 +323,7 @@ func (s *Server) Group(tenant, key string, members ...string) string {
 		}
 		q.Members = append(q.Members, &petrelv1.MemberRef{User: m, Role: role})
 	}
-	r, err := s.Admin.CreateConversation(s.t.Context(), connect.NewRequest(q))
+	r, err := s.Admin.CreateGroup(s.t.Context(), connect.NewRequest(q))
 	if err != nil {
 		s.t.Fatalf("make group %s of tenant %q: %v", key, tenant, err)
 	}

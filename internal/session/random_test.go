@@ -138,9 +138,12 @@ func (x *unrest) act() {
 			_, _ = s.hub.CloseDevice(ctx, a, device.ID, im.CodeRevoked)
 		}
 	case n < 16:
-		disabled := x.dice.IntN(2) == 0
-		_, err = s.users.Disable(ctx, a, disabled)
-		x.note("%s: %s disabled %v: %v", s.id, u, disabled, err)
+		change, what := s.users.Disable, "disabled"
+		if x.dice.IntN(2) == 0 {
+			change, what = s.users.Enable, "enabled"
+		}
+		_, err = change(ctx, a)
+		x.note("%s: %s %s: %v", s.id, u, what, err)
 		x.judgeAll()
 	case n < 17:
 		err = s.users.Revoke(ctx, a)

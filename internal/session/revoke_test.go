@@ -75,7 +75,7 @@ var changes = map[string]struct {
 	}, im.CodeRevoked, "", ""},
 	"revoked user": {func(us *user.Users, _ *people) error { return us.Revoke(context.Background(), account("alice")) }, im.CodeRevoked, im.CodeRevoked, im.CodeRevoked},
 	"disabled user": {func(us *user.Users, _ *people) error {
-		_, err := us.Disable(context.Background(), account("alice"), true)
+		_, err := us.Disable(context.Background(), account("alice"))
 		return err
 	}, im.CodeRevoked, im.CodeRevoked, im.CodeRevoked},
 	"refresh token used twice": {func(us *user.Users, p *people) error {

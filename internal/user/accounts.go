@@ -142,15 +142,20 @@ func (us *Users) SetPassword(ctx context.Context, a im.Account, password string)
 	})
 }
 
-// Disable voids a user's tokens and lets nobody log in as them, or ends that.
-// The caller ends the sessions with revoked. Codes: no_user.
-func (us *Users) Disable(ctx context.Context, a im.Account, disabled bool) (Info, error) {
+// Disable voids a user's tokens and lets nobody log in as them. The caller ends
+// the sessions with revoked. Codes: no_user.
+func (us *Users) Disable(ctx context.Context, a im.Account) (Info, error) {
 	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
-		u.Disabled = disabled
-		if !disabled {
-			return nil
-		}
+		u.Disabled = true
 		return c.voidAll(ctx, a, u)
+	})
+}
+
+// Enable lets a disabled user log in again. Codes: no_user.
+func (us *Users) Enable(ctx context.Context, a im.Account) (Info, error) {
+	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
+		u.Disabled = false
+		return nil
 	})
 }
 

@@ -216,7 +216,7 @@ func TestAccountIsWhatOthersSee(t *testing.T) {
 	w.wantCode("long name", err, im.CodeInvalid)
 	_, err = w.users.Account(ctx, im.Account{Tenant: im.DefaultTenant, User: "nobody"})
 	w.wantCode("nobody", err, im.CodeNoUser)
-	if _, err := w.users.Disable(ctx, alice, true); err != nil {
+	if _, err := w.users.Disable(ctx, alice); err != nil {
 		t.Fatal(err)
 	}
 	_, err = w.users.Account(ctx, alice)

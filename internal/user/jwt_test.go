@@ -157,7 +157,7 @@ func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
 	if err != nil || l.Account != (im.Account{Tenant: w.tenant("acme"), User: "alice"}) {
 		t.Fatalf("the longest: %+v, %v", l, err)
 	}
-	if _, err := w.users.Disable(context.Background(), l.Account, true); err != nil {
+	if _, err := w.users.Disable(context.Background(), l.Account); err != nil {
 		t.Fatal(err)
 	}
 	_, err = w.users.Exchange(context.Background(), "acme", good, phone(1))

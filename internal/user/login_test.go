@@ -177,7 +177,7 @@ func TestEveryWrongLoginGetsTheSameAnswer(t *testing.T) {
 	w.register("alice", phone(1))
 	w.register("dave", phone(1))
 	w.token("", "tokenonly")
-	if _, err := w.users.Disable(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "dave"}, true); err != nil {
+	if _, err := w.users.Disable(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "dave"}); err != nil {
 		t.Fatal(err)
 	}
 	var answers []string
@@ -382,13 +382,13 @@ func TestMintMakesTenantAndUserButNoDisabledOneIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wantAccess("made", l.Access, "")
-	if _, err := w.users.Disable(context.Background(), l.Account, true); err != nil {
+	if _, err := w.users.Disable(context.Background(), l.Account); err != nil {
 		t.Fatal(err)
 	}
 	w.wantAccess("disabled", l.Access, im.CodeUnauthenticated)
 	_, err = w.users.Mint(context.Background(), "acme", "alice", phone(1), 0)
 	w.wantCode("disabled", err, im.CodeForbidden)
-	if _, err := w.users.Disable(context.Background(), l.Account, false); err != nil {
+	if _, err := w.users.Enable(context.Background(), l.Account); err != nil {
 		t.Fatal(err)
 	}
 	w.wantAccess("a token of before, of one who may log in again", l.Access, im.CodeRevoked)
@@ -504,7 +504,7 @@ func TestLoginWithAPasswordThatIsChangedMeanwhileIsRefused(t *testing.T) {
 			_, err := w.users.SetPassword(context.Background(), alice, "a new password")
 			return err
 		},
-		"disabled": func(w *world) error { _, err := w.users.Disable(context.Background(), alice, true); return err },
+		"disabled": func(w *world) error { _, err := w.users.Disable(context.Background(), alice); return err },
 	} {
 		w := people(t)
 		w.register("alice", phone(1))

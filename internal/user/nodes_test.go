@@ -116,7 +116,7 @@ func TestNoChangeOfAnAccountIsLost(t *testing.T) {
 		want    func(n *nodes)
 	}{
 		"a name, a disabling": {store.Users,
-			func(n *nodes) error { _, err := n.b.Disable(context.Background(), alice, true); return err },
+			func(n *nodes) error { _, err := n.b.Disable(context.Background(), alice); return err },
 			func(n *nodes) error {
 				_, err := n.users.UpdateAccount(context.Background(), alice, "Alice")
 				return err
@@ -129,7 +129,7 @@ func TestNoChangeOfAnAccountIsLost(t *testing.T) {
 			}},
 		"a disabling, a name": {store.Devices,
 			func(n *nodes) error { _, err := n.b.UpdateAccount(context.Background(), alice, "Alice"); return err },
-			func(n *nodes) error { _, err := n.users.Disable(context.Background(), alice, true); return err },
+			func(n *nodes) error { _, err := n.users.Disable(context.Background(), alice); return err },
 			func(n *nodes) {
 				if i, err := n.users.Get(context.Background(), alice); err != nil || !i.Disabled || i.DisplayName != "Alice" {
 					n.t.Errorf("%+v, %v", i, err)
@@ -143,11 +143,11 @@ func TestNoChangeOfAnAccountIsLost(t *testing.T) {
 			},
 			func(n *nodes) { n.wantAccess("revoked", n.l.Access, im.CodeRevoked) }},
 		"a refresh, a disabling": {store.Devices,
-			func(n *nodes) error { _, err := n.b.Disable(context.Background(), alice, true); return err },
+			func(n *nodes) error { _, err := n.b.Disable(context.Background(), alice); return err },
 			func(n *nodes) error {
 				_, err := n.users.Refresh(context.Background(), n.l.Refresh, "")
 				n.wantCode("refresh", err, im.CodeUnauthenticated)
-				_, err = n.users.Disable(context.Background(), alice, false)
+				_, err = n.users.Enable(context.Background(), alice)
 				return err
 			},
 			func(n *nodes) { n.wantAccess("disabled and back", n.l.Access, im.CodeRevoked) }},
@@ -157,9 +157,9 @@ func TestNoChangeOfAnAccountIsLost(t *testing.T) {
 				return err
 			},
 			func(n *nodes) error {
-				_, err := n.users.Disable(context.Background(), alice, true)
+				_, err := n.users.Disable(context.Background(), alice)
 				n.no(err)
-				_, err = n.users.Disable(context.Background(), alice, false)
+				_, err = n.users.Enable(context.Background(), alice)
 				return err
 			},
 			func(n *nodes) { n.wantAccess("the login between", n.late.Access, im.CodeRevoked) }},
@@ -472,8 +472,8 @@ func TestWhoseTokensEndIsTold(t *testing.T) {
 			return nil
 		}},
 		{"one that the operator sets", 1, func() error { _, err := w.users.SetPassword(ctx, alice, password); return err }},
-		{"a disabling", 1, func() error { _, err := w.users.Disable(ctx, alice, true); return err }},
-		{"its end", 0, func() error { _, err := w.users.Disable(ctx, alice, false); return err }},
+		{"a disabling", 1, func() error { _, err := w.users.Disable(ctx, alice); return err }},
+		{"its end", 0, func() error { _, err := w.users.Enable(ctx, alice); return err }},
 		{"a revocation", 1, func() error { return w.users.Revoke(ctx, alice) }},
 		{"one of unknown outcome", 1, func() error {
 			w.store.fail(errors.New("connection lost"))

@@ -205,7 +205,7 @@ func TestSpentTokensAreForgotten(t *testing.T) {
 func TestDisabledUserDoesNotRefresh(t *testing.T) {
 	w := people(t)
 	l := w.mint("alice", phone(1))
-	if _, err := w.users.Disable(context.Background(), alice, true); err != nil {
+	if _, err := w.users.Disable(context.Background(), alice); err != nil {
 		t.Fatal(err)
 	}
 	_, err := w.users.Refresh(context.Background(), l.Refresh, "")

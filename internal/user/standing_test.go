@@ -30,14 +30,14 @@ func TestStandingOfSessions(t *testing.T) {
 		}, replaced, stays, stays},
 		"revoked user": {func(w *world, _ *user.Login) { w.no(w.users.Revoke(ctx, alice)) }, revoked, revoked, revoked},
 		"disabled": {func(w *world, _ *user.Login) {
-			_, err := w.users.Disable(ctx, alice, true)
+			_, err := w.users.Disable(ctx, alice)
 			w.no(err)
 		}, revoked, revoked, revoked},
 		"disabled and enabled": {func(w *world, _ *user.Login) {
-			for _, disabled := range []bool{true, false} {
-				_, err := w.users.Disable(ctx, alice, disabled)
-				w.no(err)
-			}
+			_, err := w.users.Disable(ctx, alice)
+			w.no(err)
+			_, err = w.users.Enable(ctx, alice)
+			w.no(err)
 		}, revoked, revoked, revoked},
 		"refresh token used twice": {func(w *world, phone *user.Login) {
 			w.refresh(phone.Refresh, "")

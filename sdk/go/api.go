@@ -34,9 +34,9 @@ func (c *Client) CreateGroup(ctx context.Context, title string, users ...string)
 	return r.Conv, err
 }
 
-// Rename gives a group another title. It takes an admin or the owner.
-func (c *Client) Rename(ctx context.Context, conv, title string) error {
-	return c.change(ctx, "Rename", &petrelv1.RenameRequest{Conv: conv, Title: title})
+// RenameGroup gives a group another title. It takes an admin or the owner.
+func (c *Client) RenameGroup(ctx context.Context, conv, title string) error {
+	return c.change(ctx, "RenameGroup", &petrelv1.RenameGroupRequest{Conv: conv, Title: title})
 }
 
 // AddMembers adds users to a group. It takes an admin or the owner.
@@ -50,9 +50,9 @@ func (c *Client) RemoveMembers(ctx context.Context, conv string, users ...string
 	return c.change(ctx, "RemoveMembers", &petrelv1.RemoveMembersRequest{Conv: conv, Users: users})
 }
 
-// Leave leaves a group; its owner hands it over first.
-func (c *Client) Leave(ctx context.Context, conv string) error {
-	return c.change(ctx, "Leave", &petrelv1.LeaveRequest{Conv: conv})
+// LeaveGroup leaves a group; its owner hands it over first.
+func (c *Client) LeaveGroup(ctx context.Context, conv string) error {
+	return c.change(ctx, "LeaveGroup", &petrelv1.LeaveGroupRequest{Conv: conv})
 }
 
 // SetRole makes a member an admin or an admin a member. It takes the owner.
@@ -65,9 +65,9 @@ func (c *Client) TransferOwnership(ctx context.Context, conv, user string) error
 	return c.change(ctx, "TransferOwnership", &petrelv1.TransferOwnershipRequest{Conv: conv, User: user})
 }
 
-// Dissolve ends a group for all. It takes the owner.
-func (c *Client) Dissolve(ctx context.Context, conv string) error {
-	return c.change(ctx, "Dissolve", &petrelv1.DissolveRequest{Conv: conv})
+// DissolveGroup ends a group for all. It takes the owner.
+func (c *Client) DissolveGroup(ctx context.Context, conv string) error {
+	return c.change(ctx, "DissolveGroup", &petrelv1.DissolveGroupRequest{Conv: conv})
 }
 
 // Members are those of a conversation, ascending by user: all pages of them.
@@ -117,10 +117,10 @@ func (c *Client) RevokeDevice(ctx context.Context, device string) error {
 	return c.Call(ctx, accountService+"RevokeDevice", &petrelv1.RevokeDeviceRequest{Device: device}, new(petrelv1.RevokeDeviceResponse))
 }
 
-// LookUpUser finds a user by the exact id. Code: no_user.
-func (c *Client) LookUpUser(ctx context.Context, user string) (*petrelv1.Account, error) {
+// GetUser finds a user by the exact id. Code: no_user.
+func (c *Client) GetUser(ctx context.Context, user string) (*petrelv1.Account, error) {
 	r := new(petrelv1.Account)
-	err := c.Call(ctx, accountService+"LookUpUser", &petrelv1.LookUpUserRequest{User: user}, r)
+	err := c.Call(ctx, accountService+"GetUser", &petrelv1.GetUserRequest{User: user}, r)
 	return r, err
 }
 

@@ -274,6 +274,7 @@ func retryAt(e *petrelv1.Error) time.Time {
 // tells the subscriptions.
 func (c *Client) flush() error {
 	c.mu.Lock()
+	c.countUnread()
 	rows := c.takeRows()
 	fresh := c.toSync
 	c.toSync = nil

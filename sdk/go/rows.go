@@ -14,10 +14,12 @@ import (
 
 // Keys of the store.
 const (
-	metaKey     = "meta"
-	convPrefix  = "c/"
-	entryPrefix = "e/"
-	outPrefix   = "o/"
+	metaKey        = "meta"
+	incomingKey    = "incoming" // Incoming was used
+	convPrefix     = "c/"
+	entryPrefix    = "e/"
+	outPrefix      = "o/"
+	positionPrefix = "p/" // of Incoming, by conversation
 )
 
 func convKey(id string) string                { return convPrefix + id }
@@ -157,6 +159,10 @@ func (c *Client) load() error {
 			entries[m.Conv] = append(entries[m.Conv], m)
 		case strings.HasPrefix(r.Key, outPrefix):
 			err = loadOutgoing(c, r.Value, out)
+		case r.Key == incomingKey:
+			c.incoming.begun = true
+		case strings.HasPrefix(r.Key, positionPrefix):
+			err = c.loadPosition(strings.TrimPrefix(r.Key, positionPrefix), r.Value)
 		}
 		if err != nil {
 			return fmt.Errorf("read row %s: %w", r.Key, err)
@@ -175,6 +181,10 @@ func (c *Client) load() error {
 		}
 	}
 	clear(c.rows) // folding what is folded changes nothing
+	for id := range c.convs {
+		c.changed.touch(id)
+	}
+	c.countUnread()
 	for _, n := range slices.Sorted(maps.Keys(out)) {
 		c.enqueue(out[n])
 		c.composed = n

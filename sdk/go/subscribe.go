@@ -13,14 +13,15 @@ type Change struct {
 	Conversations []string // ids, sorted; their messages, cursors or titles
 	List          bool     // conversations came or went
 	Status        bool     // see Client.Status
-	Account       bool     // settings, contacts or devices of the user: an entry of the inbox
+	Account       bool     // settings or devices of the user: an entry of the inbox
+	Unread        bool     // see Client.Unread
 
 	convs map[string]struct{}
 }
 
 // Empty tells whether nothing changed.
 func (ch *Change) Empty() bool {
-	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account
+	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account && !ch.Unread
 }
 
 func (ch *Change) touch(conv string) {
@@ -38,6 +39,7 @@ func (ch *Change) merge(other *Change) {
 	ch.List = ch.List || other.List
 	ch.Status = ch.Status || other.Status
 	ch.Account = ch.Account || other.Account
+	ch.Unread = ch.Unread || other.Unread
 }
 
 // Subscription gathers what changes for one reader. A reader that is slow gets
@@ -58,7 +60,7 @@ func (c *Client) Subscribe() *Subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.subs[s] = struct{}{}
-	all := Change{List: true, Status: true, Account: true}
+	all := Change{List: true, Status: true, Account: true, Unread: true}
 	for id := range c.convs {
 		all.touch(id)
 	}

@@ -145,8 +145,8 @@ var rows = map[string]row{
 		p.token("alice", "tablet")
 		return &petrelv1.RevokeDeviceRequest{Device: "tablet", RequestId: "r1"}
 	}},
-	"AccountService/Logout":     {request: fixed(&petrelv1.LogoutRequest{RequestId: "r1"}), ends: true},
-	"AccountService/LookUpUser": {request: func(p *parties) proto.Message { return &petrelv1.LookUpUserRequest{User: p.name("bob")} }},
+	"AccountService/Logout":  {request: fixed(&petrelv1.LogoutRequest{RequestId: "r1"}), ends: true},
+	"AccountService/GetUser": {request: func(p *parties) proto.Message { return &petrelv1.GetUserRequest{User: p.name("bob")} }},
 	"AccountService/GetSettings": {request: func(p *parties) proto.Message {
 		p.must("petrel.v1.AccountService/ChangeSettings", p.token("alice", "desk"), &petrelv1.ChangeSettingsRequest{Conv: p.conv, Values: map[string]string{"muted": "1"}})
 		return &petrelv1.GetSettingsRequest{}
@@ -156,8 +156,8 @@ var rows = map[string]row{
 	"ConversationService/CreateGroup": {request: func(p *parties) proto.Message {
 		return &petrelv1.CreateGroupRequest{Title: "boat", Users: []string{p.name("bob")}, RequestId: "r1"}
 	}},
-	"ConversationService/Rename": {request: func(p *parties) proto.Message {
-		return &petrelv1.RenameRequest{Conv: p.conv, Title: "ship", RequestId: "r1"}
+	"ConversationService/RenameGroup": {request: func(p *parties) proto.Message {
+		return &petrelv1.RenameGroupRequest{Conv: p.conv, Title: "ship", RequestId: "r1"}
 	}},
 	"ConversationService/AddMembers": {request: func(p *parties) proto.Message {
 		return &petrelv1.AddMembersRequest{Conv: p.conv, Users: []string{p.name("dave")}, RequestId: "r1"}
@@ -165,8 +165,8 @@ var rows = map[string]row{
 	"ConversationService/RemoveMembers": {request: func(p *parties) proto.Message {
 		return &petrelv1.RemoveMembersRequest{Conv: p.conv, Users: []string{p.name("carol")}, RequestId: "r1"}
 	}},
-	"ConversationService/Leave": {
-		request: func(p *parties) proto.Message { return &petrelv1.LeaveRequest{Conv: p.conv, RequestId: "r1"} },
+	"ConversationService/LeaveGroup": {
+		request: func(p *parties) proto.Message { return &petrelv1.LeaveGroupRequest{Conv: p.conv, RequestId: "r1"} },
 		as:      func(p *parties) string { return p.token("carol", "phone") },
 	},
 	"ConversationService/SetRole": {request: func(p *parties) proto.Message {
@@ -175,7 +175,7 @@ var rows = map[string]row{
 	"ConversationService/TransferOwnership": {request: func(p *parties) proto.Message {
 		return &petrelv1.TransferOwnershipRequest{Conv: p.conv, User: p.name("bob"), RequestId: "r1"}
 	}},
-	"ConversationService/Dissolve":        {request: func(p *parties) proto.Message { return &petrelv1.DissolveRequest{Conv: p.conv, RequestId: "r1"} }},
+	"ConversationService/DissolveGroup":   {request: func(p *parties) proto.Message { return &petrelv1.DissolveGroupRequest{Conv: p.conv, RequestId: "r1"} }},
 	"ConversationService/GetConversation": {request: func(p *parties) proto.Message { return &petrelv1.GetConversationRequest{Conv: p.conv} }},
 	"ConversationService/ListMembers":     {request: func(p *parties) proto.Message { return &petrelv1.ListMembersRequest{Conv: p.conv, Limit: 2} }},
 
@@ -195,8 +195,8 @@ var rows = map[string]row{
 		masks:   []protoreflect.Name{"token"},
 	},
 	"AdminService/RevokeTokens": {request: func(p *parties) proto.Message { return &petrelv1.RevokeTokensRequest{User: p.name("bob")} }},
-	"AdminService/CreateConversation": {request: func(p *parties) proto.Message {
-		return &petrelv1.CreateConversationRequest{Key: p.name("team"), Members: []*petrelv1.MemberRef{{User: p.name("bob")}}}
+	"AdminService/CreateGroup": {request: func(p *parties) proto.Message {
+		return &petrelv1.AdminCreateGroupRequest{Key: p.name("team"), Members: []*petrelv1.MemberRef{{User: p.name("bob")}}}
 	}, masks: []protoreflect.Name{"created"}},
 	"AdminService/ChangeMembers": {request: func(p *parties) proto.Message {
 		return &petrelv1.ChangeMembersRequest{Conv: p.conv, RequestId: "r1", Change: &petrelv1.MemberChange{Removed: []string{p.name("carol")}}}
@@ -204,8 +204,8 @@ var rows = map[string]row{
 	"AdminService/SendAs": {request: func(p *parties) proto.Message {
 		return &petrelv1.SendAsRequest{From: p.name("bob"), Send: &petrelv1.Send{Conv: p.conv, ClientMsgId: "m1", Body: &petrelv1.Send_Data{Data: []byte{0, 255}}}}
 	}},
-	"AdminService/ReadHistory": {request: func(p *parties) proto.Message {
-		return &petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: p.conv}}
+	"AdminService/GetHistory": {request: func(p *parties) proto.Message {
+		return &petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: p.conv}}
 	}},
 	"AdminService/GetLimits": {request: fixed(&petrelv1.GetLimitsRequest{})},
 	"AdminService/SetLimits": {request: fixed(&petrelv1.ServerLimits{WindowSends: 65})},
@@ -214,22 +214,26 @@ var rows = map[string]row{
 	"AdminService/Compact":          {request: fixed(&petrelv1.CompactRequest{}), masks: []protoreflect.Name{"disk_bytes", "table_bytes"}},
 	"AdminService/GetCluster":       {request: fixed(&petrelv1.GetClusterRequest{})},
 	"AdminService/DrainNode":        {request: fixed(&petrelv1.DrainNodeRequest{Node: "x"}), code: im.CodeNotNow},
+	"AdminService/ResumeNode":       {request: fixed(&petrelv1.ResumeNodeRequest{Node: "x"}), code: im.CodeNotNow},
 	"AdminService/RebalanceCluster": {request: fixed(&petrelv1.RebalanceClusterRequest{}), code: im.CodeNotNow},
 	"AdminService/MovePartition":    {request: fixed(&petrelv1.MovePartitionRequest{Database: 1}), code: im.CodeNotNow},
 	"AdminService/FinalizeCluster":  {request: fixed(&petrelv1.FinalizeClusterRequest{}), code: im.CodeNotNow},
 	"AdminService/ListUsers": {request: func(p *parties) proto.Message {
 		return &petrelv1.ListUsersRequest{After: p.name("alice"), Limit: 2}
 	}},
-	"AdminService/GetUser": {request: func(p *parties) proto.Message { return &petrelv1.GetUserRequest{User: p.name("alice")} }},
+	"AdminService/GetUser": {request: func(p *parties) proto.Message { return &petrelv1.AdminGetUserRequest{User: p.name("alice")} }},
 	"AdminService/DisableUser": {request: func(p *parties) proto.Message {
-		return &petrelv1.DisableUserRequest{User: p.name("bob"), Disabled: true, RequestId: "r1"}
+		return &petrelv1.DisableUserRequest{User: p.name("bob"), RequestId: "r1"}
+	}},
+	"AdminService/EnableUser": {request: func(p *parties) proto.Message {
+		return &petrelv1.EnableUserRequest{User: p.name("bob"), RequestId: "r1"}
 	}},
 	"AdminService/SetPassword": {request: func(p *parties) proto.Message {
 		return &petrelv1.SetPasswordRequest{User: p.name("bob"), Password: "correct horse battery", RequestId: "r1"}
 	}},
-	"AdminService/RevokeUserDevice": {request: func(p *parties) proto.Message {
+	"AdminService/RevokeDevice": {request: func(p *parties) proto.Message {
 		p.token("bob", "tablet")
-		return &petrelv1.RevokeUserDeviceRequest{User: p.name("bob"), Device: "tablet", RequestId: "r1"}
+		return &petrelv1.AdminRevokeDeviceRequest{User: p.name("bob"), Device: "tablet", RequestId: "r1"}
 	}},
 	"AdminService/MintToken": {request: func(p *parties) proto.Message {
 		return &petrelv1.MintTokenRequest{User: p.name("bob"), Device: &petrelv1.DeviceRef{Id: "phone"}, TtlS: 60, RequestId: "r1"}
@@ -241,13 +245,13 @@ var rows = map[string]row{
 	"AdminService/RevokeKey": {request: func(p *parties) proto.Message {
 		return &petrelv1.RevokeKeyRequest{Id: p.key(), RequestId: p.name("r")}
 	}},
-	"AdminService/ListUserConversations":   {request: func(p *parties) proto.Message { return &petrelv1.ListUserConversationsRequest{User: p.name("alice")} }},
-	"AdminService/ListConversationMembers": {request: func(p *parties) proto.Message { return &petrelv1.ListConversationMembersRequest{Conv: p.conv} }},
-	"AdminService/RenameConversation": {request: func(p *parties) proto.Message {
-		return &petrelv1.RenameConversationRequest{Conv: p.conv, Title: "ship", RequestId: "r1"}
+	"AdminService/ListUserConversations": {request: func(p *parties) proto.Message { return &petrelv1.ListUserConversationsRequest{User: p.name("alice")} }},
+	"AdminService/ListMembers":           {request: func(p *parties) proto.Message { return &petrelv1.AdminListMembersRequest{Conv: p.conv} }},
+	"AdminService/RenameGroup": {request: func(p *parties) proto.Message {
+		return &petrelv1.AdminRenameGroupRequest{Conv: p.conv, Title: "ship", RequestId: "r1"}
 	}},
-	"AdminService/DissolveConversation": {request: func(p *parties) proto.Message {
-		return &petrelv1.DissolveConversationRequest{Conv: p.conv, RequestId: "r1"}
+	"AdminService/DissolveGroup": {request: func(p *parties) proto.Message {
+		return &petrelv1.AdminDissolveGroupRequest{Conv: p.conv, RequestId: "r1"}
 	}},
 }
 

@@ -60,28 +60,30 @@ var methods = map[string]row{
 		return &petrelv1.RevokeDeviceRequest{Device: w.name("owner")}
 	}), "U ND ND ND ND ok U ND U U"},
 	account + "Logout": {same(&petrelv1.LogoutRequest{}), ownAccount},
-	account + "LookUpUser": {to(func(w *world) *petrelv1.LookUpUserRequest {
-		return &petrelv1.LookUpUserRequest{User: w.name("member2")}
+	account + "GetUser": {to(func(w *world) *petrelv1.GetUserRequest {
+		return &petrelv1.GetUserRequest{User: w.name("member2")}
 	}), "U ok ok ok ok ok U NU U U"},
 	account + "GetSettings":    {same(&petrelv1.GetSettingsRequest{}), ownAccount},
 	account + "ChangeSettings": {same(&petrelv1.ChangeSettingsRequest{Values: map[string]string{"a": "b"}}), ownAccount},
 
 	convs + "CreateGroup": {same(&petrelv1.CreateGroupRequest{Title: "x"}), ownAccount},
-	convs + "Rename":      {to(func(w *world) *petrelv1.RenameRequest { return &petrelv1.RenameRequest{Conv: w.conv, Title: "x"} }), admins},
+	convs + "RenameGroup": {to(func(w *world) *petrelv1.RenameGroupRequest {
+		return &petrelv1.RenameGroupRequest{Conv: w.conv, Title: "x"}
+	}), admins},
 	convs + "AddMembers": {to(func(w *world) *petrelv1.AddMembersRequest {
 		return &petrelv1.AddMembersRequest{Conv: w.conv, Users: []string{w.name("other2")}}
 	}), admins},
 	convs + "RemoveMembers": {to(func(w *world) *petrelv1.RemoveMembersRequest {
 		return &petrelv1.RemoveMembersRequest{Conv: w.conv, Users: []string{w.name("member2")}}
 	}), admins},
-	convs + "Leave": {to(func(w *world) *petrelv1.LeaveRequest { return &petrelv1.LeaveRequest{Conv: w.conv} }), "U NM NM ok ok F U NC U U"},
+	convs + "LeaveGroup": {to(func(w *world) *petrelv1.LeaveGroupRequest { return &petrelv1.LeaveGroupRequest{Conv: w.conv} }), "U NM NM ok ok F U NC U U"},
 	convs + "SetRole": {to(func(w *world) *petrelv1.SetRoleRequest {
 		return &petrelv1.SetRoleRequest{Conv: w.conv, User: w.name("member2"), Role: petrelv1.Role_ROLE_ADMIN}
 	}), ownerOnly},
 	convs + "TransferOwnership": {to(func(w *world) *petrelv1.TransferOwnershipRequest {
 		return &petrelv1.TransferOwnershipRequest{Conv: w.conv, User: w.name("member2")}
 	}), ownerOnly},
-	convs + "Dissolve":        {to(func(w *world) *petrelv1.DissolveRequest { return &petrelv1.DissolveRequest{Conv: w.conv} }), ownerOnly},
+	convs + "DissolveGroup":   {to(func(w *world) *petrelv1.DissolveGroupRequest { return &petrelv1.DissolveGroupRequest{Conv: w.conv} }), ownerOnly},
 	convs + "GetConversation": {to(func(w *world) *petrelv1.GetConversationRequest { return &petrelv1.GetConversationRequest{Conv: w.conv} }), pastToo},
 	convs + "ListMembers":     {to(func(w *world) *petrelv1.ListMembersRequest { return &petrelv1.ListMembersRequest{Conv: w.conv} }), members},
 
@@ -97,8 +99,8 @@ var methods = map[string]row{
 	admin + "RevokeTokens": {to(func(w *world) *petrelv1.RevokeTokensRequest {
 		return &petrelv1.RevokeTokensRequest{User: w.name("member2")}
 	}), operator},
-	admin + "CreateConversation": {to(func(w *world) *petrelv1.CreateConversationRequest {
-		return &petrelv1.CreateConversationRequest{Title: "x", Members: []*petrelv1.MemberRef{{User: w.name("member2")}}}
+	admin + "CreateGroup": {to(func(w *world) *petrelv1.AdminCreateGroupRequest {
+		return &petrelv1.AdminCreateGroupRequest{Title: "x", Members: []*petrelv1.MemberRef{{User: w.name("member2")}}}
 	}), operator},
 	admin + "ChangeMembers": {to(func(w *world) *petrelv1.ChangeMembersRequest {
 		return &petrelv1.ChangeMembersRequest{Conv: w.conv, Change: &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: w.name("other2")}}}}
@@ -106,23 +108,28 @@ var methods = map[string]row{
 	admin + "SendAs": {to(func(w *world) *petrelv1.SendAsRequest {
 		return &petrelv1.SendAsRequest{From: w.name("member2"), Send: w.send()}
 	}), operator},
-	admin + "ReadHistory": {to(func(w *world) *petrelv1.ReadHistoryRequest {
-		return &petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: w.conv}}
+	admin + "GetHistory": {to(func(w *world) *petrelv1.AdminGetHistoryRequest {
+		return &petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: w.conv}}
 	}), operator},
 	admin + "GetLimits": {same(&petrelv1.GetLimitsRequest{}), operator},
 	admin + "SetLimits": {same(&petrelv1.ServerLimits{}), operator},
 	admin + "GetStats":  {same(&petrelv1.GetStatsRequest{}), operator},
 	admin + "Compact":   {same(&petrelv1.CompactRequest{}), operator},
 	admin + "ListUsers": {same(&petrelv1.ListUsersRequest{Limit: 1}), operator},
-	admin + "GetUser":   {to(func(w *world) *petrelv1.GetUserRequest { return &petrelv1.GetUserRequest{User: w.name("member2")} }), operator},
+	admin + "GetUser": {to(func(w *world) *petrelv1.AdminGetUserRequest {
+		return &petrelv1.AdminGetUserRequest{User: w.name("member2")}
+	}), operator},
 	admin + "DisableUser": {to(func(w *world) *petrelv1.DisableUserRequest {
-		return &petrelv1.DisableUserRequest{User: w.name("member2"), Disabled: true}
+		return &petrelv1.DisableUserRequest{User: w.name("member2")}
+	}), operator},
+	admin + "EnableUser": {to(func(w *world) *petrelv1.EnableUserRequest {
+		return &petrelv1.EnableUserRequest{User: w.name("member2")}
 	}), operator},
 	admin + "SetPassword": {to(func(w *world) *petrelv1.SetPasswordRequest {
 		return &petrelv1.SetPasswordRequest{User: w.name("member2"), Password: password}
 	}), operator},
-	admin + "RevokeUserDevice": {to(func(w *world) *petrelv1.RevokeUserDeviceRequest {
-		return &petrelv1.RevokeUserDeviceRequest{User: w.name("member2"), Device: w.name("member2")}
+	admin + "RevokeDevice": {to(func(w *world) *petrelv1.AdminRevokeDeviceRequest {
+		return &petrelv1.AdminRevokeDeviceRequest{User: w.name("member2"), Device: w.name("member2")}
 	}), operator},
 	admin + "MintToken": {to(func(w *world) *petrelv1.MintTokenRequest {
 		return &petrelv1.MintTokenRequest{User: w.name("member2"), Device: device("minted")}
@@ -135,17 +142,18 @@ var methods = map[string]row{
 	admin + "ListUserConversations": {to(func(w *world) *petrelv1.ListUserConversationsRequest {
 		return &petrelv1.ListUserConversationsRequest{User: w.name("member2")}
 	}), operator},
-	admin + "ListConversationMembers": {to(func(w *world) *petrelv1.ListConversationMembersRequest {
-		return &petrelv1.ListConversationMembersRequest{Conv: w.conv}
+	admin + "ListMembers": {to(func(w *world) *petrelv1.AdminListMembersRequest {
+		return &petrelv1.AdminListMembersRequest{Conv: w.conv}
 	}), operator},
-	admin + "RenameConversation": {to(func(w *world) *petrelv1.RenameConversationRequest {
-		return &petrelv1.RenameConversationRequest{Conv: w.conv, Title: "x"}
+	admin + "RenameGroup": {to(func(w *world) *petrelv1.AdminRenameGroupRequest {
+		return &petrelv1.AdminRenameGroupRequest{Conv: w.conv, Title: "x"}
 	}), operator},
-	admin + "DissolveConversation": {to(func(w *world) *petrelv1.DissolveConversationRequest {
-		return &petrelv1.DissolveConversationRequest{Conv: w.conv}
+	admin + "DissolveGroup": {to(func(w *world) *petrelv1.AdminDissolveGroupRequest {
+		return &petrelv1.AdminDissolveGroupRequest{Conv: w.conv}
 	}), operator},
 	admin + "GetCluster":       {same(&petrelv1.GetClusterRequest{}), operator},
 	admin + "DrainNode":        {same(&petrelv1.DrainNodeRequest{Node: "x"}), alone},
+	admin + "ResumeNode":       {same(&petrelv1.ResumeNodeRequest{Node: "x"}), alone},
 	admin + "RebalanceCluster": {same(&petrelv1.RebalanceClusterRequest{}), alone},
 	admin + "MovePartition":    {same(&petrelv1.MovePartitionRequest{Database: 1}), alone},
 	admin + "FinalizeCluster":  {same(&petrelv1.FinalizeClusterRequest{}), alone},

@@ -56,7 +56,7 @@ func newWorld(t *testing.T, srv *imtest.Server, caller string) *world {
 		roles = append(roles, &petrelv1.MemberRef{User: w.name(m.name), Role: m.role})
 	}
 	srv.Users("", w.name("owner"), w.name("admin"), w.name("member"), w.name("member2"), w.name("left"), w.name("revoked"), w.name("other2"))
-	made, err := srv.Admin.CreateConversation(t.Context(), connect.NewRequest(&petrelv1.CreateConversationRequest{Title: "boat", Members: roles}))
+	made, err := srv.Admin.CreateGroup(t.Context(), connect.NewRequest(&petrelv1.AdminCreateGroupRequest{Title: "boat", Members: roles}))
 	if err != nil {
 		t.Fatalf("make a group: %v", err)
 	}
@@ -101,7 +101,7 @@ func (w *world) credentialOf(caller string) string {
 		// Of all scopes but admin, the server's covers least; the server's own
 		// methods are tried with one that covers users.
 		scope := "server"
-		if slices.ContainsFunc([]string{"Limits", "Stats", "Compact", "Cluster", "DrainNode", "MovePartition"}, func(m string) bool { return strings.Contains(w.t.Name(), m) }) {
+		if slices.ContainsFunc([]string{"Limits", "Stats", "Compact", "Cluster", "DrainNode", "ResumeNode", "MovePartition"}, func(m string) bool { return strings.Contains(w.t.Name(), m) }) {
 			scope = "users"
 		}
 		return w.makeKey("noscope", scope).Key
@@ -110,7 +110,7 @@ func (w *world) credentialOf(caller string) string {
 		return w.makeKey("scope", "admin").Key
 	case "revoked":
 		token := w.mint("", caller)
-		_, err := w.srv.Admin.RevokeUserDevice(w.t.Context(), connect.NewRequest(&petrelv1.RevokeUserDeviceRequest{
+		_, err := w.srv.Admin.RevokeDevice(w.t.Context(), connect.NewRequest(&petrelv1.AdminRevokeDeviceRequest{
 			User: w.name(caller), Device: w.name(caller)}))
 		if err != nil {
 			w.t.Fatalf("revoke a device: %v", err)

@@ -20,7 +20,7 @@ func (w *Crowd) Audit(base string) {
 			w.t.Fatalf("nobody wrote to %s from %s", c.b, c.a)
 		}
 		for more := true; more; {
-			r, err := admin.ReadHistory(w.t.Context(), connect.NewRequest(&petrelv1.ReadHistoryRequest{History: &petrelv1.GetHistory{Conv: c.id, After: head}}))
+			r, err := admin.GetHistory(w.t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: c.id, After: head}}))
 			if err != nil {
 				w.t.Fatalf("audit %s after %d: %v", c.id, head, err)
 			}

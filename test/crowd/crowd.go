@@ -130,11 +130,11 @@ func (w *Crowd) Populate(base, link string) {
 
 func (w *Crowd) group(admin petrelv1connect.AdminServiceClient, key string, members []string) {
 	w.t.Helper()
-	q := &petrelv1.CreateConversationRequest{Key: key}
+	q := &petrelv1.AdminCreateGroupRequest{Key: key}
 	for _, m := range members {
 		q.Members = append(q.Members, &petrelv1.MemberRef{User: m, Role: petrelv1.Role_ROLE_MEMBER})
 	}
-	r, err := admin.CreateConversation(w.t.Context(), connect.NewRequest(q))
+	r, err := admin.CreateGroup(w.t.Context(), connect.NewRequest(q))
 	if err != nil {
 		w.t.Fatalf("make group %s: %v", key, err)
 	}

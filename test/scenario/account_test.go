@@ -34,7 +34,7 @@ func (s *session) accountCommand(a args) bool {
 		r, err := invoke[petrelv1.UpdateAccountRequest, petrelv1.Account](s, "AccountService/UpdateAccount", &petrelv1.UpdateAccountRequest{DisplayName: a.body(), RequestId: request})
 		s.reply(err, "%s", accountText(r))
 	case "lookup":
-		r, err := invoke[petrelv1.LookUpUserRequest, petrelv1.Account](s, "AccountService/LookUpUser", &petrelv1.LookUpUserRequest{User: a.word(1)})
+		r, err := invoke[petrelv1.GetUserRequest, petrelv1.Account](s, "AccountService/GetUser", &petrelv1.GetUserRequest{User: a.word(1)})
 		s.reply(err, "%s", accountText(r))
 	case "password":
 		if len(a.bodies) != 2 {
@@ -212,8 +212,10 @@ func (w *world) operate(s *session, a args) error {
 		if err == nil {
 			who.logged = r.Msg
 		}
-	default:
-		_, err = w.node().Admin.DisableUser(ctx, connect.NewRequest(&petrelv1.DisableUserRequest{Tenant: tenant, User: user, Disabled: a.word(0) == "disable"}))
+	case "disable":
+		_, err = w.node().Admin.DisableUser(ctx, connect.NewRequest(&petrelv1.DisableUserRequest{Tenant: tenant, User: user}))
+	case "enable":
+		_, err = w.node().Admin.EnableUser(ctx, connect.NewRequest(&petrelv1.EnableUserRequest{Tenant: tenant, User: user}))
 	}
 	if err == nil {
 		s.put("ok")

@@ -199,7 +199,7 @@ func (w *world) operatorReads(conv string, p place) []*petrelv1.Message {
 	w.t.Helper()
 	var rows []*petrelv1.Message
 	for {
-		r, err := w.node().Admin.ReadHistory(w.deadline(), connect.NewRequest(&petrelv1.ReadHistoryRequest{
+		r, err := w.node().Admin.GetHistory(w.deadline(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{
 			Tenant: p.tenant.name, History: &petrelv1.GetHistory{Conv: conv, After: uint64(len(rows))},
 		}))
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// invoke calls a method ("ConversationService/Leave") as the session's user:
+// invoke calls a method ("ConversationService/LeaveGroup") as the session's user:
 // over HTTP with the codec of the run, or over its connection.
 func invoke[Q, A any](s *session, method string, q *Q) (*A, error) {
 	s.w.t.Helper()

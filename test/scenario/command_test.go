@@ -337,7 +337,7 @@ func (w *world) admin(a args) {
 	case "history":
 		conv, _ := w.resolve(nil, a.word(1))
 		var r *connect.Response[petrelv1.HistoryPage]
-		r, err = w.node().Admin.ReadHistory(w.deadline(), connect.NewRequest(&petrelv1.ReadHistoryRequest{Tenant: tenantName, History: &petrelv1.GetHistory{
+		r, err = w.node().Admin.GetHistory(w.deadline(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{Tenant: tenantName, History: &petrelv1.GetHistory{
 			Conv: conv, After: a.number(w, "after"), Before: a.number(w, "before"), Limit: uint32(a.number(w, "limit")),
 		}}))
 		if err == nil {

@@ -30,16 +30,16 @@ func (s *session) groupCommand(a args) bool {
 	case "remove":
 		r, err = invoke[petrelv1.RemoveMembersRequest, petrelv1.ChangeResponse](s, "ConversationService/RemoveMembers", &petrelv1.RemoveMembersRequest{Conv: conv, Users: users, RequestId: request})
 	case "leave":
-		r, err = invoke[petrelv1.LeaveRequest, petrelv1.ChangeResponse](s, "ConversationService/Leave", &petrelv1.LeaveRequest{Conv: conv, RequestId: request})
+		r, err = invoke[petrelv1.LeaveGroupRequest, petrelv1.ChangeResponse](s, "ConversationService/LeaveGroup", &petrelv1.LeaveGroupRequest{Conv: conv, RequestId: request})
 	case "role":
 		role := petrelv1.Role(petrelv1.Role_value["ROLE_"+strings.ToUpper(a.word(3))])
 		r, err = invoke[petrelv1.SetRoleRequest, petrelv1.ChangeResponse](s, "ConversationService/SetRole", &petrelv1.SetRoleRequest{Conv: conv, User: a.word(2), Role: role, RequestId: request})
 	case "transfer":
 		r, err = invoke[petrelv1.TransferOwnershipRequest, petrelv1.ChangeResponse](s, "ConversationService/TransferOwnership", &petrelv1.TransferOwnershipRequest{Conv: conv, User: a.word(2), RequestId: request})
 	case "rename":
-		r, err = invoke[petrelv1.RenameRequest, petrelv1.ChangeResponse](s, "ConversationService/Rename", &petrelv1.RenameRequest{Conv: conv, Title: a.body(), RequestId: request})
+		r, err = invoke[petrelv1.RenameGroupRequest, petrelv1.ChangeResponse](s, "ConversationService/RenameGroup", &petrelv1.RenameGroupRequest{Conv: conv, Title: a.body(), RequestId: request})
 	case "dissolve":
-		r, err = invoke[petrelv1.DissolveRequest, petrelv1.ChangeResponse](s, "ConversationService/Dissolve", &petrelv1.DissolveRequest{Conv: conv, RequestId: request})
+		r, err = invoke[petrelv1.DissolveGroupRequest, petrelv1.ChangeResponse](s, "ConversationService/DissolveGroup", &petrelv1.DissolveGroupRequest{Conv: conv, RequestId: request})
 	default:
 		s.groupQuestion(verb, conv)
 		return true

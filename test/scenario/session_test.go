@@ -121,7 +121,7 @@ func (s *session) connect(small bool) {
 func (s *session) hello() *petrelv1.Hello {
 	d := s.device()
 	return &petrelv1.Hello{
-		VersionMin: wiretest.Version, VersionMax: wiretest.Version, Token: s.token(), HistoryId: s.historyID,
+		VersionMin: wiretest.Version, VersionMax: wiretest.Version, Token: s.token(),
 		Device: d.Id, DeviceKind: d.Kind, Client: "scenario", Capabilities: s.w.offers,
 	}
 }

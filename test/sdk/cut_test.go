@@ -228,7 +228,7 @@ func history(t *testing.T, s *imtest.Server, conv string) []string {
 	t.Helper()
 	var out []string
 	for after := uint64(0); ; {
-		r, err := s.Admin.ReadHistory(t.Context(), connect.NewRequest(&petrelv1.ReadHistoryRequest{
+		r, err := s.Admin.GetHistory(t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{
 			History: &petrelv1.GetHistory{Conv: conv, After: after},
 		}))
 		if err != nil {

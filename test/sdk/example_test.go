@@ -2,9 +2,11 @@ package sdk
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +25,7 @@ func example(t *testing.T, name, server, token string) *exec.Cmd {
 		t.Fatalf("build %s: %v\n%s", name, err, out)
 	}
 	cmd := exec.Command(bin, strings.TrimPrefix(server, "ws://"))
+	cmd.Dir = t.TempDir() // for its store
 	cmd.Env = append(os.Environ(), "PETREL_TOKEN="+token)
 	return cmd
 }
@@ -64,6 +67,48 @@ func TestExamplesDoWhatTheySay(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("echo: %v\n%s", err, said.String())
 		}
+	}
+}
+
+// A bot that is killed again and again answers each message once, in order.
+func TestEchoAnswersOnceWhenItIsKilled(t *testing.T) {
+	s := imtest.Start(t, imtest.Options{})
+	tokens := s.Users("", "alice", "bob")
+	url := s.URL(wire.WebSocket)
+	echo := example(t, "echo", url, tokens[1])
+	alice := run(t, petrel.Options{URL: url, Token: petrel.StaticToken(tokens[0])}).synced()
+	const messages, kills = 60, 4
+	var want []string
+	for i := range messages {
+		alice.send(petrel.Draft{User: "bob", Text: fmt.Sprint(i)})
+		want = append(want, fmt.Sprint("You said: ", i))
+	}
+	answers := func() (texts []string) {
+		for _, m := range alice.Messages(alice.Direct("bob"), 0, 0) {
+			if m.From == "bob" {
+				texts = append(texts, m.GetText())
+			}
+		}
+		return texts
+	}
+	for k := range kills + 1 {
+		cmd := *echo
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		enough := messages * (k + 1) / (kills + 1)
+		alice.until(fmt.Sprint(enough, " answers"), func() bool { return len(answers()) >= enough })
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err == nil || said.Len() > 0 {
+			t.Errorf("echo ended with %v: %s", err, said.String())
+		}
+	}
+	if got := answers(); !slices.Equal(got, want) {
+		t.Errorf("the answers are %q", got)
 	}
 }
 

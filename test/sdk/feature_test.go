@@ -98,11 +98,11 @@ func TestGroupLivesThroughTheClient(t *testing.T) {
 		v, _ := carol.Conversation(conv)
 		return fmt.Sprint(carol.texts(conv)) == "[hi]" && v.Title == "boat" && v.Unread == 1
 	})
-	if err := alice.Rename(ctx, conv, "ship"); err != nil {
+	if err := alice.RenameGroup(ctx, conv, "ship"); err != nil {
 		t.Fatal(err)
 	}
 	carol.until("the new title", func() bool { v, _ := carol.Conversation(conv); return v.Title == "ship" })
-	if err := bob.Rename(ctx, conv, "wreck"); petrel.CodeOf(err) != petrel.CodeForbidden {
+	if err := bob.RenameGroup(ctx, conv, "wreck"); petrel.CodeOf(err) != petrel.CodeForbidden {
 		t.Errorf("a member renames: got %v, want forbidden", err)
 	}
 	if ms, err := carol.Members(ctx, conv); err != nil || len(ms) != 3 || ms[0].Role != petrelv1.Role_ROLE_OWNER {

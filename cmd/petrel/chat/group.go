@@ -101,13 +101,13 @@ func (t *talk) manage(id string, o order) func(context.Context) (said, open stri
 			err := t.c.Call(ctx, service+"RemoveMembers", &petrelv1.RemoveMembersRequest{Conv: id, Users: o.users}, changed)
 			return "removed " + listed(o.users), "", err
 		case "/rename":
-			err := t.c.Call(ctx, service+"Rename", &petrelv1.RenameRequest{Conv: id, Title: o.text}, changed)
+			err := t.c.Call(ctx, service+"RenameGroup", &petrelv1.RenameGroupRequest{Conv: id, Title: o.text}, changed)
 			return "renamed", "", err
 		case "/leave":
-			err := t.c.Call(ctx, service+"Leave", &petrelv1.LeaveRequest{Conv: id}, changed)
+			err := t.c.Call(ctx, service+"LeaveGroup", &petrelv1.LeaveGroupRequest{Conv: id}, changed)
 			return "you left", "", err
 		case "/dm":
-			err := t.c.Call(ctx, "petrel.v1.AccountService/LookUpUser", &petrelv1.LookUpUserRequest{User: o.users[0]}, &petrelv1.Account{})
+			err := t.c.Call(ctx, "petrel.v1.AccountService/GetUser", &petrelv1.GetUserRequest{User: o.users[0]}, &petrelv1.Account{})
 			return "", toUser + o.users[0], err
 		}
 		return "", "", fmt.Errorf("%s does nothing here", o.verb)

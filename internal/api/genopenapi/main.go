@@ -177,7 +177,7 @@ func field(typ, name string, p object, needed bool) {
 			delete(items, "title")
 		}
 	}
-	if needed && p["type"] == "string" && p["enum"] == nil && typ != "RenameRequest" {
+	if needed && p["type"] == "string" && p["enum"] == nil && typ != "RenameGroupRequest" {
 		p["minLength"] = 1
 	}
 	if needed && p["type"] == "array" {
@@ -204,14 +204,12 @@ func operation(name string, item any, schemas object) error {
 	op["operationId"] = service + "_" + method
 	op["tags"] = []any{service}
 	delete(op, "parameters")
-	text := oneLine(op["description"])
-	if text == "" {
-		text = descriptions[method]
-	}
+	kind, scope := api.Credential(name)
+	said := "Scope: " + scope + "." // by the comment in the schema
+	text := oneLine(strings.Replace(oneLine(op["description"]), said, "", 1))
 	if text == "" {
 		return fmt.Errorf("%s has no description", name)
 	}
-	kind, scope := api.Credential(name)
 	op["security"] = []any{}
 	switch kind {
 	case "token":
@@ -219,7 +217,7 @@ func operation(name string, item any, schemas object) error {
 	case "key":
 		op["security"] = []any{object{"adminKey": []any{}}}
 		op["x-scope"] = scope
-		text += " Scope: " + scope + "."
+		text += " " + said
 	}
 	op["description"] = text
 	op["summary"] = text
@@ -347,14 +345,19 @@ func example(v any, schemas object) any {
 func problem() object {
 	return object{
 		"type":        "object",
-		"description": "An error in the form of Connect. Branch on the code of the detail, which is the header Petrel-Error as well; never on the message.",
+		"description": "An error in the form of Connect, with what the catalogue says of it. Branch on petrelCode, which is the header Petrel-Error as well; never on the message. Clause P-12.5.",
 		"properties": object{
-			"code": object{"type": "string", "description": "the code of Connect that comes nearest"}, "message": object{"type": "string"},
+			"code":         object{"type": "string", "description": "the code of Connect that comes nearest"},
+			"petrelCode":   object{"$ref": "#/components/schemas/ErrorCode"},
+			"message":      object{"type": "string"},
+			"hint":         object{"type": "string", "description": "what the reader can do about it"},
+			"retryAfterMs": object{"type": "integer", "minimum": 0, "description": "where waiting helps: not before that"},
+			"docs":         object{"type": "string", "format": "uri-reference", "description": "where this server explains the code: a path and an anchor"},
 			"details": object{"type": "array", "items": object{"type": "object", "properties": object{
 				"type": object{"type": "string", "description": "petrel.v1.Error"}, "value": object{"type": "string", "contentEncoding": "base64"}, "debug": object{"$ref": "#/components/schemas/Error"},
 			}}},
 		},
-		"required": []any{"code", "message", "details"},
+		"required": []any{"code", "petrelCode", "message", "docs", "details"},
 	}
 }
 

@@ -21,11 +21,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Drain is what a node is asked that somebody at another one wants to empty.
+// Drain asks a node to hand its partitions over and to send its clients away.
 type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Undo          bool                   `protobuf:"varint,1,opt,name=undo,proto3" json:"undo,omitempty"`
-	TimeoutMs     uint32                 `protobuf:"varint,2,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	TimeoutMs     uint32                 `protobuf:"varint,1,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -60,13 +59,6 @@ func (*Drain) Descriptor() ([]byte, []int) {
 	return file_petrel_cluster_v1_operate_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *Drain) GetUndo() bool {
-	if x != nil {
-		return x.Undo
-	}
-	return false
-}
-
 func (x *Drain) GetTimeoutMs() uint32 {
 	if x != nil {
 		return x.TimeoutMs
@@ -74,7 +66,44 @@ func (x *Drain) GetTimeoutMs() uint32 {
 	return 0
 }
 
-// Drained is its answer.
+// Resume asks a drained node to take partitions and clients again.
+type Resume struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resume) Reset() {
+	*x = Resume{}
+	mi := &file_petrel_cluster_v1_operate_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resume) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resume) ProtoMessage() {}
+
+func (x *Resume) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_cluster_v1_operate_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resume.ProtoReflect.Descriptor instead.
+func (*Resume) Descriptor() ([]byte, []int) {
+	return file_petrel_cluster_v1_operate_proto_rawDescGZIP(), []int{1}
+}
+
+// Drained answers Drain and Resume.
 type Drained struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partitions    uint32                 `protobuf:"varint,1,opt,name=partitions,proto3" json:"partitions,omitempty"` // handed over
@@ -87,7 +116,7 @@ type Drained struct {
 
 func (x *Drained) Reset() {
 	*x = Drained{}
-	mi := &file_petrel_cluster_v1_operate_proto_msgTypes[1]
+	mi := &file_petrel_cluster_v1_operate_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -99,7 +128,7 @@ func (x *Drained) String() string {
 func (*Drained) ProtoMessage() {}
 
 func (x *Drained) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_operate_proto_msgTypes[1]
+	mi := &file_petrel_cluster_v1_operate_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -112,7 +141,7 @@ func (x *Drained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drained.ProtoReflect.Descriptor instead.
 func (*Drained) Descriptor() ([]byte, []int) {
-	return file_petrel_cluster_v1_operate_proto_rawDescGZIP(), []int{1}
+	return file_petrel_cluster_v1_operate_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Drained) GetPartitions() uint32 {
@@ -147,11 +176,11 @@ var File_petrel_cluster_v1_operate_proto protoreflect.FileDescriptor
 
 const file_petrel_cluster_v1_operate_proto_rawDesc = "" +
 	"\n" +
-	"\x1fpetrel/cluster/v1/operate.proto\x12\x11petrel.cluster.v1\":\n" +
-	"\x05Drain\x12\x12\n" +
-	"\x04undo\x18\x01 \x01(\bR\x04undo\x12\x1d\n" +
+	"\x1fpetrel/cluster/v1/operate.proto\x12\x11petrel.cluster.v1\"&\n" +
+	"\x05Drain\x12\x1d\n" +
 	"\n" +
-	"timeout_ms\x18\x02 \x01(\rR\ttimeoutMs\"s\n" +
+	"timeout_ms\x18\x01 \x01(\rR\ttimeoutMs\"\b\n" +
+	"\x06Resume\"s\n" +
 	"\aDrained\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x01 \x01(\rR\n" +
@@ -172,10 +201,11 @@ func file_petrel_cluster_v1_operate_proto_rawDescGZIP() []byte {
 	return file_petrel_cluster_v1_operate_proto_rawDescData
 }
 
-var file_petrel_cluster_v1_operate_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_petrel_cluster_v1_operate_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_petrel_cluster_v1_operate_proto_goTypes = []any{
 	(*Drain)(nil),   // 0: petrel.cluster.v1.Drain
-	(*Drained)(nil), // 1: petrel.cluster.v1.Drained
+	(*Resume)(nil),  // 1: petrel.cluster.v1.Resume
+	(*Drained)(nil), // 2: petrel.cluster.v1.Drained
 }
 var file_petrel_cluster_v1_operate_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -196,7 +226,7 @@ func file_petrel_cluster_v1_operate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_cluster_v1_operate_proto_rawDesc), len(file_petrel_cluster_v1_operate_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

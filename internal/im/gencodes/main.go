@@ -93,14 +93,16 @@ func table(es []entry) []byte {
 	w.WriteString("# Error codes\n\nGenerated from `proto/errors.yaml` by `make gen`.\n\n" +
 		"*Settled*: about a send, this attempt is not stored and never will be. *Retryable*: the same frame may succeed later.\n" +
 		"*Close*: the WebSocket close code when the server ends the connection with it.\n\n" +
+		"Each code has an anchor, `#error-not_member`, here and on the page `/docs` of every server, which is where the field `docs`\n" +
+		"of an error over HTTP leads.\n\n" +
 		"| code | what happened | what to do | settled | retryable | HTTP | close | come back | clause |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, e := range es {
 		closing, back := "–", "–"
 		if e.Close != 0 {
 			closing, back = fmt.Sprint(e.Close), yes(e.Reconnect)
 		}
-		fmt.Fprintf(&w, "| `%s` | %s | %s | %s | %s | %d | %s | %s | %s |\n",
-			e.Code, e.Text, e.Hint, yes(e.Settled), yes(e.Retryable), e.HTTP, closing, back, e.Clause)
+		fmt.Fprintf(&w, "| <a id=\"error-%s\"></a>`%s` | %s | %s | %s | %s | %d | %s | %s | %s |\n",
+			e.Code, e.Code, e.Text, e.Hint, yes(e.Settled), yes(e.Retryable), e.HTTP, closing, back, e.Clause)
 	}
 	return w.Bytes()
 }

@@ -1131,27 +1131,27 @@ func (*LogoutResponse) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
 }
 
-type LookUpUserRequest struct {
+type GetUserRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LookUpUserRequest) Reset() {
-	*x = LookUpUserRequest{}
+func (x *GetUserRequest) Reset() {
+	*x = GetUserRequest{}
 	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LookUpUserRequest) String() string {
+func (x *GetUserRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LookUpUserRequest) ProtoMessage() {}
+func (*GetUserRequest) ProtoMessage() {}
 
-func (x *LookUpUserRequest) ProtoReflect() protoreflect.Message {
+func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1163,12 +1163,12 @@ func (x *LookUpUserRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LookUpUserRequest.ProtoReflect.Descriptor instead.
-func (*LookUpUserRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
+func (*GetUserRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
 }
 
-func (x *LookUpUserRequest) GetUser() string {
+func (x *GetUserRequest) GetUser() string {
 	if x != nil {
 		return x.User
 	}
@@ -1500,8 +1500,8 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\rLogoutRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"\x10\n" +
-	"\x0eLogoutResponse\"'\n" +
-	"\x11LookUpUserRequest\x12\x12\n" +
+	"\x0eLogoutResponse\"$\n" +
+	"\x0eGetUserRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\"\x14\n" +
 	"\x12GetSettingsRequest\"F\n" +
 	"\x13GetSettingsResponse\x12/\n" +
@@ -1526,7 +1526,7 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\bRegister\x12\x1a.petrel.v1.RegisterRequest\x1a\x18.petrel.v1.LoginResponse\x12:\n" +
 	"\x05Login\x12\x17.petrel.v1.LoginRequest\x1a\x18.petrel.v1.LoginResponse\x12>\n" +
 	"\aRefresh\x12\x19.petrel.v1.RefreshRequest\x1a\x18.petrel.v1.LoginResponse\x12@\n" +
-	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xeb\x05\n" +
+	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xe5\x05\n" +
 	"\x0eAccountService\x12>\n" +
 	"\n" +
 	"GetAccount\x12\x1c.petrel.v1.GetAccountRequest\x1a\x12.petrel.v1.Account\x12D\n" +
@@ -1535,9 +1535,8 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\vListDevices\x12\x1d.petrel.v1.ListDevicesRequest\x1a\x1e.petrel.v1.ListDevicesResponse\x12A\n" +
 	"\fRenameDevice\x12\x1e.petrel.v1.RenameDeviceRequest\x1a\x11.petrel.v1.Device\x12O\n" +
 	"\fRevokeDevice\x12\x1e.petrel.v1.RevokeDeviceRequest\x1a\x1f.petrel.v1.RevokeDeviceResponse\x12=\n" +
-	"\x06Logout\x12\x18.petrel.v1.LogoutRequest\x1a\x19.petrel.v1.LogoutResponse\x12>\n" +
-	"\n" +
-	"LookUpUser\x12\x1c.petrel.v1.LookUpUserRequest\x1a\x12.petrel.v1.Account\x12L\n" +
+	"\x06Logout\x12\x18.petrel.v1.LogoutRequest\x1a\x19.petrel.v1.LogoutResponse\x128\n" +
+	"\aGetUser\x12\x19.petrel.v1.GetUserRequest\x1a\x12.petrel.v1.Account\x12L\n" +
 	"\vGetSettings\x12\x1d.petrel.v1.GetSettingsRequest\x1a\x1e.petrel.v1.GetSettingsResponse\x12M\n" +
 	"\x0eChangeSettings\x12 .petrel.v1.ChangeSettingsRequest\x1a\x19.petrel.v1.ChangeResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
@@ -1574,7 +1573,7 @@ var file_petrel_v1_account_proto_goTypes = []any{
 	(*RevokeDeviceResponse)(nil),   // 16: petrel.v1.RevokeDeviceResponse
 	(*LogoutRequest)(nil),          // 17: petrel.v1.LogoutRequest
 	(*LogoutResponse)(nil),         // 18: petrel.v1.LogoutResponse
-	(*LookUpUserRequest)(nil),      // 19: petrel.v1.LookUpUserRequest
+	(*GetUserRequest)(nil),         // 19: petrel.v1.GetUserRequest
 	(*GetSettingsRequest)(nil),     // 20: petrel.v1.GetSettingsRequest
 	(*GetSettingsResponse)(nil),    // 21: petrel.v1.GetSettingsResponse
 	(*Settings)(nil),               // 22: petrel.v1.Settings
@@ -1602,7 +1601,7 @@ var file_petrel_v1_account_proto_depIdxs = []int32{
 	14, // 15: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
 	15, // 16: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
 	17, // 17: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
-	19, // 18: petrel.v1.AccountService.LookUpUser:input_type -> petrel.v1.LookUpUserRequest
+	19, // 18: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
 	20, // 19: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
 	23, // 20: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
 	5,  // 21: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
@@ -1616,7 +1615,7 @@ var file_petrel_v1_account_proto_depIdxs = []int32{
 	13, // 29: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
 	16, // 30: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
 	18, // 31: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
-	7,  // 32: petrel.v1.AccountService.LookUpUser:output_type -> petrel.v1.Account
+	7,  // 32: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
 	21, // 33: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
 	24, // 34: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
 	21, // [21:35] is the sub-list for method output_type

@@ -1023,7 +1023,7 @@ func (m *LogoutResponse) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
-func (m *LookUpUserRequest) MarshalVT() (dAtA []byte, err error) {
+func (m *GetUserRequest) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -1036,12 +1036,12 @@ func (m *LookUpUserRequest) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *LookUpUserRequest) MarshalToVT(dAtA []byte) (int, error) {
+func (m *GetUserRequest) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *LookUpUserRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *GetUserRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -1700,7 +1700,7 @@ func (m *LogoutResponse) SizeVT() (n int) {
 	return n
 }
 
-func (m *LookUpUserRequest) SizeVT() (n int) {
+func (m *GetUserRequest) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
@@ -4352,7 +4352,7 @@ func (m *LogoutResponse) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *LookUpUserRequest) UnmarshalVT(dAtA []byte) error {
+func (m *GetUserRequest) UnmarshalVT(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -4375,10 +4375,10 @@ func (m *LookUpUserRequest) UnmarshalVT(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: LookUpUserRequest: wiretype end group for non-group")
+			return fmt.Errorf("proto: GetUserRequest: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: LookUpUserRequest: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: GetUserRequest: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -7800,7 +7800,7 @@ func (m *LogoutResponse) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *LookUpUserRequest) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *GetUserRequest) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -7823,10 +7823,10 @@ func (m *LookUpUserRequest) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: LookUpUserRequest: wiretype end group for non-group")
+			return fmt.Errorf("proto: GetUserRequest: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: LookUpUserRequest: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: GetUserRequest: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:

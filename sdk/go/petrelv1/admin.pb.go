@@ -361,7 +361,7 @@ func (x *RevokeTokensResponse) GetSessions() uint32 {
 	return 0
 }
 
-type CreateConversationRequest struct {
+type AdminCreateGroupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"` // the application's own name for it; empty: a new one each time
@@ -371,20 +371,20 @@ type CreateConversationRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CreateConversationRequest) Reset() {
-	*x = CreateConversationRequest{}
+func (x *AdminCreateGroupRequest) Reset() {
+	*x = AdminCreateGroupRequest{}
 	mi := &file_petrel_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CreateConversationRequest) String() string {
+func (x *AdminCreateGroupRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CreateConversationRequest) ProtoMessage() {}
+func (*AdminCreateGroupRequest) ProtoMessage() {}
 
-func (x *CreateConversationRequest) ProtoReflect() protoreflect.Message {
+func (x *AdminCreateGroupRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -396,61 +396,62 @@ func (x *CreateConversationRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CreateConversationRequest.ProtoReflect.Descriptor instead.
-func (*CreateConversationRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use AdminCreateGroupRequest.ProtoReflect.Descriptor instead.
+func (*AdminCreateGroupRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *CreateConversationRequest) GetTenant() string {
+func (x *AdminCreateGroupRequest) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
 	return ""
 }
 
-func (x *CreateConversationRequest) GetKey() string {
+func (x *AdminCreateGroupRequest) GetKey() string {
 	if x != nil {
 		return x.Key
 	}
 	return ""
 }
 
-func (x *CreateConversationRequest) GetTitle() string {
+func (x *AdminCreateGroupRequest) GetTitle() string {
 	if x != nil {
 		return x.Title
 	}
 	return ""
 }
 
-func (x *CreateConversationRequest) GetMembers() []*MemberRef {
+func (x *AdminCreateGroupRequest) GetMembers() []*MemberRef {
 	if x != nil {
 		return x.Members
 	}
 	return nil
 }
 
-type CreateConversationResponse struct {
+type AdminCreateGroupResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
-	Created       bool                   `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`         // of the entry that made it: 1
+	Created       bool                   `protobuf:"varint,3,opt,name=created,proto3" json:"created,omitempty"` // false: a group with this key was there
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *CreateConversationResponse) Reset() {
-	*x = CreateConversationResponse{}
+func (x *AdminCreateGroupResponse) Reset() {
+	*x = AdminCreateGroupResponse{}
 	mi := &file_petrel_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *CreateConversationResponse) String() string {
+func (x *AdminCreateGroupResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*CreateConversationResponse) ProtoMessage() {}
+func (*AdminCreateGroupResponse) ProtoMessage() {}
 
-func (x *CreateConversationResponse) ProtoReflect() protoreflect.Message {
+func (x *AdminCreateGroupResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -462,19 +463,26 @@ func (x *CreateConversationResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use CreateConversationResponse.ProtoReflect.Descriptor instead.
-func (*CreateConversationResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use AdminCreateGroupResponse.ProtoReflect.Descriptor instead.
+func (*AdminCreateGroupResponse) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *CreateConversationResponse) GetConv() string {
+func (x *AdminCreateGroupResponse) GetConv() string {
 	if x != nil {
 		return x.Conv
 	}
 	return ""
 }
 
-func (x *CreateConversationResponse) GetCreated() bool {
+func (x *AdminCreateGroupResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *AdminCreateGroupResponse) GetCreated() bool {
 	if x != nil {
 		return x.Created
 	}
@@ -549,50 +557,6 @@ func (x *ChangeMembersRequest) GetRequestId() string {
 	return ""
 }
 
-type ChangeMembersResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // of the entry
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeMembersResponse) Reset() {
-	*x = ChangeMembersResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeMembersResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeMembersResponse) ProtoMessage() {}
-
-func (x *ChangeMembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeMembersResponse.ProtoReflect.Descriptor instead.
-func (*ChangeMembersResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *ChangeMembersResponse) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
 type SendAsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -604,7 +568,7 @@ type SendAsRequest struct {
 
 func (x *SendAsRequest) Reset() {
 	*x = SendAsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[11]
+	mi := &file_petrel_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +580,7 @@ func (x *SendAsRequest) String() string {
 func (*SendAsRequest) ProtoMessage() {}
 
 func (x *SendAsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[11]
+	mi := &file_petrel_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +593,7 @@ func (x *SendAsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendAsRequest.ProtoReflect.Descriptor instead.
 func (*SendAsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SendAsRequest) GetTenant() string {
@@ -653,67 +617,7 @@ func (x *SendAsRequest) GetSend() *Send {
 	return nil
 }
 
-type SendAsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	TimeMs        uint64                 `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SendAsResponse) Reset() {
-	*x = SendAsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SendAsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SendAsResponse) ProtoMessage() {}
-
-func (x *SendAsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SendAsResponse.ProtoReflect.Descriptor instead.
-func (*SendAsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *SendAsResponse) GetConv() string {
-	if x != nil {
-		return x.Conv
-	}
-	return ""
-}
-
-func (x *SendAsResponse) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *SendAsResponse) GetTimeMs() uint64 {
-	if x != nil {
-		return x.TimeMs
-	}
-	return 0
-}
-
-type ReadHistoryRequest struct {
+type AdminGetHistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	History       *GetHistory            `protobuf:"bytes,2,opt,name=history,proto3" json:"history,omitempty"`
@@ -721,21 +625,21 @@ type ReadHistoryRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ReadHistoryRequest) Reset() {
-	*x = ReadHistoryRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[13]
+func (x *AdminGetHistoryRequest) Reset() {
+	*x = AdminGetHistoryRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ReadHistoryRequest) String() string {
+func (x *AdminGetHistoryRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ReadHistoryRequest) ProtoMessage() {}
+func (*AdminGetHistoryRequest) ProtoMessage() {}
 
-func (x *ReadHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[13]
+func (x *AdminGetHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,19 +650,19 @@ func (x *ReadHistoryRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ReadHistoryRequest.ProtoReflect.Descriptor instead.
-func (*ReadHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{13}
+// Deprecated: Use AdminGetHistoryRequest.ProtoReflect.Descriptor instead.
+func (*AdminGetHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *ReadHistoryRequest) GetTenant() string {
+func (x *AdminGetHistoryRequest) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
 	return ""
 }
 
-func (x *ReadHistoryRequest) GetHistory() *GetHistory {
+func (x *AdminGetHistoryRequest) GetHistory() *GetHistory {
 	if x != nil {
 		return x.History
 	}
@@ -773,7 +677,7 @@ type GetLimitsRequest struct {
 
 func (x *GetLimitsRequest) Reset() {
 	*x = GetLimitsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[14]
+	mi := &file_petrel_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +689,7 @@ func (x *GetLimitsRequest) String() string {
 func (*GetLimitsRequest) ProtoMessage() {}
 
 func (x *GetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[14]
+	mi := &file_petrel_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +702,7 @@ func (x *GetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*GetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 // ServerLimits are the limits an operator may change while the server runs; a
@@ -822,7 +726,7 @@ type ServerLimits struct {
 
 func (x *ServerLimits) Reset() {
 	*x = ServerLimits{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[15]
+	mi := &file_petrel_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +738,7 @@ func (x *ServerLimits) String() string {
 func (*ServerLimits) ProtoMessage() {}
 
 func (x *ServerLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[15]
+	mi := &file_petrel_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +751,7 @@ func (x *ServerLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLimits.ProtoReflect.Descriptor instead.
 func (*ServerLimits) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ServerLimits) GetConnections() int64 {
@@ -935,7 +839,7 @@ type GetStatsRequest struct {
 
 func (x *GetStatsRequest) Reset() {
 	*x = GetStatsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[16]
+	mi := &file_petrel_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +851,7 @@ func (x *GetStatsRequest) String() string {
 func (*GetStatsRequest) ProtoMessage() {}
 
 func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[16]
+	mi := &file_petrel_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +864,7 @@ func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetStatsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 type CompactRequest struct {
@@ -971,7 +875,7 @@ type CompactRequest struct {
 
 func (x *CompactRequest) Reset() {
 	*x = CompactRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	mi := &file_petrel_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +887,7 @@ func (x *CompactRequest) String() string {
 func (*CompactRequest) ProtoMessage() {}
 
 func (x *CompactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	mi := &file_petrel_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +900,7 @@ func (x *CompactRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactRequest.ProtoReflect.Descriptor instead.
 func (*CompactRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 type CompactResponse struct {
@@ -1009,7 +913,7 @@ type CompactResponse struct {
 
 func (x *CompactResponse) Reset() {
 	*x = CompactResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[18]
+	mi := &file_petrel_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +925,7 @@ func (x *CompactResponse) String() string {
 func (*CompactResponse) ProtoMessage() {}
 
 func (x *CompactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[18]
+	mi := &file_petrel_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +938,7 @@ func (x *CompactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
 func (*CompactResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CompactResponse) GetDiskBytes() uint64 {
@@ -1070,7 +974,7 @@ type Stats struct {
 
 func (x *Stats) Reset() {
 	*x = Stats{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[19]
+	mi := &file_petrel_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +986,7 @@ func (x *Stats) String() string {
 func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[19]
+	mi := &file_petrel_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +999,7 @@ func (x *Stats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Stats) GetCpuS() float64 {
@@ -1179,7 +1083,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[20]
+	mi := &file_petrel_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1095,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[20]
+	mi := &file_petrel_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1108,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListUsersRequest) GetTenant() string {
@@ -1238,7 +1142,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[21]
+	mi := &file_petrel_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1154,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[21]
+	mi := &file_petrel_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1167,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListUsersResponse) GetUsers() []*UserInfo {
@@ -1280,7 +1184,7 @@ func (x *ListUsersResponse) GetMore() bool {
 	return false
 }
 
-type GetUserRequest struct {
+type AdminGetUserRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
@@ -1288,21 +1192,21 @@ type GetUserRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *GetUserRequest) Reset() {
-	*x = GetUserRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[22]
+func (x *AdminGetUserRequest) Reset() {
+	*x = AdminGetUserRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *GetUserRequest) String() string {
+func (x *AdminGetUserRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*GetUserRequest) ProtoMessage() {}
+func (*AdminGetUserRequest) ProtoMessage() {}
 
-func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[22]
+func (x *AdminGetUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,19 +1217,19 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
-func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{22}
+// Deprecated: Use AdminGetUserRequest.ProtoReflect.Descriptor instead.
+func (*AdminGetUserRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *GetUserRequest) GetTenant() string {
+func (x *AdminGetUserRequest) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
 	return ""
 }
 
-func (x *GetUserRequest) GetUser() string {
+func (x *AdminGetUserRequest) GetUser() string {
 	if x != nil {
 		return x.User
 	}
@@ -1340,7 +1244,7 @@ type UserInfo struct {
 	CreatedMs     uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	Disabled      bool                   `protobuf:"varint,4,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	HasPassword   bool                   `protobuf:"varint,5,opt,name=has_password,json=hasPassword,proto3" json:"has_password,omitempty"`
-	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`    // by GetUser, DisableUser and SetPassword only
+	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`    // by GetUser, DisableUser, EnableUser and SetPassword only
 	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"` // connected now, those without a device included; as devices
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1348,7 +1252,7 @@ type UserInfo struct {
 
 func (x *UserInfo) Reset() {
 	*x = UserInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[23]
+	mi := &file_petrel_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1264,7 @@ func (x *UserInfo) String() string {
 func (*UserInfo) ProtoMessage() {}
 
 func (x *UserInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[23]
+	mi := &file_petrel_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1277,7 @@ func (x *UserInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserInfo.ProtoReflect.Descriptor instead.
 func (*UserInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UserInfo) GetUser() string {
@@ -1429,15 +1333,14 @@ type DisableUserRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Disabled      bool                   `protobuf:"varint,3,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DisableUserRequest) Reset() {
 	*x = DisableUserRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[24]
+	mi := &file_petrel_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1352,7 @@ func (x *DisableUserRequest) String() string {
 func (*DisableUserRequest) ProtoMessage() {}
 
 func (x *DisableUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[24]
+	mi := &file_petrel_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1365,7 @@ func (x *DisableUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisableUserRequest.ProtoReflect.Descriptor instead.
 func (*DisableUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DisableUserRequest) GetTenant() string {
@@ -1479,14 +1382,67 @@ func (x *DisableUserRequest) GetUser() string {
 	return ""
 }
 
-func (x *DisableUserRequest) GetDisabled() bool {
+func (x *DisableUserRequest) GetRequestId() string {
 	if x != nil {
-		return x.Disabled
+		return x.RequestId
 	}
-	return false
+	return ""
 }
 
-func (x *DisableUserRequest) GetRequestId() string {
+type EnableUserRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnableUserRequest) Reset() {
+	*x = EnableUserRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnableUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnableUserRequest) ProtoMessage() {}
+
+func (x *EnableUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnableUserRequest.ProtoReflect.Descriptor instead.
+func (*EnableUserRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EnableUserRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *EnableUserRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *EnableUserRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
@@ -1505,7 +1461,7 @@ type SetPasswordRequest struct {
 
 func (x *SetPasswordRequest) Reset() {
 	*x = SetPasswordRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[25]
+	mi := &file_petrel_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1473,7 @@ func (x *SetPasswordRequest) String() string {
 func (*SetPasswordRequest) ProtoMessage() {}
 
 func (x *SetPasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[25]
+	mi := &file_petrel_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1486,7 @@ func (x *SetPasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPasswordRequest.ProtoReflect.Descriptor instead.
 func (*SetPasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SetPasswordRequest) GetTenant() string {
@@ -1561,7 +1517,7 @@ func (x *SetPasswordRequest) GetRequestId() string {
 	return ""
 }
 
-type RevokeUserDeviceRequest struct {
+type AdminRevokeDeviceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
@@ -1571,21 +1527,21 @@ type RevokeUserDeviceRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RevokeUserDeviceRequest) Reset() {
-	*x = RevokeUserDeviceRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[26]
+func (x *AdminRevokeDeviceRequest) Reset() {
+	*x = AdminRevokeDeviceRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RevokeUserDeviceRequest) String() string {
+func (x *AdminRevokeDeviceRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RevokeUserDeviceRequest) ProtoMessage() {}
+func (*AdminRevokeDeviceRequest) ProtoMessage() {}
 
-func (x *RevokeUserDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[26]
+func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,33 +1552,33 @@ func (x *RevokeUserDeviceRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RevokeUserDeviceRequest.ProtoReflect.Descriptor instead.
-func (*RevokeUserDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{26}
+// Deprecated: Use AdminRevokeDeviceRequest.ProtoReflect.Descriptor instead.
+func (*AdminRevokeDeviceRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *RevokeUserDeviceRequest) GetTenant() string {
+func (x *AdminRevokeDeviceRequest) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
 	return ""
 }
 
-func (x *RevokeUserDeviceRequest) GetUser() string {
+func (x *AdminRevokeDeviceRequest) GetUser() string {
 	if x != nil {
 		return x.User
 	}
 	return ""
 }
 
-func (x *RevokeUserDeviceRequest) GetDevice() string {
+func (x *AdminRevokeDeviceRequest) GetDevice() string {
 	if x != nil {
 		return x.Device
 	}
 	return ""
 }
 
-func (x *RevokeUserDeviceRequest) GetRequestId() string {
+func (x *AdminRevokeDeviceRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
@@ -1642,7 +1598,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	mi := &file_petrel_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1610,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	mi := &file_petrel_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1623,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MintTokenRequest) GetTenant() string {
@@ -1717,7 +1673,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	mi := &file_petrel_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1685,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	mi := &file_petrel_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1698,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -1783,7 +1739,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	mi := &file_petrel_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +1751,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	mi := &file_petrel_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +1764,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CreateKeyResponse) GetKey() string {
@@ -1838,7 +1794,7 @@ type KeyInfo struct {
 
 func (x *KeyInfo) Reset() {
 	*x = KeyInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	mi := &file_petrel_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1806,7 @@ func (x *KeyInfo) String() string {
 func (*KeyInfo) ProtoMessage() {}
 
 func (x *KeyInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	mi := &file_petrel_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1819,7 @@ func (x *KeyInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyInfo.ProtoReflect.Descriptor instead.
 func (*KeyInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KeyInfo) GetId() string {
@@ -1909,7 +1865,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	mi := &file_petrel_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +1877,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	mi := &file_petrel_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +1890,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 type ListKeysResponse struct {
@@ -1946,7 +1902,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +1914,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +1927,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyInfo {
@@ -1991,7 +1947,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2003,7 +1959,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2016,7 +1972,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -2041,7 +1997,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2009,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2022,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 type ListUserConversationsRequest struct {
@@ -2080,7 +2036,7 @@ type ListUserConversationsRequest struct {
 
 func (x *ListUserConversationsRequest) Reset() {
 	*x = ListUserConversationsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2048,7 @@ func (x *ListUserConversationsRequest) String() string {
 func (*ListUserConversationsRequest) ProtoMessage() {}
 
 func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2061,7 @@ func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListUserConversationsRequest) GetTenant() string {
@@ -2139,7 +2095,7 @@ type ListUserConversationsResponse struct {
 
 func (x *ListUserConversationsResponse) Reset() {
 	*x = ListUserConversationsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2107,7 @@ func (x *ListUserConversationsResponse) String() string {
 func (*ListUserConversationsResponse) ProtoMessage() {}
 
 func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2120,7 @@ func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListUserConversationsResponse) GetConvs() []*ConvState {
@@ -2181,7 +2137,7 @@ func (x *ListUserConversationsResponse) GetToken() []byte {
 	return nil
 }
 
-type ListConversationMembersRequest struct {
+type AdminListMembersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
@@ -2191,21 +2147,21 @@ type ListConversationMembersRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListConversationMembersRequest) Reset() {
-	*x = ListConversationMembersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+func (x *AdminListMembersRequest) Reset() {
+	*x = AdminListMembersRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListConversationMembersRequest) String() string {
+func (x *AdminListMembersRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListConversationMembersRequest) ProtoMessage() {}
+func (*AdminListMembersRequest) ProtoMessage() {}
 
-func (x *ListConversationMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,40 +2172,40 @@ func (x *ListConversationMembersRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListConversationMembersRequest.ProtoReflect.Descriptor instead.
-func (*ListConversationMembersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
+// Deprecated: Use AdminListMembersRequest.ProtoReflect.Descriptor instead.
+func (*AdminListMembersRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
-func (x *ListConversationMembersRequest) GetTenant() string {
+func (x *AdminListMembersRequest) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
 	return ""
 }
 
-func (x *ListConversationMembersRequest) GetConv() string {
+func (x *AdminListMembersRequest) GetConv() string {
 	if x != nil {
 		return x.Conv
 	}
 	return ""
 }
 
-func (x *ListConversationMembersRequest) GetAfter() string {
+func (x *AdminListMembersRequest) GetAfter() string {
 	if x != nil {
 		return x.After
 	}
 	return ""
 }
 
-func (x *ListConversationMembersRequest) GetLimit() uint32 {
+func (x *AdminListMembersRequest) GetLimit() uint32 {
 	if x != nil {
 		return x.Limit
 	}
 	return 0
 }
 
-type RenameConversationRequest struct {
+type AdminRenameGroupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
@@ -2259,21 +2215,21 @@ type RenameConversationRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RenameConversationRequest) Reset() {
-	*x = RenameConversationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+func (x *AdminRenameGroupRequest) Reset() {
+	*x = AdminRenameGroupRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RenameConversationRequest) String() string {
+func (x *AdminRenameGroupRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RenameConversationRequest) ProtoMessage() {}
+func (*AdminRenameGroupRequest) ProtoMessage() {}
 
-func (x *RenameConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,40 +2240,40 @@ func (x *RenameConversationRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RenameConversationRequest.ProtoReflect.Descriptor instead.
-func (*RenameConversationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
+// Deprecated: Use AdminRenameGroupRequest.ProtoReflect.Descriptor instead.
+func (*AdminRenameGroupRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
-func (x *RenameConversationRequest) GetTenant() string {
+func (x *AdminRenameGroupRequest) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
 	return ""
 }
 
-func (x *RenameConversationRequest) GetConv() string {
+func (x *AdminRenameGroupRequest) GetConv() string {
 	if x != nil {
 		return x.Conv
 	}
 	return ""
 }
 
-func (x *RenameConversationRequest) GetTitle() string {
+func (x *AdminRenameGroupRequest) GetTitle() string {
 	if x != nil {
 		return x.Title
 	}
 	return ""
 }
 
-func (x *RenameConversationRequest) GetRequestId() string {
+func (x *AdminRenameGroupRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
 	return ""
 }
 
-type DissolveConversationRequest struct {
+type AdminDissolveGroupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
@@ -2326,21 +2282,21 @@ type DissolveConversationRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *DissolveConversationRequest) Reset() {
-	*x = DissolveConversationRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+func (x *AdminDissolveGroupRequest) Reset() {
+	*x = AdminDissolveGroupRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *DissolveConversationRequest) String() string {
+func (x *AdminDissolveGroupRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*DissolveConversationRequest) ProtoMessage() {}
+func (*AdminDissolveGroupRequest) ProtoMessage() {}
 
-func (x *DissolveConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,26 +2307,26 @@ func (x *DissolveConversationRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use DissolveConversationRequest.ProtoReflect.Descriptor instead.
-func (*DissolveConversationRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
+// Deprecated: Use AdminDissolveGroupRequest.ProtoReflect.Descriptor instead.
+func (*AdminDissolveGroupRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
-func (x *DissolveConversationRequest) GetTenant() string {
+func (x *AdminDissolveGroupRequest) GetTenant() string {
 	if x != nil {
 		return x.Tenant
 	}
 	return ""
 }
 
-func (x *DissolveConversationRequest) GetConv() string {
+func (x *AdminDissolveGroupRequest) GetConv() string {
 	if x != nil {
 		return x.Conv
 	}
 	return ""
 }
 
-func (x *DissolveConversationRequest) GetRequestId() string {
+func (x *AdminDissolveGroupRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
@@ -2385,7 +2341,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2353,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2366,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 // ClusterState is the cluster as one node sees it.
@@ -2431,7 +2387,7 @@ type ClusterState struct {
 
 func (x *ClusterState) Reset() {
 	*x = ClusterState{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2399,7 @@ func (x *ClusterState) String() string {
 func (*ClusterState) ProtoMessage() {}
 
 func (x *ClusterState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2412,7 @@ func (x *ClusterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
 func (*ClusterState) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ClusterState) GetAnsweredBy() string {
@@ -2544,7 +2500,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2512,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2525,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ClusterNode) GetNode() string {
@@ -2666,14 +2622,13 @@ func (x *ClusterNode) GetSkewMs() int64 {
 type DrainNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Undo          bool                   `protobuf:"varint,2,opt,name=undo,proto3" json:"undo,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2640,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2653,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -2706,13 +2661,6 @@ func (x *DrainNodeRequest) GetNode() string {
 		return x.Node
 	}
 	return ""
-}
-
-func (x *DrainNodeRequest) GetUndo() bool {
-	if x != nil {
-		return x.Undo
-	}
-	return false
 }
 
 type DrainNodeResponse struct {
@@ -2726,7 +2674,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2686,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2699,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DrainNodeResponse) GetPartitions() uint32 {
@@ -2775,6 +2723,86 @@ func (x *DrainNodeResponse) GetTookMs() uint32 {
 	return 0
 }
 
+type ResumeNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeNodeRequest) Reset() {
+	*x = ResumeNodeRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeNodeRequest) ProtoMessage() {}
+
+func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeNodeRequest.ProtoReflect.Descriptor instead.
+func (*ResumeNodeRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ResumeNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+type ResumeNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeNodeResponse) Reset() {
+	*x = ResumeNodeResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeNodeResponse) ProtoMessage() {}
+
+func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeNodeResponse.ProtoReflect.Descriptor instead.
+func (*ResumeNodeResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+}
+
 type RebalanceClusterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2783,7 +2811,7 @@ type RebalanceClusterRequest struct {
 
 func (x *RebalanceClusterRequest) Reset() {
 	*x = RebalanceClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2795,7 +2823,7 @@ func (x *RebalanceClusterRequest) String() string {
 func (*RebalanceClusterRequest) ProtoMessage() {}
 
 func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2808,7 +2836,7 @@ func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 type MovePartitionRequest struct {
@@ -2821,7 +2849,7 @@ type MovePartitionRequest struct {
 
 func (x *MovePartitionRequest) Reset() {
 	*x = MovePartitionRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2861,7 @@ func (x *MovePartitionRequest) String() string {
 func (*MovePartitionRequest) ProtoMessage() {}
 
 func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2874,7 @@ func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
 func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MovePartitionRequest) GetPartition() uint32 {
@@ -2873,7 +2901,7 @@ type MovePartitionResponse struct {
 
 func (x *MovePartitionResponse) Reset() {
 	*x = MovePartitionResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2885,7 +2913,7 @@ func (x *MovePartitionResponse) String() string {
 func (*MovePartitionResponse) ProtoMessage() {}
 
 func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2898,7 +2926,7 @@ func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
 func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MovePartitionResponse) GetDatabases() []uint32 {
@@ -2923,7 +2951,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +2963,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +2976,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 type FinalizeClusterResponse struct {
@@ -2961,7 +2989,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3001,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2986,7 +3014,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *FinalizeClusterResponse) GetFrom() uint32 {
@@ -3025,32 +3053,27 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\"2\n" +
 	"\x14RevokeTokensResponse\x12\x1a\n" +
-	"\bsessions\x18\x01 \x01(\rR\bsessions\"\x8b\x01\n" +
-	"\x19CreateConversationRequest\x12\x16\n" +
+	"\bsessions\x18\x01 \x01(\rR\bsessions\"\x89\x01\n" +
+	"\x17AdminCreateGroupRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
 	"\x05title\x18\x03 \x01(\tR\x05title\x12.\n" +
-	"\amembers\x18\x04 \x03(\v2\x14.petrel.v1.MemberRefR\amembers\"J\n" +
-	"\x1aCreateConversationResponse\x12\x12\n" +
-	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x18\n" +
-	"\acreated\x18\x02 \x01(\bR\acreated\"\x92\x01\n" +
+	"\amembers\x18\x04 \x03(\v2\x14.petrel.v1.MemberRefR\amembers\"Z\n" +
+	"\x18AdminCreateGroupResponse\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x18\n" +
+	"\acreated\x18\x03 \x01(\bR\acreated\"\x92\x01\n" +
 	"\x14ChangeMembersRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\tR\x04conv\x12/\n" +
 	"\x06change\x18\x03 \x01(\v2\x17.petrel.v1.MemberChangeR\x06change\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\")\n" +
-	"\x15ChangeMembersResponse\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"`\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"`\n" +
 	"\rSendAsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12#\n" +
-	"\x04send\x18\x03 \x01(\v2\x0f.petrel.v1.SendR\x04send\"O\n" +
-	"\x0eSendAsResponse\x12\x12\n" +
-	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
-	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\"]\n" +
-	"\x12ReadHistoryRequest\x12\x16\n" +
+	"\x04send\x18\x03 \x01(\v2\x0f.petrel.v1.SendR\x04send\"a\n" +
+	"\x16AdminGetHistoryRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12/\n" +
 	"\ahistory\x18\x02 \x01(\v2\x15.petrel.v1.GetHistoryR\ahistory\"\x12\n" +
 	"\x10GetLimitsRequest\"\xd7\x03\n" +
@@ -3096,8 +3119,8 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\"R\n" +
 	"\x11ListUsersResponse\x12)\n" +
 	"\x05users\x18\x01 \x03(\v2\x13.petrel.v1.UserInfoR\x05users\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"<\n" +
-	"\x0eGetUserRequest\x12\x16\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"A\n" +
+	"\x13AdminGetUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\"\xe8\x01\n" +
 	"\bUserInfo\x12\x12\n" +
@@ -3108,20 +3131,24 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\bdisabled\x18\x04 \x01(\bR\bdisabled\x12!\n" +
 	"\fhas_password\x18\x05 \x01(\bR\vhasPassword\x12+\n" +
 	"\adevices\x18\x06 \x03(\v2\x11.petrel.v1.DeviceR\adevices\x12\x1a\n" +
-	"\bsessions\x18\a \x01(\rR\bsessions\"{\n" +
+	"\bsessions\x18\a \x01(\rR\bsessions\"_\n" +
 	"\x12DisableUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1a\n" +
-	"\bdisabled\x18\x03 \x01(\bR\bdisabled\x12\x1d\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"{\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"^\n" +
+	"\x11EnableUserRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"{\n" +
 	"\x12SetPasswordRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1a\n" +
 	"\bpassword\x18\x03 \x01(\tR\bpassword\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"|\n" +
-	"\x17RevokeUserDeviceRequest\x12\x16\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"}\n" +
+	"\x18AdminRevokeDeviceRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
 	"\x06device\x18\x03 \x01(\tR\x06device\x12\x1d\n" +
@@ -3164,19 +3191,19 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x05token\x18\x03 \x01(\fR\x05token\"a\n" +
 	"\x1dListUserConversationsResponse\x12*\n" +
 	"\x05convs\x18\x01 \x03(\v2\x14.petrel.v1.ConvStateR\x05convs\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\fR\x05token\"x\n" +
-	"\x1eListConversationMembersRequest\x12\x16\n" +
+	"\x05token\x18\x02 \x01(\fR\x05token\"q\n" +
+	"\x17AdminListMembersRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\tR\x04conv\x12\x14\n" +
 	"\x05after\x18\x03 \x01(\tR\x05after\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limit\"|\n" +
-	"\x19RenameConversationRequest\x12\x16\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"z\n" +
+	"\x17AdminRenameGroupRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\tR\x04conv\x12\x14\n" +
 	"\x05title\x18\x03 \x01(\tR\x05title\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"h\n" +
-	"\x1bDissolveConversationRequest\x12\x16\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"f\n" +
+	"\x19AdminDissolveGroupRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\tR\x04conv\x12\x1d\n" +
 	"\n" +
@@ -3211,16 +3238,18 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	" \x01(\rR\x05owned\x12\x14\n" +
 	"\x05share\x18\v \x01(\rR\x05share\x12\x1b\n" +
 	"\tsilent_ms\x18\f \x01(\rR\bsilentMs\x12\x17\n" +
-	"\askew_ms\x18\r \x01(\x03R\x06skewMs\":\n" +
+	"\askew_ms\x18\r \x01(\x03R\x06skewMs\"&\n" +
 	"\x10DrainNodeRequest\x12\x12\n" +
-	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
-	"\x04undo\x18\x02 \x01(\bR\x04undo\"h\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"h\n" +
 	"\x11DrainNodeResponse\x12\x1e\n" +
 	"\n" +
 	"partitions\x18\x01 \x01(\rR\n" +
 	"partitions\x12\x1a\n" +
 	"\bsessions\x18\x02 \x01(\rR\bsessions\x12\x17\n" +
-	"\atook_ms\x18\x03 \x01(\rR\x06tookMs\"\x19\n" +
+	"\atook_ms\x18\x03 \x01(\rR\x06tookMs\"'\n" +
+	"\x11ResumeNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"\x14\n" +
+	"\x12ResumeNodeResponse\"\x19\n" +
 	"\x17RebalanceClusterRequest\"P\n" +
 	"\x14MovePartitionRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x1a\n" +
@@ -3233,34 +3262,39 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\rR\x02to2M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xf2\x10\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xc1\x11\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
-	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12a\n" +
-	"\x12CreateConversation\x12$.petrel.v1.CreateConversationRequest\x1a%.petrel.v1.CreateConversationResponse\x12R\n" +
-	"\rChangeMembers\x12\x1f.petrel.v1.ChangeMembersRequest\x1a .petrel.v1.ChangeMembersResponse\x12=\n" +
-	"\x06SendAs\x12\x18.petrel.v1.SendAsRequest\x1a\x19.petrel.v1.SendAsResponse\x12D\n" +
-	"\vReadHistory\x12\x1d.petrel.v1.ReadHistoryRequest\x1a\x16.petrel.v1.HistoryPage\x12A\n" +
+	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12V\n" +
+	"\vCreateGroup\x12\".petrel.v1.AdminCreateGroupRequest\x1a#.petrel.v1.AdminCreateGroupResponse\x12K\n" +
+	"\rChangeMembers\x12\x1f.petrel.v1.ChangeMembersRequest\x1a\x19.petrel.v1.ChangeResponse\x122\n" +
+	"\x06SendAs\x12\x18.petrel.v1.SendAsRequest\x1a\x0e.petrel.v1.Ack\x12G\n" +
+	"\n" +
+	"GetHistory\x12!.petrel.v1.AdminGetHistoryRequest\x1a\x16.petrel.v1.HistoryPage\x12A\n" +
 	"\tGetLimits\x12\x1b.petrel.v1.GetLimitsRequest\x1a\x17.petrel.v1.ServerLimits\x12=\n" +
 	"\tSetLimits\x12\x17.petrel.v1.ServerLimits\x1a\x17.petrel.v1.ServerLimits\x128\n" +
 	"\bGetStats\x12\x1a.petrel.v1.GetStatsRequest\x1a\x10.petrel.v1.Stats\x12F\n" +
-	"\tListUsers\x12\x1b.petrel.v1.ListUsersRequest\x1a\x1c.petrel.v1.ListUsersResponse\x129\n" +
-	"\aGetUser\x12\x19.petrel.v1.GetUserRequest\x1a\x13.petrel.v1.UserInfo\x12A\n" +
-	"\vDisableUser\x12\x1d.petrel.v1.DisableUserRequest\x1a\x13.petrel.v1.UserInfo\x12A\n" +
-	"\vSetPassword\x12\x1d.petrel.v1.SetPasswordRequest\x1a\x13.petrel.v1.UserInfo\x12W\n" +
-	"\x10RevokeUserDevice\x12\".petrel.v1.RevokeUserDeviceRequest\x1a\x1f.petrel.v1.RevokeDeviceResponse\x12B\n" +
+	"\tListUsers\x12\x1b.petrel.v1.ListUsersRequest\x1a\x1c.petrel.v1.ListUsersResponse\x12>\n" +
+	"\aGetUser\x12\x1e.petrel.v1.AdminGetUserRequest\x1a\x13.petrel.v1.UserInfo\x12A\n" +
+	"\vDisableUser\x12\x1d.petrel.v1.DisableUserRequest\x1a\x13.petrel.v1.UserInfo\x12?\n" +
+	"\n" +
+	"EnableUser\x12\x1c.petrel.v1.EnableUserRequest\x1a\x13.petrel.v1.UserInfo\x12A\n" +
+	"\vSetPassword\x12\x1d.petrel.v1.SetPasswordRequest\x1a\x13.petrel.v1.UserInfo\x12T\n" +
+	"\fRevokeDevice\x12#.petrel.v1.AdminRevokeDeviceRequest\x1a\x1f.petrel.v1.RevokeDeviceResponse\x12B\n" +
 	"\tMintToken\x12\x1b.petrel.v1.MintTokenRequest\x1a\x18.petrel.v1.LoginResponse\x12F\n" +
 	"\tCreateKey\x12\x1b.petrel.v1.CreateKeyRequest\x1a\x1c.petrel.v1.CreateKeyResponse\x12C\n" +
 	"\bListKeys\x12\x1a.petrel.v1.ListKeysRequest\x1a\x1b.petrel.v1.ListKeysResponse\x12F\n" +
 	"\tRevokeKey\x12\x1b.petrel.v1.RevokeKeyRequest\x1a\x1c.petrel.v1.RevokeKeyResponse\x12j\n" +
-	"\x15ListUserConversations\x12'.petrel.v1.ListUserConversationsRequest\x1a(.petrel.v1.ListUserConversationsResponse\x12d\n" +
-	"\x17ListConversationMembers\x12).petrel.v1.ListConversationMembersRequest\x1a\x1e.petrel.v1.ListMembersResponse\x12U\n" +
-	"\x12RenameConversation\x12$.petrel.v1.RenameConversationRequest\x1a\x19.petrel.v1.ChangeResponse\x12Y\n" +
-	"\x14DissolveConversation\x12&.petrel.v1.DissolveConversationRequest\x1a\x19.petrel.v1.ChangeResponse\x12@\n" +
+	"\x15ListUserConversations\x12'.petrel.v1.ListUserConversationsRequest\x1a(.petrel.v1.ListUserConversationsResponse\x12Q\n" +
+	"\vListMembers\x12\".petrel.v1.AdminListMembersRequest\x1a\x1e.petrel.v1.ListMembersResponse\x12L\n" +
+	"\vRenameGroup\x12\".petrel.v1.AdminRenameGroupRequest\x1a\x19.petrel.v1.ChangeResponse\x12P\n" +
+	"\rDissolveGroup\x12$.petrel.v1.AdminDissolveGroupRequest\x1a\x19.petrel.v1.ChangeResponse\x12@\n" +
 	"\aCompact\x12\x19.petrel.v1.CompactRequest\x1a\x1a.petrel.v1.CompactResponse\x12C\n" +
 	"\n" +
 	"GetCluster\x12\x1c.petrel.v1.GetClusterRequest\x1a\x17.petrel.v1.ClusterState\x12F\n" +
-	"\tDrainNode\x12\x1b.petrel.v1.DrainNodeRequest\x1a\x1c.petrel.v1.DrainNodeResponse\x12O\n" +
+	"\tDrainNode\x12\x1b.petrel.v1.DrainNodeRequest\x1a\x1c.petrel.v1.DrainNodeResponse\x12I\n" +
+	"\n" +
+	"ResumeNode\x12\x1c.petrel.v1.ResumeNodeRequest\x1a\x1d.petrel.v1.ResumeNodeResponse\x12O\n" +
 	"\x10RebalanceCluster\x12\".petrel.v1.RebalanceClusterRequest\x1a\x17.petrel.v1.ClusterState\x12R\n" +
 	"\rMovePartition\x12\x1f.petrel.v1.MovePartitionRequest\x1a .petrel.v1.MovePartitionResponse\x12X\n" +
 	"\x0fFinalizeCluster\x12!.petrel.v1.FinalizeClusterRequest\x1a\".petrel.v1.FinalizeClusterResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
@@ -3277,144 +3311,150 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_admin_proto_rawDescData
 }
 
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_petrel_v1_admin_proto_goTypes = []any{
-	(*RedeemRequest)(nil),                  // 0: petrel.v1.RedeemRequest
-	(*RedeemResponse)(nil),                 // 1: petrel.v1.RedeemResponse
-	(*CreateUsersRequest)(nil),             // 2: petrel.v1.CreateUsersRequest
-	(*CreateUsersResponse)(nil),            // 3: petrel.v1.CreateUsersResponse
-	(*UserToken)(nil),                      // 4: petrel.v1.UserToken
-	(*RevokeTokensRequest)(nil),            // 5: petrel.v1.RevokeTokensRequest
-	(*RevokeTokensResponse)(nil),           // 6: petrel.v1.RevokeTokensResponse
-	(*CreateConversationRequest)(nil),      // 7: petrel.v1.CreateConversationRequest
-	(*CreateConversationResponse)(nil),     // 8: petrel.v1.CreateConversationResponse
-	(*ChangeMembersRequest)(nil),           // 9: petrel.v1.ChangeMembersRequest
-	(*ChangeMembersResponse)(nil),          // 10: petrel.v1.ChangeMembersResponse
-	(*SendAsRequest)(nil),                  // 11: petrel.v1.SendAsRequest
-	(*SendAsResponse)(nil),                 // 12: petrel.v1.SendAsResponse
-	(*ReadHistoryRequest)(nil),             // 13: petrel.v1.ReadHistoryRequest
-	(*GetLimitsRequest)(nil),               // 14: petrel.v1.GetLimitsRequest
-	(*ServerLimits)(nil),                   // 15: petrel.v1.ServerLimits
-	(*GetStatsRequest)(nil),                // 16: petrel.v1.GetStatsRequest
-	(*CompactRequest)(nil),                 // 17: petrel.v1.CompactRequest
-	(*CompactResponse)(nil),                // 18: petrel.v1.CompactResponse
-	(*Stats)(nil),                          // 19: petrel.v1.Stats
-	(*ListUsersRequest)(nil),               // 20: petrel.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),              // 21: petrel.v1.ListUsersResponse
-	(*GetUserRequest)(nil),                 // 22: petrel.v1.GetUserRequest
-	(*UserInfo)(nil),                       // 23: petrel.v1.UserInfo
-	(*DisableUserRequest)(nil),             // 24: petrel.v1.DisableUserRequest
-	(*SetPasswordRequest)(nil),             // 25: petrel.v1.SetPasswordRequest
-	(*RevokeUserDeviceRequest)(nil),        // 26: petrel.v1.RevokeUserDeviceRequest
-	(*MintTokenRequest)(nil),               // 27: petrel.v1.MintTokenRequest
-	(*CreateKeyRequest)(nil),               // 28: petrel.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),              // 29: petrel.v1.CreateKeyResponse
-	(*KeyInfo)(nil),                        // 30: petrel.v1.KeyInfo
-	(*ListKeysRequest)(nil),                // 31: petrel.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),               // 32: petrel.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),               // 33: petrel.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),              // 34: petrel.v1.RevokeKeyResponse
-	(*ListUserConversationsRequest)(nil),   // 35: petrel.v1.ListUserConversationsRequest
-	(*ListUserConversationsResponse)(nil),  // 36: petrel.v1.ListUserConversationsResponse
-	(*ListConversationMembersRequest)(nil), // 37: petrel.v1.ListConversationMembersRequest
-	(*RenameConversationRequest)(nil),      // 38: petrel.v1.RenameConversationRequest
-	(*DissolveConversationRequest)(nil),    // 39: petrel.v1.DissolveConversationRequest
-	(*GetClusterRequest)(nil),              // 40: petrel.v1.GetClusterRequest
-	(*ClusterState)(nil),                   // 41: petrel.v1.ClusterState
-	(*ClusterNode)(nil),                    // 42: petrel.v1.ClusterNode
-	(*DrainNodeRequest)(nil),               // 43: petrel.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),              // 44: petrel.v1.DrainNodeResponse
-	(*RebalanceClusterRequest)(nil),        // 45: petrel.v1.RebalanceClusterRequest
-	(*MovePartitionRequest)(nil),           // 46: petrel.v1.MovePartitionRequest
-	(*MovePartitionResponse)(nil),          // 47: petrel.v1.MovePartitionResponse
-	(*FinalizeClusterRequest)(nil),         // 48: petrel.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),        // 49: petrel.v1.FinalizeClusterResponse
-	(*MemberRef)(nil),                      // 50: petrel.v1.MemberRef
-	(*MemberChange)(nil),                   // 51: petrel.v1.MemberChange
-	(*Send)(nil),                           // 52: petrel.v1.Send
-	(*GetHistory)(nil),                     // 53: petrel.v1.GetHistory
-	(*Device)(nil),                         // 54: petrel.v1.Device
-	(*DeviceRef)(nil),                      // 55: petrel.v1.DeviceRef
-	(*ConvState)(nil),                      // 56: petrel.v1.ConvState
-	(*HistoryPage)(nil),                    // 57: petrel.v1.HistoryPage
-	(*RevokeDeviceResponse)(nil),           // 58: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                  // 59: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),            // 60: petrel.v1.ListMembersResponse
-	(*ChangeResponse)(nil),                 // 61: petrel.v1.ChangeResponse
+	(*RedeemRequest)(nil),                 // 0: petrel.v1.RedeemRequest
+	(*RedeemResponse)(nil),                // 1: petrel.v1.RedeemResponse
+	(*CreateUsersRequest)(nil),            // 2: petrel.v1.CreateUsersRequest
+	(*CreateUsersResponse)(nil),           // 3: petrel.v1.CreateUsersResponse
+	(*UserToken)(nil),                     // 4: petrel.v1.UserToken
+	(*RevokeTokensRequest)(nil),           // 5: petrel.v1.RevokeTokensRequest
+	(*RevokeTokensResponse)(nil),          // 6: petrel.v1.RevokeTokensResponse
+	(*AdminCreateGroupRequest)(nil),       // 7: petrel.v1.AdminCreateGroupRequest
+	(*AdminCreateGroupResponse)(nil),      // 8: petrel.v1.AdminCreateGroupResponse
+	(*ChangeMembersRequest)(nil),          // 9: petrel.v1.ChangeMembersRequest
+	(*SendAsRequest)(nil),                 // 10: petrel.v1.SendAsRequest
+	(*AdminGetHistoryRequest)(nil),        // 11: petrel.v1.AdminGetHistoryRequest
+	(*GetLimitsRequest)(nil),              // 12: petrel.v1.GetLimitsRequest
+	(*ServerLimits)(nil),                  // 13: petrel.v1.ServerLimits
+	(*GetStatsRequest)(nil),               // 14: petrel.v1.GetStatsRequest
+	(*CompactRequest)(nil),                // 15: petrel.v1.CompactRequest
+	(*CompactResponse)(nil),               // 16: petrel.v1.CompactResponse
+	(*Stats)(nil),                         // 17: petrel.v1.Stats
+	(*ListUsersRequest)(nil),              // 18: petrel.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),             // 19: petrel.v1.ListUsersResponse
+	(*AdminGetUserRequest)(nil),           // 20: petrel.v1.AdminGetUserRequest
+	(*UserInfo)(nil),                      // 21: petrel.v1.UserInfo
+	(*DisableUserRequest)(nil),            // 22: petrel.v1.DisableUserRequest
+	(*EnableUserRequest)(nil),             // 23: petrel.v1.EnableUserRequest
+	(*SetPasswordRequest)(nil),            // 24: petrel.v1.SetPasswordRequest
+	(*AdminRevokeDeviceRequest)(nil),      // 25: petrel.v1.AdminRevokeDeviceRequest
+	(*MintTokenRequest)(nil),              // 26: petrel.v1.MintTokenRequest
+	(*CreateKeyRequest)(nil),              // 27: petrel.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),             // 28: petrel.v1.CreateKeyResponse
+	(*KeyInfo)(nil),                       // 29: petrel.v1.KeyInfo
+	(*ListKeysRequest)(nil),               // 30: petrel.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),              // 31: petrel.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),              // 32: petrel.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),             // 33: petrel.v1.RevokeKeyResponse
+	(*ListUserConversationsRequest)(nil),  // 34: petrel.v1.ListUserConversationsRequest
+	(*ListUserConversationsResponse)(nil), // 35: petrel.v1.ListUserConversationsResponse
+	(*AdminListMembersRequest)(nil),       // 36: petrel.v1.AdminListMembersRequest
+	(*AdminRenameGroupRequest)(nil),       // 37: petrel.v1.AdminRenameGroupRequest
+	(*AdminDissolveGroupRequest)(nil),     // 38: petrel.v1.AdminDissolveGroupRequest
+	(*GetClusterRequest)(nil),             // 39: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                  // 40: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                   // 41: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),              // 42: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 43: petrel.v1.DrainNodeResponse
+	(*ResumeNodeRequest)(nil),             // 44: petrel.v1.ResumeNodeRequest
+	(*ResumeNodeResponse)(nil),            // 45: petrel.v1.ResumeNodeResponse
+	(*RebalanceClusterRequest)(nil),       // 46: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),          // 47: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),         // 48: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),        // 49: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),       // 50: petrel.v1.FinalizeClusterResponse
+	(*MemberRef)(nil),                     // 51: petrel.v1.MemberRef
+	(*MemberChange)(nil),                  // 52: petrel.v1.MemberChange
+	(*Send)(nil),                          // 53: petrel.v1.Send
+	(*GetHistory)(nil),                    // 54: petrel.v1.GetHistory
+	(*Device)(nil),                        // 55: petrel.v1.Device
+	(*DeviceRef)(nil),                     // 56: petrel.v1.DeviceRef
+	(*ConvState)(nil),                     // 57: petrel.v1.ConvState
+	(*ChangeResponse)(nil),                // 58: petrel.v1.ChangeResponse
+	(*Ack)(nil),                           // 59: petrel.v1.Ack
+	(*HistoryPage)(nil),                   // 60: petrel.v1.HistoryPage
+	(*RevokeDeviceResponse)(nil),          // 61: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                 // 62: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),           // 63: petrel.v1.ListMembersResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
 	4,  // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	50, // 1: petrel.v1.CreateConversationRequest.members:type_name -> petrel.v1.MemberRef
-	51, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	52, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	53, // 4: petrel.v1.ReadHistoryRequest.history:type_name -> petrel.v1.GetHistory
-	23, // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	54, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	55, // 7: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
-	30, // 8: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
-	30, // 9: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	56, // 10: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	42, // 11: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	51, // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
+	52, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	53, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	54, // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	21, // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
+	55, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	56, // 7: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	29, // 8: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
+	29, // 9: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
+	57, // 10: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	41, // 11: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
 	0,  // 12: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
 	2,  // 13: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
 	5,  // 14: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
-	7,  // 15: petrel.v1.AdminService.CreateConversation:input_type -> petrel.v1.CreateConversationRequest
+	7,  // 15: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
 	9,  // 16: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
-	11, // 17: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
-	13, // 18: petrel.v1.AdminService.ReadHistory:input_type -> petrel.v1.ReadHistoryRequest
-	14, // 19: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
-	15, // 20: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
-	16, // 21: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	20, // 22: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	22, // 23: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.GetUserRequest
-	24, // 24: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	25, // 25: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	26, // 26: petrel.v1.AdminService.RevokeUserDevice:input_type -> petrel.v1.RevokeUserDeviceRequest
-	27, // 27: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	28, // 28: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	31, // 29: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	33, // 30: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	35, // 31: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	37, // 32: petrel.v1.AdminService.ListConversationMembers:input_type -> petrel.v1.ListConversationMembersRequest
-	38, // 33: petrel.v1.AdminService.RenameConversation:input_type -> petrel.v1.RenameConversationRequest
-	39, // 34: petrel.v1.AdminService.DissolveConversation:input_type -> petrel.v1.DissolveConversationRequest
-	17, // 35: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	40, // 36: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	43, // 37: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	45, // 38: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	46, // 39: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	48, // 40: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	1,  // 41: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	3,  // 42: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	6,  // 43: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	8,  // 44: petrel.v1.AdminService.CreateConversation:output_type -> petrel.v1.CreateConversationResponse
-	10, // 45: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeMembersResponse
-	12, // 46: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.SendAsResponse
-	57, // 47: petrel.v1.AdminService.ReadHistory:output_type -> petrel.v1.HistoryPage
-	15, // 48: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
-	15, // 49: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
-	19, // 50: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	21, // 51: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	23, // 52: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	23, // 53: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	23, // 54: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	58, // 55: petrel.v1.AdminService.RevokeUserDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	59, // 56: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	29, // 57: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	32, // 58: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	34, // 59: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	36, // 60: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	60, // 61: petrel.v1.AdminService.ListConversationMembers:output_type -> petrel.v1.ListMembersResponse
-	61, // 62: petrel.v1.AdminService.RenameConversation:output_type -> petrel.v1.ChangeResponse
-	61, // 63: petrel.v1.AdminService.DissolveConversation:output_type -> petrel.v1.ChangeResponse
-	18, // 64: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	41, // 65: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	44, // 66: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	41, // 67: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	47, // 68: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	49, // 69: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	41, // [41:70] is the sub-list for method output_type
-	12, // [12:41] is the sub-list for method input_type
+	10, // 17: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
+	11, // 18: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
+	12, // 19: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
+	13, // 20: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
+	14, // 21: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
+	18, // 22: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	20, // 23: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
+	22, // 24: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	23, // 25: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	24, // 26: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	25, // 27: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
+	26, // 28: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	27, // 29: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	30, // 30: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	32, // 31: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	34, // 32: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	36, // 33: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
+	37, // 34: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
+	38, // 35: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
+	15, // 36: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	39, // 37: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	42, // 38: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	44, // 39: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	46, // 40: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	47, // 41: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	49, // 42: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	1,  // 43: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	3,  // 44: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	6,  // 45: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	8,  // 46: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
+	58, // 47: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
+	59, // 48: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
+	60, // 49: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
+	13, // 50: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
+	13, // 51: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
+	17, // 52: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	19, // 53: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	21, // 54: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	21, // 55: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	21, // 56: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	21, // 57: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	61, // 58: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	62, // 59: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	28, // 60: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	31, // 61: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	33, // 62: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	35, // 63: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	63, // 64: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	58, // 65: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	58, // 66: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	16, // 67: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	40, // 68: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	43, // 69: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	45, // 70: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	40, // 71: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	48, // 72: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	50, // 73: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	43, // [43:74] is the sub-list for method output_type
+	12, // [12:43] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
 	12, // [12:12] is the sub-list for extension extendee
 	0,  // [0:12] is the sub-list for field type_name
@@ -3435,7 +3475,7 @@ func file_petrel_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

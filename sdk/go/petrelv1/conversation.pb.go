@@ -133,7 +133,7 @@ func (x *CreateGroupResponse) GetSeq() uint64 {
 	return 0
 }
 
-type RenameRequest struct {
+type RenameGroupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
@@ -142,20 +142,20 @@ type RenameRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RenameRequest) Reset() {
-	*x = RenameRequest{}
+func (x *RenameGroupRequest) Reset() {
+	*x = RenameGroupRequest{}
 	mi := &file_petrel_v1_conversation_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RenameRequest) String() string {
+func (x *RenameGroupRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RenameRequest) ProtoMessage() {}
+func (*RenameGroupRequest) ProtoMessage() {}
 
-func (x *RenameRequest) ProtoReflect() protoreflect.Message {
+func (x *RenameGroupRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_v1_conversation_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -167,26 +167,26 @@ func (x *RenameRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RenameRequest.ProtoReflect.Descriptor instead.
-func (*RenameRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use RenameGroupRequest.ProtoReflect.Descriptor instead.
+func (*RenameGroupRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *RenameRequest) GetConv() string {
+func (x *RenameGroupRequest) GetConv() string {
 	if x != nil {
 		return x.Conv
 	}
 	return ""
 }
 
-func (x *RenameRequest) GetTitle() string {
+func (x *RenameGroupRequest) GetTitle() string {
 	if x != nil {
 		return x.Title
 	}
 	return ""
 }
 
-func (x *RenameRequest) GetRequestId() string {
+func (x *RenameGroupRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
@@ -313,7 +313,7 @@ func (x *RemoveMembersRequest) GetRequestId() string {
 	return ""
 }
 
-type LeaveRequest struct {
+type LeaveGroupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -321,20 +321,20 @@ type LeaveRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *LeaveRequest) Reset() {
-	*x = LeaveRequest{}
+func (x *LeaveGroupRequest) Reset() {
+	*x = LeaveGroupRequest{}
 	mi := &file_petrel_v1_conversation_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *LeaveRequest) String() string {
+func (x *LeaveGroupRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*LeaveRequest) ProtoMessage() {}
+func (*LeaveGroupRequest) ProtoMessage() {}
 
-func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
+func (x *LeaveGroupRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_v1_conversation_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -346,19 +346,19 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
-func (*LeaveRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use LeaveGroupRequest.ProtoReflect.Descriptor instead.
+func (*LeaveGroupRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *LeaveRequest) GetConv() string {
+func (x *LeaveGroupRequest) GetConv() string {
 	if x != nil {
 		return x.Conv
 	}
 	return ""
 }
 
-func (x *LeaveRequest) GetRequestId() string {
+func (x *LeaveGroupRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
@@ -493,7 +493,7 @@ func (x *TransferOwnershipRequest) GetRequestId() string {
 	return ""
 }
 
-type DissolveRequest struct {
+type DissolveGroupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -501,20 +501,20 @@ type DissolveRequest struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *DissolveRequest) Reset() {
-	*x = DissolveRequest{}
+func (x *DissolveGroupRequest) Reset() {
+	*x = DissolveGroupRequest{}
 	mi := &file_petrel_v1_conversation_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *DissolveRequest) String() string {
+func (x *DissolveGroupRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*DissolveRequest) ProtoMessage() {}
+func (*DissolveGroupRequest) ProtoMessage() {}
 
-func (x *DissolveRequest) ProtoReflect() protoreflect.Message {
+func (x *DissolveGroupRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_v1_conversation_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -526,19 +526,19 @@ func (x *DissolveRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use DissolveRequest.ProtoReflect.Descriptor instead.
-func (*DissolveRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use DissolveGroupRequest.ProtoReflect.Descriptor instead.
+func (*DissolveGroupRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *DissolveRequest) GetConv() string {
+func (x *DissolveGroupRequest) GetConv() string {
 	if x != nil {
 		return x.Conv
 	}
 	return ""
 }
 
-func (x *DissolveRequest) GetRequestId() string {
+func (x *DissolveGroupRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
@@ -801,8 +801,8 @@ const file_petrel_v1_conversation_proto_rawDesc = "" +
 	"request_id\x18\x03 \x01(\tR\trequestId\";\n" +
 	"\x13CreateGroupResponse\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"X\n" +
-	"\rRenameRequest\x12\x12\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"]\n" +
+	"\x12RenameGroupRequest\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x1d\n" +
 	"\n" +
@@ -816,8 +816,8 @@ const file_petrel_v1_conversation_proto_rawDesc = "" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"A\n" +
-	"\fLeaveRequest\x12\x12\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"F\n" +
+	"\x11LeaveGroupRequest\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"|\n" +
@@ -831,8 +831,8 @@ const file_petrel_v1_conversation_proto_rawDesc = "" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"D\n" +
-	"\x0fDissolveRequest\x12\x12\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"I\n" +
+	"\x14DissolveGroupRequest\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\",\n" +
@@ -848,17 +848,18 @@ const file_petrel_v1_conversation_proto_rawDesc = "" +
 	"\x13ListReceiptsRequest\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\"F\n" +
 	"\x14ListReceiptsResponse\x12.\n" +
-	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts2\xe6\x05\n" +
+	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts2\x84\x06\n" +
 	"\x13ConversationService\x12L\n" +
-	"\vCreateGroup\x12\x1d.petrel.v1.CreateGroupRequest\x1a\x1e.petrel.v1.CreateGroupResponse\x12=\n" +
-	"\x06Rename\x12\x18.petrel.v1.RenameRequest\x1a\x19.petrel.v1.ChangeResponse\x12E\n" +
+	"\vCreateGroup\x12\x1d.petrel.v1.CreateGroupRequest\x1a\x1e.petrel.v1.CreateGroupResponse\x12G\n" +
+	"\vRenameGroup\x12\x1d.petrel.v1.RenameGroupRequest\x1a\x19.petrel.v1.ChangeResponse\x12E\n" +
 	"\n" +
 	"AddMembers\x12\x1c.petrel.v1.AddMembersRequest\x1a\x19.petrel.v1.ChangeResponse\x12K\n" +
-	"\rRemoveMembers\x12\x1f.petrel.v1.RemoveMembersRequest\x1a\x19.petrel.v1.ChangeResponse\x12;\n" +
-	"\x05Leave\x12\x17.petrel.v1.LeaveRequest\x1a\x19.petrel.v1.ChangeResponse\x12?\n" +
+	"\rRemoveMembers\x12\x1f.petrel.v1.RemoveMembersRequest\x1a\x19.petrel.v1.ChangeResponse\x12E\n" +
+	"\n" +
+	"LeaveGroup\x12\x1c.petrel.v1.LeaveGroupRequest\x1a\x19.petrel.v1.ChangeResponse\x12?\n" +
 	"\aSetRole\x12\x19.petrel.v1.SetRoleRequest\x1a\x19.petrel.v1.ChangeResponse\x12S\n" +
-	"\x11TransferOwnership\x12#.petrel.v1.TransferOwnershipRequest\x1a\x19.petrel.v1.ChangeResponse\x12A\n" +
-	"\bDissolve\x12\x1a.petrel.v1.DissolveRequest\x1a\x19.petrel.v1.ChangeResponse\x12J\n" +
+	"\x11TransferOwnership\x12#.petrel.v1.TransferOwnershipRequest\x1a\x19.petrel.v1.ChangeResponse\x12K\n" +
+	"\rDissolveGroup\x12\x1f.petrel.v1.DissolveGroupRequest\x1a\x19.petrel.v1.ChangeResponse\x12J\n" +
 	"\x0fGetConversation\x12!.petrel.v1.GetConversationRequest\x1a\x14.petrel.v1.ConvState\x12L\n" +
 	"\vListMembers\x12\x1d.petrel.v1.ListMembersRequest\x1a\x1e.petrel.v1.ListMembersResponse2\xb2\x02\n" +
 	"\x0eMessageService\x12'\n" +
@@ -886,13 +887,13 @@ var file_petrel_v1_conversation_proto_msgTypes = make([]protoimpl.MessageInfo, 1
 var file_petrel_v1_conversation_proto_goTypes = []any{
 	(*CreateGroupRequest)(nil),       // 0: petrel.v1.CreateGroupRequest
 	(*CreateGroupResponse)(nil),      // 1: petrel.v1.CreateGroupResponse
-	(*RenameRequest)(nil),            // 2: petrel.v1.RenameRequest
+	(*RenameGroupRequest)(nil),       // 2: petrel.v1.RenameGroupRequest
 	(*AddMembersRequest)(nil),        // 3: petrel.v1.AddMembersRequest
 	(*RemoveMembersRequest)(nil),     // 4: petrel.v1.RemoveMembersRequest
-	(*LeaveRequest)(nil),             // 5: petrel.v1.LeaveRequest
+	(*LeaveGroupRequest)(nil),        // 5: petrel.v1.LeaveGroupRequest
 	(*SetRoleRequest)(nil),           // 6: petrel.v1.SetRoleRequest
 	(*TransferOwnershipRequest)(nil), // 7: petrel.v1.TransferOwnershipRequest
-	(*DissolveRequest)(nil),          // 8: petrel.v1.DissolveRequest
+	(*DissolveGroupRequest)(nil),     // 8: petrel.v1.DissolveGroupRequest
 	(*GetConversationRequest)(nil),   // 9: petrel.v1.GetConversationRequest
 	(*ListMembersRequest)(nil),       // 10: petrel.v1.ListMembersRequest
 	(*ListMembersResponse)(nil),      // 11: petrel.v1.ListMembersResponse
@@ -917,13 +918,13 @@ var file_petrel_v1_conversation_proto_depIdxs = []int32{
 	15, // 1: petrel.v1.ListMembersResponse.members:type_name -> petrel.v1.MemberRef
 	16, // 2: petrel.v1.ListReceiptsResponse.receipts:type_name -> petrel.v1.Receipt
 	0,  // 3: petrel.v1.ConversationService.CreateGroup:input_type -> petrel.v1.CreateGroupRequest
-	2,  // 4: petrel.v1.ConversationService.Rename:input_type -> petrel.v1.RenameRequest
+	2,  // 4: petrel.v1.ConversationService.RenameGroup:input_type -> petrel.v1.RenameGroupRequest
 	3,  // 5: petrel.v1.ConversationService.AddMembers:input_type -> petrel.v1.AddMembersRequest
 	4,  // 6: petrel.v1.ConversationService.RemoveMembers:input_type -> petrel.v1.RemoveMembersRequest
-	5,  // 7: petrel.v1.ConversationService.Leave:input_type -> petrel.v1.LeaveRequest
+	5,  // 7: petrel.v1.ConversationService.LeaveGroup:input_type -> petrel.v1.LeaveGroupRequest
 	6,  // 8: petrel.v1.ConversationService.SetRole:input_type -> petrel.v1.SetRoleRequest
 	7,  // 9: petrel.v1.ConversationService.TransferOwnership:input_type -> petrel.v1.TransferOwnershipRequest
-	8,  // 10: petrel.v1.ConversationService.Dissolve:input_type -> petrel.v1.DissolveRequest
+	8,  // 10: petrel.v1.ConversationService.DissolveGroup:input_type -> petrel.v1.DissolveGroupRequest
 	9,  // 11: petrel.v1.ConversationService.GetConversation:input_type -> petrel.v1.GetConversationRequest
 	10, // 12: petrel.v1.ConversationService.ListMembers:input_type -> petrel.v1.ListMembersRequest
 	17, // 13: petrel.v1.MessageService.Send:input_type -> petrel.v1.Send
@@ -932,13 +933,13 @@ var file_petrel_v1_conversation_proto_depIdxs = []int32{
 	20, // 16: petrel.v1.MessageService.MoveCursor:input_type -> petrel.v1.MoveCursor
 	12, // 17: petrel.v1.MessageService.ListReceipts:input_type -> petrel.v1.ListReceiptsRequest
 	1,  // 18: petrel.v1.ConversationService.CreateGroup:output_type -> petrel.v1.CreateGroupResponse
-	21, // 19: petrel.v1.ConversationService.Rename:output_type -> petrel.v1.ChangeResponse
+	21, // 19: petrel.v1.ConversationService.RenameGroup:output_type -> petrel.v1.ChangeResponse
 	21, // 20: petrel.v1.ConversationService.AddMembers:output_type -> petrel.v1.ChangeResponse
 	21, // 21: petrel.v1.ConversationService.RemoveMembers:output_type -> petrel.v1.ChangeResponse
-	21, // 22: petrel.v1.ConversationService.Leave:output_type -> petrel.v1.ChangeResponse
+	21, // 22: petrel.v1.ConversationService.LeaveGroup:output_type -> petrel.v1.ChangeResponse
 	21, // 23: petrel.v1.ConversationService.SetRole:output_type -> petrel.v1.ChangeResponse
 	21, // 24: petrel.v1.ConversationService.TransferOwnership:output_type -> petrel.v1.ChangeResponse
-	21, // 25: petrel.v1.ConversationService.Dissolve:output_type -> petrel.v1.ChangeResponse
+	21, // 25: petrel.v1.ConversationService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
 	22, // 26: petrel.v1.ConversationService.GetConversation:output_type -> petrel.v1.ConvState
 	11, // 27: petrel.v1.ConversationService.ListMembers:output_type -> petrel.v1.ListMembersResponse
 	23, // 28: petrel.v1.MessageService.Send:output_type -> petrel.v1.Ack

@@ -120,7 +120,7 @@ func (m *CreateGroupResponse) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
-func (m *RenameRequest) MarshalVT() (dAtA []byte, err error) {
+func (m *RenameGroupRequest) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -133,12 +133,12 @@ func (m *RenameRequest) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *RenameRequest) MarshalToVT(dAtA []byte) (int, error) {
+func (m *RenameGroupRequest) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *RenameRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *RenameGroupRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -286,7 +286,7 @@ func (m *RemoveMembersRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) 
 	return len(dAtA) - i, nil
 }
 
-func (m *LeaveRequest) MarshalVT() (dAtA []byte, err error) {
+func (m *LeaveGroupRequest) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -299,12 +299,12 @@ func (m *LeaveRequest) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *LeaveRequest) MarshalToVT(dAtA []byte) (int, error) {
+func (m *LeaveGroupRequest) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *LeaveRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *LeaveGroupRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -446,7 +446,7 @@ func (m *TransferOwnershipRequest) MarshalToSizedBufferVT(dAtA []byte) (int, err
 	return len(dAtA) - i, nil
 }
 
-func (m *DissolveRequest) MarshalVT() (dAtA []byte, err error) {
+func (m *DissolveGroupRequest) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -459,12 +459,12 @@ func (m *DissolveRequest) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *DissolveRequest) MarshalToVT(dAtA []byte) (int, error) {
+func (m *DissolveGroupRequest) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *DissolveRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *DissolveGroupRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -766,7 +766,7 @@ func (m *CreateGroupResponse) SizeVT() (n int) {
 	return n
 }
 
-func (m *RenameRequest) SizeVT() (n int) {
+func (m *RenameGroupRequest) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
@@ -836,7 +836,7 @@ func (m *RemoveMembersRequest) SizeVT() (n int) {
 	return n
 }
 
-func (m *LeaveRequest) SizeVT() (n int) {
+func (m *LeaveGroupRequest) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
@@ -901,7 +901,7 @@ func (m *TransferOwnershipRequest) SizeVT() (n int) {
 	return n
 }
 
-func (m *DissolveRequest) SizeVT() (n int) {
+func (m *DissolveGroupRequest) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
@@ -1252,7 +1252,7 @@ func (m *CreateGroupResponse) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *RenameRequest) UnmarshalVT(dAtA []byte) error {
+func (m *RenameGroupRequest) UnmarshalVT(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -1275,10 +1275,10 @@ func (m *RenameRequest) UnmarshalVT(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: RenameRequest: wiretype end group for non-group")
+			return fmt.Errorf("proto: RenameGroupRequest: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: RenameRequest: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: RenameGroupRequest: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -1693,7 +1693,7 @@ func (m *RemoveMembersRequest) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *LeaveRequest) UnmarshalVT(dAtA []byte) error {
+func (m *LeaveGroupRequest) UnmarshalVT(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -1716,10 +1716,10 @@ func (m *LeaveRequest) UnmarshalVT(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: LeaveRequest: wiretype end group for non-group")
+			return fmt.Errorf("proto: LeaveGroupRequest: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: LeaveRequest: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: LeaveGroupRequest: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -2121,7 +2121,7 @@ func (m *TransferOwnershipRequest) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *DissolveRequest) UnmarshalVT(dAtA []byte) error {
+func (m *DissolveGroupRequest) UnmarshalVT(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -2144,10 +2144,10 @@ func (m *DissolveRequest) UnmarshalVT(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: DissolveRequest: wiretype end group for non-group")
+			return fmt.Errorf("proto: DissolveGroupRequest: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: DissolveRequest: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: DissolveGroupRequest: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -2991,7 +2991,7 @@ func (m *CreateGroupResponse) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *RenameRequest) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *RenameGroupRequest) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -3014,10 +3014,10 @@ func (m *RenameRequest) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: RenameRequest: wiretype end group for non-group")
+			return fmt.Errorf("proto: RenameGroupRequest: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: RenameRequest: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: RenameGroupRequest: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -3468,7 +3468,7 @@ func (m *RemoveMembersRequest) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *LeaveRequest) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *LeaveGroupRequest) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -3491,10 +3491,10 @@ func (m *LeaveRequest) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: LeaveRequest: wiretype end group for non-group")
+			return fmt.Errorf("proto: LeaveGroupRequest: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: LeaveRequest: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: LeaveGroupRequest: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -3928,7 +3928,7 @@ func (m *TransferOwnershipRequest) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *DissolveRequest) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *DissolveGroupRequest) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -3951,10 +3951,10 @@ func (m *DissolveRequest) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: DissolveRequest: wiretype end group for non-group")
+			return fmt.Errorf("proto: DissolveGroupRequest: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: DissolveRequest: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: DissolveGroupRequest: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:

@@ -501,7 +501,6 @@ type Hello struct {
 	DeviceKind    string                 `protobuf:"bytes,5,opt,name=device_kind,json=deviceKind,proto3" json:"device_kind,omitempty"` // "phone", "desktop", "web", …; at most 32 bytes
 	Client        string                 `protobuf:"bytes,6,opt,name=client,proto3" json:"client,omitempty"`                           // name and version of the client, for the operator's eyes
 	Capabilities  []string               `protobuf:"bytes,7,rep,name=capabilities,proto3" json:"capabilities,omitempty"`               // what the client understands beyond version_min
-	HistoryId     string                 `protobuf:"bytes,8,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`    // the history id the client's caches belong to; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -583,13 +582,6 @@ func (x *Hello) GetCapabilities() []string {
 		return x.Capabilities
 	}
 	return nil
-}
-
-func (x *Hello) GetHistoryId() string {
-	if x != nil {
-		return x.HistoryId
-	}
-	return ""
 }
 
 type Welcome struct {
@@ -1462,7 +1454,7 @@ type HistoryPage struct {
 	Messages      []*Message             `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"` // ascending by seq; what the user may not read is left out
 	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
 	Head          uint64                 `protobuf:"varint,3,opt,name=head,proto3" json:"head,omitempty"`
-	FirstSeq      uint64                 `protobuf:"varint,4,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // older entries were removed by retention
+	FirstSeq      uint64                 `protobuf:"varint,4,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // the oldest entry that is left, now 1. Coming: retention, which removes older ones. Clause P-5.5
 	More          bool                   `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`                         // the range asked for goes on behind this page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1654,8 +1646,8 @@ type ConvState struct {
 	Peer          string                 `protobuf:"bytes,4,opt,name=peer,proto3" json:"peer,omitempty"`
 	Head          uint64                 `protobuf:"varint,5,opt,name=head,proto3" json:"head,omitempty"`
 	Counted       uint64                 `protobuf:"varint,6,opt,name=counted,proto3" json:"counted,omitempty"`
-	FirstSeq      uint64                 `protobuf:"varint,7,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
-	Delivered     uint64                 `protobuf:"varint,8,opt,name=delivered,proto3" json:"delivered,omitempty"` // own cursor
+	FirstSeq      uint64                 `protobuf:"varint,7,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // as in HistoryPage
+	Delivered     uint64                 `protobuf:"varint,8,opt,name=delivered,proto3" json:"delivered,omitempty"`               // own cursor
 	Read          uint64                 `protobuf:"varint,9,opt,name=read,proto3" json:"read,omitempty"`
 	Role          Role                   `protobuf:"varint,10,opt,name=role,proto3,enum=petrel.v1.Role" json:"role,omitempty"`
 	Left          bool                   `protobuf:"varint,11,opt,name=left,proto3" json:"left,omitempty"` // head is the last entry the user may read
@@ -2407,7 +2399,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x06lagged\x18\f \x01(\v2\x11.petrel.v1.LaggedH\x00R\x06lagged\x12%\n" +
 	"\x04kick\x18\r \x01(\v2\x0f.petrel.v1.KickH\x00R\x04kick\x12+\n" +
 	"\x06answer\x18\x0e \x01(\v2\x11.petrel.v1.AnswerH\x00R\x06answerB\x06\n" +
-	"\x04body\"\xf3\x01\n" +
+	"\x04body\"\xd4\x01\n" +
 	"\x05Hello\x12\x1f\n" +
 	"\vversion_min\x18\x01 \x01(\rR\n" +
 	"versionMin\x12\x1f\n" +
@@ -2418,9 +2410,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\vdevice_kind\x18\x05 \x01(\tR\n" +
 	"deviceKind\x12\x16\n" +
 	"\x06client\x18\x06 \x01(\tR\x06client\x12\"\n" +
-	"\fcapabilities\x18\a \x03(\tR\fcapabilities\x12\x1d\n" +
-	"\n" +
-	"history_id\x18\b \x01(\tR\thistoryId\"\xa8\x03\n" +
+	"\fcapabilities\x18\a \x03(\tR\fcapabilities\"\xa8\x03\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x12\n" +

@@ -73,6 +73,8 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_petrel_v1_message_proto_rawDescGZIP(), []int{0}
 }
 
+// ConvKind is what kind of conversation it is. Coming: CONV_KIND_CHANNEL and
+// CONV_KIND_CHATROOM; no conversation has them yet.
 type ConvKind int32
 
 const (
@@ -156,7 +158,7 @@ type Message struct {
 	Body          isMessage_Body `protobuf_oneof:"body"`
 	EditedBy      uint64         `protobuf:"varint,17,opt,name=edited_by,json=editedBy,proto3" json:"edited_by,omitempty"`       // seq of the newest edit that rewrote this entry
 	RecalledBy    uint64         `protobuf:"varint,18,opt,name=recalled_by,json=recalledBy,proto3" json:"recalled_by,omitempty"` // seq of the recall that emptied this entry
-	Withheld      bool           `protobuf:"varint,19,opt,name=withheld,proto3" json:"withheld,omitempty"`                       // an empty place: the reader blocked the sender when this was sent
+	Withheld      bool           `protobuf:"varint,19,opt,name=withheld,proto3" json:"withheld,omitempty"`                       // Coming: an empty place; the reader blocked the sender when this was sent. Clause P-5.4
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -841,7 +843,7 @@ func (x *MemberRef) GetRole() Role {
 }
 
 // InboxEntry is an entry of a user's inbox, a conversation with that one
-// member: their list of conversations, settings, contacts and sessions.
+// member: their list of conversations, settings and sessions.
 type InboxEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Entry:
@@ -850,7 +852,6 @@ type InboxEntry struct {
 	//	*InboxEntry_Left
 	//	*InboxEntry_Role
 	//	*InboxEntry_Settings
-	//	*InboxEntry_Contact
 	//	*InboxEntry_Session
 	Entry         isInboxEntry_Entry `protobuf_oneof:"entry"`
 	unknownFields protoimpl.UnknownFields
@@ -930,15 +931,6 @@ func (x *InboxEntry) GetSettings() *InboxSettings {
 	return nil
 }
 
-func (x *InboxEntry) GetContact() *InboxContact {
-	if x != nil {
-		if x, ok := x.Entry.(*InboxEntry_Contact); ok {
-			return x.Contact
-		}
-	}
-	return nil
-}
-
 func (x *InboxEntry) GetSession() *InboxSession {
 	if x != nil {
 		if x, ok := x.Entry.(*InboxEntry_Session); ok {
@@ -968,12 +960,8 @@ type InboxEntry_Settings struct {
 	Settings *InboxSettings `protobuf:"bytes,4,opt,name=settings,proto3,oneof"`
 }
 
-type InboxEntry_Contact struct {
-	Contact *InboxContact `protobuf:"bytes,5,opt,name=contact,proto3,oneof"`
-}
-
 type InboxEntry_Session struct {
-	Session *InboxSession `protobuf:"bytes,6,opt,name=session,proto3,oneof"`
+	Session *InboxSession `protobuf:"bytes,5,opt,name=session,proto3,oneof"`
 }
 
 func (*InboxEntry_Joined) isInboxEntry_Entry() {}
@@ -983,8 +971,6 @@ func (*InboxEntry_Left) isInboxEntry_Entry() {}
 func (*InboxEntry_Role) isInboxEntry_Entry() {}
 
 func (*InboxEntry_Settings) isInboxEntry_Entry() {}
-
-func (*InboxEntry_Contact) isInboxEntry_Entry() {}
 
 func (*InboxEntry_Session) isInboxEntry_Entry() {}
 
@@ -1236,66 +1222,6 @@ func (x *InboxSettings) GetValues() map[string]string {
 	return nil
 }
 
-type InboxContact struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	Removed       bool                   `protobuf:"varint,2,opt,name=removed,proto3" json:"removed,omitempty"`
-	Blocked       bool                   `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InboxContact) Reset() {
-	*x = InboxContact{}
-	mi := &file_petrel_v1_message_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InboxContact) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InboxContact) ProtoMessage() {}
-
-func (x *InboxContact) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InboxContact.ProtoReflect.Descriptor instead.
-func (*InboxContact) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *InboxContact) GetUser() string {
-	if x != nil {
-		return x.User
-	}
-	return ""
-}
-
-func (x *InboxContact) GetRemoved() bool {
-	if x != nil {
-		return x.Removed
-	}
-	return false
-}
-
-func (x *InboxContact) GetBlocked() bool {
-	if x != nil {
-		return x.Blocked
-	}
-	return false
-}
-
 type InboxSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
@@ -1306,7 +1232,7 @@ type InboxSession struct {
 
 func (x *InboxSession) Reset() {
 	*x = InboxSession{}
-	mi := &file_petrel_v1_message_proto_msgTypes[14]
+	mi := &file_petrel_v1_message_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1244,7 @@ func (x *InboxSession) String() string {
 func (*InboxSession) ProtoMessage() {}
 
 func (x *InboxSession) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[14]
+	mi := &file_petrel_v1_message_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1257,7 @@ func (x *InboxSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxSession.ProtoReflect.Descriptor instead.
 func (*InboxSession) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{14}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *InboxSession) GetDevice() string {
@@ -1401,15 +1327,14 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\tdissolved\x18\x05 \x01(\bR\tdissolved\"D\n" +
 	"\tMemberRef\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12#\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\"\xc1\x02\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\"\x8c\x02\n" +
 	"\n" +
 	"InboxEntry\x120\n" +
 	"\x06joined\x18\x01 \x01(\v2\x16.petrel.v1.InboxJoinedH\x00R\x06joined\x12*\n" +
 	"\x04left\x18\x02 \x01(\v2\x14.petrel.v1.InboxLeftH\x00R\x04left\x12*\n" +
 	"\x04role\x18\x03 \x01(\v2\x14.petrel.v1.InboxRoleH\x00R\x04role\x126\n" +
 	"\bsettings\x18\x04 \x01(\v2\x18.petrel.v1.InboxSettingsH\x00R\bsettings\x123\n" +
-	"\acontact\x18\x05 \x01(\v2\x17.petrel.v1.InboxContactH\x00R\acontact\x123\n" +
-	"\asession\x18\x06 \x01(\v2\x17.petrel.v1.InboxSessionH\x00R\asessionB\a\n" +
+	"\asession\x18\x05 \x01(\v2\x17.petrel.v1.InboxSessionH\x00R\asessionB\a\n" +
 	"\x05entry\"\x86\x01\n" +
 	"\vInboxJoined\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
@@ -1430,11 +1355,7 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\x06values\x18\x02 \x03(\v2$.petrel.v1.InboxSettings.ValuesEntryR\x06values\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"V\n" +
-	"\fInboxContact\x12\x12\n" +
-	"\x04user\x18\x01 \x01(\tR\x04user\x12\x18\n" +
-	"\aremoved\x18\x02 \x01(\bR\aremoved\x12\x18\n" +
-	"\ablocked\x18\x03 \x01(\bR\ablocked\"@\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"@\n" +
 	"\fInboxSession\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x18\n" +
 	"\arevoked\x18\x02 \x01(\bR\arevoked*M\n" +
@@ -1466,7 +1387,7 @@ func file_petrel_v1_message_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_message_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_petrel_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_petrel_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_petrel_v1_message_proto_goTypes = []any{
 	(Role)(0),             // 0: petrel.v1.Role
 	(ConvKind)(0),         // 1: petrel.v1.ConvKind
@@ -1483,9 +1404,8 @@ var file_petrel_v1_message_proto_goTypes = []any{
 	(*InboxLeft)(nil),     // 12: petrel.v1.InboxLeft
 	(*InboxRole)(nil),     // 13: petrel.v1.InboxRole
 	(*InboxSettings)(nil), // 14: petrel.v1.InboxSettings
-	(*InboxContact)(nil),  // 15: petrel.v1.InboxContact
-	(*InboxSession)(nil),  // 16: petrel.v1.InboxSession
-	nil,                   // 17: petrel.v1.InboxSettings.ValuesEntry
+	(*InboxSession)(nil),  // 15: petrel.v1.InboxSession
+	nil,                   // 16: petrel.v1.InboxSettings.ValuesEntry
 }
 var file_petrel_v1_message_proto_depIdxs = []int32{
 	3,  // 0: petrel.v1.Message.edit:type_name -> petrel.v1.Edit
@@ -1502,16 +1422,15 @@ var file_petrel_v1_message_proto_depIdxs = []int32{
 	12, // 11: petrel.v1.InboxEntry.left:type_name -> petrel.v1.InboxLeft
 	13, // 12: petrel.v1.InboxEntry.role:type_name -> petrel.v1.InboxRole
 	14, // 13: petrel.v1.InboxEntry.settings:type_name -> petrel.v1.InboxSettings
-	15, // 14: petrel.v1.InboxEntry.contact:type_name -> petrel.v1.InboxContact
-	16, // 15: petrel.v1.InboxEntry.session:type_name -> petrel.v1.InboxSession
-	1,  // 16: petrel.v1.InboxJoined.kind:type_name -> petrel.v1.ConvKind
-	0,  // 17: petrel.v1.InboxRole.role:type_name -> petrel.v1.Role
-	17, // 18: petrel.v1.InboxSettings.values:type_name -> petrel.v1.InboxSettings.ValuesEntry
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	15, // 14: petrel.v1.InboxEntry.session:type_name -> petrel.v1.InboxSession
+	1,  // 15: petrel.v1.InboxJoined.kind:type_name -> petrel.v1.ConvKind
+	0,  // 16: petrel.v1.InboxRole.role:type_name -> petrel.v1.Role
+	16, // 17: petrel.v1.InboxSettings.values:type_name -> petrel.v1.InboxSettings.ValuesEntry
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_message_proto_init() }
@@ -1539,7 +1458,6 @@ func file_petrel_v1_message_proto_init() {
 		(*InboxEntry_Left)(nil),
 		(*InboxEntry_Role)(nil),
 		(*InboxEntry_Settings)(nil),
-		(*InboxEntry_Contact)(nil),
 		(*InboxEntry_Session)(nil),
 	}
 	type x struct{}
@@ -1548,7 +1466,7 @@ func file_petrel_v1_message_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_message_proto_rawDesc), len(file_petrel_v1_message_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   16,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -339,7 +339,7 @@ class AwayAndBack(Case):
 
 class Groups(Case):
     def make(self, *users):
-        status, made = admin("CreateConversation", {"title": "birds", "members": [{"user": u} for u in users]})
+        status, made = admin("CreateGroup", {"title": "birds", "members": [{"user": u} for u in users]})
         self.assertEqual(status, 200, made)
         return made["conv"]
 
@@ -427,9 +427,12 @@ class Groups(Case):
         self.assertEqual((int(state["joined"]), int(state["head"]), state.get("left", False)), (mine[0], mine[-1], False))
 
     def test_an_empty_or_wrong_admin_key_is_refused(self):
-        """P-10.2"""
+        """P-10.2, P-12.5"""
         status, error = admin("GetStats", {}, key="pk_wrong")
         self.assertEqual(status, 401, error)
+        self.assertEqual((error["code"], error["petrelCode"], error["docs"]), ("unauthenticated", "unauthenticated", "/docs#error-unauthenticated"))
+        status, error = admin("GetUser", {"user": "nobody-" + new_id()[:8]})
+        self.assertEqual((status, error["code"], error["petrelCode"]), (404, "not_found", "no_user"))
 
 
 class Refusals(Case):

@@ -63,9 +63,8 @@ const (
 	AccountServiceRevokeDeviceProcedure = "/petrel.v1.AccountService/RevokeDevice"
 	// AccountServiceLogoutProcedure is the fully-qualified name of the AccountService's Logout RPC.
 	AccountServiceLogoutProcedure = "/petrel.v1.AccountService/Logout"
-	// AccountServiceLookUpUserProcedure is the fully-qualified name of the AccountService's LookUpUser
-	// RPC.
-	AccountServiceLookUpUserProcedure = "/petrel.v1.AccountService/LookUpUser"
+	// AccountServiceGetUserProcedure is the fully-qualified name of the AccountService's GetUser RPC.
+	AccountServiceGetUserProcedure = "/petrel.v1.AccountService/GetUser"
 	// AccountServiceGetSettingsProcedure is the fully-qualified name of the AccountService's
 	// GetSettings RPC.
 	AccountServiceGetSettingsProcedure = "/petrel.v1.AccountService/GetSettings"
@@ -246,20 +245,25 @@ func (UnimplementedAuthServiceHandler) Exchange(context.Context, *connect.Reques
 
 // AccountServiceClient is a client for the petrel.v1.AccountService service.
 type AccountServiceClient interface {
+	// GetAccount describes the caller.
 	GetAccount(context.Context, *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error)
+	// UpdateAccount changes what others see of the caller.
 	UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword voids the tokens of all other devices.
 	// Errors: bad_credentials, invalid.
 	ChangePassword(context.Context, *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error)
+	// ListDevices lists the caller's devices, newest login first.
 	ListDevices(context.Context, *connect.Request[petrelv1.ListDevicesRequest]) (*connect.Response[petrelv1.ListDevicesResponse], error)
-	// RenameDevice and RevokeDevice: no_device.
+	// RenameDevice gives a device of the caller another name. Errors: no_device.
 	RenameDevice(context.Context, *connect.Request[petrelv1.RenameDeviceRequest]) (*connect.Response[petrelv1.Device], error)
 	// RevokeDevice voids a device's tokens and closes its sessions.
+	// Errors: no_device.
 	RevokeDevice(context.Context, *connect.Request[petrelv1.RevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
 	// Logout is RevokeDevice of the device that calls.
 	Logout(context.Context, *connect.Request[petrelv1.LogoutRequest]) (*connect.Response[petrelv1.LogoutResponse], error)
-	// LookUpUser finds a user by the exact id. Errors: no_user.
-	LookUpUser(context.Context, *connect.Request[petrelv1.LookUpUserRequest]) (*connect.Response[petrelv1.Account], error)
+	// GetUser finds a user by the exact id. Errors: no_user.
+	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error)
+	// GetSettings tells the settings of the account and of its conversations.
 	GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error)
 	// ChangeSettings merges values into the settings of the account or of one
 	// conversation; an empty value removes the name. It is an entry of the inbox.
@@ -319,10 +323,10 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(accountServiceMethods.ByName("Logout")),
 			connect.WithClientOptions(opts...),
 		),
-		lookUpUser: connect.NewClient[petrelv1.LookUpUserRequest, petrelv1.Account](
+		getUser: connect.NewClient[petrelv1.GetUserRequest, petrelv1.Account](
 			httpClient,
-			baseURL+AccountServiceLookUpUserProcedure,
-			connect.WithSchema(accountServiceMethods.ByName("LookUpUser")),
+			baseURL+AccountServiceGetUserProcedure,
+			connect.WithSchema(accountServiceMethods.ByName("GetUser")),
 			connect.WithClientOptions(opts...),
 		),
 		getSettings: connect.NewClient[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse](
@@ -349,7 +353,7 @@ type accountServiceClient struct {
 	renameDevice   *connect.Client[petrelv1.RenameDeviceRequest, petrelv1.Device]
 	revokeDevice   *connect.Client[petrelv1.RevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
 	logout         *connect.Client[petrelv1.LogoutRequest, petrelv1.LogoutResponse]
-	lookUpUser     *connect.Client[petrelv1.LookUpUserRequest, petrelv1.Account]
+	getUser        *connect.Client[petrelv1.GetUserRequest, petrelv1.Account]
 	getSettings    *connect.Client[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse]
 	changeSettings *connect.Client[petrelv1.ChangeSettingsRequest, petrelv1.ChangeResponse]
 }
@@ -389,9 +393,9 @@ func (c *accountServiceClient) Logout(ctx context.Context, req *connect.Request[
 	return c.logout.CallUnary(ctx, req)
 }
 
-// LookUpUser calls petrel.v1.AccountService.LookUpUser.
-func (c *accountServiceClient) LookUpUser(ctx context.Context, req *connect.Request[petrelv1.LookUpUserRequest]) (*connect.Response[petrelv1.Account], error) {
-	return c.lookUpUser.CallUnary(ctx, req)
+// GetUser calls petrel.v1.AccountService.GetUser.
+func (c *accountServiceClient) GetUser(ctx context.Context, req *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error) {
+	return c.getUser.CallUnary(ctx, req)
 }
 
 // GetSettings calls petrel.v1.AccountService.GetSettings.
@@ -406,20 +410,25 @@ func (c *accountServiceClient) ChangeSettings(ctx context.Context, req *connect.
 
 // AccountServiceHandler is an implementation of the petrel.v1.AccountService service.
 type AccountServiceHandler interface {
+	// GetAccount describes the caller.
 	GetAccount(context.Context, *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error)
+	// UpdateAccount changes what others see of the caller.
 	UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword voids the tokens of all other devices.
 	// Errors: bad_credentials, invalid.
 	ChangePassword(context.Context, *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error)
+	// ListDevices lists the caller's devices, newest login first.
 	ListDevices(context.Context, *connect.Request[petrelv1.ListDevicesRequest]) (*connect.Response[petrelv1.ListDevicesResponse], error)
-	// RenameDevice and RevokeDevice: no_device.
+	// RenameDevice gives a device of the caller another name. Errors: no_device.
 	RenameDevice(context.Context, *connect.Request[petrelv1.RenameDeviceRequest]) (*connect.Response[petrelv1.Device], error)
 	// RevokeDevice voids a device's tokens and closes its sessions.
+	// Errors: no_device.
 	RevokeDevice(context.Context, *connect.Request[petrelv1.RevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
 	// Logout is RevokeDevice of the device that calls.
 	Logout(context.Context, *connect.Request[petrelv1.LogoutRequest]) (*connect.Response[petrelv1.LogoutResponse], error)
-	// LookUpUser finds a user by the exact id. Errors: no_user.
-	LookUpUser(context.Context, *connect.Request[petrelv1.LookUpUserRequest]) (*connect.Response[petrelv1.Account], error)
+	// GetUser finds a user by the exact id. Errors: no_user.
+	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error)
+	// GetSettings tells the settings of the account and of its conversations.
 	GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error)
 	// ChangeSettings merges values into the settings of the account or of one
 	// conversation; an empty value removes the name. It is an entry of the inbox.
@@ -475,10 +484,10 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 		connect.WithSchema(accountServiceMethods.ByName("Logout")),
 		connect.WithHandlerOptions(opts...),
 	)
-	accountServiceLookUpUserHandler := connect.NewUnaryHandler(
-		AccountServiceLookUpUserProcedure,
-		svc.LookUpUser,
-		connect.WithSchema(accountServiceMethods.ByName("LookUpUser")),
+	accountServiceGetUserHandler := connect.NewUnaryHandler(
+		AccountServiceGetUserProcedure,
+		svc.GetUser,
+		connect.WithSchema(accountServiceMethods.ByName("GetUser")),
 		connect.WithHandlerOptions(opts...),
 	)
 	accountServiceGetSettingsHandler := connect.NewUnaryHandler(
@@ -509,8 +518,8 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 			accountServiceRevokeDeviceHandler.ServeHTTP(w, r)
 		case AccountServiceLogoutProcedure:
 			accountServiceLogoutHandler.ServeHTTP(w, r)
-		case AccountServiceLookUpUserProcedure:
-			accountServiceLookUpUserHandler.ServeHTTP(w, r)
+		case AccountServiceGetUserProcedure:
+			accountServiceGetUserHandler.ServeHTTP(w, r)
 		case AccountServiceGetSettingsProcedure:
 			accountServiceGetSettingsHandler.ServeHTTP(w, r)
 		case AccountServiceChangeSettingsProcedure:
@@ -552,8 +561,8 @@ func (UnimplementedAccountServiceHandler) Logout(context.Context, *connect.Reque
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.Logout is not implemented"))
 }
 
-func (UnimplementedAccountServiceHandler) LookUpUser(context.Context, *connect.Request[petrelv1.LookUpUserRequest]) (*connect.Response[petrelv1.Account], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.LookUpUser is not implemented"))
+func (UnimplementedAccountServiceHandler) GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.GetUser is not implemented"))
 }
 
 func (UnimplementedAccountServiceHandler) GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {

@@ -43,17 +43,16 @@ const (
 	// AdminServiceRevokeTokensProcedure is the fully-qualified name of the AdminService's RevokeTokens
 	// RPC.
 	AdminServiceRevokeTokensProcedure = "/petrel.v1.AdminService/RevokeTokens"
-	// AdminServiceCreateConversationProcedure is the fully-qualified name of the AdminService's
-	// CreateConversation RPC.
-	AdminServiceCreateConversationProcedure = "/petrel.v1.AdminService/CreateConversation"
+	// AdminServiceCreateGroupProcedure is the fully-qualified name of the AdminService's CreateGroup
+	// RPC.
+	AdminServiceCreateGroupProcedure = "/petrel.v1.AdminService/CreateGroup"
 	// AdminServiceChangeMembersProcedure is the fully-qualified name of the AdminService's
 	// ChangeMembers RPC.
 	AdminServiceChangeMembersProcedure = "/petrel.v1.AdminService/ChangeMembers"
 	// AdminServiceSendAsProcedure is the fully-qualified name of the AdminService's SendAs RPC.
 	AdminServiceSendAsProcedure = "/petrel.v1.AdminService/SendAs"
-	// AdminServiceReadHistoryProcedure is the fully-qualified name of the AdminService's ReadHistory
-	// RPC.
-	AdminServiceReadHistoryProcedure = "/petrel.v1.AdminService/ReadHistory"
+	// AdminServiceGetHistoryProcedure is the fully-qualified name of the AdminService's GetHistory RPC.
+	AdminServiceGetHistoryProcedure = "/petrel.v1.AdminService/GetHistory"
 	// AdminServiceGetLimitsProcedure is the fully-qualified name of the AdminService's GetLimits RPC.
 	AdminServiceGetLimitsProcedure = "/petrel.v1.AdminService/GetLimits"
 	// AdminServiceSetLimitsProcedure is the fully-qualified name of the AdminService's SetLimits RPC.
@@ -67,12 +66,14 @@ const (
 	// AdminServiceDisableUserProcedure is the fully-qualified name of the AdminService's DisableUser
 	// RPC.
 	AdminServiceDisableUserProcedure = "/petrel.v1.AdminService/DisableUser"
+	// AdminServiceEnableUserProcedure is the fully-qualified name of the AdminService's EnableUser RPC.
+	AdminServiceEnableUserProcedure = "/petrel.v1.AdminService/EnableUser"
 	// AdminServiceSetPasswordProcedure is the fully-qualified name of the AdminService's SetPassword
 	// RPC.
 	AdminServiceSetPasswordProcedure = "/petrel.v1.AdminService/SetPassword"
-	// AdminServiceRevokeUserDeviceProcedure is the fully-qualified name of the AdminService's
-	// RevokeUserDevice RPC.
-	AdminServiceRevokeUserDeviceProcedure = "/petrel.v1.AdminService/RevokeUserDevice"
+	// AdminServiceRevokeDeviceProcedure is the fully-qualified name of the AdminService's RevokeDevice
+	// RPC.
+	AdminServiceRevokeDeviceProcedure = "/petrel.v1.AdminService/RevokeDevice"
 	// AdminServiceMintTokenProcedure is the fully-qualified name of the AdminService's MintToken RPC.
 	AdminServiceMintTokenProcedure = "/petrel.v1.AdminService/MintToken"
 	// AdminServiceCreateKeyProcedure is the fully-qualified name of the AdminService's CreateKey RPC.
@@ -84,21 +85,23 @@ const (
 	// AdminServiceListUserConversationsProcedure is the fully-qualified name of the AdminService's
 	// ListUserConversations RPC.
 	AdminServiceListUserConversationsProcedure = "/petrel.v1.AdminService/ListUserConversations"
-	// AdminServiceListConversationMembersProcedure is the fully-qualified name of the AdminService's
-	// ListConversationMembers RPC.
-	AdminServiceListConversationMembersProcedure = "/petrel.v1.AdminService/ListConversationMembers"
-	// AdminServiceRenameConversationProcedure is the fully-qualified name of the AdminService's
-	// RenameConversation RPC.
-	AdminServiceRenameConversationProcedure = "/petrel.v1.AdminService/RenameConversation"
-	// AdminServiceDissolveConversationProcedure is the fully-qualified name of the AdminService's
-	// DissolveConversation RPC.
-	AdminServiceDissolveConversationProcedure = "/petrel.v1.AdminService/DissolveConversation"
+	// AdminServiceListMembersProcedure is the fully-qualified name of the AdminService's ListMembers
+	// RPC.
+	AdminServiceListMembersProcedure = "/petrel.v1.AdminService/ListMembers"
+	// AdminServiceRenameGroupProcedure is the fully-qualified name of the AdminService's RenameGroup
+	// RPC.
+	AdminServiceRenameGroupProcedure = "/petrel.v1.AdminService/RenameGroup"
+	// AdminServiceDissolveGroupProcedure is the fully-qualified name of the AdminService's
+	// DissolveGroup RPC.
+	AdminServiceDissolveGroupProcedure = "/petrel.v1.AdminService/DissolveGroup"
 	// AdminServiceCompactProcedure is the fully-qualified name of the AdminService's Compact RPC.
 	AdminServiceCompactProcedure = "/petrel.v1.AdminService/Compact"
 	// AdminServiceGetClusterProcedure is the fully-qualified name of the AdminService's GetCluster RPC.
 	AdminServiceGetClusterProcedure = "/petrel.v1.AdminService/GetCluster"
 	// AdminServiceDrainNodeProcedure is the fully-qualified name of the AdminService's DrainNode RPC.
 	AdminServiceDrainNodeProcedure = "/petrel.v1.AdminService/DrainNode"
+	// AdminServiceResumeNodeProcedure is the fully-qualified name of the AdminService's ResumeNode RPC.
+	AdminServiceResumeNodeProcedure = "/petrel.v1.AdminService/ResumeNode"
 	// AdminServiceRebalanceClusterProcedure is the fully-qualified name of the AdminService's
 	// RebalanceCluster RPC.
 	AdminServiceRebalanceClusterProcedure = "/petrel.v1.AdminService/RebalanceCluster"
@@ -112,6 +115,7 @@ const (
 
 // SetupServiceClient is a client for the petrel.v1.SetupService service.
 type SetupServiceClient interface {
+	// Redeem makes the first admin key of a server. Errors: setup_closed.
 	Redeem(context.Context, *connect.Request[petrelv1.RedeemRequest]) (*connect.Response[petrelv1.RedeemResponse], error)
 }
 
@@ -147,6 +151,7 @@ func (c *setupServiceClient) Redeem(ctx context.Context, req *connect.Request[pe
 
 // SetupServiceHandler is an implementation of the petrel.v1.SetupService service.
 type SetupServiceHandler interface {
+	// Redeem makes the first admin key of a server. Errors: setup_closed.
 	Redeem(context.Context, *connect.Request[petrelv1.RedeemRequest]) (*connect.Response[petrelv1.RedeemResponse], error)
 }
 
@@ -189,54 +194,76 @@ type AdminServiceClient interface {
 	// RevokeTokens ends every token of a user and closes their sessions.
 	// Scope: tokens.
 	RevokeTokens(context.Context, *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error)
-	// CreateConversation makes a group. With a key it is idempotent.
+	// CreateGroup makes a group with these members. With a key a repeated call
+	// answers with the same group. Errors: invalid, no_user.
 	// Scope: conversations.
-	CreateConversation(context.Context, *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error)
+	CreateGroup(context.Context, *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error)
+	// ChangeMembers adds and removes members and changes roles, in one entry.
+	// Errors: invalid, no_user, not_member, no_conversation.
 	// Scope: conversations.
-	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error)
-	// SendAs sends for a user; without after it is looked up by its
-	// client_msg_id, so repeating the call is safe.
+	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// SendAs sends for a user. Without after it is looked up by its
+	// client_msg_id, so repeating the call is safe. The Ack always has the conv.
 	// Scope: messages.
-	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error)
+	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error)
+	// GetHistory reads a page of any conversation.
 	// Scope: messages.
-	ReadHistory(context.Context, *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
+	GetHistory(context.Context, *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
+	// GetLimits tells the limits in force.
 	// Scope: server.
 	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
+	// SetLimits changes the limits that are not 0.
 	// Scope: server.
 	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error)
+	// GetStats tells what the process has done so far.
 	// Scope: server.
 	GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error)
+	// ListUsers lists the users of a tenant, without their devices.
 	// Scope: users.
 	ListUsers(context.Context, *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error)
+	// GetUser describes a user with their devices. Errors: no_user.
 	// Scope: users.
-	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// DisableUser voids the user's tokens and closes their sessions, or lets them
-	// log in again.
+	GetUser(context.Context, *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// DisableUser voids the user's tokens, closes their sessions, and lets nobody
+	// log in as them.
 	// Scope: users.
 	DisableUser(context.Context, *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// EnableUser lets a disabled user log in again. Tokens that ended stay void.
+	// Scope: users.
+	EnableUser(context.Context, *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// SetPassword lets the user log in with a password, and voids all tokens.
 	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// RevokeDevice voids a device's tokens and closes its sessions.
+	// Errors: no_user, no_device.
 	// Scope: users.
-	RevokeUserDevice(context.Context, *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
+	RevokeDevice(context.Context, *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
 	// MintToken logs a device of a user in on the application's word. The user is
 	// made if there is none.
 	// Scope: tokens.
 	MintToken(context.Context, *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error)
+	// CreateKey makes an admin key. It is shown once.
 	// Scope: admin.
 	CreateKey(context.Context, *connect.Request[petrelv1.CreateKeyRequest]) (*connect.Response[petrelv1.CreateKeyResponse], error)
+	// ListKeys lists the admin keys, oldest first.
 	// Scope: admin.
 	ListKeys(context.Context, *connect.Request[petrelv1.ListKeysRequest]) (*connect.Response[petrelv1.ListKeysResponse], error)
+	// RevokeKey makes an admin key void. Errors: no_key.
 	// Scope: admin.
 	RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error)
+	// ListUserConversations lists the conversations of a user as their sync does.
+	// Errors: no_user.
 	// Scope: conversations.
 	ListUserConversations(context.Context, *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error)
+	// ListMembers lists the members of any conversation.
 	// Scope: conversations.
-	ListConversationMembers(context.Context, *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
+	ListMembers(context.Context, *connect.Request[petrelv1.AdminListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
+	// RenameGroup gives a group a title.
 	// Scope: conversations.
-	RenameConversation(context.Context, *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	RenameGroup(context.Context, *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// DissolveGroup ends a group for all members.
 	// Scope: conversations.
-	DissolveConversation(context.Context, *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	DissolveGroup(context.Context, *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// Compact makes the store take no more disk than its rows need. It may take
 	// minutes; sends and reads go on.
 	// Scope: server.
@@ -245,21 +272,25 @@ type AdminServiceClient interface {
 	// Scope: server.
 	GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
 	// DrainNode makes a node hand its partitions over and send its clients to the
-	// other nodes, and answers when nothing is left; or, with undo, take both
-	// again. It lasts until the node is started again. Any node may be asked.
-	// Scope: server. Errors: no_node, not_now, unsupported.
+	// other nodes, and answers when nothing is left. It lasts until ResumeNode, or
+	// until the node is started again. Any node may be asked.
+	// Scope: server. Errors: no_node, not_now.
 	DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error)
+	// ResumeNode makes a drained node take partitions and clients again. Any node
+	// may be asked.
+	// Scope: server. Errors: no_node, not_now.
+	ResumeNode(context.Context, *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error)
 	// RebalanceCluster has every node look at once at what it should own, and
 	// waits up to 30 s until it does; nodes do so by themselves, if later.
 	// Scope: server.
 	RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
 	// MovePartition takes a partition to another database while it is written.
 	// It may take minutes. One that ended early goes on when it is called again.
-	// Scope: server. Errors: invalid, not_now, unsupported.
+	// Scope: server. Errors: invalid, not_now.
 	MovePartition(context.Context, *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error)
 	// FinalizeCluster raises the level of the stored format to what every node
 	// can read; nodes of older releases cannot start any more from then on.
-	// Scope: server. Errors: not_now, unsupported.
+	// Scope: server. Errors: not_now.
 	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
 }
 
@@ -286,28 +317,28 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("RevokeTokens")),
 			connect.WithClientOptions(opts...),
 		),
-		createConversation: connect.NewClient[petrelv1.CreateConversationRequest, petrelv1.CreateConversationResponse](
+		createGroup: connect.NewClient[petrelv1.AdminCreateGroupRequest, petrelv1.AdminCreateGroupResponse](
 			httpClient,
-			baseURL+AdminServiceCreateConversationProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("CreateConversation")),
+			baseURL+AdminServiceCreateGroupProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("CreateGroup")),
 			connect.WithClientOptions(opts...),
 		),
-		changeMembers: connect.NewClient[petrelv1.ChangeMembersRequest, petrelv1.ChangeMembersResponse](
+		changeMembers: connect.NewClient[petrelv1.ChangeMembersRequest, petrelv1.ChangeResponse](
 			httpClient,
 			baseURL+AdminServiceChangeMembersProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("ChangeMembers")),
 			connect.WithClientOptions(opts...),
 		),
-		sendAs: connect.NewClient[petrelv1.SendAsRequest, petrelv1.SendAsResponse](
+		sendAs: connect.NewClient[petrelv1.SendAsRequest, petrelv1.Ack](
 			httpClient,
 			baseURL+AdminServiceSendAsProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("SendAs")),
 			connect.WithClientOptions(opts...),
 		),
-		readHistory: connect.NewClient[petrelv1.ReadHistoryRequest, petrelv1.HistoryPage](
+		getHistory: connect.NewClient[petrelv1.AdminGetHistoryRequest, petrelv1.HistoryPage](
 			httpClient,
-			baseURL+AdminServiceReadHistoryProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("ReadHistory")),
+			baseURL+AdminServiceGetHistoryProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetHistory")),
 			connect.WithClientOptions(opts...),
 		),
 		getLimits: connect.NewClient[petrelv1.GetLimitsRequest, petrelv1.ServerLimits](
@@ -334,7 +365,7 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("ListUsers")),
 			connect.WithClientOptions(opts...),
 		),
-		getUser: connect.NewClient[petrelv1.GetUserRequest, petrelv1.UserInfo](
+		getUser: connect.NewClient[petrelv1.AdminGetUserRequest, petrelv1.UserInfo](
 			httpClient,
 			baseURL+AdminServiceGetUserProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("GetUser")),
@@ -346,16 +377,22 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("DisableUser")),
 			connect.WithClientOptions(opts...),
 		),
+		enableUser: connect.NewClient[petrelv1.EnableUserRequest, petrelv1.UserInfo](
+			httpClient,
+			baseURL+AdminServiceEnableUserProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("EnableUser")),
+			connect.WithClientOptions(opts...),
+		),
 		setPassword: connect.NewClient[petrelv1.SetPasswordRequest, petrelv1.UserInfo](
 			httpClient,
 			baseURL+AdminServiceSetPasswordProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("SetPassword")),
 			connect.WithClientOptions(opts...),
 		),
-		revokeUserDevice: connect.NewClient[petrelv1.RevokeUserDeviceRequest, petrelv1.RevokeDeviceResponse](
+		revokeDevice: connect.NewClient[petrelv1.AdminRevokeDeviceRequest, petrelv1.RevokeDeviceResponse](
 			httpClient,
-			baseURL+AdminServiceRevokeUserDeviceProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("RevokeUserDevice")),
+			baseURL+AdminServiceRevokeDeviceProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("RevokeDevice")),
 			connect.WithClientOptions(opts...),
 		),
 		mintToken: connect.NewClient[petrelv1.MintTokenRequest, petrelv1.LoginResponse](
@@ -388,22 +425,22 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("ListUserConversations")),
 			connect.WithClientOptions(opts...),
 		),
-		listConversationMembers: connect.NewClient[petrelv1.ListConversationMembersRequest, petrelv1.ListMembersResponse](
+		listMembers: connect.NewClient[petrelv1.AdminListMembersRequest, petrelv1.ListMembersResponse](
 			httpClient,
-			baseURL+AdminServiceListConversationMembersProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("ListConversationMembers")),
+			baseURL+AdminServiceListMembersProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListMembers")),
 			connect.WithClientOptions(opts...),
 		),
-		renameConversation: connect.NewClient[petrelv1.RenameConversationRequest, petrelv1.ChangeResponse](
+		renameGroup: connect.NewClient[petrelv1.AdminRenameGroupRequest, petrelv1.ChangeResponse](
 			httpClient,
-			baseURL+AdminServiceRenameConversationProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("RenameConversation")),
+			baseURL+AdminServiceRenameGroupProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("RenameGroup")),
 			connect.WithClientOptions(opts...),
 		),
-		dissolveConversation: connect.NewClient[petrelv1.DissolveConversationRequest, petrelv1.ChangeResponse](
+		dissolveGroup: connect.NewClient[petrelv1.AdminDissolveGroupRequest, petrelv1.ChangeResponse](
 			httpClient,
-			baseURL+AdminServiceDissolveConversationProcedure,
-			connect.WithSchema(adminServiceMethods.ByName("DissolveConversation")),
+			baseURL+AdminServiceDissolveGroupProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("DissolveGroup")),
 			connect.WithClientOptions(opts...),
 		),
 		compact: connect.NewClient[petrelv1.CompactRequest, petrelv1.CompactResponse](
@@ -422,6 +459,12 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			httpClient,
 			baseURL+AdminServiceDrainNodeProcedure,
 			connect.WithSchema(adminServiceMethods.ByName("DrainNode")),
+			connect.WithClientOptions(opts...),
+		),
+		resumeNode: connect.NewClient[petrelv1.ResumeNodeRequest, petrelv1.ResumeNodeResponse](
+			httpClient,
+			baseURL+AdminServiceResumeNodeProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ResumeNode")),
 			connect.WithClientOptions(opts...),
 		),
 		rebalanceCluster: connect.NewClient[petrelv1.RebalanceClusterRequest, petrelv1.ClusterState](
@@ -447,34 +490,36 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // adminServiceClient implements AdminServiceClient.
 type adminServiceClient struct {
-	createUsers             *connect.Client[petrelv1.CreateUsersRequest, petrelv1.CreateUsersResponse]
-	revokeTokens            *connect.Client[petrelv1.RevokeTokensRequest, petrelv1.RevokeTokensResponse]
-	createConversation      *connect.Client[petrelv1.CreateConversationRequest, petrelv1.CreateConversationResponse]
-	changeMembers           *connect.Client[petrelv1.ChangeMembersRequest, petrelv1.ChangeMembersResponse]
-	sendAs                  *connect.Client[petrelv1.SendAsRequest, petrelv1.SendAsResponse]
-	readHistory             *connect.Client[petrelv1.ReadHistoryRequest, petrelv1.HistoryPage]
-	getLimits               *connect.Client[petrelv1.GetLimitsRequest, petrelv1.ServerLimits]
-	setLimits               *connect.Client[petrelv1.ServerLimits, petrelv1.ServerLimits]
-	getStats                *connect.Client[petrelv1.GetStatsRequest, petrelv1.Stats]
-	listUsers               *connect.Client[petrelv1.ListUsersRequest, petrelv1.ListUsersResponse]
-	getUser                 *connect.Client[petrelv1.GetUserRequest, petrelv1.UserInfo]
-	disableUser             *connect.Client[petrelv1.DisableUserRequest, petrelv1.UserInfo]
-	setPassword             *connect.Client[petrelv1.SetPasswordRequest, petrelv1.UserInfo]
-	revokeUserDevice        *connect.Client[petrelv1.RevokeUserDeviceRequest, petrelv1.RevokeDeviceResponse]
-	mintToken               *connect.Client[petrelv1.MintTokenRequest, petrelv1.LoginResponse]
-	createKey               *connect.Client[petrelv1.CreateKeyRequest, petrelv1.CreateKeyResponse]
-	listKeys                *connect.Client[petrelv1.ListKeysRequest, petrelv1.ListKeysResponse]
-	revokeKey               *connect.Client[petrelv1.RevokeKeyRequest, petrelv1.RevokeKeyResponse]
-	listUserConversations   *connect.Client[petrelv1.ListUserConversationsRequest, petrelv1.ListUserConversationsResponse]
-	listConversationMembers *connect.Client[petrelv1.ListConversationMembersRequest, petrelv1.ListMembersResponse]
-	renameConversation      *connect.Client[petrelv1.RenameConversationRequest, petrelv1.ChangeResponse]
-	dissolveConversation    *connect.Client[petrelv1.DissolveConversationRequest, petrelv1.ChangeResponse]
-	compact                 *connect.Client[petrelv1.CompactRequest, petrelv1.CompactResponse]
-	getCluster              *connect.Client[petrelv1.GetClusterRequest, petrelv1.ClusterState]
-	drainNode               *connect.Client[petrelv1.DrainNodeRequest, petrelv1.DrainNodeResponse]
-	rebalanceCluster        *connect.Client[petrelv1.RebalanceClusterRequest, petrelv1.ClusterState]
-	movePartition           *connect.Client[petrelv1.MovePartitionRequest, petrelv1.MovePartitionResponse]
-	finalizeCluster         *connect.Client[petrelv1.FinalizeClusterRequest, petrelv1.FinalizeClusterResponse]
+	createUsers           *connect.Client[petrelv1.CreateUsersRequest, petrelv1.CreateUsersResponse]
+	revokeTokens          *connect.Client[petrelv1.RevokeTokensRequest, petrelv1.RevokeTokensResponse]
+	createGroup           *connect.Client[petrelv1.AdminCreateGroupRequest, petrelv1.AdminCreateGroupResponse]
+	changeMembers         *connect.Client[petrelv1.ChangeMembersRequest, petrelv1.ChangeResponse]
+	sendAs                *connect.Client[petrelv1.SendAsRequest, petrelv1.Ack]
+	getHistory            *connect.Client[petrelv1.AdminGetHistoryRequest, petrelv1.HistoryPage]
+	getLimits             *connect.Client[petrelv1.GetLimitsRequest, petrelv1.ServerLimits]
+	setLimits             *connect.Client[petrelv1.ServerLimits, petrelv1.ServerLimits]
+	getStats              *connect.Client[petrelv1.GetStatsRequest, petrelv1.Stats]
+	listUsers             *connect.Client[petrelv1.ListUsersRequest, petrelv1.ListUsersResponse]
+	getUser               *connect.Client[petrelv1.AdminGetUserRequest, petrelv1.UserInfo]
+	disableUser           *connect.Client[petrelv1.DisableUserRequest, petrelv1.UserInfo]
+	enableUser            *connect.Client[petrelv1.EnableUserRequest, petrelv1.UserInfo]
+	setPassword           *connect.Client[petrelv1.SetPasswordRequest, petrelv1.UserInfo]
+	revokeDevice          *connect.Client[petrelv1.AdminRevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
+	mintToken             *connect.Client[petrelv1.MintTokenRequest, petrelv1.LoginResponse]
+	createKey             *connect.Client[petrelv1.CreateKeyRequest, petrelv1.CreateKeyResponse]
+	listKeys              *connect.Client[petrelv1.ListKeysRequest, petrelv1.ListKeysResponse]
+	revokeKey             *connect.Client[petrelv1.RevokeKeyRequest, petrelv1.RevokeKeyResponse]
+	listUserConversations *connect.Client[petrelv1.ListUserConversationsRequest, petrelv1.ListUserConversationsResponse]
+	listMembers           *connect.Client[petrelv1.AdminListMembersRequest, petrelv1.ListMembersResponse]
+	renameGroup           *connect.Client[petrelv1.AdminRenameGroupRequest, petrelv1.ChangeResponse]
+	dissolveGroup         *connect.Client[petrelv1.AdminDissolveGroupRequest, petrelv1.ChangeResponse]
+	compact               *connect.Client[petrelv1.CompactRequest, petrelv1.CompactResponse]
+	getCluster            *connect.Client[petrelv1.GetClusterRequest, petrelv1.ClusterState]
+	drainNode             *connect.Client[petrelv1.DrainNodeRequest, petrelv1.DrainNodeResponse]
+	resumeNode            *connect.Client[petrelv1.ResumeNodeRequest, petrelv1.ResumeNodeResponse]
+	rebalanceCluster      *connect.Client[petrelv1.RebalanceClusterRequest, petrelv1.ClusterState]
+	movePartition         *connect.Client[petrelv1.MovePartitionRequest, petrelv1.MovePartitionResponse]
+	finalizeCluster       *connect.Client[petrelv1.FinalizeClusterRequest, petrelv1.FinalizeClusterResponse]
 }
 
 // CreateUsers calls petrel.v1.AdminService.CreateUsers.
@@ -487,24 +532,24 @@ func (c *adminServiceClient) RevokeTokens(ctx context.Context, req *connect.Requ
 	return c.revokeTokens.CallUnary(ctx, req)
 }
 
-// CreateConversation calls petrel.v1.AdminService.CreateConversation.
-func (c *adminServiceClient) CreateConversation(ctx context.Context, req *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error) {
-	return c.createConversation.CallUnary(ctx, req)
+// CreateGroup calls petrel.v1.AdminService.CreateGroup.
+func (c *adminServiceClient) CreateGroup(ctx context.Context, req *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error) {
+	return c.createGroup.CallUnary(ctx, req)
 }
 
 // ChangeMembers calls petrel.v1.AdminService.ChangeMembers.
-func (c *adminServiceClient) ChangeMembers(ctx context.Context, req *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error) {
+func (c *adminServiceClient) ChangeMembers(ctx context.Context, req *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	return c.changeMembers.CallUnary(ctx, req)
 }
 
 // SendAs calls petrel.v1.AdminService.SendAs.
-func (c *adminServiceClient) SendAs(ctx context.Context, req *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error) {
+func (c *adminServiceClient) SendAs(ctx context.Context, req *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error) {
 	return c.sendAs.CallUnary(ctx, req)
 }
 
-// ReadHistory calls petrel.v1.AdminService.ReadHistory.
-func (c *adminServiceClient) ReadHistory(ctx context.Context, req *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
-	return c.readHistory.CallUnary(ctx, req)
+// GetHistory calls petrel.v1.AdminService.GetHistory.
+func (c *adminServiceClient) GetHistory(ctx context.Context, req *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
+	return c.getHistory.CallUnary(ctx, req)
 }
 
 // GetLimits calls petrel.v1.AdminService.GetLimits.
@@ -528,7 +573,7 @@ func (c *adminServiceClient) ListUsers(ctx context.Context, req *connect.Request
 }
 
 // GetUser calls petrel.v1.AdminService.GetUser.
-func (c *adminServiceClient) GetUser(ctx context.Context, req *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+func (c *adminServiceClient) GetUser(ctx context.Context, req *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	return c.getUser.CallUnary(ctx, req)
 }
 
@@ -537,14 +582,19 @@ func (c *adminServiceClient) DisableUser(ctx context.Context, req *connect.Reque
 	return c.disableUser.CallUnary(ctx, req)
 }
 
+// EnableUser calls petrel.v1.AdminService.EnableUser.
+func (c *adminServiceClient) EnableUser(ctx context.Context, req *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	return c.enableUser.CallUnary(ctx, req)
+}
+
 // SetPassword calls petrel.v1.AdminService.SetPassword.
 func (c *adminServiceClient) SetPassword(ctx context.Context, req *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	return c.setPassword.CallUnary(ctx, req)
 }
 
-// RevokeUserDevice calls petrel.v1.AdminService.RevokeUserDevice.
-func (c *adminServiceClient) RevokeUserDevice(ctx context.Context, req *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
-	return c.revokeUserDevice.CallUnary(ctx, req)
+// RevokeDevice calls petrel.v1.AdminService.RevokeDevice.
+func (c *adminServiceClient) RevokeDevice(ctx context.Context, req *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
+	return c.revokeDevice.CallUnary(ctx, req)
 }
 
 // MintToken calls petrel.v1.AdminService.MintToken.
@@ -572,19 +622,19 @@ func (c *adminServiceClient) ListUserConversations(ctx context.Context, req *con
 	return c.listUserConversations.CallUnary(ctx, req)
 }
 
-// ListConversationMembers calls petrel.v1.AdminService.ListConversationMembers.
-func (c *adminServiceClient) ListConversationMembers(ctx context.Context, req *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
-	return c.listConversationMembers.CallUnary(ctx, req)
+// ListMembers calls petrel.v1.AdminService.ListMembers.
+func (c *adminServiceClient) ListMembers(ctx context.Context, req *connect.Request[petrelv1.AdminListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
+	return c.listMembers.CallUnary(ctx, req)
 }
 
-// RenameConversation calls petrel.v1.AdminService.RenameConversation.
-func (c *adminServiceClient) RenameConversation(ctx context.Context, req *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return c.renameConversation.CallUnary(ctx, req)
+// RenameGroup calls petrel.v1.AdminService.RenameGroup.
+func (c *adminServiceClient) RenameGroup(ctx context.Context, req *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return c.renameGroup.CallUnary(ctx, req)
 }
 
-// DissolveConversation calls petrel.v1.AdminService.DissolveConversation.
-func (c *adminServiceClient) DissolveConversation(ctx context.Context, req *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return c.dissolveConversation.CallUnary(ctx, req)
+// DissolveGroup calls petrel.v1.AdminService.DissolveGroup.
+func (c *adminServiceClient) DissolveGroup(ctx context.Context, req *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return c.dissolveGroup.CallUnary(ctx, req)
 }
 
 // Compact calls petrel.v1.AdminService.Compact.
@@ -600,6 +650,11 @@ func (c *adminServiceClient) GetCluster(ctx context.Context, req *connect.Reques
 // DrainNode calls petrel.v1.AdminService.DrainNode.
 func (c *adminServiceClient) DrainNode(ctx context.Context, req *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
 	return c.drainNode.CallUnary(ctx, req)
+}
+
+// ResumeNode calls petrel.v1.AdminService.ResumeNode.
+func (c *adminServiceClient) ResumeNode(ctx context.Context, req *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error) {
+	return c.resumeNode.CallUnary(ctx, req)
 }
 
 // RebalanceCluster calls petrel.v1.AdminService.RebalanceCluster.
@@ -626,54 +681,76 @@ type AdminServiceHandler interface {
 	// RevokeTokens ends every token of a user and closes their sessions.
 	// Scope: tokens.
 	RevokeTokens(context.Context, *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error)
-	// CreateConversation makes a group. With a key it is idempotent.
+	// CreateGroup makes a group with these members. With a key a repeated call
+	// answers with the same group. Errors: invalid, no_user.
 	// Scope: conversations.
-	CreateConversation(context.Context, *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error)
+	CreateGroup(context.Context, *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error)
+	// ChangeMembers adds and removes members and changes roles, in one entry.
+	// Errors: invalid, no_user, not_member, no_conversation.
 	// Scope: conversations.
-	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error)
-	// SendAs sends for a user; without after it is looked up by its
-	// client_msg_id, so repeating the call is safe.
+	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// SendAs sends for a user. Without after it is looked up by its
+	// client_msg_id, so repeating the call is safe. The Ack always has the conv.
 	// Scope: messages.
-	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error)
+	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error)
+	// GetHistory reads a page of any conversation.
 	// Scope: messages.
-	ReadHistory(context.Context, *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
+	GetHistory(context.Context, *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
+	// GetLimits tells the limits in force.
 	// Scope: server.
 	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
+	// SetLimits changes the limits that are not 0.
 	// Scope: server.
 	SetLimits(context.Context, *connect.Request[petrelv1.ServerLimits]) (*connect.Response[petrelv1.ServerLimits], error)
+	// GetStats tells what the process has done so far.
 	// Scope: server.
 	GetStats(context.Context, *connect.Request[petrelv1.GetStatsRequest]) (*connect.Response[petrelv1.Stats], error)
+	// ListUsers lists the users of a tenant, without their devices.
 	// Scope: users.
 	ListUsers(context.Context, *connect.Request[petrelv1.ListUsersRequest]) (*connect.Response[petrelv1.ListUsersResponse], error)
+	// GetUser describes a user with their devices. Errors: no_user.
 	// Scope: users.
-	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// DisableUser voids the user's tokens and closes their sessions, or lets them
-	// log in again.
+	GetUser(context.Context, *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// DisableUser voids the user's tokens, closes their sessions, and lets nobody
+	// log in as them.
 	// Scope: users.
 	DisableUser(context.Context, *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// EnableUser lets a disabled user log in again. Tokens that ended stay void.
+	// Scope: users.
+	EnableUser(context.Context, *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
 	// SetPassword lets the user log in with a password, and voids all tokens.
 	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// RevokeDevice voids a device's tokens and closes its sessions.
+	// Errors: no_user, no_device.
 	// Scope: users.
-	RevokeUserDevice(context.Context, *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
+	RevokeDevice(context.Context, *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
 	// MintToken logs a device of a user in on the application's word. The user is
 	// made if there is none.
 	// Scope: tokens.
 	MintToken(context.Context, *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error)
+	// CreateKey makes an admin key. It is shown once.
 	// Scope: admin.
 	CreateKey(context.Context, *connect.Request[petrelv1.CreateKeyRequest]) (*connect.Response[petrelv1.CreateKeyResponse], error)
+	// ListKeys lists the admin keys, oldest first.
 	// Scope: admin.
 	ListKeys(context.Context, *connect.Request[petrelv1.ListKeysRequest]) (*connect.Response[petrelv1.ListKeysResponse], error)
+	// RevokeKey makes an admin key void. Errors: no_key.
 	// Scope: admin.
 	RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error)
+	// ListUserConversations lists the conversations of a user as their sync does.
+	// Errors: no_user.
 	// Scope: conversations.
 	ListUserConversations(context.Context, *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error)
+	// ListMembers lists the members of any conversation.
 	// Scope: conversations.
-	ListConversationMembers(context.Context, *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
+	ListMembers(context.Context, *connect.Request[petrelv1.AdminListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
+	// RenameGroup gives a group a title.
 	// Scope: conversations.
-	RenameConversation(context.Context, *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	RenameGroup(context.Context, *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// DissolveGroup ends a group for all members.
 	// Scope: conversations.
-	DissolveConversation(context.Context, *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	DissolveGroup(context.Context, *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// Compact makes the store take no more disk than its rows need. It may take
 	// minutes; sends and reads go on.
 	// Scope: server.
@@ -682,21 +759,25 @@ type AdminServiceHandler interface {
 	// Scope: server.
 	GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
 	// DrainNode makes a node hand its partitions over and send its clients to the
-	// other nodes, and answers when nothing is left; or, with undo, take both
-	// again. It lasts until the node is started again. Any node may be asked.
-	// Scope: server. Errors: no_node, not_now, unsupported.
+	// other nodes, and answers when nothing is left. It lasts until ResumeNode, or
+	// until the node is started again. Any node may be asked.
+	// Scope: server. Errors: no_node, not_now.
 	DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error)
+	// ResumeNode makes a drained node take partitions and clients again. Any node
+	// may be asked.
+	// Scope: server. Errors: no_node, not_now.
+	ResumeNode(context.Context, *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error)
 	// RebalanceCluster has every node look at once at what it should own, and
 	// waits up to 30 s until it does; nodes do so by themselves, if later.
 	// Scope: server.
 	RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
 	// MovePartition takes a partition to another database while it is written.
 	// It may take minutes. One that ended early goes on when it is called again.
-	// Scope: server. Errors: invalid, not_now, unsupported.
+	// Scope: server. Errors: invalid, not_now.
 	MovePartition(context.Context, *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error)
 	// FinalizeCluster raises the level of the stored format to what every node
 	// can read; nodes of older releases cannot start any more from then on.
-	// Scope: server. Errors: not_now, unsupported.
+	// Scope: server. Errors: not_now.
 	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
 }
 
@@ -719,10 +800,10 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("RevokeTokens")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceCreateConversationHandler := connect.NewUnaryHandler(
-		AdminServiceCreateConversationProcedure,
-		svc.CreateConversation,
-		connect.WithSchema(adminServiceMethods.ByName("CreateConversation")),
+	adminServiceCreateGroupHandler := connect.NewUnaryHandler(
+		AdminServiceCreateGroupProcedure,
+		svc.CreateGroup,
+		connect.WithSchema(adminServiceMethods.ByName("CreateGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceChangeMembersHandler := connect.NewUnaryHandler(
@@ -737,10 +818,10 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("SendAs")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceReadHistoryHandler := connect.NewUnaryHandler(
-		AdminServiceReadHistoryProcedure,
-		svc.ReadHistory,
-		connect.WithSchema(adminServiceMethods.ByName("ReadHistory")),
+	adminServiceGetHistoryHandler := connect.NewUnaryHandler(
+		AdminServiceGetHistoryProcedure,
+		svc.GetHistory,
+		connect.WithSchema(adminServiceMethods.ByName("GetHistory")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceGetLimitsHandler := connect.NewUnaryHandler(
@@ -779,16 +860,22 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("DisableUser")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceEnableUserHandler := connect.NewUnaryHandler(
+		AdminServiceEnableUserProcedure,
+		svc.EnableUser,
+		connect.WithSchema(adminServiceMethods.ByName("EnableUser")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceSetPasswordHandler := connect.NewUnaryHandler(
 		AdminServiceSetPasswordProcedure,
 		svc.SetPassword,
 		connect.WithSchema(adminServiceMethods.ByName("SetPassword")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceRevokeUserDeviceHandler := connect.NewUnaryHandler(
-		AdminServiceRevokeUserDeviceProcedure,
-		svc.RevokeUserDevice,
-		connect.WithSchema(adminServiceMethods.ByName("RevokeUserDevice")),
+	adminServiceRevokeDeviceHandler := connect.NewUnaryHandler(
+		AdminServiceRevokeDeviceProcedure,
+		svc.RevokeDevice,
+		connect.WithSchema(adminServiceMethods.ByName("RevokeDevice")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceMintTokenHandler := connect.NewUnaryHandler(
@@ -821,22 +908,22 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("ListUserConversations")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceListConversationMembersHandler := connect.NewUnaryHandler(
-		AdminServiceListConversationMembersProcedure,
-		svc.ListConversationMembers,
-		connect.WithSchema(adminServiceMethods.ByName("ListConversationMembers")),
+	adminServiceListMembersHandler := connect.NewUnaryHandler(
+		AdminServiceListMembersProcedure,
+		svc.ListMembers,
+		connect.WithSchema(adminServiceMethods.ByName("ListMembers")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceRenameConversationHandler := connect.NewUnaryHandler(
-		AdminServiceRenameConversationProcedure,
-		svc.RenameConversation,
-		connect.WithSchema(adminServiceMethods.ByName("RenameConversation")),
+	adminServiceRenameGroupHandler := connect.NewUnaryHandler(
+		AdminServiceRenameGroupProcedure,
+		svc.RenameGroup,
+		connect.WithSchema(adminServiceMethods.ByName("RenameGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
-	adminServiceDissolveConversationHandler := connect.NewUnaryHandler(
-		AdminServiceDissolveConversationProcedure,
-		svc.DissolveConversation,
-		connect.WithSchema(adminServiceMethods.ByName("DissolveConversation")),
+	adminServiceDissolveGroupHandler := connect.NewUnaryHandler(
+		AdminServiceDissolveGroupProcedure,
+		svc.DissolveGroup,
+		connect.WithSchema(adminServiceMethods.ByName("DissolveGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceCompactHandler := connect.NewUnaryHandler(
@@ -855,6 +942,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		AdminServiceDrainNodeProcedure,
 		svc.DrainNode,
 		connect.WithSchema(adminServiceMethods.ByName("DrainNode")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceResumeNodeHandler := connect.NewUnaryHandler(
+		AdminServiceResumeNodeProcedure,
+		svc.ResumeNode,
+		connect.WithSchema(adminServiceMethods.ByName("ResumeNode")),
 		connect.WithHandlerOptions(opts...),
 	)
 	adminServiceRebalanceClusterHandler := connect.NewUnaryHandler(
@@ -881,14 +974,14 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceCreateUsersHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeTokensProcedure:
 			adminServiceRevokeTokensHandler.ServeHTTP(w, r)
-		case AdminServiceCreateConversationProcedure:
-			adminServiceCreateConversationHandler.ServeHTTP(w, r)
+		case AdminServiceCreateGroupProcedure:
+			adminServiceCreateGroupHandler.ServeHTTP(w, r)
 		case AdminServiceChangeMembersProcedure:
 			adminServiceChangeMembersHandler.ServeHTTP(w, r)
 		case AdminServiceSendAsProcedure:
 			adminServiceSendAsHandler.ServeHTTP(w, r)
-		case AdminServiceReadHistoryProcedure:
-			adminServiceReadHistoryHandler.ServeHTTP(w, r)
+		case AdminServiceGetHistoryProcedure:
+			adminServiceGetHistoryHandler.ServeHTTP(w, r)
 		case AdminServiceGetLimitsProcedure:
 			adminServiceGetLimitsHandler.ServeHTTP(w, r)
 		case AdminServiceSetLimitsProcedure:
@@ -901,10 +994,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceGetUserHandler.ServeHTTP(w, r)
 		case AdminServiceDisableUserProcedure:
 			adminServiceDisableUserHandler.ServeHTTP(w, r)
+		case AdminServiceEnableUserProcedure:
+			adminServiceEnableUserHandler.ServeHTTP(w, r)
 		case AdminServiceSetPasswordProcedure:
 			adminServiceSetPasswordHandler.ServeHTTP(w, r)
-		case AdminServiceRevokeUserDeviceProcedure:
-			adminServiceRevokeUserDeviceHandler.ServeHTTP(w, r)
+		case AdminServiceRevokeDeviceProcedure:
+			adminServiceRevokeDeviceHandler.ServeHTTP(w, r)
 		case AdminServiceMintTokenProcedure:
 			adminServiceMintTokenHandler.ServeHTTP(w, r)
 		case AdminServiceCreateKeyProcedure:
@@ -915,18 +1010,20 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceRevokeKeyHandler.ServeHTTP(w, r)
 		case AdminServiceListUserConversationsProcedure:
 			adminServiceListUserConversationsHandler.ServeHTTP(w, r)
-		case AdminServiceListConversationMembersProcedure:
-			adminServiceListConversationMembersHandler.ServeHTTP(w, r)
-		case AdminServiceRenameConversationProcedure:
-			adminServiceRenameConversationHandler.ServeHTTP(w, r)
-		case AdminServiceDissolveConversationProcedure:
-			adminServiceDissolveConversationHandler.ServeHTTP(w, r)
+		case AdminServiceListMembersProcedure:
+			adminServiceListMembersHandler.ServeHTTP(w, r)
+		case AdminServiceRenameGroupProcedure:
+			adminServiceRenameGroupHandler.ServeHTTP(w, r)
+		case AdminServiceDissolveGroupProcedure:
+			adminServiceDissolveGroupHandler.ServeHTTP(w, r)
 		case AdminServiceCompactProcedure:
 			adminServiceCompactHandler.ServeHTTP(w, r)
 		case AdminServiceGetClusterProcedure:
 			adminServiceGetClusterHandler.ServeHTTP(w, r)
 		case AdminServiceDrainNodeProcedure:
 			adminServiceDrainNodeHandler.ServeHTTP(w, r)
+		case AdminServiceResumeNodeProcedure:
+			adminServiceResumeNodeHandler.ServeHTTP(w, r)
 		case AdminServiceRebalanceClusterProcedure:
 			adminServiceRebalanceClusterHandler.ServeHTTP(w, r)
 		case AdminServiceMovePartitionProcedure:
@@ -950,20 +1047,20 @@ func (UnimplementedAdminServiceHandler) RevokeTokens(context.Context, *connect.R
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RevokeTokens is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) CreateConversation(context.Context, *connect.Request[petrelv1.CreateConversationRequest]) (*connect.Response[petrelv1.CreateConversationResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.CreateConversation is not implemented"))
+func (UnimplementedAdminServiceHandler) CreateGroup(context.Context, *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.CreateGroup is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeMembersResponse], error) {
+func (UnimplementedAdminServiceHandler) ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ChangeMembers is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.SendAsResponse], error) {
+func (UnimplementedAdminServiceHandler) SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SendAs is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) ReadHistory(context.Context, *connect.Request[petrelv1.ReadHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ReadHistory is not implemented"))
+func (UnimplementedAdminServiceHandler) GetHistory(context.Context, *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetHistory is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error) {
@@ -982,7 +1079,7 @@ func (UnimplementedAdminServiceHandler) ListUsers(context.Context, *connect.Requ
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListUsers is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+func (UnimplementedAdminServiceHandler) GetUser(context.Context, *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetUser is not implemented"))
 }
 
@@ -990,12 +1087,16 @@ func (UnimplementedAdminServiceHandler) DisableUser(context.Context, *connect.Re
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.DisableUser is not implemented"))
 }
 
+func (UnimplementedAdminServiceHandler) EnableUser(context.Context, *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.EnableUser is not implemented"))
+}
+
 func (UnimplementedAdminServiceHandler) SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetPassword is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) RevokeUserDevice(context.Context, *connect.Request[petrelv1.RevokeUserDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RevokeUserDevice is not implemented"))
+func (UnimplementedAdminServiceHandler) RevokeDevice(context.Context, *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RevokeDevice is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) MintToken(context.Context, *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
@@ -1018,16 +1119,16 @@ func (UnimplementedAdminServiceHandler) ListUserConversations(context.Context, *
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListUserConversations is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) ListConversationMembers(context.Context, *connect.Request[petrelv1.ListConversationMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListConversationMembers is not implemented"))
+func (UnimplementedAdminServiceHandler) ListMembers(context.Context, *connect.Request[petrelv1.AdminListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListMembers is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) RenameConversation(context.Context, *connect.Request[petrelv1.RenameConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RenameConversation is not implemented"))
+func (UnimplementedAdminServiceHandler) RenameGroup(context.Context, *connect.Request[petrelv1.AdminRenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RenameGroup is not implemented"))
 }
 
-func (UnimplementedAdminServiceHandler) DissolveConversation(context.Context, *connect.Request[petrelv1.DissolveConversationRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.DissolveConversation is not implemented"))
+func (UnimplementedAdminServiceHandler) DissolveGroup(context.Context, *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.DissolveGroup is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
@@ -1040,6 +1141,10 @@ func (UnimplementedAdminServiceHandler) GetCluster(context.Context, *connect.Req
 
 func (UnimplementedAdminServiceHandler) DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.DrainNode is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ResumeNode(context.Context, *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ResumeNode is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {

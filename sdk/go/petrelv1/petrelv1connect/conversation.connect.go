@@ -38,27 +38,27 @@ const (
 	// ConversationServiceCreateGroupProcedure is the fully-qualified name of the ConversationService's
 	// CreateGroup RPC.
 	ConversationServiceCreateGroupProcedure = "/petrel.v1.ConversationService/CreateGroup"
-	// ConversationServiceRenameProcedure is the fully-qualified name of the ConversationService's
-	// Rename RPC.
-	ConversationServiceRenameProcedure = "/petrel.v1.ConversationService/Rename"
+	// ConversationServiceRenameGroupProcedure is the fully-qualified name of the ConversationService's
+	// RenameGroup RPC.
+	ConversationServiceRenameGroupProcedure = "/petrel.v1.ConversationService/RenameGroup"
 	// ConversationServiceAddMembersProcedure is the fully-qualified name of the ConversationService's
 	// AddMembers RPC.
 	ConversationServiceAddMembersProcedure = "/petrel.v1.ConversationService/AddMembers"
 	// ConversationServiceRemoveMembersProcedure is the fully-qualified name of the
 	// ConversationService's RemoveMembers RPC.
 	ConversationServiceRemoveMembersProcedure = "/petrel.v1.ConversationService/RemoveMembers"
-	// ConversationServiceLeaveProcedure is the fully-qualified name of the ConversationService's Leave
-	// RPC.
-	ConversationServiceLeaveProcedure = "/petrel.v1.ConversationService/Leave"
+	// ConversationServiceLeaveGroupProcedure is the fully-qualified name of the ConversationService's
+	// LeaveGroup RPC.
+	ConversationServiceLeaveGroupProcedure = "/petrel.v1.ConversationService/LeaveGroup"
 	// ConversationServiceSetRoleProcedure is the fully-qualified name of the ConversationService's
 	// SetRole RPC.
 	ConversationServiceSetRoleProcedure = "/petrel.v1.ConversationService/SetRole"
 	// ConversationServiceTransferOwnershipProcedure is the fully-qualified name of the
 	// ConversationService's TransferOwnership RPC.
 	ConversationServiceTransferOwnershipProcedure = "/petrel.v1.ConversationService/TransferOwnership"
-	// ConversationServiceDissolveProcedure is the fully-qualified name of the ConversationService's
-	// Dissolve RPC.
-	ConversationServiceDissolveProcedure = "/petrel.v1.ConversationService/Dissolve"
+	// ConversationServiceDissolveGroupProcedure is the fully-qualified name of the
+	// ConversationService's DissolveGroup RPC.
+	ConversationServiceDissolveGroupProcedure = "/petrel.v1.ConversationService/DissolveGroup"
 	// ConversationServiceGetConversationProcedure is the fully-qualified name of the
 	// ConversationService's GetConversation RPC.
 	ConversationServiceGetConversationProcedure = "/petrel.v1.ConversationService/GetConversation"
@@ -85,21 +85,28 @@ type ConversationServiceClient interface {
 	// CreateGroup makes a group whose owner is the caller.
 	// Errors: invalid, no_user, rate_limited.
 	CreateGroup(context.Context, *connect.Request[petrelv1.CreateGroupRequest]) (*connect.Response[petrelv1.CreateGroupResponse], error)
-	// Rename needs the role admin or owner; so do AddMembers and RemoveMembers.
-	Rename(context.Context, *connect.Request[petrelv1.RenameRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// RenameGroup gives a group a title. It needs the role admin or owner.
+	RenameGroup(context.Context, *connect.Request[petrelv1.RenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// AddMembers adds users to a group. It needs the role admin or owner.
 	AddMembers(context.Context, *connect.Request[petrelv1.AddMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// RemoveMembers: admins remove members, the owner removes everybody else.
+	// RemoveMembers removes members from a group: admins remove members, the owner
+	// removes everybody else.
 	RemoveMembers(context.Context, *connect.Request[petrelv1.RemoveMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// Leave: the owner of a group with other members hands it over first.
-	Leave(context.Context, *connect.Request[petrelv1.LeaveRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// LeaveGroup ends the caller's membership. The owner of a group with other
+	// members hands it over first.
+	LeaveGroup(context.Context, *connect.Request[petrelv1.LeaveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// SetRole makes members admins and admins members; the owner's right.
 	SetRole(context.Context, *connect.Request[petrelv1.SetRoleRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// TransferOwnership makes a member the owner and the owner an admin.
 	TransferOwnership(context.Context, *connect.Request[petrelv1.TransferOwnershipRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// Dissolve ends the group for all members; the owner's right. What they could
+	// DissolveGroup ends the group for all members; the owner's right. What they could
 	// read they still can.
-	Dissolve(context.Context, *connect.Request[petrelv1.DissolveRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	DissolveGroup(context.Context, *connect.Request[petrelv1.DissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// GetConversation tells what a sync tells of one conversation.
+	// Errors: no_conversation, not_member.
 	GetConversation(context.Context, *connect.Request[petrelv1.GetConversationRequest]) (*connect.Response[petrelv1.ConvState], error)
+	// ListMembers lists the members of a conversation, to a member.
+	// Errors: no_conversation, not_member.
 	ListMembers(context.Context, *connect.Request[petrelv1.ListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
 }
 
@@ -120,10 +127,10 @@ func NewConversationServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(conversationServiceMethods.ByName("CreateGroup")),
 			connect.WithClientOptions(opts...),
 		),
-		rename: connect.NewClient[petrelv1.RenameRequest, petrelv1.ChangeResponse](
+		renameGroup: connect.NewClient[petrelv1.RenameGroupRequest, petrelv1.ChangeResponse](
 			httpClient,
-			baseURL+ConversationServiceRenameProcedure,
-			connect.WithSchema(conversationServiceMethods.ByName("Rename")),
+			baseURL+ConversationServiceRenameGroupProcedure,
+			connect.WithSchema(conversationServiceMethods.ByName("RenameGroup")),
 			connect.WithClientOptions(opts...),
 		),
 		addMembers: connect.NewClient[petrelv1.AddMembersRequest, petrelv1.ChangeResponse](
@@ -138,10 +145,10 @@ func NewConversationServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(conversationServiceMethods.ByName("RemoveMembers")),
 			connect.WithClientOptions(opts...),
 		),
-		leave: connect.NewClient[petrelv1.LeaveRequest, petrelv1.ChangeResponse](
+		leaveGroup: connect.NewClient[petrelv1.LeaveGroupRequest, petrelv1.ChangeResponse](
 			httpClient,
-			baseURL+ConversationServiceLeaveProcedure,
-			connect.WithSchema(conversationServiceMethods.ByName("Leave")),
+			baseURL+ConversationServiceLeaveGroupProcedure,
+			connect.WithSchema(conversationServiceMethods.ByName("LeaveGroup")),
 			connect.WithClientOptions(opts...),
 		),
 		setRole: connect.NewClient[petrelv1.SetRoleRequest, petrelv1.ChangeResponse](
@@ -156,10 +163,10 @@ func NewConversationServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(conversationServiceMethods.ByName("TransferOwnership")),
 			connect.WithClientOptions(opts...),
 		),
-		dissolve: connect.NewClient[petrelv1.DissolveRequest, petrelv1.ChangeResponse](
+		dissolveGroup: connect.NewClient[petrelv1.DissolveGroupRequest, petrelv1.ChangeResponse](
 			httpClient,
-			baseURL+ConversationServiceDissolveProcedure,
-			connect.WithSchema(conversationServiceMethods.ByName("Dissolve")),
+			baseURL+ConversationServiceDissolveGroupProcedure,
+			connect.WithSchema(conversationServiceMethods.ByName("DissolveGroup")),
 			connect.WithClientOptions(opts...),
 		),
 		getConversation: connect.NewClient[petrelv1.GetConversationRequest, petrelv1.ConvState](
@@ -180,13 +187,13 @@ func NewConversationServiceClient(httpClient connect.HTTPClient, baseURL string,
 // conversationServiceClient implements ConversationServiceClient.
 type conversationServiceClient struct {
 	createGroup       *connect.Client[petrelv1.CreateGroupRequest, petrelv1.CreateGroupResponse]
-	rename            *connect.Client[petrelv1.RenameRequest, petrelv1.ChangeResponse]
+	renameGroup       *connect.Client[petrelv1.RenameGroupRequest, petrelv1.ChangeResponse]
 	addMembers        *connect.Client[petrelv1.AddMembersRequest, petrelv1.ChangeResponse]
 	removeMembers     *connect.Client[petrelv1.RemoveMembersRequest, petrelv1.ChangeResponse]
-	leave             *connect.Client[petrelv1.LeaveRequest, petrelv1.ChangeResponse]
+	leaveGroup        *connect.Client[petrelv1.LeaveGroupRequest, petrelv1.ChangeResponse]
 	setRole           *connect.Client[petrelv1.SetRoleRequest, petrelv1.ChangeResponse]
 	transferOwnership *connect.Client[petrelv1.TransferOwnershipRequest, petrelv1.ChangeResponse]
-	dissolve          *connect.Client[petrelv1.DissolveRequest, petrelv1.ChangeResponse]
+	dissolveGroup     *connect.Client[petrelv1.DissolveGroupRequest, petrelv1.ChangeResponse]
 	getConversation   *connect.Client[petrelv1.GetConversationRequest, petrelv1.ConvState]
 	listMembers       *connect.Client[petrelv1.ListMembersRequest, petrelv1.ListMembersResponse]
 }
@@ -196,9 +203,9 @@ func (c *conversationServiceClient) CreateGroup(ctx context.Context, req *connec
 	return c.createGroup.CallUnary(ctx, req)
 }
 
-// Rename calls petrel.v1.ConversationService.Rename.
-func (c *conversationServiceClient) Rename(ctx context.Context, req *connect.Request[petrelv1.RenameRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return c.rename.CallUnary(ctx, req)
+// RenameGroup calls petrel.v1.ConversationService.RenameGroup.
+func (c *conversationServiceClient) RenameGroup(ctx context.Context, req *connect.Request[petrelv1.RenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return c.renameGroup.CallUnary(ctx, req)
 }
 
 // AddMembers calls petrel.v1.ConversationService.AddMembers.
@@ -211,9 +218,9 @@ func (c *conversationServiceClient) RemoveMembers(ctx context.Context, req *conn
 	return c.removeMembers.CallUnary(ctx, req)
 }
 
-// Leave calls petrel.v1.ConversationService.Leave.
-func (c *conversationServiceClient) Leave(ctx context.Context, req *connect.Request[petrelv1.LeaveRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return c.leave.CallUnary(ctx, req)
+// LeaveGroup calls petrel.v1.ConversationService.LeaveGroup.
+func (c *conversationServiceClient) LeaveGroup(ctx context.Context, req *connect.Request[petrelv1.LeaveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return c.leaveGroup.CallUnary(ctx, req)
 }
 
 // SetRole calls petrel.v1.ConversationService.SetRole.
@@ -226,9 +233,9 @@ func (c *conversationServiceClient) TransferOwnership(ctx context.Context, req *
 	return c.transferOwnership.CallUnary(ctx, req)
 }
 
-// Dissolve calls petrel.v1.ConversationService.Dissolve.
-func (c *conversationServiceClient) Dissolve(ctx context.Context, req *connect.Request[petrelv1.DissolveRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return c.dissolve.CallUnary(ctx, req)
+// DissolveGroup calls petrel.v1.ConversationService.DissolveGroup.
+func (c *conversationServiceClient) DissolveGroup(ctx context.Context, req *connect.Request[petrelv1.DissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return c.dissolveGroup.CallUnary(ctx, req)
 }
 
 // GetConversation calls petrel.v1.ConversationService.GetConversation.
@@ -246,21 +253,28 @@ type ConversationServiceHandler interface {
 	// CreateGroup makes a group whose owner is the caller.
 	// Errors: invalid, no_user, rate_limited.
 	CreateGroup(context.Context, *connect.Request[petrelv1.CreateGroupRequest]) (*connect.Response[petrelv1.CreateGroupResponse], error)
-	// Rename needs the role admin or owner; so do AddMembers and RemoveMembers.
-	Rename(context.Context, *connect.Request[petrelv1.RenameRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// RenameGroup gives a group a title. It needs the role admin or owner.
+	RenameGroup(context.Context, *connect.Request[petrelv1.RenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// AddMembers adds users to a group. It needs the role admin or owner.
 	AddMembers(context.Context, *connect.Request[petrelv1.AddMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// RemoveMembers: admins remove members, the owner removes everybody else.
+	// RemoveMembers removes members from a group: admins remove members, the owner
+	// removes everybody else.
 	RemoveMembers(context.Context, *connect.Request[petrelv1.RemoveMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// Leave: the owner of a group with other members hands it over first.
-	Leave(context.Context, *connect.Request[petrelv1.LeaveRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// LeaveGroup ends the caller's membership. The owner of a group with other
+	// members hands it over first.
+	LeaveGroup(context.Context, *connect.Request[petrelv1.LeaveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// SetRole makes members admins and admins members; the owner's right.
 	SetRole(context.Context, *connect.Request[petrelv1.SetRoleRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// TransferOwnership makes a member the owner and the owner an admin.
 	TransferOwnership(context.Context, *connect.Request[petrelv1.TransferOwnershipRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// Dissolve ends the group for all members; the owner's right. What they could
+	// DissolveGroup ends the group for all members; the owner's right. What they could
 	// read they still can.
-	Dissolve(context.Context, *connect.Request[petrelv1.DissolveRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	DissolveGroup(context.Context, *connect.Request[petrelv1.DissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
+	// GetConversation tells what a sync tells of one conversation.
+	// Errors: no_conversation, not_member.
 	GetConversation(context.Context, *connect.Request[petrelv1.GetConversationRequest]) (*connect.Response[petrelv1.ConvState], error)
+	// ListMembers lists the members of a conversation, to a member.
+	// Errors: no_conversation, not_member.
 	ListMembers(context.Context, *connect.Request[petrelv1.ListMembersRequest]) (*connect.Response[petrelv1.ListMembersResponse], error)
 }
 
@@ -277,10 +291,10 @@ func NewConversationServiceHandler(svc ConversationServiceHandler, opts ...conne
 		connect.WithSchema(conversationServiceMethods.ByName("CreateGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
-	conversationServiceRenameHandler := connect.NewUnaryHandler(
-		ConversationServiceRenameProcedure,
-		svc.Rename,
-		connect.WithSchema(conversationServiceMethods.ByName("Rename")),
+	conversationServiceRenameGroupHandler := connect.NewUnaryHandler(
+		ConversationServiceRenameGroupProcedure,
+		svc.RenameGroup,
+		connect.WithSchema(conversationServiceMethods.ByName("RenameGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
 	conversationServiceAddMembersHandler := connect.NewUnaryHandler(
@@ -295,10 +309,10 @@ func NewConversationServiceHandler(svc ConversationServiceHandler, opts ...conne
 		connect.WithSchema(conversationServiceMethods.ByName("RemoveMembers")),
 		connect.WithHandlerOptions(opts...),
 	)
-	conversationServiceLeaveHandler := connect.NewUnaryHandler(
-		ConversationServiceLeaveProcedure,
-		svc.Leave,
-		connect.WithSchema(conversationServiceMethods.ByName("Leave")),
+	conversationServiceLeaveGroupHandler := connect.NewUnaryHandler(
+		ConversationServiceLeaveGroupProcedure,
+		svc.LeaveGroup,
+		connect.WithSchema(conversationServiceMethods.ByName("LeaveGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
 	conversationServiceSetRoleHandler := connect.NewUnaryHandler(
@@ -313,10 +327,10 @@ func NewConversationServiceHandler(svc ConversationServiceHandler, opts ...conne
 		connect.WithSchema(conversationServiceMethods.ByName("TransferOwnership")),
 		connect.WithHandlerOptions(opts...),
 	)
-	conversationServiceDissolveHandler := connect.NewUnaryHandler(
-		ConversationServiceDissolveProcedure,
-		svc.Dissolve,
-		connect.WithSchema(conversationServiceMethods.ByName("Dissolve")),
+	conversationServiceDissolveGroupHandler := connect.NewUnaryHandler(
+		ConversationServiceDissolveGroupProcedure,
+		svc.DissolveGroup,
+		connect.WithSchema(conversationServiceMethods.ByName("DissolveGroup")),
 		connect.WithHandlerOptions(opts...),
 	)
 	conversationServiceGetConversationHandler := connect.NewUnaryHandler(
@@ -335,20 +349,20 @@ func NewConversationServiceHandler(svc ConversationServiceHandler, opts ...conne
 		switch r.URL.Path {
 		case ConversationServiceCreateGroupProcedure:
 			conversationServiceCreateGroupHandler.ServeHTTP(w, r)
-		case ConversationServiceRenameProcedure:
-			conversationServiceRenameHandler.ServeHTTP(w, r)
+		case ConversationServiceRenameGroupProcedure:
+			conversationServiceRenameGroupHandler.ServeHTTP(w, r)
 		case ConversationServiceAddMembersProcedure:
 			conversationServiceAddMembersHandler.ServeHTTP(w, r)
 		case ConversationServiceRemoveMembersProcedure:
 			conversationServiceRemoveMembersHandler.ServeHTTP(w, r)
-		case ConversationServiceLeaveProcedure:
-			conversationServiceLeaveHandler.ServeHTTP(w, r)
+		case ConversationServiceLeaveGroupProcedure:
+			conversationServiceLeaveGroupHandler.ServeHTTP(w, r)
 		case ConversationServiceSetRoleProcedure:
 			conversationServiceSetRoleHandler.ServeHTTP(w, r)
 		case ConversationServiceTransferOwnershipProcedure:
 			conversationServiceTransferOwnershipHandler.ServeHTTP(w, r)
-		case ConversationServiceDissolveProcedure:
-			conversationServiceDissolveHandler.ServeHTTP(w, r)
+		case ConversationServiceDissolveGroupProcedure:
+			conversationServiceDissolveGroupHandler.ServeHTTP(w, r)
 		case ConversationServiceGetConversationProcedure:
 			conversationServiceGetConversationHandler.ServeHTTP(w, r)
 		case ConversationServiceListMembersProcedure:
@@ -366,8 +380,8 @@ func (UnimplementedConversationServiceHandler) CreateGroup(context.Context, *con
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ConversationService.CreateGroup is not implemented"))
 }
 
-func (UnimplementedConversationServiceHandler) Rename(context.Context, *connect.Request[petrelv1.RenameRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ConversationService.Rename is not implemented"))
+func (UnimplementedConversationServiceHandler) RenameGroup(context.Context, *connect.Request[petrelv1.RenameGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ConversationService.RenameGroup is not implemented"))
 }
 
 func (UnimplementedConversationServiceHandler) AddMembers(context.Context, *connect.Request[petrelv1.AddMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
@@ -378,8 +392,8 @@ func (UnimplementedConversationServiceHandler) RemoveMembers(context.Context, *c
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ConversationService.RemoveMembers is not implemented"))
 }
 
-func (UnimplementedConversationServiceHandler) Leave(context.Context, *connect.Request[petrelv1.LeaveRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ConversationService.Leave is not implemented"))
+func (UnimplementedConversationServiceHandler) LeaveGroup(context.Context, *connect.Request[petrelv1.LeaveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ConversationService.LeaveGroup is not implemented"))
 }
 
 func (UnimplementedConversationServiceHandler) SetRole(context.Context, *connect.Request[petrelv1.SetRoleRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
@@ -390,8 +404,8 @@ func (UnimplementedConversationServiceHandler) TransferOwnership(context.Context
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ConversationService.TransferOwnership is not implemented"))
 }
 
-func (UnimplementedConversationServiceHandler) Dissolve(context.Context, *connect.Request[petrelv1.DissolveRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ConversationService.Dissolve is not implemented"))
+func (UnimplementedConversationServiceHandler) DissolveGroup(context.Context, *connect.Request[petrelv1.DissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.ConversationService.DissolveGroup is not implemented"))
 }
 
 func (UnimplementedConversationServiceHandler) GetConversation(context.Context, *connect.Request[petrelv1.GetConversationRequest]) (*connect.Response[petrelv1.ConvState], error) {
@@ -406,8 +420,11 @@ func (UnimplementedConversationServiceHandler) ListMembers(context.Context, *con
 type MessageServiceClient interface {
 	// Send without after is looked up by its client_msg_id; repeating it is safe.
 	Send(context.Context, *connect.Request[petrelv1.Send]) (*connect.Response[petrelv1.Ack], error)
+	// GetHistory reads a page of a conversation. Clause P-5.2.
 	GetHistory(context.Context, *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error)
+	// Sync tells what changed since a token. Clause P-6.2.
 	Sync(context.Context, *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error)
+	// MoveCursor moves the caller's cursors forward. Clause P-8.6.
 	MoveCursor(context.Context, *connect.Request[petrelv1.MoveCursor]) (*connect.Response[petrelv1.CursorMoved], error)
 	// ListReceipts tells how far the members of a conversation are; of one with
 	// more than 100 members, how far they have read.
@@ -496,8 +513,11 @@ func (c *messageServiceClient) ListReceipts(ctx context.Context, req *connect.Re
 type MessageServiceHandler interface {
 	// Send without after is looked up by its client_msg_id; repeating it is safe.
 	Send(context.Context, *connect.Request[petrelv1.Send]) (*connect.Response[petrelv1.Ack], error)
+	// GetHistory reads a page of a conversation. Clause P-5.2.
 	GetHistory(context.Context, *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error)
+	// Sync tells what changed since a token. Clause P-6.2.
 	Sync(context.Context, *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error)
+	// MoveCursor moves the caller's cursors forward. Clause P-8.6.
 	MoveCursor(context.Context, *connect.Request[petrelv1.MoveCursor]) (*connect.Response[petrelv1.CursorMoved], error)
 	// ListReceipts tells how far the members of a conversation are; of one with
 	// more than 100 members, how far they have read.
