@@ -384,7 +384,7 @@ func TestNodeIsRefusedBeforeAnyClientIsServed(t *testing.T) {
 			f := nodeFlags(t, dsn, "b", freeAddr(t), bus)
 			f[slices.Index(f, "--cluster-secret-file")+1] = other
 			return f
-		}, exitAuth, []string{"error bus_refused", "set the secret of the other nodes", "fix   set cluster.secret_file"}},
+		}, exitAuth, []string{"error bus_refused", "set cluster.secret to the secret of the other nodes", "fix   set cluster.secret_file"}},
 		{"no secret", func(t *testing.T) []string {
 			f := nodeFlags(t, dsn, "b", freeAddr(t), bus)
 			i := slices.Index(f, "--cluster-secret-file")
