@@ -109,8 +109,8 @@ func WriteReference(w io.Writer) error {
 		"2. the environment: `PETREL_SECTION__KEY`, for example `PETREL_STORE__DIR`;\n" +
 		"3. flags: `--section-key`, for example `--log-level`. The flag of `store.dir` is `--data`.\n\n" +
 		"A list is written as `[\"a\", \"b\"]` in the file. Everywhere, the file included, it may also be one text with commas between the elements: `a,b`.\n\n" +
-		"A secret can stand in the file or in the environment, or in a file of its own, which `SECTION.KEY_file` names. Its only flag names such a file, for example\n" +
-		"`--metrics-token-file`, because every user of a host can see its command lines.\n\n" +
+		"A secret can stand in the file or in the environment, or in a file of its own. The option that names such a file ends in `_file`, for example\n" +
+		"`metrics.token_file`. Only this one has a flag, for example `--metrics-token-file`, because every user of a host can see its command lines.\n\n" +
 		"An unknown option is an error, and so is a value that is not allowed. `petrel config show --origin` shows where each value comes from.\n" +
 		"`petrel config default` prints a file with all options.\n")
 	section := ""

@@ -13,7 +13,7 @@ type nodeTable struct {
 }
 
 type nodeTablePart struct {
-	mu    sync.RWMutex      // tier 0
+	mu    sync.RWMutex      // tier 0; guards the field below
 	nodes map[uint64]uint64 // hash of a user → bits of nodes
 }
 

@@ -35,7 +35,7 @@ const tableParts = 64
 const allParts = 1<<tableParts - 1
 
 type tablePart struct {
-	mu     sync.RWMutex         // tier 2
+	mu     sync.RWMutex         // tier 2, held while announcements are put into the streams; guards the field below
 	online map[uint64][]*Outbox // by the hash of the account
 }
 

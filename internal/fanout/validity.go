@@ -39,7 +39,7 @@ func (r *Revocations) Advance(to time.Duration) {
 }
 
 // validity is up to which moment the session of one outbox is known to be valid.
-// Guarded by Outbox.mu.
+// Outbox.mu is held at every call of its methods.
 type validity struct {
 	revocations *Revocations
 	validAt     time.Duration // the session was valid at this moment

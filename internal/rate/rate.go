@@ -3,7 +3,7 @@
 // A bucket holds at most Burst tokens and gets one every Every. A Bucket does
 // not count tokens: it keeps the moment at which it will be full again, and the
 // tokens follow from that. So it takes 8 bytes and every session can have one.
-// rate.Limiter of golang.org/x/time takes 80 and a lock.
+// The Limiter of golang.org/x/time/rate takes 80 and a lock.
 package rate
 
 import (

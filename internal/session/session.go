@@ -50,7 +50,7 @@ type Conn struct {
 	Remote   netip.Addr
 	Encoding wire.Encoding
 	Flusher  *fanout.Flusher
-	Owner    any // becomes Out.Owner
+	Owner    any // the gateway's connection; becomes the Owner of the outbox
 }
 
 // Open makes the session of a connection whose codec is known.
