@@ -38,7 +38,7 @@ func (a *admission) admit(c *conv, s *Send) (*info, error) {
 		return nil, &im.Error{Code: im.CodeNotMember}
 	}
 	if from != "" && c.key.Conv.Kind() == im.Inbox {
-		return nil, im.Errorf(im.CodeForbidden, "only the server writes to an inbox")
+		return nil, im.Errorf(im.CodeForbidden, "only the server may write to an inbox")
 	}
 	switch body := s.Entry.Body.(type) {
 	case *petrelv1.Message_Members:
@@ -56,7 +56,7 @@ func (a *admission) admit(c *conv, s *Send) (*info, error) {
 func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if c.key.Conv.Kind() != im.Group {
-		return nil, im.Errorf(im.CodeForbidden, "the members of this conversation do not change")
+		return nil, im.Errorf(im.CodeForbidden, "the members of this conversation cannot change")
 	}
 	if err := checkChange(ch); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (
 	case len(members.current) > MaxMembers:
 		return nil, im.Errorf(im.CodeInvalid, "a group has at most %d members", MaxMembers)
 	case from != "" && len(members.current) > 0 && len(in.members.owners()) > 0 && len(members.owners()) == 0:
-		return nil, im.Errorf(im.CodeInvalid, "the new owner is no member")
+		return nil, im.Errorf(im.CodeInvalid, "the new owner is not a member")
 	}
 	if from != "" {
 		if err := a.checkAdded(c, in.members, done); err != nil {
@@ -99,7 +99,7 @@ func checkChange(ch *petrelv1.MemberChange) error {
 		return im.Errorf(im.CodeInvalid, "the change is empty")
 	}
 	if ch.Dissolved && len(ch.Added)+len(ch.Removed)+len(ch.Left)+len(ch.Roles) > 0 {
-		return im.Errorf(im.CodeInvalid, "what dissolves a group changes nothing else")
+		return im.Errorf(im.CodeInvalid, "a change that dissolves a group cannot change anything else")
 	}
 	for _, r := range ch.Added {
 		if r.Role < 0 || r.Role > petrelv1.Role_ROLE_OWNER {
@@ -118,33 +118,33 @@ func checkChange(ch *petrelv1.MemberChange) error {
 func (m *Members) allow(from im.User, ch *petrelv1.MemberChange) error {
 	owner := m.atLeast(from, petrelv1.Role_ROLE_OWNER)
 	if ch.Dissolved && !owner {
-		return im.Errorf(im.CodeForbidden, "only the owner dissolves a group")
+		return im.Errorf(im.CodeForbidden, "only the owner may dissolve a group")
 	}
 	if len(ch.Added)+len(ch.Removed) > 0 && !m.atLeast(from, petrelv1.Role_ROLE_ADMIN) {
-		return im.Errorf(im.CodeForbidden, "only admins and the owner add and remove members")
+		return im.Errorf(im.CodeForbidden, "only admins and the owner may add and remove members")
 	}
 	for _, r := range ch.Added {
 		if r.Role == petrelv1.Role_ROLE_OWNER || r.Role == petrelv1.Role_ROLE_ADMIN && !owner {
-			return im.Errorf(im.CodeForbidden, "a new member gets no such role")
+			return im.Errorf(im.CodeForbidden, "a new member cannot get this role from you")
 		}
 	}
 	for _, u := range ch.Removed {
 		if role := m.Role(im.User(u)); im.User(u) == from || role > petrelv1.Role_ROLE_MEMBER && !owner {
-			return im.Errorf(im.CodeForbidden, "admins remove members, the owner everybody else")
+			return im.Errorf(im.CodeForbidden, "an admin may remove members only; the owner may remove everybody else")
 		}
 	}
 	if err := m.allowLeave(from, ch.Left); err != nil {
 		return err
 	}
 	if len(ch.Roles) > 0 && !owner {
-		return im.Errorf(im.CodeForbidden, "only the owner gives roles")
+		return im.Errorf(im.CodeForbidden, "only the owner may give roles")
 	}
 	handsOver := slices.ContainsFunc(ch.Roles, func(r *petrelv1.MemberRef) bool {
 		return r.Role == petrelv1.Role_ROLE_OWNER && im.User(r.User) != from
 	})
 	for _, r := range ch.Roles {
 		if im.User(r.User) == from && !handsOver {
-			return im.Errorf(im.CodeForbidden, "the owner names another one first")
+			return im.Errorf(im.CodeForbidden, "the owner has to name another owner first")
 		}
 	}
 	return nil
@@ -153,10 +153,10 @@ func (m *Members) allow(from im.User, ch *petrelv1.MemberChange) error {
 func (m *Members) allowLeave(from im.User, left []string) error {
 	for _, u := range left {
 		if im.User(u) != from {
-			return im.Errorf(im.CodeForbidden, "a member leaves for themselves only")
+			return im.Errorf(im.CodeForbidden, "a user can only leave for themselves")
 		}
 		if m.Role(from) == petrelv1.Role_ROLE_OWNER && len(m.current) > 1 {
-			return im.Errorf(im.CodeForbidden, "the owner hands the group over before they leave")
+			return im.Errorf(im.CodeForbidden, "the owner has to hand the group over before they leave")
 		}
 	}
 	return nil
@@ -169,7 +169,7 @@ func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*
 	case c.key.Conv.Kind() != im.Group:
 		return nil, im.Errorf(im.CodeForbidden, "only groups have titles")
 	case from != "" && !in.members.atLeast(from, petrelv1.Role_ROLE_ADMIN):
-		return nil, im.Errorf(im.CodeForbidden, "only admins and the owner rename a group")
+		return nil, im.Errorf(im.CodeForbidden, "only admins and the owner may rename a group")
 	case in.record.Dissolved:
 		return nil, im.Errorf(im.CodeForbidden, "the group is dissolved")
 	case len(p.GetTitle()) > MaxTitle:
@@ -228,13 +228,13 @@ func (a *admission) createGroup(c *conv, s *Send) (*info, error) {
 	case err != nil:
 		return nil, err
 	case len(members.current) == 0:
-		return nil, im.Errorf(im.CodeInvalid, "a group begins with a member")
+		return nil, im.Errorf(im.CodeInvalid, "a new group needs at least one member")
 	case len(members.current) > MaxMembers:
 		return nil, im.Errorf(im.CodeInvalid, "a group has at most %d members", MaxMembers)
 	case len(s.Create.Title) > MaxTitle:
 		return nil, im.Errorf(im.CodeInvalid, "a title has at most %d bytes", MaxTitle)
 	case from != "" && members.Role(from) != petrelv1.Role_ROLE_OWNER:
-		return nil, im.Errorf(im.CodeForbidden, "who makes a group is its owner")
+		return nil, im.Errorf(im.CodeForbidden, "the user who makes a group is its owner")
 	}
 	if from != "" {
 		if err := a.checkAdded(c, noMembers, done); err != nil {

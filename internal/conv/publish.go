@@ -12,7 +12,7 @@ import (
 )
 
 // errRefusedBefore refuses answers that rest on a batch that was refused.
-var errRefusedBefore = errors.New("rests on a batch that was refused")
+var errRefusedBefore = errors.New("the answer depends on a batch that was refused")
 
 // publisher ends the commits of one feed: it moves the heads, then has fan-out
 // choose the recipients, then entries and answers go out. One call at a time, in

@@ -63,7 +63,7 @@ func Prepare(from im.Account, f *petrelv1.Send, maxBody int) (*Send, *im.Error) 
 	}
 	switch {
 	case (f.Conv == "") == (f.User == ""):
-		return nil, im.Errorf(im.CodeInvalid, "a send names either conv or user")
+		return nil, im.Errorf(im.CodeInvalid, "a send names exactly one of conv and user")
 	case f.User != "":
 		s.Peer = im.User(f.User)
 		if err := s.Peer.Check(); err != nil {
@@ -96,7 +96,7 @@ func Prepare(from im.Account, f *petrelv1.Send, maxBody int) (*Send, *im.Error) 
 		}
 		s.Entry.Body = &petrelv1.Message_Data{Data: body.Data}
 	case nil:
-		return nil, im.Errorf(im.CodeInvalid, "a send has a body: text or data")
+		return nil, im.Errorf(im.CodeInvalid, "a send needs a body: text or data")
 	default:
 		if err := s.prepareTargeted(f, maxBody); err != nil {
 			return nil, err
@@ -113,7 +113,7 @@ func (s *Send) prepareTargeted(f *petrelv1.Send, maxBody int) *im.Error {
 			return im.Errorf(im.CodeInvalid, "type has at most %d bytes", maxType)
 		}
 		if body.Edit.GetBody() == nil {
-			return im.Errorf(im.CodeInvalid, "an edit has a body: text or data")
+			return im.Errorf(im.CodeInvalid, "an edit needs a body: text or data")
 		}
 		if len(body.Edit.GetText())+len(body.Edit.GetData()) > maxBody {
 			return &im.Error{Code: im.CodeTooLarge}
@@ -132,7 +132,7 @@ func (s *Send) prepareTargeted(f *petrelv1.Send, maxBody int) *im.Error {
 		return &im.Error{Code: im.CodeUnsupported}
 	}
 	if q, _, _ := targetOf(&s.Entry); q == 0 {
-		return im.Errorf(im.CodeInvalid, "target is the seq of an earlier entry")
+		return im.Errorf(im.CodeInvalid, "target must be the seq of an earlier entry")
 	}
 	return nil
 }

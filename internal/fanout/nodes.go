@@ -312,7 +312,7 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 
 func (n *Nodes) garbled(from im.Node, what string, err error) {
 	n.Garbled.Add(1)
-	n.log.Error("frame of another node cannot be decoded: the versions of the two nodes differ by more than one", "node", from, "frame", what, "err", err)
+	n.log.Error("read frame of another node failed: the releases of the two nodes differ by more than one", "node", from, "frame", what, "err", err)
 }
 
 // join gives a node a bit.
@@ -327,7 +327,7 @@ func (n *Nodes) join(p *node) {
 			return
 		}
 	}
-	n.log.Error("too many nodes: sessions at this one get no events", "node", p.id)
+	n.log.Error("too many nodes: sessions on the new one get no events from this one", "node", p.id)
 }
 
 // leave forgets who is online at a node, and frees its bit.

@@ -201,7 +201,7 @@ func (c *caller) serve(ctx context.Context, from im.Node, m *routepb.Call) ([]by
 	}
 	q, ok := c.questions[m.Question]
 	if !ok {
-		return nil, fmt.Errorf("serve question %s: a newer node asks what this one does not know", m.Question)
+		return nil, fmt.Errorf("serve question %s: a node of a newer release asks for something that this release does not know", m.Question)
 	}
 	by := conv.Query{Conv: im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}, User: im.User(m.User), Node: from}
 	return q.answer(ctx, &c.owners, by, m.Request)

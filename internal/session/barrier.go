@@ -88,7 +88,7 @@ var repeated = stream.Hint{Optional: true}
 func (b *barrier) handle(from im.Node, payload []byte) {
 	var m sessionpb.Revocations
 	if err := m.UnmarshalVT(payload); err != nil {
-		b.log.Error("frame of another node cannot be decoded: the versions of the two nodes differ by more than one", "node", from, "frame", "revocations", "err", err)
+		b.log.Error("read frame of another node failed: the releases of the two nodes differ by more than one", "node", from, "frame", "revocations", "err", err)
 		return
 	}
 	if m.Recheck != nil {

@@ -82,7 +82,7 @@ func (h *Hub) checkAnswers(what string, a im.Account, err error) error {
 	case h.barrier == nil:
 		return fmt.Errorf("%s of %s: %w", what, a, err)
 	}
-	h.o.Log.Warn("nodes did not answer a request about the sessions of a user", "user", string(a.User), "err", err)
+	h.o.Log.Warn("ask other nodes about sessions failed", "user", string(a.User), "err", err)
 	return nil
 }
 

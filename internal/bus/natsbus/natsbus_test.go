@@ -276,7 +276,7 @@ func TestAWrongSecretIsRefused(t *testing.T) {
 	if !errors.Is(err, natsbus.ErrOtherCluster) {
 		t.Errorf("another cluster: %v", err)
 	}
-	if _, err := natsbus.Join(t.Context(), "b", natsbus.Options{Cluster: "test", Listen: "0.0.0.0:0"}); err == nil || !strings.Contains(err.Error(), "set a secret") {
+	if _, err := natsbus.Join(t.Context(), "b", natsbus.Options{Cluster: "test", Listen: "0.0.0.0:0"}); err == nil || !strings.Contains(err.Error(), "set cluster.secret") {
 		t.Errorf("no secret on every address: %v", err)
 	}
 	if _, err := natsbus.Join(t.Context(), "b", natsbus.Options{Cluster: "test", Listen: a.ClusterAddr(), Secret: "s"}); err == nil || !strings.Contains(err.Error(), "in use") {
