@@ -281,9 +281,14 @@ func TestF19ClaimsOfAnEarlierEpochDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		a, b, c := w.three()
+		// With it no side has a majority, or a would find itself apart and give
+		// its feeds up.
+		edge := w.start("edge", func(o *Options) { o.Roles = Gateway })
 		a.set(func(n *node) { n.quiet = true })
-		w.cut(a, b, true)
-		w.cut(a, c, true)
+		for _, n := range []*node{b, c} {
+			w.cut(a, n, true)
+			w.cut(edge, n, true)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() { _ = a.c.Drain(ctx) }() // has nobody to hand anything to
