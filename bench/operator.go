@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	sdk "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
@@ -23,14 +24,8 @@ func (o *operator) close() { o.http.CloseIdleConnections() }
 
 // newOperator makes the client of a server's API at url.
 func newOperator(url, adminKey string) *operator {
-	withKey := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
-			r.Header().Set("Authorization", "Bearer "+adminKey)
-			return next(ctx, r)
-		}
-	})
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
-	return &operator{api: petrelv1connect.NewAdminServiceClient(client, url, connect.WithInterceptors(withKey)), http: client}
+	return &operator{api: petrelv1connect.NewAdminServiceClient(client, url, sdk.Credentials(sdk.StaticToken(adminKey))), http: client}
 }
 
 // redeem makes the first admin key of a server.

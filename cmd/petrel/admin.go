@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/internal/im"
+	sdk "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
@@ -47,14 +48,8 @@ func (c *cli) admin(ctx context.Context, t target) (*admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	bearer := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
-			r.Header().Set("Authorization", "Bearer "+key)
-			return next(ctx, r)
-		}
-	})
 	return &admin{
-		AdminServiceClient: petrelv1connect.NewAdminServiceClient(httpClient(), t.url, connect.WithInterceptors(bearer)),
+		AdminServiceClient: petrelv1connect.NewAdminServiceClient(httpClient(), t.url, sdk.Credentials(sdk.StaticToken(key))),
 		url:                t.url,
 		data:               t.data,
 		key:                key,

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
+	sdk "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
@@ -27,14 +27,8 @@ func newCluster(c *cli) *cobra.Command {
 // clusterCommand makes the RunE of a command whose call may take minutes.
 func (c *cli) clusterCommand(do func(ctx context.Context, api *admin, args []string) error) func(*cobra.Command, []string) error {
 	return c.operator(func(ctx context.Context, api *admin, args []string) error {
-		bearer := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
-			return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
-				r.Header().Set("Authorization", "Bearer "+api.key)
-				return next(ctx, r)
-			}
-		})
 		patient := *api
-		patient.AdminServiceClient = petrelv1connect.NewAdminServiceClient(&http.Client{}, api.url, connect.WithInterceptors(bearer))
+		patient.AdminServiceClient = petrelv1connect.NewAdminServiceClient(&http.Client{}, api.url, sdk.Credentials(sdk.StaticToken(api.key)))
 		return do(ctx, &patient, args)
 	})
 }

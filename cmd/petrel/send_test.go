@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"testing"
 )
 
@@ -64,6 +65,35 @@ func TestSendThatIsNotAnsweredIsOfUnknownFate(t *testing.T) {
 				append(c.parts, "it is not known whether the message is stored", "send it again with --id k1")...)
 		})
 	}
+}
+
+// Whoever was reached once is waited for: the send may have been stored.
+func TestSendWaitsForAServerThatWentAway(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		conn, err := l.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		talk(t, conn, func(f frame) []string {
+			switch {
+			case f.Hello != nil:
+				return []string{welcome("h1")}
+			case f.Send == nil:
+				return nil
+			}
+			_ = l.Close() // no further connection
+			return []string{"close"}
+		})
+	}()
+	sends(t, &scripted{addr: l.Addr().String()}, "--timeout", "2s").want(t, exitUnreachable, "it is not known whether the message is stored", "connection refused")
+	<-done
 }
 
 func TestSendThatNeverLeftIsNotOfUnknownFate(t *testing.T) {

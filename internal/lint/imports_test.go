@@ -20,7 +20,7 @@ import (
 var imports = map[string][]string{
 	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/cluster", "internal/config", "internal/im", "internal/store/pebblestore", "internal/store/pgstore", "internal/wire", "sdk/go"},
 	"cmd/petrel/chat": {"internal/wire", "sdk/go"},
-	"bench":           {"internal/im", "internal/store/pgserver", "internal/wire"},
+	"bench":           {"internal/im", "internal/store/pgserver", "internal/wire", "sdk/go"},
 
 	"internal/app":     {anything},
 	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/rate", "internal/route", "internal/store", "internal/user", "internal/wire"},

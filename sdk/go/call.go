@@ -178,23 +178,27 @@ func repeatable(m proto.Message) bool {
 	return true // methods without one change nothing, or the same again
 }
 
-// Credentials makes a Connect client call as the user of the token: for the
-// generated clients of petrelv1connect. A token that was refused is asked for
-// anew once. Spec: P-12.2.
+// Credentials makes a Connect client call as the user of the token, or as the
+// operator with an admin key: for the generated clients of petrelv1connect. A
+// token that was refused is asked for anew once. Spec: P-12.2.
 func Credentials(source TokenSource) connect.ClientOption {
 	cache := newTokenCache(source)
 	return connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 			refused := ""
+			var why error // what the server said of it
 			for asked := false; ; asked = true {
 				token, err := cache.get(ctx, refused)
+				if asked && CodeOf(err) == CodeUnauthenticated { // there is no other one
+					return nil, why
+				}
 				if err != nil {
 					return nil, connect.NewError(connect.CodeUnauthenticated, err)
 				}
 				r.Header().Set("Authorization", "Bearer "+token)
 				a, err := next(ctx, r)
 				if connect.CodeOf(err) == connect.CodeUnauthenticated && !asked {
-					refused = token
+					refused, why = token, err
 					continue
 				}
 				return a, err
