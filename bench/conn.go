@@ -1,8 +1,9 @@
 package bench
 
 import (
-	"encoding/binary"
 	"fmt"
+
+	"github.com/gobwas/ws"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -156,21 +157,18 @@ func (g *generator) frames(c *conn, b []byte, now int64) (n int) {
 	return len(b)
 }
 
-func (g *generator) frame(c *conn, raw, content []byte, op byte, now int64) {
+func (g *generator) frame(c *conn, raw, content []byte, op ws.OpCode, now int64) {
 	switch op {
-	case opText, opBinary:
-	case opPing:
+	case ws.OpText, ws.OpBinary:
+	case ws.OpPing:
 		mask := g.mask()
-		c.out = beginFrame(c.out, g.enc, opPong, len(content), mask)
+		c.out = beginFrame(c.out, g.enc, ws.OpPong, len(content), mask)
 		c.out = endFrame(append(c.out, content...), g.enc, len(c.out), mask)
 		g.mark(c)
 		return
-	case opClose:
-		code := 1005
-		if len(content) >= 2 {
-			code, content = int(binary.BigEndian.Uint16(content)), content[2:]
-		}
-		g.lose(c, fmt.Sprintf("closed by the server: %d %s", code, content))
+	case ws.OpClose:
+		code, reason := ws.ParseCloseFrameData(content)
+		g.lose(c, fmt.Sprintf("closed by the server: %d %s", code, reason))
 		return
 	default:
 		return

@@ -1,18 +1,17 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"net/url"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gobwas/ws"
 
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -132,31 +131,18 @@ type talk struct {
 	in []byte // read, and not yet taken
 }
 
-// upgrade asks for a WebSocket. The key is checked by nobody who knows what he
-// connects to; it is random all the same.
+// upgrade asks for a WebSocket.
 func (t *talk) upgrade(host string) error {
-	var key [16]byte
-	_, _ = rand.Read(key[:]) // never fails
-	req := "GET /v1/ws HTTP/1.1\r\nHost: " + host + "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " +
-		base64.StdEncoding.EncodeToString(key[:]) + "\r\n\r\n"
-	if _, err := io.WriteString(t.nc, req); err != nil {
+	br, _, err := ws.Dialer{}.Upgrade(t.nc, &url.URL{Scheme: "ws", Host: host, Path: "/v1/ws"})
+	if err != nil {
 		return fmt.Errorf("ask for a WebSocket: %w", err)
 	}
-	const most = 8 << 10
-	for len(t.in) < most {
-		if i := bytes.Index(t.in, []byte("\r\n\r\n")); i >= 0 {
-			line, _, _ := bufio.NewReader(bytes.NewReader(t.in)).ReadLine()
-			if !bytes.HasPrefix(t.in, []byte("HTTP/1.1 101 ")) {
-				return fmt.Errorf("ask for a WebSocket: the server answers %q", line)
-			}
-			t.in = t.in[i+4:]
-			return nil
-		}
-		if err := t.fill(); err != nil {
-			return fmt.Errorf("ask for a WebSocket: %w", err)
-		}
+	if br != nil { // something came with the answer
+		b, _ := br.Peek(br.Buffered()) // which is there
+		t.in = bytes.Clone(b)
+		ws.PutReader(br)
 	}
-	return errors.New("ask for a WebSocket: the answer is too long")
+	return nil
 }
 
 func (t *talk) fill() error {
@@ -189,7 +175,7 @@ func (t *talk) ask(f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
 			}
 			continue
 		}
-		if op == opClose {
+		if op == ws.OpClose {
 			return nil, fmt.Errorf("the server closed the connection: %q", content)
 		}
 		s, err := decodeServerFrame(t.e.Codec, content)

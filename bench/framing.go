@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gobwas/ws"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -15,14 +16,6 @@ import (
 // maxServerFrame is what P-2.5 asks a client to take.
 const maxServerFrame = 16<<20 - 1 // bytes
 
-const (
-	opText   = 1
-	opBinary = 2
-	opClose  = 8
-	opPing   = 9
-	opPong   = 10
-)
-
 var (
 	errFrameTooLong = errors.New("server frame is longer than 16 MiB")
 	errFraming      = errors.New("broken framing of the server")
@@ -31,14 +24,14 @@ var (
 // split finds the first frame in b: its content and its length with the
 // framing. n is 0 while the frame is not complete. op tells what a WebSocket
 // frame is; on TCP it is that of the codec.
-func split(e wire.Encoding, b []byte) (content []byte, n int, op byte, err error) {
+func split(e wire.Encoding, b []byte) (content []byte, n int, op ws.OpCode, err error) {
 	switch {
 	case e.Framing == wire.WebSocket:
 		return splitWebSocket(b)
 	case e.Codec == wire.JSON:
 		for i, c := range b {
 			if c == '\n' {
-				return b[:i], i + 1, opText, nil
+				return b[:i], i + 1, ws.OpText, nil
 			}
 		}
 		if len(b) > maxServerFrame {
@@ -55,10 +48,10 @@ func split(e wire.Encoding, b []byte) (content []byte, n int, op byte, err error
 	if len(b) < 4+size {
 		return nil, 0, 0, nil
 	}
-	return b[4 : 4+size], 4 + size, opBinary, nil
+	return b[4 : 4+size], 4 + size, ws.OpBinary, nil
 }
 
-func splitWebSocket(b []byte) (content []byte, n int, op byte, err error) {
+func splitWebSocket(b []byte) (content []byte, n int, op ws.OpCode, err error) {
 	if len(b) < 2 {
 		return nil, 0, 0, nil
 	}
@@ -86,19 +79,19 @@ func splitWebSocket(b []byte) (content []byte, n int, op byte, err error) {
 	if len(b) < head+size {
 		return nil, 0, 0, nil
 	}
-	return b[head : head+size], head + size, b[0] & 15, nil
+	return b[head : head+size], head + size, ws.OpCode(b[0] & 15), nil
 }
 
 // beginFrame appends what stands before n bytes of content that the client
 // sends. The content follows, and endFrame behind it.
-func beginFrame(dst []byte, e wire.Encoding, op byte, n int, mask uint32) []byte {
+func beginFrame(dst []byte, e wire.Encoding, op ws.OpCode, n int, mask uint32) []byte {
 	if e.Framing == wire.TCP {
 		if e.Codec == wire.JSON {
 			return dst
 		}
 		return binary.BigEndian.AppendUint32(dst, uint32(n))
 	}
-	dst = append(dst, 0x80|op)
+	dst = append(dst, 0x80|byte(op))
 	switch {
 	case n < 126:
 		dst = append(dst, 0x80|byte(n))
@@ -132,11 +125,11 @@ func maskBytes(b []byte, mask uint32) {
 }
 
 // dataOp is the WebSocket opcode of a codec's frames.
-func dataOp(c wire.Codec) byte {
+func dataOp(c wire.Codec) ws.OpCode {
 	if c == wire.JSON {
-		return opText
+		return ws.OpText
 	}
-	return opBinary
+	return ws.OpBinary
 }
 
 // appendClientFrame appends any frame of a client; the sends of a run go
@@ -197,7 +190,7 @@ func appendSend(dst []byte, e wire.Encoding, o *outgoing, mask uint32) (frame []
 	n := 1 + protowire.SizeBytes(len(target)) + 1 + protowire.SizeBytes(idBytes) +
 		1 + protowire.SizeVarint(o.after) + 1 + protowire.SizeBytes(body)
 	size = 1 + protowire.SizeVarint(o.id) + 1 + protowire.SizeBytes(n)
-	dst = beginFrame(dst, e, opBinary, size, mask)
+	dst = beginFrame(dst, e, ws.OpBinary, size, mask)
 	from := len(dst)
 	dst = binary.AppendUvarint(append(dst, 1<<3), o.id)
 	dst = binary.AppendUvarint(append(dst, 3<<3|2), uint64(n))
@@ -227,7 +220,7 @@ func appendSendJSON(dst []byte, e wire.Encoding, o *outgoing, mask uint32) (fram
 	b = append(b, `,"text":"`...)
 	const tail = `"}}`
 	size = len(b) + o.corpus.size + len(tail)
-	dst = beginFrame(dst, e, opText, size, mask)
+	dst = beginFrame(dst, e, ws.OpText, size, mask)
 	from := len(dst)
 	dst = o.corpus.appendBody(append(dst, b...), o.msg)
 	return endFrame(append(dst, tail...), e, from, mask), size
