@@ -218,11 +218,10 @@ func (g *generator) events(c *conn, raw []byte, f *frame, now int64) {
 		c.place.part = nil
 	}
 	g.noted = g.noted[:0]
-	for rest := f.messages; ; {
+	for {
 		var e entry
-		var more bool
-		var err error
-		if rest, more, err = nextEntry(g.enc.Codec, rest, &e); err != nil {
+		more, err := f.next(g.enc.Codec, &e)
+		if err != nil {
 			g.lose(c, err.Error())
 			return
 		}

@@ -157,7 +157,7 @@ func (t *talk) fill() error {
 
 // ask sends a frame and waits for the answer.
 func (t *talk) ask(f *petrelv1.ClientFrame) (*petrelv1.ServerFrame, error) {
-	b, err := appendClientFrame(nil, t.e, f, uint32(mix(f.Id)))
+	b, err := appendClientFrame(nil, t.e, f, ws.NewMask())
 	if err != nil {
 		return nil, err
 	}

