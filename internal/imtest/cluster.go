@@ -3,6 +3,7 @@ package imtest
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -122,17 +123,23 @@ func StopAll(nodes []*Server) {
 	}
 }
 
-// freePorts are addresses on the loopback that nobody has just now.
+// freePorts are addresses on the loopback that nobody has just now. They are below
+// the ports that the system gives to a connection: one of another test would take
+// such a port before the node listens there.
 func freePorts(t testing.TB, n int) []string {
 	t.Helper()
 	var addrs []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))
+		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			t.Fatal(err)
+			continue // somebody has it
 		}
 		defer func() { _ = l.Close() }() // nobody has connected
-		addrs = append(addrs, l.Addr().String())
+		if addrs = append(addrs, addr); len(addrs) == n {
+			return addrs
+		}
 	}
-	return addrs
+	t.Fatalf("found %d of %d free ports", len(addrs), n)
+	return nil
 }
