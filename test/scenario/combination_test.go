@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 
 	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/internal/store/pgserver"
@@ -19,33 +20,80 @@ type combination struct {
 	name     string
 	postgres bool // otherwise the embedded store
 	nodes    int  // of more than one the bus is NATS, embedded in them
-	first    int  // which of its ways the first file is run in, the next one in the next; -1: in all
+	all      bool // each file is run in all its ways
+	first    int  // otherwise, which of its ways the first file is run in; the next file is run in the next way
+	raced    int  // under the race detector one file of this many is run
 }
 
 // Three nodes: the sessions are spread over them, and come back to another one;
 // calls go to each in turn.
 var combinations = []combination{
-	{"Pebble", false, 1, -1},
-	{"Postgres", true, 1, 0},
-	{"PostgresNATS3", true, 3, 3},
+	{"Pebble", false, 1, !raced, 1, 1},
+	{"Postgres", true, 1, false, 0, 5},
+	{"PostgresNATS3", true, 3, false, 3, 1},
 }
 
 // waysOf is in which ways the i-th file is run.
+//
+// The race detector makes a run five times as expensive. Under it a file is run
+// once on the embedded store and once on three nodes, and some on one node with a
+// database: that node is made of parts which the other two combinations have.
 func (c combination) waysOf(i int, lines []line) []way {
 	all := waysOf(lines)
 	if needsCluster(lines) && c.nodes == 1 {
 		return nil
 	}
-	if c.first < 0 {
+	if raced && (i%c.raced != 0 || c.postgres && has(lines, "raced on Pebble")) {
+		return nil
+	}
+	if c.all {
 		return all
 	}
+	if raced {
+		i /= c.raced
+	}
 	return []way{all[(i+c.first)%len(all)]}
+}
+
+// has tells whether a file has a directive.
+func has(lines []line, text string) bool {
+	return slices.ContainsFunc(lines, func(l line) bool { return l.kind == directive && l.text == text })
+}
+
+// Every file is run on every combination that it can be run on, and each
+// combination sees every way. Under the race detector every file is run at least
+// once, and each combination still sees every way.
+func TestEveryCombinationSeesEveryWay(t *testing.T) {
+	seen := map[string]bool{}
+	for i, f := range readFiles(t) {
+		runs := 0
+		for _, c := range combinations {
+			in := c.waysOf(i, f.lines)
+			if len(in) == 0 && !raced && !(needsCluster(f.lines) && c.nodes == 1) {
+				t.Errorf("%s is not run on %s", f.name, c.name)
+			}
+			for _, w := range in {
+				seen[c.name+" "+w.name] = true
+			}
+			runs += len(in)
+		}
+		if runs == 0 {
+			t.Errorf("%s is not run", f.name)
+		}
+	}
+	for _, c := range combinations {
+		for _, w := range ways {
+			if !seen[c.name+" "+w.name] {
+				t.Errorf("nothing is run on %s in the way %s", c.name, w.name)
+			}
+		}
+	}
 }
 
 // needsCluster tells whether a file is about nodes that come and go: they are
 // processes of their own then, and one node has nobody to go to.
 func needsCluster(lines []line) bool {
-	return slices.ContainsFunc(lines, func(l line) bool { return l.kind == directive && l.text == "cluster" })
+	return has(lines, "cluster")
 }
 
 // start starts the servers of a run.

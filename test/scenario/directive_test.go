@@ -56,7 +56,7 @@ func (w *world) direct(a args) {
 		a.words = a.words[2:]
 	}
 	switch a.word(0) {
-	case "server", "ways", "by", "cluster": // read before the start
+	case "server", "ways", "raced", "by", "cluster": // read before the start
 	case "capabilities":
 		w.offers = a.words[1:]
 	case "users":

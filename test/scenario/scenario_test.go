@@ -72,24 +72,39 @@ var ways = []way{
 	{"TLSJSON", wire.WebSocket, wire.JSON, true},
 }
 
-func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("*.txt")
-	if err != nil || len(files) == 0 {
+// file is a scenario.
+type file struct {
+	name  string // with .txt
+	lines []line
+}
+
+func readFiles(t *testing.T) []file {
+	t.Helper()
+	names, err := filepath.Glob("*.txt")
+	if err != nil || len(names) == 0 {
 		t.Fatalf("found no scenarios: %v", err)
 	}
-	for i, file := range files {
-		t.Run(strings.TrimSuffix(file, ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines, err := parseFile(string(text))
-			if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
-			if byHand := func(l line) bool { return l.text == "by hand" }; *update && !slices.ContainsFunc(lines, byHand) {
-				w := newWorld(t, file, combinations[0], ways[0], lines)
-				if err := os.WriteFile(file, []byte(w.rewrite(lines)), 0o644); err != nil { // of one node: a file with "cluster" is by hand
+	var files []file
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := parseFile(string(text))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		files = append(files, file{name, lines})
+	}
+	return files
+}
+
+func TestScenarios(t *testing.T) {
+	for i, f := range readFiles(t) {
+		t.Run(strings.TrimSuffix(f.name, ".txt"), func(t *testing.T) {
+			if *update && !has(f.lines, "by hand") {
+				w := newWorld(t, f.name, combinations[0], ways[0], f.lines)
+				if err := os.WriteFile(f.name, []byte(w.rewrite(f.lines)), 0o644); err != nil { // of one node: a file with "cluster" is by hand
 					t.Fatal(err)
 				}
 				w.audit()
@@ -97,13 +112,13 @@ func TestScenarios(t *testing.T) {
 			}
 			t.Parallel() // with other files: much of the time is waiting
 			for _, c := range combinations {
-				for _, way := range c.waysOf(i, lines) {
+				for _, way := range c.waysOf(i, f.lines) {
 					t.Run(c.name+"/"+way.name, func(t *testing.T) {
 						t.Parallel()
-						w := newWorld(t, file, c, way, lines)
-						w.play(lines)
+						w := newWorld(t, f.name, c, way, f.lines)
+						w.play(f.lines)
 						w.audit()
-						played.note(c, file, way)
+						played.note(c, f.name, way)
 					})
 				}
 			}
