@@ -44,10 +44,18 @@ build: ## build the binary, build/bin/petrel
 	@mkdir -p $(BIN)
 	go build -trimpath -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
 
+# The race detector watches each path once. What only repeats paths runs without
+# it: the scenarios in all their ways, the crashes of the store in full numbers.
+# -vet=off because `make vet` finds more, -ldflags=-w because symbols for a
+# debugger are half of what it takes to link forty test programs.
+GO_TEST   := go test -json -vet=off -ldflags=-w -timeout 15m
+NOT_RACED := internal/lint test/sabotage
+REPEATED  := test/scenario internal/store/pebblestore test/crash
+
 test: $(PYTHON) $(NODE) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
-	go test -race -timeout 15m $$(go list ./... | grep -v '/test/sabotage$$')
-	go test -count=1 -timeout 15m -v -run 'Cut|Damage|Kill' ./internal/store/pebblestore ./test/crash | grep -E '^ok|^FAIL|^---|seed|kills='
-	go test -count=1 -timeout 15m ./test/sabotage
+	{ $(GO_TEST) -race $$(go list ./... | grep -vE '/($(subst $() ,|,$(NOT_RACED)))$$'); \
+	  $(GO_TEST) -count=1 $(addprefix ./,$(NOT_RACED) $(REPEATED)); \
+	} | go run ./test/report -show 'seed [0-9]|kills='
 
 check: format vet lint fresh ## everything that can be said without running the server
 
