@@ -235,6 +235,7 @@ func TestF2AHeadIsReadBehindTheAnnouncementOfItsSession(t *testing.T) {
 // F6: what became of a commit of unknown outcome is told by a takeover. Nobody is
 // answered before, and each of its messages is stored once.
 func TestF6CommitOfUnknownOutcomeIsSettledByTakeover(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for what, stored := range map[string]bool{"it is stored": true, "it is not": false} {
 		t.Run(what, func(t *testing.T) {
 			w := newTown(t, "a")
@@ -262,6 +263,7 @@ func TestF6CommitOfUnknownOutcomeIsSettledByTakeover(t *testing.T) {
 // F14: a connection's sends to one conversation keep their order though the
 // feed goes from node to node meanwhile, and none is lost or doubled.
 func TestF14SendsKeepTheirOrderThroughHandOvers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newTown(t, "a", "b", "c")
 	key := w.owner().group("alice", "bob")
 	const n, hops = 3000, 5
@@ -518,6 +520,7 @@ func TestABrokenFeedIsTakenOver(t *testing.T) {
 // A node that hears nothing of the owner and reaches no store is cut off from
 // all, maybe: it says so while its clients have the patience to hear it.
 func TestANodeThatIsCutOffSaysSo(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newTown(t, "a", "b")
 	one, two := w.owner(), w.other()
 	key := one.group("alice", "bob")
@@ -588,6 +591,7 @@ func TestF18BothBeginADirectConversationAtOnce(t *testing.T) {
 // F19: an owner that does not know that it is one no more answers no read from
 // its memory.
 func TestF19AFormerOwnerReadsNothingFromMemory(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newTown(t, "a", "b")
 	one, two := w.owner(), w.other()
 	key := one.group("alice", "bob")
@@ -608,6 +612,7 @@ func TestF19AFormerOwnerReadsNothingFromMemory(t *testing.T) {
 
 // F19: nor does it answer another node so.
 func TestF19AFormerOwnerTellsOtherNodesNothingFromMemory(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newTown(t, "a", "b")
 	one, two := w.owner(), w.other()
 	gateway := w.join("c", cluster.Gateway)
@@ -626,6 +631,7 @@ func TestF19AFormerOwnerTellsOtherNodesNothingFromMemory(t *testing.T) {
 
 // F12 with F19: that nothing is new since a token is said by an owner only.
 func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newTown(t, "a", "b")
 	one, two := w.owner(), w.other()
 	key := one.group("alice", "bob")
@@ -650,6 +656,7 @@ func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
 
 // F19: a refusal is as good as the memory it comes from.
 func TestF19AFormerOwnerRefusesNothingFromMemory(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newTown(t, "a", "b")
 	one, two := w.owner(), w.other()
 	key := one.group("alice")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,11 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "16") // the parallel tests mostly wait
+	goleak.VerifyTestMain(m)
+}
 
 // deadline bounds what a working server does at once.
 const deadline = 20 * time.Second
@@ -346,13 +351,13 @@ func wantCode(t *testing.T, r conv.Result, code im.Code) {
 	}
 }
 
-var groups int
+var groups atomic.Uint64
 
 // group makes a group; its first entry adds the users.
 func (w *world) group(users ...im.User) im.Key {
 	w.t.Helper()
-	groups++
-	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, fmt.Sprint("group ", groups))}
+	n := groups.Add(1)
+	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, fmt.Sprint("group ", n))}
 	change := &petrelv1.MemberChange{}
 	for _, u := range users {
 		change.Added = append(change.Added, &petrelv1.MemberRef{User: string(u)})

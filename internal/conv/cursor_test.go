@@ -92,6 +92,7 @@ func (w *world) commits() im.Pos {
 
 // F13: what n members read within a second is one commit.
 func TestF13MovesOfAllMembersAreOneCommit(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	var users []im.User
 	for i := range 60 {
@@ -174,6 +175,7 @@ func TestF13MoveIsToldWhenItIsDurable(t *testing.T) {
 
 // F13: cursors move forward only, and survive a crash once they were answered.
 func TestF13CursorsMoveForwardOnlyOverACrash(t *testing.T) {
+	t.Parallel() // it mostly waits
 	fs := vfs.NewCrashableMem()
 	w := newWorldOn(t, fs)
 	key := w.group("alice", "bob")
@@ -203,6 +205,7 @@ func TestF13CursorsMoveForwardOnlyOverACrash(t *testing.T) {
 
 // Spec: P-8.3, P-8.6.
 func TestCursorIsCutToWhatTheUserMayRead(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	key := w.group("alice", "bob")
 	w.upTo(key, "alice", 4)
@@ -230,6 +233,7 @@ func TestCursorIsCutToWhatTheUserMayRead(t *testing.T) {
 
 // Spec: P-8.7: unread is about what the user may read.
 func TestReadCountedLeavesOutWhatTheUserMayNotRead(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	key := w.group("alice", "bob") // 1
 	w.upTo(key, "alice", 4)        // 2 to 4 count
@@ -304,6 +308,7 @@ func TestReceiptsGoToTheOthersAndAboveAHundredToOneself(t *testing.T) {
 // A store that refuses has written nothing: the movers hear it, the cursor is
 // where it was, and what comes later is taken.
 func TestRefusedMoveLeavesTheCursorWhereItWas(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	key := w.group("alice", "bob")
 	w.upTo(key, "alice", 5)
@@ -351,6 +356,7 @@ func TestTooManyWaitingMovesAreRefused(t *testing.T) {
 // A conversation whose cursors rest leaves memory like any other, and comes
 // back with them.
 func TestIdleConversationWithCursorsLeavesMemory(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	key := w.group("alice", "bob")
 	w.upTo(key, "alice", 5)
@@ -369,6 +375,7 @@ func TestIdleConversationWithCursorsLeavesMemory(t *testing.T) {
 
 // More cursors than one commit takes, and than stay in memory.
 func TestMovesOfThousandsOfMembers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	var users []im.User
 	for i := range 5000 {

@@ -30,8 +30,8 @@ func ref(u string, role petrelv1.Role) *petrelv1.MemberRef {
 // mia and max; ex was removed.
 func (w *world) ranked() im.Key {
 	w.t.Helper()
-	groups++
-	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, fmt.Sprint("group ", groups))}
+	n := groups.Add(1)
+	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, fmt.Sprint("group ", n))}
 	s := by("olga", entry(key, "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{
 		ref("olga", owner), ref("adam", admin), ref("anna", admin), ref("mia", 0), ref("max", member), ref("ex", 0),
 	}}))
