@@ -215,7 +215,7 @@ var rules = []struct {
 		good: []file{
 			{"docs/a.md", "`internal/conv/owner.go`, `conv`, `conv/`, `owner.go`, `./docs/a.md`, `build/bin/petrel`, `gone/anywhere`, `log/slog`\n"},
 			{"docs/a.md", "`conv.Owner.mu`, `Owner.mu`, `Owner.state.mu`, `conv.Owner.Submit`, `conv.Open`, `Owner.peer.name`, `Owner.deep`, `Submit(ctx)`\n"},
-			{"docs/a.md", "`store.dir`, `limits.frameBytes`, `gone.field`, `gone`, `Gone`, `a_gone`, `GONE`, `window.sends`\n"},
+			{"docs/a.md", "`store.dir`, `limits.frameBytes`, `gone.field`, `GONE.field`, `gone`, `Gone`, `a_gone`, `GONE`, `window.sends`\n"},
 			{"docs/a.md", "`ClientFrame.clientMsgId`, `MessageService/SendNow`, `MessageService.SendNow`\n"},
 			{"docs/a.md", "```go\ngone/ x\n```\n\n```\ninternal/ conv/\n```\n"},
 			{"CHANGELOG.md", "`conv.Gone`\n"},
@@ -335,6 +335,7 @@ var rules = []struct {
 			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { p.mu.Lock(); go o.set(); go func() { o.set() }(); var wg sync.WaitGroup; wg.Go(func() { o.set() }) }")},
 			{"internal/conv/x.go", lockSource("func f(o *Owner, p *part) { p.each(func() { o.set() }) }\nfunc (p *part) each(do func()) { p.mu.Lock(); p.mu.Unlock(); do() }")},
 			{"internal/conv/x.go", lockSource("func (o *Owner) fLocked() { new(part).mu.Lock() }")},
+			{"internal/conv/x.go", lockSource("// a is a part. Guarded by Owner.mu.\ntype a struct { b int }\nfunc (x *a) add() { x.b++ }\nfunc f(o *Owner, x *a) { o.mu.Lock(); x.add() }")},
 			{"internal/conv/x.go", lockSource("// a is a part. Owner.mu guards it.\ntype a struct { b, c int }\nfunc (o *Owner) fLocked(x *a) { x.b++ }\nfunc f(x *a) { x.c++ }")},
 			{"internal/conv/x.go", lockSource("type a struct {\n\t// Guarded by Owner.mu.\n\tb int\n\tc int\n\n\t// Not.\n\td int\n}\nfunc f(o *Owner, x *a) { x.d++; o.mu.Lock(); x.c++ }")},
 			{"internal/conv/x_test.go", lockSource("func f(o *Owner, p *part) { p.mu.Lock(); o.mu.Lock() }")},

@@ -273,6 +273,9 @@ func (c *checked) claims() map[types.Object]*claim {
 						continue
 					}
 					all := said(decl.Doc, t.Name.Name)
+					if all != nil {
+						out[c.info.Defs[t.Name]] = all
+					}
 					var group *claim
 					for _, f := range s.Fields.List {
 						if f.Doc != nil {
@@ -509,15 +512,37 @@ func (w *lockWalk) expression(n ast.Node) {
 			w.call(n)
 			return false
 		case *ast.SelectorExpr:
-			if cl := w.claims[w.c.info.Uses[n.Sel]]; cl != nil {
-				cl.used = true
-				for _, h := range w.held {
-					cl.heldOf = cl.heldOf || strings.HasSuffix(h.name, "."+cl.lock)
-				}
-			}
+			w.useOf(w.claims[w.c.info.Uses[n.Sel]])
 		}
 		return true
 	})
+}
+
+// useOf notes that what a comment speaks of is used here; cl may be nil.
+func (w *lockWalk) useOf(cl *claim) {
+	if cl == nil {
+		return
+	}
+	cl.used = true
+	for _, h := range w.held {
+		cl.heldOf = cl.heldOf || strings.HasSuffix(h.name, "."+cl.lock)
+	}
+}
+
+// typeClaim is what is said of a receiver's type as a whole: who calls its method
+// uses it.
+func (w *lockWalk) typeClaim(recv *types.Var) *claim {
+	if recv == nil {
+		return nil
+	}
+	t := recv.Type()
+	if p, ok := t.(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	if n, ok := t.(*types.Named); ok {
+		return w.claims[n.Origin().Obj()]
+	}
+	return nil
 }
 
 func (w *lockWalk) call(call *ast.CallExpr) {
@@ -535,7 +560,11 @@ func (w *lockWalk) call(call *ast.CallExpr) {
 	if lit, ok := call.Fun.(*ast.FuncLit); ok {
 		w.literal(lit, nil)
 	}
-	use := w.of[w.callee(call.Fun)]
+	callee := w.callee(call.Fun)
+	if callee != nil {
+		w.useOf(w.typeClaim(callee.Signature().Recv()))
+	}
+	use := w.of[callee]
 	for _, arg := range call.Args {
 		if lit, ok := arg.(*ast.FuncLit); ok && (use == nil || use.runs) {
 			w.literal(lit, use)

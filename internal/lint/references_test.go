@@ -18,7 +18,7 @@ import (
 //     puts into build/ is no part of the tree.
 //   - `a.name`, in a page: a word of identifiers with dots between them, if the
 //     first one is a package or a section of the configuration, if it begins with
-//     a capital, or if the last one is a lock (mu, or …Mu). It is a package's
+//     a capital and has small letters, or if the last one is a lock (mu, or …Mu). It is a package's
 //     declaration, a member of a type or of its fields, or an option.
 //   - `AnIdentifier`, in a page: a word with a capital at its beginning and a
 //     second one after a small letter, or followed by a parenthesis, as
@@ -124,7 +124,7 @@ func (n *names) missing(f file, word string) string {
 	case dottedWord.MatchString(word):
 		word = strings.TrimSuffix(word, "()")
 		head, tail, _ := strings.Cut(word, ".")
-		mine := n.packages[head] != nil || head[0] >= 'A' && head[0] <= 'Z' || lockWord.MatchString(word)
+		mine := n.packages[head] != nil || head[0] >= 'A' && head[0] <= 'Z' && head != strings.ToUpper(head) || lockWord.MatchString(word)
 		option := n.sections[head] && tail == strings.ToLower(tail)
 		if (mine || option) && !n.find(nil, word) && !n.options[word] && !n.options[strings.TrimSuffix(word, "_file")] {
 			return "no such declaration, member of a type, or option"
