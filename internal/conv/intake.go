@@ -62,6 +62,15 @@ func (in *intake) enqueueLocked(s *Send) bool {
 	return true
 }
 
+// reserve takes bytes from a budget; false: they would exceed it.
+func (n *node) reserve(bytes, budget int) bool {
+	if n.inFlight.Load()+int64(bytes) > int64(budget) {
+		return false
+	}
+	n.inFlight.Add(int64(bytes))
+	return true
+}
+
 // activateLocked puts an idle conversation with work into the ring.
 func (in *intake) activateLocked(c *conv) {
 	if c.state == idle && len(c.queue) > 0 {

@@ -16,15 +16,6 @@ type node struct {
 	stale    atomic.Uint64 // commits that the store refused: another node has the feed
 }
 
-// reserve takes bytes from a budget; false: they would exceed it.
-func (n *node) reserve(bytes, budget int) bool {
-	if n.inFlight.Load()+int64(bytes) > int64(budget) {
-		return false
-	}
-	n.inFlight.Add(int64(bytes))
-	return true
-}
-
 // loaders are goroutines that read conversations from the store.
 type loaders struct {
 	mu      sync.Mutex // tier 1; guards the fields below

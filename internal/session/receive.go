@@ -12,6 +12,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
+// Ready returns whether the session was welcomed.
+func (s *Session) Ready() bool { return s.phase.Load() == welcomed }
+
 // Receive handles the payload of one frame. The caller must not change b afterwards.
 // It returns false if the session is ending, and takes no more frames.
 func (s *Session) Receive(b []byte, k *fanout.Kicks) bool {

@@ -71,9 +71,6 @@ func (h *Hub) Open(c Conn) *Session {
 // Identity is the user and the device of the session, once it is Ready.
 func (s *Session) Identity() user.Identity { return s.id }
 
-// Ready returns whether the session was welcomed.
-func (s *Session) Ready() bool { return s.phase.Load() == welcomed }
-
 // refuse answers a frame with an error.
 func (s *Session) refuse(id uint64, e *im.Error, k *fanout.Kicks) {
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(e)}}, k)
