@@ -6,7 +6,8 @@
 // A [Client] works while its Run does. [Client.Send] takes a message at once and
 // settles it later; what changes is told by a [Subscription], which never holds
 // more than the names of what changed, and read as snapshots: [Client.Conversations],
-// [Client.Messages]. With a [Store] all this outlives the process.
+// [Client.Messages]. With a [Store] all this outlives the process. A bot is a loop
+// over [Client.Incoming].
 //
 // The clauses in these pages (P-4.7) are those of the protocol,
 // proto/README.md in the server's source.

@@ -126,4 +126,13 @@ func TestReadmeShowsTheExample(t *testing.T) {
 	if body == "" || !strings.Contains(string(readme), "func main()"+body) {
 		t.Error("the program in the README is not the one in example/hello")
 	}
+	code, err = os.ReadFile(filepath.Join(folder, "example", "echo", "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := strings.Index(string(code), "\t\tfor m, err := range")
+	to := strings.Index(string(code), "\t\treturn nil")
+	if from < 0 || to < from || !strings.Contains(string(readme), strings.TrimPrefix(strings.ReplaceAll(string(code[from:to]), "\n\t\t", "\n"), "\t\t")) {
+		t.Error("the loop in the README is not the one in example/echo")
+	}
 }
