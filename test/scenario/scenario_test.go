@@ -30,15 +30,21 @@ var update = flag.Bool("update", false, "write what is observed over the expecte
 func TestMain(m *testing.M) {
 	imtest.ServeChild()
 	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(playedAtOnce)); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(playedAtOnce())); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(tests{m}, goleak.IgnoreCurrent())
 }
 
-// playedAtOnce is how many runs there are at a time: they wait for their
-// servers more than they work.
-const playedAtOnce = 8
+// playedAtOnce is how many runs there are at a time: they wait for their servers
+// more than they work. Under the race detector they work, and eight at a time
+// would keep each other waiting for longer than waitFor.
+func playedAtOnce() int {
+	if raced {
+		return 4
+	}
+	return 8
+}
 
 // tests end the PostgreSQL that they used, and say what they ran.
 type tests struct{ m *testing.M }
