@@ -130,8 +130,8 @@ func newClusterDrain(c *cli) *cobra.Command {
 		Use:   "drain NODE",
 		Short: "Empty a node before it is stopped or worked on",
 		Long: "The node hands all its partitions to other nodes. Then it sends its clients to other nodes, over a time that grows with\n" +
-			"their number. It takes no partitions and no clients until it is restarted, or until `petrel cluster resume`. Any node can be asked to\n" +
-			"do this to any other. A server that is stopped with SIGTERM drains by itself.",
+			"their number. It takes no partitions and no clients until `petrel cluster resume`, or until it is restarted. Any node can\n" +
+			"be asked to do this to any other. A server that is stopped with SIGTERM drains by itself.",
 		Example: "  petrel cluster drain node-2",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.clusterCommand(func(ctx context.Context, api *admin, args []string) error {
