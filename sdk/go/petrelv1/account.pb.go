@@ -245,7 +245,7 @@ func (x *LoginRequest) GetRequestId() string {
 type RefreshRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RefreshToken  string                 `protobuf:"bytes,1,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
-	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // needed to survive the loss of the answer: the same token and id give the same answer
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // if the answer is lost, the same token with the same id gives the same answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -370,7 +370,7 @@ type LoginResponse struct {
 	RefreshToken     string                 `protobuf:"bytes,4,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
 	RefreshExpiresMs uint64                 `protobuf:"varint,5,opt,name=refresh_expires_ms,json=refreshExpiresMs,proto3" json:"refresh_expires_ms,omitempty"`
 	Device           string                 `protobuf:"bytes,6,opt,name=device,proto3" json:"device,omitempty"`
-	Gateways         []string               `protobuf:"bytes,7,rep,name=gateways,proto3" json:"gateways,omitempty"` // where to connect, best first; empty: nothing is said. Clause P-3.7
+	Gateways         []string               `protobuf:"bytes,7,rep,name=gateways,proto3" json:"gateways,omitempty"` // where to connect, the best first; empty says nothing. Clause P-3.7
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -490,7 +490,7 @@ func (*GetAccountRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_account_proto_rawDescGZIP(), []int{6}
 }
 
-// Account is what others may see of a user as well.
+// Account is what the user and others may see of a user.
 type Account struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
@@ -665,7 +665,7 @@ func (x *ChangePasswordRequest) GetRequestId() string {
 
 type ChangePasswordResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sessions      uint32                 `protobuf:"varint,1,opt,name=sessions,proto3" json:"sessions,omitempty"` // that were closed
+	Sessions      uint32                 `protobuf:"varint,1,opt,name=sessions,proto3" json:"sessions,omitempty"` // that were ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -794,7 +794,7 @@ type Device struct {
 	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Client        string                 `protobuf:"bytes,4,opt,name=client,proto3" json:"client,omitempty"` // as its last hello said
 	LoginMs       uint64                 `protobuf:"varint,5,opt,name=login_ms,json=loginMs,proto3" json:"login_ms,omitempty"`
-	LoginNumber   uint64                 `protobuf:"varint,6,opt,name=login_number,json=loginNumber,proto3" json:"login_number,omitempty"` // of the user; a higher one is newer
+	LoginNumber   uint64                 `protobuf:"varint,6,opt,name=login_number,json=loginNumber,proto3" json:"login_number,omitempty"` // the logins of a user are numbered; a higher number is newer
 	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"`                          // connected now
 	Current       bool                   `protobuf:"varint,8,opt,name=current,proto3" json:"current,omitempty"`                            // the device that asks
 	Revoked       bool                   `protobuf:"varint,9,opt,name=revoked,proto3" json:"revoked,omitempty"`
@@ -1009,7 +1009,7 @@ func (x *RevokeDeviceRequest) GetRequestId() string {
 
 type RevokeDeviceResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sessions      uint32                 `protobuf:"varint,1,opt,name=sessions,proto3" json:"sessions,omitempty"` // that were closed
+	Sessions      uint32                 `protobuf:"varint,1,opt,name=sessions,proto3" json:"sessions,omitempty"` // that were ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1255,8 +1255,8 @@ func (x *GetSettingsResponse) GetSettings() []*Settings {
 	return nil
 }
 
-// Settings of a conversation, or, conv being empty, of the account. The server
-// keeps and orders them; what they mean is the clients' affair.
+// Settings of a conversation, or, if conv is empty, of the account. The server
+// keeps them and their order. What they mean is for the clients to decide.
 type Settings struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`

@@ -209,7 +209,7 @@ type UserToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`      // shown once
-	Created       bool                   `protobuf:"varint,3,opt,name=created,proto3" json:"created,omitempty"` // false: the user was there
+	Created       bool                   `protobuf:"varint,3,opt,name=created,proto3" json:"created,omitempty"` // false: the user existed already
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,7 +319,7 @@ func (x *RevokeTokensRequest) GetUser() string {
 
 type RevokeTokensResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sessions      uint32                 `protobuf:"varint,1,opt,name=sessions,proto3" json:"sessions,omitempty"` // that were closed
+	Sessions      uint32                 `protobuf:"varint,1,opt,name=sessions,proto3" json:"sessions,omitempty"` // that were ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -433,7 +433,7 @@ type AdminCreateGroupResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`         // of the entry that made it: 1
-	Created       bool                   `protobuf:"varint,3,opt,name=created,proto3" json:"created,omitempty"` // false: a group with this key was there
+	Created       bool                   `protobuf:"varint,3,opt,name=created,proto3" json:"created,omitempty"` // false: a group with this key existed already
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,7 +494,7 @@ type ChangeMembersRequest struct {
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
 	Change        *MemberChange          `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"`
-	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // repeating the call with the same id changes nothing more
+	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // a repeated call with the same id changes nothing more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -705,8 +705,9 @@ func (*GetLimitsRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
-// ServerLimits are the limits an operator may change while the server runs; a
-// value of 0 in SetLimits leaves that limit as it is. Negative: no limit.
+// ServerLimits are the limits that an operator may change while the server runs.
+// A value of 0 in SetLimits leaves that limit as it is. A negative value means no
+// limit.
 type ServerLimits struct {
 	state                   protoimpl.MessageState `protogen:"open.v1"`
 	Connections             int64                  `protobuf:"varint,1,opt,name=connections,proto3" json:"connections,omitempty"`
@@ -1075,7 +1076,7 @@ func (x *Stats) GetTableBytes() uint64 {
 type ListUsersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // user behind whom the page begins
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // the page begins after this user
 	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // at most 1000, the default
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1245,7 +1246,7 @@ type UserInfo struct {
 	Disabled      bool                   `protobuf:"varint,4,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	HasPassword   bool                   `protobuf:"varint,5,opt,name=has_password,json=hasPassword,proto3" json:"has_password,omitempty"`
 	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`    // by GetUser, DisableUser, EnableUser and SetPassword only
-	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"` // connected now, those without a device included; as devices
+	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"` // connected now, also those without a device; as devices
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1590,7 +1591,7 @@ type MintTokenRequest struct {
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	Device        *DeviceRef             `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
-	TtlS          uint32                 `protobuf:"varint,4,opt,name=ttl_s,json=ttlS,proto3" json:"ttl_s,omitempty"` // of the access token; 0: the server's; at most 30 days
+	TtlS          uint32                 `protobuf:"varint,4,opt,name=ttl_s,json=ttlS,proto3" json:"ttl_s,omitempty"` // of the access token, in seconds, at most 30 days; 0: as the server has set
 	RequestId     string                 `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1664,8 +1665,8 @@ func (x *MintTokenRequest) GetRequestId() string {
 type CreateKeyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`     // for people, 1 to 64 bytes
-	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"` // the only tenant the key may act on; empty: all
-	Scopes        []string               `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"` // of admin, users, tokens, conversations, messages, server
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"` // the only tenant that the key works for; empty: all
+	Scopes        []string               `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"` // one or more of admin, users, tokens, conversations, messages, server
 	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1783,7 +1784,7 @@ func (x *CreateKeyResponse) GetInfo() *KeyInfo {
 
 type KeyInfo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // names the key without being it
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // names the key, and cannot be used as the key
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Tenant        string                 `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Scopes        []string               `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
@@ -2087,7 +2088,7 @@ func (x *ListUserConversationsRequest) GetToken() []byte {
 
 type ListUserConversationsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Convs         []*ConvState           `protobuf:"bytes,1,rep,name=convs,proto3" json:"convs,omitempty"` // left ones included
+	Convs         []*ConvState           `protobuf:"bytes,1,rep,name=convs,proto3" json:"convs,omitempty"` // also those that the user has left
 	Token         []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // set when there are more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2375,12 +2376,12 @@ type ClusterState struct {
 	AnsweredBy    string                 `protobuf:"bytes,1,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
 	Nodes         []*ClusterNode         `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"` // ascending by id
 	Partitions    uint32                 `protobuf:"varint,3,opt,name=partitions,proto3" json:"partitions,omitempty"`
-	Unowned       []uint32               `protobuf:"varint,4,rep,packed,name=unowned,proto3" json:"unowned,omitempty"`               // partitions that nobody is known to serve
+	Unowned       []uint32               `protobuf:"varint,4,rep,packed,name=unowned,proto3" json:"unowned,omitempty"`               // partitions that no node is known to serve
 	Misplaced     uint32                 `protobuf:"varint,5,opt,name=misplaced,proto3" json:"misplaced,omitempty"`                  // partitions that are about to move to another node
-	Unreachable   []string               `protobuf:"bytes,6,rep,name=unreachable,proto3" json:"unreachable,omitempty"`               // nodes with heartbeats that have not been on the bus for 10 s
+	Unreachable   []string               `protobuf:"bytes,6,rep,name=unreachable,proto3" json:"unreachable,omitempty"`               // nodes whose heartbeats arrive, but which have not been on the bus for 10 s
 	StoreGone     bool                   `protobuf:"varint,7,opt,name=store_gone,json=storeGone,proto3" json:"store_gone,omitempty"` // heartbeats cannot be read or written
 	Level         uint32                 `protobuf:"varint,8,opt,name=level,proto3" json:"level,omitempty"`                          // of the stored format
-	Databases     []uint32               `protobuf:"varint,9,rep,packed,name=databases,proto3" json:"databases,omitempty"`           // how many partitions each one holds, in their order; none: an embedded store
+	Databases     []uint32               `protobuf:"varint,9,rep,packed,name=databases,proto3" json:"databases,omitempty"`           // how many partitions each database holds, in their order; empty: an embedded store
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2485,15 +2486,15 @@ type ClusterNode struct {
 	Roles         []string               `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`         // gateway, conv, api
 	Addresses     []string               `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"` // where clients reach it
 	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	Level         uint32                 `protobuf:"varint,5,opt,name=level,proto3" json:"level,omitempty"` // of the stored format that it writes and reads at most
+	Level         uint32                 `protobuf:"varint,5,opt,name=level,proto3" json:"level,omitempty"` // the highest level of the stored format that it writes and reads
 	StartedMs     uint64                 `protobuf:"varint,6,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
 	Alive         bool                   `protobuf:"varint,7,opt,name=alive,proto3" json:"alive,omitempty"`         // by its heartbeats
 	Reachable     bool                   `protobuf:"varint,8,opt,name=reachable,proto3" json:"reachable,omitempty"` // on the bus
 	Draining      bool                   `protobuf:"varint,9,opt,name=draining,proto3" json:"draining,omitempty"`
 	Owned         uint32                 `protobuf:"varint,10,opt,name=owned,proto3" json:"owned,omitempty"`                       // partitions
 	Share         uint32                 `protobuf:"varint,11,opt,name=share,proto3" json:"share,omitempty"`                       // partitions that it should own
-	SilentMs      uint32                 `protobuf:"varint,12,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"` // for how long its heartbeat has not been seen to move
-	SkewMs        int64                  `protobuf:"varint,13,opt,name=skew_ms,json=skewMs,proto3" json:"skew_ms,omitempty"`       // its clock ahead of that of the node that answers
+	SilentMs      uint32                 `protobuf:"varint,12,opt,name=silent_ms,json=silentMs,proto3" json:"silent_ms,omitempty"` // how long ago its heartbeat was seen to change
+	SkewMs        int64                  `protobuf:"varint,13,opt,name=skew_ms,json=skewMs,proto3" json:"skew_ms,omitempty"`       // how far its clock is ahead of that of the node that answers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2666,7 +2667,7 @@ func (x *DrainNodeRequest) GetNode() string {
 type DrainNodeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partitions    uint32                 `protobuf:"varint,1,opt,name=partitions,proto3" json:"partitions,omitempty"` // handed over
-	Sessions      uint32                 `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`     // told to come back elsewhere
+	Sessions      uint32                 `protobuf:"varint,2,opt,name=sessions,proto3" json:"sessions,omitempty"`     // sent to other nodes
 	TookMs        uint32                 `protobuf:"varint,3,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2982,7 +2983,7 @@ func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
 type FinalizeClusterResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          uint32                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"` // level
-	To            uint32                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`     // the same: there was nothing to do
+	To            uint32                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`     // level; the same as from: there was nothing to do
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -24,7 +24,7 @@ const (
 type CreateGroupRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Title         string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"` // at most 256 bytes
-	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"` // at most 1000; more come by AddMembers
+	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"` // at most 1000; add more by AddMembers
 	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -592,7 +592,7 @@ func (x *GetConversationRequest) GetConv() string {
 type ListMembersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
-	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // user behind whom the page begins
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // the page begins after this user
 	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // at most 1000, the default
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

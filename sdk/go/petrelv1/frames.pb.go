@@ -224,8 +224,8 @@ func (*ClientFrame_Pong) isClientFrame_Body() {}
 
 func (*ClientFrame_Call) isClientFrame_Body() {}
 
-// ServerFrame is what the server sends. id is that of the frame it answers,
-// 0 when it answers none.
+// ServerFrame is what the server sends. id is that of the frame that it answers,
+// or 0 if it answers none.
 type ServerFrame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -590,15 +590,15 @@ type Welcome struct {
 	Session         string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	User            string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	Inbox           string                 `protobuf:"bytes,4,opt,name=inbox,proto3" json:"inbox,omitempty"`                          // conversation id of the user's inbox
-	HistoryId       string                 `protobuf:"bytes,5,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"` // a client that knows another one drops its caches and keeps its outbox
+	HistoryId       string                 `protobuf:"bytes,5,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"` // a client with data of another one drops what it has stored and keeps what it still has to send
 	ServerTimeMs    uint64                 `protobuf:"varint,6,opt,name=server_time_ms,json=serverTimeMs,proto3" json:"server_time_ms,omitempty"`
-	HeartbeatMs     uint32                 `protobuf:"varint,7,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"`             // silence after which a side probes
-	HeartbeatMisses uint32                 `protobuf:"varint,8,opt,name=heartbeat_misses,json=heartbeatMisses,proto3" json:"heartbeat_misses,omitempty"` // unanswered probes after which the link is dead
+	HeartbeatMs     uint32                 `protobuf:"varint,7,opt,name=heartbeat_ms,json=heartbeatMs,proto3" json:"heartbeat_ms,omitempty"`             // silence after which a side sends a ping
+	HeartbeatMisses uint32                 `protobuf:"varint,8,opt,name=heartbeat_misses,json=heartbeatMisses,proto3" json:"heartbeat_misses,omitempty"` // further such silences after a ping, after which the link is dead
 	Window          *Window                `protobuf:"bytes,9,opt,name=window,proto3" json:"window,omitempty"`
 	Limits          *Limits                `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
 	Capabilities    []string               `protobuf:"bytes,11,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	Server          string                 `protobuf:"bytes,12,opt,name=server,proto3" json:"server,omitempty"`     // name and version of the server
-	Gateways        []string               `protobuf:"bytes,13,rep,name=gateways,proto3" json:"gateways,omitempty"` // where to connect, best first; empty: nothing is said. Clause P-3.7
+	Gateways        []string               `protobuf:"bytes,13,rep,name=gateways,proto3" json:"gateways,omitempty"` // where to connect, the best first; empty says nothing. Clause P-3.7
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -724,7 +724,7 @@ func (x *Welcome) GetGateways() []string {
 	return nil
 }
 
-// Window bounds what one connection may have sent and not yet seen answered.
+// Window bounds what one connection may have sent without an answer.
 // Clause P-4.6.
 type Window struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1025,7 +1025,7 @@ func (*Send_Reaction) isSend_Body() {}
 
 func (*Send_Pin) isSend_Body() {}
 
-// Ack: the send is durable and has this place.
+// Ack says that the send is durable, and at which seq.
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"` // set when the send named a user
@@ -1090,7 +1090,7 @@ type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"` // from errors.yaml
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	Settled       bool                   `protobuf:"varint,3,opt,name=settled,proto3" json:"settled,omitempty"`     // about a send: it is not stored and this attempt never will be
+	Settled       bool                   `protobuf:"varint,3,opt,name=settled,proto3" json:"settled,omitempty"`     // of a send: this attempt is not stored and never will be
 	Retryable     bool                   `protobuf:"varint,4,opt,name=retryable,proto3" json:"retryable,omitempty"` // the same frame may succeed later
 	RetryAfterMs  uint32                 `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	Hint          string                 `protobuf:"bytes,6,opt,name=hint,proto3" json:"hint,omitempty"`
@@ -1248,13 +1248,13 @@ func (x *Events) GetReceipts() []*Receipt {
 	return nil
 }
 
-// Hint says that a conversation outside the focus has moved. Level-triggered:
-// a later one replaces an earlier one.
+// Hint says that a conversation outside the focus has moved to this head. A later
+// hint replaces an earlier one.
 type Hint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	Head          uint64                 `protobuf:"varint,2,opt,name=head,proto3" json:"head,omitempty"`
-	Counted       uint64                 `protobuf:"varint,3,opt,name=counted,proto3" json:"counted,omitempty"` // at the head; unread = counted - counted at the own read cursor - own
+	Counted       uint64                 `protobuf:"varint,3,opt,name=counted,proto3" json:"counted,omitempty"` // at the head. unread = counted - counted at the user's read cursor - the user's own messages above it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1455,7 +1455,7 @@ type HistoryPage struct {
 	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
 	Head          uint64                 `protobuf:"varint,3,opt,name=head,proto3" json:"head,omitempty"`
 	FirstSeq      uint64                 `protobuf:"varint,4,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // the oldest entry that is left, now 1. Coming: retention, which removes older ones. Clause P-5.5
-	More          bool                   `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`                         // the range asked for goes on behind this page
+	More          bool                   `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`                         // the range has more entries after this page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1525,7 +1525,7 @@ func (x *HistoryPage) GetMore() bool {
 	return false
 }
 
-// Sync asks what changed since token, and ends a lag. Clause P-6.2.
+// Sync asks what has changed since token, and ends Lagged. Clause P-6.2.
 type Sync struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         []byte                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`    // empty: everything
@@ -1647,14 +1647,14 @@ type ConvState struct {
 	Head          uint64                 `protobuf:"varint,5,opt,name=head,proto3" json:"head,omitempty"`
 	Counted       uint64                 `protobuf:"varint,6,opt,name=counted,proto3" json:"counted,omitempty"`
 	FirstSeq      uint64                 `protobuf:"varint,7,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // as in HistoryPage
-	Delivered     uint64                 `protobuf:"varint,8,opt,name=delivered,proto3" json:"delivered,omitempty"`               // own cursor
+	Delivered     uint64                 `protobuf:"varint,8,opt,name=delivered,proto3" json:"delivered,omitempty"`               // the user's cursor
 	Read          uint64                 `protobuf:"varint,9,opt,name=read,proto3" json:"read,omitempty"`
 	Role          Role                   `protobuf:"varint,10,opt,name=role,proto3,enum=petrel.v1.Role" json:"role,omitempty"`
 	Left          bool                   `protobuf:"varint,11,opt,name=left,proto3" json:"left,omitempty"` // head is the last entry the user may read
 	Newest        []*Message             `protobuf:"bytes,12,rep,name=newest,proto3" json:"newest,omitempty"`
 	Joined        uint64                 `protobuf:"varint,13,opt,name=joined,proto3" json:"joined,omitempty"`                              // the first entry the user may read
-	ReadCounted   uint64                 `protobuf:"varint,14,opt,name=read_counted,json=readCounted,proto3" json:"read_counted,omitempty"` // counted at the own read cursor: unread = counted - read_counted - own messages above read
-	PeerReceipt   *Receipt               `protobuf:"bytes,15,opt,name=peer_receipt,json=peerReceipt,proto3" json:"peer_receipt,omitempty"`  // of a direct conversation: how far the other user is
+	ReadCounted   uint64                 `protobuf:"varint,14,opt,name=read_counted,json=readCounted,proto3" json:"read_counted,omitempty"` // counted at the user's read cursor: unread = counted - read_counted - own messages above read
+	PeerReceipt   *Receipt               `protobuf:"bytes,15,opt,name=peer_receipt,json=peerReceipt,proto3" json:"peer_receipt,omitempty"`  // of a direct conversation: the cursors of the other user
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1915,8 +1915,8 @@ func (x *CursorMoved) GetRead() uint64 {
 	return 0
 }
 
-// SetFocus names the conversations whose events are pushed whole; the others
-// are pushed as hints.
+// SetFocus names the conversations whose entries are pushed. Of the others, hints
+// are pushed.
 type SetFocus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Convs         []string               `protobuf:"bytes,1,rep,name=convs,proto3" json:"convs,omitempty"`
@@ -2085,8 +2085,8 @@ func (*Pong) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{22}
 }
 
-// Lagged: this connection fell behind and events were dropped. Nothing more is
-// pushed until the client has sent Sync. Clause P-6.4.
+// Lagged says that events did not fit the queue of this connection and were
+// dropped. Nothing more is pushed until the client has sent Sync. Clause P-6.4.
 type Lagged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2128,8 +2128,8 @@ type Kick struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Code             string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"` // from errors.yaml
 	Message          string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	Reconnect        bool                   `protobuf:"varint,3,opt,name=reconnect,proto3" json:"reconnect,omitempty"`                                         // whether coming back can help
-	ReconnectAfterMs uint32                 `protobuf:"varint,4,opt,name=reconnect_after_ms,json=reconnectAfterMs,proto3" json:"reconnect_after_ms,omitempty"` // wait this long, plus as much again at random
+	Reconnect        bool                   `protobuf:"varint,3,opt,name=reconnect,proto3" json:"reconnect,omitempty"`                                         // whether connecting again can help
+	ReconnectAfterMs uint32                 `protobuf:"varint,4,opt,name=reconnect_after_ms,json=reconnectAfterMs,proto3" json:"reconnect_after_ms,omitempty"` // wait this long, plus a random time of up to as much again
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2192,7 +2192,7 @@ func (x *Kick) GetReconnectAfterMs() uint32 {
 	return 0
 }
 
-// Call carries an API method over the connection.
+// Call carries a call of an API method over the connection.
 type Call struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Method string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"` // "petrel.v1.Service/Method"

@@ -133,14 +133,14 @@ func (ConvKind) EnumDescriptor() ([]byte, []int) {
 	return file_petrel_v1_message_proto_rawDescGZIP(), []int{1}
 }
 
-// Message is one immutable entry of a conversation, as clients see it and as
-// the store keeps it (behind a private prefix). Clause P-5.1.
+// Message is one entry of a conversation, as clients see it and as the store
+// keeps it (after a private prefix). Clause P-5.1.
 type Message struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Conv        string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`                                    // conversation id, 21 characters
 	Seq         uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`                                     // 1, 2, 3, … without holes
 	From        string                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`                                    // user id; empty: the server itself
-	ClientMsgId string                 `protobuf:"bytes,4,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"` // the sender's k, 1..64 bytes; visible to members
+	ClientMsgId string                 `protobuf:"bytes,4,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"` // chosen by the sender, 1 to 64 bytes; members see it
 	TimeMs      uint64                 `protobuf:"varint,5,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`                 // server clock, Unix milliseconds; for display, never for order
 	Counted     uint64                 `protobuf:"varint,6,opt,name=counted,proto3" json:"counted,omitempty"`                             // how many entries up to and including this one count as unread
 	Type        string                 `protobuf:"bytes,7,opt,name=type,proto3" json:"type,omitempty"`                                    // kind of text or data, at most 64 bytes; empty means "text"
@@ -712,13 +712,13 @@ func (x *Profile) GetTitle() string {
 	return ""
 }
 
-// MemberChange is a change of membership. The users it removes may read this
-// entry and nothing behind it. Clause P-8.2.
+// MemberChange is a change of membership. The users whom it removes may read this
+// entry and nothing after it. Clause P-8.2.
 type MemberChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Added         []*MemberRef           `protobuf:"bytes,1,rep,name=added,proto3" json:"added,omitempty"`
 	Removed       []string               `protobuf:"bytes,2,rep,name=removed,proto3" json:"removed,omitempty"` // by somebody else
-	Left          []string               `protobuf:"bytes,3,rep,name=left,proto3" json:"left,omitempty"`       // of their own accord
+	Left          []string               `protobuf:"bytes,3,rep,name=left,proto3" json:"left,omitempty"`       // by themselves
 	Roles         []*MemberRef           `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
 	Dissolved     bool                   `protobuf:"varint,5,opt,name=dissolved,proto3" json:"dissolved,omitempty"` // all members go with this entry
 	unknownFields protoimpl.UnknownFields
@@ -1054,7 +1054,7 @@ type InboxLeft struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`    // of the entry that removed the user: the last one they may read
-	Title         string                 `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"` // then
+	Title         string                 `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"` // that the group had then
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

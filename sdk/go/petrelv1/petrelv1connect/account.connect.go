@@ -78,13 +78,13 @@ type AuthServiceClient interface {
 	// Register makes a user with a password and logs their first device in.
 	// Errors: user_exists, invalid, forbidden (registration is off), rate_limited.
 	Register(context.Context, *connect.Request[petrelv1.RegisterRequest]) (*connect.Response[petrelv1.LoginResponse], error)
-	// Login logs a device in with a password. A login of the same device again
-	// voids its earlier tokens; one of another device of the same kind ends that
-	// device's session, if the server's policy is one per kind.
+	// Login logs a device in with a password. Earlier tokens of the same device
+	// become void. If the server allows one device of each kind, another device of
+	// the same kind is logged out.
 	// Errors: bad_credentials, rate_limited, overloaded.
 	Login(context.Context, *connect.Request[petrelv1.LoginRequest]) (*connect.Response[petrelv1.LoginResponse], error)
-	// Refresh turns a refresh token, which works once, into a new pair. One that
-	// is used a second time voids all tokens of the device.
+	// Refresh gives a new pair of tokens for a refresh token, which works once. If a
+	// refresh token is used a second time, all tokens of the device become void.
 	// Errors: unauthenticated, refresh_reused.
 	Refresh(context.Context, *connect.Request[petrelv1.RefreshRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Exchange logs a device in with a JWT of the identity provider that the
@@ -163,13 +163,13 @@ type AuthServiceHandler interface {
 	// Register makes a user with a password and logs their first device in.
 	// Errors: user_exists, invalid, forbidden (registration is off), rate_limited.
 	Register(context.Context, *connect.Request[petrelv1.RegisterRequest]) (*connect.Response[petrelv1.LoginResponse], error)
-	// Login logs a device in with a password. A login of the same device again
-	// voids its earlier tokens; one of another device of the same kind ends that
-	// device's session, if the server's policy is one per kind.
+	// Login logs a device in with a password. Earlier tokens of the same device
+	// become void. If the server allows one device of each kind, another device of
+	// the same kind is logged out.
 	// Errors: bad_credentials, rate_limited, overloaded.
 	Login(context.Context, *connect.Request[petrelv1.LoginRequest]) (*connect.Response[petrelv1.LoginResponse], error)
-	// Refresh turns a refresh token, which works once, into a new pair. One that
-	// is used a second time voids all tokens of the device.
+	// Refresh gives a new pair of tokens for a refresh token, which works once. If a
+	// refresh token is used a second time, all tokens of the device become void.
 	// Errors: unauthenticated, refresh_reused.
 	Refresh(context.Context, *connect.Request[petrelv1.RefreshRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Exchange logs a device in with a JWT of the identity provider that the
@@ -249,24 +249,26 @@ type AccountServiceClient interface {
 	GetAccount(context.Context, *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error)
 	// UpdateAccount changes what others see of the caller.
 	UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error)
-	// ChangePassword voids the tokens of all other devices.
+	// ChangePassword changes the caller's password, and revokes the tokens of all
+	// other devices.
 	// Errors: bad_credentials, invalid.
 	ChangePassword(context.Context, *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error)
-	// ListDevices lists the caller's devices, newest login first.
+	// ListDevices lists the caller's devices, the newest login first.
 	ListDevices(context.Context, *connect.Request[petrelv1.ListDevicesRequest]) (*connect.Response[petrelv1.ListDevicesResponse], error)
 	// RenameDevice gives a device of the caller another name. Errors: no_device.
 	RenameDevice(context.Context, *connect.Request[petrelv1.RenameDeviceRequest]) (*connect.Response[petrelv1.Device], error)
-	// RevokeDevice voids a device's tokens and closes its sessions.
+	// RevokeDevice revokes the tokens of a device and ends its sessions.
 	// Errors: no_device.
 	RevokeDevice(context.Context, *connect.Request[petrelv1.RevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
-	// Logout is RevokeDevice of the device that calls.
+	// Logout does what RevokeDevice does, for the device that calls.
 	Logout(context.Context, *connect.Request[petrelv1.LogoutRequest]) (*connect.Response[petrelv1.LogoutResponse], error)
 	// GetUser finds a user by the exact id. Errors: no_user.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error)
 	// GetSettings tells the settings of the account and of its conversations.
 	GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error)
 	// ChangeSettings merges values into the settings of the account or of one
-	// conversation; an empty value removes the name. It is an entry of the inbox.
+	// conversation. An empty value removes the name. The change is an entry of the
+	// inbox.
 	ChangeSettings(context.Context, *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 }
 
@@ -414,24 +416,26 @@ type AccountServiceHandler interface {
 	GetAccount(context.Context, *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error)
 	// UpdateAccount changes what others see of the caller.
 	UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error)
-	// ChangePassword voids the tokens of all other devices.
+	// ChangePassword changes the caller's password, and revokes the tokens of all
+	// other devices.
 	// Errors: bad_credentials, invalid.
 	ChangePassword(context.Context, *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error)
-	// ListDevices lists the caller's devices, newest login first.
+	// ListDevices lists the caller's devices, the newest login first.
 	ListDevices(context.Context, *connect.Request[petrelv1.ListDevicesRequest]) (*connect.Response[petrelv1.ListDevicesResponse], error)
 	// RenameDevice gives a device of the caller another name. Errors: no_device.
 	RenameDevice(context.Context, *connect.Request[petrelv1.RenameDeviceRequest]) (*connect.Response[petrelv1.Device], error)
-	// RevokeDevice voids a device's tokens and closes its sessions.
+	// RevokeDevice revokes the tokens of a device and ends its sessions.
 	// Errors: no_device.
 	RevokeDevice(context.Context, *connect.Request[petrelv1.RevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
-	// Logout is RevokeDevice of the device that calls.
+	// Logout does what RevokeDevice does, for the device that calls.
 	Logout(context.Context, *connect.Request[petrelv1.LogoutRequest]) (*connect.Response[petrelv1.LogoutResponse], error)
 	// GetUser finds a user by the exact id. Errors: no_user.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error)
 	// GetSettings tells the settings of the account and of its conversations.
 	GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error)
 	// ChangeSettings merges values into the settings of the account or of one
-	// conversation; an empty value removes the name. It is an entry of the inbox.
+	// conversation. An empty value removes the name. The change is an entry of the
+	// inbox.
 	ChangeSettings(context.Context, *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 }
 

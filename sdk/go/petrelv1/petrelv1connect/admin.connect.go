@@ -187,29 +187,29 @@ func (UnimplementedSetupServiceHandler) Redeem(context.Context, *connect.Request
 
 // AdminServiceClient is a client for the petrel.v1.AdminService service.
 type AdminServiceClient interface {
-	// CreateUsers makes users and one access token for each. An existing user
-	// gets a further token.
+	// CreateUsers makes users and one access token for each. A user who exists
+	// gets one more token.
 	// Scope: tokens.
 	CreateUsers(context.Context, *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error)
-	// RevokeTokens ends every token of a user and closes their sessions.
+	// RevokeTokens revokes every token of a user and ends their sessions.
 	// Scope: tokens.
 	RevokeTokens(context.Context, *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error)
-	// CreateGroup makes a group with these members. With a key a repeated call
-	// answers with the same group. Errors: invalid, no_user.
+	// CreateGroup makes a group with these members. With a key that was used
+	// before, it answers with the group that was made then. Errors: invalid, no_user.
 	// Scope: conversations.
 	CreateGroup(context.Context, *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error)
 	// ChangeMembers adds and removes members and changes roles, in one entry.
 	// Errors: invalid, no_user, not_member, no_conversation.
 	// Scope: conversations.
 	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// SendAs sends for a user. Without after it is looked up by its
-	// client_msg_id, so repeating the call is safe. The Ack always has the conv.
+	// SendAs sends for a user. Without after the server looks the message up by its
+	// client_msg_id, so it is safe to repeat the call. The Ack always has the conv.
 	// Scope: messages.
 	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error)
 	// GetHistory reads a page of any conversation.
 	// Scope: messages.
 	GetHistory(context.Context, *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
-	// GetLimits tells the limits in force.
+	// GetLimits tells the limits that the server uses.
 	// Scope: server.
 	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
 	// SetLimits changes the limits that are not 0.
@@ -224,22 +224,22 @@ type AdminServiceClient interface {
 	// GetUser describes a user with their devices. Errors: no_user.
 	// Scope: users.
 	GetUser(context.Context, *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// DisableUser voids the user's tokens, closes their sessions, and lets nobody
-	// log in as them.
+	// DisableUser revokes the user's tokens, ends their sessions, and refuses
+	// further logins.
 	// Scope: users.
 	DisableUser(context.Context, *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// EnableUser lets a disabled user log in again. Tokens that ended stay void.
+	// EnableUser lets a disabled user log in again. Revoked tokens stay revoked.
 	// Scope: users.
 	EnableUser(context.Context, *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// SetPassword lets the user log in with a password, and voids all tokens.
+	// SetPassword sets the password of a user, and revokes all tokens of the user.
 	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// RevokeDevice voids a device's tokens and closes its sessions.
+	// RevokeDevice revokes the tokens of a device and ends its sessions.
 	// Errors: no_user, no_device.
 	// Scope: users.
 	RevokeDevice(context.Context, *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
-	// MintToken logs a device of a user in on the application's word. The user is
-	// made if there is none.
+	// MintToken logs a device of a user in without a password: the application says
+	// who it is. If the user does not exist, it makes the user.
 	// Scope: tokens.
 	MintToken(context.Context, *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// CreateKey makes an admin key. It is shown once.
@@ -248,10 +248,11 @@ type AdminServiceClient interface {
 	// ListKeys lists the admin keys, oldest first.
 	// Scope: admin.
 	ListKeys(context.Context, *connect.Request[petrelv1.ListKeysRequest]) (*connect.Response[petrelv1.ListKeysResponse], error)
-	// RevokeKey makes an admin key void. Errors: no_key.
+	// RevokeKey revokes an admin key. Errors: no_key.
 	// Scope: admin.
 	RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error)
-	// ListUserConversations lists the conversations of a user as their sync does.
+	// ListUserConversations lists the conversations of a user, as a sync of the
+	// user does.
 	// Errors: no_user.
 	// Scope: conversations.
 	ListUserConversations(context.Context, *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error)
@@ -265,31 +266,32 @@ type AdminServiceClient interface {
 	// Scope: conversations.
 	DissolveGroup(context.Context, *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// Compact makes the store take no more disk than its rows need. It may take
-	// minutes; sends and reads go on.
+	// minutes, while sends and reads go on.
 	// Scope: server.
 	Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error)
 	// GetCluster tells what the node that is asked knows of all nodes.
 	// Scope: server.
 	GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
 	// DrainNode makes a node hand its partitions over and send its clients to the
-	// other nodes, and answers when nothing is left. It lasts until ResumeNode, or
-	// until the node is started again. Any node may be asked.
+	// other nodes. It answers when the node has none left. The node takes none until
+	// ResumeNode, or until it is restarted. Any node may be asked.
 	// Scope: server. Errors: no_node, not_now.
 	DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error)
 	// ResumeNode makes a drained node take partitions and clients again. Any node
 	// may be asked.
 	// Scope: server. Errors: no_node, not_now.
 	ResumeNode(context.Context, *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error)
-	// RebalanceCluster has every node look at once at what it should own, and
-	// waits up to 30 s until it does; nodes do so by themselves, if later.
+	// RebalanceCluster makes every node check at once which partitions it should
+	// own, and waits up to 30 s until each owns its share. Nodes do the same by
+	// themselves, but later.
 	// Scope: server.
 	RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
-	// MovePartition takes a partition to another database while it is written.
-	// It may take minutes. One that ended early goes on when it is called again.
+	// MovePartition moves a partition to another database while it is in use. It
+	// may take minutes. If it was interrupted, call it again to finish the move.
 	// Scope: server. Errors: invalid, not_now.
 	MovePartition(context.Context, *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error)
-	// FinalizeCluster raises the level of the stored format to what every node
-	// can read; nodes of older releases cannot start any more from then on.
+	// FinalizeCluster raises the level of the stored format to the highest that
+	// every node can read. After that, nodes of older releases no longer start.
 	// Scope: server. Errors: not_now.
 	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
 }
@@ -674,29 +676,29 @@ func (c *adminServiceClient) FinalizeCluster(ctx context.Context, req *connect.R
 
 // AdminServiceHandler is an implementation of the petrel.v1.AdminService service.
 type AdminServiceHandler interface {
-	// CreateUsers makes users and one access token for each. An existing user
-	// gets a further token.
+	// CreateUsers makes users and one access token for each. A user who exists
+	// gets one more token.
 	// Scope: tokens.
 	CreateUsers(context.Context, *connect.Request[petrelv1.CreateUsersRequest]) (*connect.Response[petrelv1.CreateUsersResponse], error)
-	// RevokeTokens ends every token of a user and closes their sessions.
+	// RevokeTokens revokes every token of a user and ends their sessions.
 	// Scope: tokens.
 	RevokeTokens(context.Context, *connect.Request[petrelv1.RevokeTokensRequest]) (*connect.Response[petrelv1.RevokeTokensResponse], error)
-	// CreateGroup makes a group with these members. With a key a repeated call
-	// answers with the same group. Errors: invalid, no_user.
+	// CreateGroup makes a group with these members. With a key that was used
+	// before, it answers with the group that was made then. Errors: invalid, no_user.
 	// Scope: conversations.
 	CreateGroup(context.Context, *connect.Request[petrelv1.AdminCreateGroupRequest]) (*connect.Response[petrelv1.AdminCreateGroupResponse], error)
 	// ChangeMembers adds and removes members and changes roles, in one entry.
 	// Errors: invalid, no_user, not_member, no_conversation.
 	// Scope: conversations.
 	ChangeMembers(context.Context, *connect.Request[petrelv1.ChangeMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// SendAs sends for a user. Without after it is looked up by its
-	// client_msg_id, so repeating the call is safe. The Ack always has the conv.
+	// SendAs sends for a user. Without after the server looks the message up by its
+	// client_msg_id, so it is safe to repeat the call. The Ack always has the conv.
 	// Scope: messages.
 	SendAs(context.Context, *connect.Request[petrelv1.SendAsRequest]) (*connect.Response[petrelv1.Ack], error)
 	// GetHistory reads a page of any conversation.
 	// Scope: messages.
 	GetHistory(context.Context, *connect.Request[petrelv1.AdminGetHistoryRequest]) (*connect.Response[petrelv1.HistoryPage], error)
-	// GetLimits tells the limits in force.
+	// GetLimits tells the limits that the server uses.
 	// Scope: server.
 	GetLimits(context.Context, *connect.Request[petrelv1.GetLimitsRequest]) (*connect.Response[petrelv1.ServerLimits], error)
 	// SetLimits changes the limits that are not 0.
@@ -711,22 +713,22 @@ type AdminServiceHandler interface {
 	// GetUser describes a user with their devices. Errors: no_user.
 	// Scope: users.
 	GetUser(context.Context, *connect.Request[petrelv1.AdminGetUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// DisableUser voids the user's tokens, closes their sessions, and lets nobody
-	// log in as them.
+	// DisableUser revokes the user's tokens, ends their sessions, and refuses
+	// further logins.
 	// Scope: users.
 	DisableUser(context.Context, *connect.Request[petrelv1.DisableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// EnableUser lets a disabled user log in again. Tokens that ended stay void.
+	// EnableUser lets a disabled user log in again. Revoked tokens stay revoked.
 	// Scope: users.
 	EnableUser(context.Context, *connect.Request[petrelv1.EnableUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// SetPassword lets the user log in with a password, and voids all tokens.
+	// SetPassword sets the password of a user, and revokes all tokens of the user.
 	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
-	// RevokeDevice voids a device's tokens and closes its sessions.
+	// RevokeDevice revokes the tokens of a device and ends its sessions.
 	// Errors: no_user, no_device.
 	// Scope: users.
 	RevokeDevice(context.Context, *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error)
-	// MintToken logs a device of a user in on the application's word. The user is
-	// made if there is none.
+	// MintToken logs a device of a user in without a password: the application says
+	// who it is. If the user does not exist, it makes the user.
 	// Scope: tokens.
 	MintToken(context.Context, *connect.Request[petrelv1.MintTokenRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// CreateKey makes an admin key. It is shown once.
@@ -735,10 +737,11 @@ type AdminServiceHandler interface {
 	// ListKeys lists the admin keys, oldest first.
 	// Scope: admin.
 	ListKeys(context.Context, *connect.Request[petrelv1.ListKeysRequest]) (*connect.Response[petrelv1.ListKeysResponse], error)
-	// RevokeKey makes an admin key void. Errors: no_key.
+	// RevokeKey revokes an admin key. Errors: no_key.
 	// Scope: admin.
 	RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error)
-	// ListUserConversations lists the conversations of a user as their sync does.
+	// ListUserConversations lists the conversations of a user, as a sync of the
+	// user does.
 	// Errors: no_user.
 	// Scope: conversations.
 	ListUserConversations(context.Context, *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error)
@@ -752,31 +755,32 @@ type AdminServiceHandler interface {
 	// Scope: conversations.
 	DissolveGroup(context.Context, *connect.Request[petrelv1.AdminDissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// Compact makes the store take no more disk than its rows need. It may take
-	// minutes; sends and reads go on.
+	// minutes, while sends and reads go on.
 	// Scope: server.
 	Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error)
 	// GetCluster tells what the node that is asked knows of all nodes.
 	// Scope: server.
 	GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
 	// DrainNode makes a node hand its partitions over and send its clients to the
-	// other nodes, and answers when nothing is left. It lasts until ResumeNode, or
-	// until the node is started again. Any node may be asked.
+	// other nodes. It answers when the node has none left. The node takes none until
+	// ResumeNode, or until it is restarted. Any node may be asked.
 	// Scope: server. Errors: no_node, not_now.
 	DrainNode(context.Context, *connect.Request[petrelv1.DrainNodeRequest]) (*connect.Response[petrelv1.DrainNodeResponse], error)
 	// ResumeNode makes a drained node take partitions and clients again. Any node
 	// may be asked.
 	// Scope: server. Errors: no_node, not_now.
 	ResumeNode(context.Context, *connect.Request[petrelv1.ResumeNodeRequest]) (*connect.Response[petrelv1.ResumeNodeResponse], error)
-	// RebalanceCluster has every node look at once at what it should own, and
-	// waits up to 30 s until it does; nodes do so by themselves, if later.
+	// RebalanceCluster makes every node check at once which partitions it should
+	// own, and waits up to 30 s until each owns its share. Nodes do the same by
+	// themselves, but later.
 	// Scope: server.
 	RebalanceCluster(context.Context, *connect.Request[petrelv1.RebalanceClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
-	// MovePartition takes a partition to another database while it is written.
-	// It may take minutes. One that ended early goes on when it is called again.
+	// MovePartition moves a partition to another database while it is in use. It
+	// may take minutes. If it was interrupted, call it again to finish the move.
 	// Scope: server. Errors: invalid, not_now.
 	MovePartition(context.Context, *connect.Request[petrelv1.MovePartitionRequest]) (*connect.Response[petrelv1.MovePartitionResponse], error)
-	// FinalizeCluster raises the level of the stored format to what every node
-	// can read; nodes of older releases cannot start any more from then on.
+	// FinalizeCluster raises the level of the stored format to the highest that
+	// every node can read. After that, nodes of older releases no longer start.
 	// Scope: server. Errors: not_now.
 	FinalizeCluster(context.Context, *connect.Request[petrelv1.FinalizeClusterRequest]) (*connect.Response[petrelv1.FinalizeClusterResponse], error)
 }

@@ -92,17 +92,17 @@ type ConversationServiceClient interface {
 	// RemoveMembers removes members from a group: admins remove members, the owner
 	// removes everybody else.
 	RemoveMembers(context.Context, *connect.Request[petrelv1.RemoveMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// LeaveGroup ends the caller's membership. The owner of a group with other
-	// members hands it over first.
+	// LeaveGroup ends the caller's membership. An owner has to hand the group over
+	// first, if it has other members.
 	LeaveGroup(context.Context, *connect.Request[petrelv1.LeaveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// SetRole makes members admins and admins members; the owner's right.
+	// SetRole makes a member an admin, or an admin a member. Only the owner may.
 	SetRole(context.Context, *connect.Request[petrelv1.SetRoleRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// TransferOwnership makes a member the owner and the owner an admin.
+	// TransferOwnership makes a member the owner, and the owner an admin.
 	TransferOwnership(context.Context, *connect.Request[petrelv1.TransferOwnershipRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// DissolveGroup ends the group for all members; the owner's right. What they could
-	// read they still can.
+	// DissolveGroup ends the group for all members. Only the owner may. The members
+	// can still read what they could read before.
 	DissolveGroup(context.Context, *connect.Request[petrelv1.DissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// GetConversation tells what a sync tells of one conversation.
+	// GetConversation tells the same of one conversation as a sync does.
 	// Errors: no_conversation, not_member.
 	GetConversation(context.Context, *connect.Request[petrelv1.GetConversationRequest]) (*connect.Response[petrelv1.ConvState], error)
 	// ListMembers lists the members of a conversation, to a member.
@@ -260,17 +260,17 @@ type ConversationServiceHandler interface {
 	// RemoveMembers removes members from a group: admins remove members, the owner
 	// removes everybody else.
 	RemoveMembers(context.Context, *connect.Request[petrelv1.RemoveMembersRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// LeaveGroup ends the caller's membership. The owner of a group with other
-	// members hands it over first.
+	// LeaveGroup ends the caller's membership. An owner has to hand the group over
+	// first, if it has other members.
 	LeaveGroup(context.Context, *connect.Request[petrelv1.LeaveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// SetRole makes members admins and admins members; the owner's right.
+	// SetRole makes a member an admin, or an admin a member. Only the owner may.
 	SetRole(context.Context, *connect.Request[petrelv1.SetRoleRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// TransferOwnership makes a member the owner and the owner an admin.
+	// TransferOwnership makes a member the owner, and the owner an admin.
 	TransferOwnership(context.Context, *connect.Request[petrelv1.TransferOwnershipRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// DissolveGroup ends the group for all members; the owner's right. What they could
-	// read they still can.
+	// DissolveGroup ends the group for all members. Only the owner may. The members
+	// can still read what they could read before.
 	DissolveGroup(context.Context, *connect.Request[petrelv1.DissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
-	// GetConversation tells what a sync tells of one conversation.
+	// GetConversation tells the same of one conversation as a sync does.
 	// Errors: no_conversation, not_member.
 	GetConversation(context.Context, *connect.Request[petrelv1.GetConversationRequest]) (*connect.Response[petrelv1.ConvState], error)
 	// ListMembers lists the members of a conversation, to a member.
@@ -418,7 +418,8 @@ func (UnimplementedConversationServiceHandler) ListMembers(context.Context, *con
 
 // MessageServiceClient is a client for the petrel.v1.MessageService service.
 type MessageServiceClient interface {
-	// Send without after is looked up by its client_msg_id; repeating it is safe.
+	// Send sends a message. Without after the server looks it up by its
+	// client_msg_id, so it is safe to repeat the call.
 	Send(context.Context, *connect.Request[petrelv1.Send]) (*connect.Response[petrelv1.Ack], error)
 	// GetHistory reads a page of a conversation. Clause P-5.2.
 	GetHistory(context.Context, *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error)
@@ -426,8 +427,8 @@ type MessageServiceClient interface {
 	Sync(context.Context, *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error)
 	// MoveCursor moves the caller's cursors forward. Clause P-8.6.
 	MoveCursor(context.Context, *connect.Request[petrelv1.MoveCursor]) (*connect.Response[petrelv1.CursorMoved], error)
-	// ListReceipts tells how far the members of a conversation are; of one with
-	// more than 100 members, how far they have read.
+	// ListReceipts tells how far the members of a conversation have got. In a
+	// conversation with more than 100 members it tells only how far they have read.
 	ListReceipts(context.Context, *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error)
 }
 
@@ -511,7 +512,8 @@ func (c *messageServiceClient) ListReceipts(ctx context.Context, req *connect.Re
 
 // MessageServiceHandler is an implementation of the petrel.v1.MessageService service.
 type MessageServiceHandler interface {
-	// Send without after is looked up by its client_msg_id; repeating it is safe.
+	// Send sends a message. Without after the server looks it up by its
+	// client_msg_id, so it is safe to repeat the call.
 	Send(context.Context, *connect.Request[petrelv1.Send]) (*connect.Response[petrelv1.Ack], error)
 	// GetHistory reads a page of a conversation. Clause P-5.2.
 	GetHistory(context.Context, *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error)
@@ -519,8 +521,8 @@ type MessageServiceHandler interface {
 	Sync(context.Context, *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error)
 	// MoveCursor moves the caller's cursors forward. Clause P-8.6.
 	MoveCursor(context.Context, *connect.Request[petrelv1.MoveCursor]) (*connect.Response[petrelv1.CursorMoved], error)
-	// ListReceipts tells how far the members of a conversation are; of one with
-	// more than 100 members, how far they have read.
+	// ListReceipts tells how far the members of a conversation have got. In a
+	// conversation with more than 100 members it tells only how far they have read.
 	ListReceipts(context.Context, *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error)
 }
 
