@@ -62,6 +62,9 @@ func (c *cli) getenv(name string) string {
 	return ""
 }
 
+// listText writes a list of the file as a flag takes it: ["a", "b"] as a,b.
+var listText = strings.NewReplacer("[", "", "]", "", `", "`, ",", `"`, "")
+
 // addOptionFlags gives cmd one flag for each option of the configuration.
 func addOptionFlags(fs *pflag.FlagSet) {
 	for _, o := range config.Options() {
@@ -69,9 +72,9 @@ func addOptionFlags(fs *pflag.FlagSet) {
 		if name == "data" { // is there for all commands
 			continue
 		}
-		def := o.Default
-		if o.Secret || def == "[]" {
-			def = "" // --help shows no default then
+		def := listText.Replace(o.Default)
+		if o.Secret {
+			def = ""
 		}
 		fs.Var(&optionFlag{value: def}, name, o.Flag)
 		if o.Default == "false" || o.Default == "true" {

@@ -112,13 +112,13 @@ func options(c *Config) []option {
 
 		duration("heartbeat.silence", &c.Heartbeat.Silence, 30*time.Second, 1*time.Second, 1*time.Hour,
 			"When a client has sent nothing for this long, the server sends a ping. The welcome tells the client."),
-		count("heartbeat.misses", &c.Heartbeat.Misses, 2, 1, 100, "After a ping, how many more such times of silence end the connection (dead_link)."),
+		count("heartbeat.misses", &c.Heartbeat.Misses, 2, 1, 100, "How many times heartbeat.silence may pass without a byte after a ping, until the connection is closed (dead_link)."),
 
 		duration("drain.timeout", &c.Drain.Timeout, 10*time.Second, 0, 10*time.Minute,
 			"When the server stops, how long it waits until accepted messages are stored and acked and outboxes are empty."),
 
 		choice("log.level", &c.Log.Level, "info", []string{"debug", "info", "warn", "error"}, "Lowest level that is logged."),
-		choice("log.format", &c.Log.Format, "auto", []string{"auto", "text", "json"}, "Format of the log. auto is text on a terminal and JSON elsewhere."),
+		choice("log.format", &c.Log.Format, "auto", []string{"auto", "text", "json"}, "Format of the log: text, json, or auto, which is text on a terminal and JSON elsewhere."),
 
 		boolean("metrics.enabled", &c.Metrics.Enabled, true, "Serve /metrics on listen.http."),
 		secret("metrics.token", &c.Metrics.Token, "the bearer token that /metrics asks for", "Bearer token that /metrics asks for. Empty: /metrics asks for none."),
