@@ -96,7 +96,7 @@ func keyOf(ctx context.Context, conv string) (im.Account, im.Key, error) {
 func (s *Server) submit(ctx context.Context, send *conv.Send) (conv.Result, error) {
 	done := make(chan conv.Result, 1)
 	send.Done = func(r conv.Result) { done <- r }
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	s.convs.Submit([]*conv.Send{send}, &k)
 	k.Flush()
 	select {

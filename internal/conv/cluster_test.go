@@ -170,7 +170,7 @@ func TestASendFromAnotherNodeIsStoredAndPushedEverywhere(t *testing.T) {
 	waitOnline(t, w)
 	s := message(key, "alice", "k1", 1, "hi")
 	s.Origin = fanout.Origin{Out: alice.out, ID: 7}
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	two.convs.Submit([]*conv.Send{s}, &k)
 	k.Flush()
 	sees(t, alice, "ack 2")

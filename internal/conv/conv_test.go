@@ -313,7 +313,7 @@ func (w *world) submit(sends ...*conv.Send) []chan conv.Result {
 		s.Done = func(r conv.Result) { ch <- r }
 		out[i] = ch
 	}
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	w.convs.Submit(sends, &k)
 	k.Flush()
 	return out
@@ -452,7 +452,7 @@ func (w *world) online(u im.User) *screen {
 	s := &screen{t: w.t, out: fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, f, 1<<20, nil)}
 	s.out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
 	w.table.Enter(s.out.Account, s.out, -1)
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	s.out.Welcome(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{}}}, &k)
 	_ = s.frames()
 	return s

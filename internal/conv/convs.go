@@ -36,7 +36,7 @@ type Elsewhere struct {
 
 	// Submit takes sends, all for one feed, whose owner is not here or which must
 	// not pass others.
-	Submit func(f store.Feed, sends []*Send, k *fanout.Kicks)
+	Submit func(f store.Feed, sends []*Send, k *fanout.WakeUps)
 
 	// Left takes over from an Owner whose tenure has ended. It calls retire, which
 	// takes the Owner out of service and returns the sends that it has not
@@ -102,7 +102,7 @@ func (cs *Convs) Follow(f func(ctx context.Context, ow *Owner)) { cs.follow = ap
 // order. What cannot be queued is answered at once. k gathers the wake-ups.
 //
 // Codes, all unsettled: overloaded, disk_full, store_stalled, draining.
-func (cs *Convs) Submit(sends []*Send, k *fanout.Kicks) {
+func (cs *Convs) Submit(sends []*Send, k *fanout.WakeUps) {
 	for len(sends) > 0 {
 		f, n := cs.FeedOf(sends[0].Conv.Conv), 1
 		for n < len(sends) && cs.FeedOf(sends[n].Conv.Conv) == f {
@@ -114,7 +114,7 @@ func (cs *Convs) Submit(sends []*Send, k *fanout.Kicks) {
 }
 
 // submit queues sends for one feed.
-func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.Kicks) {
+func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.WakeUps) {
 	e := &cs.elsewhere
 	if e.Waits == nil || !e.Waits(f) {
 		if ow := cs.owners[f].Load(); ow != nil && ow.Submit(sends, k) {
@@ -251,7 +251,7 @@ func (cs *Convs) left(ow *Owner) {
 		cs.elsewhere.Left(ow, retire)
 		return
 	}
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	AnswerAll(retire(), &im.Error{Code: im.CodeDraining, RetryAfter: time.Second}, &k)
 	k.Flush()
 }

@@ -50,7 +50,7 @@ type cursors struct {
 	waiting int     // moves without an answer
 	hurry   bool    // the owner is about to end: cursors are written at once
 
-	answered fanout.Kicks // only while a commit is published
+	answered fanout.WakeUps // only while a commit is published
 }
 
 // MoveCursor moves a user's cursors forward, cut to what is published and to what
@@ -66,7 +66,7 @@ func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCurso
 	ch := make(chan answer, 1)
 	err := cu.Move(ctx, &CursorMove{
 		Conv: by.Conv, User: by.User, Delivered: im.Seq(q.Delivered), Read: im.Seq(q.Read), Origin: fanout.Asker{Node: by.Node, ID: q.Session},
-		Done: func(c Cursor, err *im.Error, _ *fanout.Kicks) { ch <- answer{c, err} },
+		Done: func(c Cursor, err *im.Error, _ *fanout.WakeUps) { ch <- answer{c, err} },
 	})
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (cu *cursors) move(c *conv, p *place, to Cursor, m *CursorMove) error {
 	if next.same(p.stored) {
 		next = p.stored
 		cu.mem.mu.Unlock()
-		var k fanout.Kicks
+		var k fanout.WakeUps
 		m.Done(next, nil, &k)
 		k.Flush()
 		return nil

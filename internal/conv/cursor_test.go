@@ -36,7 +36,7 @@ func (w *world) move(key im.Key, u im.User, delivered, read im.Seq, from *screen
 	ch := make(chan moved, 1)
 	m := &conv.CursorMove{
 		Conv: key, User: u, Delivered: delivered, Read: read,
-		Done: func(c conv.Cursor, err *im.Error, _ *fanout.Kicks) { ch <- moved{c, err} },
+		Done: func(c conv.Cursor, err *im.Error, _ *fanout.WakeUps) { ch <- moved{c, err} },
 	}
 	if from != nil {
 		m.Origin = fanout.Asker{ID: from.out.ID}

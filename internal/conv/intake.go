@@ -22,7 +22,7 @@ type intake struct {
 // Submit queues sends, all of them for the feed. What cannot be queued is
 // answered at once. It reports false, and takes none, when the feed is given
 // away or lost.
-func (in *intake) Submit(sends []*Send, k *fanout.Kicks) bool {
+func (in *intake) Submit(sends []*Send, k *fanout.WakeUps) bool {
 	refusal := Refusal(in.mem.store.Writable())
 	in.mem.mu.Lock()
 	if in.mem.sealed {
@@ -105,7 +105,7 @@ func (in *intake) loaded(c *conv, err error) {
 	for _, s := range failed {
 		bytes += s.bytes
 	}
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	AnswerAll(failed, unread(err), &k)
 	in.release(nil, len(failed), bytes)
 	k.Flush()

@@ -97,7 +97,7 @@ func (ow *Owner) lose(b *batch, err error) {
 	if b != nil {
 		ow.free <- b
 	}
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	for _, m := range moves {
 		m.Done(Cursor{}, Refusal(err), &k)
 	}

@@ -20,7 +20,7 @@ type CursorMove struct {
 	// Asker: none. Done is called once, when what it says is durable; it must not
 	// block.
 	Origin fanout.Asker
-	Done   func(c Cursor, err *im.Error, k *fanout.Kicks)
+	Done   func(c Cursor, err *im.Error, k *fanout.WakeUps)
 }
 
 // Cursor is how far a user is in a conversation.

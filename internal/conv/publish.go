@@ -39,7 +39,7 @@ type publisher struct {
 	refused []*conv    // their newest batches were refused; the committer rolls them back
 	stale   bool       // a commit without rows was refused; the committer's position is wrong
 
-	refusals fanout.Kicks
+	refusals fanout.WakeUps
 }
 
 // publish ends a commit; err is what the store says became of it.

@@ -322,7 +322,7 @@ func TestF22ColdConversationIsNotBehindAHotOne(t *testing.T) {
 		before = im.Seq(st.Head)
 		close(done)
 	}
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	w.convs.Submit([]*conv.Send{s}, &k)
 	open()
 	<-done

@@ -187,7 +187,7 @@ func bodySize(m *petrelv1.Message) int {
 }
 
 // Answer tells whoever waits what became of s. It is called once.
-func (s *Send) Answer(r Result, k *fanout.Kicks) {
+func (s *Send) Answer(r Result, k *fanout.WakeUps) {
 	switch {
 	case s.Origin.Waits():
 		s.Origin.Reply(s.ack(r), r.Err, k)
@@ -197,7 +197,7 @@ func (s *Send) Answer(r Result, k *fanout.Kicks) {
 }
 
 // AnswerAll refuses sends with the same error.
-func AnswerAll(sends []*Send, e *im.Error, k *fanout.Kicks) {
+func AnswerAll(sends []*Send, e *im.Error, k *fanout.WakeUps) {
 	for _, s := range sends {
 		s.Answer(Result{Err: e}, k)
 	}

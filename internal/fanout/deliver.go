@@ -29,7 +29,7 @@ type Fan struct {
 	Table  *Table
 	Remote *Nodes // nil: there are no other nodes
 
-	kicks   Kicks
+	wakeUps WakeUps
 	encoded [wire.Encodings][]byte // the rows of the present delivery
 	rows    [][]byte               // of the present delivery
 	newest  newestRow              // of the present delivery
@@ -68,7 +68,7 @@ type Origin struct {
 func (g Origin) Waits() bool { return g.Out != nil || g.Caller != nil }
 
 // Reply answers a send.
-func (g Origin) Reply(ack wire.Ack, err *im.Error, k *Kicks) {
+func (g Origin) Reply(ack wire.Ack, err *im.Error, k *WakeUps) {
 	if g.Caller != nil {
 		g.Caller.reply(ack, err)
 		return
@@ -127,7 +127,7 @@ func (f *Fan) count(c deliveryCount) {
 
 // pushTo pushes encoded entries to o, or a hint in their place.
 func (f *Fan) pushTo(o *Outbox, b []byte, shared bool, entries int, c *deliveryCount) {
-	switch pushed, hinted := o.push(b, &f.newest, shared, &f.kicks); {
+	switch pushed, hinted := o.push(b, &f.newest, shared, &f.wakeUps); {
 	case pushed:
 		c.delivered += entries
 	case hinted:
@@ -180,7 +180,7 @@ func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
 		it := &items[i]
 		if it.Sender.Out == o {
 			flush()
-			it.Sender.Reply(it.Ack, it.Err, &f.kicks)
+			it.Sender.Reply(it.Ack, it.Err, &f.wakeUps)
 		} else if it.Row != nil && member {
 			others = append(others, it.Row)
 		}
@@ -209,7 +209,7 @@ func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint) {
 	hinted, lagged := 0, 0
 	for _, u := range users {
 		for _, o := range f.Table.Of(im.Account{Tenant: tenant, User: u}) {
-			if o.pushHint(h, &f.kicks) {
+			if o.pushHint(h, &f.wakeUps) {
 				hinted++
 			} else {
 				lagged++
@@ -251,5 +251,5 @@ func (f *Fan) Flush() {
 	if f.batch != nil {
 		f.batch.flush()
 	}
-	f.kicks.Flush()
+	f.wakeUps.Flush()
 }

@@ -33,7 +33,7 @@ type screen struct {
 func connect(t testing.TB, u im.User, limit int) *screen {
 	s := &screen{t, NewOutbox(protoTCP, NewFlusher(func() {}), limit, nil)}
 	s.out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
-	s.out.Welcome(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{}}}, &Kicks{})
+	s.out.Welcome(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{}}}, &WakeUps{})
 	if got := fmt.Sprint(s.got()); got != "[welcome]" {
 		t.Fatalf("a new connection got %s", got)
 	}
@@ -109,7 +109,7 @@ func event(q im.Seq, n int) []byte {
 
 // pushed pushes events for which no hint is needed, and returns whether they were
 // taken.
-func (o *Outbox) pushed(b []byte, shared bool, k *Kicks) bool {
+func (o *Outbox) pushed(b []byte, shared bool, k *WakeUps) bool {
 	pushed, _ := o.push(b, nil, shared, k)
 	return pushed
 }

@@ -12,7 +12,7 @@ func TestOneWakeUpForACommit(t *testing.T) {
 	woken := 0
 	fl := NewFlusher(func() { woken++ })
 	outs := []*Outbox{NewOutbox(protoTCP, fl, 1<<20, nil), NewOutbox(protoTCP, fl, 1<<20, nil)}
-	var k Kicks
+	var k WakeUps
 	for range 5 {
 		for _, o := range outs {
 			o.Answer(pong(1), &k)
@@ -94,7 +94,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 	for p := range producers {
 		wg.Go(func() {
-			var k Kicks
+			var k WakeUps
 			for i := range rounds {
 				for j, o := range outs {
 					o.pushed(e, (i+j)%2 == 0, &k)
@@ -136,7 +136,7 @@ func TestOutboxUnderConcurrency(t *testing.T) {
 	})
 	for i, s := range screens {
 		rest.Go(func() {
-			var k Kicks
+			var k WakeUps
 			f.Table.Enter(s.out.Account, s.out, -1)
 			s.out.Welcome(pong(1), &k)
 			for n := 0; ; n++ {

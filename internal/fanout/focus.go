@@ -23,7 +23,7 @@ func (o *Outbox) Focus(request uint64, convs map[im.ConvID]bool) (added []im.Con
 // pushOrHintLocked adds the encoded entries of one delivery. If the conversation is
 // out of focus, or the entries do not fit, it adds a hint instead. An entry of an
 // inbox never becomes a hint: if there is no room for it, the client has to sync.
-func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, shared bool, k *Kicks) (pushed, hinted bool) {
+func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, shared bool, k *WakeUps) (pushed, hinted bool) {
 	h := newest.hint()
 	inbox := h.conv.Kind() == im.Inbox
 	switch {
@@ -39,7 +39,7 @@ func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, shared bool, k *K
 }
 
 // pushHint adds a hint. It returns false if the client has to sync instead.
-func (o *Outbox) pushHint(h hint, k *Kicks) bool {
+func (o *Outbox) pushHint(h hint, k *WakeUps) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -52,7 +52,7 @@ func (o *Outbox) pushHint(h hint, k *Kicks) bool {
 	return o.oweLocked(h, k)
 }
 
-func (o *Outbox) oweLocked(h hint, k *Kicks) bool {
+func (o *Outbox) oweLocked(h hint, k *WakeUps) bool {
 	if o.focus == nil {
 		o.focus = &focus{}
 	}

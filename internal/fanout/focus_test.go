@@ -111,10 +111,10 @@ func TestFocusIsAboutEventsOfOthers(t *testing.T) {
 	own.Sender, own.Ack = Origin{Out: bob.out, ID: 7, Bytes: 1}, wire.Ack{Seq: 2}
 	f.say("bob", entry(ids[0], 1, "others"), own, entry(ids[0], 3, "others"))
 	f.say("bob", entry(im.InboxID(im.DefaultTenant, "bob"), 1, "joined"))
-	bob.out.Answer(pong(8), &Kicks{})
+	bob.out.Answer(pong(8), &WakeUps{})
 	bob.wantHints("a sender", map[string]uint64{ids[0].String(): 3}, "ack 2 of 7", "1:joined", "pong 8")
 	f.say("bob", entry(ids[0], 4, "others"))
-	bob.out.End(&im.Error{Code: im.CodeRevoked}, &Kicks{})
+	bob.out.End(&im.Error{Code: im.CodeRevoked}, &WakeUps{})
 	bob.wantHints("nothing comes behind a kick", map[string]uint64{}, "kick revoked")
 }
 
@@ -251,13 +251,13 @@ func TestReceiptsWithoutRoomOrFocusAreLost(t *testing.T) {
 // A client reads everything after its welcome, so it does not lag before.
 func TestClientDoesNotLagBeforeTheWelcome(t *testing.T) {
 	o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20, nil)
-	o.Lag(&Kicks{})
+	o.Lag(&WakeUps{})
 	if p, _ := o.Take(); len(p.Bytes) > 0 {
 		t.Errorf("before the welcome: %v", show(t, p.Bytes))
 	}
-	o.Welcome(pong(1), &Kicks{})
-	o.Lag(&Kicks{})
-	o.Lag(&Kicks{})
+	o.Welcome(pong(1), &WakeUps{})
+	o.Lag(&WakeUps{})
+	o.Lag(&WakeUps{})
 	want(t, &screen{t, o}, "pong 1", "lagged")
 }
 
@@ -272,7 +272,7 @@ func BenchmarkDeliver(b *testing.B) {
 				u := im.User(fmt.Sprint("u", i))
 				o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20, nil)
 				o.Account = im.Account{Tenant: im.DefaultTenant, User: u}
-				o.Welcome(pong(0), &Kicks{})
+				o.Welcome(pong(0), &WakeUps{})
 				f.Table.Enter(o.Account, o, -1)
 				users, outs = append(users, u), append(outs, o)
 			}

@@ -114,7 +114,7 @@ func TestAnswersComeWhole(t *testing.T) {
 		a.fan.Deliver(im.DefaultTenant, []im.User{"bob"}, items)
 		a.fan.Flush()
 		items[2].Sender.Caller.Ticket = 4
-		items[2].Sender.Reply(wire.Ack{}, &im.Error{Code: im.CodeOverloaded}, &Kicks{}) // not part of a delivery
+		items[2].Sender.Reply(wire.Ack{}, &im.Error{Code: im.CodeOverloaded}, &WakeUps{}) // not part of a delivery
 		settle()
 		want := []Answer{
 			{Ack: wire.Ack{Seq: 7, TimeMs: 123, Conv: team}},

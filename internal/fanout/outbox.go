@@ -74,7 +74,7 @@ const maxPooled = 64 << 10
 func (o *Outbox) Encoding() wire.Encoding { return o.enc }
 
 // Answer adds a frame that must not be dropped.
-func (o *Outbox) Answer(f *petrelv1.ServerFrame, k *Kicks) {
+func (o *Outbox) Answer(f *petrelv1.ServerFrame, k *WakeUps) {
 	o.mu.Lock()
 	o.appendLocked(f)
 	o.markLocked(k)
@@ -84,7 +84,7 @@ func (o *Outbox) Answer(f *petrelv1.ServerFrame, k *Kicks) {
 // Welcome adds the answer to the hello. Events are taken from here on. The outbox
 // must be in the online table already: then everything that the client reads after
 // the welcome is newer than the events that were dropped before it.
-func (o *Outbox) Welcome(f *petrelv1.ServerFrame, k *Kicks) {
+func (o *Outbox) Welcome(f *petrelv1.ServerFrame, k *WakeUps) {
 	o.mu.Lock()
 	o.unwelcomed = false
 	o.appendLocked(f)
@@ -94,7 +94,7 @@ func (o *Outbox) Welcome(f *petrelv1.ServerFrame, k *Kicks) {
 
 // answerSend answers a send and gives its room in the window back. The answer is
 // f, or, if f is nil, the ack a.
-func (o *Outbox) answerSend(f *petrelv1.ServerFrame, a wire.Ack, bytes int, k *Kicks) {
+func (o *Outbox) answerSend(f *petrelv1.ServerFrame, a wire.Ack, bytes int, k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.unansweredSends--
@@ -125,7 +125,7 @@ func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 // conversation is out of focus, it adds a hint instead, or the client lags. newest is
 // the newest of the entries. shared means that other outboxes get the same slice, so
 // nobody may change it.
-func (o *Outbox) push(b []byte, newest *newestRow, shared bool, k *Kicks) (pushed, hinted bool) {
+func (o *Outbox) push(b []byte, newest *newestRow, shared bool, k *WakeUps) (pushed, hinted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.takesNoEventsLocked(k) {
@@ -146,7 +146,7 @@ func (o *Outbox) push(b []byte, newest *newestRow, shared bool, k *Kicks) (pushe
 // takesNoEventsLocked returns whether events are dropped now. If they are because
 // nobody knows whether the session is still valid, the client has to sync; its sync
 // is answered when that is known.
-func (o *Outbox) takesNoEventsLocked(k *Kicks) bool {
+func (o *Outbox) takesNoEventsLocked(k *WakeUps) bool {
 	if o.closed || o.end != nil || o.lagged || o.unwelcomed {
 		return true
 	}
@@ -159,7 +159,7 @@ func (o *Outbox) takesNoEventsLocked(k *Kicks) bool {
 
 // lagLocked has the client sync. The hints that it is owed go: the answer to the
 // sync says the same.
-func (o *Outbox) lagLocked(k *Kicks) {
+func (o *Outbox) lagLocked(k *WakeUps) {
 	o.lagged = true
 	if o.focus != nil {
 		o.focus.owed = nil
@@ -170,7 +170,7 @@ func (o *Outbox) lagLocked(k *Kicks) {
 
 // Lag has the client sync, because events that it should know were not pushed. It
 // does nothing before the welcome: the client reads everything after it.
-func (o *Outbox) Lag(k *Kicks) {
+func (o *Outbox) Lag(k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed && o.end == nil && !o.lagged && !o.unwelcomed {
@@ -214,7 +214,7 @@ func (o *Outbox) Pending() int {
 
 // End tells the client that the connection closes with e. The writer closes it
 // after what is pending. Only the first call has an effect.
-func (o *Outbox) End(e *im.Error, k *Kicks) {
+func (o *Outbox) End(e *im.Error, k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.end != nil || o.closed {
@@ -226,7 +226,7 @@ func (o *Outbox) End(e *im.Error, k *Kicks) {
 }
 
 // EndAfterAnswer is End for a reason that the client has got already, in an answer.
-func (o *Outbox) EndAfterAnswer(e *im.Error, k *Kicks) {
+func (o *Outbox) EndAfterAnswer(e *im.Error, k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.end == nil && !o.closed {
@@ -285,7 +285,7 @@ func (o *Outbox) Wrote(p Piece, backlog int) {
 
 // Backlog sets how many bytes the transport still holds.
 func (o *Outbox) Backlog(bytes int) {
-	var k Kicks
+	var k WakeUps
 	o.mu.Lock()
 	o.backlog = bytes
 	if o.hintsDueLocked() {
@@ -377,7 +377,7 @@ func release(b []byte) {
 	}
 }
 
-func (o *Outbox) markLocked(k *Kicks) {
+func (o *Outbox) markLocked(k *WakeUps) {
 	if o.dirty || o.closed {
 		return
 	}
@@ -394,7 +394,7 @@ type Flusher struct {
 
 	mu    sync.Mutex // tier 0; guards the fields below
 	dirty []*Outbox
-	armed bool // a wake-up is on its way, or waits in somebody's Kicks
+	armed bool // a wake-up is on its way, or waits in somebody's WakeUps
 }
 
 // NewFlusher makes a Flusher whose writer is woken by wake.
@@ -411,7 +411,7 @@ func (f *Flusher) Take(reuse []*Outbox) []*Outbox {
 	return d
 }
 
-func (f *Flusher) add(o *Outbox, k *Kicks) {
+func (f *Flusher) add(o *Outbox, k *WakeUps) {
 	f.mu.Lock()
 	f.dirty = append(f.dirty, o)
 	armed := f.armed
@@ -422,13 +422,13 @@ func (f *Flusher) add(o *Outbox, k *Kicks) {
 	}
 }
 
-// Kicks are wake-ups of writers that wait for the end of a piece of work. So a
-// commit wakes each writer once, and not once for each outbox. Whoever fills a Kicks
+// WakeUps are wake-ups of writers that wait for the end of a piece of work. So a
+// commit wakes each writer once, and not once for each outbox. Whoever fills a WakeUps
 // must call Flush: otherwise the writers sleep until somebody else wakes them.
-type Kicks struct{ due []*Flusher }
+type WakeUps struct{ due []*Flusher }
 
 // Flush wakes the writers.
-func (k *Kicks) Flush() {
+func (k *WakeUps) Flush() {
 	for i, f := range k.due {
 		f.wake()
 		k.due[i] = nil

@@ -26,7 +26,7 @@ func TestOverflowIsOneLaggedFrameAndThenSilence(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		b := wire.AppendEvents(nil, protoTCP, [][]byte{row(1, "eve", "x")})
 		s := connect(t, "bob", 3*len(b))
-		var k Kicks
+		var k WakeUps
 		for i := range 10 {
 			if took := s.out.pushed(b, shared, &k); took != (i < 3) {
 				t.Errorf("event %d: taken %t", i, took)
@@ -53,7 +53,7 @@ func TestOverflowIsOneLaggedFrameAndThenSilence(t *testing.T) {
 
 func TestEventThatNeverFitsMakesTheSessionSync(t *testing.T) {
 	s := connect(t, "bob", 100)
-	if s.out.pushed(event(1, 200), true, &Kicks{}) {
+	if s.out.pushed(event(1, 200), true, &WakeUps{}) {
 		t.Error("an event above the limit was taken")
 	}
 	want(t, s, "lagged")
@@ -64,7 +64,7 @@ func TestEventThatNeverFitsMakesTheSessionSync(t *testing.T) {
 func TestBacklogOfTheTransportCounts(t *testing.T) {
 	b := event(1, 10)
 	s := connect(t, "bob", 3*len(b))
-	var k Kicks
+	var k WakeUps
 	s.out.pushed(b, true, &k)
 	p, _ := s.out.Take()
 	if got := s.out.Pending(); got != len(b) {
@@ -87,7 +87,7 @@ func TestBacklogOfTheTransportCounts(t *testing.T) {
 func TestNegativeLimitIsNone(t *testing.T) {
 	s := connect(t, "bob", -1)
 	for range 100 {
-		if !s.out.pushed(event(1, 10_000), true, &Kicks{}) {
+		if !s.out.pushed(event(1, 10_000), true, &WakeUps{}) {
 			t.Fatal("an event is refused without a limit")
 		}
 	}
@@ -95,7 +95,7 @@ func TestNegativeLimitIsNone(t *testing.T) {
 
 func TestAnswersAreNeverDropped(t *testing.T) {
 	s := connect(t, "bob", 50)
-	var k Kicks
+	var k WakeUps
 	var expected []string
 	for i := range uint64(100) {
 		s.out.pushed(event(1, 100), true, &k)
@@ -115,7 +115,7 @@ func TestAnswersAreNeverDropped(t *testing.T) {
 func TestNothingIsPushedBeforeTheWelcome(t *testing.T) {
 	o := NewOutbox(protoTCP, NewFlusher(func() {}), 1<<20, "owner")
 	s := &screen{t, o}
-	var k Kicks
+	var k WakeUps
 	if o.pushed(event(1, 1), true, &k) || o.pushed(event(1, 1<<21), true, &k) {
 		t.Error("an event was taken before the welcome")
 	}
@@ -136,7 +136,7 @@ func TestSharedBytesAreNotModified(t *testing.T) {
 	b := append(make([]byte, 0, 4096), event(1, 30)...) // with free capacity, into which append would write
 	kept := bytes.Clone(b[:cap(b)])
 	alice, bob, carol := connect(t, "alice", 1<<20), connect(t, "bob", 1<<20), connect(t, "carol", 1<<20)
-	var k Kicks
+	var k WakeUps
 	for _, s := range []*screen{alice, bob, carol} {
 		s.out.pushed(b, true, &k)
 	}
@@ -161,14 +161,14 @@ func TestSharedBytesAreNotModified(t *testing.T) {
 func TestBytesThatAreNotSharedAreCopied(t *testing.T) {
 	s := connect(t, "bob", 1<<20)
 	b := event(1, 10)
-	s.out.pushed(b, false, &Kicks{})
+	s.out.pushed(b, false, &WakeUps{})
 	clear(b) // the caller uses the bytes again
 	want(t, s, "1:"+strings.Repeat("\x00", 10))
 }
 
 func TestWrittenPieceStaysWhileItIsWritten(t *testing.T) {
 	s := connect(t, "bob", 1<<20)
-	var k Kicks
+	var k WakeUps
 	s.out.Answer(pong(1), &k)
 	p, _ := s.out.Take()
 	kept := bytes.Clone(p.Bytes)
@@ -186,7 +186,7 @@ func TestWrittenPieceStaysWhileItIsWritten(t *testing.T) {
 // Spec: P-1.6, P-3.5.
 func TestEndIsSentOnceAndLast(t *testing.T) {
 	s := connect(t, "bob", 1<<20)
-	var k Kicks
+	var k WakeUps
 	first, second := &im.Error{Code: im.CodeRevoked}, &im.Error{Code: im.CodeSlowConsumer}
 	s.out.Answer(pong(1), &k)
 	s.out.Window(1, -1, -1)
@@ -211,7 +211,7 @@ func TestEndIsSentOnceAndLast(t *testing.T) {
 
 func TestQuietEndHasNoKick(t *testing.T) {
 	s := connect(t, "bob", 1<<20)
-	var k Kicks
+	var k WakeUps
 	e := &im.Error{Code: im.CodeUnauthenticated}
 	s.out.Answer(pong(1), &k)
 	s.out.EndAfterAnswer(e, &k)
@@ -225,7 +225,7 @@ func TestQuietEndHasNoKick(t *testing.T) {
 
 func TestClosedOutboxTakesNothing(t *testing.T) {
 	s := connect(t, "bob", 1<<20)
-	var k Kicks
+	var k WakeUps
 	s.out.Answer(pong(1), &k)
 	s.out.Window(5, -1, -1)
 	s.out.Close()
@@ -271,7 +271,7 @@ func TestWindowIsGivenBackByEveryAnswer(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		o := NewOutbox(protoTCP, NewFlusher(func() {}), 100, nil)
-		var k Kicks
+		var k WakeUps
 		var waiting []Origin
 		bytes := 0
 		for step := range 300 {

@@ -51,7 +51,7 @@ func (f *Fan) Receipts(key im.Key, to []im.User, receipts []Receipt) {
 				encoded[i] = wire.AppendFrame(nil, o.enc, receiptsFrame(receipts))
 			}
 			own := slices.ContainsFunc(receipts, func(r Receipt) bool { return r.User == string(u) })
-			o.pushReceipts(encoded[i], key.Conv, own, &f.kicks)
+			o.pushReceipts(encoded[i], key.Conv, own, &f.wakeUps)
 		}
 	}
 	if batch != nil {
@@ -69,7 +69,7 @@ func receiptsFrame(receipts []Receipt) *petrelv1.ServerFrame {
 
 // pushReceipts adds encoded receipts, if there is room. Other outboxes get the same
 // slice. own means that one of the receipts is of the session's user.
-func (o *Outbox) pushReceipts(b []byte, id im.ConvID, own bool, k *Kicks) {
+func (o *Outbox) pushReceipts(b []byte, id im.ConvID, own bool, k *WakeUps) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.takesNoEventsLocked(k) || !own && !o.focus.has(id) || !o.roomLocked(len(b)) {

@@ -93,7 +93,7 @@ func (r *resync) run(ctx context.Context) {
 
 // tell has the sessions of users sync, and returns how many sessions these are.
 func (r *resync) tell(users []uint64) (sessions int) {
-	var k Kicks
+	var k WakeUps
 	for _, h := range users {
 		for _, o := range r.table.withHash(h) {
 			o.Lag(&k)

@@ -79,7 +79,7 @@ func TestF17OwedHintIsNotWrittenToAnUnconfirmedSession(t *testing.T) {
 func TestAnswersNeedNoConfirmation(t *testing.T) {
 	tracked(t, func(_ *Fan, _ *Revocations, s *screen) {
 		pass(time.Hour)
-		s.out.Answer(pong(7), &Kicks{})
+		s.out.Answer(pong(7), &WakeUps{})
 		s.want("answered", "pong 7")
 	})
 }

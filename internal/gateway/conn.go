@@ -44,7 +44,7 @@ type link interface {
 // reader is what the connections of one goroutine share.
 type reader struct {
 	flusher *fanout.Flusher
-	kicks   fanout.Kicks // flushed after each read
+	wakeUps fanout.WakeUps // flushed after each read
 }
 
 const (
@@ -56,7 +56,7 @@ const (
 )
 
 // input takes what was read; b may be changed and is not kept. The caller
-// flushes r.kicks.
+// flushes r.wakeUps.
 func (c *conn) input(b []byte, r *reader) {
 	if c.deaf || c.g.deaf.Load() {
 		return
@@ -65,7 +65,7 @@ func (c *conn) input(b []byte, r *reader) {
 	var ctl control
 	ft := c.cut(b, func(f frame) *fault { return c.frame(f, r, &ctl) })
 	if c.sess != nil && !c.left {
-		c.sess.ReadDone(&r.kicks)
+		c.sess.ReadDone(&r.wakeUps)
 		c.noticeGreeting()
 	}
 	switch {
@@ -113,7 +113,7 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 	if limit := c.g.hub.Limits().OutboxBytes; limit >= 0 && c.link.busy(limit+maxAnswers) {
 		return &fault{err: im.Errorf(im.CodeSlowConsumer, "too many answers wait to be read")}
 	}
-	if !c.sess.Receive(f.payload, &r.kicks) {
+	if !c.sess.Receive(f.payload, &r.wakeUps) {
 		c.deaf = true
 		return stopped
 	}
@@ -169,7 +169,7 @@ func (c *conn) end(e *im.Error, r *reader) {
 	c.marks.Or(markCounted)
 	c.g.ended(e)
 	if c.sess != nil {
-		c.sess.Out.End(e, &r.kicks)
+		c.sess.Out.End(e, &r.wakeUps)
 		return
 	}
 	c.link.put(c.closing(wire.AppendFrame(nil, c.encoding(), wire.KickFrame(e)), e))

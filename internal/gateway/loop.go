@@ -139,7 +139,7 @@ func (l *loop) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
 	if l.g.ending.Load() { // endAll may have run before
 		c.end(l.g.draining(), &l.reader)
 	}
-	l.reader.kicks.Flush()
+	l.reader.wakeUps.Flush()
 	return nil, gnet.None
 }
 
@@ -158,7 +158,7 @@ func (l *loop) OnTraffic(gc gnet.Conn) (action gnet.Action) {
 	if c.state != stateClosed {
 		_, _ = gc.Discard(-1) // everything
 	}
-	l.reader.kicks.Flush()
+	l.reader.wakeUps.Flush()
 	return gnet.None
 }
 
@@ -178,7 +178,7 @@ func (l *loop) OnClose(gc gnet.Conn, _ error) gnet.Action {
 func (l *loop) rescue(c *loopConn, action *gnet.Action) {
 	if p := recover(); p != nil {
 		l.g.panicked(p, debug.Stack())
-		l.reader.kicks.Flush() // others wait for what was done before it
+		l.reader.wakeUps.Flush() // others wait for what was done before it
 		*action = gnet.Close
 	}
 }
@@ -212,7 +212,7 @@ func (l *loop) tickSoon() {
 func (l *loop) tick() {
 	l.ticking.Store(false)
 	l.wheel.advance(l.g.ticks(), l.look)
-	l.reader.kicks.Flush()
+	l.reader.wakeUps.Flush()
 }
 
 // look is called when a connection's tick has come.
@@ -235,7 +235,7 @@ func (l *loop) endAll(reason func() *im.Error) {
 				c.end(reason(), &l.reader)
 			}
 		})
-		l.reader.kicks.Flush()
+		l.reader.wakeUps.Flush()
 	}))
 }
 
@@ -410,7 +410,7 @@ func (c *loopConn) checkLife(now uint32) (next uint32) {
 	}
 	c.probes++
 	c.mark = now // a whole interval to answer, however late this look was
-	c.sess.Probe(&c.lp.reader.kicks)
+	c.sess.Probe(&c.lp.reader.wakeUps)
 	return now + c.g.beatTicks
 }
 

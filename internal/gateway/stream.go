@@ -67,7 +67,7 @@ func (s *stream) serve(early []byte) {
 	s.drop() // also ends a write under way
 	s.writers.Wait()
 	s.leave()
-	s.reader.kicks.Flush()
+	s.reader.wakeUps.Flush()
 }
 
 // shake does the TLS handshake, if it is not done.
@@ -88,7 +88,7 @@ func (s *stream) rescue() {
 func (s *stream) read(b []byte) {
 	if len(b) > 0 {
 		s.input(b, &s.reader)
-		s.reader.kicks.Flush()
+		s.reader.wakeUps.Flush()
 	}
 	s.wait(s.deadline())
 	buf := make([]byte, minReadBuffer)
@@ -103,7 +103,7 @@ func (s *stream) read(b []byte) {
 		default:
 			s.mark, s.probes = time.Now(), 0
 			s.input(buf[:n], &s.reader)
-			s.reader.kicks.Flush()
+			s.reader.wakeUps.Flush()
 			if s.deaf {
 				s.wait(s.deadline())
 			}
@@ -135,7 +135,7 @@ func (s *stream) over() bool {
 // connection before the peer has read its end.
 func (s *stream) linger(buf []byte) {
 	s.leave()
-	s.reader.kicks.Flush()
+	s.reader.wakeUps.Flush()
 	s.mu.Lock()
 	quick := s.quick
 	s.mu.Unlock()
@@ -200,12 +200,12 @@ func (s *stream) expire() {
 	default:
 		s.probes++
 		s.mark = time.Now() // a whole interval to answer, however late this look was
-		s.sess.Probe(&s.reader.kicks)
+		s.sess.Probe(&s.reader.wakeUps)
 	}
 	if s.deaf != was {
 		s.mark = time.Now()
 	}
-	s.reader.kicks.Flush()
+	s.reader.wakeUps.Flush()
 	s.wait(s.deadline())
 }
 

@@ -33,7 +33,7 @@ func (w *world) many(sends []*conv.Send) {
 		for _, s := range sends[:n] {
 			s.Done = func(r conv.Result) { ch <- r }
 		}
-		var k fanout.Kicks
+		var k fanout.WakeUps
 		w.convs.Submit(append([]*conv.Send(nil), sends[:n]...), &k)
 		k.Flush()
 		for range n {

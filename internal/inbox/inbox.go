@@ -241,7 +241,7 @@ func (c *Consumer) submit(ctx context.Context, sends []*conv.Send) error {
 	for _, s := range sends {
 		s.Done = func(r conv.Result) { results <- r }
 	}
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	n := len(sends)
 	c.convs.Submit(sends, &k)
 	k.Flush()

@@ -161,7 +161,7 @@ func (w *world) send(s *conv.Send) conv.Result {
 	w.t.Helper()
 	ch := make(chan conv.Result, 1)
 	s.Done = func(r conv.Result) { ch <- r }
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	w.convs.Submit([]*conv.Send{s}, &k)
 	k.Flush()
 	select {

@@ -302,7 +302,7 @@ func TestSyncAfterALagNamesWhatWasDropped(t *testing.T) {
 	out := fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, fanout.NewFlusher(func() {}), 300, nil)
 	out.Account = im.Account{Tenant: im.DefaultTenant, User: "alice"}
 	w.table.Enter(out.Account, out, -1)
-	out.Welcome(&petrelv1.ServerFrame{}, &fanout.Kicks{})
+	out.Welcome(&petrelv1.ServerFrame{}, &fanout.WakeUps{})
 	seen := map[string]bool{} // what was pushed
 	pushed := func() (lagged bool) {
 		p, _ := out.Take()

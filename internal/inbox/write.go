@@ -24,9 +24,9 @@ func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxE
 	s.Entry.Body = &petrelv1.Message_Inbox{Inbox: e}
 	done := make(chan conv.Result, 1)
 	s.Done = func(r conv.Result) { done <- r }
-	var kicks fanout.Kicks
-	cs.Submit([]*conv.Send{s}, &kicks)
-	kicks.Flush()
+	var wakeUps fanout.WakeUps
+	cs.Submit([]*conv.Send{s}, &wakeUps)
+	wakeUps.Flush()
 	select {
 	case r := <-done:
 		if r.Err != nil {

@@ -52,7 +52,7 @@ func newForwarder(o owners, st store.Store, streams *stream.Streams, nodes *fano
 func (fw *forwarder) waits(f store.Feed) bool { return fw.lanes[f].n.Load() > 0 }
 
 // submit queues sends, all for one feed.
-func (fw *forwarder) submit(f store.Feed, sends []*conv.Send, k *fanout.Kicks) {
+func (fw *forwarder) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps) {
 	l := &fw.lanes[f]
 	var refused []*conv.Send
 	l.mu.Lock()
@@ -68,7 +68,7 @@ func (fw *forwarder) submit(f store.Feed, sends []*conv.Send, k *fanout.Kicks) {
 
 // queueLocked queues a send, or gives it to an Owner that has come meanwhile if
 // none of its conversation waits. It reports false when a bound is reached.
-func (fw *forwarder) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.Kicks) bool {
+func (fw *forwarder) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.WakeUps) bool {
 	if l.queues[s.Conv] == nil {
 		if ow := fw.convs.Owner(f); ow != nil && ow.Submit([]*conv.Send{s}, k) {
 			return true
@@ -131,7 +131,7 @@ func (fw *forwarder) run(ctx context.Context) {
 		case <-tick.C:
 			all = true
 		}
-		var k fanout.Kicks
+		var k fanout.WakeUps
 		packets := map[im.Node]*packet{}
 		for f := range fw.lanes {
 			if fw.waits(store.Feed(f)) {
@@ -148,7 +148,7 @@ func (fw *forwarder) run(ctx context.Context) {
 
 // moveLane gives what waits for a feed to its owner: the one here, or by a
 // packet to its node. all: what is under way is looked at as well.
-func (fw *forwarder) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.Kicks) {
+func (fw *forwarder) moveLane(f store.Feed, all bool, packets map[im.Node]*packet, k *fanout.WakeUps) {
 	l := &fw.lanes[f]
 	var over []pending
 	l.mu.Lock()
@@ -187,7 +187,7 @@ func (fw *forwarder) moveLane(f store.Feed, all bool, packets map[im.Node]*packe
 }
 
 // enterLocked gives the sends of a queue to the Owner here.
-func (fw *forwarder) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.Kicks) {
+func (fw *forwarder) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.WakeUps) {
 	// They count until they are in: what comes now must not pass the lane by and
 	// be decided before them.
 	n := int64(len(q.out) + len(q.wait))
@@ -233,7 +233,7 @@ func (fw *forwarder) receiveSends(from im.Node, payload []byte) {
 		fw.log.Error("read forwarded sends failed", "node", from, "err", err)
 		return
 	}
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	defer k.Flush()
 	sends := make([]*conv.Send, 0, len(p))
 	for len(p) > 0 {

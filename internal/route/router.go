@@ -155,7 +155,7 @@ func (r *Router) Move(ctx context.Context, m *conv.CursorMove) error {
 	go func() { // ends with its request
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveTime)
 		defer cancel()
-		var k fanout.Kicks
+		var k fanout.WakeUps
 		defer k.Flush()
 		q := &convpb.MoveCursor{Delivered: uint64(m.Delivered), Read: uint64(m.Read), Session: m.Origin.ID}
 		moved, err := Ask(ctx, r, conv.Query{Conv: m.Conv, User: m.User}, (*conv.Owner).MoveCursor, q)

@@ -9,7 +9,7 @@ import (
 )
 
 // call runs a method of the API. It counts as a request of the session. Spec: P-10.4.
-func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.Kicks) {
+func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.WakeUps) {
 	var body []byte
 	asJSON := false
 	switch r := f.Request.(type) {

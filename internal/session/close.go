@@ -146,7 +146,7 @@ func (h *Hub) SessionsOf(ctx context.Context, a im.Account) (map[string]int, err
 // closeHere ends the sessions of a user on this node for which the function which
 // returns true.
 func (h *Hub) closeHere(a im.Account, code im.Code, which func(*fanout.Outbox) bool) int {
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	n := 0
 	for _, o := range h.table.Of(a) {
 		if which(o) {

@@ -12,7 +12,7 @@ import (
 
 // cursor moves the user's cursors in a conversation. The answer comes when the move
 // is durable, which can take a second. No goroutine waits meanwhile. Spec: P-8.6.
-func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.Kicks) {
+func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.WakeUps) {
 	conversation, err := im.ParseConvID(f.Conv)
 	if err != nil {
 		s.refuse(id, s.hub.clientError(s.Out.Account.User, "cursor", err), k)
@@ -27,7 +27,7 @@ func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.Kicks) {
 		Conv: im.Key{Tenant: s.Out.Account.Tenant, Conv: conversation}, User: s.Out.Account.User,
 		Delivered: im.Seq(f.Delivered), Read: im.Seq(f.Read), Origin: fanout.Asker{ID: s.Out.ID},
 	}
-	m.Done = func(c conv.Cursor, err *im.Error, k *fanout.Kicks) {
+	m.Done = func(c conv.Cursor, err *im.Error, k *fanout.WakeUps) {
 		s.moves.Add(-1)
 		if err != nil {
 			s.refuse(id, err, k)
@@ -35,7 +35,7 @@ func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.Kicks) {
 		}
 		s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Cursor{Cursor: c.Frame(m.Conv.Conv)}}, k)
 	}
-	ok := s.hub.async(s.Out, func(ctx context.Context, k *fanout.Kicks) {
+	ok := s.hub.async(s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		if err := s.hub.route.Move(ctx, m); err != nil {
 			m.Done(conv.Cursor{}, s.hub.clientError(s.Out.Account.User, "cursor", err), k)
 		}

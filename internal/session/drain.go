@@ -17,7 +17,7 @@ func (h *Hub) Drain() { h.draining.Store(true) }
 func (h *Hub) SendAway() int {
 	h.Drain() // before the table is read: a hello that enters the table later sees it
 	wait := time.Second + time.Duration(min(h.Sessions.Load(), 30_000))*time.Millisecond
-	var k fanout.Kicks
+	var k fanout.WakeUps
 	n := 0
 	h.table.Each(func(o *fanout.Outbox) bool {
 		o.End(&im.Error{Code: im.CodeDraining, RetryAfter: wait}, &k)

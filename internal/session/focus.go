@@ -16,7 +16,7 @@ import (
 // conversations that are new in it. Workers may run two requests in either order, so
 // the requests are numbered as they come, and the outbox ignores the older one.
 // Spec: P-6.5.
-func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.Kicks) {
+func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.WakeUps) {
 	convs, err := parseFocus(f)
 	if err == nil && !s.Out.Hints {
 		err = im.Errorf(im.CodeUnsupported, "the hello did not list %s", capFocus)
@@ -35,7 +35,7 @@ func (s *Session) focus(id uint64, f *petrelv1.SetFocus, k *fanout.Kicks) {
 		if err != nil {
 			// The focus has changed, and the hints that were owed for these
 			// conversations are dropped. Without their heads the client must sync.
-			var k fanout.Kicks
+			var k fanout.WakeUps
 			s.Out.Lag(&k)
 			k.Flush()
 		}

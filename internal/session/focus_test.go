@@ -41,9 +41,9 @@ func (w *world) say(id string, from im.User, k, body string) {
 	s.Entry.From, s.Entry.ClientMsgId, s.Entry.Body = string(from), k, &petrelv1.Message_Text{Text: body}
 	done := make(chan conv.Result, 1)
 	s.Done = func(r conv.Result) { done <- r }
-	var kicks fanout.Kicks
-	w.convs.Submit([]*conv.Send{s}, &kicks)
-	kicks.Flush()
+	var wakeUps fanout.WakeUps
+	w.convs.Submit([]*conv.Send{s}, &wakeUps)
+	wakeUps.Flush()
 	if r := <-done; r.Err != nil {
 		w.t.Errorf("say in %s: %v", id, r.Err)
 	}

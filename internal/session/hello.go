@@ -42,13 +42,13 @@ func (s *Session) noteCapabilities(ofClient []string) {
 
 // hello finds out who the client is, and answers with the welcome or an error. The
 // answer is the first frame that the client gets.
-func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.Kicks) {
+func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.WakeUps) {
 	s.phase.Store(checksHello)
 	if err := s.hub.checkHello(h); err != nil {
 		s.reject(id, err, k)
 		return
 	}
-	ok := s.hub.async(s.Out, func(ctx context.Context, k *fanout.Kicks) {
+	ok := s.hub.async(s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		if err := s.begin(ctx, id, h, k); err != nil {
 			s.reject(id, s.hub.clientError(s.Out.Account.User, "hello", err), k)
 		}
@@ -72,7 +72,7 @@ func (h *Hub) checkHello(f *petrelv1.Hello) *im.Error {
 
 // reject answers the hello with an error, and ends the connection. A code that does
 // not end a connection must not be the answer to a hello, so it becomes internal.
-func (s *Session) reject(id uint64, e *im.Error, k *fanout.Kicks) {
+func (s *Session) reject(id uint64, e *im.Error, k *fanout.WakeUps) {
 	if e.Code.Info().Close == 0 {
 		e = &im.Error{Code: im.CodeInternal, Message: e.Error(), Request: e.Request}
 	}
@@ -82,7 +82,7 @@ func (s *Session) reject(id uint64, e *im.Error, k *fanout.Kicks) {
 }
 
 // begin checks the token, enters the session into the online table and welcomes it.
-func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, k *fanout.Kicks) error {
+func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, k *fanout.WakeUps) error {
 	at := s.hub.revocations.Now() // before the check: the token was valid then
 	who, err := s.hub.users.AuthenticateSession(ctx, h.Token)
 	if err != nil {

@@ -171,13 +171,13 @@ func (h *Hub) queue(job func()) bool {
 
 // async runs f on a worker that reads the store. It returns false if too many jobs
 // wait. A panic in f ends only the session of out.
-func (h *Hub) async(out *fanout.Outbox, f func(context.Context, *fanout.Kicks)) bool {
+func (h *Hub) async(out *fanout.Outbox, f func(context.Context, *fanout.WakeUps)) bool {
 	return h.asyncOn(h.queue, out, f)
 }
 
-func (h *Hub) asyncOn(queue func(job func()) bool, out *fanout.Outbox, f func(context.Context, *fanout.Kicks)) bool {
+func (h *Hub) asyncOn(queue func(job func()) bool, out *fanout.Outbox, f func(context.Context, *fanout.WakeUps)) bool {
 	return queue(func() {
-		var k fanout.Kicks
+		var k fanout.WakeUps
 		defer k.Flush()
 		defer func() {
 			if p := recover(); p != nil {

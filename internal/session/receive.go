@@ -17,7 +17,7 @@ func (s *Session) Ready() bool { return s.phase.Load() == welcomed }
 
 // Receive handles the payload of one frame. The caller must not change b afterwards.
 // It returns false if the session is ending, and takes no more frames.
-func (s *Session) Receive(b []byte, k *fanout.Kicks) bool {
+func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	if s.ended {
 		return false
 	}
@@ -35,7 +35,7 @@ func (s *Session) Receive(b []byte, k *fanout.Kicks) bool {
 }
 
 // handle handles a frame. An error ends the session.
-func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.Kicks) *im.Error {
+func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) *im.Error {
 	if hello, ok := f.Body.(*petrelv1.ClientFrame_Hello); ok != (s.phase.Load() == waitsForHello) {
 		return &im.Error{Code: im.CodeHelloExpected}
 	} else if ok {
@@ -69,7 +69,7 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.Kicks) *i
 
 // send checks a send and keeps it for ReadDone. Each send that got room in the window
 // gets exactly one answer, and the answer gives the room back. Spec: P-4.
-func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.Kicks) *im.Error {
+func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps) *im.Error {
 	if !s.Out.Window(bytes, s.windowSends, s.windowBytes) {
 		return &im.Error{Code: im.CodeWindowExceeded, RetryAfter: time.Second}
 	}
@@ -95,7 +95,7 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.Kicks) 
 
 // ReadDone submits the sends of one read together. The gateway calls it after the
 // last frame of the read.
-func (s *Session) ReadDone(k *fanout.Kicks) {
+func (s *Session) ReadDone(k *fanout.WakeUps) {
 	if len(s.sends) == 0 {
 		return
 	}

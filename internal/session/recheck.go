@@ -230,7 +230,7 @@ func (r *rechecker) recheckOne(ctx context.Context, o *fanout.Outbox) bool {
 	case err == nil:
 		o.Confirm(at)
 	case code == im.CodeReplaced || code == im.CodeRevoked:
-		var k fanout.Kicks
+		var k fanout.WakeUps
 		o.End(&im.Error{Code: code}, &k)
 		k.Flush()
 	default:

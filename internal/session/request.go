@@ -16,11 +16,11 @@ var errHeld = &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
 
 // request runs f on a worker that reads the store, and sends its frame or its error
 // as the answer.
-func (s *Session) request(id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
+func (s *Session) request(id uint64, what string, k *fanout.WakeUps, f func(context.Context) (*petrelv1.ServerFrame, error)) {
 	s.requestOn(s.hub.queue, id, what, k, f)
 }
 
-func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string, k *fanout.Kicks, f func(context.Context) (*petrelv1.ServerFrame, error)) {
+func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string, k *fanout.WakeUps, f func(context.Context) (*petrelv1.ServerFrame, error)) {
 	if s.Out.Held() {
 		s.refuse(id, errHeld, k)
 		return
@@ -35,7 +35,7 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 		s.refuse(id, busy, k)
 		return
 	}
-	ok := s.hub.asyncOn(queue, s.Out, func(ctx context.Context, k *fanout.Kicks) {
+	ok := s.hub.asyncOn(queue, s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		defer s.requests.Add(-1)
 		frame, err := f(ctx)
 		if err == nil && s.Out.Held() { // again: a read may take longer than the session may be unconfirmed

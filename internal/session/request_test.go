@@ -252,8 +252,8 @@ func TestAnswerAfterTheCloseIsDropped(t *testing.T) {
 func TestProbeIsAPing(t *testing.T) {
 	w := newWorld(t).start()
 	alice := w.login(w.token("", "alice"))
-	alice.s.Probe(&alice.kicks)
-	alice.kicks.Flush()
+	alice.s.Probe(&alice.wakeUps)
+	alice.wakeUps.Flush()
 	alice.want("ping")
 }
 

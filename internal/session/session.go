@@ -72,12 +72,12 @@ func (h *Hub) Open(c Conn) *Session {
 func (s *Session) Identity() user.Identity { return s.id }
 
 // refuse answers a frame with an error.
-func (s *Session) refuse(id uint64, e *im.Error, k *fanout.Kicks) {
+func (s *Session) refuse(id uint64, e *im.Error, k *fanout.WakeUps) {
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(e)}}, k)
 }
 
 // Probe adds a ping. Spec: P-7.1.
-func (s *Session) Probe(k *fanout.Kicks) {
+func (s *Session) Probe(k *fanout.WakeUps) {
 	s.Out.Answer(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Ping{Ping: &petrelv1.Ping{}}}, k)
 }
 

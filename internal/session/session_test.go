@@ -274,7 +274,7 @@ func (w *world) group(name string, users ...string) string {
 	s.Entry.ClientMsgId, s.Entry.Body = "create", &petrelv1.Message_Members{Members: change}
 	done := make(chan conv.Result, 1)
 	s.Done = func(r conv.Result) { done <- r }
-	w.convs.Submit([]*conv.Send{s}, &fanout.Kicks{})
+	w.convs.Submit([]*conv.Send{s}, &fanout.WakeUps{})
 	if r := <-done; r.Err != nil {
 		w.t.Fatal(r.Err)
 	}
@@ -302,7 +302,7 @@ type client struct {
 	s       *session.Session
 	flusher *fanout.Flusher
 	wake    chan struct{}
-	kicks   fanout.Kicks
+	wakeUps fanout.WakeUps
 	frames  []*petrelv1.ServerFrame
 	end     *im.Error // the reason for which the server closes the connection
 	gone    bool
@@ -345,10 +345,10 @@ func (c *client) send(frames ...*petrelv1.ClientFrame) bool {
 }
 
 func (c *client) read(frames ...[]byte) bool {
-	defer c.kicks.Flush()
-	defer c.s.ReadDone(&c.kicks)
+	defer c.wakeUps.Flush()
+	defer c.s.ReadDone(&c.wakeUps)
 	for _, b := range frames {
-		if !c.s.Receive(b, &c.kicks) {
+		if !c.s.Receive(b, &c.wakeUps) {
 			return false
 		}
 	}

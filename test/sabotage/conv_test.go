@@ -90,7 +90,7 @@ var convRules = []rule{
 	{
 		name:    "no-refan",
 		holds:   "a new owner pushes what the former one committed and may not have pushed",
-		patches: []patch{{"internal/conv/convs.go", `if err := again.run(ctx); err != nil {`, `if err := error(nil); err != nil {`}},
+		patches: []patch{{"internal/conv/convs.go", `if err := again.run(ctx); err != nil {`, `_ = again; if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/conv", "^TestF8ANewOwnerPushesWhatTheOldOneCommitted$"}},
 	},
 	{
@@ -153,7 +153,7 @@ var convRules = []rule{
 			p.waiting = append(p.waiting, m)
 			cu.mem.mu.Unlock()`,
 			`cu.mem.mu.Unlock()
-			var k fanout.Kicks
+			var k fanout.WakeUps
 			m.Done(next, nil, &k)
 			k.Flush()`,
 		}},
