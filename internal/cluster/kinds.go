@@ -1,13 +1,13 @@
 package cluster
 
 // Kinds of frames in the numbered streams between nodes. They are part of the
-// format: given once, never reused. The messages are in clusterpb, those of conv in convpb,
+// format: given once, never reused. The messages are in clusterpb, those of route in routepb,
 // those of session in sessionpb.
 const (
 	KindOnline      byte = 1 // Online, of fanout
 	KindDelivery    byte = 2 // Delivery, of fanout
 	KindReceipts    byte = 3 // Receipts, of fanout
-	KindSends       byte = 4 // Sends, of conv
-	KindNotOwner    byte = 5 // NotOwner, of conv
+	KindSends       byte = 4 // Sends, of route
+	KindNotOwner    byte = 5 // NotOwner, of route
 	KindRevocations byte = 6 // Revocations, of session
 )

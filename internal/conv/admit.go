@@ -15,8 +15,8 @@ import (
 // MaxTitle is the longest title of a group, in bytes.
 const MaxTitle = 256
 
-// admission decides whether the sender of an entry may, by the state that the
-// entries before it leave, in the same batch as well.
+// admission decides whether the sender may write an entry. It counts the entries
+// before it, also those of the same batch.
 type admission struct {
 	o        *Options
 	now      uint64 // Unix milliseconds

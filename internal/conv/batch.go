@@ -23,20 +23,20 @@ const (
 // batch is one commit on its way: built by the committer, made durable by the
 // store, published and answered by the store's callback. Batches are reused.
 type batch struct {
-	commit  store.Batch
-	entry   storepb.FeedEntry
-	feed    []storepb.FeedItem
-	arena   []byte // the encoded rows; a full one is left to them and replaced
-	work    []work
-	items   []fanout.Item
-	answers []answer // of the sends that wait outside a connection
-	spans   []span
-	moves   []move
-	scans   []scan
-	flushes []flush
-	bytes   int // of all sends taken and not put back
-	rows    int // new ones
-	repeats int
+	commit    store.Batch
+	feedEntry storepb.FeedEntry
+	feedItems []storepb.FeedItem
+	arena     []byte // the encoded rows. Fan-out copies them, so it is used again after the batch is published; a full one is replaced
+	work      []work
+	items     []fanout.Item
+	answers   []answer // of the sends that wait outside a connection
+	spans     []span
+	heads     []headMove
+	scans     []scan
+	cursors   []cursorWrite
+	bytes     int // of all sends taken and not put back
+	rows      int // new ones
+	repeats   int
 
 	staged []staged // rows of the conversation at hand
 }
@@ -53,8 +53,8 @@ type span struct {
 	from, to int // in items
 }
 
-// move is what one conversation publishes.
-type move struct {
+// headMove is how far one conversation moves, and what is new of it.
+type headMove struct {
 	c       *conv
 	head    im.Seq
 	counted uint64
@@ -72,17 +72,17 @@ type staged struct {
 
 func (b *batch) reset() {
 	clear(b.answers)
-	clear(b.flushes)
+	clear(b.cursors)
 	clear(b.commit.Cursors)
 	*b = batch{
 		work: b.work[:0], arena: b.arena[:0], items: b.items[:0], answers: b.answers[:0],
-		spans: b.spans[:0], moves: b.moves[:0], feed: b.feed[:0], scans: b.scans[:0], flushes: b.flushes[:0], staged: b.staged[:0],
+		spans: b.spans[:0], heads: b.heads[:0], feedItems: b.feedItems[:0], scans: b.scans[:0], cursors: b.cursors[:0], staged: b.staged[:0],
 		commit: store.Batch{Rows: b.commit.Rows[:0], Dedupe: b.commit.Dedupe[:0], Cursors: b.commit.Cursors[:0]},
 	}
 }
 
 // writes tells whether anything is to be stored.
-func (b *batch) writes() bool { return b.rows > 0 || len(b.flushes) > 0 }
+func (b *batch) writes() bool { return b.rows > 0 || len(b.cursors) > 0 }
 
 // pos is the position that the commit reaches.
 func (b *batch) pos() im.Pos { return b.commit.From + 1 }

@@ -101,19 +101,19 @@ func (cm *committer) commit() error {
 	b.reset()
 	b.work = cm.intake.take(b.work)
 	if cm.cursors.queued.Load() > 0 {
-		b.flushes = cm.cursors.take(b.flushes)
+		b.cursors = cm.cursors.take(b.cursors)
 	}
-	if len(b.work) == 0 && len(b.flushes) == 0 {
+	if len(b.work) == 0 && len(b.cursors) == 0 {
 		cm.publisher.free <- b
 		return nil
 	}
 	cm.build(b)
-	cm.intake.settle(b.work, b.scans)
+	cm.intake.letGo(b.work, b.scans)
 	if !b.writes() {
 		return cm.answerOnly(b)
 	}
 	cm.pos++
-	cm.store.Append(&b.commit, func(err error) { cm.publisher.publish(b, err) })
+	cm.store.Append(&b.commit, func(err error) { cm.publisher.finish(b, err) })
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (cm *committer) next() (*batch, error) {
 		case <-cm.store.Failed():
 			return nil, errFailed
 		}
-		lost := cm.tenure.Lost() // the commit that was under way may have told
+		lost := cm.tenure.Lost() // the last commit may have found that the feed is lost
 		if !lost && !cm.publisher.mustRollBack() {
 			return b, nil
 		}
@@ -151,17 +151,17 @@ func (cm *committer) rollBack() error {
 	})
 }
 
-// answerOnly publishes a batch without rows after those that its answers may
-// rest on. With all other batches in hand nobody else publishes. No append
-// tells whether this node still owns the feed, so the store is asked: a refusal
+// answerOnly finishes a batch without rows, after the batches that its answers may
+// rest on: it holds all others back meanwhile (none, while commitsInFlight is 1).
+// No append tells whether this node still owns the feed, so the store is asked: a refusal
 // of what another owner has stored would never be taken back.
 func (cm *committer) answerOnly(b *batch) error {
 	return cm.alone(commitsInFlight-1, func() {
 		if cm.publisher.mustRollBack() {
-			cm.publisher.publish(b, errRefusedBefore)
+			cm.publisher.finish(b, errRefusedBefore)
 			return
 		}
-		cm.publisher.publish(b, cm.confirm())
+		cm.publisher.finish(b, cm.confirm())
 	})
 }
 
@@ -203,19 +203,19 @@ func (cm *committer) build(b *batch) {
 	for i := range b.work {
 		bu.conversation(&b.work[i])
 	}
-	for i := range b.flushes {
-		f := &b.flushes[i]
+	for i := range b.cursors {
+		f := &b.cursors[i]
 		b.commit.Cursors = append(b.commit.Cursors, f.put(b.pos()))
-		if i == 0 || b.flushes[i-1].c != f.c {
-			b.feed = append(b.feed, storepb.FeedItem{Tenant: uint32(f.c.key.Tenant), Conv: f.c.key.Conv[:], Kinds: FeedCursors})
+		if i == 0 || b.cursors[i-1].c != f.c {
+			b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(f.c.key.Tenant), Conv: f.c.key.Conv[:], Kinds: FeedCursors})
 		}
 	}
-	b.entry.TimeMs = bu.now
-	b.entry.Items = make([]*storepb.FeedItem, len(b.feed))
-	for i := range b.feed {
-		b.entry.Items[i] = &b.feed[i]
+	b.feedEntry.TimeMs = bu.now
+	b.feedEntry.Items = make([]*storepb.FeedItem, len(b.feedItems))
+	for i := range b.feedItems {
+		b.feedEntry.Items[i] = &b.feedItems[i]
 	}
-	b.commit.Entry = &b.entry
+	b.commit.Entry = &b.feedEntry
 }
 
 // conversation settles, admits and numbers the sends of one conversation, each
@@ -247,8 +247,8 @@ func (bu *builder) conversation(w *work) {
 	if c.log.head < first {
 		return
 	}
-	b.moves = append(b.moves, move{c, c.log.head, c.log.counted, c.log.info, kinds})
-	b.feed = append(b.feed, storepb.FeedItem{
+	b.heads = append(b.heads, headMove{c, c.log.head, c.log.counted, c.log.info, kinds})
+	b.feedItems = append(b.feedItems, storepb.FeedItem{
 		Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:], From: uint64(first), Count: uint64(c.log.head - first + 1), Kinds: kinds,
 	})
 }

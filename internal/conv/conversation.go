@@ -20,9 +20,9 @@ type conv struct {
 	queue      []*Send
 	queueBytes int
 	state      state
-	users      int     // readers and commits under way: it must stay in memory
-	lastUse    int64   // Unix seconds
-	places     *places // nil: nobody has moved a cursor lately
+	users      int          // readers and commits under way: it must stay in memory
+	lastUse    int64        // Unix seconds
+	cursors    *userCursors // nil: nobody has moved a cursor lately
 
 	// The log's side. Only the committer touches it, and a loader before done is
 	// closed or while state is scanning.

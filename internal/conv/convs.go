@@ -99,7 +99,8 @@ func (cs *Convs) Attach(e Elsewhere) { cs.elsewhere = e }
 func (cs *Convs) Follow(f func(ctx context.Context, ow *Owner)) { cs.follow = append(cs.follow, f) }
 
 // Submit queues sends; those of one caller to one conversation keep their
-// order. What cannot be queued is answered at once. k gathers the wake-ups.
+// order. What cannot be queued is answered at once. The slice is used up. k gathers
+// the wake-ups.
 //
 // Codes, all unsettled: overloaded, disk_full, store_stalled, draining.
 func (cs *Convs) Submit(sends []*Send, k *fanout.WakeUps) {
@@ -275,7 +276,7 @@ func (cs *Convs) Waiting() int { return cs.sum((*Owner).Waiting) }
 func (cs *Convs) Loaded() int { return cs.sum((*Owner).Loaded) }
 
 // MovesWaiting is how many moves of cursors have no answer yet.
-func (cs *Convs) MovesWaiting() int { return int(cs.node.moves.Load()) }
+func (cs *Convs) MovesWaiting() int { return int(cs.node.cursorMoves.Load()) }
 
 // Accepted counts entries made durable here.
 func (cs *Convs) Accepted() uint64 { return cs.node.accepted.Load() }

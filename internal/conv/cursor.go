@@ -24,10 +24,10 @@ const flushEvery = time.Second
 // flushSize is how many cursors one commit writes.
 const flushSize = 4096
 
-// flush is one place on its way in a commit.
-type flush struct {
+// cursorWrite is one cursor on its way in a commit.
+type cursorWrite struct {
 	c       *conv
-	p       *place
+	p       *userCursor
 	to      Cursor
 	waiting []*CursorMove
 }
@@ -101,11 +101,11 @@ func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
 	if len(in.members.current) > MaxReceipts {
 		to.Delivered = 0
 	}
-	p, stored, err := cu.place(ctx, c, m.User)
+	p, stored, err := cu.hold(ctx, c, m.User)
 	if err != nil {
 		return err
 	}
-	defer cu.placed(c)
+	defer cu.letGo(c)
 	if to.Read > stored.Read {
 		if to.Counted, err = cu.reader.counted(ctx, c, at, in, to.Read); err != nil {
 			return err
@@ -114,14 +114,14 @@ func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
 	return cu.move(c, p, to, m)
 }
 
-// place finds u's place, or reads it, and keeps it in memory until placed. It
+// hold finds the cursor of u, or reads it, and keeps it in memory until letGo. It
 // returns what is durable of it.
-func (cu *cursors) place(ctx context.Context, c *conv, u im.User) (*place, Cursor, error) {
+func (cu *cursors) hold(ctx context.Context, c *conv, u im.User) (*userCursor, Cursor, error) {
 	cu.mem.mu.Lock()
-	if c.places == nil {
-		c.places = &places{of: map[im.User]*place{}}
+	if c.cursors == nil {
+		c.cursors = &userCursors{of: map[im.User]*userCursor{}}
 	}
-	all := c.places
+	all := c.cursors
 	all.loading++
 	p := all.of[u]
 	if p != nil {
@@ -137,21 +137,21 @@ func (cu *cursors) place(ctx context.Context, c *conv, u im.User) (*place, Curso
 		return nil, Cursor{}, err
 	}
 	if p = all.of[u]; p == nil { // nobody has moved it meanwhile: what was read is durable
-		p = &place{user: u, stored: cursorOf(rec)}
+		p = &userCursor{user: u, stored: cursorOf(rec)}
 		p.newest = p.stored
 		all.of[u] = p
 	}
 	return p, p.stored, nil
 }
 
-func (cu *cursors) placed(c *conv) {
+func (cu *cursors) letGo(c *conv) {
 	cu.mem.mu.Lock()
-	c.places.loading--
+	c.cursors.loading--
 	cu.mem.mu.Unlock()
 }
 
 // move moves p and lets m wait for it, if it has to.
-func (cu *cursors) move(c *conv, p *place, to Cursor, m *CursorMove) error {
+func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error {
 	node := cu.mem.node
 	cu.mem.mu.Lock()
 	next := p.newest
@@ -168,12 +168,12 @@ func (cu *cursors) move(c *conv, p *place, to Cursor, m *CursorMove) error {
 		cu.mem.mu.Unlock()
 		return ErrNotOwner
 	}
-	if int(node.moves.Load()) >= cu.mem.o.WaitingMoves {
+	if int(node.cursorMoves.Load()) >= cu.mem.o.WaitingMoves {
 		cu.mem.mu.Unlock()
 		return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
 	p.newest = next
-	if all := c.places; moved && !p.dirty {
+	if all := c.cursors; moved && !p.dirty {
 		p.dirty = true
 		if all.dirty = append(all.dirty, p); !all.queued {
 			all.queued = true
@@ -183,7 +183,7 @@ func (cu *cursors) move(c *conv, p *place, to Cursor, m *CursorMove) error {
 		}
 	}
 	cu.waiting++
-	node.moves.Add(1)
+	node.cursorMoves.Add(1)
 	p.waiting = append(p.waiting, m)
 	cu.mem.mu.Unlock()
 	cu.wake()
@@ -192,27 +192,27 @@ func (cu *cursors) move(c *conv, p *place, to Cursor, m *CursorMove) error {
 
 // take appends the moves whose conversations may be written now, and plans when
 // the committer is to come again. Only the committer calls it.
-func (cu *cursors) take(into []flush) []flush {
+func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 	cu.mem.mu.Lock()
 	defer cu.mem.mu.Unlock()
 	now := time.Now()
-	for len(cu.cooling) > 0 && (cu.hurry || now.Sub(cu.cooling[0].places.flushed) >= flushEvery) {
+	for len(cu.cooling) > 0 && (cu.hurry || now.Sub(cu.cooling[0].cursors.flushed) >= flushEvery) {
 		c := cu.cooling[0]
 		cu.cooling = cu.cooling[1:]
-		if len(c.places.dirty) > 0 {
+		if len(c.cursors.dirty) > 0 {
 			cu.due = append(cu.due, c)
 			continue
 		}
-		c.places.queued = false
+		c.cursors.queued = false
 		c.users--
 		cu.queued.Add(-1)
 	}
 	done := 0
 	for _, c := range cu.due {
-		all := c.places
+		all := c.cursors
 		n := min(len(all.dirty), flushSize-len(into))
 		for _, p := range all.dirty[:n] {
-			into = append(into, flush{c, p, p.newest, p.waiting})
+			into = append(into, cursorWrite{c, p, p.newest, p.waiting})
 			p.dirty, p.waiting = false, nil
 		}
 		if all.dirty = append(all.dirty[:0], all.dirty[n:]...); len(all.dirty) > 0 {
@@ -225,13 +225,13 @@ func (cu *cursors) take(into []flush) []flush {
 	}
 	cu.due = slices.Delete(cu.due, 0, done)
 	if len(cu.cooling) > 0 {
-		cu.cooled.Reset(flushEvery - now.Sub(cu.cooling[0].places.flushed))
+		cu.cooled.Reset(flushEvery - now.Sub(cu.cooling[0].cursors.flushed))
 	}
 	return into
 }
 
 // put is what the commit at pos writes of f.
-func (f *flush) put(pos im.Pos) store.CursorPut {
+func (f *cursorWrite) put(pos im.Pos) store.CursorPut {
 	f.to.Pos = pos
 	return store.CursorPut{Conv: f.c.key, User: f.p.user, Record: &storepb.Cursor{
 		Delivered: uint64(f.to.Delivered), Read: uint64(f.to.Read), Counted: f.to.Counted, ChangedPos: uint64(pos),
@@ -239,40 +239,40 @@ func (f *flush) put(pos im.Pos) store.CursorPut {
 }
 
 // show makes the cursors of a durable commit those that others see.
-func (cu *cursors) show(flushes []flush) {
+func (cu *cursors) show(writes []cursorWrite) {
 	cu.mem.mu.Lock()
 	defer cu.mem.mu.Unlock()
-	for i := range flushes {
-		f := &flushes[i]
+	for i := range writes {
+		f := &writes[i]
 		f.p.stored = f.to
 		if !f.p.dirty { // a move that came meanwhile and moved nothing waits for this commit too
 			f.waiting = append(f.waiting, f.p.waiting...)
 			f.p.waiting = nil
 		}
 		cu.answeredLocked(len(f.waiting))
-		if i+1 == len(flushes) || flushes[i+1].c != f.c {
-			f.c.places.drop() // once for each conversation: it looks at all places
+		if i+1 == len(writes) || writes[i+1].c != f.c {
+			f.c.cursors.drop() // once for each conversation: it looks at all of them
 		}
 	}
 }
 
 func (cu *cursors) answeredLocked(n int) {
 	cu.waiting -= n
-	cu.mem.node.moves.Add(-int64(n))
+	cu.mem.node.cursorMoves.Add(-int64(n))
 }
 
 // tell sends the receipts of a commit, and the answers after them.
-func (cu *cursors) tell(flushes []flush) {
-	for from := 0; from < len(flushes); {
+func (cu *cursors) tell(writes []cursorWrite) {
+	for from := 0; from < len(writes); {
 		to := from + 1
-		for to < len(flushes) && flushes[to].c == flushes[from].c {
+		for to < len(writes) && writes[to].c == writes[from].c {
 			to++
 		}
-		cu.tellReceipts(flushes[from:to])
+		cu.tellReceipts(writes[from:to])
 		from = to
 	}
-	for i := range flushes {
-		f := &flushes[i]
+	for i := range writes {
+		f := &writes[i]
 		for _, m := range f.waiting {
 			m.Done(f.to, nil, &cu.answered)
 		}
@@ -281,7 +281,7 @@ func (cu *cursors) tell(flushes []flush) {
 }
 
 // tellReceipts sends the receipts of one conversation.
-func (cu *cursors) tellReceipts(moved []flush) {
+func (cu *cursors) tellReceipts(moved []cursorWrite) {
 	c := moved[0].c
 	members := c.info.Load().members
 	if len(members.current) <= MaxReceipts {
@@ -301,7 +301,7 @@ func (cu *cursors) tellReceipts(moved []flush) {
 	}
 }
 
-func (f *flush) receipt(id string) fanout.Receipt {
+func (f *cursorWrite) receipt(id string) fanout.Receipt {
 	r := fanout.Receipt{Receipt: &petrelv1.Receipt{Conv: id, User: string(f.p.user), Delivered: uint64(f.to.Delivered), Read: uint64(f.to.Read)}}
 	for _, m := range f.waiting {
 		if m.Origin.ID != 0 {
@@ -313,16 +313,16 @@ func (f *flush) receipt(id string) fanout.Receipt {
 
 // refuse answers moves of which nothing was written, and forgets them and all
 // that came on top of them.
-func (cu *cursors) refuse(flushes []flush, e *im.Error) {
+func (cu *cursors) refuse(writes []cursorWrite, e *im.Error) {
 	cu.mem.mu.Lock()
-	for i := range flushes {
-		f := &flushes[i]
+	for i := range writes {
+		f := &writes[i]
 		f.waiting = append(f.waiting, f.p.waiting...)
 		f.p.newest, f.p.waiting = f.p.stored, nil // if dirty, the next commit writes what is stored
 		cu.answeredLocked(len(f.waiting))
 	}
 	cu.mem.mu.Unlock()
-	for _, f := range flushes {
+	for _, f := range writes {
 		for _, m := range f.waiting {
 			m.Done(Cursor{}, e, &cu.answered)
 		}
@@ -331,16 +331,16 @@ func (cu *cursors) refuse(flushes []flush, e *im.Error) {
 }
 
 // abandonLocked takes the moves that wait, and those of a commit that is lost.
-func (cu *cursors) abandonLocked(flushes []flush) []*CursorMove {
+func (cu *cursors) abandonLocked(writes []cursorWrite) []*CursorMove {
 	var all []*CursorMove
-	for i := range flushes {
-		all = append(all, flushes[i].waiting...)
+	for i := range writes {
+		all = append(all, writes[i].waiting...)
 	}
 	for _, c := range cu.mem.convs {
-		if c.places == nil {
+		if c.cursors == nil {
 			continue
 		}
-		for _, p := range c.places.of {
+		for _, p := range c.cursors.of {
 			all = append(all, p.waiting...)
 			p.waiting = nil
 		}

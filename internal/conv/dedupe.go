@@ -21,8 +21,8 @@ type deduper struct {
 	batch *batch // the one being built
 }
 
-// identity is by what a send is known again: a hash of its sender and client
-// message id, and one of its first body.
+// identity is two hashes by which dedupe recognises a repeat: of the sender and the
+// client message id, and of the first body.
 type identity struct{ hash, mac uint64 }
 
 // find tells whether s is stored already, whatever its sender's standing is now.

@@ -143,7 +143,7 @@ func (in *intake) take(into []work) []work {
 		c.users++ // until published
 		total += bytes
 	}
-	// The taken ones stay ready, so that the committer alone holds them; settle
+	// The taken ones stay ready, so that the committer alone holds them; letGo
 	// puts those that have more at the end of the ring.
 	in.ring = in.ring[:copy(in.ring, in.ring[taken:])]
 	return into
@@ -156,9 +156,9 @@ type scan struct {
 	after im.Seq
 }
 
-// settle ends the committer's hold on the conversations of a batch. Those whose
+// letGo ends the committer's hold on the conversations of a batch. Those whose
 // tail is too short get their sends back and go to a loader first.
-func (in *intake) settle(done []work, scans []scan) {
+func (in *intake) letGo(done []work, scans []scan) {
 	m := in.mem
 	now := m.o.Now().Unix()
 	m.mu.Lock()

@@ -8,12 +8,12 @@ import (
 // node is what the owners of one node share: the goroutines that load
 // conversations, the budgets of the node, and its counters.
 type node struct {
-	loaders  loaders
-	inFlight atomic.Int64  // bytes of sends admitted and not answered
-	moves    atomic.Int64  // moves of cursors that are not answered
-	accepted atomic.Uint64 // entries made durable
-	repeats  atomic.Uint64 // sends answered from dedupe
-	stale    atomic.Uint64 // commits that the store refused: another node has the feed
+	loaders     loaders
+	inFlight    atomic.Int64  // bytes of sends admitted and not answered
+	cursorMoves atomic.Int64  // moves of cursors that are not answered
+	accepted    atomic.Uint64 // entries made durable
+	repeats     atomic.Uint64 // sends answered from dedupe
+	stale       atomic.Uint64 // commits that the store refused: another node has the feed
 }
 
 // loaders are goroutines that read conversations from the store.

@@ -36,7 +36,7 @@ func newOwner(ctx context.Context, o *Options, n *node, st store.Store, fan *fan
 	cu := &cursors{mem: mem, reader: rd, fan: fan, wake: in.signal, cooled: time.NewTimer(flushEvery)}
 	pub := &publisher{
 		o: o, node: n, intake: in, cursors: cu, formers: old, fan: fan,
-		free: make(chan *batch, commitsInFlight), moved: make(chan struct{}, 1),
+		free: make(chan *batch, commitsInFlight), membershipChanged: make(chan struct{}, 1),
 	}
 	for range commitsInFlight {
 		pub.free <- &batch{}
@@ -53,7 +53,7 @@ func newOwner(ctx context.Context, o *Options, n *node, st store.Store, fan *fan
 		return nil, fmt.Errorf("take over feed %d: %w", f, err)
 	}
 	pub.published.Store(uint64(cm.pos))
-	pub.members.Store(uint64(cm.pos))
+	pub.lastMembership.Store(uint64(cm.pos))
 	return ow, nil
 }
 
@@ -85,14 +85,14 @@ func (ow *Owner) Lose(err error) { ow.lose(nil, err) }
 // are put back at the head of their queues, and the committer leaves with all of
 // them when no commit is under way.
 func (ow *Owner) lose(b *batch, err error) {
-	var flushes []flush
+	var writes []cursorWrite
 	ow.memory.mu.Lock()
 	if b != nil {
 		ow.restoreLocked(b.work)
-		flushes = b.flushes
+		writes = b.cursors
 	}
 	first := ow.loseLocked()
-	moves, sends := ow.abandonLocked(flushes), ow.intake.waiting
+	moves, sends := ow.abandonLocked(writes), ow.intake.waiting
 	ow.memory.mu.Unlock()
 	if b != nil {
 		ow.free <- b

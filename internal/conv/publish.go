@@ -31,23 +31,24 @@ type publisher struct {
 
 	free chan *batch // capacity commitsInFlight; batches to use again
 
-	published atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
-	members   atomic.Uint64 // im.Pos: no published commit above it, and above the one at the start, changed a membership
-	moved     chan struct{} // capacity 1; a token: a commit changed a membership
+	published         atomic.Uint64 // im.Pos: commits up to here are durable and their heads are out
+	lastMembership    atomic.Uint64 // im.Pos: of the newest published commit that changed a membership; at the start that of the takeover
+	membershipChanged chan struct{} // capacity 1; a token: a commit changed a membership
 
-	mu      sync.Mutex // tier 0; guards the fields below
-	refused []*conv    // their newest batches were refused; the committer rolls them back
-	stale   bool       // a commit without rows was refused; the committer's position is wrong
+	mu       sync.Mutex // tier 0; guards the fields below
+	refused  []*conv    // their newest batches were refused; the committer rolls them back
+	posWrong bool       // a commit without rows was refused; the committer's position is wrong
 
 	refusals fanout.WakeUps
 }
 
-// publish ends a commit; err is what the store says became of it.
-func (p *publisher) publish(b *batch, err error) {
+// finish ends a commit; err is what the store says became of it: it is published,
+// refused, or lost.
+func (p *publisher) finish(b *batch, err error) {
 	switch {
 	case err == nil:
-		p.show(b)
-		p.tell(b)
+		p.publishHeads(b)
+		p.deliver(b)
 	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrStalled), err == errRefusedBefore:
 		p.refuse(b, err)
 	case errors.Is(err, store.ErrStale):
@@ -68,8 +69,8 @@ func (p *publisher) publish(b *batch, err error) {
 		p.o.Log.Error("commit failed", "err", err, "rows", b.rows)
 		return
 	}
-	for i := range b.moves {
-		if m := &b.moves[i]; m.kinds&FeedRewrites != 0 {
+	for i := range b.heads {
+		if m := &b.heads[i]; m.kinds&FeedRewrites != 0 {
 			p.formers.drop(m.c.key, b.pos())
 		}
 	}
@@ -79,19 +80,19 @@ func (p *publisher) publish(b *batch, err error) {
 	p.free <- b
 }
 
-// show moves what readers see.
-func (p *publisher) show(b *batch) {
+// publishHeads moves what readers see.
+func (p *publisher) publishHeads(b *batch) {
 	kinds := uint32(0)
-	for i := range b.moves {
-		m := &b.moves[i]
+	for i := range b.heads {
+		m := &b.heads[i]
 		m.c.publish(m.info, point{m.head, m.counted, b.pos()})
 		kinds |= m.kinds
 	}
 	if kinds&FeedMembership != 0 {
-		p.members.Store(uint64(b.pos())) // before published: MembershipSince relies on it
+		p.lastMembership.Store(uint64(b.pos())) // before published: MembershipSince relies on it
 	}
-	if len(b.flushes) > 0 {
-		p.cursors.show(b.flushes)
+	if len(b.cursors) > 0 {
+		p.cursors.show(b.cursors)
 	}
 	if b.writes() {
 		p.published.Store(uint64(b.pos()))
@@ -99,18 +100,18 @@ func (p *publisher) show(b *batch) {
 	}
 	p.node.repeats.Add(uint64(b.repeats))
 	if kinds&FeedMembership != 0 {
-		signal.Set(p.moved)
+		signal.Set(p.membershipChanged)
 	}
 }
 
-// tell hands entries and answers to fan-out. It runs after show: fan-out reads
+// deliver hands entries and answers to fan-out. It runs after publishHeads: fan-out reads
 // the online table, and whoever enters the table reads a head that is published.
-func (p *publisher) tell(b *batch) {
+func (p *publisher) deliver(b *batch) {
 	for _, sp := range b.spans {
 		p.fan.Deliver(sp.tenant, sp.members, b.items[sp.from:sp.to])
 	}
-	if len(b.flushes) > 0 {
-		p.cursors.tell(b.flushes)
+	if len(b.cursors) > 0 {
+		p.cursors.tell(b.cursors)
 	}
 	p.fan.Flush()
 	for _, a := range b.answers {
@@ -127,7 +128,7 @@ func (p *publisher) refuse(b *batch, err error) {
 	for _, w := range b.work {
 		p.refused = append(p.refused, w.c)
 	}
-	p.stale = p.stale || len(b.flushes) > 0
+	p.posWrong = p.posWrong || len(b.cursors) > 0
 	p.mu.Unlock()
 	for i := range b.items {
 		if o := b.items[i].Sender; o.Waits() {
@@ -135,8 +136,8 @@ func (p *publisher) refuse(b *batch, err error) {
 		}
 	}
 	p.refusals.Flush()
-	if len(b.flushes) > 0 {
-		p.cursors.refuse(b.flushes, e)
+	if len(b.cursors) > 0 {
+		p.cursors.refuse(b.cursors, e)
 	}
 	for _, a := range b.answers {
 		a.done(Result{Err: e})
@@ -147,7 +148,7 @@ func (p *publisher) refuse(b *batch, err error) {
 func (p *publisher) mustRollBack() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.refused) > 0 || p.stale
+	return len(p.refused) > 0 || p.posWrong
 }
 
 // rollBack makes the log's side of conversations forget batches that the store
@@ -155,7 +156,7 @@ func (p *publisher) mustRollBack() bool {
 func (p *publisher) rollBack() {
 	p.mu.Lock()
 	refused := p.refused
-	p.refused, p.stale = nil, false
+	p.refused, p.posWrong = nil, false
 	p.mu.Unlock()
 	for _, c := range refused {
 		c.rollBack()
@@ -168,9 +169,9 @@ func (p *publisher) Published() im.Pos { return im.Pos(p.published.Load()) }
 // MembershipSince tells whether a commit with after < Pos <= upTo may have
 // changed a membership; upTo is a published position.
 func (p *publisher) MembershipSince(after, upTo im.Pos) bool {
-	return after < upTo && uint64(after) < p.members.Load()
+	return after < upTo && uint64(after) < p.lastMembership.Load()
 }
 
 // MembershipMoved carries a token when a commit changed who is a member of
 // what since the last token was taken.
-func (p *publisher) MembershipMoved() <-chan struct{} { return p.moved }
+func (p *publisher) MembershipMoved() <-chan struct{} { return p.membershipChanged }

@@ -30,8 +30,8 @@ func (cu *cursors) CursorOf(ctx context.Context, key im.Key, u im.User) (Cursor,
 func (cu *cursors) inMemory(key im.Key, u im.User) (Cursor, bool) {
 	cu.mem.mu.Lock()
 	defer cu.mem.mu.Unlock()
-	if c := cu.mem.convs[key]; c != nil && c.places != nil {
-		if p := c.places.of[u]; p != nil {
+	if c := cu.mem.convs[key]; c != nil && c.cursors != nil {
+		if p := c.cursors.of[u]; p != nil {
 			return p.stored, true
 		}
 	}
@@ -91,8 +91,8 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, _ *convpb.ListReceipt
 		return nil, err
 	}
 	cu.mem.mu.Lock() // after the store, see CursorOf
-	if c.places != nil {
-		for u, p := range c.places.of {
+	if c.cursors != nil {
+		for u, p := range c.cursors.of {
 			all[u] = p.stored
 		}
 	}

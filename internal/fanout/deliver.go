@@ -7,7 +7,7 @@
 // receipts.go (moves of cursors). For other nodes: remote.go (what a delivery has
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which
 // users are online there), resync.go (users who may have missed something), and
-// validity.go (a session gets nothing while nobody knows whether it is valid).
+// revocations.go (a session gets nothing while nobody knows whether it is valid).
 //
 // The package owns the online table and what waits for each connection. It may not
 // know what an entry means, who is a member, or which node owns a conversation: its

@@ -19,7 +19,7 @@ import (
 // Answers never count against the limit: the windows of the session bound how many
 // there can be.
 type Outbox struct {
-	Owner   any        // the gateway's connection; set before the outbox is used
+	Conn    any        // the gateway's connection; set before the outbox is used
 	Account im.Account // set before the outbox enters the online table
 	Device  string     // set with Account; empty: the token is bound to no device
 	Login   uint64     // set with Account; number of the device's login; without a device the epoch of the user's tokens
@@ -53,15 +53,15 @@ type Outbox struct {
 
 // NewOutbox makes the outbox of a connection. limit is in bytes; negative means no
 // limit.
-func NewOutbox(enc wire.Encoding, f *Flusher, limit int, owner any) *Outbox {
+func NewOutbox(enc wire.Encoding, f *Flusher, limit int, conn any) *Outbox {
 	o := &Outbox{}
-	o.Init(enc, f, limit, owner)
+	o.Init(enc, f, limit, conn)
 	return o
 }
 
 // Init does what NewOutbox does, for an Outbox that is part of a larger struct.
-func (o *Outbox) Init(enc wire.Encoding, f *Flusher, limit int, owner any) {
-	o.enc, o.flusher, o.limit, o.Owner, o.unwelcomed = enc, f, limit, owner, true
+func (o *Outbox) Init(enc wire.Encoding, f *Flusher, limit int, conn any) {
+	o.enc, o.flusher, o.limit, o.Conn, o.unwelcomed = enc, f, limit, conn, true
 }
 
 var bufPool = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}

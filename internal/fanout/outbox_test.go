@@ -125,8 +125,8 @@ func TestNothingIsPushedBeforeTheWelcome(t *testing.T) {
 		t.Error("an event was refused after the welcome")
 	}
 	want(t, s, "welcome", "2:hi")
-	if o.Owner != "owner" || o.Encoding() != protoTCP {
-		t.Errorf("owner %v, encoding %v", o.Owner, o.Encoding())
+	if o.Conn != "owner" || o.Encoding() != protoTCP {
+		t.Errorf("owner %v, encoding %v", o.Conn, o.Encoding())
 	}
 }
 

@@ -108,7 +108,7 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 			c.codec = noCodec // the answer is in JSON either way
 			return &fault{err: &im.Error{Code: im.CodeUnknownCodec}}
 		}
-		c.sess = c.g.hub.Open(session.Conn{Remote: c.addr, Encoding: c.encoding(), Flusher: r.flusher, Owner: c.link})
+		c.sess = c.g.hub.Open(session.Conn{Remote: c.addr, Encoding: c.encoding(), Flusher: r.flusher, Link: c.link})
 	}
 	if limit := c.g.hub.Limits().OutboxBytes; limit >= 0 && c.link.busy(limit+maxAnswers) {
 		return &fault{err: im.Errorf(im.CodeSlowConsumer, "too many answers wait to be read")}

@@ -30,7 +30,7 @@ type forwarder struct {
 	streams *stream.Streams
 	nodes   *fanout.Nodes
 	lanes   []lane        // by feed
-	pumps   chan struct{} // capacity 1; a token: a lane has something to do
+	wakes   chan struct{} // capacity 1; a token: a lane has something to do
 }
 
 func newForwarder(o owners, st store.Store, streams *stream.Streams, nodes *fanout.Nodes) *forwarder {
@@ -38,7 +38,7 @@ func newForwarder(o owners, st store.Store, streams *stream.Streams, nodes *fano
 	for _, f := range st.Feeds() {
 		last = max(last, f)
 	}
-	fw := &forwarder{owners: o, store: st, streams: streams, nodes: nodes, lanes: make([]lane, int(last)+1), pumps: make(chan struct{}, 1)}
+	fw := &forwarder{owners: o, store: st, streams: streams, nodes: nodes, lanes: make([]lane, int(last)+1), wakes: make(chan struct{}, 1)}
 	for i := range fw.lanes {
 		fw.lanes[i].queues, fw.lanes[i].tickets = map[im.Key]*queue{}, map[uint64]asked{}
 	}
@@ -63,7 +63,7 @@ func (fw *forwarder) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps)
 	}
 	l.mu.Unlock()
 	conv.AnswerAll(refused, &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}, k)
-	fw.pump()
+	fw.wake()
 }
 
 // queueLocked queues a send, or gives it to an Owner that has come meanwhile if
@@ -82,9 +82,9 @@ func (fw *forwarder) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.
 	return true
 }
 
-// left queues the sends that an Owner has not decided, in front of those that
+// takeFrom queues the sends that an Owner has not decided, in front of those that
 // came after them.
-func (fw *forwarder) left(ow *conv.Owner, retire func() []*conv.Send) {
+func (fw *forwarder) takeFrom(ow *conv.Owner, retire func() []*conv.Send) {
 	l := &fw.lanes[ow.Feed()]
 	l.mu.Lock()
 	sends := retire()
@@ -93,7 +93,7 @@ func (fw *forwarder) left(ow *conv.Owner, retire func() []*conv.Send) {
 	}
 	l.prependLocked(sends)
 	l.mu.Unlock()
-	fw.pump()
+	fw.wake()
 	if ow.Lost() {
 		fw.cluster.Lost(ow.Feed(), ow.Epoch())
 	}
@@ -108,9 +108,9 @@ func (fw *forwarder) Forwarding() int {
 	return n
 }
 
-// pump has the lanes looked at.
-func (fw *forwarder) pump() {
-	signal.Set(fw.pumps)
+// wake has the lanes looked at.
+func (fw *forwarder) wake() {
+	signal.Set(fw.wakes)
 }
 
 // run moves what is in the lanes until ctx ends; what is left then has no
@@ -124,7 +124,7 @@ func (fw *forwarder) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-fw.pumps:
+		case <-fw.wakes:
 			if rest := gather - time.Since(posted); rest > 0 {
 				time.Sleep(rest)
 			}
@@ -160,7 +160,7 @@ func (fw *forwarder) moveLane(f store.Feed, all bool, packets map[im.Node]*packe
 		switch {
 		case ow != nil && !ow.Sealed():
 			fw.enterLocked(l, q, ow, k)
-		case fw.hopeless(q):
+		case fw.waitedTooLong(q):
 			over = append(over, l.takeLocked(q)...)
 		case ow != nil:
 			// It is about to leave, and may have sends that come first: the lane
@@ -204,9 +204,9 @@ func (fw *forwarder) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.Wa
 	}
 }
 
-// hopeless tells whether a queue has waited so long that its senders are told
+// waitedTooLong tells whether a queue has waited so long that its senders are told
 // that nothing is known of their sends.
-func (fw *forwarder) hopeless(q *queue) bool {
+func (fw *forwarder) waitedTooLong(q *queue) bool {
 	wait := time.Since(q.since)
 	return wait > giveUp || wait > giveUpAlone && fw.store.Writable() != nil
 }
@@ -277,21 +277,24 @@ func (fw *forwarder) receiveNotOwner(from im.Node, payload []byte) {
 	}
 	if r.Owner != "" {
 		fw.cluster.Learn(store.Feed(r.Feed), im.Node(r.Owner), im.Epoch(r.Epoch))
-		defer fw.pump()
+		defer fw.wake()
 	}
 	l := &fw.lanes[r.Feed]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range r.Tickets {
 		if a, ok := l.tickets[t]; ok && len(a.q.out) > 0 && a.q.out[0].s == a.p.s {
-			// Not at once: the route that led there is looked up again after a while.
+			// Again in about 50 ms, unless a newer owner is known before: the route
+			// that led to the wrong node may take as long to change.
 			a.q.at, a.q.resends = time.Now().Add(lookAgain/2-resendAfter), 0
 		}
 	}
 }
 
 // answered ends the wait of a send that another node has decided. It returns
-// whom to answer on a connection; who waits elsewhere has been told.
+// whom to answer on a connection; a caller of Done has been answered. A send that
+// came from a third node is not answered from here: that node sends it again, to
+// the owner that it knows by then.
 func (fw *forwarder) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout.Origin, bool) {
 	f := ticket >> ticketShift
 	if f >= uint64(len(fw.lanes)) {
@@ -306,7 +309,7 @@ func (fw *forwarder) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout
 	}
 	fw.convs.Release(p.bytes)
 	if next {
-		fw.pump()
+		fw.wake()
 	}
 	if p.s.Origin.Out == nil && p.s.Done != nil {
 		p.s.Done(conv.Result{Seq: im.Seq(r.Ack.Seq), TimeMs: r.Ack.TimeMs, Repeat: r.Repeat, Err: r.Err})
@@ -331,5 +334,5 @@ func (fw *forwarder) lostAnswers(_ im.Node, about im.Key) {
 		}
 		l.mu.Unlock()
 	}
-	fw.pump()
+	fw.wake()
 }

@@ -63,7 +63,7 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 		return r
 	}
 	r.forwarder = newForwarder(own, st, o.Streams, o.Nodes)
-	cs.Attach(conv.Elsewhere{Waits: r.forwarder.waits, Submit: r.forwarder.submit, Left: r.forwarder.left, Confirm: own.stillOwns})
+	cs.Attach(conv.Elsewhere{Waits: r.forwarder.waits, Submit: r.forwarder.submit, Left: r.forwarder.takeFrom, Confirm: own.stillOwns})
 	r.bus, r.streams, r.nodes, r.serving = o.Bus, o.Streams, o.Nodes, make(chan struct{}, maxCalls)
 	r.questions = map[string]question{}
 	for _, q := range r.answers() {
@@ -107,7 +107,7 @@ func (r *Router) Run(ctx context.Context) error {
 // calls it.
 func (r *Router) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	epoch, err := r.convs.Open(ctx, f)
-	r.forwarder.pump()
+	r.forwarder.wake()
 	return epoch, err
 }
 

@@ -74,7 +74,7 @@ func (h *Hub) askAllNodes(ctx context.Context, s bus.Subject, p []byte, f func(r
 
 // checkAnswers is given the errors of the nodes that did not answer. If there are other
 // nodes, it only logs them: a node that did not answer ends the sessions by itself, see
-// barrier.go. But its sessions are not counted.
+// revocations.go. But its sessions are not counted.
 func (h *Hub) checkAnswers(what string, a im.Account, err error) error {
 	switch {
 	case err == nil:

@@ -6,7 +6,7 @@
 // a session and limits.go. The other frames: hello.go, request.go (history and sync),
 // focus.go, cursor.go, call.go with callqueue.go. What all sessions of a node share:
 // hub.go. How sessions end when their tokens do: close.go (at once, by a request to
-// all nodes), recheck.go (by asking the store), barrier.go (how a node learns about
+// all nodes), recheck.go (by asking the store), revocations.go (how a node learns about
 // revocations that other nodes made), drain.go (clients are sent to other nodes).
 //
 // The package owns the sessions from the hello to the end of the connection. It may

@@ -50,7 +50,7 @@ type Conn struct {
 	Remote   netip.Addr
 	Encoding wire.Encoding
 	Flusher  *fanout.Flusher
-	Owner    any // the gateway's connection; becomes the Owner of the outbox
+	Link     any // the gateway's connection; becomes Conn of the outbox
 }
 
 // Open makes the session of a connection whose codec is known.
@@ -63,7 +63,7 @@ func (h *Hub) Open(c Conn) *Session {
 		s Session
 		o fanout.Outbox
 	}{}
-	both.o.Init(c.Encoding, c.Flusher, h.Limits().OutboxBytes, c.Owner)
+	both.o.Init(c.Encoding, c.Flusher, h.Limits().OutboxBytes, c.Link)
 	both.s.hub, both.s.Out = h, &both.o
 	return &both.s
 }

@@ -318,7 +318,7 @@ func open(t *testing.T, h *session.Hub) *client {
 		default:
 		}
 	})
-	c.s = h.Open(session.Conn{Encoding: wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, Flusher: c.flusher, Owner: c})
+	c.s = h.Open(session.Conn{Encoding: wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, Flusher: c.flusher, Link: c})
 	t.Cleanup(c.close)
 	return c
 }

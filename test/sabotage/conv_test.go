@@ -76,7 +76,7 @@ var convRules = []rule{
 				`if true {
 				return nil`,
 			},
-			{"internal/route/changes.go", `if o.cluster == nil || len(feeds) == 0 {`, `if true {`},
+			{"internal/route/sync.go", `if o.cluster == nil || len(feeds) == 0 {`, `if true {`},
 			{"internal/cluster/mine.go", `if c.o.Alone {`, `if true {`},
 		},
 		guards: []guard{
@@ -149,7 +149,7 @@ var convRules = []rule{
 		patches: []patch{{
 			"internal/conv/cursor.go",
 			`cu.waiting++
-			node.moves.Add(1)
+			node.cursorMoves.Add(1)
 			p.waiting = append(p.waiting, m)
 			cu.mem.mu.Unlock()`,
 			`cu.mem.mu.Unlock()

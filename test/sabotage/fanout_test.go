@@ -22,7 +22,7 @@ var fanoutRules = []rule{
 	{
 		name:    "push-without-trust",
 		holds:   "a session gets nothing while it is not known whether its token is valid",
-		patches: []patch{{"internal/fanout/validity.go", `return v.revocations.Now()-v.knownAt() > maxUnconfirmed`, `return false`}},
+		patches: []patch{{"internal/fanout/revocations.go", `return v.revocations.Now()-v.knownAt() > maxUnconfirmed`, `return false`}},
 		guards: []guard{
 			{"internal/fanout", "^TestF17Nothing"}, {"internal/fanout", "^TestF17Owed"},
 			{"internal/session", "^TestF17GatewayWithout"}, {"internal/session", "^TestF17Process"},

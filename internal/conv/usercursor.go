@@ -53,22 +53,22 @@ func (c Cursor) Frame(id im.ConvID) *petrelv1.CursorMoved {
 	return &petrelv1.CursorMoved{Conv: id.String(), Delivered: uint64(c.Delivered), Read: uint64(c.Read)}
 }
 
-// places are where those users of a conversation are who have moved a cursor
-// lately. A conversation in which nobody did has none. Guarded by memory.mu.
+// userCursors holds the cursors of those users of a conversation who have moved
+// one lately. Guarded by memory.mu.
 //
 // A move is dirty until a commit takes it, at most once in flushEvery for one
 // conversation. The conversation stays in memory meanwhile, and flushEvery
 // longer.
-type places struct {
-	of      map[im.User]*place
-	dirty   []*place
+type userCursors struct {
+	of      map[im.User]*userCursor
+	dirty   []*userCursor
 	flushed time.Time // when a commit last took from dirty
 	queued  bool      // in cursors.due or cursors.cooling
-	loading int       // reads of places under way: none may be dropped
+	loading int       // reads under way: no cursor may be dropped
 }
 
-// place is one user's cursor.
-type place struct {
+// userCursor is one user's cursor.
+type userCursor struct {
 	user    im.User
 	newest  Cursor // with the moves that are not durable yet
 	stored  Cursor // durable: what others are told
@@ -76,13 +76,14 @@ type place struct {
 	waiting []*CursorMove // answered when newest is stored
 }
 
-// keepPlaces is how many places of a conversation stay in memory when nobody
+// keepCursors is how many cursors of a conversation stay in memory when nobody
 // waits for them; more are read again when their users move on.
-const keepPlaces = 256
+const keepCursors = 256
 
-// drop forgets places that are at rest, when there are many.
-func (all *places) drop() {
-	if len(all.of) <= keepPlaces || all.loading > 0 {
+// drop forgets the cursors that nobody waits for, all of them, when there are more than
+// keepCursors.
+func (all *userCursors) drop() {
+	if len(all.of) <= keepCursors || all.loading > 0 {
 		return
 	}
 	for u, p := range all.of {
