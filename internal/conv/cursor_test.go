@@ -10,10 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/route"
-	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -31,40 +30,40 @@ func (m moved) String() string {
 }
 
 // move begins a move; from may be nil.
-func (w *world) move(key im.Key, u im.User, delivered, read im.Seq, from *screen) chan moved {
-	w.t.Helper()
+func (w *world) move(key im.Key, u im.User, delivered, read im.Seq, from *convtest.Screen) chan moved {
+	w.T.Helper()
 	ch := make(chan moved, 1)
 	m := &conv.CursorMove{
 		Conv: key, User: u, Delivered: delivered, Read: read,
 		Done: func(c conv.Cursor, err *im.Error, _ *fanout.WakeUps) { ch <- moved{c, err} },
 	}
 	if from != nil {
-		m.Origin = fanout.Asker{ID: from.out.ID}
+		m.Origin = fanout.Asker{ID: from.Out.ID}
 	}
-	if err := w.router.Move(context.Background(), m); err != nil {
+	if err := w.owner().Move(context.Background(), m); err != nil {
 		ch <- moved{err: &im.Error{Code: im.CodeOf(err)}}
 	}
 	return ch
 }
 
 func (w *world) wantMoved(what string, ch chan moved, want string) {
-	w.t.Helper()
+	w.T.Helper()
 	select {
 	case m := <-ch:
 		if got := m.String(); got != want {
-			w.t.Errorf("%s: %s, want %s", what, got, want)
+			w.T.Errorf("%s: %s, want %s", what, got, want)
 		}
-	case <-time.After(deadline):
-		w.t.Fatalf("%s: no answer", what)
+	case <-time.After(convtest.Deadline):
+		w.T.Fatalf("%s: no answer", what)
 	}
 }
 
 // receipts are what the members are told by ListReceipts.
 func (w *world) receipts(key im.Key) []string {
-	w.t.Helper()
+	w.T.Helper()
 	list, err := w.receiptsOf(key, "")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return showReceipts(list)
 }
@@ -77,17 +76,16 @@ func showReceipts(list []*petrelv1.Receipt) []string {
 	return all
 }
 
-// fill sends texts until the head of a group is q.
+// upTo sends texts until the head of a group is q.
 func (w *world) upTo(key im.Key, from im.User, q im.Seq) {
-	w.t.Helper()
-	for st, _ := w.look(context.Background(), key, from); st.Head < uint64(q); st.Head++ {
-		w.mustSend(message(key, from, fmt.Sprint("fill ", st.Head), int(st.Head), "x"))
+	w.T.Helper()
+	for st, _ := w.look(key, from); st.Head < uint64(q); st.Head++ {
+		w.MustSend(convtest.Message(key, from, fmt.Sprint("fill ", st.Head), int(st.Head), "x"))
 	}
 }
 
 func (w *world) commits() im.Pos {
-	pos := w.convs.Owners()[0].Published()
-	return pos
+	return w.owner().Published()
 }
 
 // F13: what n members read within a second is one commit.
@@ -98,7 +96,7 @@ func TestF13MovesOfAllMembersAreOneCommit(t *testing.T) {
 	for i := range 60 {
 		users = append(users, im.User(fmt.Sprintf("u%02d", i)))
 	}
-	key := w.group(users...)
+	key := w.Group(users...)
 	w.upTo(key, "u00", 9)
 	w.wantMoved("the first", w.move(key, "u00", 1, 0, nil), "1 0") // at once
 	begun, before := time.Now(), w.commits()
@@ -120,7 +118,7 @@ func TestF13MovesOfAllMembersAreOneCommit(t *testing.T) {
 	if took := time.Since(begun); took < 900*time.Millisecond {
 		t.Errorf("written again after %v", took)
 	}
-	if n := w.convs.MovesWaiting(); n != 0 {
+	if n := w.Convs.MovesWaiting(); n != 0 {
 		t.Errorf("%d moves wait after all were answered", n)
 	}
 }
@@ -128,15 +126,15 @@ func TestF13MovesOfAllMembersAreOneCommit(t *testing.T) {
 // F13: what is answered is durable, and nobody sees what is not.
 func TestF13MoveIsToldWhenItIsDurable(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
+	key := w.Group("alice", "bob")
 	w.upTo(key, "alice", 5)
-	alice := w.online("alice")
-	alice.out.Receipts = true
-	open := w.gate.shut()
+	alice := w.Online("alice")
+	alice.Out.Receipts = true
+	open := w.Gate.Shut()
 	defer open()
 	first := w.move(key, "bob", 3, 2, nil)
-	for end := time.Now().Add(deadline); ; { // readable, not durable
-		c, err := w.gate.Cursor(context.Background(), key, "bob")
+	for end := time.Now().Add(convtest.Deadline); ; { // readable, not durable
+		c, err := w.Gate.Cursor(context.Background(), key, "bob")
 		if err == nil && c.GetRead() == 2 {
 			break
 		}
@@ -158,10 +156,10 @@ func TestF13MoveIsToldWhenItIsDurable(t *testing.T) {
 	if got := w.receipts(key); len(got) != 0 {
 		t.Errorf("receipts %v before the sync", got)
 	}
-	if c, err := w.convs.Owners()[0].CursorOf(context.Background(), key, "bob"); err != nil || c.Read != 0 || c.Delivered != 0 {
+	if c, err := w.owner().CursorOf(context.Background(), key, "bob"); err != nil || c.Read != 0 || c.Delivered != 0 {
 		t.Errorf("cursor %+v, %v before the sync", c, err)
 	}
-	if got := alice.frames(); len(got) != 0 {
+	if got := alice.Frames(); len(got) != 0 {
 		t.Errorf("alice was pushed %v before the sync", got)
 	}
 	open()
@@ -178,7 +176,7 @@ func TestF13CursorsMoveForwardOnlyOverACrash(t *testing.T) {
 	t.Parallel() // it mostly waits
 	fs := vfs.NewCrashableMem()
 	w := newWorldOn(t, fs)
-	key := w.group("alice", "bob")
+	key := w.Group("alice", "bob")
 	w.upTo(key, "alice", 20)
 	for i, c := range []struct {
 		delivered, read im.Seq
@@ -198,7 +196,7 @@ func TestF13CursorsMoveForwardOnlyOverACrash(t *testing.T) {
 	}
 	w.restart()
 	w.wantMoved("back, after a restart", w.move(key, "bob", 1, 1, nil), "20 20")
-	if got, err := w.convs.Owners()[0].CursorOf(context.Background(), key, "bob"); err != nil || got.Counted != 19 {
+	if got, err := w.owner().CursorOf(context.Background(), key, "bob"); err != nil || got.Counted != 19 {
 		t.Errorf("cursor %+v, %v; want 19 counted", got, err)
 	}
 }
@@ -207,17 +205,17 @@ func TestF13CursorsMoveForwardOnlyOverACrash(t *testing.T) {
 func TestCursorIsCutToWhatTheUserMayRead(t *testing.T) {
 	t.Parallel() // it mostly waits
 	w := newWorld(t)
-	key := w.group("alice", "bob")
+	key := w.Group("alice", "bob")
 	w.upTo(key, "alice", 4)
-	w.mustSend(kick(key, "kick", "bob")) // 5
+	w.MustSend(convtest.Kick(key, "kick", "bob")) // 5
 	w.upTo(key, "alice", 8)
-	w.mustSend(add(key, "late", "eve")) // 9
-	w.mustSend(add(key, "back", "bob")) // 10
+	w.MustSend(convtest.Add(key, "late", "eve")) // 9
+	w.MustSend(convtest.Add(key, "back", "bob")) // 10
 	w.upTo(key, "alice", 12)
 	w.wantMoved("between two stays", w.move(key, "bob", 8, 0, nil), "5 0")
 	w.wantMoved("before the first", w.move(key, "eve", 8, 8, nil), "0 0")
 	w.wantMoved("above the head", w.move(key, "eve", 99, 10, nil), "12 10")
-	w.mustSend(kick(key, "kick 2", "bob")) // 13
+	w.MustSend(convtest.Kick(key, "kick 2", "bob")) // 13
 	w.upTo(key, "alice", 15)
 	w.wantMoved("after the last", w.move(key, "bob", 15, 15, nil), "13 13")
 	w.wantMoved("of a stranger", w.move(key, "mallory", 1, 1, nil), "not_member")
@@ -235,13 +233,13 @@ func TestCursorIsCutToWhatTheUserMayRead(t *testing.T) {
 func TestReadCountedLeavesOutWhatTheUserMayNotRead(t *testing.T) {
 	t.Parallel() // it mostly waits
 	w := newWorld(t)
-	key := w.group("alice", "bob") // 1
+	key := w.Group("alice", "bob") // 1
 	w.upTo(key, "alice", 4)        // 2 to 4 count
-	w.mustSend(add(key, "late", "eve"))
+	w.MustSend(convtest.Add(key, "late", "eve"))
 	w.upTo(key, "alice", 8) // 6 to 8
-	w.mustSend(kick(key, "kick", "bob"))
+	w.MustSend(convtest.Kick(key, "kick", "bob"))
 	w.upTo(key, "alice", 12) // 10 to 12
-	w.mustSend(add(key, "back", "bob"))
+	w.MustSend(convtest.Add(key, "back", "bob"))
 	w.upTo(key, "alice", 15) // 14, 15; counted is 11 in all
 	for _, c := range []struct {
 		u      im.User
@@ -251,11 +249,11 @@ func TestReadCountedLeavesOutWhatTheUserMayNotRead(t *testing.T) {
 		if c.read > 0 {
 			<-w.move(key, c.u, 0, c.read, nil)
 		}
-		at, err := w.convs.Owners()[0].CursorOf(context.Background(), key, c.u)
+		at, err := w.owner().CursorOf(context.Background(), key, c.u)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := w.convs.Owners()[0].ReadCounted(context.Background(), key, c.u, at)
+		n, err := w.owner().ReadCounted(context.Background(), key, c.u, at)
 		if err != nil || 11-n != c.unread {
 			t.Errorf("%s with read %d: %d unread, %v; want %d", c.u, c.read, 11-n, err, c.unread)
 		}
@@ -271,11 +269,11 @@ func TestReceiptsGoToTheOthersAndAboveAHundredToOneself(t *testing.T) {
 			for i := range n - 2 {
 				users = append(users, im.User(fmt.Sprint("u", i)))
 			}
-			key := w.group(users...)
+			key := w.Group(users...)
 			w.upTo(key, "alice", 5)
-			alice, deaf, phone, laptop, other := w.online("alice"), w.online("alice"), w.online("bob"), w.online("bob"), w.online("mallory")
-			for _, s := range []*screen{alice, phone, laptop, other} {
-				s.out.Receipts = true
+			alice, deaf, phone, laptop, other := w.Online("alice"), w.Online("alice"), w.Online("bob"), w.Online("bob"), w.Online("mallory")
+			for _, s := range []*convtest.Screen{alice, phone, laptop, other} {
+				s.Out.Receipts = true
 			}
 			answer, toAlice, toLaptop := "4 3", []string{"bob 4 3"}, []string{"bob 4 3"}
 			if n > conv.MaxReceipts {
@@ -283,11 +281,11 @@ func TestReceiptsGoToTheOthersAndAboveAHundredToOneself(t *testing.T) {
 			}
 			w.wantMoved("the phone's", w.move(key, "bob", 4, 3, phone), answer)
 			for name, c := range map[string]struct {
-				s    *screen
+				s    *convtest.Screen
 				want []string
 			}{"alice": {alice, toAlice}, "without the capability": {deaf, nil}, "the phone": {phone, nil}, "the laptop": {laptop, toLaptop}, "a stranger": {other, nil}} {
 				var got []string
-				for _, f := range c.s.frames() {
+				for _, f := range c.s.Frames() {
 					got = append(got, showReceipts(f.GetEvents().GetReceipts())...)
 				}
 				if d := cmp.Diff(c.want, got); d != "" {
@@ -310,35 +308,29 @@ func TestReceiptsGoToTheOthersAndAboveAHundredToOneself(t *testing.T) {
 func TestRefusedMoveLeavesTheCursorWhereItWas(t *testing.T) {
 	t.Parallel() // it mostly waits
 	w := newWorld(t)
-	key := w.group("alice", "bob")
+	key := w.Group("alice", "bob")
 	w.upTo(key, "alice", 5)
 	w.wantMoved("before", w.move(key, "bob", 2, 2, nil), "2 2")
-	w.gate.refuse(true)
+	w.Gate.Refuse(true)
 	w.wantMoved("refused", w.move(key, "bob", 4, 4, nil), "disk_full")
-	w.gate.refuse(false)
+	w.Gate.Refuse(false)
 	if d := cmp.Diff([]string{"bob 2 2"}, w.receipts(key)); d != "" {
 		t.Errorf("receipts (-want +got):\n%s", d)
 	}
 	w.wantMoved("behind it", w.move(key, "bob", 3, 3, nil), "3 3")
-	w.mustSend(message(key, "alice", "k", 5, "goes on"))
+	w.MustSend(convtest.Message(key, "alice", "k", 5, "goes on"))
 }
 
 func TestTooManyWaitingMovesAreRefused(t *testing.T) {
-	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: vfs.NewMem(), CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{t: t, gate: &gate{Store: st, failed: make(chan struct{})}, table: fanout.NewTable()}
-	if w.convs, err = conv.New(t.Context(), conv.Options{WaitingMoves: 2}, w.gate, w.table); err != nil {
-		t.Fatal(err)
-	}
-	w.router = route.New(route.Options{}, w.convs, w.gate)
+	st := convtest.OpenStore(t, vfs.NewMem())
+	w := &world{Node: convtest.NewNode(t, st)}
+	w.Open(conv.Options{WaitingMoves: 2})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- w.convs.Run(ctx) }()
-	key := w.group("alice", "bob")
+	go func() { ended <- w.Convs.Run(ctx) }()
+	key := w.Group("alice", "bob")
 	w.upTo(key, "alice", 5)
-	open := w.gate.shut()
+	open := w.Gate.Shut()
 	one, two := w.move(key, "bob", 1, 1, nil), w.move(key, "alice", 2, 2, nil)
 	w.wantMoved("the third", w.move(key, "bob", 3, 3, nil), "overloaded")
 	open()
@@ -358,15 +350,15 @@ func TestTooManyWaitingMovesAreRefused(t *testing.T) {
 func TestIdleConversationWithCursorsLeavesMemory(t *testing.T) {
 	t.Parallel() // it mostly waits
 	w := newWorld(t)
-	key := w.group("alice", "bob")
+	key := w.Group("alice", "bob")
 	w.upTo(key, "alice", 5)
 	w.wantMoved("at once", w.move(key, "bob", 2, 2, nil), "2 2")
 	later := w.move(key, "bob", 3, 3, nil)
 	w.later.Add(int64(time.Hour))
 	w.wantMoved("a second later", later, "3 3")
-	for end := time.Now().Add(deadline); w.convs.Loaded() > 0; {
+	for end := time.Now().Add(convtest.Deadline); w.Convs.Loaded() > 0; {
 		if time.Now().After(end) {
-			t.Fatalf("%d conversations stay in memory", w.convs.Loaded())
+			t.Fatalf("%d conversations stay in memory", w.Convs.Loaded())
 		}
 		<-time.After(5 * time.Millisecond)
 	}
@@ -381,7 +373,7 @@ func TestMovesOfThousandsOfMembers(t *testing.T) {
 	for i := range 5000 {
 		users = append(users, im.User(fmt.Sprintf("u%04d", i)))
 	}
-	key := w.group(users...)
+	key := w.Group(users...)
 	w.upTo(key, "u0000", 5)
 	for q := im.Seq(2); q <= 3; q++ {
 		var answers []chan moved

@@ -1,32 +1,32 @@
 package conv_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // fill appends n messages of bob's and returns when they are durable.
 func (w *world) fill(key im.Key, n int) {
-	w.t.Helper()
+	w.T.Helper()
 	w.fills++
 	for i := 0; i < n; {
 		var sends []*conv.Send
 		for range min(500, n-i) {
-			sends = append(sends, message(key, "bob", fmt.Sprint(w.fills, " ", i), 1, "x"))
+			sends = append(sends, convtest.Message(key, "bob", fmt.Sprint(w.fills, " ", i), 1, "x"))
 			i++
 		}
 		// Each id is new, so after may be any head: 1 makes the tail long.
 		for _, s := range sends {
 			s.After = im.Seq(max(1, i-len(sends)))
 		}
-		for _, a := range w.submit(sends...) {
-			if r := w.await(a); r.Err != nil {
-				w.t.Fatal(r.Err)
+		for _, a := range w.Submit(sends...) {
+			if r := w.Await(a); r.Err != nil {
+				w.T.Fatal(r.Err)
 			}
 		}
 	}
@@ -34,10 +34,10 @@ func (w *world) fill(key im.Key, n int) {
 
 func TestSeqsAreGivenOnceAndWithoutHoles(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
+	key := w.Group("alice", "bob")
 	last := im.Seq(1)
 	for i := range 400 {
-		if q := w.mustSend(message(key, "alice", fmt.Sprint(i), int(last), "x")); q != last+1 {
+		if q := w.MustSend(convtest.Message(key, "alice", fmt.Sprint(i), int(last), "x")); q != last+1 {
 			t.Fatalf("send %d has seq %d behind %d", i, q, last)
 		}
 		last++
@@ -50,32 +50,32 @@ func TestSeqsAreGivenOnceAndWithoutHoles(t *testing.T) {
 // Spec: P-4.7.
 func TestAfterDecidesHowFarARepeatIsLookedFor(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	first := w.mustSend(message(key, "alice", "first", 1, "hello"))
+	key := w.Group("alice", "bob")
+	first := w.MustSend(convtest.Message(key, "alice", "first", 1, "hello"))
 	w.fill(key, 5000)
 	w.restart() // the tail is empty now
-	if q := w.mustSend(message(key, "alice", "first", 1, "hello")); q != first {
+	if q := w.MustSend(convtest.Message(key, "alice", "first", 1, "hello")); q != first {
 		t.Errorf("far: seq %d, want %d", q, first)
 	}
-	wantCode(t, w.send(message(key, "alice", "first", 1, "changed")), im.CodeConflict)
-	if r := w.send(message(key, "alice", "new", 1, "new")); r.Err != nil || r.Seq != 5003 {
+	convtest.WantCode(t, w.Send(convtest.Message(key, "alice", "first", 1, "changed")), im.CodeConflict)
+	if r := w.Send(convtest.Message(key, "alice", "new", 1, "new")); r.Err != nil || r.Seq != 5003 {
 		t.Errorf("far and new: %+v, want seq 5003", r)
 	}
 	w.fill(key, 10_000)
 	w.restart()
-	r := w.send(message(key, "alice", "first", 1, "hello"))
-	wantCode(t, r, im.CodeBehind)
+	r := w.Send(convtest.Message(key, "alice", "first", 1, "hello"))
+	convtest.WantCode(t, r, im.CodeBehind)
 	if r.Err != nil && r.Err.Head != 15_003 {
 		t.Errorf("behind names head %d, want 15003", r.Err.Head)
 	}
-	r = w.send(message(key, "alice", "ahead", 15_004, "x"))
-	wantCode(t, r, im.CodeAfterAhead)
-	if q := w.mustSend(message(key, "alice", "near", 15_003, "x")); q != 15_004 {
+	r = w.Send(convtest.Message(key, "alice", "ahead", 15_004, "x"))
+	convtest.WantCode(t, r, im.CodeAfterAhead)
+	if q := w.MustSend(convtest.Message(key, "alice", "near", 15_003, "x")); q != 15_004 {
 		t.Errorf("near: seq %d, want 15004", q)
 	}
 	// Without after the distance does not matter: there is a key.
-	keyed := w.mustSend(message(key, "alice", "keyed", -1, "x"))
-	if q := w.mustSend(message(key, "alice", "keyed", -1, "x")); q != keyed {
+	keyed := w.MustSend(convtest.Message(key, "alice", "keyed", -1, "x"))
+	if q := w.MustSend(convtest.Message(key, "alice", "keyed", -1, "x")); q != keyed {
 		t.Errorf("keyed: seq %d, want %d", q, keyed)
 	}
 }
@@ -83,12 +83,12 @@ func TestAfterDecidesHowFarARepeatIsLookedFor(t *testing.T) {
 // A scan lets the sends behind it wait, so that their order is kept.
 func TestOrderIsKeptBehindAScan(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
+	key := w.Group("alice", "bob")
 	w.fill(key, 3000)
 	w.restart()
-	answers := w.submit(message(key, "alice", "a", 3001, "1"), message(key, "alice", "b", 1, "2"), message(key, "alice", "c", 3001, "3"))
+	answers := w.Submit(convtest.Message(key, "alice", "a", 3001, "1"), convtest.Message(key, "alice", "b", 1, "2"), convtest.Message(key, "alice", "c", 3001, "3"))
 	for i, a := range answers {
-		if r := w.await(a); r.Err != nil || r.Seq != im.Seq(3002+i) {
+		if r := w.Await(a); r.Err != nil || r.Seq != im.Seq(3002+i) {
 			t.Errorf("answer %d: %+v, want seq %d", i, r, 3002+i)
 		}
 	}
@@ -97,28 +97,28 @@ func TestOrderIsKeptBehindAScan(t *testing.T) {
 func TestDirectConversationComesToBeByWriting(t *testing.T) {
 	w := newWorld(t)
 	to := func(from, peer im.User, k string) *conv.Send {
-		s := message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, from, peer)}, from, k, -1, "hi")
+		s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, from, peer)}, from, k, -1, "hi")
 		s.Peer = peer
 		return s
 	}
-	if a, b := w.mustSend(to("alice", "bob", "1")), w.mustSend(to("bob", "alice", "1")); a != 1 || b != 2 {
+	if a, b := w.MustSend(to("alice", "bob", "1")), w.MustSend(to("bob", "alice", "1")); a != 1 || b != 2 {
 		t.Errorf("seqs %d and %d, want 1 and 2", a, b)
 	}
-	wantCode(t, w.send(to("alice", "nobody", "1")), im.CodeNoUser)
+	convtest.WantCode(t, w.Send(to("alice", "nobody", "1")), im.CodeNoUser)
 	unknown := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "x", "y")}
-	wantCode(t, w.send(message(unknown, "alice", "2", 0, "hi")), im.CodeNoConversation)
+	convtest.WantCode(t, w.Send(convtest.Message(unknown, "alice", "2", 0, "hi")), im.CodeNoConversation)
 	known := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "alice", "bob")}
-	wantCode(t, w.send(message(known, "eve", "3", 0, "hi")), im.CodeNotMember)
+	convtest.WantCode(t, w.Send(convtest.Message(known, "eve", "3", 0, "hi")), im.CodeNotMember)
 }
 
 func TestAddingAMemberOnceMoreKeepsTheirRole(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	w.mustSend(entry(key, "owner", &petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}}}))
-	wantCode(t, w.send(add(key, "again", "alice")), im.CodeInvalid)
-	w.mustSend(entry(key, "with carol", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice"}, {User: "carol"}}}))
+	key := w.Group("alice", "bob")
+	w.MustSend(convtest.Entry(key, "owner", &petrelv1.MemberChange{Roles: []*petrelv1.MemberRef{{User: "alice", Role: petrelv1.Role_ROLE_OWNER}}}))
+	convtest.WantCode(t, w.Send(convtest.Add(key, "again", "alice")), im.CodeInvalid)
+	w.MustSend(convtest.Entry(key, "with carol", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice"}, {User: "carol"}}}))
 	for range 2 {
-		st, err := w.look(context.Background(), key, "alice")
+		st, err := w.look(key, "alice")
 		if err != nil || st.Role != petrelv1.Role_ROLE_OWNER || st.Joined != 1 {
 			t.Errorf("alice is %v, joined at %d, %v; want the owner since 1", st.Role, st.Joined, err)
 		}
@@ -128,22 +128,22 @@ func TestAddingAMemberOnceMoreKeepsTheirRole(t *testing.T) {
 
 func TestChangesOfStrangersWriteNoRecord(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob", "mallory")
-	w.mustSend(kick(key, "kick", "mallory"))
+	key := w.Group("alice", "bob", "mallory")
+	w.MustSend(convtest.Kick(key, "kick", "mallory"))
 	for i, ch := range []*petrelv1.MemberChange{
 		{Removed: []string{"zed"}}, {Left: []string{"aaron"}}, // behind and before all members
 		{Roles: []*petrelv1.MemberRef{{User: "mallory", Role: petrelv1.Role_ROLE_ADMIN}}},
 	} {
-		wantCode(t, w.send(entry(key, fmt.Sprint(i), ch)), im.CodeInvalid)
+		convtest.WantCode(t, w.Send(convtest.Entry(key, fmt.Sprint(i), ch)), im.CodeInvalid)
 	}
-	w.mustSend(entry(key, "all", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "carol"}}, Removed: []string{"zed", "aaron"}, Roles: []*petrelv1.MemberRef{{User: "mallory", Role: petrelv1.Role_ROLE_ADMIN}}}))
+	w.MustSend(convtest.Entry(key, "all", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "carol"}}, Removed: []string{"zed", "aaron"}, Roles: []*petrelv1.MemberRef{{User: "mallory", Role: petrelv1.Role_ROLE_ADMIN}}}))
 	for range 2 {
 		for _, u := range []im.User{"zed", "aaron"} {
-			if _, err := w.look(context.Background(), key, u); im.CodeOf(err) != im.CodeNotMember {
+			if _, err := w.look(key, u); im.CodeOf(err) != im.CodeNotMember {
 				t.Errorf("%s is let in: %v", u, err)
 			}
 		}
-		if st, err := w.look(context.Background(), key, "mallory"); err != nil || st.Role != 0 || st.Head != 2 {
+		if st, err := w.look(key, "mallory"); err != nil || st.Role != 0 || st.Head != 2 {
 			t.Errorf("mallory is %v up to %d, %v; want nobody up to 2", st.Role, st.Head, err)
 		}
 		w.restart()
@@ -161,9 +161,9 @@ func TestSettingsSentAgainAreARepeat(t *testing.T) {
 			Values: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}}}}}
 		return s
 	}
-	first := w.mustSend(settings())
+	first := w.MustSend(settings())
 	for range 20 {
-		if r := w.send(settings()); r.Err != nil || r.Seq != first || !r.Repeat {
+		if r := w.Send(settings()); r.Err != nil || r.Seq != first || !r.Repeat {
 			t.Fatalf("answer %+v, want a repeat of %d", r, first)
 		}
 	}

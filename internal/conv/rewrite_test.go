@@ -14,6 +14,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -49,14 +50,14 @@ func pin(key im.Key, from im.User, k string, target im.Seq, removed bool) *conv.
 
 // stored is everything that the store holds of a conversation up to a seq.
 func (w *world) stored(key im.Key, to im.Seq) string {
-	w.t.Helper()
+	w.T.Helper()
 	var all strings.Builder
-	err := w.gate.Rows(context.Background(), key, 1, to, func(r store.Row) bool {
+	err := w.Gate.Rows(context.Background(), key, 1, to, func(r store.Row) bool {
 		all.Write(r.Value)
 		return true
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return all.String()
 }
@@ -65,20 +66,20 @@ func (w *world) stored(key im.Key, to im.Seq) string {
 // the targets rewritten and the entries in their places.
 func TestF10EditAndRecallReachADeviceThatWasAway(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
+	key := w.Group("alice", "bob")
 	for i, text := range []string{"one", "two", "three"} {
-		w.mustSend(message(key, "alice", fmt.Sprint("k", i), 1, text))
+		w.MustSend(convtest.Message(key, "alice", fmt.Sprint("k", i), 1, text))
 	}
-	before, err := w.look(context.Background(), key, "bob")
+	before, err := w.look(key, "bob")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.mustSend(edit(key, "alice", "e1", 2, "eins"))
-	w.mustSend(recall(key, "alice", "r1", 3))
-	w.mustSend(message(key, "alice", "k4", 6, "four"))
+	w.MustSend(edit(key, "alice", "e1", 2, "eins"))
+	w.MustSend(recall(key, "alice", "r1", 3))
+	w.MustSend(convtest.Message(key, "alice", "k4", 6, "four"))
 	want := []string{"1:members", "2:eins (edited by 5)", "3: (recalled by 6)", "4:three", "5:edit of 2 eins", "6:recall of 3", "7:four"}
 	for range 2 {
-		st, err := w.look(context.Background(), key, "bob")
+		st, err := w.look(key, "bob")
 		if err != nil || st.Head != 7 || st.Pos <= before.Pos || st.Counted != 4 {
 			t.Errorf("bob finds %+v, %v; want head 7, counted 4, a later pos than %d", st, err, before.Pos)
 		}
@@ -97,10 +98,10 @@ func TestF10EditAndRecallReachADeviceThatWasAway(t *testing.T) {
 
 // together sends in one batch, and returns the answers.
 func (w *world) together(sends ...*conv.Send) []conv.Result {
-	w.t.Helper()
+	w.T.Helper()
 	var results []conv.Result
-	for _, a := range w.submit(sends...) {
-		results = append(results, w.await(a))
+	for _, a := range w.Submit(sends...) {
+		results = append(results, w.Await(a))
 	}
 	return results
 }
@@ -111,12 +112,12 @@ func TestF10FormerBodiesAreServedNowhere(t *testing.T) {
 	for name, batches := range map[string][]int{"one by one": {1, 1, 1, 1, 1, 1, 1}, "in one batch": {7}, "in two batches": {2, 5}, "in three batches": {1, 2, 4}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			key := w.group("alice", "bob")
-			w.mustSend(message(key, "bob", "first", 1, "stays"))
-			bob := w.online("bob")
+			key := w.Group("alice", "bob")
+			w.MustSend(convtest.Message(key, "bob", "first", 1, "stays"))
+			bob := w.Online("bob")
 			sends := []*conv.Send{
-				message(key, "alice", "k", 1, "former 1"), edit(key, "alice", "e1", 3, "former 2"), edit(key, "alice", "e2", 3, "former 3"),
-				recall(key, "alice", "r", 3), message(key, "alice", "l", 1, "former 4"), edit(key, "alice", "e3", 7, "former 5"), edit(key, "alice", "e4", 7, "latest"),
+				convtest.Message(key, "alice", "k", 1, "former 1"), edit(key, "alice", "e1", 3, "former 2"), edit(key, "alice", "e2", 3, "former 3"),
+				recall(key, "alice", "r", 3), convtest.Message(key, "alice", "l", 1, "former 4"), edit(key, "alice", "e3", 7, "former 5"), edit(key, "alice", "e4", 7, "latest"),
 			}
 			for _, n := range batches {
 				for _, r := range w.together(sends[:n]...) {
@@ -131,7 +132,7 @@ func TestF10FormerBodiesAreServedNowhere(t *testing.T) {
 				"7:latest (edited by 9)", "8:edit of 7  (edited by 9)", "9:edit of 7 latest",
 			}
 			if len(batches) == 1 {
-				if got := bob.got(); !cmp.Equal(got, want[2:]) {
+				if got := bob.Got(); !cmp.Equal(got, want[2:]) {
 					t.Errorf("bob was pushed %q, want %q", got, want[2:])
 				}
 			}
@@ -152,27 +153,27 @@ func TestF10FormerBodiesAreServedNowhere(t *testing.T) {
 // rewrites what was recalled.
 func TestF10ConcurrentEditAndRecallAreOrderedBySeq(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	w.mustSend(message(key, "alice", "k1", 1, "one"))
-	w.mustSend(message(key, "alice", "k2", 1, "two"))
+	key := w.Group("alice", "bob")
+	w.MustSend(convtest.Message(key, "alice", "k1", 1, "one"))
+	w.MustSend(convtest.Message(key, "alice", "k2", 1, "two"))
 	r := w.together(edit(key, "alice", "e1", 2, "eins"), recall(key, "alice", "r1", 2), recall(key, "alice", "r2", 3), edit(key, "alice", "e2", 3, "zwei"))
-	wantCode(t, r[3], im.CodeNoTarget)
+	convtest.WantCode(t, r[3], im.CodeNoTarget)
 	want := []string{"1:members", "2: (edited by 4) (recalled by 5)", "3: (recalled by 6)", "4:edit of 2  (edited by 5)", "5:recall of 2", "6:recall of 3"}
 	if got := w.history(key, "bob"); !cmp.Equal(got, want) {
 		t.Errorf("history %q, want %q", got, want)
 	}
 	// Devices at the same time: every message ends as its newest entry says.
 	var wg sync.WaitGroup
-	q := w.mustSend(message(key, "alice", "k3", 1, "three"))
+	q := w.MustSend(convtest.Message(key, "alice", "k3", 1, "three"))
 	for i := range 8 {
 		wg.Go(func() {
 			for j := range 20 {
-				r := w.send(edit(key, "alice", fmt.Sprint("race ", i, " ", j), q, fmt.Sprint(i, " ", j)))
+				r := w.Send(edit(key, "alice", fmt.Sprint("race ", i, " ", j), q, fmt.Sprint(i, " ", j)))
 				if r.Err != nil && r.Err.Code != im.CodeNoTarget {
 					t.Errorf("edit: %v", r.Err)
 				}
 				if i == 0 && j == 19 {
-					w.mustSend(recall(key, "alice", "race", q))
+					w.MustSend(recall(key, "alice", "race", q))
 				}
 			}
 		})
@@ -192,26 +193,26 @@ func TestF10ConcurrentEditAndRecallAreOrderedBySeq(t *testing.T) {
 // Spec: P-4.4.
 func TestF10RepeatIsKnownByItsFirstBody(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	w.mustSend(message(key, "alice", "named", 1, "one"))
-	w.mustSend(message(key, "alice", "keyed", -1, "two"))
+	key := w.Group("alice", "bob")
+	w.MustSend(convtest.Message(key, "alice", "named", 1, "one"))
+	w.MustSend(convtest.Message(key, "alice", "keyed", -1, "two"))
 	for _, q := range []im.Seq{2, 3} {
-		w.mustSend(edit(key, "alice", fmt.Sprint("e", q), q, "edited"))
-		w.mustSend(edit(key, "alice", fmt.Sprint("f", q), q, "edited again"))
+		w.MustSend(edit(key, "alice", fmt.Sprint("e", q), q, "edited"))
+		w.MustSend(edit(key, "alice", fmt.Sprint("f", q), q, "edited again"))
 	}
-	w.mustSend(recall(key, "alice", "r", 3))
+	w.MustSend(recall(key, "alice", "r", 3))
 	for range 2 {
 		for s, want := range map[*conv.Send]im.Seq{
-			message(key, "alice", "named", 1, "one"): 2, message(key, "alice", "keyed", -1, "two"): 3,
+			convtest.Message(key, "alice", "named", 1, "one"): 2, convtest.Message(key, "alice", "keyed", -1, "two"): 3,
 			edit(key, "alice", "e2", 2, "edited"): 4, edit(key, "alice", "f3", 3, "edited again"): 7, recall(key, "alice", "r", 3): 8,
 		} {
-			if r := w.send(s); r.Err != nil || r.Seq != want || !r.Repeat {
+			if r := w.Send(s); r.Err != nil || r.Seq != want || !r.Repeat {
 				t.Errorf("repeat of %s: %+v, want seq %d", s.Entry.ClientMsgId, r, want)
 			}
 		}
-		wantCode(t, w.send(message(key, "alice", "named", 1, "edited again")), im.CodeConflict)
-		wantCode(t, w.send(edit(key, "alice", "e2", 2, "edited again")), im.CodeConflict)
-		wantCode(t, w.send(recall(key, "alice", "r", 2)), im.CodeConflict)
+		convtest.WantCode(t, w.Send(convtest.Message(key, "alice", "named", 1, "edited again")), im.CodeConflict)
+		convtest.WantCode(t, w.Send(edit(key, "alice", "e2", 2, "edited again")), im.CodeConflict)
+		convtest.WantCode(t, w.Send(recall(key, "alice", "r", 2)), im.CodeConflict)
 		w.restart()
 	}
 	if got := len(w.history(key, "alice")); got != 8 {
@@ -224,16 +225,18 @@ func TestF10RepeatIsKnownByItsFirstBody(t *testing.T) {
 func TestF26AskedTwiceIsDoneOnce(t *testing.T) {
 	w := newWorld(t)
 	key := w.ranked()
-	w.mustSend(message(key, "mia", "m", 1, "hello"))
+	w.MustSend(convtest.Message(key, "mia", "m", 1, "hello"))
 	asks := []func() *conv.Send{
-		func() *conv.Send { return add(key, "r:1", "new") },
+		func() *conv.Send { return convtest.Add(key, "r:1", "new") },
 		func() *conv.Send { return by("adam", rename(key, "r:2", "boat")) },
-		func() *conv.Send { return by("adam", kick(key, "r:3", "new")) },
+		func() *conv.Send { return by("adam", convtest.Kick(key, "r:3", "new")) },
 		func() *conv.Send { return edit(key, "mia", "r:4", 3, "hallo") },
 		func() *conv.Send { return react(key, "max", "r:5", 3, false) },
 		func() *conv.Send { return pin(key, "adam", "r:6", 3, false) },
 		func() *conv.Send { return recall(key, "adam", "r:7", 3) },
-		func() *conv.Send { return by("max", entry(key, "r:8", &petrelv1.MemberChange{Left: []string{"max"}})) },
+		func() *conv.Send {
+			return by("max", convtest.Entry(key, "r:8", &petrelv1.MemberChange{Left: []string{"max"}}))
+		},
 	}
 	var seqs []im.Seq
 	for _, ask := range asks {
@@ -246,7 +249,7 @@ func TestF26AskedTwiceIsDoneOnce(t *testing.T) {
 	head := len(w.history(key, ""))
 	for range 2 {
 		for i, ask := range asks {
-			if r := w.send(ask()); r.Err != nil || r.Seq != seqs[i] {
+			if r := w.Send(ask()); r.Err != nil || r.Seq != seqs[i] {
 				t.Errorf("%s once more: %+v, want seq %d", ask().Entry.ClientMsgId, r, seqs[i])
 			}
 		}
@@ -256,7 +259,7 @@ func TestF26AskedTwiceIsDoneOnce(t *testing.T) {
 		w.restart()
 	}
 	// Another caller's id is another id.
-	if r := w.send(by("olga", rename(key, "r:2", "ship"))); r.Err != nil || r.Repeat {
+	if r := w.Send(by("olga", rename(key, "r:2", "ship"))); r.Err != nil || r.Repeat {
 		t.Errorf("the id of another caller: %+v", r)
 	}
 }
@@ -264,94 +267,94 @@ func TestF26AskedTwiceIsDoneOnce(t *testing.T) {
 // Spec: P-5.3, P-5.6.
 func TestWhatCanBeAimedAt(t *testing.T) {
 	w := newWorld(t)
-	key := w.ranked()                                                     // 1 and 2
-	w.mustSend(message(key, "mia", "early", 1, "before ann joined"))      // 3
-	w.mustSend(add(key, "ann", "ann"))                                    // 4
-	w.mustSend(message(key, "ann", "ann", 1, "of ann"))                   // 5
-	w.mustSend(message(key, "mia", "gone", 1, "to be recalled"))          // 6
-	w.mustSend(recall(key, "mia", "recall", 6))                           // 7
-	w.mustSend(edit(key, "ann", "edit", 5, "edited"))                     // 8
-	w.mustSend(react(key, "mia", "react", 5, false))                      // 9
-	w.mustSend(kick(key, "kick", "ann"))                                  // 10
-	w.mustSend(message(key, "mia", "meanwhile", 1, "while ann was away")) // 11
-	w.mustSend(add(key, "back", "ann"))                                   // 12
+	key := w.ranked()                                                              // 1 and 2
+	w.MustSend(convtest.Message(key, "mia", "early", 1, "before ann joined"))      // 3
+	w.MustSend(convtest.Add(key, "ann", "ann"))                                    // 4
+	w.MustSend(convtest.Message(key, "ann", "ann", 1, "of ann"))                   // 5
+	w.MustSend(convtest.Message(key, "mia", "gone", 1, "to be recalled"))          // 6
+	w.MustSend(recall(key, "mia", "recall", 6))                                    // 7
+	w.MustSend(edit(key, "ann", "edit", 5, "edited"))                              // 8
+	w.MustSend(react(key, "mia", "react", 5, false))                               // 9
+	w.MustSend(convtest.Kick(key, "kick", "ann"))                                  // 10
+	w.MustSend(convtest.Message(key, "mia", "meanwhile", 1, "while ann was away")) // 11
+	w.MustSend(convtest.Add(key, "back", "ann"))                                   // 12
 	for q, why := range map[im.Seq]string{
 		1: "before she joined", 3: "before she joined", 4: "a change of members", 6: "recalled", 7: "a recall", 8: "an edit", 9: "a reaction", 11: "while she was away", 13: "not there", 1 << 60: "not there",
 	} {
 		for i, s := range []*conv.Send{edit(key, "ann", "x", q, "x"), recall(key, "ann", "x", q), react(key, "ann", "x", q, false)} {
-			t.Run(fmt.Sprint(why, " ", i), func(t *testing.T) { wantCode(t, w.send(s), im.CodeNoTarget) })
+			t.Run(fmt.Sprint(why, " ", i), func(t *testing.T) { convtest.WantCode(t, w.Send(s), im.CodeNoTarget) })
 		}
 	}
 	for _, s := range []*conv.Send{recall(key, "", "op", 1), recall(key, "", "op", 13), edit(key, "", "op", 6, "x"), pin(key, "olga", "p", 10, false)} {
-		wantCode(t, w.send(s), im.CodeNoTarget)
+		convtest.WantCode(t, w.Send(s), im.CodeNoTarget)
 	}
 	direct := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "mia", "max")}
 	first := edit(direct, "mia", "x", 1, "x")
 	first.Peer = "max"
-	wantCode(t, w.send(first), im.CodeNoTarget)
+	convtest.WantCode(t, w.Send(first), im.CodeNoTarget)
 	inbox := im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "mia")}
-	wantCode(t, w.send(recall(inbox, "mia", "x", 1)), im.CodeNoConversation)
+	convtest.WantCode(t, w.Send(recall(inbox, "mia", "x", 1)), im.CodeNoConversation)
 	if got := len(w.history(key, "")); got != 12 {
 		t.Errorf("%d entries, want 12", got)
 	}
-	w.mustSend(react(key, "mia", "off", 6, true)) // its reactions can go
+	w.MustSend(react(key, "mia", "off", 6, true)) // its reactions can go
 }
 
 // Spec: P-5.6, P-8.8.
 func TestWhoEditsRecallsAndPins(t *testing.T) {
 	w := newWorld(t)
 	key := w.ranked()
-	q := w.mustSend(message(key, "mia", "m", 1, "of mia"))
-	o := w.mustSend(message(key, "", "o", 1, "of the operator"))
+	q := w.MustSend(convtest.Message(key, "mia", "m", 1, "of mia"))
+	o := w.MustSend(convtest.Message(key, "", "o", 1, "of the operator"))
 	for _, u := range []im.User{"max", "adam", "olga"} {
-		wantCode(t, w.send(edit(key, u, "e", q, "x")), im.CodeForbidden)
-		wantCode(t, w.send(recall(key, u, "o", o)), im.CodeForbidden)
+		convtest.WantCode(t, w.Send(edit(key, u, "e", q, "x")), im.CodeForbidden)
+		convtest.WantCode(t, w.Send(recall(key, u, "o", o)), im.CodeForbidden)
 	}
-	wantCode(t, w.send(edit(key, "", "e", q, "x")), im.CodeForbidden)
-	wantCode(t, w.send(recall(key, "max", "r", q)), im.CodeForbidden)
-	wantCode(t, w.send(pin(key, "mia", "p", q, false)), im.CodeForbidden)
-	wantCode(t, w.send(recall(key, "ex", "r", q)), im.CodeNotMember)
-	w.mustSend(pin(key, "adam", "p", q, false))
-	w.mustSend(pin(key, "olga", "p", q, true))
-	w.mustSend(pin(key, "", "p", q, false))
-	w.mustSend(react(key, "max", "react", q, false))
-	w.mustSend(edit(key, "", "e2", o, "of the operator, edited"))
-	w.mustSend(recall(key, "", "r", o))
+	convtest.WantCode(t, w.Send(edit(key, "", "e", q, "x")), im.CodeForbidden)
+	convtest.WantCode(t, w.Send(recall(key, "max", "r", q)), im.CodeForbidden)
+	convtest.WantCode(t, w.Send(pin(key, "mia", "p", q, false)), im.CodeForbidden)
+	convtest.WantCode(t, w.Send(recall(key, "ex", "r", q)), im.CodeNotMember)
+	w.MustSend(pin(key, "adam", "p", q, false))
+	w.MustSend(pin(key, "olga", "p", q, true))
+	w.MustSend(pin(key, "", "p", q, false))
+	w.MustSend(react(key, "max", "react", q, false))
+	w.MustSend(edit(key, "", "e2", o, "of the operator, edited"))
+	w.MustSend(recall(key, "", "r", o))
 
 	w.later.Store(int64(24*time.Hour + time.Minute))
-	wantCode(t, w.send(edit(key, "mia", "late", q, "x")), im.CodeTooLate)
-	wantCode(t, w.send(recall(key, "mia", "late", q)), im.CodeTooLate)
-	wantCode(t, w.send(recall(key, "max", "late", q)), im.CodeForbidden)
-	w.mustSend(recall(key, "anna", "late", q))
-	q = w.mustSend(message(key, "adam", "own", 1, "of an admin"))
+	convtest.WantCode(t, w.Send(edit(key, "mia", "late", q, "x")), im.CodeTooLate)
+	convtest.WantCode(t, w.Send(recall(key, "mia", "late", q)), im.CodeTooLate)
+	convtest.WantCode(t, w.Send(recall(key, "max", "late", q)), im.CodeForbidden)
+	w.MustSend(recall(key, "anna", "late", q))
+	q = w.MustSend(convtest.Message(key, "adam", "own", 1, "of an admin"))
 	w.later.Store(int64(48 * time.Hour))
-	w.mustSend(recall(key, "adam", "old", q))
-	q = w.mustSend(message(key, "max", "own", 1, "of somebody who left"))
-	w.mustSend(kick(key, "kick", "max"))
-	wantCode(t, w.send(recall(key, "max", "mine", q)), im.CodeNotMember)
-	w.mustSend(recall(key, "adam", "left", q))
+	w.MustSend(recall(key, "adam", "old", q))
+	q = w.MustSend(convtest.Message(key, "max", "own", 1, "of somebody who left"))
+	w.MustSend(convtest.Kick(key, "kick", "max"))
+	convtest.WantCode(t, w.Send(recall(key, "max", "mine", q)), im.CodeNotMember)
+	w.MustSend(recall(key, "adam", "left", q))
 
-	hello := message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "mia", "olga")}, "mia", "k", -1, "hi")
+	hello := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "mia", "olga")}, "mia", "k", -1, "hi")
 	hello.Peer = "olga"
-	w.mustSend(hello)
-	wantCode(t, w.send(recall(hello.Conv, "olga", "r", 1)), im.CodeForbidden)
-	wantCode(t, w.send(pin(hello.Conv, "olga", "p", 1, false)), im.CodeForbidden)
-	w.mustSend(edit(hello.Conv, "mia", "e", 1, "hello"))
-	w.mustSend(recall(hello.Conv, "", "op", 1))
+	w.MustSend(hello)
+	convtest.WantCode(t, w.Send(recall(hello.Conv, "olga", "r", 1)), im.CodeForbidden)
+	convtest.WantCode(t, w.Send(pin(hello.Conv, "olga", "p", 1, false)), im.CodeForbidden)
+	w.MustSend(edit(hello.Conv, "mia", "e", 1, "hello"))
+	w.MustSend(recall(hello.Conv, "", "op", 1))
 }
 
 // F1: a row that a commit rewrites shows what it said before until the commit
 // is durable.
 func TestF1RewriteIsNotShownBeforeItIsDurable(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	w.mustSend(message(key, "alice", "k1", 1, "one"))
-	w.mustSend(message(key, "alice", "k2", 1, "two"))
-	w.mustSend(edit(key, "alice", "e1", 2, "uno"))
+	key := w.Group("alice", "bob")
+	w.MustSend(convtest.Message(key, "alice", "k1", 1, "one"))
+	w.MustSend(convtest.Message(key, "alice", "k2", 1, "two"))
+	w.MustSend(edit(key, "alice", "e1", 2, "uno"))
 	before := []string{"1:members", "2:uno (edited by 4)", "3:two", "4:edit of 2 uno"}
-	open := w.gate.shut()
+	open := w.Gate.Shut()
 	defer open()
-	answers := w.submit(edit(key, "alice", "e2", 2, "eins"), recall(key, "alice", "r1", 3), recall(key, "alice", "r2", 2))
+	answers := w.Submit(edit(key, "alice", "e2", 2, "eins"), recall(key, "alice", "r1", 3), recall(key, "alice", "r2", 2))
 	waitReadable(t, w, key, 7)
 	if got := w.stored(key, 7); strings.Contains(got, "uno") || strings.Contains(got, "two") {
 		t.Fatalf("the schedule needs rows that are rewritten and not durable: %q", got)
@@ -361,13 +364,13 @@ func TestF1RewriteIsNotShownBeforeItIsDurable(t *testing.T) {
 			t.Errorf("%q reads before the sync %q, want %q", u, got, before)
 		}
 	}
-	p, err := w.page(context.Background(), key, "bob", &convpb.GetHistory{Before: 1 << 60, Limit: 3})
+	p, err := w.page(key, "bob", &convpb.GetHistory{Before: 1 << 60, Limit: 3})
 	if err != nil || len(p.Rows) != 3 || !strings.Contains(string(p.Rows[0]), "uno") {
 		t.Errorf("downwards bob reads %q, %v", p.Rows, err)
 	}
 	open()
 	for _, a := range answers {
-		if r := w.await(a); r.Err != nil {
+		if r := w.Await(a); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 	}
@@ -381,18 +384,18 @@ func TestF1RewriteIsNotShownBeforeItIsDurable(t *testing.T) {
 // published and what the row said before is dropped.
 func TestF1ReaderBetweenRewriteAndPublication(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	w.mustSend(message(key, "alice", "k1", 1, "one"))
-	w.mustSend(message(key, "alice", "k2", 1, "two"))
-	open := w.gate.shut()
+	key := w.Group("alice", "bob")
+	w.MustSend(convtest.Message(key, "alice", "k1", 1, "one"))
+	w.MustSend(convtest.Message(key, "alice", "k2", 1, "two"))
+	open := w.Gate.Shut()
 	defer open()
-	answers := w.submit(recall(key, "alice", "r1", 2), recall(key, "alice", "r2", 3))
+	answers := w.Submit(recall(key, "alice", "r1", 2), recall(key, "alice", "r2", 3))
 	waitReadable(t, w, key, 5)
-	w.gate.watch(func(r store.Row) {
+	w.Gate.OnRow(func(r store.Row) {
 		if r.Seq == 3 { // behind the former of 2, before that of 3 is looked up
 			open()
-			w.await(answers[1])
-			w.gate.watch(nil)
+			w.Await(answers[1])
+			w.Gate.OnRow(nil)
 		}
 	})
 	if got, want := w.history(key, "bob")[:3], []string{"1:members", "2:one", "3: (recalled by 5)"}; !cmp.Equal(got, want) {
@@ -407,11 +410,11 @@ func TestF1ReaderBetweenRewriteAndPublication(t *testing.T) {
 // what comes next.
 func TestRefusedRecallChangesNothing(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	w.mustSend(message(key, "alice", "k1", 1, "one"))
+	key := w.Group("alice", "bob")
+	w.MustSend(convtest.Message(key, "alice", "k1", 1, "one"))
 	before := w.history(key, "bob")
-	w.gate.refuse(true)
-	for _, r := range w.together(recall(key, "alice", "r", 2), edit(key, "alice", "e", 2, "eins"), message(key, "alice", "k2", 1, "two")) {
+	w.Gate.Refuse(true)
+	for _, r := range w.together(recall(key, "alice", "r", 2), edit(key, "alice", "e", 2, "eins"), convtest.Message(key, "alice", "k2", 1, "two")) {
 		if r.Err == nil || r.Err.Code == im.CodeOverloaded {
 			t.Errorf("answer %+v of a full disk", r)
 		}
@@ -419,9 +422,9 @@ func TestRefusedRecallChangesNothing(t *testing.T) {
 	if got := w.history(key, "bob"); !cmp.Equal(got, before) {
 		t.Errorf("history %q, want %q", got, before)
 	}
-	w.gate.refuse(false)
-	w.mustSend(edit(key, "alice", "e", 2, "eins"))
-	w.mustSend(recall(key, "alice", "r", 2))
+	w.Gate.Refuse(false)
+	w.MustSend(edit(key, "alice", "e", 2, "eins"))
+	w.MustSend(recall(key, "alice", "r", 2))
 	if got, want := w.history(key, "bob"), []string{"1:members", "2: (edited by 3) (recalled by 4)", "3:edit of 2  (edited by 4)", "4:recall of 2"}; !cmp.Equal(got, want) {
 		t.Errorf("history %q, want %q", got, want)
 	}
@@ -431,8 +434,8 @@ func TestRefusedRecallChangesNothing(t *testing.T) {
 // what is published or newer, and never what is not durable.
 func TestF1ReadersDuringRewrites(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	q := w.mustSend(message(key, "alice", "k", 1, "0"))
+	key := w.Group("alice", "bob")
+	q := w.MustSend(convtest.Message(key, "alice", "k", 1, "0"))
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for range 2 {
@@ -443,13 +446,13 @@ func TestF1ReadersDuringRewrites(t *testing.T) {
 					return
 				default:
 				}
-				from, err := w.look(context.Background(), key, "bob")
+				from, err := w.look(key, "bob")
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				edited := im.Seq(w.at(key, q).EditedBy)
-				durable := im.Seq(w.gate.durable.Load())
+				durable := w.Gate.Durable()
 				if from.Head > uint64(q) && uint64(edited) < from.Head {
 					t.Errorf("at head %d a reader is given the message as edited by %d", from.Head, edited)
 				}
@@ -460,11 +463,11 @@ func TestF1ReadersDuringRewrites(t *testing.T) {
 		})
 	}
 	for i := range 60 {
-		open := w.gate.shut()
-		a := w.submit(edit(key, "alice", fmt.Sprint("e", i), q, fmt.Sprint(i)))[0]
+		open := w.Gate.Shut()
+		a := w.Submit(edit(key, "alice", fmt.Sprint("e", i), q, fmt.Sprint(i)))[0]
 		waitReadable(t, w, key, q+1+im.Seq(i))
 		open()
-		w.await(a)
+		w.Await(a)
 	}
 	close(stop)
 	wg.Wait()
@@ -474,7 +477,7 @@ func TestF1ReadersDuringRewrites(t *testing.T) {
 func TestF10PowerCutLeavesARecallWholeOrNot(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	w := newWorldOn(t, fs)
-	key := w.group("alice", "bob")
+	key := w.Group("alice", "bob")
 	type cut struct {
 		fs    *vfs.MemFS
 		acked im.Seq
@@ -484,11 +487,11 @@ func TestF10PowerCutLeavesARecallWholeOrNot(t *testing.T) {
 	cuts = append(cuts, cut{fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rng}), 1})
 	acked := im.Seq(1)
 	for i := range 12 {
-		open := w.gate.shut()
+		open := w.Gate.Shut()
 		q := acked + 1
-		answers := w.submit(message(key, "alice", fmt.Sprint("k", i), 1, "secret"), edit(key, "alice", fmt.Sprint("e", i), q, "secret too"))
+		answers := w.Submit(convtest.Message(key, "alice", fmt.Sprint("k", i), 1, "secret"), edit(key, "alice", fmt.Sprint("e", i), q, "secret too"))
 		if i%2 == 1 {
-			answers = append(answers, w.submit(recall(key, "alice", fmt.Sprint("r", i), q))...)
+			answers = append(answers, w.Submit(recall(key, "alice", fmt.Sprint("r", i), q))...)
 		}
 		waitReadable(t, w, key, q+1)
 		for range 2 {
@@ -496,10 +499,10 @@ func TestF10PowerCutLeavesARecallWholeOrNot(t *testing.T) {
 		}
 		open()
 		for _, a := range answers {
-			acked = max(acked, w.await(a).Seq)
+			acked = max(acked, w.Await(a).Seq)
 		}
 		if i%2 == 0 { // as a commit of its own
-			acked = w.mustSend(recall(key, "alice", fmt.Sprint("r", i), q))
+			acked = w.MustSend(recall(key, "alice", fmt.Sprint("r", i), q))
 		}
 		cuts = append(cuts, cut{fs.CrashClone(vfs.CrashCloneCfg{RNG: rng}), acked})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 )
@@ -20,15 +21,15 @@ import (
 // be left with a message that a power cut takes back.
 func TestF1NobodyReadsWhatIsNotDurable(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	open := w.gate.shut()
+	key := w.Group("alice", "bob")
+	open := w.Gate.Shut()
 	defer open()
-	answer := w.submit(message(key, "alice", "k1", 1, "early"))[0]
+	answer := w.Submit(convtest.Message(key, "alice", "k1", 1, "early"))[0]
 	waitReadable(t, w, key, 2)
 	if got := w.history(key, "bob"); !cmp.Equal(got, []string{"1:members"}) {
 		t.Errorf("history before the sync: %v", got)
 	}
-	st, err := w.look(context.Background(), key, "bob")
+	st, err := w.look(key, "bob")
 	if err != nil || st.Head != 1 {
 		t.Errorf("head before the sync: %d, %v; want 1", st.Head, err)
 	}
@@ -38,7 +39,7 @@ func TestF1NobodyReadsWhatIsNotDurable(t *testing.T) {
 	default:
 	}
 	open()
-	if r := w.await(answer); r.Seq != 2 {
+	if r := w.Await(answer); r.Seq != 2 {
 		t.Errorf("answer %+v, want seq 2", r)
 	}
 	if got := w.history(key, "bob"); !cmp.Equal(got, []string{"1:members", "2:early"}) {
@@ -49,8 +50,8 @@ func TestF1NobodyReadsWhatIsNotDurable(t *testing.T) {
 // waitReadable waits until the store would show a row, durable or not.
 func waitReadable(t *testing.T, w *world, key im.Key, q im.Seq) {
 	t.Helper()
-	for end := time.Now().Add(deadline); ; {
-		row, err := w.gate.LastRow(context.Background(), key)
+	for end := time.Now().Add(convtest.Deadline); ; {
+		row, err := w.Gate.LastRow(context.Background(), key)
 		if err == nil && row != nil && row.Seq >= q {
 			return
 		}
@@ -65,19 +66,19 @@ func waitReadable(t *testing.T, w *world, key im.Key, q im.Seq) {
 // by its read of the head.
 func TestF2LoginDuringACommitIsPushedWhatItCannotRead(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	open := w.gate.shut()
+	key := w.Group("alice", "bob")
+	open := w.Gate.Shut()
 	defer open()
-	answer := w.submit(message(key, "alice", "k1", 1, "hello"))[0]
+	answer := w.Submit(convtest.Message(key, "alice", "k1", 1, "hello"))[0]
 	waitReadable(t, w, key, 2)
-	bob := w.online("bob") // enters the table, then reads the head
-	st, err := w.look(context.Background(), key, "bob")
+	bob := w.Online("bob") // enters the table, then reads the head
+	st, err := w.look(key, "bob")
 	if err != nil || st.Head != 1 {
 		t.Fatalf("head %d, %v: the schedule needs a commit under way", st.Head, err)
 	}
 	open()
-	w.await(answer)
-	if got := bob.got(); !cmp.Equal(got, []string{"2:hello"}) {
+	w.Await(answer)
+	if got := bob.Got(); !cmp.Equal(got, []string{"2:hello"}) {
 		t.Errorf("bob was pushed %v, want [2:hello]", got)
 	}
 }
@@ -87,17 +88,17 @@ func TestF3SameIDInOneBatchGetsOneSeq(t *testing.T) {
 	for _, after := range []int{1, -1} {
 		t.Run(fmt.Sprint("after ", after), func(t *testing.T) {
 			w := newWorld(t)
-			key := w.group("alice", "bob")
-			open := w.gate.shut()
-			first := w.submit(message(key, "bob", "hold", 1, "holds the committer"))[0]
-			answers := w.submit(message(key, "alice", "k", after, "once"), message(key, "alice", "k", after, "once"), message(key, "alice", "k", after, "other body"))
+			key := w.Group("alice", "bob")
+			open := w.Gate.Shut()
+			first := w.Submit(convtest.Message(key, "bob", "hold", 1, "holds the committer"))[0]
+			answers := w.Submit(convtest.Message(key, "alice", "k", after, "once"), convtest.Message(key, "alice", "k", after, "once"), convtest.Message(key, "alice", "k", after, "other body"))
 			open()
-			w.await(first)
-			a, b := w.await(answers[0]), w.await(answers[1])
+			w.Await(first)
+			a, b := w.Await(answers[0]), w.Await(answers[1])
 			if a.Seq == 0 || a.Seq != b.Seq {
 				t.Errorf("answers %+v and %+v, want one seq", a, b)
 			}
-			wantCode(t, w.await(answers[2]), im.CodeConflict)
+			convtest.WantCode(t, w.Await(answers[2]), im.CodeConflict)
 			if got, want := w.history(key, "alice"), []string{"1:members", "2:holds the committer", "3:once"}; !cmp.Equal(got, want) {
 				t.Errorf("history %v, want %v", got, want)
 			}
@@ -107,9 +108,9 @@ func TestF3SameIDInOneBatchGetsOneSeq(t *testing.T) {
 
 func TestF3ScopeOfAnIDIsTheConversationAndTheSender(t *testing.T) {
 	w := newWorld(t)
-	one, two := w.group("alice", "bob"), w.group("alice", "bob")
-	for i, s := range []*conv.Send{message(one, "alice", "k", 1, "a"), message(two, "alice", "k", 1, "b"), message(one, "bob", "k", 1, "c")} {
-		if r := w.send(s); r.Err != nil || r.Repeat {
+	one, two := w.Group("alice", "bob"), w.Group("alice", "bob")
+	for i, s := range []*conv.Send{convtest.Message(one, "alice", "k", 1, "a"), convtest.Message(two, "alice", "k", 1, "b"), convtest.Message(one, "bob", "k", 1, "c")} {
+		if r := w.Send(s); r.Err != nil || r.Repeat {
 			t.Errorf("send %d: %+v, want a new row", i, r)
 		}
 	}
@@ -117,35 +118,35 @@ func TestF3ScopeOfAnIDIsTheConversationAndTheSender(t *testing.T) {
 
 func TestF3RepeatIsFoundAfterARestart(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	named := w.mustSend(message(key, "alice", "k1", 1, "with after"))
-	keyed := w.mustSend(message(key, "alice", "k2", -1, "without"))
+	key := w.Group("alice", "bob")
+	named := w.MustSend(convtest.Message(key, "alice", "k1", 1, "with after"))
+	keyed := w.MustSend(convtest.Message(key, "alice", "k2", -1, "without"))
 	for i := range 50 {
-		w.mustSend(message(key, "bob", fmt.Sprint("n", i), 1, "noise"))
+		w.MustSend(convtest.Message(key, "bob", fmt.Sprint("n", i), 1, "noise"))
 	}
 	w.restart()
-	if q := w.mustSend(message(key, "alice", "k1", 1, "with after")); q != named {
+	if q := w.MustSend(convtest.Message(key, "alice", "k1", 1, "with after")); q != named {
 		t.Errorf("seq %d after the restart, want %d", q, named)
 	}
-	if q := w.mustSend(message(key, "alice", "k2", -1, "without")); q != keyed {
+	if q := w.MustSend(convtest.Message(key, "alice", "k2", -1, "without")); q != keyed {
 		t.Errorf("seq %d after the restart, want %d", q, keyed)
 	}
-	wantCode(t, w.send(message(key, "alice", "k1", 1, "another body")), im.CodeConflict)
+	convtest.WantCode(t, w.Send(convtest.Message(key, "alice", "k1", 1, "another body")), im.CodeConflict)
 }
 
 // F4: a retry of what is stored is answered with its seq, whatever its sender
 // may do by now.
 func TestF4RetryOfARemovedMemberGetsItsSeq(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	q := w.mustSend(message(key, "bob", "k1", 1, "stored"))
-	w.mustSend(kick(key, "kick", "bob"))
-	if r := w.send(message(key, "bob", "k1", 1, "stored")); r.Err != nil || r.Seq != q {
+	key := w.Group("alice", "bob")
+	q := w.MustSend(convtest.Message(key, "bob", "k1", 1, "stored"))
+	w.MustSend(convtest.Kick(key, "kick", "bob"))
+	if r := w.Send(convtest.Message(key, "bob", "k1", 1, "stored")); r.Err != nil || r.Seq != q {
 		t.Errorf("retry %+v, want seq %d", r, q)
 	}
-	wantCode(t, w.send(message(key, "bob", "k2", 1, "new")), im.CodeNotMember)
+	convtest.WantCode(t, w.Send(convtest.Message(key, "bob", "k2", 1, "new")), im.CodeNotMember)
 	w.restart()
-	if r := w.send(message(key, "bob", "k1", 1, "stored")); r.Err != nil || r.Seq != q {
+	if r := w.Send(convtest.Message(key, "bob", "k1", 1, "stored")); r.Err != nil || r.Seq != q {
 		t.Errorf("retry after a restart %+v, want seq %d", r, q)
 	}
 }
@@ -154,32 +155,32 @@ func TestF4RetryOfARemovedMemberGetsItsSeq(t *testing.T) {
 // those before them leave.
 func TestF17KickInTheMiddleOfABatch(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob", "eve")
-	eve, bob := w.online("eve"), w.online("bob")
-	open := w.gate.shut()
-	hold := w.submit(message(key, "alice", "hold", 1, "holds the committer"))[0]
+	key := w.Group("alice", "bob", "eve")
+	eve, bob := w.Online("eve"), w.Online("bob")
+	open := w.Gate.Shut()
+	hold := w.Submit(convtest.Message(key, "alice", "hold", 1, "holds the committer"))[0]
 	waitReadable(t, w, key, 2)
-	answers := w.submit(
-		message(key, "alice", "a", 1, "before"), kick(key, "kick", "eve"), message(key, "alice", "b", 1, "behind"),
-		message(key, "eve", "c", 1, "no longer"), add(key, "back", "eve"), message(key, "eve", "d", 1, "again"))
+	answers := w.Submit(
+		convtest.Message(key, "alice", "a", 1, "before"), convtest.Kick(key, "kick", "eve"), convtest.Message(key, "alice", "b", 1, "behind"),
+		convtest.Message(key, "eve", "c", 1, "no longer"), convtest.Add(key, "back", "eve"), convtest.Message(key, "eve", "d", 1, "again"))
 	open()
-	w.await(hold)
+	w.Await(hold)
 	for i, want := range []im.Seq{3, 4, 5, 0, 6, 7} {
-		r := w.await(answers[i])
+		r := w.Await(answers[i])
 		if want == 0 {
-			wantCode(t, r, im.CodeNotMember)
+			convtest.WantCode(t, r, im.CodeNotMember)
 		} else if r.Err != nil || r.Seq != want {
 			t.Errorf("answer %d: %+v, want seq %d", i, r, want)
 		}
 	}
 	want := []string{"2:holds the committer", "3:before", "4:members", "6:members", "7:again"}
-	if got := eve.got(); !cmp.Equal(got, want) {
+	if got := eve.Got(); !cmp.Equal(got, want) {
 		t.Errorf("eve was pushed %v, want %v", got, want)
 	}
 	if got := w.history(key, "eve"); !cmp.Equal(got, append([]string{"1:members"}, want...)) {
 		t.Errorf("eve reads %v", got)
 	}
-	if got := len(bob.got()); got != 6 {
+	if got := len(bob.Got()); got != 6 {
 		t.Errorf("bob was pushed %d entries, want 6", got)
 	}
 	w.restart()
@@ -191,18 +192,18 @@ func TestF17KickInTheMiddleOfABatch(t *testing.T) {
 // F17: who comes back reads both stays, and nothing in between.
 func TestF17RejoinKeepsTheFirstStay(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
+	key := w.Group("alice", "bob")
 	var want []string
 	want = append(want, "1:members")
 	for i := range 3 {
-		q := w.mustSend(message(key, "alice", fmt.Sprint("in", i), 1, "in"))
-		out := w.mustSend(kick(key, fmt.Sprint("kick", i), "bob"))
-		w.mustSend(message(key, "alice", fmt.Sprint("out", i), 1, "out"))
-		back := w.mustSend(add(key, fmt.Sprint("add", i), "bob"))
+		q := w.MustSend(convtest.Message(key, "alice", fmt.Sprint("in", i), 1, "in"))
+		out := w.MustSend(convtest.Kick(key, fmt.Sprint("kick", i), "bob"))
+		w.MustSend(convtest.Message(key, "alice", fmt.Sprint("out", i), 1, "out"))
+		back := w.MustSend(convtest.Add(key, fmt.Sprint("add", i), "bob"))
 		want = append(want, fmt.Sprint(q, ":in"), fmt.Sprint(out, ":members"), fmt.Sprint(back, ":members"))
 	}
-	bob := w.online("bob")
-	q := w.mustSend(message(key, "bob", "k", 1, "here again"))
+	bob := w.Online("bob")
+	q := w.MustSend(convtest.Message(key, "bob", "k", 1, "here again"))
 	want = append(want, fmt.Sprint(q, ":here again"))
 	for range 2 {
 		if got := w.history(key, "bob"); !cmp.Equal(got, want) {
@@ -210,7 +211,7 @@ func TestF17RejoinKeepsTheFirstStay(t *testing.T) {
 		}
 		w.restart()
 	}
-	if got := bob.got(); len(got) != 1 {
+	if got := bob.Got(); len(got) != 1 {
 		t.Errorf("bob was pushed %v", got)
 	}
 }
@@ -219,46 +220,45 @@ func TestF17RejoinKeepsTheFirstStay(t *testing.T) {
 // nobody.
 func TestF17RefusedBatchLeavesTheMembersAsTheyWere(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	eve := w.online("eve")
-	w.gate.refuse(true)
-	for _, r := range w.together(kick(key, "kick", "bob"), add(key, "add", "eve"), message(key, "eve", "e", 1, "x")) {
-		wantCode(t, r, im.CodeDiskFull)
+	key := w.Group("alice", "bob")
+	eve := w.Online("eve")
+	w.Gate.Refuse(true)
+	for _, r := range w.together(convtest.Kick(key, "kick", "bob"), convtest.Add(key, "add", "eve"), convtest.Message(key, "eve", "e", 1, "x")) {
+		convtest.WantCode(t, r, im.CodeDiskFull)
 	}
-	w.gate.refuse(false)
-	wantCode(t, w.send(message(key, "eve", "e", 1, "x")), im.CodeNotMember)
-	if q := w.mustSend(message(key, "bob", "b", 1, "still here")); q != 2 {
+	w.Gate.Refuse(false)
+	convtest.WantCode(t, w.Send(convtest.Message(key, "eve", "e", 1, "x")), im.CodeNotMember)
+	if q := w.MustSend(convtest.Message(key, "bob", "b", 1, "still here")); q != 2 {
 		t.Errorf("seq %d, want 2", q)
 	}
-	if got := eve.got(); len(got) != 0 {
+	if got := eve.Got(); len(got) != 0 {
 		t.Errorf("eve was pushed %v", got)
 	}
 	// The same change, asked for again, is done.
-	if q := w.mustSend(kick(key, "kick", "bob")); q != 3 {
+	if q := w.MustSend(convtest.Kick(key, "kick", "bob")); q != 3 {
 		t.Errorf("seq %d, want 3", q)
 	}
-	wantCode(t, w.send(message(key, "bob", "c", 1, "x")), im.CodeNotMember)
+	convtest.WantCode(t, w.Send(convtest.Message(key, "bob", "c", 1, "x")), im.CodeNotMember)
 }
 
 // F20: a commit whose outcome is unknown is not answered, and nothing of it is
 // read or pushed.
 func TestF20FailedCommitTellsNobody(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	bob := w.online("bob")
-	w.gate.fail()
-	answer := w.submit(message(key, "alice", "k", 1, "lost or not"))[0]
-	err := <-w.ended
-	if err == nil {
+	key := w.Group("alice", "bob")
+	bob := w.Online("bob")
+	w.Gate.Break()
+	answer := w.Submit(convtest.Message(key, "alice", "k", 1, "lost or not"))[0]
+	if err := <-w.ended; err == nil {
 		t.Error("the conversations go on after a failed commit")
 	}
-	w.ended <- err
+	w.ended <- nil // this failure is no failure of the test
 	select {
 	case r := <-answer:
 		t.Errorf("answered %+v", r)
 	default:
 	}
-	if got := bob.got(); len(got) != 0 {
+	if got := bob.Got(); len(got) != 0 {
 		t.Errorf("bob was pushed %v", got)
 	}
 	if got := w.history(key, "bob"); !cmp.Equal(got, []string{"1:members"}) {
@@ -269,16 +269,16 @@ func TestF20FailedCommitTellsNobody(t *testing.T) {
 // F21: what is queued is bounded, and what does not fit is refused, unsettled.
 func TestF21StalledStoreDoesNotQueueWithoutBound(t *testing.T) {
 	w := newWorld(t)
-	key := w.group("alice", "bob")
-	open := w.gate.shut()
+	key := w.Group("alice", "bob")
+	open := w.Gate.Shut()
 	body := string(make([]byte, 8<<10))
 	refused, sends := 0, 0
 	var answers []chan conv.Result
 	for i := range 400 {
-		a := w.submit(message(key, "alice", fmt.Sprint(i), 1, body))[0]
+		a := w.Submit(convtest.Message(key, "alice", fmt.Sprint(i), 1, body))[0]
 		select {
 		case r := <-a:
-			wantCode(t, r, im.CodeOverloaded)
+			convtest.WantCode(t, r, im.CodeOverloaded)
 			if r.Err.Code.Info().Settled {
 				t.Error("overloaded is settled")
 			}
@@ -293,11 +293,11 @@ func TestF21StalledStoreDoesNotQueueWithoutBound(t *testing.T) {
 	}
 	open()
 	for _, a := range answers {
-		if r := w.await(a); r.Err != nil {
+		if r := w.Await(a); r.Err != nil {
 			t.Fatalf("queued send: %v", r.Err)
 		}
 	}
-	if n := w.convs.Waiting(); n != 0 {
+	if n := w.Convs.Waiting(); n != 0 {
 		t.Errorf("%d sends wait after all were answered", n)
 	}
 }
@@ -305,17 +305,17 @@ func TestF21StalledStoreDoesNotQueueWithoutBound(t *testing.T) {
 // F22: a hot conversation does not hold up a cold one.
 func TestF22ColdConversationIsNotBehindAHotOne(t *testing.T) {
 	w := newWorld(t)
-	hot, cold := w.group("alice", "bob"), w.group("alice", "bob")
-	open := w.gate.shut()
+	hot, cold := w.Group("alice", "bob"), w.Group("alice", "bob")
+	open := w.Gate.Shut()
 	var last chan conv.Result
 	for i := range 3000 {
-		last = w.submit(message(hot, "alice", fmt.Sprint(i), 1, "x"))[0]
+		last = w.Submit(convtest.Message(hot, "alice", fmt.Sprint(i), 1, "x"))[0]
 	}
 	var before im.Seq
 	done := make(chan struct{})
-	s := message(cold, "bob", "cold", 1, "me too")
+	s := convtest.Message(cold, "bob", "cold", 1, "me too")
 	s.Done = func(conv.Result) {
-		st, err := w.look(context.Background(), hot, "alice")
+		st, err := w.look(hot, "alice")
 		if err != nil {
 			t.Error(err)
 		}
@@ -323,10 +323,10 @@ func TestF22ColdConversationIsNotBehindAHotOne(t *testing.T) {
 		close(done)
 	}
 	var k fanout.WakeUps
-	w.convs.Submit([]*conv.Send{s}, &k)
+	w.Convs.Submit([]*conv.Send{s}, &k)
 	open()
 	<-done
-	w.await(last)
+	w.Await(last)
 	// One batch of 256 was under way before it came, and one goes with it; the
 	// publication of a further one may race with this look.
 	if limit := im.Seq(3*256 + 1); before > limit {

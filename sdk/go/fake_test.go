@@ -150,7 +150,7 @@ func (ss *fakeSession) kick(k *petrelv1.Kick) {
 // dial is Options.NetDial. The session ends with its connection.
 func (s *fake) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	mine, theirs := net.Pipe()
-	ss := &fakeSession{s: s, conn: &buffered{Conn: mine, out: make(chan []byte, 1<<14)}}
+	ss := &fakeSession{s: s, conn: &buffered{Conn: mine, out: make(chan []byte, 1<<14), closed: make(chan struct{})}}
 	go ss.conn.(*buffered).drain()
 	s.mu.Lock()
 	s.sessions = append(s.sessions, ss)
@@ -163,29 +163,42 @@ func (s *fake) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // buffered is a socket with a buffer, which a pipe has not.
 type buffered struct {
 	net.Conn
-	out  chan []byte
-	once sync.Once
+	out    chan []byte
+	closed chan struct{}
+	once   sync.Once
 }
 
 func (b *buffered) Write(p []byte) (n int, err error) {
-	defer func() {
-		if recover() != nil { // closed meanwhile
-			err = io.ErrClosedPipe
-		}
-	}()
-	b.out <- slices.Clone(p)
-	return len(p), nil
+	select {
+	case <-b.closed:
+		return 0, io.ErrClosedPipe
+	default:
+	}
+	select {
+	case b.out <- slices.Clone(p):
+		return len(p), nil
+	case <-b.closed:
+		return 0, io.ErrClosedPipe
+	}
 }
 
 func (b *buffered) drain() {
-	for p := range b.out {
-		_, _ = b.Conn.Write(p) // a lost frame shows at the client
+	for {
+		select {
+		case p := <-b.out:
+			_, _ = b.Conn.Write(p) // a lost frame shows at the client
+		case <-b.closed:
+			for len(b.out) > 0 { // what was written before goes out
+				_, _ = b.Conn.Write(<-b.out)
+			}
+			_ = b.Conn.Close()
+			return
+		}
 	}
-	_ = b.Conn.Close() // what was written before is out
 }
 
 func (b *buffered) Close() error {
-	b.once.Do(func() { close(b.out) })
+	b.once.Do(func() { close(b.closed) })
 	return nil
 }
 

@@ -5,7 +5,7 @@ var streamRules = []rule{
 		name:    "serve-ahead",
 		holds:   "a request is served when what was sent before it has been applied",
 		patches: []patch{{"internal/bus/stream/stream.go", `if m == (Mark{}) {`, `if true {`}},
-		guards:  []guard{{"internal/bus/stream", "^TestF2A"}, {"internal/fanout", "^TestF2LoginAgainstCommitAcrossNodes$"}, {"internal/conv", "^TestF2A"}},
+		guards:  []guard{{"internal/bus/stream", "^TestF2A"}, {"internal/fanout", "^TestF2LoginAgainstCommitAcrossNodes$"}, {"internal/route", "^TestF2A"}},
 	},
 	{
 		name:  "beat-without-number",

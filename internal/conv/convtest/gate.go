@@ -1,0 +1,225 @@
+package convtest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// Gate is a store whose commits a test holds, refuses or breaks. While it is
+// open it is the store.
+type Gate struct {
+	store.Store
+	failed  chan struct{}
+	durable atomic.Uint64 // the highest seq in the commits that are durable
+	stalled atomic.Bool
+
+	mu       sync.Mutex    // tier 0; guards the fields below
+	held     chan struct{} // closed when the gate opens; nil: it is open
+	at       point         // with held: where commits wait
+	breaks   bool          // the next commit breaks the store
+	poisoned bool          // the feed takes nothing until it is taken over
+	full     bool          // commits are refused
+	doubtful *bool         // the outcome of the next commit is unknown; whether it is stored
+	stopped  int           // see Stopped
+
+	onWritable func()
+	onRow      func(store.Row)
+}
+
+// point is where a commit waits for the gate.
+type point int
+
+const (
+	atSync   point = iota // written, and readable, but not durable
+	atStore               // before the store gets it
+	atAnswer              // durable, and nobody is told
+)
+
+var errBroken = errors.New("broken disk")
+
+// Shut holds commits between write and sync: the store shows their rows, and they
+// become durable when open is called.
+func (g *Gate) Shut() (open func()) { return g.shut(atSync) }
+
+// ShutStore holds commits before the store gets them.
+func (g *Gate) ShutStore() (open func()) { return g.shut(atStore) }
+
+// ShutAnswers lets commits become durable, but tells nobody before open is
+// called.
+func (g *Gate) ShutAnswers() (open func()) { return g.shut(atAnswer) }
+
+func (g *Gate) shut(at point) (open func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ch := make(chan struct{})
+	g.held, g.at = ch, at
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.held == ch {
+			g.held = nil
+			close(ch)
+		}
+	}
+}
+
+// Refuse makes the store refuse commits as on a full disk, or take them again.
+func (g *Gate) Refuse(full bool) {
+	g.mu.Lock()
+	g.full = full
+	g.mu.Unlock()
+}
+
+// Break makes the next commit fail with an unknown outcome, and the store with
+// it.
+func (g *Gate) Break() {
+	g.mu.Lock()
+	g.breaks = true
+	g.mu.Unlock()
+}
+
+// Poison makes the store take nothing of the feed until it is taken over.
+func (g *Gate) Poison() {
+	g.mu.Lock()
+	g.poisoned = true
+	g.mu.Unlock()
+}
+
+// Doubt makes the outcome of the next commit unknown. stored says what becomes
+// of it.
+func (g *Gate) Doubt(stored bool) {
+	g.mu.Lock()
+	g.doubtful = &stored
+	g.mu.Unlock()
+}
+
+// Stall makes the store say that it takes no commits, and take them all the same.
+func (g *Gate) Stall() { g.stalled.Store(true) }
+
+// Stopped counts the commits that Refuse and ShutStore have kept from the store.
+func (g *Gate) Stopped() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stopped
+}
+
+// Durable is the highest seq in the commits that are durable.
+func (g *Gate) Durable() im.Seq { return im.Seq(g.durable.Load()) }
+
+// OnWritable calls f whenever the store is asked whether it takes commits.
+func (g *Gate) OnWritable(f func()) {
+	g.mu.Lock()
+	g.onWritable = f
+	g.mu.Unlock()
+}
+
+// OnRow calls f for each row that is read. nil ends it.
+func (g *Gate) OnRow(f func(store.Row)) {
+	g.mu.Lock()
+	g.onRow = f
+	g.mu.Unlock()
+}
+
+// Failed is of store.Store.
+func (g *Gate) Failed() <-chan struct{} { return g.failed }
+
+// Writable is of store.Store.
+func (g *Gate) Writable() error {
+	g.mu.Lock()
+	f := g.onWritable
+	g.mu.Unlock()
+	if f != nil {
+		f()
+	}
+	if g.stalled.Load() {
+		return store.ErrStalled
+	}
+	return g.Store.Writable()
+}
+
+// Takeover is of store.Store.
+func (g *Gate) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.Epoch, im.Pos, error) {
+	g.mu.Lock()
+	g.poisoned = false
+	g.mu.Unlock()
+	return g.Store.Takeover(ctx, f, holder)
+}
+
+// Rows is of store.Store.
+func (g *Gate) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	return g.Store.Rows(ctx, c, from, to, func(r store.Row) bool {
+		g.mu.Lock()
+		onRow := g.onRow
+		g.mu.Unlock()
+		if onRow != nil {
+			onRow(r)
+		}
+		return fn(r)
+	})
+}
+
+// Append is of store.Store.
+func (g *Gate) Append(b *store.Batch, done func(error)) {
+	g.mu.Lock()
+	held, at, breaks, poisoned, full, doubtful := g.held, g.at, g.breaks, g.poisoned, g.full, g.doubtful
+	waits := held != nil && at == atStore
+	if !poisoned {
+		g.doubtful = nil
+		if full || waits {
+			g.stopped++
+		}
+	}
+	g.mu.Unlock()
+	switch {
+	case poisoned:
+		done(store.ErrFailed)
+	case doubtful != nil && *doubtful:
+		g.Store.Append(b, func(error) { done(store.ErrUnknown) })
+	case doubtful != nil:
+		done(store.ErrUnknown)
+	case full && held == nil:
+		done(store.ErrFull)
+	case full:
+		go func() { // ends with the gate
+			<-held
+			done(store.ErrFull)
+		}()
+	case breaks:
+		done(errBroken)
+		close(g.failed)
+	case waits:
+		go func() { // ends with the gate
+			<-held
+			g.Store.Append(b, done)
+		}()
+	default:
+		g.append(b, held, at, done)
+	}
+}
+
+// append gives a commit to the store. held is nil, or at is atSync or atAnswer.
+func (g *Gate) append(b *store.Batch, held chan struct{}, at point, done func(error)) {
+	g.Store.Append(b, func(err error) {
+		if held != nil && at == atSync {
+			<-held
+		}
+		if err == nil {
+			for _, row := range b.Rows {
+				g.durable.Store(max(g.durable.Load(), uint64(row.Seq)))
+			}
+		}
+		if held == nil || at == atSync {
+			done(err)
+			return
+		}
+		go func() { // ends with the gate
+			<-held
+			done(err)
+		}()
+	})
+}

@@ -1,0 +1,127 @@
+package route_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/bustest"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/conv/convtest"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// F2: a session is announced, and reads a head behind that. Whatever is committed
+// before the announcement arrives, and so not pushed, is below the head.
+func TestF2AHeadIsReadBehindTheAnnouncementOfItsSession(t *testing.T) {
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob")
+	two.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, _ []byte) bool { return s == stream.Subject }})
+	two.Online("bob")
+	heads := make(chan uint64, 1)
+	go func() { // ends with the answer
+		st, err := two.look(t.Context(), key, "bob")
+		if err != nil {
+			t.Error(err)
+		}
+		heads <- st.Head
+	}()
+	select { // in this time it would be answered
+	case q := <-heads:
+		heads <- q
+	case <-time.After(300 * time.Millisecond):
+	}
+	one.MustSend(convtest.Message(key, "alice", "k1", 1, "not pushed"))
+	two.bus.SetRules(bustest.Rules{})
+	if q := <-heads; q != 2 {
+		t.Errorf("head %d is read, and entry 2 was committed when the owner knew of no session", q)
+	}
+}
+
+// F19: an owner that does not know that it is one no more answers no read from
+// its memory.
+func TestF19AFormerOwnerReadsNothingFromMemory(t *testing.T) {
+	t.Parallel() // it mostly waits
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob")
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
+		t.Fatal(err)
+	}
+	if r := two.Send(convtest.Message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
+		t.Fatalf("send to the new owner: %+v", r)
+	}
+	st, err := one.look(t.Context(), key, "bob")
+	if err != nil || st.Head != 2 {
+		t.Errorf("the former owner says head %d, %v; 2 was acked before the question", st.Head, err)
+	}
+	if r := one.Send(convtest.Message(key, "alice", "k2", 2, "by the former owner")); r.Err != nil || r.Seq != 3 {
+		t.Errorf("send to the former owner: %+v, want seq 3 by whoever has the feed", r)
+	}
+}
+
+// F19: nor does it answer another node so.
+func TestF19AFormerOwnerTellsOtherNodesNothingFromMemory(t *testing.T) {
+	t.Parallel() // it mostly waits
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	gateway := c.join("c", cluster.Gateway)
+	key := one.Group("alice", "bob")
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
+		t.Fatal(err)
+	}
+	if r := two.Send(convtest.Message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
+		t.Fatalf("send to the new owner: %+v", r)
+	}
+	st, err := gateway.look(t.Context(), key, "bob")
+	if err != nil || st.Head != 2 {
+		t.Errorf("the former owner tells another node head %d, %v; 2 was acked before the question", st.Head, err)
+	}
+}
+
+// F12 with F19: that nothing is new since a token is said by an owner only.
+func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
+	t.Parallel() // it mostly waits
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob")
+	bob := im.Account{Tenant: im.DefaultTenant, User: "bob"}
+	ask := &convpb.Ask{Conv: key.Conv[:], Kind: petrelv1.ConvKind_CONV_KIND_GROUP}
+	news, places, err := one.router.Changes(t.Context(), bob, []*convpb.Ask{ask}, 0)
+	if err != nil || news[0].GetHead() != 1 {
+		t.Fatalf("before: %v, %v", news, err)
+	}
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
+		t.Fatal(err)
+	}
+	if r := two.Send(convtest.Message(key, "alice", "k1", 1, "new")); r.Err != nil || r.Seq != 2 {
+		t.Fatalf("send to the new owner: %+v", r)
+	}
+	ask.Since = uint64(places[0])
+	news, after, err := one.router.Changes(t.Context(), bob, []*convpb.Ask{ask}, 0)
+	if err != nil || news[0].GetHead() != 2 || after[0] <= places[0] {
+		t.Errorf("the former owner says %v at %v, was at %v, %v; 2 was acked before the question", news, after, places, err)
+	}
+}
+
+// F19: a refusal is as good as the memory it comes from.
+func TestF19AFormerOwnerRefusesNothingFromMemory(t *testing.T) {
+	t.Parallel() // it mostly waits
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice")
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
+		t.Fatal(err)
+	}
+	two.MustSend(convtest.Add(key, "add", "bob"))
+	if r := two.Send(convtest.Message(key, "bob", "k1", 1, "stored")); r.Err != nil || r.Seq != 3 {
+		t.Fatalf("send to the new owner: %+v", r)
+	}
+	if r := one.Send(convtest.Message(key, "bob", "k1", 1, "stored")); r.Err != nil || !r.Repeat {
+		t.Errorf("sent again to the former owner, who knows no bob: %+v, want a repeat", r)
+	}
+}

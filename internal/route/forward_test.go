@@ -1,0 +1,320 @@
+package route_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/buspb"
+	"github.com/petrel-im/petrel/internal/bus/bustest"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/conv/convtest"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/route"
+)
+
+func TestASendFromAnotherNodeIsStoredAndPushedEverywhere(t *testing.T) {
+	c := startCluster(t, "a", "b", "c")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob")
+	alice, bob := two.Online("alice"), one.Online("bob")
+	waitOnline(t, c)
+	s := convtest.Message(key, "alice", "k1", 1, "hi")
+	s.Origin = fanout.Origin{Out: alice.Out, ID: 7}
+	var k fanout.WakeUps
+	two.Convs.Submit([]*conv.Send{s}, &k)
+	k.Flush()
+	sees(t, alice, "ack 2")
+	sees(t, bob, "2:hi")
+	if r := two.Send(convtest.Message(key, "alice", "k1", 1, "hi")); r.Err != nil || !r.Repeat || r.Seq != 2 {
+		t.Errorf("sent again: %+v, want a repeat of 2", r)
+	}
+	if r := two.Send(convtest.Message(key, "carol", "k2", 1, "hi")); im.CodeOf(r.Err) != im.CodeNotMember {
+		t.Errorf("a stranger's send from another node: %+v", r)
+	}
+	for id, n := range c.nodes {
+		if got := strings.Join(n.history(key, "bob"), " "); got != "1:members 2:hi" {
+			t.Errorf("node %s reads %s", id, got)
+		}
+	}
+	two.Online("bob")
+	moved, err := route.Ask(t.Context(), two.router, conv.Query{Conv: key, User: "bob"}, (*conv.Owner).MoveCursor, &convpb.MoveCursor{Delivered: 2, Read: 2})
+	if err != nil || moved.Read != 2 {
+		t.Errorf("move a cursor from another node: %v, %v", moved, err)
+	}
+}
+
+// F14: a connection's sends to one conversation keep their order though the
+// feed goes from node to node meanwhile, and none is lost or doubled.
+func TestF14SendsKeepTheirOrderThroughHandOvers(t *testing.T) {
+	t.Parallel() // it mostly waits
+	c := startCluster(t, "a", "b", "c")
+	key := c.owner().Group("alice", "bob")
+	const n, hops = 3000, 5
+	var results []chan conv.Result
+	from := c.other()
+	stop := make(chan struct{})
+	var enough atomic.Bool
+	var moves sync.WaitGroup
+	moved := 0
+	moves.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(30 * time.Millisecond):
+			}
+			owner := c.owner()
+			err := owner.cluster.Drain(t.Context())
+			if err == nil {
+				moved++
+			} else if !errors.Is(err, cluster.ErrNobody) { // the others have been there too shortly
+				t.Error(err)
+			}
+			owner.cluster.Resume()
+			enough.Store(moved >= hops)
+		}
+	})
+	i, after := 0, 1
+	for ; i < n || !enough.Load(); i++ {
+		results = append(results, from.Submit(convtest.Message(key, "alice", fmt.Sprint("k", i), after, fmt.Sprint(i)))...)
+		if i%16 == 15 {
+			for _, ch := range results[i-15:] {
+				r := from.Await(ch)
+				after = int(max(im.Seq(after), r.Seq))
+				ch <- r
+			}
+		}
+	}
+	close(stop)
+	moves.Wait()
+	last := im.Seq(1)
+	for j, ch := range results {
+		r := from.Await(ch)
+		if r.Err != nil {
+			t.Fatalf("send %d: %v", j, r.Err)
+		}
+		if r.Seq != last+1 {
+			t.Fatalf("send %d has seq %d behind %d", j, r.Seq, last)
+		}
+		last = r.Seq
+	}
+	if got := c.other().history(key, "bob"); len(got) != i+1 {
+		t.Errorf("the history has %d entries, want %d", len(got), i+1)
+	}
+}
+
+// F14: a request is lost, more is sent behind it, and then the feed comes here or
+// to a third node. What was asked first stays first.
+func TestF14NothingPassesWhatIsAskedAgain(t *testing.T) {
+	for _, here := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the feed comes here %v", here), func(t *testing.T) {
+			c := startCluster(t, "a", "b", "c")
+			one, two := c.owner(), c.other()
+			key := one.Group("alice", "bob")
+			next := two
+			for _, n := range c.nodes {
+				if !here && n != one && n != two {
+					next = n
+				}
+			}
+			asked := make(chan struct{})
+			lost := sync.OnceFunc(func() { close(asked) })
+			two.bus.SetRules(bustest.Rules{Drop: func(to im.Node, s bus.Subject, b []byte) bool {
+				if to == one.id && bytes.Contains(b, []byte("first")) {
+					lost()
+				}
+				return to == one.id && s == stream.Subject
+			}})
+			answers := two.Submit(convtest.Message(key, "alice", "k1", 1, "first"))
+			<-asked
+			answers = append(answers, two.Submit(convtest.Message(key, "alice", "k2", 1, "second"), convtest.Message(key, "alice", "k3", 1, "third"))...)
+			epoch, err := next.Convs.Open(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			two.cluster.Learn(0, next.id, epoch)
+			for i, ch := range answers {
+				if r := two.Await(ch); r.Err != nil || r.Seq != im.Seq(i+2) {
+					t.Errorf("send %d: %+v, want seq %d", i+1, r, i+2)
+				}
+			}
+		})
+	}
+}
+
+// F14: the feed comes here while a send waits in its lane. What is sent then does
+// not pass it by on the short way.
+func TestF14NothingPassesTheLaneByWhenTheFeedComes(t *testing.T) {
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob")
+	two.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, _ []byte) bool { return s == stream.Subject }})
+	first := two.Submit(convtest.Message(key, "alice", "k1", 1, "first"))
+	entering, enter := make(chan struct{}), make(chan struct{})
+	var met atomic.Bool
+	two.Gate.OnWritable(func() {
+		if !met.Swap(true) {
+			close(entering)
+			<-enter
+		}
+	})
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	<-entering // the first, on its way from the lane to the owner
+	second := make(chan chan conv.Result, 1)
+	go func() { second <- two.Submit(convtest.Message(key, "alice", "k2", 1, "second"))[0] }() // ends behind the first
+	select {                                                                                   // in this time it would be in
+	case ch := <-second:
+		second <- ch
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(enter)
+	for i, ch := range []chan conv.Result{first[0], <-second} {
+		if r := two.Await(ch); r.Err != nil || r.Seq != im.Seq(i+2) {
+			t.Errorf("send %d: %+v, want seq %d", i+1, r, i+2)
+		}
+	}
+}
+
+// F14: a send is given back, since its owner was not one for a moment. What is
+// sent behind it is not asked before it.
+func TestF14NothingIsAskedBeforeWhatWasGivenBack(t *testing.T) {
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob")
+	returned := make(chan struct{})
+	givenBack := sync.OnceFunc(func() { close(returned) })
+	one.bus.SetRules(bustest.Rules{Drop: func(_ im.Node, s bus.Subject, b []byte) bool {
+		var p buspb.Packet
+		if s == stream.Subject && p.UnmarshalVT(b) == nil && bytes.IndexByte(p.Kinds, cluster.KindNotOwner) >= 0 {
+			givenBack()
+		}
+		return false
+	}})
+	one.Convs.Close(t.Context(), 0) // behind the back of the cluster
+	first := two.Submit(convtest.Message(key, "alice", "k1", 1, "first"))
+	<-returned
+	if _, err := one.Convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	second := two.Submit(convtest.Message(key, "alice", "k2", 1, "second"))
+	if r := two.Await(second[0]); r.Err != nil || r.Seq != 3 {
+		t.Fatalf("the second: %+v, want seq 3", r)
+	}
+	if r := two.Await(first[0]); r.Err != nil || r.Seq != 2 {
+		t.Errorf("the first: %+v, want seq 2", r)
+	}
+}
+
+// F5: a commit is under way when its owner finds that another node has the feed.
+// What is sent then stays behind the sends of that commit, which the store is
+// about to refuse.
+func TestF5NothingPassesTheCommitOfAFencedOwner(t *testing.T) {
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob")
+	open := one.Gate.ShutStore()
+	t.Cleanup(open)
+	first := one.Submit(convtest.Message(key, "alice", "k1", 1, "first"))
+	for one.Gate.Stopped() != 1 {
+		pause()
+	}
+	epoch, err := two.Convs.Open(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.cluster.Learn(0, two.id, epoch)
+	look, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if st, err := one.look(look, key, "bob"); err != nil || st.Head != 1 {
+		t.Fatalf("the former owner says head %d, %v", st.Head, err)
+	}
+	second := one.Submit(convtest.Message(key, "alice", "k2", 1, "second"))
+	select { // in this time it would go to the new owner, and be answered
+	case r := <-second[0]:
+		t.Errorf("the second is answered first: %+v", r)
+		second[0] <- r
+	case <-time.After(300 * time.Millisecond):
+	}
+	open()
+	if r := one.Await(first[0]); r.Err != nil || r.Seq != 2 {
+		t.Errorf("the first: %+v, want seq 2", r)
+	}
+	if r := one.Await(second[0]); r.Err != nil || r.Seq != 3 {
+		t.Errorf("the second: %+v, want seq 3", r)
+	}
+}
+
+// A node that hears nothing of the owner and reaches no store is cut off from
+// all, maybe: it says so while its clients have the patience to hear it.
+func TestANodeThatIsCutOffSaysSo(t *testing.T) {
+	t.Parallel() // it mostly waits
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob")
+	t.Cleanup(one.Gate.ShutStore()) // the store they share is not held up
+	begun := time.Now()
+	first := two.Submit(convtest.Message(key, "alice", "k1", 1, "out there"))
+	select { // in the time in which another node would take the feed over
+	case r := <-first[0]:
+		t.Errorf("answered though the store may still give the feed to somebody: %+v", r)
+	case <-time.After(3 * time.Second):
+	}
+	two.Gate.Stall()
+	if r := two.Await(first[0]); im.CodeOf(r.Err) != im.CodeStoreStalled {
+		t.Errorf("the send: %+v, want an unsettled error", r)
+	}
+	if took := time.Since(begun); took > 6*time.Second {
+		t.Errorf("answered after %v, longer than a client waits", took)
+	}
+}
+
+// F18: two users write to each other first, at two nodes, at once. It is one
+// conversation, in which both are members and each message is once.
+func TestF18BothBeginADirectConversationAtOnce(t *testing.T) {
+	c := startCluster(t, "a", "b", "c")
+	one, two := c.owner(), c.other()
+	for n := range 20 {
+		alice, bob := im.User(fmt.Sprint("alice ", n)), im.User(fmt.Sprint("bob ", n))
+		key := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, alice, bob)}
+		to := func(from, peer im.User) *conv.Send {
+			s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, from, peer)}, from, "k", -1, "hi")
+			s.Peer = peer
+			return s
+		}
+		answers := append(one.Submit(to(alice, bob)), two.Submit(to(bob, alice))...)
+		var seqs []im.Seq
+		for _, ch := range answers {
+			r := one.Await(ch)
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			seqs = append(seqs, r.Seq)
+		}
+		if slices.Sort(seqs); !slices.Equal(seqs, []im.Seq{1, 2}) {
+			t.Errorf("seqs %v, want 1 and 2", seqs)
+		}
+		for _, u := range []im.User{alice, bob} {
+			if got := two.history(key, u); !slices.Equal(got, []string{"1:hi", "2:hi"}) {
+				t.Errorf("%s reads %q", u, got)
+			}
+		}
+		if r := two.Send(to(alice, bob)); r.Err != nil || !r.Repeat {
+			t.Errorf("%s again, at the other node: %+v, want a repeat", alice, r)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package route_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/petrel-im/petrel/internal/conv/convtest"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// F6: what became of a commit of unknown outcome is told by a takeover. Nobody is
+// answered before, and each of its messages is stored once.
+func TestF6CommitOfUnknownOutcomeIsSettledByTakeover(t *testing.T) {
+	t.Parallel() // it mostly waits
+	for what, stored := range map[string]bool{"it is stored": true, "it is not": false} {
+		t.Run(what, func(t *testing.T) {
+			c := startCluster(t, "a")
+			one := c.owner()
+			key := one.Group("alice", "bob")
+			_, before, _ := one.cluster.Route(0)
+			one.Gate.Doubt(stored)
+			for i, ch := range one.Submit(convtest.Message(key, "alice", "k1", 1, "first"), convtest.Message(key, "alice", "k2", 1, "second")) {
+				if r := one.Await(ch); r.Err != nil || r.Seq != im.Seq(i+2) {
+					t.Fatalf("send %d: %+v, want seq %d", i+1, r, i+2)
+				}
+			}
+			soon, cancel := context.WithTimeout(t.Context(), convtest.Deadline)
+			defer cancel()
+			if _, epoch, err := one.cluster.Wait(soon, 0, before); err != nil || epoch != before+1 {
+				t.Errorf("epoch %d, %v, want %d", epoch, err, before+1)
+			}
+			if got := strings.Join(one.history(key, "bob"), " "); got != "1:members 2:first 3:second" {
+				t.Errorf("stored: %s", got)
+			}
+		})
+	}
+}
+
+// F8: what was committed and not pushed, because its owner died, is pushed by
+// the next one, though nobody comes back and nothing follows.
+func TestF8ANewOwnerPushesWhatTheOldOneCommitted(t *testing.T) {
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob")
+	bob := two.Online("bob")
+	waitOnline(t, c)
+	open := one.Gate.ShutAnswers() // durable, and nobody is told
+	t.Cleanup(open)
+	one.Submit(convtest.Message(key, "alice", "k1", 1, "last words"))
+	waitRow(t, c.store, key, 2)
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	sees(t, bob, "1:members", "2:last words")
+}
+
+// F8 with F17: a new owner pushes nobody what was there before they came.
+func TestF8ANewOwnerPushesNobodyWhatWasBeforeThem(t *testing.T) {
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice")
+	one.MustSend(convtest.Message(key, "alice", "k1", 1, "among us"))
+	one.MustSend(convtest.Add(key, "add", "bob"))
+	one.MustSend(convtest.Message(key, "alice", "k2", 3, "welcome"))
+	alice, bob := two.Online("alice"), two.Online("bob")
+	waitOnline(t, c)
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	sees(t, alice, "1:members", "2:among us", "3:members", "4:welcome")
+	sees(t, bob, "3:members", "4:welcome")
+}
+
+// A feed whose store takes nothing more until it is taken over is opened again,
+// without what broke it.
+func TestABrokenFeedIsTakenOver(t *testing.T) {
+	c := startCluster(t, "a")
+	one := c.owner()
+	key := one.Group("alice", "bob")
+	one.Gate.Poison()
+	if r := one.Send(convtest.Message(key, "alice", "k1", 1, "poison")); im.CodeOf(r.Err) != im.CodeStoreStalled {
+		t.Errorf("the send that broke it: %+v, want an unsettled error", r)
+	}
+	if r := one.Send(convtest.Message(key, "alice", "k2", 1, "and on")); r.Err != nil || r.Seq != 2 {
+		t.Errorf("the next one: %+v, want seq 2", r)
+	}
+}
