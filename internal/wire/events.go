@@ -17,7 +17,8 @@ import (
 const messageTag = 0x0A
 
 // AppendMessage appends m as one message of an Events frame. The store keeps
-// messages in this form, so history and fan-out copy bytes and encode nothing.
+// messages in this form, so an Events frame in protobuf is a copy of stored bytes.
+// Frames in JSON and pages of history decode them.
 func AppendMessage(dst []byte, m *petrelv1.Message) []byte {
 	n := m.SizeVT()
 	dst = append(dst, messageTag)
