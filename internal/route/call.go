@@ -46,6 +46,27 @@ type question struct {
 	answer func(ctx context.Context, o *owners, by conv.Query, request []byte) ([]byte, error)
 }
 
+// byName is the table of questions. If two had one name, a call of another node could
+// not tell which of them it asks.
+func byName(list []question) map[string]question {
+	all := map[string]question{}
+	for _, q := range list {
+		_, twice := all[q.name]
+		im.Assert(!twice, "two questions are called %s", q.name)
+		all[q.name] = q
+	}
+	return all
+}
+
+// nameOf returns the name of a question, which must be in the table. Without that
+// check a question that was forgotten there would be answered on one node, and fail
+// only between nodes.
+func (c *caller) nameOf(question reflect.Type) string {
+	_, ok := c.questions[question.Name()]
+	im.Assert(ok, "question %s is not in Router.answers", question.Name())
+	return question.Name()
+}
+
 // ofOwner is a question that a method of conv.Owner answers.
 func ofOwner[Q, A any, PQ message[Q], PA message[A]](f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error)) question {
 	return ofNode(func(ctx context.Context, o *owners, by conv.Query, q PQ) (PA, error) {
@@ -57,7 +78,7 @@ func ofOwner[Q, A any, PQ message[Q], PA message[A]](f func(*conv.Owner, context
 	})
 }
 
-// ofNode is a question about several conversations.
+// ofNode is a question that needs no single Owner.
 func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *owners, conv.Query, PQ) (PA, error)) question {
 	return question{reflect.TypeFor[Q]().Name(), func(ctx context.Context, o *owners, by conv.Query, request []byte) ([]byte, error) {
 		q := PQ(new(Q))
@@ -75,6 +96,7 @@ func ofNode[Q, A any, PQ message[Q], PA message[A]](f func(context.Context, *own
 // ask calls f on the Owner, or asks the node that owns the conversation, until
 // one of them answers.
 func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, by conv.Query, f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
+	c.nameOf(reflect.TypeFor[Q]())
 	feed := c.convs.FeedOf(by.Conv.Conv)
 	for {
 		var a PA
@@ -97,6 +119,7 @@ func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller,
 // request asks the node that owns a feed. ErrNotOwner: there is none, it does not
 // own it, or it did not answer.
 func request[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller, f store.Feed, by conv.Query, q PQ) (PA, error) {
+	name := c.nameOf(reflect.TypeFor[Q]())
 	node, _, ok := c.elsewhere(f)
 	if !ok {
 		return nil, conv.ErrNotOwner
@@ -106,7 +129,7 @@ func request[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *cal
 		return nil, fmt.Errorf("write question %T: %w", q, err)
 	}
 	if payload, err = c.call(ctx, node, &routepb.Call{
-		Tenant: uint32(by.Conv.Tenant), Conv: by.Conv.Conv[:], User: string(by.User), Question: reflect.TypeFor[Q]().Name(), Request: payload,
+		Tenant: uint32(by.Conv.Tenant), Conv: by.Conv.Conv[:], User: string(by.User), Question: name, Request: payload,
 	}); err != nil {
 		return nil, err
 	}
@@ -201,7 +224,7 @@ func (c *caller) serve(ctx context.Context, from im.Node, m *routepb.Call) ([]by
 	}
 	q, ok := c.questions[m.Question]
 	if !ok {
-		return nil, fmt.Errorf("serve question %s: a node of a newer release asks for something that this release does not know", m.Question)
+		return nil, fmt.Errorf("serve question %s: this node does not know it", m.Question)
 	}
 	by := conv.Query{Conv: im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}, User: im.User(m.User), Node: from}
 	return q.answer(ctx, &c.owners, by, m.Request)

@@ -59,22 +59,21 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 	}
 	own := owners{convs: cs, cluster: o.Cluster, log: o.Log}
 	r := &Router{inboxes: o.AwaitInboxes, caller: caller{owners: own}}
+	r.questions = byName(r.answers())
 	if o.Cluster == nil {
 		return r
 	}
 	r.forwarder = newForwarder(own, st, o.Streams, o.Nodes)
 	cs.Attach(conv.Elsewhere{Waits: r.forwarder.waits, Submit: r.forwarder.submit, Left: r.forwarder.takeFrom, Confirm: own.stillOwns})
 	r.bus, r.streams, r.nodes, r.serving = o.Bus, o.Streams, o.Nodes, make(chan struct{}, maxCalls)
-	r.questions = map[string]question{}
-	for _, q := range r.answers() {
-		r.questions[q.name] = q
-	}
 	o.Bus.Handle(callSubject, r.receive)
 	return r
 }
 
 // answers are the questions that other nodes may ask. A new one is a message of
-// convpb, a method of conv.Owner, and a line here.
+// convpb of its own (its name goes over the wire: never rename it), a method of
+// conv.Owner, and a line here. An owner of the former release does not know it:
+// callers get internal.
 func (r *Router) answers() []question {
 	return []question{
 		ofOwner((*conv.Owner).History),
@@ -90,7 +89,9 @@ func (r *Router) answers() []question {
 
 // Ask has the owner of a conversation answer a question by its method f: here by
 // a call, elsewhere by a request. While nobody is known to own the conversation
-// it is tried again, until ctx ends. Codes beside those of f: store_stalled.
+// it is tried again, until ctx ends. Codes beside those of f: store_stalled (no
+// owner was found, or the store does not answer), draining (without other nodes),
+// overloaded and internal (from another node). The question must be in answers.
 func Ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, r *Router, by conv.Query, f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
 	return ask(ctx, &r.caller, by, f, q)
 }
