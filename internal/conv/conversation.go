@@ -20,7 +20,7 @@ type conv struct {
 	queue      []*Send
 	queueBytes int
 	state      state
-	users      int          // readers and commits under way: it must stay in memory
+	uses       int          // readers and commits under way: it must stay in memory
 	lastUse    int64        // Unix seconds
 	cursors    *userCursors // nil: nobody has moved a cursor lately
 
@@ -95,4 +95,4 @@ func (c *conv) rollBack() {
 }
 
 // unusedLocked tells whether c may leave memory.
-func (c *conv) unusedLocked() bool { return c.state == idle && c.users == 0 && len(c.queue) == 0 }
+func (c *conv) unusedLocked() bool { return c.state == idle && c.uses == 0 && len(c.queue) == 0 }

@@ -177,7 +177,7 @@ func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error 
 		p.dirty = true
 		if all.dirty = append(all.dirty, p); !all.queued {
 			all.queued = true
-			c.users++ // until it has cooled down
+			c.uses++ // until it has cooled down
 			cu.due = append(cu.due, c)
 			cu.queued.Add(1)
 		}
@@ -204,7 +204,7 @@ func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 			continue
 		}
 		c.cursors.queued = false
-		c.users--
+		c.uses--
 		cu.queued.Add(-1)
 	}
 	done := 0

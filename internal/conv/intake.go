@@ -140,7 +140,7 @@ func (in *intake) take(into []work) []work {
 			c.queue = nil // or the sends would live as long as the conversation is in memory
 		}
 		c.queueBytes -= bytes
-		c.users++ // until published
+		c.uses++ // until published
 		total += bytes
 	}
 	// The taken ones stay ready, so that the committer alone holds them; letGo
@@ -204,7 +204,7 @@ func (in *intake) release(done []work, sends, bytes int) {
 	in.mem.mu.Lock()
 	defer in.mem.mu.Unlock()
 	for _, w := range done {
-		w.c.users--
+		w.c.uses--
 	}
 	in.mem.node.inFlight.Add(-int64(bytes))
 	in.waiting -= sends

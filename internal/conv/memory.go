@@ -46,7 +46,7 @@ func (m *memory) getLocked(key im.Key) *conv {
 func (m *memory) acquire(ctx context.Context, key im.Key) (*conv, error) {
 	m.mu.Lock()
 	c := m.getLocked(key)
-	c.users++
+	c.uses++
 	c.lastUse = m.o.Now().Unix()
 	m.mu.Unlock()
 	select {
@@ -65,7 +65,7 @@ func (m *memory) acquire(ctx context.Context, key im.Key) (*conv, error) {
 func (m *memory) release(c *conv) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c.users--
+	c.uses--
 	// A conversation that does not exist is not kept: asking for made-up ids
 	// costs no memory.
 	if c.unusedLocked() && c.info.Load().record == nil {
