@@ -209,7 +209,7 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 	return in, nil
 }
 
-// first are members from the first entry on.
+// first returns the members of a new conversation: they may read from seq 1.
 func first(refs ...*petrelv1.MemberRef) *Members {
 	m := &Members{}
 	m.add(refs, 1)
@@ -245,7 +245,8 @@ func (a *admission) createGroup(c *conv, s *Send) (*info, error) {
 	return &info{record: s.Create, members: members}, nil
 }
 
-// checkAdded refuses users who do not exist; those who were members before do.
+// checkAdded refuses users who do not exist. It does not look up those who were
+// members before: they do exist.
 // The operator's changes are looked at before they come here. Codes: no_user.
 func (a *admission) checkAdded(c *conv, before *Members, done *petrelv1.MemberChange) error {
 	for _, r := range done.Added {

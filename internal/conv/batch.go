@@ -99,7 +99,8 @@ func (b *batch) answer(s *Send, row []byte, r Result) {
 	}
 }
 
-// endSpan closes a run of items with the same recipients.
+// endSpan closes a run of items with the same recipients. Nobody else gets them.
+// Spec: P-8.3.
 func (b *batch) endSpan(tenant im.Tenant, members []im.User, from, to int) {
 	if from < to {
 		b.spans = append(b.spans, span{tenant, members, from, to})

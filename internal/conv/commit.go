@@ -86,7 +86,7 @@ func (cm *committer) drain() error {
 			return errLost
 		case <-cm.store.Failed():
 			return errFailed
-		case <-time.After(10 * time.Millisecond): // answers, loads and scans under way signal only when they queue work
+		case <-time.After(10 * time.Millisecond): // answers do not signal
 		}
 	}
 	return nil
@@ -221,6 +221,7 @@ func (cm *committer) build(b *batch) {
 // conversation settles, admits and numbers the sends of one conversation, each
 // against the state that those before it leave: a member who is removed in the
 // middle of a batch cannot write after that, and gets nothing of the rest.
+// Spec: P-8.3.
 func (bu *builder) conversation(w *work) {
 	c, b := w.c, bu.b
 	first := c.log.head + 1

@@ -20,7 +20,7 @@ type conv struct {
 	queue      []*Send
 	queueBytes int
 	state      state
-	uses       int          // readers and commits under way: it must stay in memory
+	uses       int          // readers, commits under way, cursors to write: it must stay in memory while there are any
 	lastUse    int64        // Unix seconds
 	cursors    *userCursors // nil: nobody has moved a cursor lately
 
@@ -49,7 +49,7 @@ type state uint8
 const (
 	loading  state = iota // a loader
 	idle                  // nobody; nothing is queued
-	ready                 // in the ring, waiting for the committer
+	ready                 // in the ring, or in the batch being built
 	scanning              // a loader extends the tail; the queue waits
 )
 

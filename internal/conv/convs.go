@@ -5,10 +5,14 @@
 // When that is durable, the heads are published, and the entries go to fan-out.
 // Readers see what is published, and nothing else.
 //
-// A send passes Convs.Submit (convs.go), the queue of its conversation
-// (intake.go), the committer (commit.go, which asks dedupe.go and admit.go), the
-// store, and the publisher (publish.go). Questions go to the types that an Owner
-// is made of: reader (history.go, state.go) and cursors (cursor.go, receipts.go).
+// Read the files in this order. A send, from its frame to the queue of its
+// conversation: send.go, convs.go with options.go, intake.go, conversation.go with
+// members.go. How conversations get into memory: memory.go, hash.go (the tail, by
+// which repeats are found), node.go (the loaders). How the committer makes a commit:
+// commit.go, batch.go, dedupe.go, admit.go, rewrite.go, formerrow.go. What happens
+// when it is durable: publish.go. Who owns a feed, and for how long: owner.go,
+// tenure.go, refan.go. Questions: history.go, state.go, sync.go. The cursors of users:
+// usercursor.go, cursor.go, receipts.go.
 //
 // What this package does not know: which node owns a feed, and how other nodes
 // are reached. The package route does, and drives this one by Open, Close and
@@ -94,8 +98,9 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 // once, before Run.
 func (cs *Convs) Attach(e Elsewhere) { cs.elsewhere = e }
 
-// Follow has f run for each feed that this node owns, from when it has the feed
-// until ctx ends with it. It is called before Run.
+// Follow has f run for each feed that this node owns, from the time when it has the
+// feed. ctx is cancelled when the node loses the feed, gives it away, or stops. Follow
+// is called before Run.
 func (cs *Convs) Follow(f func(ctx context.Context, ow *Owner)) { cs.follow = append(cs.follow, f) }
 
 // Submit queues sends; those of one caller to one conversation keep their
@@ -189,7 +194,7 @@ func (cs *Convs) startLocked(ow *Owner) {
 }
 
 // Open takes a feed over and serves it, after the Owner before it, of this node,
-// has left. The cluster calls it.
+// has left. Router.Open calls it, and New.
 func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	if cs.Close(ctx, f); cs.owners[f].Load() != nil {
 		return 0, fmt.Errorf("open feed %d: the owner before has not left yet: %w", f, context.Cause(ctx))
@@ -218,7 +223,7 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	return ow.Epoch(), nil
 }
 
-// confirm asks whether an Owner still owns its feed. Where nobody else could, it
+// confirm asks whether an Owner still owns its feed. Without other nodes it always
 // does.
 func (cs *Convs) confirm(ow *Owner) error {
 	if cs.elsewhere.Confirm == nil {
@@ -258,7 +263,8 @@ func (cs *Convs) left(ow *Owner) {
 }
 
 // Reserve takes bytes of the node's budget for sends that are admitted and not
-// answered; false: they would exceed it. Whoever has them gives them back by
+// answered; false: they would exceed it. The budget is kept about: several callers
+// at the same time may exceed it a little. Whoever has the bytes gives them back by
 // Release.
 func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes, cs.o.InFlightBytes) }
 
@@ -307,8 +313,8 @@ func (cs *Convs) sum(of func(*Owner) int) int {
 	return n
 }
 
-// Fanned counts events: put into outboxes here, told by a hint, and refused by
-// an outbox.
+// Fanned counts events on this node: put into outboxes, told by a hint, and refused
+// by an outbox.
 type Fanned struct{ Delivered, Hinted, Lagged uint64 }
 
 func (n *Fanned) add(f *fanout.Fan) {
@@ -319,7 +325,8 @@ func (n *Fanned) add(f *fanout.Fan) {
 	}
 }
 
-// Fanned counts what became of the events of the feeds here.
+// Fanned counts what became of events on this node: those of the feeds here, and those
+// that came from owners on other nodes.
 func (cs *Convs) Fanned() Fanned {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -33,8 +33,8 @@ type cursorWrite struct {
 }
 
 // cursors moves the cursors of one feed's conversations. Moves gather in memory;
-// once a second they go along with a commit, and are answered, and told to others
-// as receipts, when it is durable.
+// at most once a second for a conversation they go along with a commit. When it is
+// durable, they are answered, and told to others as receipts.
 type cursors struct {
 	mem    *memory
 	reader *reader

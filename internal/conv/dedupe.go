@@ -26,7 +26,8 @@ type deduper struct {
 type identity struct{ hash, mac uint64 }
 
 // find tells whether s is stored already, whatever its sender's standing is now.
-// It comes before everything that could refuse s. Spec: P-4.4, P-4.7.
+// So it comes before admission. What Prepare refuses earlier is about the frame alone.
+// Spec: P-4.4, P-4.7.
 //
 // found: r is the answer. errScan: the tail must be extended first. slot: with
 // a keyed send that is new, where its dedupe key goes.
@@ -51,7 +52,8 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 		l.tail.find(s.After, id.hash, match)
 		return r, found, 0, failure
 	}
-	// The tail holds what a dedupe key of this very batch cannot show yet.
+	// The store does not have the dedupe keys of this batch yet. The tail has its
+	// hashes.
 	if l.tail.find(0, id.hash, match) || failure != nil {
 		return r, found, 0, failure
 	}
@@ -70,9 +72,10 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 	return r, found, uint8(len(seqs)), failure
 }
 
-// created answers the creation of a group that exists already. The operator's
-// key names it, whatever was asked; a user's call is repeated with the same
-// content.
+// created answers the creation of a group that exists already. The operator names a
+// group by a key, and is answered with its first entry, whatever else the creation
+// says. A user's creation is a repeat if it is the same as the first one, and a
+// conflict if not.
 func (d *deduper) created(c *conv, s *Send, id identity) (Result, error) {
 	if s.Entry.From == "" {
 		return Result{Seq: 1, Repeat: true}, nil
@@ -101,8 +104,9 @@ func (c *conv) checkAfter(after im.Seq) *im.Error {
 	return nil
 }
 
-// compare looks at the row q, whose hash is that of s: the same sender and id
-// make s a repeat, and another first body a conflict.
+// compare looks at the row q, which has the hash of s. If the row has the sender and
+// the client message id of s, it settles s: with the same first body s is a repeat,
+// with another one a conflict. If not, it returns false: two ids have one hash.
 func (d *deduper) compare(c *conv, s *Send, q im.Seq, id identity) (Result, bool, error) {
 	value, err := d.batch.row(d.store, c.key, q)
 	if err != nil {

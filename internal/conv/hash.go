@@ -59,7 +59,7 @@ func (h hasher) body(m *petrelv1.Message) uint64 {
 // client is told to catch up first. Spec: P-4.7.
 const MaxScan = 10_000
 
-// minTail is how many hashes a busy conversation keeps.
+// minTail is how many hashes a busy conversation keeps at least.
 const minTail = 1024
 
 // tail holds the hashes of (sender, client message id) of the newest rows, so

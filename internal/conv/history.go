@@ -48,8 +48,8 @@ func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *i
 }
 
 // History reads a page of entries: upwards from q.After, or, with q.Before set,
-// downwards from q.Before; both ends are exclusive. q.Limit is 1..MaxPage, others
-// are cut. Entries outside of the user's stays are left out. Every read ends at
+// downwards from q.Before; both ends are exclusive. A q.Limit of 0 or above MaxPage
+// means MaxPage. Entries outside of the user's stays are left out. Every read ends at
 // the published head. Codes: no_conversation, not_member. Spec: P-5.2.
 func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*convpb.History, error) {
 	c, at, in, end, err := r.open(ctx, by.Conv)

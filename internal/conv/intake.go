@@ -62,7 +62,8 @@ func (in *intake) enqueueLocked(s *Send) bool {
 	return true
 }
 
-// reserve takes bytes from a budget; false: they would exceed it.
+// reserve takes bytes from a budget; false: they would exceed it. Callers at the same
+// time may exceed it by what one of them takes.
 func (n *node) reserve(bytes, budget int) bool {
 	if n.inFlight.Load()+int64(bytes) > int64(budget) {
 		return false
@@ -84,8 +85,9 @@ func (in *intake) signal() {
 	signal.Set(in.wake)
 }
 
-// loaded is told by the memory that c can be used, or that the store could not
-// be read: then what is queued for c has no outcome.
+// loaded is called by the memory when c can be used, or when the store could not be
+// read. In the latter case the sends that are queued for c are answered with an
+// error.
 func (in *intake) loaded(c *conv, err error) {
 	var failed []*Send
 	in.mem.mu.Lock()

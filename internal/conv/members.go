@@ -64,7 +64,7 @@ func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq, ok bool) {
 }
 
 // stay is a range of seqs that a user may read, both ends included; it is empty
-// when from > to.
+// when from > to. In the record of a member the last stay is still open: to is 0.
 type stay struct{ from, to im.Seq }
 
 // readable are the parts of from..to that u may read, oldest first.
@@ -166,8 +166,8 @@ func (m *Members) remove(users []string, q im.Seq) []string {
 	return done
 }
 
-// setRoles returns the roles that changed. Of several for one user the last
-// counts. A user has a role exactly as long as the
+// setRoles gives roles to members, and returns those that changed. If a user is
+// named several times, the last one counts. A user has a role exactly as long as the
 // last stay is open, so a change of roles begins and ends no membership.
 func (m *Members) setRoles(refs []*petrelv1.MemberRef) []*petrelv1.MemberRef {
 	var done []*petrelv1.MemberRef
@@ -276,7 +276,8 @@ func (m *Members) readableUpTo(u im.User, q im.Seq) im.Seq {
 	return last
 }
 
-// union lists the users who are members in a or in b, sorted.
+// union lists the users who are members in a or in b, sorted. A change of members goes
+// to both: also those who were removed learn of it, and nothing after it. Spec: P-8.3.
 func union(a, b *Members) []im.User {
 	x, y := a.current, b.current
 	all := make([]im.User, 0, max(len(x), len(y))+1)

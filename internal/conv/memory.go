@@ -22,8 +22,8 @@ type memory struct {
 	store store.Store
 	hash  hasher
 
-	// loaded is called when a load or a scan of c has ended. Whoever queues sends
-	// sets it. c is in the state loading or scanning still.
+	// loaded is called when a load or a scan of c has ended; c is still in the state
+	// loading or scanning. intake sets it.
 	loaded func(c *conv, err error)
 
 	mu     sync.Mutex // tier 2; guards convs, sealed, and in every conv the fields that say so
@@ -167,8 +167,9 @@ func readPoint(ctx context.Context, st store.Store, key im.Key) (point, error) {
 }
 
 // scan extends the tail of c down to after, on a loader, while the queue of c
-// waits. The rows that it reads are below the head that c was loaded with, so
-// they are durable.
+// waits. The rows that it reads are durable: they were there when c was loaded, or
+// they are older than the newest minTail rows. Only one batch is not durable, and it
+// has at most 256 rows of a conversation.
 func (m *memory) scan(c *conv, after im.Seq) {
 	t := &c.log.tail
 	hashes := make([]uint64, 0, int(t.from-after)+len(t.hashes))

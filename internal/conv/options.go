@@ -33,8 +33,8 @@ type Options struct {
 	// takes all feeds at once.
 	Holder uint64
 
-	// Nodes tell the users of other nodes of new entries. nil: there are no
-	// other nodes.
+	// Nodes bring new entries to users on other nodes. nil: there are no other
+	// nodes.
 	Nodes *fanout.Nodes
 }
 

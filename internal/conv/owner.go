@@ -15,6 +15,13 @@ import (
 // in memory, and the committer, which alone gives out their seqs. When the feed
 // is lost, the Owner ends with all that it remembers, and the sends that it has
 // not answered go to the next one.
+//
+// Its methods are those of the types that it is made of: Submit and Waiting
+// (intake.go); History (history.go); State, Record, Members and Leavers (state.go);
+// Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted, Receipts and
+// ChangedAt (receipts.go); Published, MembershipSince and MembershipMoved
+// (publish.go); Sealed and Lost (tenure.go); Loaded (memory.go). Its own are Changed
+// (sync.go) and those below.
 type Owner struct {
 	*memory
 	*intake
@@ -77,13 +84,14 @@ func (ow *Owner) leave(err error, left func(*Owner)) error {
 	return ow.committer.alone(commitsInFlight, func() { left(ow) })
 }
 
-// Lose ends the Owner at once: somebody has found out that the store has another
-// one. err says how.
+// Lose ends the Owner at once: the caller has found out that the store has another
+// Owner of the feed. err is the reason.
 func (ow *Owner) Lose(err error) { ow.lose(nil, err) }
 
-// lose ends the Owner. Nobody knows what became of b, unless it is nil: its sends
-// are put back at the head of their queues, and the committer leaves with all of
-// them when no commit is under way.
+// lose ends the Owner. b may be nil. Its sends were not answered, so they are put
+// back at the head of their queues: nobody knows what became of them, or the store
+// wrote nothing of them (ErrStale). When no commit is under way, the committer leaves
+// with all sends that are queued.
 func (ow *Owner) lose(b *batch, err error) {
 	var writes []cursorWrite
 	ow.memory.mu.Lock()

@@ -25,8 +25,8 @@ type publisher struct {
 	formers *formers
 	fan     *fanout.Fan
 
-	// lose ends the tenure of the feed. Nobody knows what became of b, unless it
-	// is nil.
+	// lose ends the tenure of the feed. b may be nil. Its sends were not answered:
+	// the store wrote nothing of them (ErrStale), or nobody knows.
 	lose func(b *batch, err error)
 
 	free chan *batch // capacity commitsInFlight; batches to use again
@@ -37,7 +37,7 @@ type publisher struct {
 
 	mu       sync.Mutex // tier 0; guards the fields below
 	refused  []*conv    // their newest batches were refused; the committer rolls them back
-	posWrong bool       // a commit without rows was refused; the committer's position is wrong
+	posWrong bool       // a batch with cursors was refused: the committer's position is wrong, also if no conversation is in refused
 
 	refusals fanout.WakeUps
 }
@@ -119,8 +119,9 @@ func (p *publisher) deliver(b *batch) {
 	}
 }
 
-// refuse answers a batch of which the store wrote nothing. The committer rolls
-// back what it had staged on top before it builds again.
+// refuse answers a batch that was not committed, as far as is known, with an error
+// that settles nothing. Before the committer builds again, it rolls back to what is
+// published.
 func (p *publisher) refuse(b *batch, err error) {
 	p.o.Log.Warn("commit refused", "err", err, "rows", b.rows)
 	e := Refusal(err)
@@ -172,6 +173,6 @@ func (p *publisher) MembershipSince(after, upTo im.Pos) bool {
 	return after < upTo && uint64(after) < p.lastMembership.Load()
 }
 
-// MembershipMoved carries a token when a commit changed who is a member of
-// what since the last token was taken.
+// MembershipMoved returns a channel. It has a token if a commit has changed a
+// membership since the last token was taken.
 func (p *publisher) MembershipMoved() <-chan struct{} { return p.membershipChanged }

@@ -38,9 +38,9 @@ func (cu *cursors) inMemory(key im.Key, u im.User) (Cursor, bool) {
 	return Cursor{}, false
 }
 
-// ReadCounted is counted at a user's read cursor, and what came to be counted
-// above it outside of the user's stays: unread is about what they may read.
-// Codes: no_conversation, not_member. Spec: P-8.7.
+// ReadCounted is the counted at a user's read cursor, plus the messages above it that
+// the user may not read: those are never unread. Codes: no_conversation, not_member.
+// Spec: P-8.7.
 func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cursor) (uint64, error) {
 	c, now, in, end, err := cu.reader.open(ctx, key)
 	if err != nil {

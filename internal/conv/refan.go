@@ -21,7 +21,7 @@ const refanMs = 5000
 
 // refanner fans the newest commits of a feed out once more. The Owner before may
 // have died between commit and fan-out, and nobody would notice that the last
-// message of a quiet conversation was never pushed. Sessions that have an entry
+// message of a quiet conversation was never pushed. Clients that have an entry
 // drop it by its seq.
 type refanner struct {
 	store store.Store
@@ -84,7 +84,7 @@ func (r *refanner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, err
 }
 
 // refanRows delivers some entries of a conversation, each to those members who
-// may read it: a member who joined after an entry does not get it.
+// may read it: a member who joined after an entry does not get it. Spec: P-8.3.
 func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) error {
 	var members []im.User
 	since := map[im.User]im.Seq{} // the beginning of their stay

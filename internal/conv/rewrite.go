@@ -12,10 +12,9 @@ import (
 )
 
 // rewriter admits and makes the edits and recalls of a batch. They rewrite rows
-// that exist, in the commit that brings their own entry: the target, and, of a
-// message that was edited before, the entry of that edit, whose body is a former
-// one now. A row keeps its hash of dedupe; its pos says which commit wrote it
-// last.
+// that exist, in the commit that brings their own entry. One is the target. If that
+// was edited before, the entry of the previous edit is emptied too, because its body is
+// outdated. A row keeps its hash of dedupe; its pos says which commit wrote it last.
 type rewriter struct {
 	o       *Options
 	store   store.Store

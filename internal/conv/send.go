@@ -25,7 +25,7 @@ const (
 // Send asks for one entry. It belongs to Convs from Submit until its answer.
 type Send struct {
 	Conv  im.Key
-	Peer  im.User // with a direct conversation: the other user; the first entry creates the conversation
+	Peer  im.User // of a direct conversation the other user, of an inbox its user; the first entry creates the conversation
 	After im.Seq
 	Keyed bool // sent without after: looked up by a dedupe key
 
@@ -154,7 +154,8 @@ func targetOf(m *petrelv1.Message) (q im.Seq, removed, ok bool) {
 	return 0, false, false
 }
 
-// cut leaves of a change of members what takes effect.
+// cut makes done, the part that takes effect, the change of members in s. It keeps what
+// was asked for, for restore.
 func (s *Send) cut(done *petrelv1.MemberChange) {
 	if s.asked == nil {
 		s.asked = s.Entry.GetMembers()
@@ -162,7 +163,8 @@ func (s *Send) cut(done *petrelv1.MemberChange) {
 	s.Entry.Body = &petrelv1.Message_Members{Members: done}
 }
 
-// restore makes s what it was when it was submitted.
+// restore puts the change of members back that s asked for. Everything else of s that
+// the committer has set is set again by the next one.
 func (s *Send) restore() {
 	if s.asked != nil {
 		s.Entry.Body = &petrelv1.Message_Members{Members: s.asked}

@@ -53,8 +53,8 @@ func (r *reader) Record(ctx context.Context, by Query, _ *convpb.GetRecord) (*co
 // MaxMemberPage is the most members of one page.
 const MaxMemberPage = 1000
 
-// Members lists the members after the user q.After, ascending by user. q.Limit is
-// 1..MaxMemberPage, others are cut. Codes: no_conversation, not_member.
+// Members lists the members after the user q.After, ascending by user. A q.Limit of 0
+// or above MaxMemberPage means MaxMemberPage. Codes: no_conversation, not_member.
 // Spec: P-8.2.
 func (r *reader) Members(ctx context.Context, by Query, q *convpb.ListMembers) (*convpb.Members, error) {
 	_, _, in, end, err := r.open(ctx, by.Conv)

@@ -9,9 +9,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Changed is what a sync tells a user of one conversation, with its newest so
-// many messages; nil: nothing has changed since the position that q names. The
-// caller has put the session into the online table before. Spec: P-6.2, P-6.3.
+// Changed is what a sync tells a user of one conversation; nil: nothing has changed
+// since the position that q names. newest is how many of its newest messages are told
+// with it. The caller has put the session into the online table before.
+// Spec: P-6.2, P-6.3.
 func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newest int) (*petrelv1.ConvState, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: im.ConvID(q.Conv)}
 	changed, err := ow.changedSince(ctx, key, a.User, q)

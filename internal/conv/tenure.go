@@ -7,13 +7,17 @@ var ErrNotOwner = errors.New("feed is owned by another node")
 
 // tenure is the time in which this node serves a feed. It ends in one of two
 // ways. The feed is given away (sealed): what was taken is committed first. Or it
-// is lost: another node has taken it over, or nobody knows what became of a
-// commit; then nothing may rest any more on what is in memory.
+// is lost: another node has taken it over, or nobody knows what became of a commit,
+// or the store takes no more commits of the feed until it is taken over again. Then
+// nothing may rest any more on what is in memory.
+//
+// When the process stops, the committer ends too, and the feed is neither given away
+// nor lost.
 type tenure struct {
 	mem    *memory
 	sealed chan struct{} // closed when nothing more is taken
 	lost   chan struct{} // closed when the feed is lost
-	ended  chan struct{} // closed when the committer has stopped
+	ended  chan struct{} // closed when the Owner is out of service
 }
 
 func newTenure(m *memory) *tenure {

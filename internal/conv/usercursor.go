@@ -34,7 +34,8 @@ func cursorOf(r *storepb.Cursor) Cursor {
 	return Cursor{im.Seq(r.GetDelivered()), im.Seq(r.GetRead()), r.GetCounted(), im.Pos(r.GetChangedPos())}
 }
 
-// raise moves c forward to d; false: it was there.
+// raise moves each cursor of c forward to that of d, and delivered at least to read.
+// No cursor goes back. It returns false if none moved. Spec: P-8.6.
 func (c *Cursor) raise(d Cursor) bool {
 	moved := false
 	if d.Read > c.Read {
