@@ -19,11 +19,12 @@ const (
 	giveUp      = 10 * time.Second       // without an answer to any send of a conversation: nothing is known of them then
 	giveUpAlone = 2 * time.Second        // the same, where the store is out of reach as well: this node may be cut off from all
 	lookAgain   = 100 * time.Millisecond // after which all that waits is looked at without a reason
-	gather      = time.Millisecond       // between two packets to a node: what comes meanwhile goes along
+	gather      = time.Millisecond       // between two rounds of packets: what comes meanwhile goes along
 )
 
 // forwarder brings sends to owners on other nodes. They wait in lanes, one for
-// each feed. When a feed comes to this node, its lane is emptied into the Owner.
+// each feed. When a feed comes to this node, its lane is emptied into the Owner. The
+// sends to one conversation keep their order all the way. Spec: P-4.3.
 type forwarder struct {
 	owners
 	store   store.Store
@@ -66,8 +67,9 @@ func (fw *forwarder) submit(f store.Feed, sends []*conv.Send, k *fanout.WakeUps)
 	fw.wake()
 }
 
-// queueLocked queues a send, or gives it to an Owner that has come meanwhile if
-// none of its conversation waits. It reports false when a bound is reached.
+// queueLocked queues a send. If the Owner is on this node by now, and no send of the
+// same conversation waits, the Owner gets the send instead. It returns false when a
+// bound is reached.
 func (fw *forwarder) queueLocked(l *lane, f store.Feed, s *conv.Send, k *fanout.WakeUps) bool {
 	if l.queues[s.Conv] == nil {
 		if ow := fw.convs.Owner(f); ow != nil && ow.Submit([]*conv.Send{s}, k) {
@@ -188,8 +190,8 @@ func (fw *forwarder) moveLane(f store.Feed, all bool, packets map[im.Node]*packe
 
 // enterLocked gives the sends of a queue to the Owner here.
 func (fw *forwarder) enterLocked(l *lane, q *queue, ow *conv.Owner, k *fanout.WakeUps) {
-	// They count until they are in: what comes now must not pass the lane by and
-	// be decided before them.
+	// Keep n above 0 until Submit returns, else a new send would see an empty lane
+	// and overtake these. Spec: P-4.3.
 	n := int64(len(q.out) + len(q.wait))
 	l.n.Add(n)
 	defer l.n.Add(-n)
@@ -267,8 +269,9 @@ func (fw *forwarder) giveBack(to im.Node, f store.Feed, sends []*routepb.Send) {
 	}
 }
 
-// receiveNotOwner has sends that came back sent again, to the node that is said
-// to own their feed.
+// receiveNotOwner is called when another node has not taken sends, because it does not
+// own their feed. They are sent again soon, to the owner that this node knows by then.
+// It may learn the owner from the message.
 func (fw *forwarder) receiveNotOwner(from im.Node, payload []byte) {
 	r := &routepb.NotOwner{}
 	if err := r.UnmarshalVT(payload); err != nil || int(r.Feed) >= len(fw.lanes) {
@@ -317,8 +320,9 @@ func (fw *forwarder) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout
 	return p.s.Origin, p.s.Origin.Out != nil
 }
 
-// lostAnswers has the sends sent again whose answers may be lost: of one
-// conversation, or, with the zero key, of all.
+// lostAnswers is called when answers of another node may be lost: those about one
+// conversation, or, with the zero key, about all. The sends that wait for such answers
+// are sent again.
 func (fw *forwarder) lostAnswers(_ im.Node, about im.Key) {
 	for f := range fw.lanes {
 		l := &fw.lanes[f]

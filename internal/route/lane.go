@@ -26,9 +26,9 @@ type lane struct {
 	last    uint64
 }
 
-// queue holds the sends to one conversation. One group of them is under way to
-// the owner, and the next one goes out when all of that are answered: so no send
-// overtakes another, whatever is lost on the way.
+// queue holds the sends to one conversation. One group of them is under way to the
+// owner, and the next group goes out when that whole group is answered. So no send
+// overtakes another, whatever is lost on the way. Spec: P-4.3.
 type queue struct {
 	key     im.Key
 	out     []pending // under way to an owner and not answered, in order
@@ -114,6 +114,7 @@ func (l *lane) takeLocked(q *queue) []pending {
 
 // prependLocked puts sends in front of everything in the lane, those of a
 // conversation in their order. What was under way is sent again after them.
+// Spec: P-4.3.
 func (l *lane) prependLocked(sends []*conv.Send) {
 	later := l.queues
 	l.queues = map[im.Key]*queue{}
@@ -149,8 +150,8 @@ func (l *lane) sendLocked(f store.Feed, q *queue, to *packet) {
 	}
 }
 
-// answeredLocked takes a send out of its lane. next: the queue has more to send
-// now. false: it was answered before.
+// answeredLocked takes an answered send out of its lane. next is true if its queue has
+// a further group to send now. ok is false if the send was answered before.
 func (l *lane) answeredLocked(ticket uint64) (p pending, next, ok bool) {
 	a, ok := l.tickets[ticket]
 	if !ok {

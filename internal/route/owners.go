@@ -27,8 +27,8 @@ type owners struct {
 }
 
 // here is the Owner of a feed on this node. The store is asked whether it still
-// is one: without that, a node that was cut off would answer from a memory that
-// another owner has left behind. ErrNotOwner: the feed is not here.
+// is one: without that, a node that was cut off would answer from outdated memory.
+// ErrNotOwner: the feed is not here.
 func (o *owners) here(ctx context.Context, f store.Feed) (*conv.Owner, error) {
 	ow := o.convs.Owner(f)
 	if ow == nil {
@@ -56,8 +56,9 @@ func (o *owners) confirm(ctx context.Context, ow *conv.Owner) error {
 	return nil
 }
 
-// stillOwns is confirm for decisions that no append confirms, see
-// conv.Elsewhere.
+// stillOwns is conv.Elsewhere.Confirm. When a batch has only answers and no rows, no
+// append tells whether this node still owns the feed. Without the question a node
+// that was cut off would answer from outdated memory.
 func (o *owners) stillOwns(ow *conv.Owner) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()

@@ -1,8 +1,10 @@
 // Package route is the way to the owner of a conversation, wherever it is. Sends
 // whose owner is on another node wait in lanes (lane.go, forward.go) and go out
 // in packets (packet.go). Questions go to the owner by a call, on this node or
-// over the bus (call.go). The package knows which node owns what (owners.go, from
-// cluster); what an owner does with a send or a question is conv's.
+// over the bus (call.go); a sync asks about many conversations at once (sync.go). The
+// package knows which node owns what (owners.go, from cluster); what an owner does
+// with a send or a question is conv's. The tests of the package start several nodes,
+// each with what package convtest brings.
 //
 // On a single node nothing is forwarded: sends go from the session straight to
 // conv, and questions to the Owner.

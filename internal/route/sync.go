@@ -26,11 +26,14 @@ func (p Places) note(f store.Feed, pos im.Pos) {
 	}
 }
 
-// Changes tells a user what has changed in some conversations, with the newest so
-// many messages of each; an element is nil where nothing has. It also tells where
-// the feeds of these conversations were before: what moves meanwhile is told
-// again. Each node is asked once. The caller has put the session into the online
-// table before. Spec: P-6.2, P-6.3.
+// Changes tells a user what has changed in some conversations; an element is nil where
+// nothing has. newest is how many of the newest messages of each are told with it. The
+// Places are the positions of the feeds of these conversations from before the read:
+// what moves during the read is told again by the next sync.
+//
+// It goes in rounds, until every conversation has an answer. Each node is asked once a
+// round. The caller has put the session into the online table before.
+// Spec: P-6.2, P-6.3.
 func (c *caller) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask, newest int) ([]*petrelv1.ConvState, Places, error) {
 	s := &changesCall{c: c, account: a, asks: asks, newest: newest, changes: make([]*petrelv1.ConvState, len(asks)), places: Places{}}
 	left := make([]int, len(asks)) // indexes of asks that nobody has answered
