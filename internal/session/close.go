@@ -143,13 +143,13 @@ func (h *Hub) SessionsOf(ctx context.Context, a im.Account) (map[string]int, err
 	return n, nil
 }
 
-// closeHere ends the sessions of a user on this node for which the function which
-// returns true.
-func (h *Hub) closeHere(a im.Account, code im.Code, which func(*fanout.Outbox) bool) int {
+// closeHere ends the sessions of a user on this node for which match returns true, and
+// returns how many these are.
+func (h *Hub) closeHere(a im.Account, code im.Code, match func(*fanout.Outbox) bool) int {
 	var k fanout.WakeUps
 	n := 0
 	for _, o := range h.table.Of(a) {
-		if which(o) {
+		if match(o) {
 			o.End(&im.Error{Code: code}, &k)
 			n++
 		}

@@ -70,7 +70,7 @@ type Hub struct {
 	runCall  CallFunc    // set by AttachCalls; nil: calls are unsupported
 	calls    callQueue
 
-	Sessions atomic.Int64 // sessions that were welcomed and whose connection is there
+	Sessions atomic.Int64 // in the online table
 	Refused  atomic.Uint64
 }
 
@@ -143,9 +143,9 @@ func (h *Hub) Run(ctx context.Context) error {
 		wg.Go(func() { work(h.calls.jobs) })
 	}
 	wg.Go(func() { h.rechecks.runAccounts(ctx) })
+	wg.Go(func() { h.rechecks.runSweeps(ctx) })
 	if h.barrier != nil {
 		wg.Go(func() { h.barrier.run(ctx, h.bus) })
-		wg.Go(func() { h.rechecks.runSweeps(ctx) })
 	}
 	wg.Wait()
 	return nil

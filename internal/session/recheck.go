@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// recheckDelay is how long, and up to twice as long, the recheck of an account
-	// waits. Whoever revokes tokens also ends the sessions by CloseUser or
+	// recheckDelay is how long the recheck of an account waits at least. It waits up
+	// to twice as long, and for the rechecks that are under way then. Whoever revokes tokens also ends the sessions by CloseUser or
 	// CloseDevice, and counts them. An earlier recheck would end them first, and
 	// the count would be too low.
 	recheckDelay = 300 * time.Millisecond

@@ -36,9 +36,12 @@ const (
 //
 // A node must notice if it is not told. Twice a second it sends a barrier into the
 // streams to all other nodes. A stream keeps its order, so the answer to a barrier
-// proves that the other node had sent every earlier revocation before it, and that
-// these were applied here. While a node does not answer, all sessions are rechecked.
-// While the store does not answer either, sessions get nothing (fanout.Revocations).
+// proves that every revocation that the other node had told before it was applied
+// here. A node tells a revocation as soon as the store has answered the write, or when
+// it gives the write up, after the timeout of the store (user.Users.change). If it dies
+// in between, it answers no barrier. While a node does not answer, all sessions are
+// rechecked. While the store does not answer either, sessions get nothing
+// (fanout.Revocations).
 type barrier struct {
 	streams     *stream.Streams
 	otherNodes  func() []im.Node

@@ -81,8 +81,8 @@ func (s *Session) Probe(k *fanout.WakeUps) {
 	s.Out.Answer(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Ping{Ping: &petrelv1.Ping{}}}, k)
 }
 
-// enter puts the session into the online table, unless its connection is gone. It
-// returns false if it did not.
+// enter puts the session into the online table. It returns false if it did not: the
+// connection is gone, or the user has maxPerUser sessions here already.
 func (s *Session) enter(maxPerUser int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
