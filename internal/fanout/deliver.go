@@ -190,8 +190,7 @@ func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
 }
 
 // Hint tells members how far a conversation has moved, instead of pushing entries.
-// It is for an owner that does not know what the members were told, for example
-// after a takeover. Clients that do not understand hints have to sync. Like Deliver
+// Only tests call it. Clients that do not understand hints have to sync. Like Deliver
 // it reads the online table, so the head must be published. Spec: P-6.5.
 func (f *Fan) Hint(key im.Key, members []im.User, head im.Seq, counted uint64) {
 	h := hint{key.Conv, uint64(head), counted}

@@ -29,9 +29,10 @@ const maxNodes = 64
 // announcement, and the owner answers only when it has applied the announcement. So
 // an entry is in the head, or its owner knows that the user is online.
 //
-// If announcements were lost, the owner gets a whole part of the table again. It
-// answers which users of it were new to it. It may have chosen recipients without
-// them, so their sessions have to sync.
+// If announcements were lost, the owner gets a whole part of the table again. Some
+// users in that part may be new to the owner: it may have chosen the recipients of
+// entries without them. It answers which users these are, and their sessions have to
+// sync.
 type Nodes struct {
 	// Answered is given an answer of another node to a send of this node. It returns
 	// the connection that waits for the answer, or false if no connection does. It

@@ -143,9 +143,9 @@ func (o *Outbox) push(b []byte, newest *newestRow, shared bool, k *WakeUps) (pus
 	return false, false
 }
 
-// takesNoEventsLocked returns whether events are dropped now. If they are because
-// nobody knows whether the session is still valid, the client has to sync; its sync
-// is answered when that is known.
+// takesNoEventsLocked returns whether events are dropped now. One reason is that
+// nobody has known for too long whether the session is valid. Then the client is told
+// that it lags. Its sync is refused until that is known.
 func (o *Outbox) takesNoEventsLocked(k *WakeUps) bool {
 	if o.closed || o.end != nil || o.lagged || o.unwelcomed {
 		return true

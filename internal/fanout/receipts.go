@@ -24,9 +24,10 @@ type Asker struct {
 }
 
 // Receipts tells users how far the members of one conversation have got. Only
-// sessions with the capability get receipts. A session that has no room, or does not
-// have the conversation in its focus, gets only those of its own user. Nobody syncs
-// because of a lost receipt: the next one of the same member says more.
+// sessions with the capability get receipts. A session that has no room gets none. A
+// session that does not have the conversation in its focus gets the frame only if one
+// of the receipts is of its own user. Nobody syncs because of a lost receipt: the next
+// one of the same member says more.
 //
 // Only the goroutine that publishes commits may call it, as with Deliver.
 // Spec: P-8.6.

@@ -160,10 +160,11 @@ func usersInOneFrame(users []string) int {
 	return len(users)
 }
 
-// deliveryFrame makes a frame out of head and rest. Its stream hint is head: so far
-// has the conversation moved, for these users. The key of the hint names the
-// conversation and, by set, the users. So a later frame for the same users replaces
-// the hint of an earlier one, and one for other users does not.
+// deliveryFrame makes a frame out of head and rest. If the stream cannot keep the
+// frame, it sends the frame's hint instead. The hint is head alone: which users are to
+// learn how far the conversation has moved. The key of the hint names the conversation
+// and, by set, the users. So the hint of a later frame replaces that of an earlier
+// frame for the same users, and no hint for other users.
 func deliveryFrame(to im.Node, head, rest *clusterpb.Delivery, set uint64) frame {
 	n := head.SizeVT()
 	payload := make([]byte, n+rest.SizeVT())

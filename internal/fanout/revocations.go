@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// maxUnconfirmed is how long a session gets events after the last moment at which
-// it is known to have been valid. Together with the time that an event takes from
-// that check to the socket, nothing reaches a user 5 s after their tokens were
-// revoked.
+// maxUnconfirmed is the time after the last moment at which a session is known to have
+// been valid. When it has passed, no new event is queued for the session. Events that
+// were queued before still take their time to the socket: that is what is left of the
+// 5 s after which nothing reaches a user whose tokens were revoked.
 const maxUnconfirmed = 4 * time.Second
 
 // Revocations says up to which moment this node knows every revocation of tokens
-// that another node has made. Package session advances it.
+// that another node has told. Package session advances it.
 //
 // Moments are durations since NewRevocations. So a moment of this node can travel
 // to another node and back, whatever the clocks of the two say.

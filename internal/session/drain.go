@@ -12,8 +12,9 @@ func (h *Hub) Drain() { h.draining.Store(true) }
 
 // SendAway makes the hub refuse new sessions, and tells the client of every session
 // to connect to another node. All get the same time to wait: a second, and a
-// millisecond for each session, 31 s at most. It is up to the clients to spread their
-// return over it. It returns how many sessions there were. Spec: P-9.3.
+// millisecond for each session, 31 s at most. A client adds a random time of up to as
+// much again, so they come back spread over it. It returns how many sessions there
+// were. Spec: P-9.3.
 func (h *Hub) SendAway() int {
 	h.Drain() // before the table is read: a hello that enters the table later sees it
 	wait := time.Second + time.Duration(min(h.Sessions.Load(), 30_000))*time.Millisecond
