@@ -160,6 +160,21 @@ var convRules = []rule{
 		guards: []guard{{"internal/conv", "^TestF13MoveIsToldWhenItIsDurable$"}},
 	},
 	{
+		name:    "cursors-go-back",
+		holds:   "a cursor moves forward only",
+		patches: []patch{{"internal/conv/usercursor.go", `if d.Read > c.Read {`, `if d.Read > 0 {`}},
+		guards:  []guard{{"internal/conv", "^TestF13CursorsMoveForward"}},
+	},
+	{
+		name:  "cursor-above-head",
+		holds: "a cursor is not above the published head",
+		patches: []patch{
+			{"internal/conv/cursor.go", `min(m.Delivered, at.head)`, `m.Delivered`},
+			{"internal/conv/cursor.go", `min(m.Read, at.head)`, `m.Read`},
+		},
+		guards: []guard{{"internal/conv", "^TestCursorIsCut"}},
+	},
+	{
 		name:    "sync-without-cursors",
 		holds:   "a sync names the conversations whose cursors have moved",
 		patches: []patch{{"internal/conv/receipts.go", `own, err := cu.CursorOf(ctx, key, u)`, `own, err := Cursor{}, error(nil); peer = ""`}},
