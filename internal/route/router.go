@@ -3,8 +3,8 @@
 // in packets (packet.go). Questions go to the owner by a call, on this node or
 // over the bus (call.go); a sync asks about many conversations at once (sync.go). The
 // package knows which node owns what (owners.go, from cluster); what an owner does
-// with a send or a question is conv's. The tests of the package start several nodes,
-// each with what package convtest brings.
+// with a send or a question is conv's. The tests are beside it: cluster_test.go starts
+// their nodes, each made of what package conv/convtest brings.
 //
 // On a single node nothing is forwarded: sends go from the session straight to
 // conv, and questions to the Owner.
