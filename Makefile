@@ -54,7 +54,8 @@ REPEATED  := test/scenario internal/store/pebblestore test/crash
 
 test: $(PYTHON) $(NODE) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
 	{ $(GO_TEST) -race $$(go list ./... | grep -vE '/($(subst $() ,|,$(NOT_RACED)))$$'); \
-	  $(GO_TEST) -count=1 $(addprefix ./,$(NOT_RACED) $(REPEATED)); \
+	  $(GO_TEST) -count=1 $(addprefix ./,$(REPEATED)); \
+	  $(GO_TEST) -count=1 $(addprefix ./,$(NOT_RACED)); \
 	} | go run ./test/report -show 'seed [0-9]|kills='
 
 check: format vet lint fresh ## everything that can be said without running the server
