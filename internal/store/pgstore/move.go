@@ -37,14 +37,14 @@ const (
 // about moveTail commits; its owner is refused then, and takes it over where it
 // is now. What stays behind is sealed for ever and may be deleted.
 //
-// A move that ends early leaves the partition where it was, or sealed: moving
-// it again goes on. All nodes must name both databases before. An error says
-// where it stands.
+// A move that ends early leaves the partition where it was, or sealed. The next
+// move, to whichever database, first finishes what the last one left. All nodes
+// must name both databases before. An error says where the partition stands.
 func (s *Store) MovePartition(ctx context.Context, p im.Partition, to int) error {
 	if int(p) >= im.Partitions || to < 1 || to > len(s.dbs) {
 		return fmt.Errorf("move partition %d to database %d: there are %d partitions and %d databases", p, to, im.Partitions, len(s.dbs))
 	}
-	m := &move{s: s, part: p, dst: s.dbs[to-1], token: rand.Uint64()}
+	m := &move{s: s, part: p, dst: s.dbs[to-1], token: rand.Uint64(), began: time.Now()}
 	if err := m.run(ctx); err != nil {
 		return fmt.Errorf("move partition %d to database %s: %w", p, m.dst.name, err)
 	}
@@ -59,7 +59,7 @@ type move struct {
 	src, dst *database
 	token    uint64
 	pos      im.Pos // copied up to here
-	sealed   time.Time
+	began    time.Time
 }
 
 func (m *move) run(ctx context.Context) error {
@@ -68,8 +68,39 @@ func (m *move) run(ctx context.Context) error {
 		return asError(err, true)
 	}
 	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // gives the lock back, if it has it still
+	if err := m.lock(ctx, c); err != nil {
+		return err
+	}
+	at, reopened, err := m.settle(ctx)
+	switch {
+	case err != nil:
+		return err
+	case at != m.src:
+		if err := m.record(ctx, c, at); err != nil || at == m.dst {
+			return err
+		}
+		if err := m.lock(ctx, c); err != nil {
+			return err
+		}
+	case at == m.dst && reopened:
+		return nil
+	}
+	if m.src == m.dst {
+		return errors.New("the partition is there already")
+	}
+	if err := m.claim(ctx); err != nil {
+		return err
+	}
+	if err := m.carry(ctx); err != nil {
+		return err
+	}
+	return m.record(ctx, c, m.dst)
+}
+
+// lock takes the partition's row in the map, which says where to move it from.
+func (m *move) lock(ctx context.Context, c *pgx.Conn) error {
 	var from int
-	err = func() error {
+	err := func() error {
 		if _, err := c.Exec(ctx, `BEGIN`); err != nil {
 			return err
 		}
@@ -83,43 +114,72 @@ func (m *move) run(ctx context.Context) error {
 	} else if err != nil {
 		return asError(err, true)
 	}
-	if m.src = m.s.dbs[from]; m.src == m.dst {
-		return errors.New("the partition is there already")
-	}
-	open, err := m.claim(ctx)
-	if err != nil {
-		return err
-	}
-	if !open {
-		if err := m.carry(ctx); err != nil {
-			return err
-		}
-	}
+	m.src = m.s.dbs[from]
+	return m.s.readPlacement(ctx) // another node may have moved it: what has changed is read by this store's map
+}
+
+// record writes into the map where the partition is now.
+func (m *move) record(ctx context.Context, c *pgx.Conn, at *database) error {
 	forgetWarning(c.PgConn())
-	_, err = c.Exec(ctx, `UPDATE petrel.placement SET db = $2 WHERE part = $1`, int32(m.part), m.dst.n)
+	_, err := c.Exec(ctx, `UPDATE petrel.placement SET db = $2 WHERE part = $1`, int32(m.part), at.n)
 	if err == nil {
 		_, err = c.Exec(ctx, `COMMIT`)
 	}
 	if err = errors.Join(err, warned(c.PgConn())); err != nil {
 		return fmt.Errorf("the partition is copied, but the map is not changed: move it again: %w", asError(err, true))
 	}
-	m.s.log.Info("partition moved", "partition", m.part, "from", m.src.name, "to", m.dst.name, "pos", m.pos, "took", time.Since(m.sealed))
+	m.s.log.Info("partition moved", "partition", m.part, "from", m.src.name, "to", at.name, "pos", m.pos, "took", time.Since(m.began))
 	return m.s.readPlacement(ctx)
 }
 
-// claim makes the destination's row this move's own. open: an earlier move has
-// come as far as to open it.
-func (m *move) claim(ctx context.Context) (open bool, err error) {
+// settle finds out where the partition is if an earlier move was cut after it
+// had sealed its source. The copy may be open then, although the map does not
+// say so yet; if no copy is open, the source is opened again. Copies that are
+// sealed get this move's token first, so that a move which has lost its lock
+// opens none of them afterwards.
+func (m *move) settle(ctx context.Context) (at *database, reopened bool, err error) {
+	open, err := m.openAt(ctx, m.src)
+	if err != nil || open {
+		return m.src, false, err
+	}
+	for _, d := range m.s.dbs {
+		if d == m.src {
+			continue
+		}
+		if _, err := d.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET holder = $2 WHERE id = $1 AND state = %d`, store.FeedSealed), int32(m.part), int64(m.token)); err != nil {
+			return nil, false, err
+		}
+		open, err := m.openAt(ctx, d)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case open && at != nil:
+			return nil, false, fmt.Errorf("the partition is open in the databases %s and %s: %w", at.name, d.name, store.ErrCorrupt)
+		case open:
+			at = d
+		}
+	}
+	if at != nil {
+		return at, false, nil
+	}
+	_, err = m.src.exec(ctx, fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = 0 WHERE id = $1 AND state = %d`, store.FeedOpen, store.FeedSealed), int32(m.part))
+	return m.src, true, err
+}
+
+// openAt tells whether a database has the partition and takes batches for it.
+func (m *move) openAt(ctx context.Context, d *database) (bool, error) {
+	n, err := collectOne(ctx, d, scanInt, fmt.Sprintf(`SELECT count(*) FROM petrel.part WHERE id = $1 AND state <> %d`, store.FeedSealed), int32(m.part))
+	return n == 1, err
+}
+
+// claim makes the destination's row this move's own.
+func (m *move) claim(ctx context.Context) error {
 	n, err := m.dst.exec(ctx, fmt.Sprintf(`INSERT INTO petrel.part AS p (id, epoch, holder, pos, trim, state) VALUES ($1, 0, $2, 0, 0, %d)
 		ON CONFLICT (id) DO UPDATE SET holder = excluded.holder WHERE p.state = excluded.state`, store.FeedSealed), int32(m.part), int64(m.token))
-	if err != nil || n == 1 {
-		return false, err
-	}
-	state, err := collectOne(ctx, m.src, scanInt, `SELECT state::bigint FROM petrel.part WHERE id = $1`, int32(m.part))
-	if err == nil && store.FeedState(state) != store.FeedSealed {
+	if err == nil && n != 1 {
 		err = fmt.Errorf("the partition is open in both databases: %w", store.ErrCorrupt)
 	}
-	return true, err
+	return err
 }
 
 // carry copies the partition and opens the copy. If that fails before, the
@@ -210,7 +270,6 @@ func (m *move) seal(ctx context.Context) (epoch, pos, trim int64, err error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = errors.New("another process moves the partition")
 	}
-	m.sealed = time.Now()
 	return epoch, pos, trim, err
 }
 

@@ -280,6 +280,74 @@ func TestF27MoveThatIsCutGoesOn(t *testing.T) {
 	}
 }
 
+// F27: a move that was cut while its source is sealed is finished by the next
+// one, whichever database that one is to.
+func TestF27NextMoveFinishesTheOneThatWasCut(t *testing.T) {
+	cuts := map[string]func(here, there *raw){
+		"after the copy was opened": func(here, _ *raw) { here.do(`UPDATE petrel.placement SET db = 0 WHERE part = 4`) },
+		"before the copy was opened": func(here, there *raw) {
+			here.do(`UPDATE petrel.placement SET db = 0 WHERE part = 4`)
+			there.do(`UPDATE petrel.part SET state = 2, holder = 77 WHERE id = 4`)
+		},
+	}
+	for name, cut := range cuts {
+		for to := 1; to <= 3; to++ {
+			t.Run(fmt.Sprintf("%s, to %d", name, to), func(t *testing.T) {
+				opts := Options{DSNs: []string{blank(t), blank(t), blank(t)}}
+				st := mustOpen(t, opts)
+				defer mustClose(t, st)
+				if err := st.MovePartition(t.Context(), 4, 1); err != nil { // a new store has it in the second one of three
+					t.Fatal(err)
+				}
+				w := newFeedWriter(t, st, movedFeed)
+				w.add(t, st, 5)
+				if err := st.MovePartition(t.Context(), 4, 2); err != nil {
+					t.Fatal(err)
+				}
+				cut(newRaw(t, opts.DSNs[0]), newRaw(t, opts.DSNs[1]))
+				if err := st.MovePartition(t.Context(), 4, to); err != nil {
+					t.Fatal(err)
+				}
+				next := newFeedWriter(t, st, movedFeed)
+				next.heads = w.heads
+				next.add(t, st, 1)
+				for n, dsn := range opts.DSNs {
+					open := newRaw(t, dsn).number(`SELECT count(*) FROM petrel.part WHERE id = 4 AND state <> 2`)
+					if want := map[bool]int64{true: 1}[n == to-1]; open != want {
+						t.Errorf("database %d has %d open partitions, want %d", n+1, open, want)
+					}
+				}
+				if n := newRaw(t, opts.DSNs[to-1]).number(`SELECT count(*) FROM petrel.msg WHERE part = 4`); n != 6 {
+					t.Errorf("%d rows are where the partition is, want 6", n)
+				}
+			})
+		}
+	}
+}
+
+// F27: a node that has not heard yet where the partition is moves it from there.
+func TestF27MoveByAnOldMap(t *testing.T) {
+	opts := Options{DSNs: []string{blank(t), blank(t)}}
+	st, late := mustOpen(t, opts), mustOpen(t, opts)
+	defer mustClose(t, st)
+	defer mustClose(t, late)
+	o := &owner{st: st, rng: rand.New(rand.NewPCG(*seed, 4)), wrote: map[string]string{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { o.run(ctx, t) })
+	there := newRaw(t, opts.DSNs[1])
+	if err := st.MovePartition(t.Context(), 4, 2); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "some commits", func() bool { return t.Failed() || there.number(`SELECT pos FROM petrel.part WHERE id = 4`) > 300 })
+	if err := late.MovePartition(t.Context(), 4, 1); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	wg.Wait()
+	o.compare(t, late)
+}
+
 // F27: a copy that is not what was copied is refused, and the partition stays
 // where it is.
 func TestF27CopyThatDiffersIsRefused(t *testing.T) {
