@@ -197,7 +197,9 @@ func (s *Server) setUp() {
 		}
 		s.key = r.Msg.AdminKey
 	}
-	s.Admin = petrelv1connect.NewAdminServiceClient(s.HTTP(), s.BaseURL(), connect.WithInterceptors(bearer(s.key)))
+	calls := &http.Transport{TLSClientConfig: s.TLS()}
+	s.t.Cleanup(calls.CloseIdleConnections)
+	s.Admin = petrelv1connect.NewAdminServiceClient(&http.Client{Timeout: readyTimeout, Transport: calls}, s.BaseURL(), connect.WithInterceptors(bearer(s.key)))
 }
 
 func bearer(key string) connect.UnaryInterceptorFunc {
@@ -209,6 +211,14 @@ func bearer(key string) connect.UnaryInterceptorFunc {
 			return next(ctx, r)
 		}
 	}
+}
+
+// For is the same server for a test that does not start or end it: its errors
+// are those of t.
+func (s *Server) For(t testing.TB) *Server {
+	of := *s
+	of.t = t
+	return &of
 }
 
 // Stop ends the server as Ctrl-C does and waits for it.

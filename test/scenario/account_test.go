@@ -68,7 +68,7 @@ func (s *session) logIn(a args) {
 	if k, ok := a.values["kind"]; ok {
 		s.kind = k
 	}
-	request, tenant := a.values["request"], s.user.tenant.name
+	request, tenant := a.values["request"], s.user.tenant.id
 	var r *petrelv1.LoginResponse
 	var err error
 	switch a.word(0) {
@@ -201,7 +201,7 @@ func (w *world) operate(s *session, a args) error {
 	w.t.Helper()
 	w.newcomer(a.word(1))
 	ctx, who := w.deadline(), w.session(a.word(1))
-	tenant, user := who.user.tenant.name, who.user.name
+	tenant, user := who.user.tenant.id, who.user.name
 	var err error
 	switch a.word(0) {
 	case "passwd":

@@ -163,7 +163,7 @@ func (w *world) auditor(u *user) *session {
 	name := u.name + at(u.tenant) + "/audit"
 	s := w.sessions[name]
 	if s == nil {
-		u.token = w.node().Users(u.tenant.name, u.name)[0]
+		u.token = w.node().Users(u.tenant.id, u.name)[0]
 		s = newSession(w, name, u)
 		s.connect(false)
 		w.sessions[name] = s
@@ -200,7 +200,7 @@ func (w *world) operatorReads(conv string, p place) []*petrelv1.Message {
 	var rows []*petrelv1.Message
 	for {
 		r, err := w.node().Admin.GetHistory(w.deadline(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{
-			Tenant: p.tenant.name, History: &petrelv1.GetHistory{Conv: conv, After: uint64(len(rows))},
+			Tenant: p.tenant.id, History: &petrelv1.GetHistory{Conv: conv, After: uint64(len(rows))},
 		}))
 		if err != nil {
 			if codeOf(err) == "no_conversation" && len(rows) == 0 {

@@ -115,23 +115,82 @@ func needsCluster(lines []line) bool {
 	return has(lines, "cluster")
 }
 
-// start starts the servers of a run.
-func (w *world) start(c combination, lines []line, o imtest.Options) {
-	w.t.Helper()
+// needsOwnServers tells whether a file does something to its servers that other
+// runs would notice, or counts what others do there as well.
+func needsOwnServers(lines []line) bool {
+	return slices.ContainsFunc(lines, func(l line) bool {
+		if l.kind != directive {
+			return false
+		}
+		word, _, _ := strings.Cut(l.text, " ")
+		return slices.Contains([]string{"own", "server", "cluster", "limits", "restart", "backup"}, word) || strings.HasSuffix(l.text, " is cut off")
+	})
+}
+
+// start starts servers that end with t. It returns the name of their database;
+// "": the embedded store.
+func (c combination) start(t *testing.T, o imtest.Options) (nodes []*imtest.Server, database string) {
+	t.Helper()
 	if c.postgres {
 		var err error
-		if w.database, err = postgres.create(); err != nil {
-			w.t.Fatal(err)
+		if database, err = postgres.create(); err != nil {
+			t.Fatal(err)
 		}
-		w.t.Cleanup(func() { w.sql("DROP DATABASE IF EXISTS %s WITH (FORCE)", w.database) })
-		o.Postgres = postgres.server.DSN(w.database)
+		t.Cleanup(func() {
+			if err := postgres.drop(database); err != nil {
+				t.Error(err)
+			}
+		})
+		o.Postgres = postgres.server.DSN(database)
 	}
 	if c.nodes == 1 {
-		w.nodes = []*imtest.Server{imtest.Start(w.t, o)}
-		return
+		return []*imtest.Server{imtest.Start(t, o)}, database
 	}
-	o.Process = needsCluster(lines)
-	w.nodes = imtest.Cluster(w.t, c.nodes, o)
+	return imtest.Cluster(t, c.nodes, o), database
+}
+
+// shared are servers that many runs use at the same time, each in tenants of its
+// own: most of what a run would cost is to start three nodes.
+type shared struct {
+	t    *testing.T // they end with it
+	mu   sync.Mutex // tier 0; guards the fields below; held while servers start
+	of   map[serverKind]*servers
+	runs int
+}
+
+// serverKind is what servers must have in common to be the same.
+type serverKind struct {
+	combination string
+	tls         bool
+}
+
+type servers struct {
+	nodes    []*imtest.Server
+	database string
+}
+
+// join gives a run its part of the servers, and the prefix of its tenants.
+func (s *shared) join(t *testing.T, c combination, tls bool) (of servers, guest string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := serverKind{c.name, tls}
+	if s.of[k] == nil {
+		s.of[k] = &servers{} // what is left if they do not start
+		nodes, database := c.start(s.t, imtest.Options{TLS: tls})
+		s.of[k] = &servers{nodes, database}
+	}
+	if len(s.of[k].nodes) == 0 {
+		t.Fatal("the shared servers did not start")
+	}
+	of.database = s.of[k].database
+	for _, srv := range s.of[k].nodes {
+		of.nodes = append(of.nodes, srv.For(t))
+	}
+	s.runs++
+	guest = fmt.Sprintf("run%d", s.runs)
+	of.nodes[0].Users(guest, "somebody") // makes the tenant: nobody can register in one that is not there
+	return of, guest
 }
 
 // node is that of the next call.
@@ -176,6 +235,10 @@ func (d *databases) create() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return name, d.server.Exec("postgres", fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, emptyDatabase))
+}
+
+func (d *databases) drop(name string) error {
+	return d.server.Exec("postgres", fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name))
 }
 
 func (d *databases) open() {

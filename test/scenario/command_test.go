@@ -328,16 +328,17 @@ func (w *world) admin(a args) {
 	w.t.Helper()
 	s := w.session("admin")
 	_, tenantName, _ := strings.Cut(a.word(1), "@")
+	t := w.tenant(tenantName)
 	var err error
 	switch a.word(0) {
 	case "add", "remove":
-		err = w.changeMembers(s, tenantName, a)
+		err = w.changeMembers(s, t, a)
 	case "send": // send g1 as alice "text"
-		err = w.sendAs(s, tenantName, a)
+		err = w.sendAs(s, t, a)
 	case "history":
 		conv, _ := w.resolve(nil, a.word(1))
 		var r *connect.Response[petrelv1.HistoryPage]
-		r, err = w.node().Admin.GetHistory(w.deadline(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{Tenant: tenantName, History: &petrelv1.GetHistory{
+		r, err = w.node().Admin.GetHistory(w.deadline(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{Tenant: t.id, History: &petrelv1.GetHistory{
 			Conv: conv, After: a.number(w, "after"), Before: a.number(w, "before"), Limit: uint32(a.number(w, "limit")),
 		}}))
 		if err == nil {
@@ -348,7 +349,7 @@ func (w *world) admin(a args) {
 	case "revoke":
 		u := w.user(a.word(1))
 		var r *connect.Response[petrelv1.RevokeTokensResponse]
-		r, err = w.node().Admin.RevokeTokens(w.deadline(), connect.NewRequest(&petrelv1.RevokeTokensRequest{Tenant: u.tenant.name, User: u.name}))
+		r, err = w.node().Admin.RevokeTokens(w.deadline(), connect.NewRequest(&petrelv1.RevokeTokensRequest{Tenant: u.tenant.id, User: u.name}))
 		if err == nil {
 			s.put("ok sessions=%d", r.Msg.Sessions)
 		}
@@ -360,10 +361,10 @@ func (w *world) admin(a args) {
 	}
 }
 
-func (w *world) changeMembers(s *session, tenantName string, a args) error {
+func (w *world) changeMembers(s *session, t *tenant, a args) error {
 	w.t.Helper()
 	conv, _ := w.resolve(nil, a.word(1))
-	q := &petrelv1.ChangeMembersRequest{Tenant: tenantName, Conv: conv, Change: &petrelv1.MemberChange{}, RequestId: w.nextK()}
+	q := &petrelv1.ChangeMembersRequest{Tenant: t.id, Conv: conv, Change: &petrelv1.MemberChange{}, RequestId: w.nextK()}
 	for _, u := range a.words[2:] {
 		if a.word(0) == "remove" {
 			q.Change.Removed = append(q.Change.Removed, u)
@@ -380,18 +381,18 @@ func (w *world) changeMembers(s *session, tenantName string, a args) error {
 	return nil
 }
 
-func (w *world) sendAs(s *session, tenantName string, a args) error {
+func (w *world) sendAs(s *session, t *tenant, a args) error {
 	w.t.Helper()
 	if a.word(2) != "as" || len(a.bodies) == 0 {
 		w.fatalf("want: send GROUP as USER \"text\" k=…")
 	}
-	u := w.tenant(tenantName).users[a.word(3)]
+	u := t.users[a.word(3)]
 	conv, peer := w.resolve(u, a.word(1))
 	x := &sent{by: u, conv: conv, named: true, frame: &petrelv1.Send{Conv: conv, User: peer, ClientMsgId: a.values["k"], Body: &petrelv1.Send_Text{Text: a.bodies[0]}}}
 	if peer != "" {
 		x.frame.Conv = ""
 	}
-	r, err := w.node().Admin.SendAs(w.deadline(), connect.NewRequest(&petrelv1.SendAsRequest{Tenant: tenantName, From: u.name, Send: x.frame}))
+	r, err := w.node().Admin.SendAs(w.deadline(), connect.NewRequest(&petrelv1.SendAsRequest{Tenant: t.id, From: u.name, Send: x.frame}))
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (w *world) direct(a args) {
 		a.words = a.words[2:]
 	}
 	switch a.word(0) {
-	case "server", "ways", "raced", "by", "cluster": // read before the start
+	case "server", "own", "ways", "raced", "by", "cluster": // read before the start
 	case "capabilities":
 		w.offers = a.words[1:]
 	case "users":
@@ -132,7 +132,7 @@ func (w *world) directSession(s *session, a args) {
 func (w *world) makeUsers(t *tenant, names []string) {
 	w.t.Helper()
 	for part := range slices.Chunk(names, 1000) { // P-10.3
-		tokens := w.node().Users(t.name, part...)
+		tokens := w.node().Users(t.id, part...)
 		for i, n := range part {
 			t.users[n] = &user{name: n, tenant: t, token: tokens[i]}
 		}
@@ -141,7 +141,7 @@ func (w *world) makeUsers(t *tenant, names []string) {
 
 func (w *world) makeGroup(t *tenant, name string, members []string) {
 	w.t.Helper()
-	id := w.node().Group(t.name, name, members...)
+	id := w.node().Group(t.id, name, members...)
 	t.groups[name] = id
 	w.names[id] = place{tenant: t, group: name}
 	for _, m := range members {
@@ -188,12 +188,10 @@ func (s *session) waitListed() {
 	s.w.t.Helper()
 	missing := maps.Clone(s.user.listed)
 	after := uint64(0)
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	ctx, left := s.w.deadline(), len(missing)
+	pause, ctx, left := time.Millisecond, s.w.deadline(), len(missing)
 	for len(missing) > 0 {
 		if n := len(missing); n < left { // it comes; how long thousands take is another matter
-			ctx, left = s.w.deadline(), n
+			pause, ctx, left = time.Millisecond, s.w.deadline(), n
 		}
 		p, err := s.conn.History(ctx, &petrelv1.GetHistory{Conv: s.user.inbox, After: after})
 		switch {
@@ -213,8 +211,9 @@ func (s *session) waitListed() {
 			}
 		}
 		if len(missing) > 0 {
+			pause = min(2*pause, 50*time.Millisecond)
 			select {
-			case <-poll.C:
+			case <-time.After(pause):
 			case <-ctx.Done():
 				s.w.fatalf("inbox of %s does not say %v", s.name, missing)
 			}

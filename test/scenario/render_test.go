@@ -145,7 +145,7 @@ func (s *session) acked(x *sent, a *petrelv1.Ack) {
 		}
 		x.conv = a.Conv
 		s.user.list(change{x.conv, 1})
-		w.tenant(s.user.tenant.name).users[x.frame.User].list(change{x.conv, 1})
+		s.user.tenant.users[x.frame.User].list(change{x.conv, 1})
 	}
 	x.answered = true
 	s.heads[x.conv] = max(s.heads[x.conv], a.Seq)

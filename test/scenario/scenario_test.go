@@ -106,10 +106,11 @@ func readFiles(t *testing.T) []file {
 }
 
 func TestScenarios(t *testing.T) {
+	servers := &shared{t: t, of: map[serverKind]*servers{}}
 	for i, f := range readFiles(t) {
 		t.Run(strings.TrimSuffix(f.name, ".txt"), func(t *testing.T) {
 			if *update && !has(f.lines, "by hand") {
-				w := newWorld(t, f.name, combinations[0], ways[0], f.lines)
+				w := newWorld(t, servers, f.name, combinations[0], ways[0], f.lines)
 				if err := os.WriteFile(f.name, []byte(w.rewrite(f.lines)), 0o644); err != nil { // of one node: a file with "cluster" is by hand
 					t.Fatal(err)
 				}
@@ -121,7 +122,7 @@ func TestScenarios(t *testing.T) {
 				for _, way := range c.waysOf(i, f.lines) {
 					t.Run(c.name+"/"+way.name, func(t *testing.T) {
 						t.Parallel()
-						w := newWorld(t, f.name, c, way, f.lines)
+						w := newWorld(t, servers, f.name, c, way, f.lines)
 						w.play(f.lines)
 						w.audit()
 						played.note(c, f.name, way)
@@ -142,8 +143,32 @@ func waysOf(lines []line) []way {
 	return ways
 }
 
-// newWorld starts the servers of a combination, as the "server" lines ask for.
-func newWorld(t *testing.T, file string, c combination, way way, lines []line) *world {
+// newWorld takes part in shared servers of a combination, or starts some of its
+// own, as the "server" lines ask for.
+func newWorld(t *testing.T, together *shared, file string, c combination, way way, lines []line) *world {
+	w := &world{
+		t: t, file: file, way: way, ledger: newLedger(),
+		tenants: map[string]*tenant{}, names: map[string]place{}, sessions: map[string]*session{},
+	}
+	if needsOwnServers(lines) {
+		w.nodes, w.database = c.start(t, imtest.Options{TLS: way.tls, Config: configOf(t, lines), Process: needsCluster(lines)})
+	} else {
+		var of servers
+		of, w.guest = together.join(t, c, way.tls)
+		w.nodes, w.database = of.nodes, of.database
+	}
+	w.http = &http.Client{Timeout: waitFor, Transport: &http.Transport{TLSClientConfig: w.nodes[0].TLS()}}
+	t.Cleanup(func() {
+		for _, s := range w.sessions {
+			s.close()
+		}
+		w.http.CloseIdleConnections()
+	})
+	return w
+}
+
+// configOf is what the "server" lines say.
+func configOf(t *testing.T, lines []line) map[string]string {
 	config := map[string]string{}
 	for _, l := range lines {
 		rest, ok := strings.CutPrefix(l.text, "server ")
@@ -161,19 +186,7 @@ func newWorld(t *testing.T, file string, c combination, way way, lines []line) *
 			t.Fatal(err)
 		}
 	}
-	w := &world{
-		t: t, file: file, way: way, ledger: newLedger(),
-		tenants: map[string]*tenant{}, names: map[string]place{}, sessions: map[string]*session{},
-	}
-	w.start(c, lines, imtest.Options{TLS: way.tls, Config: config})
-	w.http = &http.Client{Timeout: waitFor, Transport: &http.Transport{TLSClientConfig: w.nodes[0].TLS()}}
-	t.Cleanup(func() {
-		for _, s := range w.sessions {
-			s.close()
-		}
-		w.http.CloseIdleConnections()
-	})
-	return w
+	return config
 }
 
 // play runs the lines and compares what every session gets with what stands

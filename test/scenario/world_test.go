@@ -21,8 +21,9 @@ type world struct {
 	way  way
 
 	nodes    []*imtest.Server
+	guest    string         // prefix of the tenants' names, on servers that other runs use as well; "": the servers are this run's own
 	turn     int            // of the nodes, for calls
-	database string         // that the nodes share; "": the embedded store
+	database string         // of servers of its own, that the nodes share; "": the embedded store
 	drained  *imtest.Server // takes no clients; nil: none
 
 	tenants  map[string]*tenant
@@ -37,7 +38,8 @@ type world struct {
 }
 
 type tenant struct {
-	name   string
+	name   string    // in the file
+	id     string    // for the servers
 	number im.Tenant // 0: not known yet
 	users  map[string]*user
 	groups map[string]string // name → conversation id
@@ -106,8 +108,8 @@ func (w *world) fatalf(format string, args ...any) {
 func (w *world) tenant(name string) *tenant {
 	t := w.tenants[name]
 	if t == nil {
-		t = &tenant{name: name, users: map[string]*user{}, groups: map[string]string{}}
-		if name == "" {
+		t = &tenant{name: name, id: w.guest + name, users: map[string]*user{}, groups: map[string]string{}}
+		if t.id == "" {
 			t.number = im.DefaultTenant
 		}
 		w.tenants[name] = t
@@ -156,7 +158,7 @@ func (w *world) session(name string) *session {
 // which is derived from it.
 func (w *world) learnNumber(u *user) {
 	w.t.Helper()
-	for n := im.Tenant(1); u.tenant.number == 0 && n < 1000; n++ {
+	for n := im.Tenant(1); u.tenant.number == 0 && n < 10_000; n++ {
 		if im.InboxID(n, im.User(u.name)).String() == u.inbox {
 			u.tenant.number = n
 		}
