@@ -44,18 +44,24 @@ build: ## build the binary, build/bin/petrel
 	@mkdir -p $(BIN)
 	go build -trimpath -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
 
-# The race detector watches each path once. What only repeats paths runs without
-# it: the scenarios in all their ways, the crashes of the store in full numbers.
+# The race detector watches each path once. Without it runs what only repeats
+# paths: the scenarios in all their ways, the crashes of the store in full
+# numbers; and what has its servers in processes of their own, which are built
+# without it. LONG packages begin first, so that nothing runs alone at the end.
 # -vet=off because `make vet` finds more, -ldflags=-w because symbols for a
 # debugger are half of what it takes to link forty test programs.
-GO_TEST   := go test -json -vet=off -ldflags=-w -timeout 15m
-NOT_RACED := internal/lint test/sabotage
-REPEATED  := test/scenario internal/store/pebblestore test/crash
+GO_TEST  := go test -json -vet=off -ldflags=-w -timeout 15m
+LONG     := test/scenario cmd/petrel internal/cluster test/authz internal/store/pgstore internal/store/pebblestore
+UNRACED  := test/scenario test/foreign test/chaos internal/store/pebblestore test/crash test/way internal/lint
+ALONE    := test/sabotage
+packages  = $(addprefix ./,$(1))
 
 test: $(PYTHON) $(NODE) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
-	{ $(GO_TEST) -race $$(go list ./... | grep -vE '/($(subst $() ,|,$(NOT_RACED)))$$'); \
-	  $(GO_TEST) -count=1 $(addprefix ./,$(REPEATED)); \
-	  $(GO_TEST) -count=1 $(addprefix ./,$(NOT_RACED)); \
+	{ $(GO_TEST) -race -p 3 $(call packages,$(LONG)) \
+		$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(ALONE)))$$') && a=0 || a=1; \
+	  $(GO_TEST) -count=1 -p 3 $(call packages,$(UNRACED)) && b=0 || b=1; \
+	  $(GO_TEST) -count=1 $(call packages,$(ALONE)) && c=0 || c=1; \
+	  [ $$a$$b$$c = 000 ]; \
 	} | go run ./test/report -show 'seed [0-9]|kills='
 
 check: format vet lint fresh ## everything that can be said without running the server

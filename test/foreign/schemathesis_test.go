@@ -44,7 +44,9 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	} {
 		t.Run(c.who, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), bin, "--config-file", filepath.Join(root, "test/foreign/python/schemathesis.toml"), "run", "http://"+srv.http+"/openapi.json",
-				"-H", "Authorization: Bearer "+c.credential, c.tags, "AdminService", "--max-examples", "20", "--workers", "2", "--continue-on-failure", "--no-color")
+				"-H", "Authorization: Bearer "+c.credential, c.tags, "AdminService", "--max-examples", "20", "--workers", "1", "--continue-on-failure", "--no-color")
+			// One worker: Python 3.11 loses count of its own recursion when two threads
+			// parse at the same time, and that is no finding.
 			cmd.Dir = t.TempDir() // it keeps examples where it runs
 			out, err := cmd.CombinedOutput()
 			if err != nil {
