@@ -57,9 +57,9 @@ ALONE    := test/sabotage
 packages  = $(addprefix ./,$(1))
 
 test: $(PYTHON) $(NODE) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
-	{ $(GO_TEST) -race -p 3 $(call packages,$(LONG)) \
+	{ $(GO_TEST) -race $(call packages,$(LONG)) \
 		$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(ALONE)))$$') && a=0 || a=1; \
-	  $(GO_TEST) -count=1 -p 3 $(call packages,$(UNRACED)) && b=0 || b=1; \
+	  $(GO_TEST) -count=1 $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  $(GO_TEST) -count=1 $(call packages,$(ALONE)) && c=0 || c=1; \
 	  [ $$a$$b$$c = 000 ]; \
 	} | go run ./test/report -show 'seed [0-9]|kills='

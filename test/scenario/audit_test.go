@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -199,9 +200,11 @@ func (w *world) operatorReads(conv string, p place) []*petrelv1.Message {
 	w.t.Helper()
 	var rows []*petrelv1.Message
 	for {
-		r, err := w.node().Admin.GetHistory(w.deadline(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{
-			Tenant: p.tenant.id, History: &petrelv1.GetHistory{Conv: conv, After: uint64(len(rows))},
-		}))
+		r, err := patiently(w, func() (*connect.Response[petrelv1.HistoryPage], error) {
+			return w.node().Admin.GetHistory(w.deadline(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{
+				Tenant: p.tenant.id, History: &petrelv1.GetHistory{Conv: conv, After: uint64(len(rows))},
+			}))
+		})
 		if err != nil {
 			if codeOf(err) == "no_conversation" && len(rows) == 0 {
 				return nil
@@ -218,6 +221,19 @@ func (w *world) operatorReads(conv string, p place) []*petrelv1.Message {
 		if len(r.Msg.Messages) == 0 {
 			w.fatalf("audit of %v: the page after %d is empty and there is more", p, len(rows))
 		}
+	}
+}
+
+// patiently asks again while the store does not answer, which is no finding: the
+// databases of several runs share one machine.
+func patiently[A any](w *world, ask func() (A, error)) (A, error) {
+	w.t.Helper()
+	for end := time.Now().Add(waitFor); ; {
+		a, err := ask()
+		if err == nil || codeOf(err) != string(im.CodeStoreStalled) || time.Now().After(end) {
+			return a, err
+		}
+		<-time.After(100 * time.Millisecond)
 	}
 }
 
@@ -268,7 +284,9 @@ func (w *world) auditReader(s *session, conv string, p place, rows []*petrelv1.M
 	}
 	read := map[uint64]bool{}
 	for after, more := uint64(0), true; more; {
-		page, err := s.conn.History(w.deadline(), &petrelv1.GetHistory{Conv: conv, After: after})
+		page, err := patiently(w, func() (*petrelv1.HistoryPage, error) {
+			return s.conn.History(w.deadline(), &petrelv1.GetHistory{Conv: conv, After: after})
+		})
 		if err != nil {
 			if len(stays) == 0 && strings.Contains("not_member no_conversation", string(im.CodeOf(err))) {
 				return
