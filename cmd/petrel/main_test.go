@@ -88,6 +88,8 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 			want = "flag " + flag + " " + value
 		case o.Name == "log.format":
 			value = "json"
+		case o.Name == "store.id":
+			value = "0123456789abcdef"
 		case o.Name == "listen.http", o.Name == "listen.tcp":
 			value = "127.0.0.1:1"
 		}

@@ -30,6 +30,9 @@ func (c *Config) check() Problems {
 	fits("limits.window_bytes", l.WindowBytes, "limits.conv_queue", l.ConvQueueBytes, "it would not hold the window of one connection")
 	fits("limits.conv_queue", l.ConvQueueBytes, "limits.admitted", l.AdmittedBytes, "it would not hold the queue of one conversation")
 
+	if _, err := c.Store.StoreID(); err != nil || c.Store.ID != "" && len(c.Store.ID) != 16 {
+		fail("store.id", c.Store.ID, "it is not the id of a store", "allowed: 16 hex digits, as the log says them at the start")
+	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		set, missing := "tls.cert_file", "tls.key_file"
 		if c.TLS.CertFile == "" {

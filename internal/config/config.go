@@ -8,6 +8,7 @@ package config
 
 import (
 	"net/netip"
+	"strconv"
 	"time"
 )
 
@@ -53,9 +54,20 @@ type Store struct {
 	Postgres       []string // URLs
 	RequireStandby bool
 	Dir            string
+	ID             string // of the store, 16 hex digits; empty: any
+	Mark           string // file; empty: none
+	RefuseCopies   bool
 	CacheBytes     int64
 	MinFreeBytes   int64
 	BallastBytes   int64
+}
+
+// StoreID is ID as a number; 0: any store.
+func (s *Store) StoreID() (uint64, error) {
+	if s.ID == "" {
+		return 0, nil
+	}
+	return strconv.ParseUint(s.ID, 16, 64)
 }
 
 // Cluster is this node's place among others. They share the databases.

@@ -32,7 +32,8 @@ var (
 	ErrStalled = errors.New("store does not answer")     // nothing was written or read; it ends when the store answers again
 	ErrUnknown = errors.New("outcome of commit unknown") // of an append: only a Takeover of its feed settles it
 	ErrCorrupt = errors.New("stored data is damaged")
-	ErrFailed  = errors.New("store has failed") // a write or sync error came before: outcome unknown, nothing more is served
+	ErrRewound = errors.New("store has gone back to an earlier state") // it holds less than clients were told; comes with ErrFailed
+	ErrFailed  = errors.New("store has failed")                        // a write or sync error came before: outcome unknown, nothing more is served
 )
 
 // Feed names one log of commits. Every partition belongs to one feed; an
@@ -136,6 +137,13 @@ type Store interface {
 	// process must exit: what it remembers beyond the last durable commit may
 	// not be true.
 	Failed() <-chan struct{}
+
+	// Refute ends the store for good: proof has come from outside that it holds
+	// less than it told others, because it was put back to an earlier state.
+	// Failed is closed when it returns, the error is ErrRewound, and on every node
+	// the store is refused until it has a new history id. proof is for the
+	// operator, and says who saw what.
+	Refute(proof string)
 
 	Stats() Stats
 	Close() error

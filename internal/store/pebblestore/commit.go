@@ -45,7 +45,7 @@ type queue struct {
 	mu      sync.Mutex   // tier 0; guards the fields below
 	list    []*commit    // oldest first
 	taken   int          // the first of list, which writeLog has or had
-	durable uint64       // commits up to this number are synced
+	durable last         // the newest commit that is synced
 	stands  store.Holder // of the feed, as far as it is synced
 	closed  bool         // nobody answers any more
 }
@@ -88,6 +88,14 @@ func (q *queue) oldest() time.Time {
 	return q.list[0].begun
 }
 
+// synced is the newest commit that is synced. It is durable, and what was acked
+// is not newer.
+func (q *queue) synced() last {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.durable
+}
+
 // pop moves the commits that can be answered to buf and sets their results:
 // refused or synced ones with nothing else before them. If the store has failed
 // that is all of them.
@@ -100,7 +108,7 @@ func (q *queue) pop(buf []*commit, outage error) []*commit {
 			c.result = c.refusal
 		} else if outage != nil {
 			c.result = outage
-		} else if c.last.n == 0 || c.last.n > q.durable {
+		} else if c.last.n == 0 || c.last.n > q.durable.n {
 			break
 		}
 	}
@@ -139,7 +147,7 @@ func (s *Store) writeLog() {
 			}
 		}
 		s.queue.mu.Lock()
-		s.queue.durable = s.last.n
+		s.queue.durable = s.last
 		s.queue.stands = s.stands()
 		s.queue.mu.Unlock()
 		signal.Set(s.queue.ready)

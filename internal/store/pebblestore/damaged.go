@@ -12,6 +12,9 @@ type Damaged struct {
 	Dir     string
 	Missing string // what was found, when it is not commits
 	Cause   error  // what Pebble says, if it was Pebble that found it
+	// Rewound: nothing in the folder is damaged, but it may be an earlier state of
+	// what clients were told. Renew accepts it, Repair does not.
+	Rewound bool
 
 	// First and Last are the numbers of the commits that are missing, 0 when
 	// that is not known.
@@ -34,7 +37,11 @@ func (d *Damaged) Error() string {
 	if d.Cause != nil {
 		fmt.Fprintf(&b, ": %v", d.Cause)
 	}
-	fmt.Fprintf(&b, "; run \"petrel repair --data %s\" to accept the loss", d.Dir)
+	if d.Rewound {
+		fmt.Fprintf(&b, "; put the newest state of the folder back, or run \"petrel repair --new-history --data %s\" to go on with this one: clients then drop what they have stored", d.Dir)
+	} else {
+		fmt.Fprintf(&b, "; run \"petrel repair --data %s\" to accept the loss", d.Dir)
+	}
 	return b.String()
 }
 

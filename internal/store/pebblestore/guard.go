@@ -246,7 +246,7 @@ func (d *guardedDir) Sync() error {
 			continue // listed by another sync
 		}
 		g.fresh = slices.Delete(g.fresh, i, i+1)
-		g.inv.logs = append(g.inv.logs, logFile{number: n})
+		g.inv.logs = append(g.inv.logs, logFile{number: n, file: g.identify(logName(n))})
 		g.wit.log.Store(max(g.wit.log.Load(), n))
 		changed = true
 	}
@@ -340,10 +340,19 @@ func (g *guard) manifestSynced(f *guardedFile) {
 	i := slices.IndexFunc(g.inv.manifests, func(m manifest) bool { return m.number == f.manifest })
 	if i < 0 {
 		i = len(g.inv.manifests)
+		m.file = g.identify(f.name)
 		g.inv.manifests = append(g.inv.manifests, m)
 	}
+	m.file = g.inv.manifests[i].file
 	g.inv.manifests[i] = m
 	g.record()
+}
+
+// identify is the identity of a new file in the folder.
+func (g *guard) identify(name string) fileID {
+	id, err := identify(g.FS, g.PathJoin(g.dir, name))
+	g.check("identify", name, err)
+	return id
 }
 
 // logClosed notes the length of a log file; it is written with the next file.

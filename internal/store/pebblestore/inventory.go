@@ -30,12 +30,14 @@ type manifest struct {
 	number uint64
 	length uint64
 	sum    [sha256.Size]byte
+	file   fileID
 }
 
 // logFile is one file of the log. length is known when it is closed, else 0.
 type logFile struct {
 	number uint64
 	length uint64
+	file   fileID
 }
 
 // encode fills slot with v.
@@ -46,11 +48,13 @@ func (v inventory) encode(slot []byte, id uint64) error {
 		b = binary.AppendUvarint(b, m.number)
 		b = binary.AppendUvarint(b, m.length)
 		b = append(b, m.sum[:]...)
+		b = m.file.append(b)
 	}
 	b = binary.AppendUvarint(b, uint64(len(v.logs)))
 	for _, l := range v.logs {
 		b = binary.AppendUvarint(b, l.number)
 		b = binary.AppendUvarint(b, l.length)
+		b = l.file.append(b)
 	}
 	if len(b)+24 > len(slot) {
 		return fmt.Errorf("%d log files do not fit into the inventory", len(v.logs))
@@ -86,10 +90,11 @@ func parseInventory(slot []byte) (inventory, error) {
 		m := &v.manifests[i]
 		m.number, m.length = number(), number()
 		b = b[copy(m.sum[:], b):]
+		m.file = fileID{inode: number(), born: number()}
 	}
 	v.logs = make([]logFile, number())
 	for i := range v.logs {
-		v.logs[i] = logFile{number: number(), length: number()}
+		v.logs[i] = logFile{number: number(), length: number(), file: fileID{inode: number(), born: number()}}
 	}
 	return v, nil
 }
@@ -129,6 +134,29 @@ func (v inventory) check(fs vfs.FS, dir string) (missing string, cause error) {
 			return "", err
 		case uint64(st.Size()) < l.length:
 			return fmt.Sprintf("log file %s is cut: %d of %d bytes", name, st.Size(), l.length), nil
+		}
+	}
+	return "", nil
+}
+
+// copied returns the name of a file that is a copy of the one in the inventory,
+// "" if none is. Files that are missing are left to check.
+func (v inventory) copied(fs vfs.FS, dir string) (string, error) {
+	files := make(map[string]fileID, len(v.manifests)+len(v.logs))
+	for _, m := range v.manifests {
+		files[fmt.Sprintf("MANIFEST-%06d", m.number)] = m.file
+	}
+	for _, l := range v.logs {
+		files[logName(l.number)] = l.file
+	}
+	for name, id := range files {
+		now, err := identify(fs, fs.PathJoin(dir, name))
+		switch {
+		case isNotExist(err):
+		case err != nil:
+			return "", err
+		case !id.is(now):
+			return name, nil
 		}
 	}
 	return "", nil

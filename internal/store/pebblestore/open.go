@@ -27,13 +27,14 @@ type place struct {
 	ballast string
 	lock    string
 	pid     string
+	rewound string // what proved that the store is an earlier state; see Refute
 }
 
 func (o Options) place() place {
 	p := place{fs: o.FS, dir: o.Dir}
 	for name, path := range map[string]*string{
 		"store": &p.db, "store.new": &p.birth, "witness": &p.witness,
-		"ballast": &p.ballast, "lock": &p.lock, "pid": &p.pid,
+		"ballast": &p.ballast, "lock": &p.lock, "pid": &p.pid, "rewound": &p.rewound,
 	} {
 		*path = o.FS.PathJoin(o.Dir, name)
 	}
@@ -46,6 +47,9 @@ func (o Options) place() place {
 func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
 	p := o.place()
+	if err := p.expect(o); err != nil {
+		return nil, err
+	}
 	lock, err := p.acquire()
 	if err != nil {
 		return nil, err
@@ -56,10 +60,13 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s.lock = lock
-	s.queue.stands = s.stands()
+	s.queue.stands, s.queue.durable = s.stands(), s.last
+	p.leaveMarkers(o.Log, s.info.StoreID)
 	go s.writeLog() // Close waits for logged, unless the store has failed
+	go s.keepMark() // Close waits for marking.done, for a while
 	s.tasks.Go(s.answer)
 	s.tasks.Go(s.watch)
+	s.tasks.Go(s.watchFolder)
 	return s, nil
 }
 
@@ -70,17 +77,27 @@ func (p place) acquire() (io.Closer, error) {
 	}
 	lock, err := p.fs.Lock(p.lock)
 	if err != nil {
-		holder := "another process"
-		if b, e := readFile(p.fs, p.pid); e == nil && len(b) > 0 {
-			holder = "pid " + string(b)
-		}
-		return nil, fmt.Errorf("open %s: locked by %s; stop it or choose another --data", p.dir, holder)
+		return nil, fmt.Errorf("open %s: %w", p.dir, p.inUse())
 	}
-	if err := writeFile(p.fs, p.pid, strconv.Itoa(os.Getpid())); err != nil {
+	both, err := p.lockFolder(lock)
+	if err != nil {
 		_ = lock.Close() // the first error says more
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
-	return lock, nil
+	if err := writeFile(p.fs, p.pid, strconv.Itoa(os.Getpid())); err != nil {
+		_ = both.Close() // the first error says more
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	return both, nil
+}
+
+// inUse is the error of a folder that is locked.
+func (p place) inUse() error {
+	holder := "another process"
+	if b, err := readFile(p.fs, p.pid); err == nil && len(b) > 0 {
+		holder = "pid " + string(b)
+	}
+	return fmt.Errorf("locked by %s; stop it or choose another --data", holder)
 }
 
 // makeDir makes dir and the folders above it, durably.
@@ -143,6 +160,8 @@ type finding struct {
 	last  last
 	epoch im.Epoch
 	trim  im.Pos
+
+	unmarked bool // the store mark is missing
 }
 
 // open is called with the folder locked.
@@ -158,6 +177,13 @@ func open(o Options, p place) (*Store, error) {
 	f, err := inspect(o, p)
 	if err != nil {
 		return nil, err
+	}
+	if o.StoreID != 0 && o.StoreID != f.id.store {
+		return nil, fmt.Errorf("open %s: %w: the configuration names store %s in store.id, and the folder holds store %s; mount the folder of that store, or correct store.id",
+			p.dir, ErrOtherStore, hex(o.StoreID), hex(f.id.store))
+	}
+	if f.unmarked {
+		o.Log.Warn("the store mark is missing, so it cannot tell whether the store is the newest state: it is made anew", "file", o.Mark)
 	}
 	return start(o, p, f)
 }
@@ -217,7 +243,7 @@ func inspect(o Options, p place) (*finding, error) {
 		d.Dir, d.WitnessedMs = p.dir, f.acked.timeMs
 		return nil, d
 	}
-	return f, nil
+	return f, f.checkRewound(o, p)
 }
 
 // isOurs tells an error of the system, such as a lack of rights or of file
@@ -399,12 +425,13 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	}
 	g.pace.relax()
 	s := &Store{
-		o: o, log: o.Log, db: db, witness: w, out: out, pace: &g.pace,
+		o: o, log: o.Log, place: p, db: db, witness: w, out: out, pace: &g.pace,
 		info: store.Info{StoreID: f.id.store, HistoryID: f.id.history, Secret: f.id.secret, Level: store.FormatLevel},
 		last: f.last, epoch: f.epoch, trim: f.trim,
 		stop: make(chan struct{}), idle: make(chan struct{}), logged: make(chan struct{}),
 	}
 	s.queue.init()
+	s.marking.done = make(chan struct{})
 	s.space.init(o, p)
 	// Both slots: one of them may have been torn.
 	for range 2 {

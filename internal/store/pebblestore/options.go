@@ -20,6 +20,10 @@ type Options struct {
 	CacheBytes    int64 // block cache, 256 MiB; memtables are reserved out of it
 	MemTableBytes int64 // 64 MiB; four of them may wait for the disk
 
+	StoreID      uint64 // the folder must hold this store; 0: any, and none is made where one was
+	Mark         string // file outside the folder that says how far the store has come; empty: none
+	AcceptCopies bool   // open a folder whose files are copies, too
+
 	MinFreeBytes int64                  // appends are refused while the disk has less, 256 MiB; negative: no limit
 	BallastBytes int64                  // a file given up when the disk is nearly full, 64 MiB; negative: none
 	FreeBytes    func() (uint64, error) // what the disk has left; nil: ask the FS

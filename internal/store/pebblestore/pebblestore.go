@@ -5,7 +5,8 @@
 // and waits for one sync for all that was queued, writes the witness, and calls
 // done. The witness (witness.go) is a file of its own that says how far the log
 // and the manifest reach, because Pebble takes a shortened one for a whole one.
-// guard.go is the file system that keeps it ahead of Pebble, open.go compares
+// rewound.go refuses an earlier state of the folder, folder.go a folder that is
+// not the one that is meant. guard.go is the file system that keeps it ahead of Pebble, open.go compares
 // the two at a start, repair.go accepts a loss.
 //
 // # What a start notices
@@ -19,8 +20,9 @@
 //
 // # What nobody notices
 //
-//   - The whole folder is set back to an earlier copy of itself. Restoring a
-//     backup must draw a new history id.
+//   - The disk is set back to an earlier snapshot of itself, with the store mark,
+//     or without one. rewound.go notices copies, a mark that is ahead, and what
+//     a client proves. Restoring a backup must draw a new history id.
 //   - Two faults at once: the newer commit slot of the witness is damaged, and
 //     of the log just the commits that it alone spoke of are lost. These are
 //     the ones that the last sync covered.
@@ -54,11 +56,12 @@ const feed store.Feed = 0
 
 // Store implements store.Store. See Open.
 type Store struct {
-	o    Options
-	log  *slog.Logger
-	db   *pebble.DB
-	lock io.Closer
-	info store.Info
+	o     Options
+	log   *slog.Logger
+	place place
+	db    *pebble.DB
+	lock  io.Closer
+	info  store.Info
 
 	// Only writeLog uses these, and open before it starts.
 	last   last // of the newest commit, not necessarily durable
@@ -75,6 +78,7 @@ type Store struct {
 
 	commits atomic.Uint64
 	space   space
+	marking marking
 	stalled atomic.Bool   // a commit hangs in the disk
 	stop    chan struct{} // closed by Close: ends the goroutines in tasks
 	tasks   sync.WaitGroup
@@ -167,6 +171,7 @@ func (s *Store) Close() error {
 	}
 	close(s.stop)
 	s.tasks.Wait()
+	s.awaitMark()
 	select {
 	case <-s.logged:
 	case <-s.out.ch:

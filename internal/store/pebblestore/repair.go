@@ -68,7 +68,7 @@ func repair(o Options, p place) (Report, error) {
 		return Report{}, ErrSound
 	}
 	r := Report{}
-	if d, ok := errors.AsType[*Damaged](err); ok {
+	if d, ok := errors.AsType[*Damaged](err); ok && !d.Rewound {
 		r.Found = d
 	} else {
 		return Report{}, err
@@ -393,6 +393,9 @@ func (p place) finish(o Options, r *Report) error {
 	if err == nil {
 		err = syncDir(p.fs, p.dir)
 	}
+	if err == nil {
+		err = p.settle(o, f)
+	}
 	return err
 }
 
@@ -442,11 +445,21 @@ func (p place) takeInventory() (inventory, error) {
 	if err != nil {
 		return v, err
 	}
-	v.manifests = []manifest{newManifest(value, b)}
+	m := newManifest(value, b)
+	if m.file, err = identify(p.fs, p.fs.PathJoin(p.db, value)); err != nil {
+		return v, err
+	}
+	v.manifests = []manifest{m}
 	for _, n := range names {
-		if i, ok := logNumber(n); ok {
-			v.logs = append(v.logs, logFile{number: i})
+		i, ok := logNumber(n)
+		if !ok {
+			continue
 		}
+		id, err := identify(p.fs, p.fs.PathJoin(p.db, n))
+		if err != nil {
+			return v, err
+		}
+		v.logs = append(v.logs, logFile{number: i, file: id})
 	}
 	return v, nil
 }

@@ -100,6 +100,11 @@ func (d *database) check(ctx context.Context, c *pgx.Conn) error {
 		d.out.fail(err)
 		return err
 	}
+	if got.refuted != "" {
+		err := fmt.Errorf("%w: %s", store.ErrRewound, got.refuted)
+		d.out.fail(err)
+		return err
+	}
 	return nil
 }
 

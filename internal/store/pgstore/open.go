@@ -103,6 +103,7 @@ type identity struct {
 	info       store.Info
 	partitions int
 	db         int
+	refuted    string // what proved that the store is an earlier state; empty: nothing
 }
 
 func readIdentity(ctx context.Context, c interface {
@@ -111,8 +112,8 @@ func readIdentity(ctx context.Context, c interface {
 	var id identity
 	var storeID, historyID int64
 	var secret []byte
-	err := c.QueryRow(ctx, `SELECT store_id, history_id, secret, partitions, db FROM petrel.store WHERE id = 1`).
-		Scan(&storeID, &historyID, &secret, &id.partitions, &id.db)
+	err := c.QueryRow(ctx, `SELECT store_id, history_id, secret, partitions, db, refuted FROM petrel.store WHERE id = 1`).
+		Scan(&storeID, &historyID, &secret, &id.partitions, &id.db, &id.refuted)
 	if err != nil {
 		return nil, err
 	}
@@ -143,10 +144,14 @@ func (d *database) prepare(ctx context.Context, first *identity, databases int) 
 			id = d.born(first)
 			err = id.write(ctx, tx, databases)
 		}
-		if err == nil {
-			id.info.Level = level
+		if err != nil {
+			return err
 		}
-		return err
+		if want := d.o.StoreID; want != 0 && id.info.StoreID != want {
+			return &Problem{Code: "other_store", What: fmt.Sprintf("it does not hold store %016x, which the configuration names in store.id", want), Fix: "name the databases of that store in store.postgres, or correct store.id"}
+		}
+		id.info.Level = level
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -203,6 +208,8 @@ func (id *identity) check(first *identity, n int) error {
 		return &Problem{Code: "other_store", What: fmt.Sprintf("it has %d partitions, and this Petrel works with %d", id.partitions, im.Partitions), Fix: "use the Petrel release that made it"}
 	case first != nil && id.info.StoreID != first.info.StoreID:
 		return &Problem{Code: "other_store", What: fmt.Sprintf("it belongs to store %x, and the first database belongs to store %x", id.info.StoreID, first.info.StoreID), Fix: "two clusters cannot share a database; name an empty one"}
+	case id.refuted != "":
+		return &Problem{Code: "rewound", What: "it has gone back to an earlier state: " + id.refuted, Fix: "stop all nodes and run petrel repair"}
 	case first != nil && id.info.HistoryID != first.info.HistoryID:
 		return &Problem{Code: "other_store", What: fmt.Sprintf("it has history %x, and the first database has history %x", id.info.HistoryID, first.info.HistoryID), Fix: "restore all databases of a store together"}
 	case id.db != n:

@@ -17,6 +17,7 @@ type Options struct {
 
 	// RequireStandby refuses to start on a database that waits for no standby:
 	// losing its machine would lose what was acked.
+	StoreID        uint64 // the databases must hold this store; 0: any, and one is made where there is none
 	RequireStandby bool
 
 	Conns      int           // connections of each database beside the one that commits, 16

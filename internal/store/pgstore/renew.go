@@ -41,7 +41,7 @@ func Renew(ctx context.Context, o Options) (former, history uint64, err error) {
 	}
 	for _, d := range all {
 		err := d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			_, err := c.Exec(ctx, `UPDATE petrel.store SET history_id = $1 WHERE id = 1`, int64(history))
+			_, err := c.Exec(ctx, `UPDATE petrel.store SET history_id = $1, refuted = '' WHERE id = 1`, int64(history))
 			return err
 		})
 		if err != nil {
@@ -73,6 +73,7 @@ func (d *database) unused(ctx context.Context, first *identity) (id *identity, e
 			}
 			return err
 		}
+		id.refuted = "" // this is what mends it
 		if first != nil {
 			id.info.HistoryID = first.info.HistoryID // whatever it is
 		}

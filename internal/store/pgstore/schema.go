@@ -52,7 +52,7 @@ func firstSchema() []string {
 	all := []string{
 		`CREATE TABLE petrel.store (
 			id int PRIMARY KEY, store_id bigint NOT NULL, history_id bigint NOT NULL, secret bytea NOT NULL,
-			partitions int NOT NULL, db int NOT NULL)`,
+			partitions int NOT NULL, db int NOT NULL, refuted text NOT NULL DEFAULT '')`,
 		`CREATE TABLE petrel.placement (part int PRIMARY KEY, db int NOT NULL)`,
 		`CREATE TABLE petrel.part (
 			id int PRIMARY KEY, epoch bigint NOT NULL, holder bigint NOT NULL, pos bigint NOT NULL,

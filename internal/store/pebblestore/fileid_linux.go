@@ -1,0 +1,31 @@
+package pebblestore
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// unstable are the file systems that give files other inode numbers when they
+// are mounted again, or may: FUSE and virtiofs, SMB and CIFS, 9P.
+var unstable = []uint32{0x65735546, 0x517b, 0xff534d42, 0xfe534d42, 0x01021997}
+
+func identifyOnDisk(path string) (fileID, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return fileID{}, fmt.Errorf("statfs %s: %w", path, err)
+	}
+	if slices.Contains(unstable, uint32(fs.Type)) {
+		return fileID{}, nil
+	}
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_SYNC_AS_STAT, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return fileID{}, fmt.Errorf("statx %s: %w", path, err)
+	}
+	id := fileID{inode: st.Ino}
+	if st.Mask&unix.STATX_BTIME != 0 {
+		id.born = uint64(st.Btime.Sec)*1e9 + uint64(st.Btime.Nsec)
+	}
+	return id, nil
+}

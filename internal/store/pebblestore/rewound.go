@@ -1,0 +1,123 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// noteWait is how long the end of a store waits for its note. The disk may hang.
+const noteWait = 500 * time.Millisecond
+
+// Refute implements store.Store. The note is a file in the folder that makes
+// Open refuse the store until Renew.
+func (s *Store) Refute(proof string) {
+	noted := make(chan error, 1)
+	go func() { noted <- s.place.note(proof) }() // not waited for longer than noteWait: the process ends
+	select {
+	case err := <-noted:
+		if err != nil {
+			s.log.Error("note that the store is an earlier state failed: the next start does not know of it", "err", err)
+		}
+	case <-time.After(noteWait):
+		s.log.Error("note that the store is an earlier state failed: the disk does not answer")
+	}
+	s.out.fail(fmt.Errorf("%w: %s", store.ErrRewound, proof))
+}
+
+// note writes proof into the folder, durably.
+func (p place) note(proof string) error {
+	f, err := p.fs.Create(p.rewound, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte(proof))
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(p.fs, p.dir)
+}
+
+// checkRewound looks for signs that the folder is an earlier state, or a copy,
+// of what clients were told of.
+func (f *finding) checkRewound(o Options, p place) error {
+	if b, err := readFile(p.fs, p.rewound); err == nil {
+		return &Damaged{Dir: p.dir, Rewound: true, WitnessedMs: f.acked.timeMs, Missing: "the store is an earlier state of itself: " + string(b)}
+	} else if !isNotExist(err) {
+		return fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	if err := f.checkMark(o); err != nil {
+		return err
+	}
+	if o.AcceptCopies {
+		return nil
+	}
+	name, err := f.inv.copied(p.fs, p.db)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	if name != "" {
+		return &Damaged{Dir: p.dir, Rewound: true, WitnessedMs: f.acked.timeMs, Missing: fmt.Sprintf("the folder was put back from a copy: %s is not the file that the server wrote", name)}
+	}
+	return nil
+}
+
+// Renew serves a store as it is from a new history id on: one that was put back
+// to an earlier state, a copy, or a sound one. Clients drop what they remember.
+// It repairs a store that is damaged.
+func Renew(o Options) (Report, error) {
+	o = o.withDefaults()
+	p := o.place()
+	lock, err := p.acquire()
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := renew(o, p)
+	if e := lock.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return Report{}, fmt.Errorf("repair %s: %w", p.dir, err)
+	}
+	return r, nil
+}
+
+func renew(o Options, p place) (Report, error) {
+	_, err := inspect(o, p)
+	d, ok := errors.AsType[*Damaged](err)
+	switch {
+	case ok && !d.Rewound:
+		return repair(o, p)
+	case err != nil && !ok:
+		return Report{}, err
+	}
+	r := Report{Found: d}
+	if err := p.finish(o, &r); err != nil {
+		return Report{}, err
+	}
+	return r, nil
+}
+
+// settle ends what refused the store before it had its new history.
+func (p place) settle(o Options, f *finding) error {
+	if err := p.fs.Remove(p.rewound); err != nil && !isNotExist(err) {
+		return err
+	}
+	if err := syncDir(p.fs, p.dir); err != nil || o.Mark == "" {
+		return err
+	}
+	if err := writeMark(o.Mark, newMark(f.id, f.last)); err != nil {
+		return fmt.Errorf("write the store mark: %w", err)
+	}
+	return nil
+}
