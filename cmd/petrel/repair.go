@@ -28,16 +28,21 @@ type repaired struct {
 }
 
 func newRepair(c *cli) *cobra.Command {
-	return &cobra.Command{
+	var renew bool
+	cmd := &cobra.Command{
 		Use:   "repair",
 		Short: "Accept the loss of messages, so that the server starts again",
 		Long: "Use it when the server refuses to start because its store has lost or changed messages that were acked. If there is a\n" +
 			"backup, restore that instead. The command keeps the longest unbroken run of commits from the first one on, and moves\n" +
 			"damaged files into a folder inside the data folder. It draws a new history id: clients then drop what they have\n" +
 			"stored, and send again what they still have to send. A sound store is left as it is.\n" +
+			"The server also refuses a store that may be an earlier state of what clients were told: a folder that was put back from a\n" +
+			"copy, one that is behind its store.mark, one that a client has proved to be behind. Put the newest state back if there\n" +
+			"is one. Otherwise --new-history goes on with the store as it is, under a new history id. Use it for a sound store, too,\n" +
+			"if you know that it is not the newest state, for example after a snapshot of its disk was put back.\n" +
 			"With store.postgres, use it after all databases were restored to an earlier time together. It draws a new history\n" +
 			"id and changes nothing else. Stop all nodes first.",
-		Example: "  petrel repair --data /srv/petrel\n  petrel repair --config /etc/petrel/petrel.toml",
+		Example: "  petrel repair --data /srv/petrel\n  petrel repair --new-history --data /srv/petrel\n  petrel repair --config /etc/petrel/petrel.toml",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
 			conf, err := c.load(cmd)
@@ -47,7 +52,11 @@ func newRepair(c *cli) *cobra.Command {
 			if len(conf.Store.Postgres) > 0 {
 				return c.renew(cmd.Context(), conf)
 			}
-			r, err := pebblestore.Repair(pebblestore.Options{Dir: conf.Store.Dir, Log: newLog(c.err, conf.Log)})
+			repair := pebblestore.Repair
+			if renew {
+				repair = pebblestore.Renew
+			}
+			r, err := repair(pebblestore.Options{Dir: conf.Store.Dir, Log: newLog(c.err, conf.Log), Mark: conf.Store.Mark, AcceptCopies: !conf.Store.RefuseCopies})
 			if errors.Is(err, pebblestore.ErrSound) {
 				return c.print(repaired{Sound: true}, func(w io.Writer) { fmt.Fprintln(w, "the store is sound: there is nothing to repair") })
 			}
@@ -63,6 +72,8 @@ func newRepair(c *cli) *cobra.Command {
 			return c.print(out, out.write)
 		}),
 	}
+	cmd.Flags().BoolVar(&renew, "new-history", false, "draw a new history id for a store that is sound, or an earlier state; with store.postgres it is always drawn")
+	return cmd
 }
 
 // renew gives a store in databases a new history id.
@@ -79,8 +90,9 @@ func (c *cli) renew(ctx context.Context, conf *config.Config) error {
 }
 
 func (r repaired) write(w io.Writer) {
-	found, _, _ := strings.Cut(r.Found, "; run ")
-	fmt.Fprintf(w, "found      %s\n", found)
+	if found, _, _ := strings.Cut(r.Found, "; "); found != "" {
+		fmt.Fprintf(w, "found      %s\n", found)
+	}
 	fmt.Fprintf(w, "kept       commits up to %d", r.Recovered)
 	if r.Time > 0 {
 		fmt.Fprintf(w, ", of %s", time.UnixMilli(int64(r.Time)).UTC().Format(time.RFC3339))

@@ -58,8 +58,15 @@ func cannotServe(err error) error {
 	if i := strings.LastIndex(f.what, "; "); i >= 0 {
 		f.what, f.fix = f.what[:i], f.what[i+2:]
 	}
-	if _, ok := errors.AsType[*pebblestore.Damaged](err); ok {
+	if d, ok := errors.AsType[*pebblestore.Damaged](err); ok && d.Rewound {
+		f.code, f.what, f.why = "rewound", "the store may be an earlier state of what clients were told, so the server does not start", f.what
+	} else if ok {
 		f.code, f.what, f.why = "damaged", "the store has lost or changed messages that were acked, so the server does not start", f.what
+	}
+	for _, k := range folderFaults {
+		if errors.Is(err, k.is) {
+			f.exit, f.code, f.what, f.why = k.exit, k.code, k.what, f.what
+		}
 	}
 	for _, k := range serveFaults {
 		if errors.Is(err, k.is) {
@@ -70,6 +77,19 @@ func cannotServe(err error) error {
 		return &fault{exit: databaseExits[p.Code], code: p.Code, what: "the databases cannot be used", why: err.Error(), fix: p.Fix, err: err}
 	}
 	return f
+}
+
+// folderFaults are about the data folder. What to do is in their errors.
+var folderFaults = []struct {
+	is   error
+	exit int
+	code string
+	what string
+}{
+	{pebblestore.ErrNoStore, exitConfig, "no_store", "there is no store where one is expected, so the server makes none"},
+	{pebblestore.ErrOtherStore, exitConfig, "other_store", "this is not the store that is expected"},
+	{pebblestore.ErrFolderGone, exitFailed, "folder_gone", "the data folder was removed or replaced while the server ran"},
+	{app.ErrRewound, exitFailed, "rewound", "a client has proved that the store has gone back to an earlier state, so the server has stopped"},
 }
 
 // serveFaults are what keeps a node from its cluster.
@@ -94,6 +114,7 @@ var serveFaults = []struct {
 var databaseExits = map[string]int{
 	"database_unreachable": exitUnreachable, "database_refused": exitAuth, "database_unusable": exitFailed,
 	"store_too_new": exitFailed, "other_store": exitConfig, "store_in_use": exitConfig,
+	"rewound": exitFailed,
 }
 
 // newLog writes for people on a terminal and JSON elsewhere.

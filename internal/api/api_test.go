@@ -153,7 +153,7 @@ func (w *world) serve() {
 			}
 			return time.Now()
 		},
-		Inbox:     &inbox.Syncer{Router: w.router, Store: w.store.Info()},
+		Inbox:     &inbox.Syncer{Router: w.router, Store: w.store},
 		CloseUser: func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
 		CloseDevice: func(_ context.Context, a im.Account, _ string, code im.Code) (int, error) {
 			if code == im.CodeReplaced {

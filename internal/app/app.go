@@ -121,7 +121,7 @@ func (a *App) open(ctx context.Context) error {
 	a.inboxes.Convs = a.convs
 	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()
-	a.sync = &inbox.Syncer{Router: a.router, Store: info}
+	a.sync = &inbox.Syncer{Router: a.router, Store: a.store, Refute: a.refute}
 	a.hub = session.New(session.Options{
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
 		Gateways: a.gateways,
@@ -315,7 +315,15 @@ func (r *running) stopAll() {
 // waits stays unknown to its senders.
 func (a *App) storeFailed() error {
 	a.draining.Store(true)
-	return fmt.Errorf("serve %s: %w; restart to recover what is durable", a.cfg.Store.Dir, store.ErrFailed)
+	err := a.store.Writable()
+	fix := "restart to recover what is durable"
+	switch {
+	case errors.Is(err, store.ErrRewound):
+		fix = "stop all nodes, put the newest state of the store back or run \"petrel repair --new-history\", and start again"
+	case errors.Is(err, pebblestore.ErrFolderGone):
+		fix = "put the folder back or mount its volume, and start again"
+	}
+	return fmt.Errorf("serve %s: %w; %s", a.cfg.Store.Dir, err, fix)
 }
 
 // waiting is how many sends have no answer yet, wherever they are decided.

@@ -110,6 +110,7 @@ func (a *App) values() []metrics.Value {
 			}
 			return 1
 		}},
+		{Name: "petrel_store_mark_failures_total", Help: "Times that the file of store.mark could not be written.", Counter: true, Read: count(a.markFailures)},
 		{Name: "petrel_inbox_resets_total", Help: "Times that feed entries with changes of membership were trimmed before the inboxes had taken the changes.", Counter: true, Read: count(a.inboxes.Resets)},
 		{Name: "petrel_sessions", Help: "Sessions that are online on this node.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
 		{Name: "petrel_hellos_refused_total", Help: "Hellos that were refused.", Counter: true, Read: count(a.hub.Refused.Load)},

@@ -54,12 +54,23 @@ const nodeFile = "node-id"
 // openStore opens the databases, or the embedded store.
 func (a *App) openStore(ctx context.Context) (err error) {
 	c := &a.cfg.Store
+	id, err := c.StoreID()
+	if err != nil {
+		return err // the configuration was checked
+	}
+	defer func() {
+		if err == nil {
+			i := a.store.Info()
+			a.log.Info("store is open", "store", fmt.Sprintf("%016x", i.StoreID), "history", fmt.Sprintf("%016x", i.HistoryID))
+		}
+	}()
 	if len(c.Postgres) == 0 {
 		if a.cfg.Cluster.On() {
 			return fmt.Errorf("open the store: %w; set store.postgres, or leave cluster.listen and cluster.nats empty", ErrEmbedded)
 		}
 		a.embedded, err = pebblestore.Open(pebblestore.Options{
 			Dir: c.Dir, Log: a.log, CacheBytes: c.CacheBytes, MinFreeBytes: orNone(c.MinFreeBytes), BallastBytes: orNone(c.BallastBytes),
+			StoreID: id, Mark: c.Mark, AcceptCopies: !c.RefuseCopies,
 		})
 		if err == nil {
 			a.store = a.embedded
@@ -69,11 +80,19 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("make store.dir: %w", err)
 	}
-	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: c.Postgres, Log: a.log, RequireStandby: c.RequireStandby})
+	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: c.Postgres, Log: a.log, RequireStandby: c.RequireStandby, StoreID: id})
 	if err == nil {
 		a.store, a.databases = st, st
 	}
 	return err
+}
+
+// markFailures are those of the embedded store; databases have no mark.
+func (a *App) markFailures() uint64 {
+	if a.embedded == nil {
+		return 0
+	}
+	return a.embedded.MarkFailures()
 }
 
 // compact is for measurements; PostgreSQL does it by itself.
@@ -106,6 +125,7 @@ func (a *App) openNode(ctx context.Context) (err error) {
 	if n.bus, err = a.joinBus(ctx, id, incarnation); err != nil {
 		return err
 	}
+	n.bus.Handle(refuted, a.hearRefuted)
 	n.streams = stream.New(n.bus, incarnation, stream.Options{})
 	n.fan = fanout.NewNodes(a.table, n.streams, a.store.Info().Secret, a.log)
 	n.cluster = cluster.New(cluster.Options{

@@ -245,6 +245,32 @@ func (s *Server) awaitEnd() {
 	}
 }
 
+// Ended waits until a server has ended by itself, and returns why.
+func (s *Server) Ended() error {
+	s.t.Helper()
+	select {
+	case err := <-s.ended:
+		if s.stop != nil {
+			s.stop() // what the process had for its end
+		}
+		s.stop = nil
+		return err
+	case <-time.After(readyTimeout):
+		s.t.Fatalf("server did not end by itself within %v", readyTimeout)
+		return nil
+	}
+}
+
+// Refused starts a server that must refuse its store, and returns why.
+func (s *Server) Refused() error {
+	s.t.Helper()
+	err := s.launch()
+	if err == nil {
+		s.t.Fatal("the server starts")
+	}
+	return err
+}
+
 // Start starts a server that was stopped or killed.
 func (s *Server) Start() {
 	s.t.Helper()

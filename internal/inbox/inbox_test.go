@@ -107,7 +107,7 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	w.router = route.New(route.Options{}, w.convs, w.store)
-	w.sync = &inbox.Syncer{Router: w.router, Store: st.Info()}
+	w.sync = &inbox.Syncer{Router: w.router, Store: st}
 	w.stopConv = w.run("conversations", w.convs.Run)
 }
 

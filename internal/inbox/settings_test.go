@@ -121,7 +121,7 @@ func TestSettingsFoldTheSameKeptOrNot(t *testing.T) {
 		if got := fmt.Sprint(before); got != text {
 			t.Errorf("change %d shows in what was read before it: %s, was %s", i, got, text)
 		}
-		w.sync = &inbox.Syncer{Router: w.router, Store: w.store.Info()}
+		w.sync = &inbox.Syncer{Router: w.router, Store: w.store}
 		if d := cmp.Diff(w.settings(alice), after); d != "" {
 			t.Errorf("change %d: (-read again +kept):\n%s", i, d)
 		}

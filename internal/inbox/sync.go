@@ -21,7 +21,8 @@ import (
 // Syncer answers "what changed since this token".
 type Syncer struct {
 	Router *route.Router
-	Store  store.Info
+	Store  store.Store
+	Refute func(proof string) // ends the service on all nodes; nil: Store.Refute
 
 	lists lists
 }
@@ -39,12 +40,15 @@ const pageBytes = 256 << 10
 // the newest so many of its messages. The caller has put the session into the
 // online table before. Codes: bad_token. Spec: P-6.2, P-6.3.
 func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest int) (*petrelv1.SyncPage, error) {
-	t, err := y.open(token)
+	t, err := y.open(a, token)
 	if err != nil {
 		return nil, err
 	}
 	l, err := y.list(ctx, a)
 	if err != nil {
+		return nil, err
+	}
+	if err := y.checkInbox(ctx, a, t, l.head); err != nil {
 		return nil, err
 	}
 	if t.Next == nil {
@@ -69,6 +73,9 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest in
 		if err != nil {
 			return nil, err
 		}
+		if err := y.checkFeeds(ctx, a, t, places); err != nil {
+			return nil, err
+		}
 		t.Next.Feeds = addPlaces(t.Next.Feeds, places)
 		for _, state := range changes {
 			if state == nil {
@@ -90,7 +97,7 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest in
 	} else {
 		t = &storepb.SyncToken{Known: t.Next}
 	}
-	page.Token, err = y.seal(t)
+	page.Token, err = y.seal(a, t)
 	return page, err
 }
 
@@ -122,9 +129,9 @@ func (it *item) ask(known *storepb.SyncPlace, r *route.Router) *convpb.Ask {
 	}
 }
 
-// open reads a token. One of another history, from before a repair or a
+// open reads a token of a. One of another history, from before a repair or a
 // restore, counts as none.
-func (y *Syncer) open(token []byte) (*storepb.SyncToken, error) {
+func (y *Syncer) open(a im.Account, token []byte) (*storepb.SyncToken, error) {
 	t := &storepb.SyncToken{}
 	if len(token) == 0 {
 		return t, nil
@@ -133,25 +140,36 @@ func (y *Syncer) open(token []byte) (*storepb.SyncToken, error) {
 		return nil, &im.Error{Code: im.CodeBadToken}
 	}
 	check := t.Check
-	if again, err := y.seal(t); err != nil || t.Check != check || !bytes.Equal(again, token) {
+	if again, err := y.seal(a, t); err != nil || t.Check != check || !bytes.Equal(again, token) {
 		return nil, &im.Error{Code: im.CodeBadToken}
 	}
-	if t.HistoryId != y.Store.HistoryID {
+	if t.HistoryId != y.Store.Info().HistoryID {
 		return &storepb.SyncToken{}, nil
 	}
 	return t, nil
 }
 
-func (y *Syncer) seal(t *storepb.SyncToken) ([]byte, error) {
+// seal signs a token for a. All positions in it are published, which means
+// durable, so that checkInbox and checkFeeds can take it for proof.
+//
+// The account is signed too: the inbox of one user is longer than that of
+// another, and a token in the wrong hands must prove nothing. SipHash is a keyed
+// hash made for signing; 64 bits are enough here, because a forger has to try
+// online: at 100,000 tries a second one succeeds once in three million years.
+func (y *Syncer) seal(a im.Account, t *storepb.SyncToken) ([]byte, error) {
+	info := y.Store.Info()
 	if t.HistoryId == 0 {
-		t.HistoryId = y.Store.HistoryID
+		t.HistoryId = info.HistoryID
 	}
 	t.Check = 0
-	b, err := t.MarshalVT()
+	m, err := t.MarshalVT()
 	if err != nil {
 		return nil, err
 	}
-	s := y.Store.Secret
+	b := binary.BigEndian.AppendUint32(nil, uint32(a.Tenant))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(a.User)))
+	b = append(append(b, a.User...), m...)
+	s := info.Secret
 	t.Check = siphash.Hash(binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:]), b)
 	return t.MarshalVT()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/route"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -271,6 +272,14 @@ func TestForeignTokensAreRefused(t *testing.T) {
 	}
 }
 
+// renamed is a store that says it is another one.
+type renamed struct {
+	store.Store
+	info store.Info
+}
+
+func (r renamed) Info() store.Info { return r.info }
+
 // Spec: P-3.4, P-6.2.
 func TestTokenOfAnotherHistoryCountsAsNone(t *testing.T) {
 	w := newWorld(t)
@@ -283,7 +292,7 @@ func TestTokenOfAnotherHistoryCountsAsNone(t *testing.T) {
 	_, last := w.all("alice", nil)
 	info := w.store.Info()
 	info.HistoryID++
-	w.sync = &inbox.Syncer{Router: w.router, Store: info}
+	w.sync = &inbox.Syncer{Router: w.router, Store: renamed{w.store, info}}
 	for what, token := range map[string][]byte{"first page": first, "last page": last} {
 		states, again := w.all("alice", token)
 		w.wantConvs("token of a "+what, states, keys...)

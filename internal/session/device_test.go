@@ -281,7 +281,7 @@ func TestF11SecondLoginOfOneDeviceEndsItsEarlierSession(t *testing.T) {
 func TestF11SessionsOfADeviceEndOnEveryNode(t *testing.T) {
 	w := newWorld(t).start()
 	table := fanout.NewTable()
-	second := session.New(w.o, w.users, w.convs, w.router, &inbox.Syncer{Router: w.router, Store: w.store.Info()}, table, w.limits)
+	second := session.New(w.o, w.users, w.convs, w.router, &inbox.Syncer{Router: w.router, Store: w.store}, table, w.limits)
 	b, err := w.net.Join("two")
 	w.must(err)
 	second.Attach(b)

@@ -213,7 +213,7 @@ func (w *world) start() *world {
 	w.must(err)
 	w.o.Log, w.o.Now, w.o.Version, w.o.HistoryID = log, w.clock, "test", st.Info().HistoryID
 	w.o.Heartbeat, w.o.Misses = 30*time.Second, 2
-	w.hub = session.New(w.o, w.users, w.convs, w.router, &inbox.Syncer{Router: w.router, Store: st.Info()}, w.table, w.limits)
+	w.hub = session.New(w.o, w.users, w.convs, w.router, &inbox.Syncer{Router: w.router, Store: st}, w.table, w.limits)
 	w.net = localbus.New()
 	b, err := w.net.Join("one")
 	w.must(err)
