@@ -26,6 +26,7 @@ type conv struct {
 	firstSeq uint64
 
 	head, have, low    uint64
+	before             uint64 // have when the connection began
 	counted, countedAt uint64 // counted of the entry countedAt, the highest one of which it is known
 	entries            []*entry
 	held               map[uint64]*petrelv1.Message // behind the gap
@@ -235,6 +236,10 @@ func (c *Client) append(v *conv, m *petrelv1.Message) {
 // replace takes the newer copy of an entry the client has. Spec: P-6.1.
 func (c *Client) replace(v *conv, m *petrelv1.Message) {
 	i, found := v.find(m.Seq)
+	if found && c.live != nil && (v.entries[i].m.From != m.From || v.entries[i].m.ClientMsgId != m.ClientMsgId) {
+		c.live.back = true // a seq is never used twice
+		return
+	}
 	if !found || max(m.EditedBy, m.RecalledBy) <= max(v.entries[i].m.EditedBy, v.entries[i].m.RecalledBy) {
 		return
 	}

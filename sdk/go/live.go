@@ -44,6 +44,7 @@ type live struct {
 	newest           uint32 // asked of the sync under way
 	reads, moving    int
 	pages            int     // history pages that came
+	back             bool    // the server holds less than it told, or something else
 	missing          []*conv // to be repaired, first come first served
 	pinged           time.Time
 	focused          *petrelv1.SetFocus // sent on this connection
@@ -129,6 +130,9 @@ func (c *Client) begin(l *link, w *petrelv1.Welcome) error {
 	c.setStatus(Status{State: Live, User: w.User, Server: w.Server, History: w.HistoryId})
 	c.changed.Account = true // what happened meanwhile in the inbox is not listed
 	close(c.up)
+	for _, v := range c.convs {
+		v.before = v.have
+	}
 	c.startSync()
 	c.sendFocus()
 	return nil
@@ -205,6 +209,12 @@ func (c *Client) work(timer *time.Timer) error {
 		return err
 	}
 	lv := c.live
+	if lv.back && !lv.syncing { // P-6.8
+		lv.back = false
+		c.log.Error("the server has gone back to an earlier state: what it said is dropped")
+		c.forget()
+		c.startSync()
+	}
 	if !lv.syncing && !lv.syncAt.IsZero() {
 		if now.Before(lv.syncAt) {
 			c.alarmAt(lv.syncAt)

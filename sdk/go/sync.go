@@ -77,6 +77,9 @@ func (c *Client) takeState(s *petrelv1.ConvState) {
 		v = c.addConv(s.Conv)
 	}
 	newest := s.Newest
+	if s.Head < v.before && !s.Left { // a head never goes back
+		c.live.back = true
+	}
 	v.merge(s)
 	if v.peer != "" {
 		c.direct[v.peer] = v.id

@@ -16,6 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	imtest.ServeChild()
 	goleak.VerifyTestMain(m, // goroutines that a package of the event loop starts once and keeps
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
