@@ -14,6 +14,48 @@ var pebbleRules = []rule{
 			{"internal/store/pebblestore", "^TestNothingIsAckedBeforeItsWitness$"},
 		},
 	},
+	{
+		name:    "open-copies",
+		holds:   "a folder that was put back from a copy is refused",
+		patches: []patch{{"internal/store/pebblestore/fileid.go", `return id.inode == now.inode && (id.born == now.born || id.born == 0 || now.born == 0)`, `return true`}},
+		guards: []guard{
+			{"internal/store/pebblestore", "^TestFolderPutBackFromACopyIsRefused$"},
+			{"internal/store/pebblestore", "^TestFolderWrittenOverByACopyIsRefused$"},
+		},
+	},
+	{
+		name:    "believe-store-over-mark",
+		holds:   "a store that is behind its mark is refused",
+		patches: []patch{{"internal/store/pebblestore/mark.go", `case m.Commit > f.last.n:`, `case false:`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestStoreBehindItsMarkIsRefused$"}},
+	},
+	{
+		name:    "forget-refutation",
+		holds:   "a store that a client has refuted is not served again",
+		patches: []patch{{"internal/store/pebblestore/rewound.go", `if b, err := readFile(p.fs, p.rewound); err == nil {`, `if b, err := readFile(p.fs, p.rewound); err == nil && false {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRefutedStoreIsNotServedAgain$"}},
+	},
+	{
+		name:    "ack-into-deleted-files",
+		holds:   "nothing is acked into a folder that was removed or replaced",
+		patches: []patch{{"internal/store/pebblestore/folder.go", `if err := s.checkFolder(here); err != nil {`, `if err := s.checkFolder(here); err != nil && false {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRemovedFolderStopsTheAcks$"}},
+	},
+	{
+		name:    "new-store-in-mount-point",
+		holds:   "no new store is made where one is expected",
+		patches: []patch{{"internal/store/pebblestore/folder.go", `for _, path := range []string{p.db, p.witness} {`, `return nil; for _, path := range []string{p.db, p.witness} {`}},
+		guards: []guard{
+			{"internal/store/pebblestore", "^TestUnmountedVolumeIsNotTakenForANewStore$"},
+			{"internal/store/pebblestore", "^TestStoreIDThatDoesNotMatchIsRefused$"},
+		},
+	},
+	{
+		name:    "lock-the-lock-file-only",
+		holds:   "one server at a time uses a folder",
+		patches: []patch{{"internal/store/pebblestore/folder.go", `if errors.Is(err, syscall.EWOULDBLOCK) {`, `if errors.Is(err, syscall.EWOULDBLOCK) && false {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestSecondServerIsRefusedAfterTheLockFilesWereDeleted$"}},
+	},
 }
 
 var postgresRules = []rule{
