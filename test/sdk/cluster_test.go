@@ -1,0 +1,74 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/store/pgtest"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// A database is put back and keeps its history id. A client proves it to one of
+// three nodes, and all of them stop. Spec: P-6.8.
+func TestNodesOfADatabaseThatWentBackAllStop(t *testing.T) {
+	db := pgtest.Own(t, pgtest.Options{})
+	dsn := db.New(t)
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	sql := func(format string, args ...any) {
+		t.Helper()
+		if err := db.Exec("postgres", fmt.Sprintf(format, args...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nodes := imtest.Cluster(t, 3, imtest.Options{Postgres: dsn, Process: true})
+	s := nodes[0]
+	token := s.Users("", "alice")[0]
+	group := s.Group("", "g1", "alice")
+	imtest.StopAll(nodes)
+	sql("CREATE DATABASE %s_spare TEMPLATE %s STRATEGY file_copy", name, name)
+	imtest.StartAll(nodes)
+	alice := s.Dial(wire.WebSocket, wire.Proto, token, "phone")
+	for i := range 3 {
+		if _, err := alice.Send(t.Context(), &petrelv1.Send{Conv: group, ClientMsgId: fmt.Sprint(i), Body: &petrelv1.Send_Text{Text: "x"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := alice.Sync(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imtest.StopAll(nodes)
+	sql("DROP DATABASE %s", name)
+	sql("CREATE DATABASE %s TEMPLATE %s_spare STRATEGY file_copy", name, name)
+	imtest.StartAll(nodes)
+	imtest.WaitSettled(nodes)
+
+	alice = s.Dial(wire.WebSocket, wire.Proto, token, "phone")
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	began := time.Now()
+	if p, err := alice.Sync(ctx, page.Token); err == nil {
+		t.Errorf("the sync was answered: %v", p)
+	}
+	for i, n := range nodes {
+		if err := n.Ended(); err == nil || !strings.Contains(n.Log(), "gone back to an earlier state") {
+			t.Errorf("node %d ended with %v\n%s", i+1, err, n.Log())
+		}
+	}
+	if took := time.Since(began); took > stopsWithin {
+		t.Errorf("the nodes stopped after %v, want at most %v", took, stopsWithin)
+	}
+	if why := s.Refused(); !strings.Contains(s.Log(), "petrel repair") {
+		t.Errorf("the next start: %v\n%s", why, s.Log())
+	}
+}
