@@ -120,7 +120,7 @@ var postgresRules = []rule{
 	{
 		name:    "leave-tail",
 		holds:   "a partition that moves takes what was committed until it was sealed",
-		patches: []patch{{"internal/store/pgstore/move.go", `changed := map[im.Key]changes{}`, `if !m.sealed.IsZero() { return nil }; changed := map[im.Key]changes{}`}},
+		patches: []patch{{"internal/store/pgstore/move.go", `if err := m.tail(ctx, im.Pos(pos)); err != nil {`, `if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestF27PartitionMoves"}},
 	},
 	{
