@@ -162,9 +162,10 @@ type Info struct {
 
 // Stats are totals since the store was opened.
 type Stats struct {
-	Commits    uint64
-	DiskBytes  uint64 // what the store takes on disk now
-	TableBytes uint64 // of it, in tables; the rest is log, of bounded size
+	Commits     uint64
+	Checkpoints uint64 // made for backups; an embedded store only
+	DiskBytes   uint64 // what the store takes on disk now
+	TableBytes  uint64 // of it, in tables; the rest is log, of bounded size
 }
 
 // Holder is how a feed stands.

@@ -47,6 +47,9 @@ func (o Options) place() place {
 func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
 	p := o.place()
+	if err := p.unfinished(); err != nil {
+		return nil, err
+	}
 	if err := p.expect(o); err != nil {
 		return nil, err
 	}
@@ -166,6 +169,9 @@ type finding struct {
 
 // open is called with the folder locked.
 func open(o Options, p place) (*Store, error) {
+	if err := p.dropCheckpoints(); err != nil {
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
 	switch _, err := p.fs.Stat(p.db); {
 	case isNotExist(err):
 		if err := create(o, p); err != nil {
@@ -256,7 +262,7 @@ func isOurs(err error) bool {
 // openPebble opens the database that g guards. Without a witness it is only
 // read.
 func openPebble(o Options, g *guard) (*pebble.DB, error) {
-	po := pebbleOptions(o, g, g.out)
+	po := pebbleOptions(o, apart{g}, g.out)
 	po.ReadOnly = g.wit == nil
 	po.ErrorIfNotExists = g.wit == nil || len(g.inv.manifests) > 0
 	po.EventListener.WriteStallBegin = func(pebble.WriteStallBeginInfo) { g.pace.hurry() }

@@ -22,7 +22,7 @@
 //
 //   - The disk is set back to an earlier snapshot of itself, with the store mark,
 //     or without one. rewound.go notices copies, a mark that is ahead, and what
-//     a client proves. Restoring a backup must draw a new history id.
+//     a client proves. Restore draws a new history id.
 //   - Two faults at once: the newer commit slot of the witness is damaged, and
 //     of the log just the commits that it alone spoke of are lost. These are
 //     the ones that the last sync covered.
@@ -76,12 +76,14 @@ type Store struct {
 	pace    *pace
 	looking atomic.Bool // checkTables is under way
 
-	commits atomic.Uint64
-	space   space
-	marking marking
-	stalled atomic.Bool   // a commit hangs in the disk
-	stop    chan struct{} // closed by Close: ends the goroutines in tasks
-	tasks   sync.WaitGroup
+	checkpointing atomic.Bool // one is being made
+	checkpoints   atomic.Uint64
+	commits       atomic.Uint64
+	space         space
+	marking       marking
+	stalled       atomic.Bool   // a commit hangs in the disk
+	stop          chan struct{} // closed by Close: ends the goroutines in tasks
+	tasks         sync.WaitGroup
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	uses    int        // calls inside Pebble, which may not be closed under them
@@ -141,7 +143,7 @@ func (s *Store) Writable() error {
 
 // Stats implements store.Store. DiskBytes leaves the ballast out.
 func (s *Store) Stats() store.Stats {
-	t := store.Stats{Commits: s.commits.Load()}
+	t := store.Stats{Commits: s.commits.Load(), Checkpoints: s.checkpoints.Load()}
 	if s.enter() == nil {
 		m := s.db.Metrics()
 		t.DiskBytes, t.TableBytes = m.DiskSpaceUsage(), uint64(max(0, m.Total().TablesSize))

@@ -55,6 +55,9 @@ func Repair(o Options) (Report, error) {
 }
 
 func repair(o Options, p place) (Report, error) {
+	if err := p.unfinished(); err != nil {
+		return Report{}, err
+	}
 	if _, err := p.fs.Stat(p.db); isNotExist(err) {
 		return Report{}, errors.New("there is no database in the folder; restore a backup, or empty the folder to begin with a new store")
 	} else if err != nil {

@@ -1,0 +1,338 @@
+package pebblestore
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// A folder of backups has one folder for each backup: backup-000001 and so on.
+// In it are Pebble's files, as a checkpoint has them, and the manifest
+// (manifest.go). While it is written its name ends in .part; it gets its name
+// when all of it is durable. Each one is whole: a table that the backup before
+// has is linked to that one's file, so a backup can be deleted, and the others
+// stay. A backup as a stream is a tar of one such folder, with the manifest last.
+const (
+	backupPrefix = "backup-"
+	partSuffix   = ".part"
+	streamFolder = "backup" // of a stream
+	backupLock   = "backup.lock"
+)
+
+// BackupOptions say where a backup goes and how.
+type BackupOptions struct {
+	To     string    // folder of the backups; made if it is missing
+	Stream io.Writer // instead of To: gets a tar
+	Rate   int64     // bytes per second that are read; 0: no limit
+
+	// Checkpoint asks the server that has the data folder in use for a checkpoint,
+	// and returns its name. See Store.Checkpoint.
+	Checkpoint func(context.Context) (name string, err error)
+
+	// Progress is told, after each piece, how many bytes of how many were read;
+	// nil: nobody is.
+	Progress func(read, total int64)
+}
+
+// Taken is a backup that was made.
+type Taken struct {
+	Manifest
+	Folder string // empty: it was a stream
+	Bytes  int64  // of all its files
+	Copied int64  // of them, not linked to the backup before
+}
+
+// Backup makes a backup of the store in o.Dir. When no server has the folder in
+// use, Backup locks it and copies it as it is; else it asks for a checkpoint.
+// What was acked before the call is in the backup.
+// Errors: *Damaged, and then there is no backup.
+func Backup(ctx context.Context, o Options, b BackupOptions) (Taken, error) {
+	o = o.withDefaults()
+	p := o.place()
+	t, err := backup(ctx, o, p, b)
+	if _, ok := errors.AsType[*Damaged](err); err != nil && !ok {
+		err = fmt.Errorf("back up %s: %w", p.dir, err)
+	}
+	return t, err
+}
+
+func backup(ctx context.Context, o Options, p place, b BackupOptions) (Taken, error) {
+	if _, err := p.fs.Stat(p.db); isNotExist(err) {
+		return Taken{}, errors.New("there is no store in the folder; name the data folder of the server with --data")
+	} else if err != nil {
+		return Taken{}, err
+	}
+	mine, err := p.fs.Lock(p.fs.PathJoin(p.dir, backupLock))
+	if err != nil {
+		return Taken{}, fmt.Errorf("lock %s: %w; is another backup of this store under way?", backupLock, err)
+	}
+	defer func() { _ = mine.Close() }() // nothing was written to it
+	lock, err := p.acquire()
+	if err == nil {
+		defer func() { _ = lock.Close() }() // nothing was written to it
+		if _, err := inspect(o, p); err != nil {
+			return Taken{}, err
+		}
+		return copyStore(ctx, o, p.db, b)
+	}
+	if b.Checkpoint == nil {
+		return Taken{}, err
+	}
+	name, err := b.Checkpoint(ctx)
+	if err != nil {
+		return Taken{}, err
+	}
+	from := p.fs.PathJoin(p.dir, p.fs.PathBase(name))
+	if _, err := p.fs.Stat(from); isNotExist(err) {
+		return Taken{}, fmt.Errorf("the server has made the checkpoint %s, which is not here; give the server of this data folder with --server, and run this on its host", name)
+	} else if err != nil {
+		return Taken{}, err
+	}
+	defer func() { _ = p.fs.RemoveAll(from) }() // else the server does it
+	return copyStore(ctx, o, from, b)
+}
+
+// copyStore copies the database in from, which nobody changes.
+func copyStore(ctx context.Context, o Options, from string, b BackupOptions) (Taken, error) {
+	src, err := examine(o, from)
+	if err != nil {
+		return Taken{}, err
+	}
+	m := Manifest{
+		Format: backupFormat, StoreID: hex(src.id.store), HistoryID: hex(src.id.history), Level: store.FormatLevel,
+		Commit: src.last.n, CommitMs: src.last.timeMs, MadeMs: uint64(o.Now().UnixMilli()),
+	}
+	c := &copier{ctx: ctx, fs: o.FS, rate: b.Rate, progress: b.Progress, begun: time.Now(), total: src.bytes}
+	if b.Stream != nil {
+		m.Name = streamFolder
+		return c.toStream(b.Stream, src, m)
+	}
+	return c.toFolder(b.To, src, m)
+}
+
+// source is a database that is copied.
+type source struct {
+	finding
+	dir   string
+	files []sourceFile // ordered by name
+	bytes int64        // of all of them
+}
+
+type sourceFile struct {
+	name     string
+	bytes    int64 // to copy
+	modified time.Time
+}
+
+// examine opens the database in dir for reading and lists its files. The end of
+// the newest log file, which Pebble takes for one that was never acked or which
+// is left of its former use, is not part of it.
+func examine(o Options, dir string) (*source, error) {
+	s := &source{dir: dir}
+	var err error
+	if s.finding, err = readable(o, dir); err != nil {
+		return nil, err
+	}
+	names, err := o.FS.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if n == pebbleLock {
+			continue
+		}
+		st, err := o.FS.Stat(o.FS.PathJoin(dir, n))
+		if err != nil {
+			return nil, err
+		}
+		s.files = append(s.files, sourceFile{n, st.Size(), st.ModTime()})
+	}
+	logs, err := wal.Scan(wal.Dir{FS: o.FS, Dirname: dir})
+	if err != nil {
+		return nil, err
+	}
+	if len(logs) > 0 {
+		newest := logs[len(logs)-1]
+		// An error is the torn end.
+		end, _ := readLog(newest, func(uint64) bool { return true })
+		i := slices.IndexFunc(s.files, func(f sourceFile) bool { return f.name == logName(uint64(newest.Num)) })
+		im.Assert(i >= 0, "a log file is not in its folder")
+		s.files[i].bytes = min(s.files[i].bytes, end)
+	}
+	for _, f := range s.files {
+		s.bytes += f.bytes
+	}
+	return s, nil
+}
+
+// pebbleLock is Pebble's name for its lock file, which has no content.
+const pebbleLock = "LOCK"
+
+// asIs is a file system in which Pebble makes no lock file.
+type asIs struct{ vfs.FS }
+
+// Lock implements vfs.FS.
+func (asIs) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+
+// readable opens the database in dir without changing anything and says what it
+// is. Its log files must go on from each other.
+func readable(o Options, dir string) (finding, error) {
+	g := &guard{FS: asIs{o.FS}, dir: dir, out: newOutage(o.Log)}
+	var f finding
+	db, err := openPebble(o, g)
+	if err != nil {
+		return f, fmt.Errorf("the database cannot be read: %w", err)
+	}
+	err = f.load(db)
+	if e := db.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return f, fmt.Errorf("the database cannot be read: %w", err)
+	}
+	if d, err := f.inv.checkLogs(o.FS, dir, g.played); err != nil {
+		return f, err
+	} else if d != nil {
+		return f, fmt.Errorf("commits %d to %d are missing", d.First, d.Last)
+	}
+	return f, nil
+}
+
+// toFolder makes the next backup in the folder to.
+func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err error) {
+	if err := makeDir(c.fs, to); err != nil {
+		return t, err
+	}
+	lock, err := c.fs.Lock(c.fs.PathJoin(to, backupLock))
+	if err != nil {
+		return t, fmt.Errorf("lock %s: %w; is another backup into this folder under way?", to, err)
+	}
+	defer func() { _ = lock.Close() }() // nothing was written to it
+	before, next, err := previous(c.fs, to)
+	if err != nil {
+		return t, err
+	}
+	m.Name = next
+	part := c.fs.PathJoin(to, m.Name+partSuffix)
+	if err := c.fs.MkdirAll(part, 0o700); err != nil {
+		return t, err
+	}
+	defer func() {
+		if err != nil {
+			_ = c.fs.RemoveAll(part) // else the next backup does it
+		}
+	}()
+	had := map[string]File{}
+	if before != nil && before.StoreID == m.StoreID && before.HistoryID == m.HistoryID {
+		m.Continues, m.ContinuesSHA256 = before.Name, before.sum
+		for _, f := range before.Files {
+			had[f.Name] = f
+		}
+	}
+	for _, f := range src.files {
+		old, ok := had[f.name]
+		if ok && isTable(f.name) && old.Bytes == f.bytes && old.ModifiedNs == f.modified.UnixNano() &&
+			c.link(c.fs.PathJoin(to, before.Name, f.name), c.fs.PathJoin(part, f.name), f.bytes) {
+			m.Files = append(m.Files, old)
+			c.total -= f.bytes
+			continue
+		}
+		d, err := c.copyTo(c.fs.PathJoin(part, f.name), c.fs.PathJoin(src.dir, f.name), f)
+		if err != nil {
+			return t, err
+		}
+		m.Files = append(m.Files, d)
+		t.Copied += f.bytes
+	}
+	if err := m.write(c.fs, part); err != nil {
+		return t, err
+	}
+	t.Manifest, t.Folder, t.Bytes = m, c.fs.PathJoin(to, m.Name), src.bytes
+	if err := c.fs.Rename(part, t.Folder); err != nil {
+		return t, err
+	}
+	return t, syncDir(c.fs, to)
+}
+
+// link tells whether the table at from is as long as it was, and is at to now
+// too. The file system of the backups may have no links.
+func (c *copier) link(from, to string, bytes int64) bool {
+	st, err := c.fs.Stat(from)
+	return err == nil && st.Size() == bytes && c.fs.Link(from, to) == nil
+}
+
+// previous removes what was never finished in a folder of backups, and returns
+// the newest backup that can be continued, nil if there is none, and the name of
+// the next.
+func previous(fs vfs.FS, to string) (before *Manifest, next string, err error) {
+	names, err := fs.List(to)
+	if err != nil {
+		return nil, "", err
+	}
+	newest := uint64(0)
+	for _, n := range names {
+		number, part, ok := backupNumber(n)
+		if ok && part {
+			if err := fs.RemoveAll(fs.PathJoin(to, n)); err != nil {
+				return nil, "", err
+			}
+		} else if ok {
+			newest = max(newest, number)
+		}
+	}
+	if newest > 0 {
+		// Without its manifest nothing is known of its tables: all are copied.
+		before, _ = readManifest(fs, fs.PathJoin(to, backupName(newest)))
+	}
+	return before, backupName(newest + 1), nil
+}
+
+func backupName(number uint64) string { return fmt.Sprintf("%s%06d", backupPrefix, number) }
+
+// backupNumber is the number of a backup's folder.
+func backupNumber(name string) (number uint64, part, ok bool) {
+	s, part := strings.CutSuffix(name, partSuffix)
+	if _, err := fmt.Sscanf(s, backupPrefix+"%d", &number); err != nil || s != backupName(number) {
+		return 0, false, false
+	}
+	return number, part, true
+}
+
+// toStream writes the backup as a tar.
+func (c *copier) toStream(out io.Writer, src *source, m Manifest) (Taken, error) {
+	w := tar.NewWriter(out)
+	head := func(name string, bytes int64, at time.Time) error {
+		return w.WriteHeader(&tar.Header{Name: streamFolder + "/" + name, Size: bytes, Mode: 0o600, ModTime: at, Typeflag: tar.TypeReg})
+	}
+	for _, f := range src.files {
+		if err := head(f.name, f.bytes, f.modified.Truncate(time.Second)); err != nil {
+			return Taken{}, err
+		}
+		d, err := c.read(w, c.fs.PathJoin(src.dir, f.name), f)
+		if err != nil {
+			return Taken{}, err
+		}
+		m.Files = append(m.Files, d)
+	}
+	for _, f := range m.encode() {
+		if err := head(f.name, int64(len(f.content)), time.UnixMilli(int64(m.MadeMs)).Truncate(time.Second)); err != nil {
+			return Taken{}, err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return Taken{}, err
+		}
+	}
+	return Taken{Manifest: m, Bytes: src.bytes, Copied: src.bytes}, w.Close()
+}

@@ -1,0 +1,161 @@
+package pebblestore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// checkpointPrefix begins the names of checkpoints, which are folders beside the
+// database.
+const checkpointPrefix = "checkpoint-"
+
+// ErrBusy is returned by Checkpoint while another one is being made.
+var ErrBusy = errors.New("another checkpoint is being made")
+
+// Checkpoint makes a folder inside the data folder that holds the store as it
+// was at a moment after the call began, and returns the folder's name. Tables
+// are linked and not copied; whoever takes the folder removes it when it has
+// read it. The store itself removes it when it makes the next one, and at its
+// next start: then its reader has ended, or has to begin again.
+//
+// All that was acked before the call is in the checkpoint, and nothing that the
+// store itself could still lose.
+// Errors: ErrBusy, store.ErrFull; after any other the store goes on as well.
+func (s *Store) Checkpoint(ctx context.Context) (name string, err error) {
+	if err := s.enter(); err != nil {
+		return "", err
+	}
+	defer s.leave()
+	if !s.checkpointing.CompareAndSwap(false, true) {
+		return "", ErrBusy
+	}
+	defer s.checkpointing.Store(false)
+	if err := s.Writable(); err != nil { // a nearly full disk among others
+		return "", err
+	}
+	name = checkpointPrefix + strings.ToLower(rand.Text())
+	dir := s.o.FS.PathJoin(s.o.Dir, name)
+	if err := s.checkpoint(ctx, dir); err != nil {
+		_ = s.o.FS.RemoveAll(dir) // the next checkpoint and the next start try again
+		return "", fmt.Errorf("make checkpoint of %s: %w", s.o.Dir, err)
+	}
+	s.checkpoints.Add(1)
+	return name, nil
+}
+
+func (s *Store) checkpoint(ctx context.Context, dir string) error {
+	if err := s.o.place().dropCheckpoints(); err != nil {
+		return err
+	}
+	err := caught(func() error {
+		// The log is copied, so the less is in it the better.
+		if err := s.db.Flush(); err != nil {
+			return err
+		}
+		return s.db.Checkpoint(dir)
+	})
+	if err != nil {
+		return err
+	}
+	// The log was copied as it could be read, which is ahead of the disk. This
+	// commit is behind all that was copied: once it is witnessed, so is that.
+	return s.write(ctx, 64, func(*pebble.Batch) error { return nil })
+}
+
+// dropCheckpoints removes what backups have left behind.
+func (p place) dropCheckpoints() error {
+	names, err := p.fs.List(p.dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, checkpointPrefix) {
+			if err := p.fs.RemoveAll(p.fs.PathJoin(p.dir, n)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// apart is the file system that Pebble gets. It leaves out of guard's hands what
+// is not in the folder of the database, which is checkpoints: a disk that is
+// full when one is made must not end the store, and their files do not belong
+// into its inventory.
+type apart struct{ *guard }
+
+// beside tells whether name is not in the folder of the database.
+func (a apart) beside(name string) bool { return name != a.dir && a.PathDir(name) != a.dir }
+
+// Create implements vfs.FS. A checkpoint is written as slowly as a table.
+func (a apart) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if !a.beside(name) {
+		return a.guard.Create(name, c)
+	}
+	f, err := a.FS.Create(name, c)
+	if err != nil {
+		return nil, err
+	}
+	return &slowFile{File: f, paced: paced{pace: &a.pace}}, nil
+}
+
+// Remove implements vfs.FS.
+func (a apart) Remove(name string) error {
+	if a.beside(name) {
+		return a.FS.Remove(name)
+	}
+	return a.guard.Remove(name)
+}
+
+// RemoveAll implements vfs.FS.
+func (a apart) RemoveAll(name string) error {
+	if a.beside(name) {
+		return a.FS.RemoveAll(name)
+	}
+	return a.guard.RemoveAll(name)
+}
+
+// Link implements vfs.FS.
+func (a apart) Link(from, to string) error {
+	if a.beside(to) {
+		return a.FS.Link(from, to)
+	}
+	return a.guard.Link(from, to)
+}
+
+// MkdirAll implements vfs.FS.
+func (a apart) MkdirAll(name string, perm os.FileMode) error {
+	if a.beside(name) {
+		return a.FS.MkdirAll(name, perm)
+	}
+	return a.guard.MkdirAll(name, perm)
+}
+
+// OpenDir implements vfs.FS. A sync of another folder says nothing of the log
+// files in that of the database.
+func (a apart) OpenDir(name string) (vfs.File, error) {
+	if name != a.dir {
+		return a.FS.OpenDir(name)
+	}
+	return a.guard.OpenDir(name)
+}
+
+// slowFile is a file of a checkpoint while it is written.
+type slowFile struct {
+	vfs.File
+	paced paced
+}
+
+// Write implements vfs.File.
+func (f *slowFile) Write(b []byte) (int, error) {
+	n, err := f.File.Write(b)
+	f.paced.wrote(n)
+	return n, err
+}

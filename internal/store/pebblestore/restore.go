@@ -1,0 +1,419 @@
+package pebblestore
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
+)
+
+// restoring is the folder, inside the data folder, of a restore that is not
+// finished. While it is there nothing opens the store.
+const restoring = "restoring"
+
+// unfinished refuses a folder whose restore was cut short.
+func (p place) unfinished() error {
+	if _, err := p.fs.Stat(p.fs.PathJoin(p.dir, restoring)); isNotExist(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return fmt.Errorf("open %s: a restore into this folder was not finished; run \"petrel restore --data %s\" again", p.dir, p.dir)
+}
+
+// RestoreOptions say where a backup is read.
+type RestoreOptions struct {
+	From     string    // a backup, or a folder of backups: then it is the newest
+	Stream   io.Reader // instead of From: a tar, as Backup writes it
+	Progress func(read, total int64)
+}
+
+// Restored is a store that was made of a backup.
+type Restored struct {
+	Manifest
+	Report // of the new history
+}
+
+// Restore makes the store in o.Dir out of a backup, checks every byte of it, and
+// draws a new history id, which tells clients to drop what they remember. A
+// folder that is in use or holds anything of a store is refused. Until all is
+// done the folder holds no store that Open would take.
+// Errors: *BadBackup.
+func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error) {
+	o = o.withDefaults()
+	p := o.place()
+	from := r.From
+	var m *Manifest
+	if r.Stream == nil {
+		all, err := foldersOf(o.FS, r.From)
+		if err != nil {
+			return Restored{}, err
+		}
+		from = all[len(all)-1]
+		if m, err = readManifest(o.FS, from); err != nil {
+			return Restored{}, err
+		}
+	}
+	lock, err := p.acquire()
+	if err != nil {
+		return Restored{}, err
+	}
+	out, err := restore(ctx, o, p, from, m, r)
+	if e := lock.Close(); err == nil {
+		err = e
+	}
+	if _, bad := errors.AsType[*BadBackup](err); err != nil && !bad {
+		err = fmt.Errorf("restore into %s: %w", p.dir, err)
+	}
+	return out, err
+}
+
+// restore is called with the folder locked. Without a manifest the backup comes
+// as a stream.
+func restore(ctx context.Context, o Options, p place, from string, m *Manifest, r RestoreOptions) (out Restored, err error) {
+	if err := p.prepare(); err != nil {
+		return out, err
+	}
+	q := p
+	q.db = p.fs.PathJoin(p.dir, restoring)
+	if err := p.fs.MkdirAll(q.db, 0o700); err != nil {
+		return out, err
+	}
+	defer func() {
+		if err != nil {
+			_ = p.fs.RemoveAll(q.db) // else the next restore does it
+		}
+	}()
+	if err := syncDir(p.fs, p.dir); err != nil {
+		return out, err
+	}
+	c := &copier{ctx: ctx, fs: o.FS, progress: r.Progress, begun: time.Now()}
+	if m == nil {
+		m, err = c.unpack(r.Stream, q.db)
+	} else {
+		err = c.takeAll(from, q.db, m)
+	}
+	if err == nil {
+		err = syncDir(p.fs, q.db)
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Manifest = *m
+	if err := checkStore(o, q.db, from, m); err != nil {
+		return out, err
+	}
+	if err := q.finish(o, &out.Report); err != nil {
+		return out, err
+	}
+	if err := p.fs.Rename(q.db, p.db); err != nil {
+		return out, err
+	}
+	return out, syncDir(p.fs, p.dir)
+}
+
+// belongings are what a data folder may hold before a store comes into it:
+// locks, the secrets of the command line, and what a new disk has.
+var belongings = []string{"lock", "pid", backupLock, "admin.key", "tokens", "lost+found"}
+
+// prepare refuses a folder that holds something, and removes what a restore has
+// left that was cut short.
+func (p place) prepare() error {
+	names, err := p.fs.List(p.dir)
+	if err != nil {
+		return err
+	}
+	left := slices.Contains(names, restoring) && !slices.Contains(names, p.fs.PathBase(p.db))
+	for _, n := range names {
+		mine := n == restoring || n == p.fs.PathBase(p.witness) || n == p.fs.PathBase(p.witness)+".new"
+		switch {
+		case slices.Contains(belongings, n):
+		case !left || !mine:
+			return fmt.Errorf("the folder is not empty: it holds %s; restore into another one, or move everything away first", n)
+		}
+	}
+	if !left {
+		return nil
+	}
+	// The mark of the unfinished restore goes last.
+	for _, path := range []string{p.witness + ".new", p.witness, p.fs.PathJoin(p.dir, restoring)} {
+		if err := p.fs.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return syncDir(p.fs, p.dir)
+}
+
+// foldersOf are the folders of the backups in dir, the oldest first. A folder that
+// holds none must be one itself.
+func foldersOf(fs vfs.FS, dir string) ([]string, error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	all := backupsIn(names)
+	if len(all) == 0 {
+		return []string{dir}, nil
+	}
+	for i, n := range all {
+		all[i] = fs.PathJoin(dir, n)
+	}
+	return all, nil
+}
+
+// backupsIn are the names of the finished backups, the oldest first.
+func backupsIn(names []string) []string {
+	var numbers []uint64
+	for _, n := range names {
+		if i, part, ok := backupNumber(n); ok && !part {
+			numbers = append(numbers, i)
+		}
+	}
+	slices.Sort(numbers)
+	all := make([]string, len(numbers))
+	for i, n := range numbers {
+		all[i] = backupName(n)
+	}
+	return all
+}
+
+// takeAll copies the files of a backup into the folder to.
+func (c *copier) takeAll(from, to string, m *Manifest) error {
+	c.total = m.bytes()
+	for _, f := range m.Files {
+		err := c.create(c.fs.PathJoin(to, f.Name), func(out io.Writer) error { return c.check(out, from, f) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check reads a file of the backup in dir, writes it to out, and compares.
+// Errors: *BadBackup.
+func (c *copier) check(out io.Writer, dir string, f File) error {
+	bad := func(what string, args ...any) error { return &BadBackup{dir, f.Name, fmt.Sprintf(what, args...)} }
+	path := c.fs.PathJoin(dir, f.Name)
+	st, err := c.fs.Stat(path)
+	if isNotExist(err) {
+		return bad("it is missing")
+	} else if err != nil {
+		return err
+	}
+	if st.Size() != f.Bytes {
+		return bad("it has %d bytes, and had %d when the backup was made", st.Size(), f.Bytes)
+	}
+	got, err := c.read(out, path, sourceFile{f.Name, f.Bytes, time.Unix(0, f.ModifiedNs)})
+	if err != nil {
+		return err
+	}
+	if got.SHA256 != f.SHA256 {
+		return bad("it is damaged: its SHA-256 is %s, and was %s when the backup was made", got.SHA256, f.SHA256)
+	}
+	return nil
+}
+
+// maxManifest bounds the manifest in a stream, which is read into memory.
+const maxManifest = 256 << 20
+
+// unpack takes a backup from a stream into the folder to. Errors: *BadBackup.
+func (c *copier) unpack(in io.Reader, to string) (*Manifest, error) {
+	got := map[string]File{}
+	parts := map[string][]byte{}
+	t := tar.NewReader(in)
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, &BadBackup{What: "it is cut short or is no backup: " + err.Error()}
+		}
+		name, ok := strings.CutPrefix(h.Name, streamFolder+"/")
+		_, twice := got[name]
+		switch err := checkName(name); {
+		case !ok || err != nil || twice || h.Typeflag != tar.TypeReg || parts[name] != nil:
+			return nil, &BadBackup{What: fmt.Sprintf("it has a file %q, which no backup has", h.Name)}
+		case name == manifestName || name == manifestSum:
+			b, err := io.ReadAll(io.LimitReader(t, maxManifest))
+			if err != nil {
+				return nil, &BadBackup{"", name, err.Error()}
+			}
+			parts[name] = b
+			continue
+		}
+		var sum string
+		err = c.create(c.fs.PathJoin(to, name), func(out io.Writer) (err error) {
+			sum, err = c.copy(out, t, h.Size)
+			return err
+		})
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, &BadBackup{"", name, "the stream ends in it"}
+		} else if err != nil {
+			return nil, err
+		}
+		got[name] = File{Name: name, Bytes: h.Size, SHA256: sum}
+	}
+	m, err := parseManifest("", parts)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range m.Files {
+		g, ok := got[f.Name]
+		delete(got, f.Name)
+		if !ok {
+			return nil, &BadBackup{"", f.Name, "it is missing"}
+		}
+		if g.Bytes != f.Bytes || g.SHA256 != f.SHA256 {
+			return nil, &BadBackup{"", f.Name, fmt.Sprintf("it is damaged: its SHA-256 is %s, and was %s when the backup was made", g.SHA256, f.SHA256)}
+		}
+	}
+	for name := range got {
+		return nil, &BadBackup{"", name, "the manifest does not name it"}
+	}
+	return m, nil
+}
+
+// checkStore opens the files of a backup in dir, and compares with its manifest
+// what they say of themselves. Errors: *BadBackup.
+func checkStore(o Options, dir, backup string, m *Manifest) error {
+	bad := func(what string, args ...any) error {
+		return &BadBackup{Folder: backup, What: fmt.Sprintf(what, args...)}
+	}
+	f, err := readable(o, dir)
+	switch {
+	case err != nil:
+		return bad("%v", err)
+	case hex(f.id.store) != m.StoreID || hex(f.id.history) != m.HistoryID:
+		return bad("it holds the store %016x with the history %016x, and should hold %s with %s", f.id.store, f.id.history, m.StoreID, m.HistoryID)
+	case f.last.n != m.Commit:
+		return bad("its last commit is %d, and should be %d", f.last.n, m.Commit)
+	}
+	return nil
+}
+
+// Verified is what VerifyBackups found of one backup.
+type Verified struct {
+	Manifest
+	Folder   string
+	Problems []string // what is wrong with it, with the names of its files; empty: nothing
+}
+
+// VerifyBackups reads the backup in dir, or all that dir holds, the oldest
+// first. It compares every file with the manifest, opens the store, and reads
+// all that is in it.
+func VerifyBackups(ctx context.Context, o Options, dir string, progress func(read, total int64)) ([]Verified, error) {
+	o = o.withDefaults()
+	folders, err := foldersOf(o.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []Verified
+	for _, folder := range folders {
+		v, err := verifyBackup(ctx, o, folder, progress)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func verifyBackup(ctx context.Context, o Options, dir string, progress func(read, total int64)) (Verified, error) {
+	v := Verified{Folder: dir}
+	note := func(err error) error { // nil: the backup is bad, and err says how
+		if b, ok := errors.AsType[*BadBackup](err); ok {
+			v.Problems = append(v.Problems, b.Error())
+			return nil
+		}
+		return err
+	}
+	m, err := readManifest(o.FS, dir)
+	if err != nil {
+		return v, note(err)
+	}
+	v.Manifest = *m
+	c := &copier{ctx: ctx, fs: o.FS, progress: progress, begun: time.Now(), total: m.bytes()}
+	for _, f := range m.Files {
+		if err := note(c.check(io.Discard, dir, f)); err != nil {
+			return v, err
+		}
+	}
+	if len(v.Problems) > 0 {
+		return v, nil // no use to open it
+	}
+	err = checkStore(o, dir, dir, m)
+	if err == nil {
+		err = readThrough(o, dir, m)
+	}
+	return v, note(err)
+}
+
+// readThrough reads all rows of the store in dir, and follows the numbers of the
+// commits through its log up to the last. Errors: *BadBackup.
+func readThrough(o Options, dir string, m *Manifest) error {
+	bad := func(what string, args ...any) error { return &BadBackup{Folder: dir, What: fmt.Sprintf(what, args...)} }
+	db, err := openPebble(o, &guard{FS: asIs{withoutLogs{o.FS}}, dir: dir, out: newOutage(o.Log)})
+	if err != nil {
+		return bad("the tables cannot be read: %v", err)
+	}
+	n, err := readRows(db)
+	if e := db.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return bad("the store was damaged before the backup was made: %v", err)
+	}
+	logs, err := wal.Scan(wal.Dir{FS: o.FS, Dirname: dir})
+	if err != nil {
+		return err
+	}
+	for _, l := range logs {
+		gap := false
+		_, err := readLog(l, func(c uint64) bool {
+			if gap = c > n+1; !gap {
+				n = max(n, c)
+			}
+			return !gap
+		})
+		if gap || err != nil {
+			return bad("the log file %s cannot be read after commit %d", logName(uint64(l.Num)), n)
+		}
+	}
+	if n != m.Commit {
+		return bad("its tables and log reach to commit %d, and should reach to %d", n, m.Commit)
+	}
+	return nil
+}
+
+// readRows reads everything that is in the tables and returns the number of the
+// last commit in them, 0 if nothing was flushed yet.
+func readRows(db *pebble.DB) (uint64, error) {
+	it, err := db.NewIter(nil)
+	if err != nil {
+		return 0, err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		_, err = it.ValueAndErr()
+	}
+	if e := it.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return 0, err
+	}
+	s := Store{db: db}
+	b, err := s.get(keyCommit)
+	if b == nil || err != nil {
+		return 0, err
+	}
+	l, err := parseLast(b)
+	return l.n, err
+}
