@@ -25,14 +25,14 @@ func newKeyAdd(c *cli) *cobra.Command {
 		Use:   "create NAME",
 		Short: "Make an admin key with scopes",
 		Long: "Makes an admin key for the back end of an application, or for a person. NAME helps people to tell keys apart. The\n" +
-			"scopes say what the key may do: users, tokens, conversations, messages, server, or admin. The scope admin allows\n" +
+			"scopes say what the key may do: users, tokens, conversations, messages, server, backup, or admin. The scope admin allows\n" +
 			"everything, and only it makes and revokes keys. With --tenant the key works for that tenant only. The key is shown\n" +
 			"once. --out writes it into a file that only its owner can read.",
 		Example: "  petrel key create backend --scope tokens,messages --tenant acme --out backend.key\n  petrel key create carol --scope admin",
 		Args: func(cmd *cobra.Command, args []string) error {
 			err := cobra.ExactArgs(1)(cmd, args)
 			if err == nil && len(q.Scopes) == 0 {
-				err = usage("what may the key do?", "give --scope with one or more of users, tokens, conversations, messages, server and admin, with commas between them")
+				err = usage("what may the key do?", "give --scope with one or more of users, tokens, conversations, messages, server, backup and admin, with commas between them")
 			}
 			return err
 		},

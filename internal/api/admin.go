@@ -54,3 +54,9 @@ func (s adminService) Compact(ctx context.Context, _ *connect.Request[petrelv1.C
 	st := s.o.Stats()
 	return connect.NewResponse(&petrelv1.CompactResponse{DiskBytes: st.DiskBytes, TableBytes: st.TableBytes}), nil
 }
+
+// CreateCheckpoint makes a copy of the store for a backup.
+func (s adminService) CreateCheckpoint(ctx context.Context, _ *connect.Request[petrelv1.CreateCheckpointRequest]) (*connect.Response[petrelv1.CreateCheckpointResponse], error) {
+	name, err := s.o.Checkpoint(ctx)
+	return respond(&petrelv1.CreateCheckpointResponse{Name: name}, err)
+}

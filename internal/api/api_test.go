@@ -167,6 +167,7 @@ func (w *world) serve() {
 		ChangeLimits:  func(l *petrelv1.ServerLimits) *petrelv1.ServerLimits { return l },
 		Stats:         func() *petrelv1.Stats { return &petrelv1.Stats{Commits: 9} },
 		CompactStore:  func(context.Context) error { return nil },
+		Checkpoint:    func(context.Context) (string, error) { return "checkpoint-x", nil },
 		Redeemed:      func() { w.redeemed++ },
 		BodyBytes:     func() int { return 1000 },
 		PageSize:      func() int { return conv.MaxPage },

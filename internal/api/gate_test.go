@@ -82,7 +82,7 @@ func (w *world) makeKey(tenant string, scopes ...string) string {
 // Spec: P-10.6.
 func TestKeyCoversItsScopesOnly(t *testing.T) {
 	w := newWorld(t)
-	for _, scope := range []string{scopeAdmin, scopeUsers, scopeTokens, scopeConversations, scopeMessages, scopeServer} {
+	for _, scope := range []string{scopeAdmin, scopeUsers, scopeTokens, scopeConversations, scopeMessages, scopeServer, scopeBackup} {
 		key := w.makeKey("", scope)
 		for _, name := range slices.Sorted(maps.Keys(schema())) {
 			service, method, _ := strings.Cut(strings.TrimPrefix(name, "petrel.v1."), "/")

@@ -36,6 +36,7 @@ const (
 	scopeConversations = "conversations"
 	scopeMessages      = "messages"
 	scopeServer        = "server"
+	scopeBackup        = "backup"
 )
 
 // table is of all methods that are served. It decides who may
@@ -98,6 +99,7 @@ var table = map[string]method{
 	"petrel.v1.AdminService/SetLimits":             {access: aKey, scope: scopeServer, repeat: natural},
 	"petrel.v1.AdminService/GetStats":              {access: aKey, scope: scopeServer},
 	"petrel.v1.AdminService/Compact":               {access: aKey, scope: scopeServer, repeat: natural, slow: true},
+	"petrel.v1.AdminService/CreateCheckpoint":      {access: aKey, scope: scopeBackup, repeat: natural, slow: true},
 	"petrel.v1.AdminService/GetCluster":            {access: aKey, scope: scopeServer},
 	"petrel.v1.AdminService/DrainNode":             {access: aKey, scope: scopeServer, repeat: natural, slow: true},
 	"petrel.v1.AdminService/ResumeNode":            {access: aKey, scope: scopeServer, repeat: natural, slow: true},

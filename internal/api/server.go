@@ -47,7 +47,8 @@ type Options struct {
 	ChangeLimits func(*petrelv1.ServerLimits) *petrelv1.ServerLimits
 	Stats        func() *petrelv1.Stats
 	CompactStore func(context.Context) error
-	Redeemed     func() // the setup code was used
+	Checkpoint   func(context.Context) (name string, err error) // for a backup
+	Redeemed     func()                                         // the setup code was used
 	BodyBytes    func() int
 	PageSize     func() int // messages in a page of history
 

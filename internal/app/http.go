@@ -31,6 +31,7 @@ func (a *App) handler() http.Handler {
 		ChangeLimits: a.changeLimits,
 		Stats:        a.stats,
 		CompactStore: a.compact,
+		Checkpoint:   a.checkpoint,
 		Redeemed: func() {
 			a.redeemed.Store(true)
 			if err := removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)); err != nil {
@@ -103,6 +104,7 @@ func (a *App) values() []metrics.Value {
 		{Name: "petrel_commits_stale_total", Help: "Commits that the store refused, because another node had taken the feed over.", Counter: true, Read: count(a.convs.AppendsRefused)},
 		{Name: "petrel_feeds_owned", Help: "Feeds that this node owns. The embedded store has one feed; PostgreSQL has one for each of the 256 partitions.", Read: func() float64 { return float64(len(a.convs.Owners())) }},
 		{Name: "petrel_commits_total", Help: "Commits that this node made. One commit carries the sends that were waiting together.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Commits) }},
+		{Name: "petrel_checkpoints_total", Help: "Checkpoints that were made for backups of the embedded store.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Checkpoints) }},
 		{Name: "petrel_store_disk_bytes", Help: "Bytes that the store takes on disk.", Read: func() float64 { return float64(a.store.Stats().DiskBytes) }},
 		{Name: "petrel_store_writable", Help: "1 while the store takes writes, else 0.", Read: func() float64 {
 			if a.store.Writable() != nil {

@@ -103,6 +103,22 @@ func (a *App) compact(ctx context.Context) error {
 	return a.embedded.Compact(ctx)
 }
 
+// checkpoint makes a copy of the embedded store for a backup. Codes: not_now.
+func (a *App) checkpoint(ctx context.Context) (string, error) {
+	if a.embedded == nil {
+		return "", im.Errorf(im.CodeNotNow, "the messages are in PostgreSQL: back up the databases of store.postgres with their own tools")
+	}
+	began := time.Now()
+	name, err := a.embedded.Checkpoint(ctx)
+	if errors.Is(err, pebblestore.ErrBusy) {
+		return "", im.Errorf(im.CodeNotNow, "%v", err)
+	}
+	if err == nil {
+		a.log.Info("checkpoint made for a backup", "name", name, "took", time.Since(began))
+	}
+	return name, err
+}
+
 // openNode joins the bus of the cluster. The bus does not run yet.
 func (a *App) openNode(ctx context.Context) (err error) {
 	c := &a.cfg.Cluster

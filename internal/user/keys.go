@@ -21,7 +21,7 @@ import (
 const ScopeAdmin = "admin"
 
 // Scopes are what a key may be made for. Spec: P-10.6.
-var scopes = []string{ScopeAdmin, "users", "tokens", "conversations", "messages", "server"}
+var scopes = []string{ScopeAdmin, "users", "tokens", "conversations", "messages", "server", "backup"}
 
 // Key is an admin key without its secret.
 type Key struct {

@@ -111,11 +111,12 @@ var methods = map[string]row{
 	admin + "GetHistory": {to(func(w *world) *petrelv1.AdminGetHistoryRequest {
 		return &petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: w.conv}}
 	}), operator},
-	admin + "GetLimits": {same(&petrelv1.GetLimitsRequest{}), operator},
-	admin + "SetLimits": {same(&petrelv1.ServerLimits{}), operator},
-	admin + "GetStats":  {same(&petrelv1.GetStatsRequest{}), operator},
-	admin + "Compact":   {same(&petrelv1.CompactRequest{}), operator},
-	admin + "ListUsers": {same(&petrelv1.ListUsersRequest{Limit: 1}), operator},
+	admin + "GetLimits":        {same(&petrelv1.GetLimitsRequest{}), operator},
+	admin + "SetLimits":        {same(&petrelv1.ServerLimits{}), operator},
+	admin + "GetStats":         {same(&petrelv1.GetStatsRequest{}), operator},
+	admin + "CreateCheckpoint": {same(&petrelv1.CreateCheckpointRequest{}), operator},
+	admin + "Compact":          {same(&petrelv1.CompactRequest{}), operator},
+	admin + "ListUsers":        {same(&petrelv1.ListUsersRequest{Limit: 1}), operator},
 	admin + "GetUser": {to(func(w *world) *petrelv1.AdminGetUserRequest {
 		return &petrelv1.AdminGetUserRequest{User: w.name("member2")}
 	}), operator},

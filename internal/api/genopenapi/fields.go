@@ -87,7 +87,7 @@ var bounds = map[string]object{
 	"AdminCreateGroupRequest.members": {"maxItems": 10000},
 	"AddMembersRequest.users":         {"maxItems": 1000},
 	"RemoveMembersRequest.users":      {"maxItems": 1000},
-	"CreateKeyRequest.scopes":         {"items": object{"type": "string", "enum": []any{"admin", "users", "tokens", "conversations", "messages", "server"}}},
+	"CreateKeyRequest.scopes":         {"items": object{"type": "string", "enum": []any{"admin", "users", "tokens", "conversations", "messages", "server", "backup"}}},
 	"ChangeSettingsRequest.values":    {"minProperties": 1, "maxProperties": 64, "propertyNames": object{"minLength": 1}},
 	"SetRoleRequest.role":             {"$ref": nil, "enum": []any{"ROLE_MEMBER", "ROLE_ADMIN", 1, 2}},
 	"Edit.target":                     {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},

@@ -904,6 +904,86 @@ func (*CompactRequest) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
+type CreateCheckpointRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateCheckpointRequest) Reset() {
+	*x = CreateCheckpointRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateCheckpointRequest) ProtoMessage() {}
+
+func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*CreateCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{16}
+}
+
+type CreateCheckpointResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // of the folder
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateCheckpointResponse) Reset() {
+	*x = CreateCheckpointResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateCheckpointResponse) ProtoMessage() {}
+
+func (x *CreateCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*CreateCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CreateCheckpointResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 type CompactResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DiskBytes     uint64                 `protobuf:"varint,1,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"` // afterwards
@@ -914,7 +994,7 @@ type CompactResponse struct {
 
 func (x *CompactResponse) Reset() {
 	*x = CompactResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[16]
+	mi := &file_petrel_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -926,7 +1006,7 @@ func (x *CompactResponse) String() string {
 func (*CompactResponse) ProtoMessage() {}
 
 func (x *CompactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[16]
+	mi := &file_petrel_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -939,7 +1019,7 @@ func (x *CompactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
 func (*CompactResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CompactResponse) GetDiskBytes() uint64 {
@@ -975,7 +1055,7 @@ type Stats struct {
 
 func (x *Stats) Reset() {
 	*x = Stats{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	mi := &file_petrel_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1067,7 @@ func (x *Stats) String() string {
 func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[17]
+	mi := &file_petrel_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1080,7 @@ func (x *Stats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Stats) GetCpuS() float64 {
@@ -1084,7 +1164,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[18]
+	mi := &file_petrel_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1176,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[18]
+	mi := &file_petrel_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1189,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListUsersRequest) GetTenant() string {
@@ -1143,7 +1223,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[19]
+	mi := &file_petrel_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1235,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[19]
+	mi := &file_petrel_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1248,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListUsersResponse) GetUsers() []*UserInfo {
@@ -1195,7 +1275,7 @@ type AdminGetUserRequest struct {
 
 func (x *AdminGetUserRequest) Reset() {
 	*x = AdminGetUserRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[20]
+	mi := &file_petrel_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1287,7 @@ func (x *AdminGetUserRequest) String() string {
 func (*AdminGetUserRequest) ProtoMessage() {}
 
 func (x *AdminGetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[20]
+	mi := &file_petrel_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1300,7 @@ func (x *AdminGetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminGetUserRequest.ProtoReflect.Descriptor instead.
 func (*AdminGetUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AdminGetUserRequest) GetTenant() string {
@@ -1253,7 +1333,7 @@ type UserInfo struct {
 
 func (x *UserInfo) Reset() {
 	*x = UserInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[21]
+	mi := &file_petrel_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1345,7 @@ func (x *UserInfo) String() string {
 func (*UserInfo) ProtoMessage() {}
 
 func (x *UserInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[21]
+	mi := &file_petrel_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1358,7 @@ func (x *UserInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserInfo.ProtoReflect.Descriptor instead.
 func (*UserInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UserInfo) GetUser() string {
@@ -1341,7 +1421,7 @@ type DisableUserRequest struct {
 
 func (x *DisableUserRequest) Reset() {
 	*x = DisableUserRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[22]
+	mi := &file_petrel_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1433,7 @@ func (x *DisableUserRequest) String() string {
 func (*DisableUserRequest) ProtoMessage() {}
 
 func (x *DisableUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[22]
+	mi := &file_petrel_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1446,7 @@ func (x *DisableUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisableUserRequest.ProtoReflect.Descriptor instead.
 func (*DisableUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DisableUserRequest) GetTenant() string {
@@ -1401,7 +1481,7 @@ type EnableUserRequest struct {
 
 func (x *EnableUserRequest) Reset() {
 	*x = EnableUserRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[23]
+	mi := &file_petrel_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1493,7 @@ func (x *EnableUserRequest) String() string {
 func (*EnableUserRequest) ProtoMessage() {}
 
 func (x *EnableUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[23]
+	mi := &file_petrel_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1506,7 @@ func (x *EnableUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableUserRequest.ProtoReflect.Descriptor instead.
 func (*EnableUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EnableUserRequest) GetTenant() string {
@@ -1462,7 +1542,7 @@ type SetPasswordRequest struct {
 
 func (x *SetPasswordRequest) Reset() {
 	*x = SetPasswordRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[24]
+	mi := &file_petrel_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1554,7 @@ func (x *SetPasswordRequest) String() string {
 func (*SetPasswordRequest) ProtoMessage() {}
 
 func (x *SetPasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[24]
+	mi := &file_petrel_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1567,7 @@ func (x *SetPasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPasswordRequest.ProtoReflect.Descriptor instead.
 func (*SetPasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetPasswordRequest) GetTenant() string {
@@ -1530,7 +1610,7 @@ type AdminRevokeDeviceRequest struct {
 
 func (x *AdminRevokeDeviceRequest) Reset() {
 	*x = AdminRevokeDeviceRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[25]
+	mi := &file_petrel_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1622,7 @@ func (x *AdminRevokeDeviceRequest) String() string {
 func (*AdminRevokeDeviceRequest) ProtoMessage() {}
 
 func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[25]
+	mi := &file_petrel_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1635,7 @@ func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*AdminRevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AdminRevokeDeviceRequest) GetTenant() string {
@@ -1599,7 +1679,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[26]
+	mi := &file_petrel_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1691,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[26]
+	mi := &file_petrel_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1704,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MintTokenRequest) GetTenant() string {
@@ -1666,7 +1746,7 @@ type CreateKeyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`     // for people, 1 to 64 bytes
 	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"` // the only tenant that the key works for; empty: all
-	Scopes        []string               `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"` // one or more of admin, users, tokens, conversations, messages, server
+	Scopes        []string               `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"` // one or more of admin, users, tokens, conversations, messages, server, backup
 	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1674,7 +1754,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	mi := &file_petrel_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1766,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	mi := &file_petrel_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1779,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -1740,7 +1820,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	mi := &file_petrel_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +1832,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	mi := &file_petrel_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +1845,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CreateKeyResponse) GetKey() string {
@@ -1795,7 +1875,7 @@ type KeyInfo struct {
 
 func (x *KeyInfo) Reset() {
 	*x = KeyInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	mi := &file_petrel_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1887,7 @@ func (x *KeyInfo) String() string {
 func (*KeyInfo) ProtoMessage() {}
 
 func (x *KeyInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	mi := &file_petrel_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1900,7 @@ func (x *KeyInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyInfo.ProtoReflect.Descriptor instead.
 func (*KeyInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *KeyInfo) GetId() string {
@@ -1866,7 +1946,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +1958,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +1971,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 type ListKeysResponse struct {
@@ -1903,7 +1983,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +1995,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2008,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyInfo {
@@ -1948,7 +2028,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2040,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2053,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -1998,7 +2078,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2090,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2103,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 type ListUserConversationsRequest struct {
@@ -2037,7 +2117,7 @@ type ListUserConversationsRequest struct {
 
 func (x *ListUserConversationsRequest) Reset() {
 	*x = ListUserConversationsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2129,7 @@ func (x *ListUserConversationsRequest) String() string {
 func (*ListUserConversationsRequest) ProtoMessage() {}
 
 func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2142,7 @@ func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListUserConversationsRequest) GetTenant() string {
@@ -2096,7 +2176,7 @@ type ListUserConversationsResponse struct {
 
 func (x *ListUserConversationsResponse) Reset() {
 	*x = ListUserConversationsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2188,7 @@ func (x *ListUserConversationsResponse) String() string {
 func (*ListUserConversationsResponse) ProtoMessage() {}
 
 func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2201,7 @@ func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListUserConversationsResponse) GetConvs() []*ConvState {
@@ -2150,7 +2230,7 @@ type AdminListMembersRequest struct {
 
 func (x *AdminListMembersRequest) Reset() {
 	*x = AdminListMembersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2242,7 @@ func (x *AdminListMembersRequest) String() string {
 func (*AdminListMembersRequest) ProtoMessage() {}
 
 func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2255,7 @@ func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminListMembersRequest.ProtoReflect.Descriptor instead.
 func (*AdminListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AdminListMembersRequest) GetTenant() string {
@@ -2218,7 +2298,7 @@ type AdminRenameGroupRequest struct {
 
 func (x *AdminRenameGroupRequest) Reset() {
 	*x = AdminRenameGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2310,7 @@ func (x *AdminRenameGroupRequest) String() string {
 func (*AdminRenameGroupRequest) ProtoMessage() {}
 
 func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2323,7 @@ func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRenameGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminRenameGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AdminRenameGroupRequest) GetTenant() string {
@@ -2285,7 +2365,7 @@ type AdminDissolveGroupRequest struct {
 
 func (x *AdminDissolveGroupRequest) Reset() {
 	*x = AdminDissolveGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2297,7 +2377,7 @@ func (x *AdminDissolveGroupRequest) String() string {
 func (*AdminDissolveGroupRequest) ProtoMessage() {}
 
 func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2310,7 +2390,7 @@ func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminDissolveGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminDissolveGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AdminDissolveGroupRequest) GetTenant() string {
@@ -2342,7 +2422,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2434,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2447,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 // ClusterState is the cluster as one node sees it.
@@ -2388,7 +2468,7 @@ type ClusterState struct {
 
 func (x *ClusterState) Reset() {
 	*x = ClusterState{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2480,7 @@ func (x *ClusterState) String() string {
 func (*ClusterState) ProtoMessage() {}
 
 func (x *ClusterState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2493,7 @@ func (x *ClusterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
 func (*ClusterState) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ClusterState) GetAnsweredBy() string {
@@ -2501,7 +2581,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2593,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2606,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ClusterNode) GetNode() string {
@@ -2629,7 +2709,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2641,7 +2721,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2654,7 +2734,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -2675,7 +2755,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2767,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2780,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DrainNodeResponse) GetPartitions() uint32 {
@@ -2733,7 +2813,7 @@ type ResumeNodeRequest struct {
 
 func (x *ResumeNodeRequest) Reset() {
 	*x = ResumeNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +2825,7 @@ func (x *ResumeNodeRequest) String() string {
 func (*ResumeNodeRequest) ProtoMessage() {}
 
 func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +2838,7 @@ func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ResumeNodeRequest) GetNode() string {
@@ -2776,7 +2856,7 @@ type ResumeNodeResponse struct {
 
 func (x *ResumeNodeResponse) Reset() {
 	*x = ResumeNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +2868,7 @@ func (x *ResumeNodeResponse) String() string {
 func (*ResumeNodeResponse) ProtoMessage() {}
 
 func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +2881,7 @@ func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 type RebalanceClusterRequest struct {
@@ -2812,7 +2892,7 @@ type RebalanceClusterRequest struct {
 
 func (x *RebalanceClusterRequest) Reset() {
 	*x = RebalanceClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +2904,7 @@ func (x *RebalanceClusterRequest) String() string {
 func (*RebalanceClusterRequest) ProtoMessage() {}
 
 func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +2917,7 @@ func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 type MovePartitionRequest struct {
@@ -2850,7 +2930,7 @@ type MovePartitionRequest struct {
 
 func (x *MovePartitionRequest) Reset() {
 	*x = MovePartitionRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2862,7 +2942,7 @@ func (x *MovePartitionRequest) String() string {
 func (*MovePartitionRequest) ProtoMessage() {}
 
 func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2875,7 +2955,7 @@ func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
 func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MovePartitionRequest) GetPartition() uint32 {
@@ -2902,7 +2982,7 @@ type MovePartitionResponse struct {
 
 func (x *MovePartitionResponse) Reset() {
 	*x = MovePartitionResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2914,7 +2994,7 @@ func (x *MovePartitionResponse) String() string {
 func (*MovePartitionResponse) ProtoMessage() {}
 
 func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2927,7 +3007,7 @@ func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
 func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *MovePartitionResponse) GetDatabases() []uint32 {
@@ -2952,7 +3032,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +3044,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +3057,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 type FinalizeClusterResponse struct {
@@ -2990,7 +3070,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3002,7 +3082,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3015,7 +3095,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FinalizeClusterResponse) GetFrom() uint32 {
@@ -3093,7 +3173,10 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	" \x01(\x03R\vwindowBytes\x12!\n" +
 	"\foutbox_bytes\x18\v \x01(\x03R\voutboxBytes\"\x11\n" +
 	"\x0fGetStatsRequest\"\x10\n" +
-	"\x0eCompactRequest\"Q\n" +
+	"\x0eCompactRequest\"\x19\n" +
+	"\x17CreateCheckpointRequest\".\n" +
+	"\x18CreateCheckpointResponse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"Q\n" +
 	"\x0fCompactResponse\x12\x1d\n" +
 	"\n" +
 	"disk_bytes\x18\x01 \x01(\x04R\tdiskBytes\x12\x1f\n" +
@@ -3263,7 +3346,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\rR\x02to2M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xc1\x11\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\x9e\x12\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12V\n" +
@@ -3290,7 +3373,8 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\vListMembers\x12\".petrel.v1.AdminListMembersRequest\x1a\x1e.petrel.v1.ListMembersResponse\x12L\n" +
 	"\vRenameGroup\x12\".petrel.v1.AdminRenameGroupRequest\x1a\x19.petrel.v1.ChangeResponse\x12P\n" +
 	"\rDissolveGroup\x12$.petrel.v1.AdminDissolveGroupRequest\x1a\x19.petrel.v1.ChangeResponse\x12@\n" +
-	"\aCompact\x12\x19.petrel.v1.CompactRequest\x1a\x1a.petrel.v1.CompactResponse\x12C\n" +
+	"\aCompact\x12\x19.petrel.v1.CompactRequest\x1a\x1a.petrel.v1.CompactResponse\x12[\n" +
+	"\x10CreateCheckpoint\x12\".petrel.v1.CreateCheckpointRequest\x1a#.petrel.v1.CreateCheckpointResponse\x12C\n" +
 	"\n" +
 	"GetCluster\x12\x1c.petrel.v1.GetClusterRequest\x1a\x17.petrel.v1.ClusterState\x12F\n" +
 	"\tDrainNode\x12\x1b.petrel.v1.DrainNodeRequest\x1a\x1c.petrel.v1.DrainNodeResponse\x12I\n" +
@@ -3312,7 +3396,7 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_admin_proto_rawDescData
 }
 
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_petrel_v1_admin_proto_goTypes = []any{
 	(*RedeemRequest)(nil),                 // 0: petrel.v1.RedeemRequest
 	(*RedeemResponse)(nil),                // 1: petrel.v1.RedeemResponse
@@ -3330,68 +3414,70 @@ var file_petrel_v1_admin_proto_goTypes = []any{
 	(*ServerLimits)(nil),                  // 13: petrel.v1.ServerLimits
 	(*GetStatsRequest)(nil),               // 14: petrel.v1.GetStatsRequest
 	(*CompactRequest)(nil),                // 15: petrel.v1.CompactRequest
-	(*CompactResponse)(nil),               // 16: petrel.v1.CompactResponse
-	(*Stats)(nil),                         // 17: petrel.v1.Stats
-	(*ListUsersRequest)(nil),              // 18: petrel.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),             // 19: petrel.v1.ListUsersResponse
-	(*AdminGetUserRequest)(nil),           // 20: petrel.v1.AdminGetUserRequest
-	(*UserInfo)(nil),                      // 21: petrel.v1.UserInfo
-	(*DisableUserRequest)(nil),            // 22: petrel.v1.DisableUserRequest
-	(*EnableUserRequest)(nil),             // 23: petrel.v1.EnableUserRequest
-	(*SetPasswordRequest)(nil),            // 24: petrel.v1.SetPasswordRequest
-	(*AdminRevokeDeviceRequest)(nil),      // 25: petrel.v1.AdminRevokeDeviceRequest
-	(*MintTokenRequest)(nil),              // 26: petrel.v1.MintTokenRequest
-	(*CreateKeyRequest)(nil),              // 27: petrel.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),             // 28: petrel.v1.CreateKeyResponse
-	(*KeyInfo)(nil),                       // 29: petrel.v1.KeyInfo
-	(*ListKeysRequest)(nil),               // 30: petrel.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),              // 31: petrel.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),              // 32: petrel.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),             // 33: petrel.v1.RevokeKeyResponse
-	(*ListUserConversationsRequest)(nil),  // 34: petrel.v1.ListUserConversationsRequest
-	(*ListUserConversationsResponse)(nil), // 35: petrel.v1.ListUserConversationsResponse
-	(*AdminListMembersRequest)(nil),       // 36: petrel.v1.AdminListMembersRequest
-	(*AdminRenameGroupRequest)(nil),       // 37: petrel.v1.AdminRenameGroupRequest
-	(*AdminDissolveGroupRequest)(nil),     // 38: petrel.v1.AdminDissolveGroupRequest
-	(*GetClusterRequest)(nil),             // 39: petrel.v1.GetClusterRequest
-	(*ClusterState)(nil),                  // 40: petrel.v1.ClusterState
-	(*ClusterNode)(nil),                   // 41: petrel.v1.ClusterNode
-	(*DrainNodeRequest)(nil),              // 42: petrel.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),             // 43: petrel.v1.DrainNodeResponse
-	(*ResumeNodeRequest)(nil),             // 44: petrel.v1.ResumeNodeRequest
-	(*ResumeNodeResponse)(nil),            // 45: petrel.v1.ResumeNodeResponse
-	(*RebalanceClusterRequest)(nil),       // 46: petrel.v1.RebalanceClusterRequest
-	(*MovePartitionRequest)(nil),          // 47: petrel.v1.MovePartitionRequest
-	(*MovePartitionResponse)(nil),         // 48: petrel.v1.MovePartitionResponse
-	(*FinalizeClusterRequest)(nil),        // 49: petrel.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),       // 50: petrel.v1.FinalizeClusterResponse
-	(*MemberRef)(nil),                     // 51: petrel.v1.MemberRef
-	(*MemberChange)(nil),                  // 52: petrel.v1.MemberChange
-	(*Send)(nil),                          // 53: petrel.v1.Send
-	(*GetHistory)(nil),                    // 54: petrel.v1.GetHistory
-	(*Device)(nil),                        // 55: petrel.v1.Device
-	(*DeviceRef)(nil),                     // 56: petrel.v1.DeviceRef
-	(*ConvState)(nil),                     // 57: petrel.v1.ConvState
-	(*ChangeResponse)(nil),                // 58: petrel.v1.ChangeResponse
-	(*Ack)(nil),                           // 59: petrel.v1.Ack
-	(*HistoryPage)(nil),                   // 60: petrel.v1.HistoryPage
-	(*RevokeDeviceResponse)(nil),          // 61: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                 // 62: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),           // 63: petrel.v1.ListMembersResponse
+	(*CreateCheckpointRequest)(nil),       // 16: petrel.v1.CreateCheckpointRequest
+	(*CreateCheckpointResponse)(nil),      // 17: petrel.v1.CreateCheckpointResponse
+	(*CompactResponse)(nil),               // 18: petrel.v1.CompactResponse
+	(*Stats)(nil),                         // 19: petrel.v1.Stats
+	(*ListUsersRequest)(nil),              // 20: petrel.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),             // 21: petrel.v1.ListUsersResponse
+	(*AdminGetUserRequest)(nil),           // 22: petrel.v1.AdminGetUserRequest
+	(*UserInfo)(nil),                      // 23: petrel.v1.UserInfo
+	(*DisableUserRequest)(nil),            // 24: petrel.v1.DisableUserRequest
+	(*EnableUserRequest)(nil),             // 25: petrel.v1.EnableUserRequest
+	(*SetPasswordRequest)(nil),            // 26: petrel.v1.SetPasswordRequest
+	(*AdminRevokeDeviceRequest)(nil),      // 27: petrel.v1.AdminRevokeDeviceRequest
+	(*MintTokenRequest)(nil),              // 28: petrel.v1.MintTokenRequest
+	(*CreateKeyRequest)(nil),              // 29: petrel.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),             // 30: petrel.v1.CreateKeyResponse
+	(*KeyInfo)(nil),                       // 31: petrel.v1.KeyInfo
+	(*ListKeysRequest)(nil),               // 32: petrel.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),              // 33: petrel.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),              // 34: petrel.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),             // 35: petrel.v1.RevokeKeyResponse
+	(*ListUserConversationsRequest)(nil),  // 36: petrel.v1.ListUserConversationsRequest
+	(*ListUserConversationsResponse)(nil), // 37: petrel.v1.ListUserConversationsResponse
+	(*AdminListMembersRequest)(nil),       // 38: petrel.v1.AdminListMembersRequest
+	(*AdminRenameGroupRequest)(nil),       // 39: petrel.v1.AdminRenameGroupRequest
+	(*AdminDissolveGroupRequest)(nil),     // 40: petrel.v1.AdminDissolveGroupRequest
+	(*GetClusterRequest)(nil),             // 41: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                  // 42: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                   // 43: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),              // 44: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 45: petrel.v1.DrainNodeResponse
+	(*ResumeNodeRequest)(nil),             // 46: petrel.v1.ResumeNodeRequest
+	(*ResumeNodeResponse)(nil),            // 47: petrel.v1.ResumeNodeResponse
+	(*RebalanceClusterRequest)(nil),       // 48: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),          // 49: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),         // 50: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),        // 51: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),       // 52: petrel.v1.FinalizeClusterResponse
+	(*MemberRef)(nil),                     // 53: petrel.v1.MemberRef
+	(*MemberChange)(nil),                  // 54: petrel.v1.MemberChange
+	(*Send)(nil),                          // 55: petrel.v1.Send
+	(*GetHistory)(nil),                    // 56: petrel.v1.GetHistory
+	(*Device)(nil),                        // 57: petrel.v1.Device
+	(*DeviceRef)(nil),                     // 58: petrel.v1.DeviceRef
+	(*ConvState)(nil),                     // 59: petrel.v1.ConvState
+	(*ChangeResponse)(nil),                // 60: petrel.v1.ChangeResponse
+	(*Ack)(nil),                           // 61: petrel.v1.Ack
+	(*HistoryPage)(nil),                   // 62: petrel.v1.HistoryPage
+	(*RevokeDeviceResponse)(nil),          // 63: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                 // 64: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),           // 65: petrel.v1.ListMembersResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
 	4,  // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	51, // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
-	52, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	53, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	54, // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
-	21, // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	55, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	56, // 7: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
-	29, // 8: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
-	29, // 9: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	57, // 10: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	41, // 11: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	53, // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
+	54, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	55, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	56, // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	23, // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
+	57, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	58, // 7: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	31, // 8: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
+	31, // 9: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
+	59, // 10: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	43, // 11: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
 	0,  // 12: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
 	2,  // 13: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
 	5,  // 14: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
@@ -3402,60 +3488,62 @@ var file_petrel_v1_admin_proto_depIdxs = []int32{
 	12, // 19: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
 	13, // 20: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
 	14, // 21: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	18, // 22: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	20, // 23: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
-	22, // 24: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	23, // 25: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
-	24, // 26: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	25, // 27: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
-	26, // 28: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	27, // 29: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	30, // 30: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	32, // 31: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	34, // 32: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	36, // 33: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
-	37, // 34: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
-	38, // 35: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
+	20, // 22: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	22, // 23: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
+	24, // 24: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	25, // 25: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	26, // 26: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	27, // 27: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
+	28, // 28: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	29, // 29: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	32, // 30: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	34, // 31: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	36, // 32: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	38, // 33: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
+	39, // 34: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
+	40, // 35: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
 	15, // 36: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	39, // 37: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	42, // 38: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	44, // 39: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
-	46, // 40: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	47, // 41: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	49, // 42: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	1,  // 43: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	3,  // 44: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	6,  // 45: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	8,  // 46: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
-	58, // 47: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
-	59, // 48: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
-	60, // 49: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
-	13, // 50: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
-	13, // 51: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
-	17, // 52: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	19, // 53: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	21, // 54: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	21, // 55: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	21, // 56: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
-	21, // 57: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	61, // 58: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	62, // 59: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	28, // 60: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	31, // 61: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	33, // 62: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	35, // 63: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	63, // 64: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
-	58, // 65: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
-	58, // 66: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
-	16, // 67: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	40, // 68: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	43, // 69: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	45, // 70: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
-	40, // 71: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	48, // 72: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	50, // 73: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	43, // [43:74] is the sub-list for method output_type
-	12, // [12:43] is the sub-list for method input_type
+	16, // 37: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
+	41, // 38: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	44, // 39: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	46, // 40: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	48, // 41: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	49, // 42: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	51, // 43: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	1,  // 44: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	3,  // 45: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	6,  // 46: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	8,  // 47: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
+	60, // 48: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
+	61, // 49: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
+	62, // 50: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
+	13, // 51: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
+	13, // 52: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
+	19, // 53: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	21, // 54: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	23, // 55: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	23, // 56: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	23, // 57: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	23, // 58: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	63, // 59: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	64, // 60: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	30, // 61: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	33, // 62: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	35, // 63: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	37, // 64: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	65, // 65: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	60, // 66: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	60, // 67: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	18, // 68: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	17, // 69: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
+	42, // 70: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	45, // 71: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	47, // 72: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	42, // 73: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	50, // 74: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	52, // 75: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	44, // [44:76] is the sub-list for method output_type
+	12, // [12:44] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
 	12, // [12:12] is the sub-list for extension extendee
 	0,  // [0:12] is the sub-list for field type_name
@@ -3476,7 +3564,7 @@ func file_petrel_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   51,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -96,6 +96,9 @@ const (
 	AdminServiceDissolveGroupProcedure = "/petrel.v1.AdminService/DissolveGroup"
 	// AdminServiceCompactProcedure is the fully-qualified name of the AdminService's Compact RPC.
 	AdminServiceCompactProcedure = "/petrel.v1.AdminService/Compact"
+	// AdminServiceCreateCheckpointProcedure is the fully-qualified name of the AdminService's
+	// CreateCheckpoint RPC.
+	AdminServiceCreateCheckpointProcedure = "/petrel.v1.AdminService/CreateCheckpoint"
 	// AdminServiceGetClusterProcedure is the fully-qualified name of the AdminService's GetCluster RPC.
 	AdminServiceGetClusterProcedure = "/petrel.v1.AdminService/GetCluster"
 	// AdminServiceDrainNodeProcedure is the fully-qualified name of the AdminService's DrainNode RPC.
@@ -269,6 +272,12 @@ type AdminServiceClient interface {
 	// minutes, while sends and reads go on.
 	// Scope: server.
 	Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error)
+	// CreateCheckpoint makes a folder in the data folder of the server, with the
+	// embedded store as it is. `petrel backup` copies the folder and removes it.
+	// The server removes it at the next call, and when it starts. It may take
+	// seconds, while sends and reads go on.
+	// Scope: backup. Errors: not_now, disk_full.
+	CreateCheckpoint(context.Context, *connect.Request[petrelv1.CreateCheckpointRequest]) (*connect.Response[petrelv1.CreateCheckpointResponse], error)
 	// GetCluster tells what the node that is asked knows of all nodes.
 	// Scope: server.
 	GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
@@ -451,6 +460,12 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("Compact")),
 			connect.WithClientOptions(opts...),
 		),
+		createCheckpoint: connect.NewClient[petrelv1.CreateCheckpointRequest, petrelv1.CreateCheckpointResponse](
+			httpClient,
+			baseURL+AdminServiceCreateCheckpointProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("CreateCheckpoint")),
+			connect.WithClientOptions(opts...),
+		),
 		getCluster: connect.NewClient[petrelv1.GetClusterRequest, petrelv1.ClusterState](
 			httpClient,
 			baseURL+AdminServiceGetClusterProcedure,
@@ -516,6 +531,7 @@ type adminServiceClient struct {
 	renameGroup           *connect.Client[petrelv1.AdminRenameGroupRequest, petrelv1.ChangeResponse]
 	dissolveGroup         *connect.Client[petrelv1.AdminDissolveGroupRequest, petrelv1.ChangeResponse]
 	compact               *connect.Client[petrelv1.CompactRequest, petrelv1.CompactResponse]
+	createCheckpoint      *connect.Client[petrelv1.CreateCheckpointRequest, petrelv1.CreateCheckpointResponse]
 	getCluster            *connect.Client[petrelv1.GetClusterRequest, petrelv1.ClusterState]
 	drainNode             *connect.Client[petrelv1.DrainNodeRequest, petrelv1.DrainNodeResponse]
 	resumeNode            *connect.Client[petrelv1.ResumeNodeRequest, petrelv1.ResumeNodeResponse]
@@ -644,6 +660,11 @@ func (c *adminServiceClient) Compact(ctx context.Context, req *connect.Request[p
 	return c.compact.CallUnary(ctx, req)
 }
 
+// CreateCheckpoint calls petrel.v1.AdminService.CreateCheckpoint.
+func (c *adminServiceClient) CreateCheckpoint(ctx context.Context, req *connect.Request[petrelv1.CreateCheckpointRequest]) (*connect.Response[petrelv1.CreateCheckpointResponse], error) {
+	return c.createCheckpoint.CallUnary(ctx, req)
+}
+
 // GetCluster calls petrel.v1.AdminService.GetCluster.
 func (c *adminServiceClient) GetCluster(ctx context.Context, req *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
 	return c.getCluster.CallUnary(ctx, req)
@@ -758,6 +779,12 @@ type AdminServiceHandler interface {
 	// minutes, while sends and reads go on.
 	// Scope: server.
 	Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error)
+	// CreateCheckpoint makes a folder in the data folder of the server, with the
+	// embedded store as it is. `petrel backup` copies the folder and removes it.
+	// The server removes it at the next call, and when it starts. It may take
+	// seconds, while sends and reads go on.
+	// Scope: backup. Errors: not_now, disk_full.
+	CreateCheckpoint(context.Context, *connect.Request[petrelv1.CreateCheckpointRequest]) (*connect.Response[petrelv1.CreateCheckpointResponse], error)
 	// GetCluster tells what the node that is asked knows of all nodes.
 	// Scope: server.
 	GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error)
@@ -936,6 +963,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("Compact")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceCreateCheckpointHandler := connect.NewUnaryHandler(
+		AdminServiceCreateCheckpointProcedure,
+		svc.CreateCheckpoint,
+		connect.WithSchema(adminServiceMethods.ByName("CreateCheckpoint")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceGetClusterHandler := connect.NewUnaryHandler(
 		AdminServiceGetClusterProcedure,
 		svc.GetCluster,
@@ -1022,6 +1055,8 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceDissolveGroupHandler.ServeHTTP(w, r)
 		case AdminServiceCompactProcedure:
 			adminServiceCompactHandler.ServeHTTP(w, r)
+		case AdminServiceCreateCheckpointProcedure:
+			adminServiceCreateCheckpointHandler.ServeHTTP(w, r)
 		case AdminServiceGetClusterProcedure:
 			adminServiceGetClusterHandler.ServeHTTP(w, r)
 		case AdminServiceDrainNodeProcedure:
@@ -1137,6 +1172,10 @@ func (UnimplementedAdminServiceHandler) DissolveGroup(context.Context, *connect.
 
 func (UnimplementedAdminServiceHandler) Compact(context.Context, *connect.Request[petrelv1.CompactRequest]) (*connect.Response[petrelv1.CompactResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.Compact is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) CreateCheckpoint(context.Context, *connect.Request[petrelv1.CreateCheckpointRequest]) (*connect.Response[petrelv1.CreateCheckpointResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.CreateCheckpoint is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) GetCluster(context.Context, *connect.Request[petrelv1.GetClusterRequest]) (*connect.Response[petrelv1.ClusterState], error) {
