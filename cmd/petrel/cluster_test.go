@@ -300,7 +300,7 @@ func TestRestoredDatabasesGetANewHistory(t *testing.T) {
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	petrel(t, env, "repair").want(t, exitOK, "found      history "+renewed.Now, "history    ")
+	petrel(t, env, "restore", "--adopt").want(t, exitOK, "found      history "+renewed.Now, "history    ")
 	petrel(t, []string{"PETREL_STORE__POSTGRES=" + server.New(t)}, "repair").want(t, exitConfig, "error other_store", "it holds no store")
 }
 

@@ -57,7 +57,7 @@ func newRoot(c *cli) *cobra.Command {
 	fs.StringVar(&c.adminKeyFile, "admin-key-file", "", "`FILE` with the admin key (default PETREL_ADMIN_KEY, else admin.key in the data folder)")
 	root.AddCommand(
 		newServe(c), newSetup(c), newUser(c), newKey(c), newConv(c), newSend(c), newTail(c), newDemo(c), newChat(c), newBench(c),
-		newCluster(c), newRepair(c), newConfig(c), newDoctor(c), newVersion(c), newDocs(c),
+		newCluster(c), newBackup(c), newRestore(c), newRepair(c), newConfig(c), newDoctor(c), newVersion(c), newDocs(c),
 	)
 	return root
 }

@@ -56,6 +56,40 @@ var pebbleRules = []rule{
 		patches: []patch{{"internal/store/pebblestore/folder.go", `if errors.Is(err, syscall.EWOULDBLOCK) {`, `if errors.Is(err, syscall.EWOULDBLOCK) && false {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestSecondServerIsRefusedAfterTheLockFilesWereDeleted$"}},
 	},
+	{
+		name:    "backup-ahead-of-disk",
+		holds:   "what a backup holds is durable in the store",
+		patches: []patch{{"internal/store/pebblestore/checkpoint.go", `return s.write(ctx, 64, func(*pebble.Batch) error { return nil })`, `_ = func(*pebble.Batch) {}; return nil`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestF1Checkpoint"}},
+	},
+	{
+		name:    "backup-half-made",
+		holds:   "a backup has its name when all of it is durable",
+		patches: []patch{{"internal/store/pebblestore/backup.go", `part := c.fs.PathJoin(to, m.Name+partSuffix)`, `part := c.fs.PathJoin(to, m.Name)`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestBackupThatIsCutShort"}},
+	},
+	{
+		name:  "backup-links-by-name",
+		holds: "a backup shares a table with the one before only if it is the same",
+		patches: []patch{
+			{"internal/store/pebblestore/backup.go", `before.HistoryID == m.HistoryID`, `true`},
+			{"internal/store/pebblestore/backup.go", `old.Bytes == f.bytes && old.ModifiedNs == f.modified.UnixNano() &&`, `old.Bytes > 0 &&`},
+			{"internal/store/pebblestore/backup.go", `return err == nil && st.Size() == bytes && c.fs.Link(from, to) == nil`, `return err == nil && st.Size() > bytes/bytes && c.fs.Link(from, to) == nil`},
+		},
+		guards: []guard{{"internal/store/pebblestore", "^TestBackupCopiesOnlyNewTables$"}},
+	},
+	{
+		name:    "restore-unchecked",
+		holds:   "a backup that has changed is not restored",
+		patches: []patch{{"internal/store/pebblestore/restore.go", `if got.SHA256 != f.SHA256 {`, `if got.SHA256 == "" {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestFlippedByteInABackup"}},
+	},
+	{
+		name:    "restore-half-made",
+		holds:   "a restore that was cut short leaves no store",
+		patches: []patch{{"internal/store/pebblestore/open.go", `if err := p.unfinished(); err != nil {`, `if err := error(nil); err != nil {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRestoreThatIsCutShort"}},
+	},
 }
 
 var postgresRules = []rule{

@@ -1,0 +1,235 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	sdk "github.com/petrel-im/petrel/sdk/go"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
+	"github.com/petrel-im/petrel/test/crowd"
+)
+
+const (
+	defaultBackups = 2
+	backupPairs    = 32 // direct conversations that are written to
+)
+
+// pair is one direct conversation with one writer, who sends one message after
+// the other: the text of each is its seq.
+type pair struct {
+	from, to string
+	conv     atomic.Pointer[string]
+	acked    atomic.Uint64 // seq of the newest message that was
+}
+
+// cli runs one command of the binary to its end.
+func (s *server) cli(args ...string) (string, error) {
+	cmd := s.command(args...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("petrel %s: %w\n%s", strings.Join(args, " "), err, &errOut)
+	}
+	return out.String(), nil
+}
+
+func (s *server) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(s.bin, args...)
+	cmd.Dir = filepath.Dir(s.dir)
+	cmd.Env = append(os.Environ(), "PETREL_SERVER=http://"+s.http, "PETREL_STORE__DIR="+s.dir)
+	return cmd
+}
+
+func (s *server) mustCLI(args ...string) string {
+	s.t.Helper()
+	out, err := s.cli(args...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+func adminOf(t *testing.T, keyFile, addr string) petrelv1connect.AdminServiceClient {
+	t.Helper()
+	key, err := os.ReadFile(keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return petrelv1connect.NewAdminServiceClient(&http.Client{Timeout: crowd.SettleTime, Transport: &http.Transport{MaxIdleConnsPerHost: backupPairs}}, "http://"+addr, sdk.Credentials(sdk.StaticToken(strings.TrimSpace(string(key)))))
+}
+
+// write sends until ctx ends.
+func (p *pair) write(ctx context.Context, api petrelv1connect.AdminServiceClient) error {
+	for n := uint64(1); ctx.Err() == nil; n++ {
+		q := &petrelv1.SendAsRequest{From: p.from, Send: &petrelv1.Send{User: p.to, ClientMsgId: fmt.Sprintf("%s-%012d", p.from, n), Body: &petrelv1.Send_Text{Text: fmt.Sprint(n)}}}
+		r, err := api.SendAs(ctx, connect.NewRequest(q))
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s sends %d: %w", p.from, n, err)
+		}
+		if r.Msg.Seq != n {
+			return fmt.Errorf("%s sends %d: it is at seq %d", p.from, n, r.Msg.Seq)
+		}
+		p.conv.Store(&r.Msg.Conv)
+		p.acked.Store(n)
+	}
+	return nil
+}
+
+// read compares what a server has with what was sent, and returns how much it is.
+func (p *pair) read(ctx context.Context, api petrelv1connect.AdminServiceClient) (uint64, error) {
+	n := uint64(0)
+	for more := true; more; {
+		r, err := api.GetHistory(ctx, connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: *p.conv.Load(), After: n}}))
+		if err != nil {
+			return n, fmt.Errorf("read %s after %d: %w", p.from, n, err)
+		}
+		for _, m := range r.Msg.Messages {
+			if n++; m.Seq != n || m.GetText() != fmt.Sprint(n) || m.From != p.from {
+				return n, fmt.Errorf("%s: seq %d has %q from %s, want %d", p.from, m.Seq, m.GetText(), m.From, n)
+			}
+		}
+		if more = r.Msg.More; more && len(r.Msg.Messages) == 0 {
+			return n, fmt.Errorf("read %s after %d: an empty page and more", p.from, n)
+		}
+	}
+	return n, nil
+}
+
+// PETREL_BACKUPS sets how many backups are made (2); every fourth one, and the
+// first, is killed once before it is made.
+func TestBackupsUnderLoadHoldWhatWasAcked(t *testing.T) {
+	backups, seed := number(t, "PETREL_BACKUPS", defaultBackups), uint64(number(t, "PETREL_SEED", int(time.Now().UnixNano()&0xffffff)))
+	t.Logf("PETREL_BACKUPS=%d PETREL_SEED=%d", backups, seed)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	s := newServer(t)
+	s.start()
+	var pairs []*pair
+	users := []string{"user", "create"}
+	for i := range backupPairs {
+		p := &pair{from: fmt.Sprintf("a%d", i), to: fmt.Sprintf("b%d", i)}
+		pairs, users = append(pairs, p), append(users, p.from, p.to)
+	}
+	s.mustCLI(users...)
+	key := filepath.Join(s.dir, "admin.key")
+	api := adminOf(t, key, s.http)
+	ctx, cancel := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	stop := func() { cancel(); writers.Wait() }
+	defer stop()
+	begun := time.Now()
+	for _, p := range pairs {
+		writers.Go(func() {
+			if err := p.write(ctx, api); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	folder := filepath.Join(filepath.Dir(s.dir), "backups")
+	acked := make([][]uint64, backups)
+	kills := 0
+	for i := range backups {
+		crowd.Wait(t.Context(), time.Duration(100+rng.IntN(300))*time.Millisecond)
+		if i%4 == 0 {
+			s.killBackup(folder, time.Duration(rng.IntN(40))*time.Millisecond)
+			kills++
+		}
+		if !crowd.Until(t.Context(), 10*time.Second, func() bool { return all(pairs, func(p *pair) bool { return p.acked.Load() > 0 }) }) {
+			t.Fatal("nothing is acked")
+		}
+		for _, p := range pairs {
+			acked[i] = append(acked[i], p.acked.Load())
+		}
+		s.mustCLI("backup", "--to", folder)
+	}
+	stop()
+	total, took := uint64(0), time.Since(begun)
+	for _, p := range pairs {
+		total += p.acked.Load()
+	}
+	s.end()
+	if t.Failed() {
+		return
+	}
+	names := verified(t, s.mustCLI("backup", "verify", folder, "--json"))
+	if len(names) != backups {
+		t.Fatalf("%d backups of %d: %v", len(names), backups, names)
+	}
+	for i, name := range names {
+		again := &server{t: t, bin: s.bin, dir: filepath.Join(t.TempDir(), "restored"), http: freeAddr(t), tcp: freeAddr(t)}
+		again.mustCLI("restore", "--from", name)
+		again.start()
+		api := adminOf(t, key, again.http)
+		for j, p := range pairs {
+			n, err := p.read(t.Context(), api)
+			if err != nil || n < acked[i][j] {
+				t.Errorf("%s: %s has %d messages, and %d were acked when the backup began: %v", name, p.from, n, acked[i][j], err)
+			}
+		}
+		again.end()
+	}
+	t.Logf("kills=%d backups=%d messages=%d rate=%.0f/s", kills, backups, total, float64(total)/took.Seconds())
+}
+
+// killBackup kills a backup in the middle, some time after its folder is there.
+func (s *server) killBackup(folder string, after time.Duration) {
+	s.t.Helper()
+	cmd := s.command("backup", "--to", folder, "--rate", "1kB/s")
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	begun := crowd.Until(s.t.Context(), 10*time.Second, func() bool {
+		parts, _ := filepath.Glob(filepath.Join(folder, "*.part"))
+		return len(parts) > 0
+	})
+	if !begun {
+		s.t.Error("the backup did not begin")
+	}
+	crowd.Wait(s.t.Context(), after)
+	_ = cmd.Process.Kill() // ended: shows below
+	if err := cmd.Wait(); err == nil {
+		s.t.Error("the backup ended before it was killed")
+	}
+}
+
+// verified are the folders that verify calls good.
+func verified(t *testing.T, out string) (names []string) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		var v struct {
+			Folder string
+			OK     bool
+		}
+		if err := json.Unmarshal([]byte(line), &v); err != nil || !v.OK {
+			t.Errorf("verify says %s: %v", line, err)
+		}
+		names = append(names, v.Folder)
+	}
+	return names
+}
+
+func all(pairs []*pair, ok func(*pair) bool) bool {
+	for _, p := range pairs {
+		if !ok(p) {
+			return false
+		}
+	}
+	return true
+}
