@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -29,6 +30,8 @@ func (s *Server) asCode(ctx context.Context, procedure string, err error) *im.Er
 		return e
 	case !ok && errors.Is(err, store.ErrFull):
 		return &im.Error{Code: im.CodeDiskFull, RetryAfter: 5 * time.Second}
+	case !ok && errors.Is(err, store.ErrCorrupt): // the store has logged where
+		return conv.Refusal(err)
 	case !ok && (errors.Is(err, store.ErrStalled) || ctx.Err() != nil):
 		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
 	}

@@ -284,11 +284,10 @@ func (bu *builder) refusal(c *conv, err error) *im.Error {
 	if e, ok := errors.AsType[*im.Error](err); ok {
 		return e
 	}
-	if errors.Is(err, store.ErrStalled) {
-		return Refusal(err)
+	if !errors.Is(err, store.ErrStalled) {
+		bu.cm.intake.mem.node.damage.log(bu.cm.o.Log, "decide send", c.id, err)
 	}
-	bu.cm.o.Log.Error("decide send failed", "conv", c.id, "err", err)
-	return &im.Error{Code: im.CodeInternal}
+	return unread(err)
 }
 
 // number gives s the next place and encodes its row. next is what s makes of

@@ -207,7 +207,7 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 		return 0, err
 	}
 	if cs.o.Nodes != nil {
-		again := refanner{store: cs.store, fan: fan, feed: f, pos: ow.Published()}
+		again := refanner{log: cs.o.Log, store: cs.store, fan: fan, feed: f, pos: ow.Published()}
 		if err := again.run(ctx); err != nil {
 			return 0, fmt.Errorf("fan out feed %d again: %w", f, err)
 		}

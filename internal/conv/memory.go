@@ -2,7 +2,6 @@ package conv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -93,7 +92,7 @@ func (m *memory) load(c *conv) {
 		m.mu.Lock()
 		delete(m.convs, c.key)
 		m.mu.Unlock()
-		m.o.Log.Error("load conversation failed", "conv", c.id, "err", err)
+		m.node.damage.log(m.o.Log, "load conversation", c.id, err)
 	}
 	close(c.done)
 	m.loaded(c, err)
@@ -188,14 +187,14 @@ func (m *memory) scan(c *conv, after im.Seq) {
 	if err == nil {
 		t.extend(after, hashes)
 	} else {
-		m.o.Log.Error("search for a repeat failed", "conv", c.id, "err", err)
+		m.node.damage.log(m.o.Log, "search for a repeat", c.id, err)
 	}
 	m.loaded(c, err)
 }
 
 // unread is what senders are told when the store could not be read.
 func unread(err error) *im.Error {
-	if errors.Is(err, store.ErrStalled) {
+	if tells(err) {
 		return Refusal(err)
 	}
 	return &im.Error{Code: im.CodeInternal}

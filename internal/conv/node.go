@@ -14,6 +14,7 @@ type node struct {
 	accepted    atomic.Uint64 // entries made durable
 	repeats     atomic.Uint64 // sends answered from dedupe
 	stale       atomic.Uint64 // commits that the store refused: another node has the feed
+	damage      damageLog
 }
 
 // loaders are goroutines that read conversations from the store.

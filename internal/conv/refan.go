@@ -3,6 +3,7 @@ package conv
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -24,6 +25,7 @@ const refanMs = 5000
 // message of a quiet conversation was never pushed. Clients that have an entry
 // drop it by its seq.
 type refanner struct {
+	log   *slog.Logger
 	store store.Store
 	fan   *fanout.Fan
 	feed  store.Feed
@@ -35,6 +37,10 @@ func (r *refanner) run(ctx context.Context) error {
 	type span struct{ from, to im.Seq }
 	spans, order := map[im.Key]span{}, []im.Key{}
 	entries, err := r.newestCommits(ctx)
+	if errors.Is(err, store.ErrCorrupt) {
+		r.log.ErrorContext(ctx, "fan out again failed", "feed", r.feed, "err", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -54,7 +60,10 @@ func (r *refanner) run(ctx context.Context) error {
 		}
 	}
 	for _, key := range order {
-		if err := r.refanRows(ctx, key, spans[key].from, spans[key].to); err != nil {
+		// A damaged conversation must not keep its whole feed from being served.
+		if err := r.refanRows(ctx, key, spans[key].from, spans[key].to); errors.Is(err, store.ErrCorrupt) {
+			r.log.ErrorContext(ctx, "fan out again failed", "conv", key.Conv.String(), "err", err)
+		} else if err != nil {
 			return err
 		}
 	}

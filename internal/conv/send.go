@@ -222,9 +222,29 @@ func Refusal(err error) *im.Error {
 		return nil
 	case errors.Is(err, store.ErrFull):
 		return &im.Error{Code: im.CodeDiskFull, RetryAfter: 5 * time.Second}
+	case errors.Is(err, store.ErrCorrupt):
+		return &im.Error{Code: im.CodeDamaged, RetryAfter: damagedRetry}
 	default:
 		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
 	}
+}
+
+// damagedRetry is how long a client waits before it asks again for what is
+// damaged: an operator has to act first. Spec: P-9.5.
+const damagedRetry = 30 * time.Second
+
+// tells tells whether err is one of the store that callers outside may see.
+func tells(err error) bool {
+	return errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrCorrupt)
+}
+
+// Shown is err as a caller outside sees it: what the store could not read, or did
+// not answer, has a code.
+func Shown(err error) error {
+	if _, ok := errors.AsType[*im.Error](err); !ok && tells(err) {
+		return Refusal(err)
+	}
+	return err
 }
 
 // errBusy refuses a send that exceeds a bound.

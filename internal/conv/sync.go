@@ -2,10 +2,12 @@ package conv
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -16,18 +18,24 @@ import (
 func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newest int) (*petrelv1.ConvState, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: im.ConvID(q.Conv)}
 	changed, err := ow.changedSince(ctx, key, a.User, q)
-	if err != nil || !changed {
-		return nil, err
+	if err != nil {
+		return damagedState(key, q, err)
+	}
+	if !changed {
+		return nil, nil
 	}
 	state, err := ow.syncState(ctx, key, a.User, q)
 	if err != nil {
 		if im.CodeOf(err) == im.CodeNotMember {
 			return nil, nil // the conversation decides; the user's list follows later
 		}
-		return nil, err
+		return damagedState(key, q, err)
 	}
 	if newest > 0 {
 		h, err := ow.History(ctx, Query{Conv: key, User: a.User}, &convpb.GetHistory{Before: math.MaxUint64, Limit: uint32(newest)})
+		if errors.Is(err, store.ErrCorrupt) {
+			return state, nil // who asks for the history gets the error
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -38,6 +46,15 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 		state.Newest = page.Messages
 	}
 	return state, nil
+}
+
+// damagedState is what a sync tells of a conversation that cannot be read: so one
+// damaged conversation does not keep a client from all others. Spec: P-9.5.
+func damagedState(key im.Key, q *convpb.Ask, err error) (*petrelv1.ConvState, error) {
+	if !errors.Is(err, store.ErrCorrupt) {
+		return nil, err
+	}
+	return &petrelv1.ConvState{Conv: key.Conv.String(), Kind: q.Kind, Title: q.Title, Peer: q.Peer, Damaged: true}, nil
 }
 
 // changedSince tells whether there is anything new after the position that q

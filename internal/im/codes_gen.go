@@ -37,6 +37,7 @@ const (
 	CodeOverloaded         Code = "overloaded"           // a queue is full
 	CodeStoreStalled       Code = "store_stalled"        // the store does not answer in time
 	CodeDiskFull           Code = "disk_full"            // the disk is nearly full and nothing more is accepted
+	CodeDamaged            Code = "damaged"              // the server cannot read what this needs because its disk is damaged there
 	CodeInternal           Code = "internal"             // the server had an internal error
 	CodeUnsupported        Code = "unsupported"          // this server does not offer this frame or this capability
 	CodeBadToken           Code = "bad_token"            // the sync token was not made by this server
@@ -85,6 +86,7 @@ var catalogue = map[Code]CodeInfo{
 	CodeOverloaded:         {Text: "a queue is full", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeStoreStalled:       {Text: "the store does not answer in time", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeDiskFull:           {Text: "the disk is nearly full and nothing more is accepted", Hint: "the operator has to free space", Settled: false, Retryable: true, HTTP: 507, Close: 0, Reconnect: false, Clause: "P-9.2"},
+	CodeDamaged:            {Text: "the server cannot read what this needs because its disk is damaged there", Hint: "the operator has to run petrel repair; other conversations are not concerned", Settled: false, Retryable: true, HTTP: 500, Close: 0, Reconnect: false, Clause: "P-9.5"},
 	CodeInternal:           {Text: "the server had an internal error", Hint: "tell the operator the request id", Settled: false, Retryable: true, HTTP: 500, Close: 1011, Reconnect: true, Clause: "P-9.4"},
 	CodeUnsupported:        {Text: "this server does not offer this frame or this capability", Hint: "the welcome lists the capabilities", Settled: true, Retryable: false, HTTP: 501, Close: 0, Reconnect: false, Clause: "P-2.6"},
 	CodeBadToken:           {Text: "the sync token was not made by this server", Hint: "sync with an empty token", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-6.2"},

@@ -187,7 +187,10 @@ func (c *Consumer) catchUp(ctx context.Context) error {
 			at = p
 			return len(items) < batch
 		})
-		if errors.Is(err, store.ErrTrimmed) {
+		if at > c.done && errors.Is(err, store.ErrCorrupt) {
+			err = nil // first what comes before the damage
+		}
+		if errors.Is(err, store.ErrTrimmed) || errors.Is(err, store.ErrCorrupt) {
 			if err := c.reset(ctx, upTo); err != nil {
 				return err
 			}
@@ -224,6 +227,10 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 			seen[key] = true
 			more, err = c.anew(ctx, key)
 		}
+		if errors.Is(err, store.ErrCorrupt) { // or one damaged conversation would hold up the inboxes of all
+			c.log.ErrorContext(ctx, "write memberships into inboxes failed", "conv", key.Conv.String(), "err", err)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -250,7 +257,12 @@ func (c *Consumer) submit(ctx context.Context, sends []*conv.Send) error {
 		select {
 		case r := <-results:
 			// A conflict says that the change is entered, in other words.
-			if r.Err != nil && r.Err.Code != im.CodeConflict {
+			// A damaged inbox must not hold up the others.
+			switch {
+			case r.Err == nil, r.Err.Code == im.CodeConflict:
+			case r.Err.Code == im.CodeDamaged:
+				c.log.ErrorContext(ctx, "write memberships into an inbox failed", "err", r.Err)
+			default:
 				failed = r.Err
 			}
 		case <-ctx.Done():

@@ -53,7 +53,7 @@ func (c *Consumer) reset(ctx context.Context, upTo im.Pos) error {
 		return err
 	}
 	c.Resets.Add(1)
-	c.log.ErrorContext(ctx, "feed was trimmed before the inboxes had read it: lists may lack conversations that nobody has used since", "from", uint64(c.done), "to", uint64(first), "rebuild", uint64(upTo))
+	c.log.ErrorContext(ctx, "feed was trimmed or damaged before the inboxes had read it: lists may lack conversations that nobody has used since", "from", uint64(c.done), "to", uint64(first), "rebuild", uint64(upTo))
 	c.done, c.rebuild = first, upTo
 	return nil
 }
@@ -65,7 +65,7 @@ func (c *Consumer) firstKept(ctx context.Context, upTo im.Pos) (im.Pos, error) {
 		p := trimmed + (kept-trimmed)/2
 		err := c.store.ScanFeed(ctx, c.feed, p, p+1, func(im.Pos, *storepb.FeedEntry) bool { return false })
 		switch {
-		case errors.Is(err, store.ErrTrimmed):
+		case errors.Is(err, store.ErrTrimmed), errors.Is(err, store.ErrCorrupt):
 			trimmed = p
 		case err != nil:
 			return 0, err

@@ -108,7 +108,7 @@ func ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, c *caller,
 			a, err = request[Q, A, PQ, PA](ctx, c, feed, by, q)
 		}
 		if !errors.Is(err, conv.ErrNotOwner) {
-			return a, shown(err)
+			return a, conv.Shown(err)
 		}
 		if err := c.wait(ctx, feed); err != nil {
 			return nil, err
@@ -207,7 +207,7 @@ func send(reply func([]byte), r *routepb.Reply) {
 // outside is err as another node's caller sees it; what is not meant for them is
 // logged.
 func (c *caller) outside(err error) *im.Error {
-	if e, ok := errors.AsType[*im.Error](shown(err)); ok {
+	if e, ok := errors.AsType[*im.Error](conv.Shown(err)); ok {
 		return e
 	}
 	c.log.Error("answer call failed", "err", err)

@@ -97,11 +97,3 @@ func (o *owners) wait(ctx context.Context, f store.Feed) error {
 	}
 	return nil
 }
-
-// shown is err as a caller outside sees it.
-func shown(err error) error {
-	if errors.Is(err, store.ErrStalled) {
-		return conv.Refusal(err)
-	}
-	return err
-}

@@ -152,7 +152,7 @@ const moveTime = 10 * time.Second
 func (r *Router) Move(ctx context.Context, m *conv.CursorMove) error {
 	if ow, err := r.here(ctx, r.convs.FeedOf(m.Conv.Conv)); err == nil {
 		if err = ow.Move(ctx, m); !errors.Is(err, conv.ErrNotOwner) {
-			return shown(err)
+			return conv.Shown(err)
 		}
 	}
 	go func() { // ends with its request

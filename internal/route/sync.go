@@ -43,7 +43,7 @@ func (c *caller) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask, 
 	for {
 		next, err := s.once(ctx, left)
 		if err != nil || len(next) == 0 {
-			return s.changes, s.places, shown(err)
+			return s.changes, s.places, conv.Shown(err)
 		}
 		left = next
 		if err := c.wait(ctx, c.convs.FeedOf(im.ConvID(asks[left[0]].Conv))); err != nil {

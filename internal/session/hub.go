@@ -197,7 +197,7 @@ const requestTimeout = 10 * time.Second
 // clientError returns err as the client gets it. An error that is not for clients goes
 // to the log, and the client gets a request id that names the line.
 func (h *Hub) clientError(u im.User, what string, err error) *im.Error {
-	if e, ok := errors.AsType[*im.Error](err); ok && (e.Code != im.CodeInternal || e.Request != "") {
+	if e, ok := errors.AsType[*im.Error](conv.Shown(err)); ok && (e.Code != im.CodeInternal || e.Request != "") {
 		return e
 	}
 	var b [8]byte

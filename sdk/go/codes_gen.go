@@ -37,6 +37,7 @@ const (
 	CodeOverloaded         = "overloaded"           // a queue is full
 	CodeStoreStalled       = "store_stalled"        // the store does not answer in time
 	CodeDiskFull           = "disk_full"            // the disk is nearly full and nothing more is accepted
+	CodeDamaged            = "damaged"              // the server cannot read what this needs because its disk is damaged there
 	CodeInternal           = "internal"             // the server had an internal error
 	CodeUnsupported        = "unsupported"          // this server does not offer this frame or this capability
 	CodeBadToken           = "bad_token"            // the sync token was not made by this server

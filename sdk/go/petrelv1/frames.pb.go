@@ -1655,6 +1655,7 @@ type ConvState struct {
 	Joined        uint64                 `protobuf:"varint,13,opt,name=joined,proto3" json:"joined,omitempty"`                              // the first entry the user may read
 	ReadCounted   uint64                 `protobuf:"varint,14,opt,name=read_counted,json=readCounted,proto3" json:"read_counted,omitempty"` // counted at the user's read cursor: unread = counted - read_counted - own messages above read
 	PeerReceipt   *Receipt               `protobuf:"bytes,15,opt,name=peer_receipt,json=peerReceipt,proto3" json:"peer_receipt,omitempty"`  // of a direct conversation: the cursors of the other user
+	Damaged       bool                   `protobuf:"varint,16,opt,name=damaged,proto3" json:"damaged,omitempty"`                            // the server cannot read the conversation; only conv, kind, title and peer are set. Clause P-9.5
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1792,6 +1793,13 @@ func (x *ConvState) GetPeerReceipt() *Receipt {
 		return x.PeerReceipt
 	}
 	return nil
+}
+
+func (x *ConvState) GetDamaged() bool {
+	if x != nil {
+		return x.Damaged
+	}
+	return false
 }
 
 // MoveCursor moves the user's cursors forward; read implies delivered.
@@ -2496,7 +2504,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\bSyncPage\x12*\n" +
 	"\x05convs\x18\x01 \x03(\v2\x14.petrel.v1.ConvStateR\x05convs\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\xc6\x03\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\xe0\x03\n" +
 	"\tConvState\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
@@ -2513,7 +2521,8 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x06newest\x18\f \x03(\v2\x12.petrel.v1.MessageR\x06newest\x12\x16\n" +
 	"\x06joined\x18\r \x01(\x04R\x06joined\x12!\n" +
 	"\fread_counted\x18\x0e \x01(\x04R\vreadCounted\x125\n" +
-	"\fpeer_receipt\x18\x0f \x01(\v2\x12.petrel.v1.ReceiptR\vpeerReceipt\"R\n" +
+	"\fpeer_receipt\x18\x0f \x01(\v2\x12.petrel.v1.ReceiptR\vpeerReceipt\x12\x18\n" +
+	"\adamaged\x18\x10 \x01(\bR\adamaged\"R\n" +
 	"\n" +
 	"MoveCursor\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x1c\n" +

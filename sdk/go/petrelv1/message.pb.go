@@ -158,6 +158,7 @@ type Message struct {
 	Body          isMessage_Body `protobuf_oneof:"body"`
 	EditedBy      uint64         `protobuf:"varint,17,opt,name=edited_by,json=editedBy,proto3" json:"edited_by,omitempty"`       // seq of the newest edit that rewrote this entry
 	RecalledBy    uint64         `protobuf:"varint,18,opt,name=recalled_by,json=recalledBy,proto3" json:"recalled_by,omitempty"` // seq of the recall that emptied this entry
+	Lost          bool           `protobuf:"varint,20,opt,name=lost,proto3" json:"lost,omitempty"`                               // damage of a disk took this entry; only conv, seq and counted are set. Clause P-5.7
 	Withheld      bool           `protobuf:"varint,19,opt,name=withheld,proto3" json:"withheld,omitempty"`                       // Coming: an empty place; the reader blocked the sender when this was sent. Clause P-5.4
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -342,6 +343,13 @@ func (x *Message) GetRecalledBy() uint64 {
 		return x.RecalledBy
 	}
 	return 0
+}
+
+func (x *Message) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
 }
 
 func (x *Message) GetWithheld() bool {
@@ -1278,7 +1286,7 @@ var File_petrel_v1_message_proto protoreflect.FileDescriptor
 
 const file_petrel_v1_message_proto_rawDesc = "" +
 	"\n" +
-	"\x17petrel/v1/message.proto\x12\tpetrel.v1\"\xfb\x04\n" +
+	"\x17petrel/v1/message.proto\x12\tpetrel.v1\"\x8f\x05\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
@@ -1299,7 +1307,8 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\x05inbox\x18\x10 \x01(\v2\x15.petrel.v1.InboxEntryH\x00R\x05inbox\x12\x1b\n" +
 	"\tedited_by\x18\x11 \x01(\x04R\beditedBy\x12\x1f\n" +
 	"\vrecalled_by\x18\x12 \x01(\x04R\n" +
-	"recalledBy\x12\x1a\n" +
+	"recalledBy\x12\x12\n" +
+	"\x04lost\x18\x14 \x01(\bR\x04lost\x12\x1a\n" +
 	"\bwithheld\x18\x13 \x01(\bR\bwithheldB\x06\n" +
 	"\x04body\"f\n" +
 	"\x04Edit\x12\x16\n" +
