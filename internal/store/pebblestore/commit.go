@@ -175,6 +175,9 @@ func (s *Store) logOne(c *commit) {
 	s.queue.mu.Unlock()
 	var buf [3 * binary.MaxVarintLen64]byte
 	err = b.Set(keyCommit, s.last.append(buf[:0]), nil)
+	if sc := s.scarred(); sc != nil && err == nil {
+		err = sc.mark(b)
+	}
 	if err == nil {
 		err = caught(func() error { // Pebble panics when its log is broken
 			return s.db.ApplyNoSyncWait(b, pebble.Sync)

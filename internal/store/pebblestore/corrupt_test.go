@@ -65,8 +65,8 @@ func filesOf(t testing.TB, fs vfs.FS, kind string) []string {
 	return got
 }
 
-// damage changes one file at random and says how.
-func damage(t *testing.T, fs *vfs.MemFS, path, kind string, rng *rand.Rand) string {
+// spoil changes one file at random and says how.
+func spoil(t *testing.T, fs *vfs.MemFS, path, kind string, rng *rand.Rand) string {
 	b := contentOf(t, fs, path)
 	if strings.Contains(path, "marker.") && kind == "flip" {
 		// The content is the name.
@@ -136,7 +136,7 @@ func TestDamageIsNeverServed(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			path = files[len(files)-1] // the newest matters most
 		}
-		what := fmt.Sprintf("seed %d number %d: %s %s of a store that was %s: %s", seed, i, kind, path, how, damage(t, fs, path, kind, rng))
+		what := fmt.Sprintf("seed %d number %d: %s %s of a store that was %s: %s", seed, i, kind, path, how, spoil(t, fs, path, kind, rng))
 		counts[fmt.Sprintf("%-8s %-8s %s", target, kind, outcome(t, fs, promise, what))]++
 	}
 	var lines []string

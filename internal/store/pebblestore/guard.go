@@ -37,6 +37,8 @@ type guard struct {
 	out *outage
 	wit *witness // nil: nothing may be written
 
+	damage *damage // is told what Pebble meets; nil: nobody is
+
 	mu     sync.Mutex // tier 1; guards the fields below, and is held over the write of the inventory
 	played []uint64   // log files that were read, in order
 	inv    inventory
@@ -81,7 +83,11 @@ func (g *guard) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 		g.played = append(g.played, n)
 		g.mu.Unlock()
 	}
-	return g.FS.Open(name, o...)
+	f, err := g.FS.Open(name, o...)
+	if err == nil && isTable(g.PathBase(name)) {
+		f = &tableReader{File: f}
+	}
+	return f, err
 }
 
 // Create implements vfs.FS.

@@ -202,6 +202,15 @@ func logNumber(name string) (uint64, bool) {
 	return n, err == nil
 }
 
+func tableNumber(name string) (uint64, bool) {
+	s, ok := strings.CutSuffix(name, ".sst")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, err == nil
+}
+
 func manifestNumber(name string) (uint64, bool) {
 	s, ok := strings.CutPrefix(name, "MANIFEST-")
 	if !ok {

@@ -70,6 +70,7 @@ func Open(o Options) (*Store, error) {
 	s.tasks.Go(s.answer)
 	s.tasks.Go(s.watch)
 	s.tasks.Go(s.watchFolder)
+	s.tasks.Go(s.mender)
 	return s, nil
 }
 
@@ -163,6 +164,7 @@ type finding struct {
 	last  last
 	epoch im.Epoch
 	trim  im.Pos
+	scars scars
 
 	unmarked bool // the store mark is missing
 }
@@ -265,6 +267,9 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	po := pebbleOptions(o, apart{g}, g.out)
 	po.ReadOnly = g.wit == nil
 	po.ErrorIfNotExists = g.wit == nil || len(g.inv.manifests) > 0
+	if g.damage != nil {
+		g.damage.listen(po.EventListener)
+	}
 	po.EventListener.WriteStallBegin = func(pebble.WriteStallBeginInfo) { g.pace.hurry() }
 	po.EventListener.WriteStallEnd = g.pace.relax
 	type opened struct {
@@ -332,7 +337,8 @@ func (f *finding) load(db *pebble.DB) error {
 	} else if len(b) == 8 {
 		f.trim = im.Pos(binary.BigEndian.Uint64(b))
 	}
-	return nil
+	f.scars, err = readScars(db)
+	return err
 }
 
 // create makes a complete store beside its place and then moves it there, so
@@ -420,7 +426,18 @@ func start(o Options, p place, f *finding) (*Store, error) {
 	}
 	w.turn = f.inv.turn
 	out := newOutage(o.Log)
-	g := &guard{FS: p.fs, dir: p.db, out: out, wit: w, inv: f.inv.clone()}
+	s := &Store{
+		o: o, log: o.Log, place: p, witness: w, out: out,
+		info: store.Info{StoreID: f.id.store, HistoryID: f.id.history, Secret: f.id.secret, Level: store.FormatLevel},
+		last: f.last, epoch: f.epoch, trim: f.trim,
+		stop: make(chan struct{}), idle: make(chan struct{}), logged: make(chan struct{}),
+	}
+	s.damage.init(o.Log)
+	if len(f.scars) > 0 {
+		s.scars.Store(&f.scars)
+	}
+	g := &guard{FS: p.fs, dir: p.db, out: out, wit: w, inv: f.inv.clone(), damage: &s.damage}
+	s.guard, s.pace = g, &g.pace
 	db, err := openPebble(o, g) // writes the tables of the log that it finds
 	if err != nil {
 		_ = w.close() // the first error says more
@@ -430,12 +447,7 @@ func start(o Options, p place, f *finding) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
 	g.pace.relax()
-	s := &Store{
-		o: o, log: o.Log, place: p, db: db, witness: w, out: out, pace: &g.pace,
-		info: store.Info{StoreID: f.id.store, HistoryID: f.id.history, Secret: f.id.secret, Level: store.FormatLevel},
-		last: f.last, epoch: f.epoch, trim: f.trim,
-		stop: make(chan struct{}), idle: make(chan struct{}), logged: make(chan struct{}),
-	}
+	s.db = db
 	s.queue.init()
 	s.marking.done = make(chan struct{})
 	s.space.init(o, p)

@@ -10,8 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// outage is the end of a store: the first error of a write or sync, or damage
-// that was met. What the disk holds is unknown from there on, so nothing is
+// outage is the end of a store: the first error of a write or sync. What the disk holds is unknown from there on, so nothing is
 // tried again.
 type outage struct {
 	log  *slog.Logger
@@ -65,15 +64,16 @@ func (o *outage) Fatalf(format string, args ...any) {
 	o.park()
 }
 
-// events ends the store when work in the background fails or meets damage.
+// events ends the store when work in the background fails, unless it has met
+// damage: then the work is left, and the damage stays where it is.
 func (o *outage) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
+			if pebble.IsCorruptionError(err) {
+				return
+			}
 			o.fail(fmt.Errorf("background work: %w", err))
 			o.park()
-		},
-		DataCorruption: func(i pebble.DataCorruptionInfo) {
-			o.fail(fmt.Errorf("%w: %s: %w", store.ErrCorrupt, i.Path, i.Details))
 		},
 	}
 }

@@ -73,8 +73,11 @@ type Store struct {
 	logged  chan struct{} // closed when writeLog has returned
 	witness *witness
 	out     *outage
+	guard   *guard
 	pace    *pace
 	looking atomic.Bool // checkTables is under way
+	damage  damage
+	scars   atomic.Pointer[scars] // nil: none
 
 	checkpointing atomic.Bool // one is being made
 	checkpoints   atomic.Uint64
@@ -89,6 +92,7 @@ type Store struct {
 	uses    int        // calls inside Pebble, which may not be closed under them
 	closing bool
 	idle    chan struct{} // closed when closing and uses is 0
+	gate    chan struct{} // closed when alone has ended; nil: it does not run
 }
 
 var _ store.Store = (*Store)(nil)
@@ -99,6 +103,16 @@ func (s *Store) enter() error {
 		return err
 	}
 	s.mu.Lock()
+	for s.gate != nil && !s.closing {
+		gate := s.gate
+		s.mu.Unlock()
+		select {
+		case <-gate:
+		case <-s.out.ch:
+			return s.out.err()
+		}
+		s.mu.Lock()
+	}
 	defer s.mu.Unlock()
 	if s.closing {
 		return errClosed
@@ -143,7 +157,9 @@ func (s *Store) Writable() error {
 
 // Stats implements store.Store. DiskBytes leaves the ballast out.
 func (s *Store) Stats() store.Stats {
-	t := store.Stats{Commits: s.commits.Load(), Checkpoints: s.checkpoints.Load()}
+	t := store.Stats{
+		Commits: s.commits.Load(), Checkpoints: s.checkpoints.Load(), DamageMet: s.damage.met.Load(), Damage: s.damage.places(s.scarred()),
+	}
 	if s.enter() == nil {
 		m := s.db.Metrics()
 		t.DiskBytes, t.TableBytes = m.DiskSpaceUsage(), uint64(max(0, m.Total().TablesSize))

@@ -25,6 +25,9 @@ func asRead(err error) error {
 // get returns a copy of the value of key, nil if there is none; an empty value
 // is not nil.
 func (s *Store) get(key []byte) ([]byte, error) {
+	if err := s.sound(key); err != nil {
+		return nil, err
+	}
 	v, closer, err := s.db.Get(key)
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
@@ -106,12 +109,35 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (row *store.Row, err erro
 		if e := it.Close(); err == nil {
 			err = e
 		}
-		return asRead(err)
+		if err != nil {
+			return asRead(err)
+		}
+		return s.lastSound(c, row)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read last row of %s: %w", c, err)
 	}
 	return row, nil
+}
+
+// lastSound is nil if no row above row can have been lost. A row with a mark was
+// written when its owner knew the head.
+func (s *Store) lastSound(c im.Key, row *store.Row) error {
+	lower := convKey(kindRow, c)
+	if row != nil {
+		lower = rowKey(c, row.Seq)
+	}
+	sc := s.scarred().over(lower, after(convKey(kindRow, c)))
+	if sc == nil || row != nil && s.marked(lower) {
+		return nil
+	}
+	return s.scarMet(sc)
+}
+
+// marked tells whether a key has a mark.
+func (s *Store) marked(key []byte) bool {
+	_, closer, err := s.db.Get(soundKey(key))
+	return err == nil && closer.Close() == nil
 }
 
 // seqOf is the seq in a row's key.
@@ -129,9 +155,16 @@ func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(sto
 	}
 	err := s.read(ctx, func() error {
 		next, stopped := from, false
-		err := s.scan(ctx, rowKey(c, from), after(rowKey(c, to)), func(k, v []byte) (bool, error) {
+		lower, upper := rowKey(c, from), after(rowKey(c, to))
+		scarred := s.scarred().over(lower, upper) != nil
+		err := s.scan(ctx, lower, upper, func(k, v []byte) (bool, error) {
 			if seq := seqOf(k); seq != next {
 				return false, fmt.Errorf("row %d is missing: %w", next, store.ErrCorrupt)
+			}
+			if scarred {
+				if err := s.sound(k); err != nil { // it may be one that was rewritten
+					return false, err
+				}
 			}
 			stopped = !fn(store.Row{Seq: next, Value: v})
 			next++
@@ -155,6 +188,9 @@ func (s *Store) Dedupe(ctx context.Context, c im.Key, hash uint64) (seqs []im.Se
 		var lower, upper [dedupeKeyLen]byte
 		putDedupeKey(lower[:], c, hash, 0)
 		putDedupeKey(upper[:], c, hash, 255)
+		if err := s.soundRange(lower[:], upper[:]); err != nil {
+			return err
+		}
 		it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{
 			LowerBound: lower[:], UpperBound: after(upper[:]), UseL6Filters: true,
 		})
@@ -258,6 +294,9 @@ func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (rec *storepb.C
 
 func (s *Store) users(ctx context.Context, kind byte, c im.Key, fn func(im.User, []byte) (bool, error)) error {
 	return s.read(ctx, func() error {
+		if err := s.soundRange(convKey(kind, c), after(convKey(kind, c))); err != nil {
+			return err
+		}
 		return s.scan(ctx, convKey(kind, c), after(convKey(kind, c)), func(k, v []byte) (bool, error) {
 			return fn(im.User(k[convKeyLen:]), v)
 		})
@@ -323,7 +362,11 @@ func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key
 func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
 	err := s.read(ctx, func() error {
 		lower := recordKey(t, tenant, prefix)
-		return s.scan(ctx, lower, after(bytes.Clone(lower)), func(k, v []byte) (bool, error) {
+		upper := after(bytes.Clone(lower))
+		if err := s.soundRange(lower, upper); err != nil {
+			return err
+		}
+		return s.scan(ctx, lower, upper, func(k, v []byte) (bool, error) {
 			return fn(k[tableKeyLen:], v), nil
 		})
 	})

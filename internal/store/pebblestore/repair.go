@@ -324,16 +324,12 @@ func (p place) setAside(cuts []logCut, r *Report) error {
 	if len(cuts) == 0 {
 		return nil
 	}
-	for i := 1; r.Aside == ""; i++ {
-		dir := p.fs.PathJoin(p.dir, fmt.Sprintf("lost-%d", i))
-		if _, err := p.fs.Stat(dir); isNotExist(err) {
-			r.Aside = dir
-		} else if err != nil {
+	if r.Aside == "" {
+		dir, err := p.newAside()
+		if err != nil {
 			return err
 		}
-	}
-	if err := makeDir(p.fs, r.Aside); err != nil {
-		return err
+		r.Aside = dir
 	}
 	// The last file first: a repair that is cut short leaves no gap behind.
 	for _, c := range slices.Backward(cuts) {

@@ -1,0 +1,75 @@
+package store
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// RowLost says in a row's flags that damage took the row: the place is kept, so
+// that the seqs of the conversation stay without a hole.
+const RowLost byte = 1 << 3
+
+// The fields of petrel.v1.Message that a lost row has or is made from.
+const (
+	fieldConv    = 1
+	fieldSeq     = 2
+	fieldCounted = 6
+	fieldLost    = 20
+)
+
+// LostRow is a row in the place of one that damage took. counted is that of the row
+// before it. Spec: P-5.7.
+func LostRow(c im.ConvID, q im.Seq, counted uint64, pos im.Pos) []byte {
+	var m []byte
+	m = protowire.AppendTag(m, fieldConv, protowire.BytesType)
+	m = protowire.AppendString(m, c.String())
+	m = protowire.AppendTag(m, fieldSeq, protowire.VarintType)
+	m = protowire.AppendVarint(m, uint64(q))
+	if counted > 0 {
+		m = protowire.AppendTag(m, fieldCounted, protowire.VarintType)
+		m = protowire.AppendVarint(m, counted)
+	}
+	m = protowire.AppendTag(m, fieldLost, protowire.VarintType)
+	m = protowire.AppendVarint(m, 1)
+	b := AppendRowHead(nil, RowHead{Flags: RowLost, Pos: pos})
+	b = protowire.AppendTag(b, 1, protowire.BytesType) // messages of an Events frame
+	return protowire.AppendBytes(b, m)
+}
+
+// IsLost tells whether a row stands in the place of one that damage took.
+func IsLost(row []byte) bool {
+	h, _, err := SplitRow(row)
+	return err == nil && h.Flags&RowLost != 0
+}
+
+// Counted is the field counted of a row; 0 if it cannot be read.
+func Counted(row []byte) (counted uint64) {
+	_, wire, err := SplitRow(row)
+	if err != nil {
+		return 0
+	}
+	_, _, n := protowire.ConsumeTag(wire)
+	if n < 0 {
+		return 0
+	}
+	m, size := protowire.ConsumeBytes(wire[n:])
+	if size < 0 {
+		return 0
+	}
+	for len(m) > 0 {
+		f, t, n := protowire.ConsumeTag(m)
+		if n < 0 {
+			return 0
+		}
+		if f == fieldCounted && t == protowire.VarintType {
+			counted, _ = protowire.ConsumeVarint(m[n:])
+		}
+		size := protowire.ConsumeFieldValue(f, t, m[n:])
+		if size < 0 {
+			return 0
+		}
+		m = m[n+size:]
+	}
+	return counted
+}

@@ -1,0 +1,159 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
+)
+
+// damage is what a running store knows of tables that cannot be read. What meets it
+// fails alone. mend.go then rewrites the table: each read of the block would meet the
+// damage again, at the cost of milliseconds, and a compaction would try for ever.
+type damage struct {
+	log *slog.Logger
+	met atomic.Uint64 // times
+
+	news chan struct{} // capacity 1; a token: a wound is new
+
+	mu     sync.Mutex // tier 0; guards wounds
+	wounds map[string]*wound
+}
+
+// wound is a damaged table that was not mended yet.
+type wound struct {
+	file  string
+	tried time.Time // when the mender began with it
+}
+
+func (d *damage) init(log *slog.Logger) {
+	d.log, d.news, d.wounds = log, make(chan struct{}, 1), map[string]*wound{}
+}
+
+// found notes that the table in file is damaged.
+func (d *damage) found(file string, err error) {
+	d.met.Add(1)
+	d.mu.Lock()
+	first := d.wounds[file] == nil
+	if first {
+		d.wounds[file] = &wound{file: file}
+	}
+	d.mu.Unlock()
+	if first {
+		d.log.Error("stored data is damaged", "file", file, "err", err)
+		signal.Set(d.news)
+	}
+}
+
+// listen has the damage that Pebble meets noted.
+func (d *damage) listen(l *pebble.EventListener) {
+	l.DataCorruption = func(i pebble.DataCorruptionInfo) { d.found(path.Base(i.Path), i.Details) }
+}
+
+// next is a table to be mended, empty if there is none. One that could not be mended
+// is tried again after retry.
+func (d *damage) next(retry time.Duration) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.wounds {
+		if time.Since(w.tried) >= retry {
+			w.tried = time.Now()
+			return w.file
+		}
+	}
+	return ""
+}
+
+func (d *damage) healed(file string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.wounds, file)
+}
+
+// maxPlaces is how many damaged places are named.
+const maxPlaces = 20
+
+// places says for people what cannot be read.
+func (d *damage) places(known scars) []string {
+	var all []string
+	d.mu.Lock()
+	for _, w := range d.wounds {
+		all = append(all, w.file+": not known yet what")
+	}
+	d.mu.Unlock()
+	for i := range known {
+		all = append(all, known[i].file+": "+known[i].hole.String())
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if n := len(all) - maxPlaces; n > 0 {
+		all = append(all[:maxPlaces], fmt.Sprintf("%d more", n))
+	}
+	return all
+}
+
+// String names what may be lost in a hole.
+func (h hole) String() string {
+	from, to := place1(h.from), place1(h.to)
+	if len(h.from) >= convKeyLen && len(h.to) >= convKeyLen && string(h.from[:convKeyLen]) == string(h.to[:convKeyLen]) && h.from[0] == kindRow {
+		return fmt.Sprintf("%s to seq %d", from, lastSeqBelow(h.to))
+	}
+	return from + " to " + to
+}
+
+// lastSeqBelow is the highest seq of a row whose key is below key, which is of the
+// same conversation.
+func lastSeqBelow(key []byte) uint64 {
+	seq := seqBytes(key)
+	if len(key) <= rowKeyLen && seq > 0 {
+		seq-- // to is exclusive
+	}
+	return seq
+}
+
+func seqBytes(key []byte) uint64 {
+	var b [8]byte
+	if len(key) > convKeyLen {
+		copy(b[:], key[convKeyLen:])
+	}
+	return binary.BigEndian.Uint64(b[:])
+}
+
+var kindNames = map[byte]string{
+	kindConversation: "conversation", kindMember: "members of", kindRow: "conversation", kindCursor: "cursors in", kindDedupe: "message ids in",
+}
+
+// place1 names one key.
+func place1(key []byte) string {
+	if len(key) == 0 {
+		return "the beginning"
+	}
+	name, ok := kindNames[key[0]]
+	switch {
+	case ok && len(key) >= convKeyLen:
+		text := name + " " + im.ConvID(key[5:convKeyLen]).String()
+		if key[0] == kindRow {
+			seq := seqBytes(key)
+			if len(key) > rowKeyLen {
+				seq++
+			}
+			text += fmt.Sprintf(" seq %d", seq)
+		}
+		return text
+	case key[0] == kindFeed && len(key) >= feedKeyLen:
+		return fmt.Sprintf("feed entry %d", binary.BigEndian.Uint64(key[3:]))
+	case key[0] == kindRecord && len(key) >= tableKeyLen:
+		return fmt.Sprintf("record of table %d %q", key[1], strings.TrimRight(string(key[tableKeyLen:]), "\x00"))
+	}
+	return fmt.Sprintf("key %q", key)
+}

@@ -1,0 +1,243 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/store/storetest"
+)
+
+// town is a store with many conversations whose content can be told from their
+// names.
+type town struct {
+	convs []im.Key
+	heads map[im.Key]im.Seq
+	w     *writer
+}
+
+func townKey(i int) im.Key {
+	var c im.ConvID
+	rng := rand.New(rand.NewPCG(uint64(i), 7))
+	for j := range c {
+		c[j] = byte(rng.Uint32())
+	}
+	return im.Key{Tenant: 1, Conv: c}
+}
+
+func townRow(c im.Key, q im.Seq) []byte {
+	rng := rand.New(rand.NewPCG(uint64(c.Conv[0])<<8|uint64(c.Conv[1]), uint64(q)))
+	text := make([]byte, 120)
+	for i := range text {
+		text[i] = byte('a' + rng.IntN(26))
+	}
+	return fmt.Appendf(store.AppendRowHead(nil, store.RowHead{Pos: 1}), "%s %d %s", c.Conv, q, text)
+}
+
+func townUser(i int) im.User { return im.User(fmt.Sprintf("user%04d", i)) }
+
+// newTown fills a store with convs conversations of rows entries each.
+func newTown(t testing.TB, st *Store, convs, rows int) *town {
+	t.Helper()
+	tn := &town{heads: map[im.Key]im.Seq{}, w: newWriter(t, st)}
+	for i := range convs {
+		tn.convs = append(tn.convs, townKey(i))
+	}
+	for i, c := range tn.convs {
+		b := tn.batch()
+		b.Convs = []store.ConvPut{{Conv: c, Record: &storepb.Conversation{Kind: 2, Title: c.Conv.String()}}}
+		for u := range 2 {
+			b.Members = append(b.Members, store.MemberPut{Conv: c, User: townUser(u), Record: &storepb.Member{Role: 1, Version: 1}})
+		}
+		b.Dedupe = []store.DedupePut{{Conv: c, Hash: uint64(i), Seq: 1}}
+		tn.append(t, b)
+		if err := st.Update(t.Context(), []store.RecordPut{{Table: store.Users, Tenant: 1, Key: []byte(townUser(i)), Value: []byte(townUser(i))}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range rows {
+		tn.round(t, tn.convs)
+	}
+	return tn
+}
+
+func (tn *town) batch() *store.Batch {
+	b := &store.Batch{Epoch: tn.w.epoch, Holder: holder, From: tn.w.pos, Entry: &storepb.FeedEntry{}}
+	tn.w.pos++
+	return b
+}
+
+func (tn *town) append(t testing.TB, b *store.Batch) {
+	t.Helper()
+	if err := storetest.Append(tn.w.st, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// round adds a row to each of some conversations.
+func (tn *town) round(t testing.TB, convs []im.Key) {
+	t.Helper()
+	b := tn.batch()
+	for _, c := range convs {
+		tn.heads[c]++
+		q := tn.heads[c]
+		b.Rows = append(b.Rows, store.RowPut{Conv: c, Seq: q, Value: townRow(c, q)})
+		b.Entry.Items = append(b.Entry.Items, &storepb.FeedItem{Tenant: 1, Conv: c.Conv[:], From: uint64(q), Count: 1, Kinds: 1})
+	}
+	tn.append(t, b)
+}
+
+// census is what of a town can be read.
+type census struct{ rows, lost, other, damaged int }
+
+// count reads everything, and fails if something is wrong or missing without an
+// error. Rows that repair has marked are lost.
+func (tn *town) count(t testing.TB, st *Store, what string) census {
+	t.Helper()
+	var n census
+	ctx := t.Context()
+	refused := func(err error) bool {
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if err != nil {
+			n.damaged++
+		}
+		return err != nil
+	}
+	for i, c := range tn.convs {
+		for q := im.Seq(1); q <= tn.heads[c]; q++ {
+			var got []byte
+			if refused(st.Rows(ctx, c, q, q, func(r store.Row) bool { got = append(got, r.Value...); return true })) {
+				continue
+			}
+			switch {
+			case string(got) == string(townRow(c, q)):
+				n.rows++
+			case store.IsLost(got):
+				n.lost++
+			default:
+				t.Fatalf("%s: row %d of %s is %q", what, q, c, got)
+			}
+		}
+		if row, err := st.LastRow(ctx, c); !refused(err) && (row == nil || row.Seq != tn.heads[c]) {
+			t.Fatalf("%s: last row of %s is %v, want %d", what, c, row, tn.heads[c])
+		}
+		if rec, err := st.Conversation(ctx, c); !refused(err) && rec.GetTitle() != c.Conv.String() {
+			t.Fatalf("%s: conversation %s is %v", what, c, rec)
+		}
+		members := 0
+		if !refused(st.Members(ctx, c, func(im.User, *storepb.Member) bool { members++; return true })) && members != 2 {
+			t.Fatalf("%s: conversation %s has %d members", what, c, members)
+		}
+		if seqs, err := st.Dedupe(ctx, c, uint64(i)); !refused(err) && (len(seqs) != 1 || seqs[0] != 1) {
+			t.Fatalf("%s: dedupe of %s is %v", what, c, seqs)
+		}
+		if v, err := st.Record(ctx, store.Users, 1, []byte(townUser(i))); !refused(err) && string(v) != string(townUser(i)) {
+			t.Fatalf("%s: record of %s is %q", what, townUser(i), v)
+		}
+		n.other += 5
+	}
+	return n
+}
+
+// intoTables writes everything into tables.
+func intoTables(t testing.TB, st *Store) {
+	t.Helper()
+	if err := st.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// damagedTown is a disk with a town of whose largest table one block is damaged.
+func damagedTown(t testing.TB, convs, rows int) (*vfs.MemFS, *town, string) {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	st := mustOpen(t, mem(fs))
+	tn := newTown(t, st, convs, rows)
+	intoTables(t, st)
+	mustClose(t, st)
+	var path string
+	var whole []byte
+	for _, f := range filesOf(t, fs, "sst") {
+		if b := contentOf(t, fs, f); len(b) > len(whole) {
+			path, whole = f, b
+		}
+	}
+	rewriteFile(t, fs, path, flipped(whole, len(whole)/2))
+	return fs, tn, fs.PathBase(path)
+}
+
+func TestBadBlockCostsABlock(t *testing.T) {
+	fs, tn, file := damagedTown(t, 300, 60)
+	st := mustOpen(t, mem(fs))
+	n := tn.count(t, st, "flipped")
+	eventually(t, "mended", func() bool { return st.scarred() != nil })
+	if m := tn.count(t, st, "mended"); m.rows < n.rows-2 {
+		t.Errorf("%d rows can be read when the table is mended, %d before", m.rows, n.rows)
+	}
+	if all := 300 * 60; n.rows == all || n.rows*100 < all*99 {
+		t.Errorf("%d of %d rows can be read, want nearly all", n.rows, all)
+	}
+	if p := st.Stats().Damage; len(p) == 0 || !strings.Contains(p[0], file) {
+		t.Errorf("the damage is %q, want the file %s", p, file)
+	}
+	tn.w = newWriterAt(t, st)
+	tn.round(t, tn.convs)
+	if st.out.err() != nil {
+		t.Errorf("the store has ended: %v", st.out.err())
+	}
+	mustClose(t, st)
+	again := mustOpen(t, mem(fs))
+	defer mustClose(t, again)
+	if m := tn.count(t, again, "opened again"); m.rows < n.rows+299*99/100 {
+		t.Errorf("%d rows can be read, %d before", m.rows, n.rows)
+	}
+}
+
+func newWriterAt(t testing.TB, st *Store) *writer {
+	t.Helper()
+	w := &writer{st: st}
+	var err error
+	if w.epoch, w.pos, err = st.Takeover(t.Context(), feed, holder); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestCompactionThatMeetsDamageGoesOn(t *testing.T) {
+	fs, tn, file := damagedTown(t, 300, 60)
+	o := mem(fs)
+	o.tune = func(p *pebble.Options) { p.L0CompactionThreshold = 2 }
+	st := mustOpen(t, o)
+	tn.w = newWriterAt(t, st)
+	tn.round(t, tn.convs)
+	_ = st.Compact(t.Context()) // meets the damage
+	eventually(t, "mended", func() bool { return st.scarred() != nil && st.Compact(t.Context()) == nil })
+	n := tn.count(t, st, "compacted")
+	if all := 300 * 61; n.rows == all || n.rows*100 < all*99 {
+		t.Errorf("%d of %d rows can be read, want nearly all", n.rows, all)
+	}
+	for range 20 {
+		tn.round(t, tn.convs)
+	}
+	intoTables(t, st)
+	mustClose(t, st)
+	if _, err := fs.Stat("data/lost-1/" + file); err != nil {
+		t.Errorf("the damaged table was not set aside: %v", err)
+	}
+	again := mustOpen(t, mem(fs))
+	defer mustClose(t, again)
+	m := tn.count(t, again, "opened again")
+	if m.rows != n.rows+300*20 {
+		t.Errorf("%d rows can be read, want %d", m.rows, n.rows+300*20)
+	}
+}
