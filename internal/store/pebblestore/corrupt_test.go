@@ -160,7 +160,7 @@ func damageBase(t *testing.T, rng *rand.Rand) (*vfs.MemFS, storetest.Promise, st
 }
 
 // outcome opens a damaged store and fails the test if it serves anything else
-// than what was acked.
+// than what was acked, or does not go on.
 func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) string {
 	t.Helper()
 	st, err := Open(busy(fs))
@@ -169,23 +169,38 @@ func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) stri
 	} else if err != nil {
 		return "error"
 	}
-	defer func() { _ = st.Close() }() // a failed store may not close
-	switch _, err := p.Check(t.Context(), st); {
-	case err == nil:
+	_, err = p.Check(t.Context(), st)
+	if err == nil {
+		mustClose(t, st)
 		return "harmless"
-	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrFailed):
-		return "read error"
-	default:
-		t.Errorf("%s: %v\n%s", what, err, fs)
-		return "SERVED"
 	}
+	if !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("%s: %v\n%s", what, err, fs)
+	}
+	for _, again := range []string{"", " opened again"} {
+		if _, _, err := p.Damaged(t.Context(), st, false); err != nil {
+			t.Errorf("%s%s: %v", what, again, err)
+		}
+		if err := st.Update(t.Context(), []store.RecordPut{{Table: store.Nodes, Key: []byte("n"), Value: []byte(again)}}); err != nil {
+			t.Errorf("%s%s: write: %v", what, again, err)
+		}
+		mustClose(t, st)
+		if st, err = Open(busy(fs)); err != nil {
+			t.Errorf("%s%s: open: %v", what, again, err)
+			return "OPEN FAILED"
+		}
+	}
+	mustClose(t, st)
+	return "read error, " + repaired(t, fs, p, what)
 }
 
-// repaired repairs a refused store. It must then hold some first commits and
-// nothing else.
+// repaired repairs a damaged store. It must then hold some first commits and nothing
+// else, or, with damage of a table, what the report does not name.
 func repaired(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) string {
 	t.Helper()
-	if _, err := Repair(busy(fs)); err != nil {
+	r, err := Repair(busy(fs))
+	if err != nil {
+		t.Logf("%s: repair: %v", what, err)
 		return "cannot be repaired"
 	}
 	st, err := Open(busy(fs))
@@ -194,13 +209,20 @@ func repaired(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) str
 		return "REPAIR FAILED"
 	}
 	defer mustClose(t, st)
-	found, err := p.Lossy().Check(t.Context(), st)
-	if err != nil {
-		t.Errorf("%s: after repair: %v", what, err)
+	if len(r.Lost) == 0 {
+		found, err := p.Lossy().Check(t.Context(), st)
+		if err != nil {
+			t.Errorf("%s: after repair: %v", what, err)
+			return "REPAIR FAILED"
+		}
+		if found.Steps >= p.Acked() {
+			return "repaired without loss"
+		}
+		return "repaired with loss"
+	}
+	if _, _, err := p.Damaged(t.Context(), st, true); err != nil {
+		t.Errorf("%s: after repair: %v\nlost: %s", what, err, strings.Join(r.Lost, "\n"))
 		return "REPAIR FAILED"
 	}
-	if found.Steps >= p.Acked() {
-		return "repaired without loss"
-	}
-	return "repaired with loss"
+	return "salvaged"
 }

@@ -241,3 +241,64 @@ func TestCompactionThatMeetsDamageGoesOn(t *testing.T) {
 		t.Errorf("%d rows can be read, want %d", m.rows, n.rows+300*20)
 	}
 }
+
+func TestRepairKeepsAllButTheNamedRange(t *testing.T) {
+	for _, how := range []string{"flipped", "cut", "deleted", "mended before"} {
+		t.Run(how, func(t *testing.T) {
+			fs, tn, file := damagedTown(t, 200, 20)
+			path := "data/store/" + file
+			switch how {
+			case "cut":
+				b := contentOf(t, fs, path)
+				rewriteFile(t, fs, path, b[:len(b)-1])
+			case "deleted":
+				rewriteFile(t, fs, path, nil)
+			case "mended before":
+				st := mustOpen(t, mem(fs))
+				tn.w = newWriterAt(t, st)
+				tn.round(t, tn.convs)
+				tn.count(t, st, how)
+				eventually(t, "mended", func() bool { return st.scarred() != nil })
+				tn.round(t, tn.convs)
+				mustClose(t, st)
+			}
+			r, err := Repair(mem(fs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Lost) == 0 || !strings.Contains(strings.Join(r.Lost, "\n"), file) {
+				t.Errorf("lost %q does not name %s", r.Lost, file)
+			}
+			st := mustOpen(t, mem(fs))
+			defer func() { mustClose(t, st) }()
+			if st.scarred() != nil {
+				t.Error("there are scars after the repair")
+			}
+			if st.Info().HistoryID != r.HistoryID {
+				t.Error("the history id is not the one that was told")
+			}
+			if how == "flipped" || how == "mended before" {
+				n := tn.count(t, st, how)
+				if n.damaged > 0 || n.lost == 0 || uint64(n.lost) != r.LostRows || n.rows+n.lost != tn.rows() || n.lost*100 > tn.rows()*4 {
+					t.Errorf("read %+v of %d rows, %d were named", n, tn.rows(), r.LostRows)
+				}
+				tn.w = newWriterAt(t, st)
+				tn.round(t, tn.convs)
+				intoTables(t, st)
+				mustClose(t, st)
+				if _, err := Repair(mem(fs)); !errors.Is(err, ErrSound) {
+					t.Errorf("second repair: got %v, want %v", err, ErrSound)
+				}
+				st = mustOpen(t, mem(fs))
+			}
+		})
+	}
+}
+
+// rows is how many entries a town has.
+func (tn *town) rows() (n int) {
+	for _, h := range tn.heads {
+		n += int(h)
+	}
+	return n
+}

@@ -211,6 +211,8 @@ func tableNumber(name string) (uint64, bool) {
 	return n, err == nil
 }
 
+func manifestFile(number uint64) string { return fmt.Sprintf("MANIFEST-%06d", number) }
+
 func manifestNumber(name string) (uint64, bool) {
 	s, ok := strings.CutPrefix(name, "MANIFEST-")
 	if !ok {

@@ -209,6 +209,11 @@ func inspect(o Options, p place) (*finding, error) {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
 	f.slots = *s
+	if _, err := p.fs.Stat(p.repairing()); err == nil {
+		return nil, damaged("a repair was cut off", nil)
+	} else if !isNotExist(err) {
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
 	if f.acked, err = s.commit(); err != nil {
 		return nil, damaged(err.Error(), nil)
 	}
@@ -357,6 +362,9 @@ func create(o Options, p place) error {
 	}
 	id := newIdentity()
 	if err := createWitness(p.fs, p.dir, p.witness, id.store); err != nil {
+		return wrap(err)
+	}
+	if err := writeIdentity(p.fs, p.witness, id); err != nil {
 		return wrap(err)
 	}
 	w, err := openWitness(p.fs, p.witness, id.store)

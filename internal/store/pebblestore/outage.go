@@ -75,6 +75,7 @@ func (o *outage) events() *pebble.EventListener {
 			o.fail(fmt.Errorf("background work: %w", err))
 			o.park()
 		},
+		DataCorruption: func(pebble.DataCorruptionInfo) {}, // by default Pebble ends
 	}
 }
 

@@ -27,16 +27,19 @@ type Report struct {
 	HistoryID   uint64 // the new one
 
 	Aside string   // folder with what was taken out, empty if nothing was
-	Files []string // in Aside: log files, as they were
+	Files []string // in Aside: log files and tables, as they were
+
+	Lost     []string // what cannot be read any more, for people: entries of conversations, ranges of keys
+	LostRows uint64   // entries that are empty places now
 }
 
 // Repair accepts the loss of a store that Open refuses. It keeps the longest
 // unbroken run of commits, sets the rest aside, draws a new history id, which
 // tells clients to drop what they remember, and ends all earlier writers.
 //
-// It drops only the end of the history. A table that is missing or damaged
-// would leave holes in it; then Repair changes nothing and says which it is.
-// ErrSound: nothing was wrong, in the tables neither.
+// Of a table that is missing or damaged it keeps what can be read. Rows that are gone
+// become empty places, so the seqs of a conversation stay without holes; the report
+// names them. ErrSound: nothing was wrong, in the tables neither.
 func Repair(o Options) (Report, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -63,12 +66,22 @@ func repair(o Options, p place) (Report, error) {
 	} else if err != nil {
 		return Report{}, err
 	}
-	_, err := inspect(o, p)
+	f, err := inspect(o, p)
 	if err == nil { // as far as a start looks
-		if _, err := verifyTables(o, p); err != nil {
+		all, err := p.tables(o)
+		if err != nil {
 			return Report{}, err
 		}
-		return Report{}, ErrSound
+		bad, err := p.damagedTables(o, all)
+		if err != nil {
+			return Report{}, err
+		}
+		if len(bad) == 0 && len(f.scars) == 0 {
+			return Report{}, ErrSound
+		}
+		r := Report{Found: &Damaged{Dir: p.dir, Missing: "a part of what is stored cannot be read"}}
+		err = p.mendAll(o, bad, &r)
+		return r, err
 	}
 	r := Report{}
 	if d, ok := errors.AsType[*Damaged](err); ok && !d.Rewound {
@@ -76,10 +89,27 @@ func repair(o Options, p place) (Report, error) {
 	} else {
 		return Report{}, err
 	}
-	if err := p.restoreMarkers(); err != nil {
+	whole, err := p.restoreMarkers()
+	if err != nil {
 		return Report{}, err
 	}
-	base, err := verifyTables(o, p)
+	all, err := p.tables(o)
+	if err != nil {
+		return Report{}, err
+	}
+	bad, err := p.damagedTables(o, all)
+	if err != nil {
+		return Report{}, err
+	}
+	if !whole && len(bad) > 0 {
+		return Report{}, fmt.Errorf("the manifest and its copy are damaged, and table %s of the manifest before is too; restore a backup", bad[0].name)
+	}
+	if !whole {
+		if err := p.keepUnlisted(all, &r); err != nil {
+			return Report{}, err
+		}
+	}
+	base, err := p.base(o, bad)
 	if err != nil {
 		return Report{}, err
 	}
@@ -90,18 +120,113 @@ func repair(o Options, p place) (Report, error) {
 	if err := p.setAside(cuts, &r); err != nil {
 		return Report{}, err
 	}
-	return r, p.finish(o, &r)
+	err = p.mendAll(o, bad, &r)
+	return r, err
+}
+
+// mendAll replaces the damaged tables, settles what is lost, and begins a new
+// history.
+func (p place) mendAll(o Options, bad []table, r *Report) error {
+	holes, err := p.replaceTables(o, bad, r)
+	if err != nil {
+		return err
+	}
+	old, err := p.scars(o)
+	if err != nil {
+		return err
+	}
+	if len(holes)+len(old) > 0 {
+		if err := p.fillHoles(o, holes, old, r); err != nil {
+			return err
+		}
+	}
+	return p.finish(o, r)
+}
+
+// scars are those that a running store has left.
+func (p place) scars(o Options) (scars, error) {
+	db, err := openPebble(o.unchecked(), &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log)})
+	if err != nil {
+		return nil, fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
+	}
+	old, err := readScars(db)
+	if e := db.Close(); err == nil {
+		err = e
+	}
+	return old, err
+}
+
+// keepUnlisted keeps aside the tables that the manifest does not name, an older one
+// than the last: Pebble removes them.
+func (p place) keepUnlisted(listed []table, r *Report) error {
+	names, err := p.fs.List(p.db)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if _, ok := tableNumber(n); !ok || slices.ContainsFunc(listed, func(t table) bool { return t.name == n }) {
+			continue
+		}
+		if r.Aside == "" {
+			if r.Aside, err = p.newAside(); err != nil {
+				return err
+			}
+		}
+		if err := p.keepAside(r.Aside, n); err != nil {
+			return err
+		}
+		r.Files = append(r.Files, n)
+	}
+	return nil
+}
+
+// base is the last commit in the tables, nil if a damaged one may have had it: then
+// the log begins where it begins.
+func (p place) base(o Options, bad []table) (*last, error) {
+	for _, t := range bad {
+		if t.whole.has(keyCommit) {
+			return nil, nil
+		}
+	}
+	db, err := openPebble(o.unchecked(), &guard{FS: withoutLogs{p.fs}, dir: p.db, out: newOutage(o.Log)})
+	if err != nil {
+		return nil, fmt.Errorf("the tables cannot be read: %w; restore a backup", err)
+	}
+	s := Store{db: db}
+	b, err := s.get(keyCommit)
+	if e := db.Close(); err == nil {
+		err = e
+	}
+	if b == nil || err != nil {
+		return &last{}, err // nothing was flushed yet
+	}
+	l, err := parseLast(b)
+	return &l, err
 }
 
 // restoreMarkers puts back the two marker files that Pebble needs. The names of
 // the manifests are enough for that.
-func (p place) restoreMarkers() error {
+// whole: the manifest that they name is not known to be damaged.
+func (p place) restoreMarkers() (whole bool, err error) {
 	var inv inventory
 	if s, err := readWitness(p.fs, p.witness); err == nil {
 		inv, _ = s.inventory() // none is as good as an unreadable one
 	} else if !isNotExist(err) {
-		return err
+		return false, err
 	}
+	restored, err := p.restoreManifest(inv)
+	if err != nil {
+		return false, err
+	}
+	if err := p.restoreMarkersTo(inv); err != nil {
+		return false, err
+	}
+	pointed, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
+	number, _ := manifestNumber(pointed)
+	return len(inv.manifests) == 0 || pointed == restored || number > inv.manifests[len(inv.manifests)-1].number, err
+}
+
+func (p place) restoreMarkersTo(inv inventory) error {
 	names, err := p.fs.List(p.db)
 	if err != nil {
 		return err
@@ -162,7 +287,7 @@ func (p place) manifestToUse(inv inventory, names []string, pointed string) stri
 		number, pointed = 0, ""
 	}
 	for _, m := range slices.Backward(inv.manifests) {
-		name := fmt.Sprintf("MANIFEST-%06d", m.number)
+		name := manifestFile(m.number)
 		if missing, err := m.check(p.fs, p.fs.PathJoin(p.db, name), name); missing == "" && err == nil && m.number > number {
 			return name
 		}
@@ -202,27 +327,9 @@ func (w withoutLogs) List(dir string) ([]string, error) {
 	}), err
 }
 
-// verifyTables reads all tables and returns the last commit in them.
-func verifyTables(o Options, p place) (last, error) {
-	db, err := openPebble(o, &guard{FS: withoutLogs{p.fs}, dir: p.db, out: newOutage(o.Log)})
-	var l last
-	if err == nil {
-		if err = p.verifyManifest(db); err == nil {
-			l, err = verify(db)
-		}
-		if e := db.Close(); err == nil {
-			err = e
-		}
-	}
-	if err != nil {
-		return last{}, fmt.Errorf("the tables cannot be read: %w; restore a backup", err)
-	}
-	return l, nil
-}
-
 // verifyManifest refuses a manifest of which only the first record can be read.
 // That lists the tables; how much of them is visible is said by the second.
-func (p place) verifyManifest(db *pebble.DB) error {
+func (p place) verifyManifest(tables []table) error {
 	name, err := atomicfs.ReadMarker(p.fs, p.db, manifestMarker)
 	if err != nil {
 		return err
@@ -241,40 +348,12 @@ func (p place) verifyManifest(db *pebble.DB) error {
 		if err == nil {
 			continue
 		}
-		levels, e := db.SSTables()
-		if e != nil {
-			return e
-		}
-		for _, tables := range levels {
-			if len(tables) > 0 {
-				return fmt.Errorf("manifest %s: %w", name, err)
-			}
+		if len(tables) > 0 {
+			return fmt.Errorf("manifest %s: %w", name, err)
 		}
 		return nil // it has no more: a new store
 	}
 	return nil
-}
-
-func verify(db *pebble.DB) (last, error) {
-	it, err := db.NewIter(nil)
-	if err != nil {
-		return last{}, err
-	}
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
-		_, err = it.ValueAndErr()
-	}
-	if e := it.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return last{}, err
-	}
-	s := Store{db: db}
-	b, err := s.get(keyCommit)
-	if b == nil || err != nil {
-		return last{}, err // nothing was flushed yet
-	}
-	return parseLast(b)
 }
 
 // logCut says that a log file is kept up to some length.
@@ -285,18 +364,21 @@ type logCut struct {
 
 // findCuts follows the numbers of the commits through the log files and says
 // what has to go so that they run on from base without a gap.
-func (p place) findCuts(base last) ([]logCut, error) {
+func (p place) findCuts(base *last) ([]logCut, error) {
 	logs, err := wal.Scan(wal.Dir{FS: p.fs, Dirname: p.db})
 	if err != nil {
 		return nil, err
 	}
 	var cuts []logCut
-	n, broken := base.n, false
+	n, broken := uint64(0), false
+	if base != nil {
+		n = base.n
+	}
 	for _, l := range logs {
 		c := logCut{name: logName(uint64(l.Num))}
 		clean := false
 		if !broken {
-			c.keep, n, broken, clean = follow(l, n)
+			c.keep, n, broken, clean = follow(l, n, base == nil && n == 0)
 		}
 		if broken || !clean {
 			cuts = append(cuts, c)
@@ -307,11 +389,12 @@ func (p place) findCuts(base last) ([]logCut, error) {
 
 // follow reads a log file after commit n. keep is the length up to which it can
 // be read and goes on from n, reached the last commit in it, gap that one
-// follows which does not, clean that Pebble reads it to its end.
-func follow(l wal.LogicalLog, n uint64) (keep int64, reached uint64, gap, clean bool) {
+// follows which does not, clean that Pebble reads it to its end. any: the first
+// commit goes on from n whatever its number is.
+func follow(l wal.LogicalLog, n uint64, any bool) (keep int64, reached uint64, gap, clean bool) {
 	keep, err := readLog(l, func(c uint64) bool {
-		if gap = c > n+1; !gap {
-			n = max(n, c)
+		if gap = c > n+1 && !any; !gap {
+			n, any = max(n, c), false
 		}
 		return !gap
 	})
@@ -375,13 +458,16 @@ func (p place) finish(o Options, r *Report) error {
 	if err := createWitness(p.fs, p.dir, fresh, f.id.store); err != nil {
 		return err
 	}
+	r.Recovered, r.RecoveredMs = f.last.n, f.last.timeMs
+	f.id.history = newIdentity().history
+	r.HistoryID = f.id.history
+	if err := writeIdentity(p.fs, fresh, f.id); err != nil {
+		return err
+	}
 	w, err := openWitness(p.fs, fresh, f.id.store)
 	if err != nil {
 		return err
 	}
-	r.Recovered, r.RecoveredMs = f.last.n, f.last.timeMs
-	f.id.history = newIdentity().history
-	r.HistoryID = f.id.history
 	err = p.rebase(o, w, f)
 	if e := w.close(); err == nil {
 		err = e

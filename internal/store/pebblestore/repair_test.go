@@ -149,40 +149,6 @@ func TestRepairPutsBackALostMarker(t *testing.T) {
 	}
 }
 
-func TestRepairNamesATableItCannotMissAndChangesNothing(t *testing.T) {
-	fs := vfs.NewCrashableMem()
-	st := mustOpen(t, busy(fs))
-	newWriter(t, st).add(t, 900)
-	if err := st.db.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	mustClose(t, st)
-	tables := filesOf(t, fs, "sst")
-	path := tables[len(tables)-1]
-	whole := contentOf(t, fs, path)
-	for what, b := range map[string][]byte{"missing": nil, "cut": whole[:len(whole)-1], "flipped": flipped(whole, len(whole)/3)} {
-		bad := killed(fs)
-		rewriteFile(t, bad, path, b)
-		st, err := Open(busy(bad))
-		if err == nil { // the damage is met later
-			_ = st.Rows(t.Context(), conv, 1, 900, func(store.Row) bool { return true })
-			_ = st.Close()
-			continue
-		}
-		bad = killed(bad) // an open that fails half way keeps its lock until the process ends
-		before := everything(t, bad)
-		_, err = Repair(busy(bad))
-		if number := strings.TrimSuffix(fs.PathBase(path), ".sst"); err == nil || !strings.Contains(err.Error(), number) {
-			t.Errorf("%s: got %v, want the name of table %s", what, err, number)
-		}
-		for name, was := range before {
-			if now := everything(t, bad)[name]; name != "data/pid" && now != was {
-				t.Errorf("%s: %s has changed", what, name)
-			}
-		}
-	}
-}
-
 // TestRepairIsDoneOrNotDone cuts the power during repairs.
 func TestRepairIsDoneOrNotDone(t *testing.T) {
 	disk, history, _ := severalLogs(t)

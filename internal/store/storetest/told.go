@@ -215,13 +215,17 @@ func (d *driver) batch() *store.Batch {
 		}
 	}
 	c, u := d.t.convs[d.rng.IntN(len(d.t.convs))], im.User(fmt.Sprintf("u%d", d.rng.IntN(5)))
+	if heads[c] == 0 {
+		heads[c] = d.model.first[c] + im.Seq(len(d.model.rows[c])) - 1
+	}
+	head := uint64(heads[c]) // what is told of a conversation is not above its head
 	switch d.rng.IntN(6) {
 	case 0:
 		b.Convs = append(b.Convs, store.ConvPut{Conv: c, Record: &storepb.Conversation{Kind: 2, CreatedMs: d.rng.Uint64() >> 20}})
 	case 1:
-		b.Members = append(b.Members, store.MemberPut{Conv: c, User: u, Record: &storepb.Member{Version: d.rng.Uint64() >> 20}})
+		b.Members = append(b.Members, store.MemberPut{Conv: c, User: u, Record: &storepb.Member{Version: d.rng.Uint64N(head + 1), ChangedPos: uint64(d.pos) + 1}})
 	case 2:
-		b.Cursors = append(b.Cursors, store.CursorPut{Conv: c, User: u, Record: &storepb.Cursor{Read: d.rng.Uint64() >> 20}})
+		b.Cursors = append(b.Cursors, store.CursorPut{Conv: c, User: u, Record: &storepb.Cursor{Read: d.rng.Uint64N(head + 1), ChangedPos: uint64(d.pos) + 1}})
 	}
 	return b
 }

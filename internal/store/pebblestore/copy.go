@@ -1,0 +1,43 @@
+package pebblestore
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// The manifest says which tables are in use, and how new each is; nothing else does.
+// So guard writes a copy of it, and Repair takes the copy when
+// the manifest is damaged. The inventory has the hash of both.
+
+// copyName is the name of the copy of a manifest, beside it. Pebble knows no such
+// name.
+func copyName(number uint64) string { return fmt.Sprintf("copy-%06d.manifest", number) }
+
+// copyPath is where the copy of a manifest of the database in dir is.
+func copyPath(fs vfs.FS, dir string, number uint64) string {
+	return fs.PathJoin(dir, copyName(number))
+}
+
+// restoreManifest puts the copy in the place of the newest manifest of the inventory if
+// that is damaged. It returns the name of the manifest if it is whole now.
+func (p place) restoreManifest(inv inventory) (string, error) {
+	if len(inv.manifests) == 0 {
+		return "", nil
+	}
+	m := inv.manifests[len(inv.manifests)-1]
+	name := manifestFile(m.number)
+	to := p.fs.PathJoin(p.db, name)
+	if missing, err := m.check(p.fs, to, name); missing == "" || err != nil {
+		return name, err
+	}
+	from := copyPath(p.fs, p.db, m.number)
+	if missing, err := m.check(p.fs, from, name); missing != "" || err != nil {
+		return "", err
+	}
+	fresh := p.fs.PathJoin(p.dir, "manifest.new")
+	if err := vfs.LimitedCopy(p.fs, from, fresh, int64(m.length)); err != nil {
+		return "", err
+	}
+	return name, p.replace(fresh, name)
+}

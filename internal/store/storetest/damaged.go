@@ -1,0 +1,180 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// Damaged compares a store of which a part cannot be read with the promise: each
+// read returns what it must, or says that it met damage. Of a repaired store each
+// read returns what it must or shows that it is gone: an empty place, an end that is
+// lower, a record that is not there. It returns how much was as promised, and how
+// much was not.
+func (p Promise) Damaged(ctx context.Context, st store.Store, repaired bool) (good, bad int, err error) {
+	d := &damaged{ctx: ctx, st: st, repaired: repaired, rows: map[string]bool{}, kept: map[string]map[string]bool{}}
+	p.t.mu.Lock()
+	steps := p.t.steps
+	p.t.mu.Unlock()
+	m := p.t.model(0)
+	for k := 0; ; k++ {
+		// What is kept beside the rows may be older in a repaired store.
+		d.learn(m, p.t.convs, k >= p.acked)
+		if k == p.acked {
+			d.firm = *p.t.model(k)
+		}
+		if k == len(steps) {
+			break
+		}
+		m.apply(steps[k])
+	}
+	for _, c := range p.t.convs {
+		first := max(d.firm.first[c], m.first[c])
+		if err := d.checkRows(c, first, d.firm.first[c]+im.Seq(len(d.firm.rows[c]))-1); err != nil {
+			return 0, 0, err
+		}
+		if err := d.checkRecords(c); err != nil {
+			return 0, 0, err
+		}
+	}
+	err = st.Records(ctx, store.Settings, 0, nil, func(k, v []byte) bool {
+		return d.saw("record "+string(k), string(v))
+	})
+	return d.good, d.bad, errors.Join(d.wrong, d.met(err))
+}
+
+type damaged struct {
+	ctx       context.Context
+	st        store.Store
+	repaired  bool
+	firm      state                      // after the commits that were acked
+	rows      map[string]bool            // values that a row may have, with its place
+	kept      map[string]map[string]bool // values that a record may have, by its name
+	good, bad int
+	wrong     error
+}
+
+// learn takes the values that the store has after some commits. now: they may be the
+// newest.
+func (d *damaged) learn(m *state, convs []im.Key, now bool) {
+	for name, v := range m.kept {
+		if d.kept[name] == nil {
+			d.kept[name] = map[string]bool{}
+		}
+		d.kept[name][v] = d.kept[name][v] || now
+	}
+	if !now {
+		return
+	}
+	for _, c := range convs {
+		for i, v := range m.rows[c] {
+			d.rows[fmt.Sprint(c, m.first[c]+im.Seq(i), v)] = true
+		}
+	}
+}
+
+// met counts damage that a read has met; other errors it returns.
+func (d *damaged) met(err error) error {
+	if err != nil && errors.Is(err, store.ErrCorrupt) && !d.repaired {
+		d.bad++
+		return nil
+	}
+	return err
+}
+
+func (d *damaged) checkRows(c im.Key, first, head im.Seq) error {
+	last, err := d.st.LastRow(d.ctx, c)
+	if err != nil && d.met(err) != nil {
+		return err
+	}
+	end := head
+	if err == nil && (last == nil || last.Seq < head) {
+		if !d.repaired {
+			return fmt.Errorf("%s: the last row is %v, want %d", c, last, head)
+		}
+		end = 0
+		if last != nil {
+			end = last.Seq
+		}
+		d.bad += int(head - end)
+	}
+	for q := first; q <= end; q++ {
+		var got []byte
+		err := d.st.Rows(d.ctx, c, q, q, func(r store.Row) bool {
+			got = append(got, r.Value...)
+			return true
+		})
+		switch {
+		case err != nil:
+			if d.met(err) != nil {
+				return err
+			}
+		case d.rows[fmt.Sprint(c, q, string(got))]:
+			d.good++
+		case d.repaired && store.IsLost(got):
+			d.bad++
+		default:
+			return fmt.Errorf("%s row %d: got %.20x", c, q, got)
+		}
+	}
+	for _, q := range d.firm.hash[c] {
+		got, err := d.st.Dedupe(d.ctx, c, uint64(q)<<8)
+		switch {
+		case err != nil:
+			if d.met(err) != nil {
+				return err
+			}
+		case len(got) == 1 && got[0] == q:
+			d.good++
+		case len(got) == 0 && d.repaired:
+			d.bad++
+		default:
+			return fmt.Errorf("%s: hash of row %d: got %v", c, q, got)
+		}
+	}
+	return nil
+}
+
+// saw judges one record.
+func (d *damaged) saw(name, value string) bool {
+	now, known := d.kept[name][value]
+	if !known || !now && !d.repaired {
+		d.wrong = errors.Join(d.wrong, fmt.Errorf("%s: got %q", name, value))
+	}
+	d.good++
+	return d.wrong == nil
+}
+
+func (d *damaged) checkRecords(c im.Key) error {
+	conv, err := d.st.Conversation(d.ctx, c)
+	name := fmt.Sprint("conversation ", c)
+	switch {
+	case err != nil:
+		if d.met(err) != nil {
+			return err
+		}
+	case conv == nil && d.firm.kept[name] != "" && !d.repaired:
+		return fmt.Errorf("%s is gone", name)
+	case conv != nil && !d.repaired: // a repair may have made it anew
+		d.saw(name, conv.String())
+	}
+	seen := 0
+	err = d.met(d.st.Members(d.ctx, c, func(u im.User, r *storepb.Member) bool {
+		seen++
+		// A member who may be one no more is none.
+		if name := fmt.Sprint("member ", u, " ", c); !d.kept[name][r.String()] {
+			d.wrong = errors.Join(d.wrong, fmt.Errorf("%s: got %q", name, r))
+		}
+		return d.wrong == nil
+	}))
+	if err != nil {
+		return err
+	}
+	return d.met(d.st.Cursors(d.ctx, c, func(u im.User, r *storepb.Cursor) bool {
+		return d.saw(fmt.Sprint("cursor ", u, " ", c), r.String())
+	}))
+}
