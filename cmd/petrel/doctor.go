@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/pebblestore"
 )
 
 // verdict is the outcome of one check of the doctor.
@@ -36,12 +40,14 @@ const (
 )
 
 func newDoctor(c *cli) *cobra.Command {
+	var verify bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this host is ready for the server",
 		Long: "Checks the configuration, the limit of open files, whether the ports are free, the clock, and the disk of the data\n" +
-			"folder: how much space is free, and how long an fdatasync takes, measured for a second. It changes nothing.",
-		Example: "  petrel doctor\n  petrel doctor --data /srv/petrel --json",
+			"folder: how much space is free, and how long an fdatasync takes, measured for a second. It changes nothing.\n" +
+			"With --verify it reads the whole embedded store, which must not be in use, and lists what is damaged.",
+		Example: "  petrel doctor\n  petrel doctor --data /srv/petrel --json\n  petrel doctor --verify --data /srv/petrel",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
 			conf, err := c.load(cmd)
@@ -49,6 +55,9 @@ func newDoctor(c *cli) *cobra.Command {
 				return err
 			}
 			vs := examine(cmd.Context(), conf)
+			if verify {
+				vs = append(vs, checkStore(conf, newLog(io.Discard, conf.Log)))
+			}
 			if err := c.print(vs, func(w io.Writer) { writeVerdicts(w, vs) }); err != nil {
 				return err
 			}
@@ -58,8 +67,35 @@ func newDoctor(c *cli) *cobra.Command {
 			return nil
 		}),
 	}
+	cmd.Flags().BoolVar(&verify, "verify", false, "read the whole embedded store and list what is damaged")
 	addOptionFlags(cmd.Flags())
 	return cmd
+}
+
+// checkStore reads the whole embedded store.
+func checkStore(conf *config.Config, log *slog.Logger) verdict {
+	v := verdict{Check: "store", State: stateFail, Fix: "stop the server and run petrel repair --data " + conf.Store.Dir}
+	if len(conf.Store.Postgres) > 0 {
+		return verdict{Check: "store", State: stateWarn, Found: "the store is in PostgreSQL", Fix: "pg_amcheck reads a database"}
+	}
+	if _, err := os.Stat(conf.Store.Dir); err != nil {
+		return verdict{Check: "store", State: stateWarn, Found: "there is none yet in " + conf.Store.Dir}
+	}
+	got, err := pebblestore.Examine(pebblestore.Options{Dir: conf.Store.Dir, Log: log})
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return verdict{Check: "store", State: stateWarn, Found: "there is none yet in " + conf.Store.Dir}
+	case err != nil:
+		v.Found, v.Fix = err.Error(), "stop the server first; while it runs, /readyz names the damage that it has found"
+	case got.Refused != nil:
+		v.Found, _, _ = strings.Cut(got.Refused.Error(), "; run ")
+	case len(got.Damage) > 0:
+		v.Found = strings.Join(got.Damage, "; ")
+		v.Values = map[string]any{"damage": got.Damage}
+	default:
+		return verdict{Check: "store", State: stateOK, Found: fmt.Sprintf("%d tables with %d bytes were read", got.Tables, got.Bytes)}
+	}
+	return v
 }
 
 func writeVerdicts(w io.Writer, vs []verdict) {

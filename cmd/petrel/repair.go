@@ -24,6 +24,8 @@ type repaired struct {
 	HistoryID string   `json:"history_id,omitempty"`
 	Aside     string   `json:"aside,omitempty"`
 	Files     []string `json:"files,omitempty"`
+	Lost      []string `json:"lost,omitempty"` // what cannot be read any more
+	LostRows  uint64   `json:"lost_entries,string,omitempty"`
 	Former    string   `json:"former_history_id,omitempty"` // of a store in databases
 }
 
@@ -33,9 +35,11 @@ func newRepair(c *cli) *cobra.Command {
 		Use:   "repair",
 		Short: "Accept the loss of messages, so that the server starts again",
 		Long: "Use it when the server refuses to start because its store has lost or changed messages that were acked. If there is a\n" +
-			"backup, restore that instead. The command keeps the longest unbroken run of commits from the first one on, and moves\n" +
-			"damaged files into a folder inside the data folder. It draws a new history id: clients then drop what they have\n" +
-			"stored, and send again what they still have to send. A sound store is left as it is.\n" +
+			"backup, restore that instead. Use it also when /readyz says that a part of the store is damaged. Of the log the\n" +
+			"command keeps the longest unbroken run of commits. Of damaged tables it keeps all that can be read, and lists what is\n" +
+			"lost; lost messages become empty places. It reads the whole store. Damaged files go into a folder inside the data\n" +
+			"folder. It draws a new history id: clients then drop what they have stored, and send again what they still have to\n" +
+			"send. A sound store is left as it is.\n" +
 			"The server also refuses a store that may be an earlier state of what clients were told: a folder that was put back from a\n" +
 			"copy, one that is behind its store.mark, one that a client has proved to be behind. Put the newest state back if there\n" +
 			"is one. Otherwise --new-history goes on with the store as it is, under a new history id. Use it for a sound store, too,\n" +
@@ -65,6 +69,7 @@ func newRepair(c *cli) *cobra.Command {
 			}
 			out := repaired{
 				Recovered: r.Recovered, Time: r.RecoveredMs, HistoryID: fmt.Sprintf("%016x", r.HistoryID), Aside: r.Aside, Files: r.Files,
+				Lost: r.Lost, LostRows: r.LostRows,
 			}
 			if r.Found != nil {
 				out.Found = r.Found.Error()
@@ -100,6 +105,12 @@ func (r repaired) write(w io.Writer) {
 	fmt.Fprintln(w)
 	if r.Aside != "" {
 		fmt.Fprintf(w, "set aside  %s in %s\n", strings.Join(r.Files, ", "), r.Aside)
+	}
+	if len(r.Lost) > 0 {
+		fmt.Fprintf(w, "lost       %d messages and other entries, which are empty places now:\n", r.LostRows)
+		for _, what := range r.Lost {
+			fmt.Fprintf(w, "           %s\n", what)
+		}
 	}
 	r.writeHistory(w)
 }

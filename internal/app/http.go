@@ -71,6 +71,11 @@ func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusServiceUnavailable, map[string]any{"ready": false, "reason": reason})
 		return
 	}
+	// One damaged block concerns a few conversations: the server stays in service.
+	if d := a.store.Stats().Damage; len(d) > 0 {
+		reply(w, http.StatusOK, map[string]any{"ready": true, "degraded": true, "damage": d, "fix": "stop the server and run petrel repair"})
+		return
+	}
 	reply(w, http.StatusOK, map[string]any{"ready": true})
 }
 
@@ -113,6 +118,11 @@ func (a *App) values() []metrics.Value {
 			return 1
 		}},
 		{Name: "petrel_store_mark_failures_total", Help: "Times that the file of store.mark could not be written.", Counter: true, Read: count(a.markFailures)},
+		{Name: "petrel_store_damage_met_total", Help: "Times that a read, a compaction or the scrub met damaged data in the store.", Counter: true, Read: func() float64 { return float64(a.store.Stats().DamageMet) }},
+		{Name: "petrel_store_damaged_places", Help: "Places of the store that cannot be read; /readyz names them. Alert on more than 0: petrel repair has to be run.", Read: func() float64 { return float64(len(a.store.Stats().Damage)) }},
+		{Name: "petrel_store_scrub_time_seconds", Help: "When the scrub last ended a pass over the whole store, Unix time; 0: never.", Read: func() float64 { return float64(a.store.Stats().ScrubMs) / 1000 }},
+		{Name: "petrel_store_scrub_bytes_total", Help: "Bytes that the scrub has read.", Counter: true, Read: func() float64 { return float64(a.store.Stats().ScrubBytes) }},
+		{Name: "petrel_store_scrub_found_total", Help: "Damaged files that the scrub has found.", Counter: true, Read: func() float64 { return float64(a.store.Stats().ScrubFound) }},
 		{Name: "petrel_inbox_resets_total", Help: "Times that feed entries with changes of membership were trimmed before the inboxes had taken the changes.", Counter: true, Read: count(a.inboxes.Resets)},
 		{Name: "petrel_sessions", Help: "Sessions that are online on this node.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
 		{Name: "petrel_hellos_refused_total", Help: "Hellos that were refused.", Counter: true, Read: count(a.hub.Refused.Load)},

@@ -71,6 +71,7 @@ func (a *App) openStore(ctx context.Context) (err error) {
 		a.embedded, err = pebblestore.Open(pebblestore.Options{
 			Dir: c.Dir, Log: a.log, CacheBytes: c.CacheBytes, MinFreeBytes: orNone(c.MinFreeBytes), BallastBytes: orNone(c.BallastBytes),
 			StoreID: id, Mark: c.Mark, AcceptCopies: !c.RefuseCopies,
+			ScrubEvery: orNone(c.ScrubEvery), ScrubRate: c.ScrubRate,
 		})
 		if err == nil {
 			a.store = a.embedded

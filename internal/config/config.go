@@ -60,6 +60,8 @@ type Store struct {
 	CacheBytes     int64
 	MinFreeBytes   int64
 	BallastBytes   int64
+	ScrubEvery     time.Duration
+	ScrubRate      int64 // bytes per second
 }
 
 // StoreID is ID as a number; 0: any store.

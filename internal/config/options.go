@@ -2,6 +2,13 @@ package config
 
 import "time"
 
+// Sizes, in bytes.
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
 // options is the table of everything that can be set. It is the only place
 // that knows an option's name, default, allowed values and explanation; the
 // file, the environment, the flags, `config default` and
@@ -9,11 +16,6 @@ import "time"
 //
 // The pointers are into c, so a table belongs to one Config.
 func options(c *Config) []option {
-	const (
-		kib = 1 << 10
-		mib = 1 << 20
-		gib = 1 << 30
-	)
 	l := &c.Limits
 	return []option{
 		address("listen.http", &c.Listen.HTTP, "127.0.0.1:8080",
@@ -48,6 +50,9 @@ func options(c *Config) []option {
 			"When the disk of the store has less free space than this, sends are refused with disk_full; reads go on. 0: the space is not checked."),
 		size("store.ballast", &c.Store.BallastBytes, 64*mib, 0, 1*gib,
 			"Size of a file that is deleted when the disk is nearly full, so that messages that were accepted can still be stored. 0: no such file."),
+		duration("store.scrub_every", &c.Store.ScrubEvery, 7*24*time.Hour, 0, 366*24*time.Hour,
+			"The embedded store reads all of its tables once in this time, to find damage before somebody asks for what is there. 0: never."),
+		size("store.scrub_rate", &c.Store.ScrubRate, 8*mib, 64*kib, 10*gib, "How much of the tables is read in a second for that, at most."),
 
 		text("cluster.node", &c.Cluster.Node, "", "Name of this node. No two nodes may have the same name. Empty: a name is drawn at the first start and kept in store.dir."),
 		list("cluster.roles", &c.Cluster.Roles, []string{"gateway", "conv", "api"}, "What this node does: gateway takes connections of clients, conv owns conversations, api serves the API over HTTP."),

@@ -169,6 +169,10 @@ type Stats struct {
 
 	DamageMet uint64   // times that something met damage
 	Damage    []string // what cannot be read, for people, as far as known; at most about 20
+
+	ScrubMs    uint64 // when everything was last read in search of damage, Unix milliseconds; 0: never
+	ScrubBytes uint64 // read for that since the start
+	ScrubFound uint64 // damaged files found so since the start
 }
 
 // Holder is how a feed stands.

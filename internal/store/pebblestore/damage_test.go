@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -301,4 +304,96 @@ func (tn *town) rows() (n int) {
 		n += int(h)
 	}
 	return n
+}
+
+func TestScrubFindsDamage(t *testing.T) {
+	fs, tn, file := damagedTown(t, 100, 20)
+	o := mem(fs)
+	o.ScrubEvery, o.ScrubRate = time.Millisecond, 1<<40
+	st := mustOpen(t, o)
+	eventually(t, "found and mended", func() bool { return st.scarred() != nil && st.Stats().ScrubMs > 0 })
+	s := st.Stats()
+	if s.ScrubFound == 0 || s.ScrubBytes == 0 || !strings.Contains(strings.Join(s.Damage, "\n"), file) {
+		t.Errorf("got %+v, want damage in %s", s, file)
+	}
+	tn.count(t, st, "scrubbed")
+	mustClose(t, st)
+}
+
+func TestExamineNamesDamageAndChangesNothing(t *testing.T) {
+	fs, _, file := damagedTown(t, 100, 20)
+	disk := killed(fs)
+	_ = disk.Remove("data/lock")
+	v, err := Examine(mem(disk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Damage) != 1 || !strings.Contains(v.Damage[0], file) || v.Refused != nil || v.Tables == 0 {
+		t.Errorf("got %+v, want damage in %s", v, file)
+	}
+	for name, is := range everything(t, disk) {
+		if was := everything(t, fs)[name]; name != "data/pid" && name != "data/lock" && was != is {
+			t.Errorf("%s has changed", name)
+		}
+	}
+}
+
+// TestAnUnreadableSectorIsDamage: the disk reports an error instead of other bytes.
+func TestUnreadableSectorIsDamage(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	st := mustOpen(t, mem(fs))
+	tn := newTown(t, st, 100, 20)
+	intoTables(t, st)
+	mustClose(t, st)
+	bad := &badSector{FS: fs, from: 100 << 10, to: 101 << 10}
+	st = mustOpen(t, mem(bad))
+	n := tn.count(t, st, "unreadable")
+	if n.damaged == 0 || n.rows < tn.rows()*9/10 {
+		t.Errorf("read %+v of %d rows", n, tn.rows())
+	}
+	eventually(t, "mended", func() bool { return st.scarred() != nil })
+	if st.out.err() != nil {
+		t.Error(st.out.err())
+	}
+	mustClose(t, st)
+}
+
+// badSector cannot read some bytes of the tables that are there.
+type badSector struct {
+	vfs.FS
+	from, to int64
+	once     sync.Once
+	files    map[string]vfs.FileInfo
+}
+
+func (b *badSector) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	b.once.Do(func() {
+		b.files = map[string]vfs.FileInfo{}
+		names, _ := b.FS.List("data/store")
+		for _, n := range names {
+			if isTable(n) {
+				b.files["data/store/"+n], _ = b.FS.Stat("data/store/" + n)
+			}
+		}
+	})
+	f, err := b.FS.Open(name, o...)
+	if err != nil || b.files[name] == nil {
+		return f, err
+	}
+	if st, e := f.Stat(); e != nil || !st.ModTime().Equal(b.files[name].ModTime()) {
+		return f, err
+	}
+	return &badFile{f, b}, nil
+}
+
+type badFile struct {
+	vfs.File
+	b *badSector
+}
+
+func (f *badFile) ReadAt(p []byte, off int64) (int, error) {
+	if off < f.b.to && f.b.from < off+int64(len(p)) {
+		return 0, syscall.EIO
+	}
+	return f.File.ReadAt(p, off)
 }

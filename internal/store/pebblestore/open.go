@@ -71,6 +71,7 @@ func Open(o Options) (*Store, error) {
 	s.tasks.Go(s.watch)
 	s.tasks.Go(s.watchFolder)
 	s.tasks.Go(s.mender)
+	s.tasks.Go(s.scrub)
 	return s, nil
 }
 

@@ -31,6 +31,9 @@ type Options struct {
 	CheckEvery time.Duration // interval of the checks of free space, of hung syncs and of tables, 1 s
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s
 
+	ScrubEvery time.Duration // all tables are read once in this time in search of damage, 7 days; negative: never
+	ScrubRate  int64         // bytes per second that are read for that, 8 MiB
+
 	tune func(*pebble.Options) // for tests: smaller files
 }
 
@@ -68,6 +71,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.CheckEvery == 0 {
 		o.CheckEvery = time.Second
+	}
+	if o.ScrubEvery == 0 {
+		o.ScrubEvery = 7 * 24 * time.Hour
+	}
+	if o.ScrubRate <= 0 {
+		o.ScrubRate = 8 << 20
 	}
 	if o.StallAfter == 0 {
 		o.StallAfter = 2 * time.Second

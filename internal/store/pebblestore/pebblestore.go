@@ -79,6 +79,9 @@ type Store struct {
 	damage  damage
 	scars   atomic.Pointer[scars] // nil: none
 
+	scrubBytes, scrubFound atomic.Uint64 // of all passes since the start
+	scrubAt                atomic.Int64  // when the last pass ended, Unix milliseconds; 0: never
+
 	checkpointing atomic.Bool // one is being made
 	checkpoints   atomic.Uint64
 	commits       atomic.Uint64
@@ -160,6 +163,7 @@ func (s *Store) Stats() store.Stats {
 	t := store.Stats{
 		Commits: s.commits.Load(), Checkpoints: s.checkpoints.Load(), DamageMet: s.damage.met.Load(), Damage: s.damage.places(s.scarred()),
 	}
+	t.ScrubMs, t.ScrubBytes, t.ScrubFound = uint64(s.scrubAt.Load()), s.scrubBytes.Load(), s.scrubFound.Load()
 	if s.enter() == nil {
 		m := s.db.Metrics()
 		t.DiskBytes, t.TableBytes = m.DiskSpaceUsage(), uint64(max(0, m.Total().TablesSize))

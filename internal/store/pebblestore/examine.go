@@ -1,0 +1,61 @@
+package pebblestore
+
+import "fmt"
+
+// Examined is what Examine found.
+type Examined struct {
+	Tables  int
+	Bytes   uint64   // of the tables
+	Damage  []string // damaged tables, and what is lost in them
+	Refused error    // why Open would refuse the store; nil: it would not
+}
+
+// Examine reads everything that the store in o.Dir holds and changes nothing. The
+// store must not be in use.
+func Examine(o Options) (Examined, error) {
+	o = o.withDefaults()
+	p := o.place()
+	var v Examined
+	lock, err := p.acquire()
+	if err != nil {
+		return v, err
+	}
+	defer func() { _ = lock.Close() }() // nothing was written
+	if _, err := p.fs.Stat(p.db); err != nil {
+		return v, err
+	}
+	f, err := inspect(o, p)
+	if err != nil {
+		v.Refused = err
+		return v, nil
+	}
+	for _, sc := range f.scars {
+		v.Damage = append(v.Damage, sc.file+": "+sc.hole.String())
+	}
+	all, err := p.tables(o)
+	if err != nil {
+		return v, err
+	}
+	for _, t := range all {
+		v.Tables++
+		v.Bytes += t.size
+	}
+	bad, err := p.damagedTables(o, all)
+	if err != nil {
+		return v, err
+	}
+	po := tableOptions(o)
+	for _, t := range bad {
+		holes, err := salvage(po, p.fs, p.fs.PathJoin(p.db, t.name), t, nil)
+		if err != nil {
+			return v, fmt.Errorf("read table %s: %w", t.name, err)
+		}
+		if len(holes) == 0 {
+			v.Damage = append(v.Damage, t.name+": all entries can be read")
+		}
+		for _, h := range holes {
+			v.Damage = append(v.Damage, t.name+": "+h.String())
+		}
+	}
+	return v, nil
+}
