@@ -144,6 +144,9 @@ func content(m *petrelv1.Message) string {
 		if m.Withheld {
 			return "(withheld)"
 		}
+		if m.Lost {
+			return "(lost)"
+		}
 		return "(recalled)"
 	}
 	b, err := protojson.Marshal(m)

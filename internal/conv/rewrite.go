@@ -148,7 +148,7 @@ func (w *rewriter) rewrite(c *conv, s *Send) {
 		}
 	}
 	w.replace(c, t)
-	if edit != nil { // the edit before keeps its place and its target
+	if edit != nil && edit.m.GetEdit() != nil { // not if it was lost; the edit before keeps its place and its target
 		edit.m.EditedBy = s.Entry.Seq
 		edit.m.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: edit.m.GetEdit().GetTarget()}}
 		w.replace(c, edit)

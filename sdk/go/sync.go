@@ -72,6 +72,9 @@ func (c *Client) takeSync(p *petrelv1.SyncPage) {
 
 // takeState applies what a sync says of one conversation.
 func (c *Client) takeState(s *petrelv1.ConvState) {
+	if s.Damaged { // nothing else is known of it: what is held stays. Spec: P-9.5
+		return
+	}
 	v := c.convs[s.Conv]
 	if v == nil {
 		v = c.addConv(s.Conv)

@@ -41,6 +41,18 @@ var convRules = []rule{
 		},
 	},
 	{
+		name:    "damage-for-all",
+		holds:   "a damaged conversation keeps a client from no other one",
+		patches: []patch{{"internal/conv/sync.go", `	if !errors.Is(err, store.ErrCorrupt) {`, `	if true {`}},
+		guards:  []guard{{"internal/conv", "^TestDamageConcerns"}},
+	},
+	{
+		name:    "damage-is-internal",
+		holds:   "what meets damage says so",
+		patches: []patch{{"internal/conv/send.go", `return errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrCorrupt)`, `return errors.Is(err, store.ErrStalled)`}},
+		guards:  []guard{{"internal/conv", "^TestDamageConcerns"}},
+	},
+	{
 		name:    "reuse-seq",
 		holds:   "a seq is given once",
 		patches: []patch{{"internal/conv/commit.go", `l.head++`, `if l.head%97 != 96 { l.head++ }`}},

@@ -90,6 +90,60 @@ var pebbleRules = []rule{
 		patches: []patch{{"internal/store/pebblestore/open.go", `if err := p.unfinished(); err != nil {`, `if err := error(nil); err != nil {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRestoreThatIsCutShort"}},
 	},
+	{
+		name:    "end-at-damage",
+		holds:   "a table that a compaction cannot read is rewritten, and the store goes on",
+		patches: []patch{{"internal/store/pebblestore/mend.go", `	return s.mend(*t)`, `	s.out.fail(was); return was`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestCompactionThatMeetsDamage"}, {"internal/store/pebblestore", "^TestBadBlock"}},
+	},
+	{
+		name:    "serve-older-than-scar",
+		holds:   "what stands where something was lost is damaged until it is written again",
+		patches: []patch{{"internal/store/pebblestore/scar.go", `	sc := s.scarred().has(key)`, `	sc := s.scarred().has(key); sc = nil`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestScarHides"}},
+	},
+	{
+		name:    "mend-before-scar",
+		holds:   "a scar is durable before the table is replaced",
+		patches: []patch{{"internal/store/pebblestore/mend.go", `			if err := b.Set(sc.key(i), sc.encode(), nil); err != nil {`, `			if err := error(nil); err != nil || i < 0 {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestBadBlock"}},
+	},
+	{
+		name:    "repair-shorter",
+		holds:   "a row that repair cannot keep leaves an empty place",
+		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.fillRows(h.hole()); err != nil {`, `		if err := error(nil); err != nil {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKeepsAllBut"}},
+	},
+	{
+		name:    "repair-older",
+		holds:   "repair deletes what may be older than what was lost",
+		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.dropOlder(h.hole()); err != nil {`, `		if err := error(nil); err != nil {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairDrops"}},
+	},
+	{
+		name:    "repair-forgets",
+		holds:   "a repair that is cut off is not taken for a finished one",
+		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := p.writeRepairing(holes); err != nil {`, `		if err := error(nil); err != nil {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestSalvageIs"}},
+	},
+	{
+		name:    "one-manifest",
+		holds:   "a damaged manifest is repaired from its copy, without loss",
+		patches: []patch{{"internal/store/pebblestore/copy.go", `	if len(inv.manifests) == 0 {`, `	if true {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairTakesTheCopy"}},
+	},
+	{
+		name:    "sector-is-no-damage",
+		holds:   "a sector that cannot be read is damage, not the end of the store",
+		patches: []patch{{"internal/store/pebblestore/tables.go", `	return n, asDamage(err)`, `	return n, err`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestUnreadableSector"}},
+	},
+	{
+		name:    "scrub-nothing",
+		holds:   "the scrub finds damage that nobody has met",
+		patches: []patch{{"internal/store/pebblestore/scrub.go", `			s.damage.found(t.name, damage)`, ``}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestScrubFinds"}},
+	},
 }
 
 var postgresRules = []rule{

@@ -78,6 +78,9 @@ func bodyText(m *petrel.Message) string {
 		if m.Withheld {
 			return "(withheld)"
 		}
+		if m.Lost {
+			return "(lost)"
+		}
 		return "recalled"
 	}
 	return ""

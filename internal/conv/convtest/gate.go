@@ -3,6 +3,8 @@ package convtest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -26,6 +28,8 @@ type Gate struct {
 	full     bool          // commits are refused
 	doubtful *bool         // the outcome of the next commit is unknown; whether it is stored
 	stopped  int           // see Stopped
+
+	damaged func(c im.Key, from, to im.Seq) bool // what cannot be read; from 0: not a row
 
 	onWritable func()
 	onRow      func(store.Row)
@@ -125,6 +129,40 @@ func (g *Gate) OnRow(f func(store.Row)) {
 	g.mu.Unlock()
 }
 
+// Damage has those reads meet damage for which f says so. It is asked for a range of
+// rows, and with from 0 for what else there is of a conversation.
+func (g *Gate) Damage(f func(c im.Key, from, to im.Seq) bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.damaged = f
+}
+
+func (g *Gate) damage(c im.Key, from, to im.Seq) error {
+	g.mu.Lock()
+	f := g.damaged
+	g.mu.Unlock()
+	if f != nil && f(c, from, to) {
+		return fmt.Errorf("read %s: %w", c, store.ErrCorrupt)
+	}
+	return nil
+}
+
+// LastRow is of store.Store.
+func (g *Gate) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
+	if err := g.damage(c, math.MaxUint64, math.MaxUint64); err != nil {
+		return nil, err
+	}
+	return g.Store.LastRow(ctx, c)
+}
+
+// Dedupe is of store.Store.
+func (g *Gate) Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, error) {
+	if err := g.damage(c, 0, 0); err != nil {
+		return nil, err
+	}
+	return g.Store.Dedupe(ctx, c, hash)
+}
+
 // Failed is of store.Store.
 func (g *Gate) Failed() <-chan struct{} { return g.failed }
 
@@ -152,6 +190,9 @@ func (g *Gate) Takeover(ctx context.Context, f store.Feed, holder uint64) (im.Ep
 
 // Rows is of store.Store.
 func (g *Gate) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	if err := g.damage(c, from, to); err != nil {
+		return err
+	}
 	return g.Store.Rows(ctx, c, from, to, func(r store.Row) bool {
 		g.mu.Lock()
 		onRow := g.onRow

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -396,4 +397,206 @@ func (f *badFile) ReadAt(p []byte, off int64) (int, error) {
 		return 0, syscall.EIO
 	}
 	return f.File.ReadAt(p, off)
+}
+
+// outdated is a disk where the newest version of a token is in a damaged table, and the
+// one before it in another.
+func outdated(t *testing.T) *vfs.MemFS {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	st := mustOpen(t, mem(fs))
+	newTown(t, st, 20, 5)
+	put := func(v string) {
+		t.Helper()
+		puts := []store.RecordPut{{Table: store.Tokens, Key: []byte("token"), Value: []byte(v)}}
+		if v == "" {
+			puts[0].Value = nil
+		}
+		if err := st.Update(t.Context(), puts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("valid")
+	intoTables(t, st)
+	before := filesOf(t, fs, "sst")
+	put("")
+	for i := range 200 { // so that the block with the token has nothing of the store itself
+		v := make([]byte, 300)
+		for j := range v {
+			v[j] = byte(rand.Uint32())
+		}
+		if err := st.Update(t.Context(), []store.RecordPut{{Table: store.Requests, Key: fmt.Append(nil, i), Value: v}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := liveTables(st.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, st)
+	token := recordKey(store.Tokens, 0, []byte("token"))
+	for _, tb := range all {
+		path := "data/store/" + tb.name
+		if slices.Contains(before, path) || !tb.whole.has(token) {
+			continue
+		}
+		whole := contentOf(t, fs, path)
+		for at := 0; at < len(whole); at += 2048 {
+			rewriteFile(t, fs, path, flipped(whole, at))
+			holes, err := salvage(tableOptions(mem(fs).withDefaults()), fs, path, tb, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(holes) == 1 && holes[0].has(token) && !holes[0].has(keyCommit) && !holes[0].has(keyIdentity) {
+				return fs
+			}
+		}
+	}
+	t.Fatal("no block has the token and nothing of the store itself")
+	return nil
+}
+
+func TestScarHidesWhatIsOlder(t *testing.T) {
+	o := mem(outdated(t))
+	o.ScrubEvery, o.ScrubRate = time.Millisecond, 1<<40
+	st := mustOpen(t, o)
+	defer mustClose(t, st)
+	ask := func(what string) {
+		if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%s: the deleted token is %q, %v, want %v", what, v, err, store.ErrCorrupt)
+		}
+	}
+	eventually(t, "mended", func() bool { return st.scarred() != nil })
+	ask("mended")
+	intoTables(t, st)
+	ask("compacted")
+	err := st.Update(t.Context(), []store.RecordPut{{Table: store.Tokens, Key: []byte("token"), Value: []byte("new")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "new" {
+		t.Errorf("a record that was written again is %q, %v", v, err)
+	}
+}
+
+func TestRepairDropsWhatMayBeOlder(t *testing.T) {
+	fs := outdated(t)
+	if _, err := Repair(mem(fs)); err != nil {
+		t.Fatal(err)
+	}
+	st := mustOpen(t, mem(fs))
+	defer mustClose(t, st)
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); v != nil || err != nil {
+		t.Errorf("the deleted token is %q, %v, want none", v, err)
+	}
+}
+
+func TestRepairTakesTheCopyOfAManifest(t *testing.T) {
+	for _, how := range []string{"flipped", "cut", "deleted"} {
+		fs := vfs.NewCrashableMem()
+		st := mustOpen(t, mem(fs))
+		tn := newTown(t, st, 20, 10)
+		intoTables(t, st)
+		mustClose(t, st)
+		path := filesOf(t, fs, "manifest")
+		b := contentOf(t, fs, path[len(path)-1])
+		rewriteFile(t, fs, path[len(path)-1], map[string][]byte{"flipped": flipped(b, len(b)/3), "cut": b[:len(b)/2]}[how])
+		refusal(t, fs, how)
+		r, err := Repair(mem(fs))
+		if err != nil || len(r.Lost)+len(r.Files) > 0 {
+			t.Fatalf("%s: %+v, %v, want a repair without loss", how, r, err)
+		}
+		st = mustOpen(t, mem(fs))
+		if n := tn.count(t, st, how); n.rows != tn.rows() || n.damaged > 0 {
+			t.Errorf("%s: read %+v of %d rows", how, n, tn.rows())
+		}
+		mustClose(t, st)
+	}
+}
+
+// cutAtRandom runs f on copies of disk, each time with a power cut at another step,
+// and hands over what the disk held.
+func cutAtRandom(t *testing.T, disk *vfs.MemFS, f func(fs vfs.FS), check func(what string, cut *vfs.MemFS)) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(newSeed(t), 0))
+	steps := 0
+	for n := range 1 + max(3, *cuts/250) {
+		fs := killed(disk)
+		at, i := 0, 0
+		if n > 0 {
+			at = 1 + rng.IntN(steps)
+		}
+		var mu sync.Mutex
+		var cut *vfs.MemFS
+		f(&hookFS{FS: fs, at: func(event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if i++; i == at {
+				cut = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+			}
+			return nil
+		}})
+		mu.Lock()
+		got := cut
+		if n == 0 {
+			steps = i
+		}
+		mu.Unlock()
+		if got != nil {
+			check(fmt.Sprintf("cut at step %d of %d", at, steps), got)
+		}
+	}
+}
+
+func TestMendIsDoneOrNotDone(t *testing.T) {
+	disk, tn, _ := damagedTown(t, 40, 20)
+	var first census
+	cutAtRandom(t, disk, func(fs vfs.FS) {
+		st := mustOpen(t, mem(fs))
+		_ = st.Rows(t.Context(), tn.convs[0], 1, 1, func(store.Row) bool { return true })
+		st.damage.found(largest(t, st), store.ErrCorrupt)
+		eventually(t, "mended", func() bool { return st.scarred() != nil && len(st.Stats().Damage) == 1 })
+		first = tn.count(t, st, "mended")
+		mustClose(t, st)
+	}, func(what string, cut *vfs.MemFS) {
+		st := mustOpen(t, mem(cut))
+		if n := tn.count(t, st, what); n.damaged == 0 || n.rows < first.rows {
+			t.Errorf("%s: read %+v, mended it is %+v", what, n, first)
+		}
+		mustClose(t, st)
+	})
+}
+
+// largest is the name of the largest table.
+func largest(t *testing.T, st *Store) string {
+	t.Helper()
+	all, err := liveTables(st.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.MaxFunc(all, func(a, b table) int { return int(a.size) - int(b.size) }).name
+}
+
+func TestSalvageIsDoneOrNotDone(t *testing.T) {
+	disk, tn, _ := damagedTown(t, 40, 20)
+	var lost uint64
+	cutAtRandom(t, disk, func(fs vfs.FS) {
+		r, err := Repair(mem(fs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost = r.LostRows
+	}, func(what string, cut *vfs.MemFS) {
+		if _, err := Repair(mem(cut)); err != nil && !errors.Is(err, ErrSound) {
+			t.Fatalf("%s: second repair: %v", what, err)
+		}
+		st := mustOpen(t, mem(cut))
+		if n := tn.count(t, st, what); n.damaged > 0 || uint64(n.lost) != lost || n.rows+n.lost != tn.rows() {
+			t.Errorf("%s: read %+v of %d rows, %d are lost", what, n, tn.rows(), lost)
+		}
+		mustClose(t, st)
+	})
 }

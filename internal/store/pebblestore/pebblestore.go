@@ -16,7 +16,9 @@
 // manifest is missing, cut, damaged, or another one; a marker or the witness is
 // gone; a table is missing or has another size. The start is refused, and
 // nothing is changed. A damaged block of a table is noticed by whatever reads
-// it, which ends the store.
+// it, which fails alone. mend.go then rewrites the table without the block, and
+// scar.go keeps the keys damaged that it had. scrub.go reads all tables once a
+// week. salvage.go is what Repair does with damaged tables.
 //
 // # What nobody notices
 //
@@ -28,8 +30,7 @@
 //     the ones that the last sync covered.
 //   - A file is replaced by another that is right in itself, or is damaged in a
 //     way that CRC-32C does not show (one in four billion at random).
-//   - Damage where nothing is read: tables nobody asks for (Repair reads them
-//     all), the rest of a reused log file, the manifest before the current one.
+//   - Damage where nothing is read: the rest of a reused log file, the manifest before the current one.
 package pebblestore
 
 import (
