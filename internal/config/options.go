@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Sizes, in bytes.
 const (
@@ -17,7 +20,7 @@ const (
 // The pointers are into c, so a table belongs to one Config.
 func options(c *Config) []option {
 	l := &c.Limits
-	return []option{
+	return slices.Concat([]option{
 		address("listen.http", &c.Listen.HTTP, "127.0.0.1:8080",
 			"Address of HTTP and WebSocket. It serves /v1/ws, the API, /docs, /setup, /healthz, /readyz, /version and /metrics. Empty: the server does not listen there."),
 		address("listen.tcp", &c.Listen.TCP, "127.0.0.1:8081",
@@ -34,26 +37,7 @@ func options(c *Config) []option {
 		text("tls.cert_file", &c.TLS.CertFile, "",
 			"PEM file with the certificate and its chain. With tls.key_file it turns TLS on: HTTPS, WSS, and TLS on the TCP port."),
 		text("tls.key_file", &c.TLS.KeyFile, "", "PEM file with the private key of the certificate."),
-
-		urls("store.postgres", &c.Store.Postgres, "postgres://user:password@host/database?sslmode=verify-full", "the URLs of the PostgreSQL databases",
-			"URLs of PostgreSQL databases, version 15 or newer. The first database holds the accounts; the conversations are spread over all of them. Empty: the embedded store in store.dir is used."),
-		boolean("store.require_standby", &c.Store.RequireStandby, false,
-			"Do not start while a database has no synchronous standby. Without a standby the loss of the primary loses acked messages."),
-		text("store.dir", &c.Store.Dir, "petrel-data",
-			"Folder of the embedded store, relative to the working directory. One process at a time can use it. With store.postgres it holds only the node's id and the setup link."),
-		text("store.id", &c.Store.ID, "", "Id of the store that is expected, 16 hex digits: the server refuses any other store, and makes none where there is none, for example because a volume is not mounted. The log names the id at each start. Empty: any store."),
-		text("store.mark", &c.Store.Mark, "", "File outside store.dir, best on another disk, into which the embedded store writes its id, its history id and its newest commit, at each start and stop and once a second. A store that is behind its mark was put back to an earlier state, and is refused. The server must be able to make files in the folder of the file. Empty: there is no mark."),
-		boolean("store.refuse_copies", &c.Store.RefuseCopies, true,
-			"Refuse a folder of the embedded store that is a copy, like one that was put back from a backup by hand: it may lack what clients were told. A copy is told by the inode numbers of its files. Set it to false on a file system that changes them."),
-		size("store.cache", &c.Store.CacheBytes, 256*mib, 16*mib, 1<<40, "Memory that the embedded store may use for blocks that were read and for rows that are not yet in a table."),
-		size("store.min_free", &c.Store.MinFreeBytes, 256*mib, 0, 1<<50,
-			"When the disk of the store has less free space than this, sends are refused with disk_full; reads go on. 0: the space is not checked."),
-		size("store.ballast", &c.Store.BallastBytes, 64*mib, 0, 1*gib,
-			"Size of a file that is deleted when the disk is nearly full, so that messages that were accepted can still be stored. 0: no such file."),
-		duration("store.scrub_every", &c.Store.ScrubEvery, 7*24*time.Hour, 0, 366*24*time.Hour,
-			"The embedded store reads all of its tables once in this time, to find damage before somebody asks for what is there. 0: never."),
-		size("store.scrub_rate", &c.Store.ScrubRate, 8*mib, 64*kib, 10*gib, "How much of the tables is read in a second for that, at most."),
-
+	}, storeOptions(c), []option{
 		text("cluster.node", &c.Cluster.Node, "", "Name of this node. No two nodes may have the same name. Empty: a name is drawn at the first start and kept in store.dir."),
 		list("cluster.roles", &c.Cluster.Roles, []string{"gateway", "conv", "api"}, "What this node does: gateway takes connections of clients, conv owns conversations, api serves the API over HTTP."),
 		list("cluster.addresses", &c.Cluster.Addresses, nil, "Addresses at which clients reach this node, like https://chat-1.example.org. Clients are told of them. Empty: clients are not told of this node."),
@@ -131,6 +115,29 @@ func options(c *Config) []option {
 
 		boolean("metrics.enabled", &c.Metrics.Enabled, true, "Serve /metrics on listen.http."),
 		secret("metrics.token", &c.Metrics.Token, "the bearer token that /metrics asks for", "Bearer token that /metrics asks for. Empty: /metrics asks for none."),
+	})
+}
+
+func storeOptions(c *Config) []option {
+	return []option{
+		urls("store.postgres", &c.Store.Postgres, "postgres://user:password@host/database?sslmode=verify-full", "the URLs of the PostgreSQL databases",
+			"URLs of PostgreSQL databases, version 15 or newer. The first database holds the accounts; the conversations are spread over all of them. Empty: the embedded store in store.dir is used."),
+		boolean("store.require_standby", &c.Store.RequireStandby, false,
+			"Do not start while a database has no synchronous standby. Without a standby the loss of the primary loses acked messages."),
+		text("store.dir", &c.Store.Dir, "petrel-data",
+			"Folder of the embedded store, relative to the working directory. One process at a time can use it. With store.postgres it holds only the node's id and the setup link."),
+		text("store.id", &c.Store.ID, "", "Id of the store that is expected, 16 hex digits: the server refuses any other store, and makes none where there is none, for example because a volume is not mounted. The log names the id at each start. Empty: any store."),
+		text("store.mark", &c.Store.Mark, "", "File outside store.dir, best on another disk, into which the embedded store writes its id, its history id and its newest commit, at each start and stop and once a second. A store that is behind its mark was put back to an earlier state, and is refused. The server must be able to make files in the folder of the file. Empty: there is no mark."),
+		boolean("store.refuse_copies", &c.Store.RefuseCopies, true,
+			"Refuse a folder of the embedded store that is a copy, like one that was put back from a backup by hand: it may lack what clients were told. A copy is told by the inode numbers of its files. Set it to false on a file system that changes them."),
+		size("store.cache", &c.Store.CacheBytes, 256*mib, 16*mib, 1<<40, "Memory that the embedded store may use for blocks that were read and for rows that are not yet in a table."),
+		size("store.min_free", &c.Store.MinFreeBytes, 256*mib, 0, 1<<50,
+			"When the disk of the store has less free space than this, sends are refused with disk_full; reads go on. 0: the space is not checked."),
+		size("store.ballast", &c.Store.BallastBytes, 64*mib, 0, 1*gib,
+			"Size of a file that is deleted when the disk is nearly full, so that messages that were accepted can still be stored. 0: no such file."),
+		duration("store.scrub_every", &c.Store.ScrubEvery, 7*24*time.Hour, 0, 366*24*time.Hour,
+			"The embedded store reads all of its tables once in this time, to find damage before somebody asks for what is there. 0: never."),
+		size("store.scrub_rate", &c.Store.ScrubRate, 8*mib, 64*kib, 10*gib, "How much of the tables is read in a second for that, at most."),
 	}
 }
 
