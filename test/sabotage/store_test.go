@@ -217,4 +217,16 @@ var postgresRules = []rule{
 		patches: []patch{{"internal/store/pgstore/level.go", `case minLevel > o.level:`, `case false:`}},
 		guards:  []guard{{"internal/store/pgstore", "^TestF28Neighbouring"}},
 	},
+	{
+		name:    "believe-bytes",
+		holds:   "a value that is not what was stored under its key is damage",
+		patches: []patch{{"internal/store/pgstore/sum.go", `if n < 0 || s.of(a, stored[:n]) != binary.BigEndian.Uint32(stored[n:]) {`, `if n < 0 {`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestValueThatWasNotStoredSoIsCorrupt$/^row,_a_bit$"}},
+	},
+	{
+		name:    "sum-without-key",
+		holds:   "a row that stands under another key than it was stored under is damage",
+		patches: []patch{{"internal/store/pgstore/sum.go", `return crc32.Update(crc32.Update(0, castagnoli, s.key), castagnoli, value)`, `return crc32.Update(0, castagnoli, value)`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestValueThatWasNotStoredSoIsCorrupt$/^row,_of_another_seq$"}},
+	},
 }

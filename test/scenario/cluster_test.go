@@ -82,7 +82,7 @@ func (w *world) owner(name string) *imtest.Server {
 	if err := c.QueryRow(ctx, "SELECT holder FROM petrel.part WHERE id = $1", im.PartitionOf(id)).Scan(&holder); err != nil {
 		w.fatalf("owner of %s: %v", name, err)
 	}
-	rows, err := c.Query(ctx, "SELECT key, value FROM petrel.records WHERE tbl = $1", int(store.Nodes))
+	rows, err := c.Query(ctx, "SELECT key, substr(value, 1, length(value) - 4) FROM petrel.records WHERE tbl = $1", int(store.Nodes))
 	if err != nil {
 		w.fatalf("owner of %s: %v", name, err)
 	}

@@ -58,9 +58,21 @@ type message interface {
 	MarshalToSizedBufferVT([]byte) (int, error)
 }
 
-func (a *array) message(m message) error {
-	_, err := m.MarshalToSizedBufferVT(a.grow(m.SizeVT()))
-	return err
+// message adds a record with its checksum.
+func (a *array) message(s *sums, at address, m message) error {
+	n := m.SizeVT()
+	b := a.grow(n + sumLen)
+	if _, err := m.MarshalToSizedBufferVT(b[:n]); err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint32(b[n:], s.of(at, b[:n]))
+	return nil
+}
+
+// sealed adds a value with its checksum.
+func (a *array) sealed(s *sums, at address, v []byte) {
+	b := a.grow(len(v) + sumLen)
+	binary.BigEndian.PutUint32(b[copy(b, v):], s.of(at, v))
 }
 
 // The types of columns, as a statement names them and as arrays do.

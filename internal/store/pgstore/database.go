@@ -28,6 +28,7 @@ type database struct {
 	pool  *pgxpool.Pool
 
 	unknowns atomic.Uint64 // commits of unknown outcome
+	damaged  atomic.Uint64 // values that were read and are not what was stored
 	committer
 }
 

@@ -218,6 +218,7 @@ type Figures struct {
 	Statements uint64        // that committed them
 	Busy       time.Duration // in statements
 	Unknown    uint64        // statements whose outcome the database did not tell
+	Damaged    uint64        // values that were read and are not what was stored
 }
 
 // Databases are how many the store is spread over.
@@ -229,7 +230,7 @@ func (s *Store) Holds(n int, f store.Feed) bool { return s.at.Load()[f] == n }
 // Figures are those of the n-th database, from 0.
 func (s *Store) Figures(n int) Figures {
 	d := s.dbs[n]
-	f := Figures{Up: !d.stalled(), Commits: d.commits.Load(), Statements: d.statements.Load(), Busy: time.Duration(d.busy.Load()), Unknown: d.unknowns.Load()}
+	f := Figures{Up: !d.stalled(), Commits: d.commits.Load(), Statements: d.statements.Load(), Busy: time.Duration(d.busy.Load()), Unknown: d.unknowns.Load(), Damaged: d.damaged.Load()}
 	for _, at := range s.at.Load() {
 		if at == n {
 			f.Partitions++

@@ -68,18 +68,23 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	return &store.Row{Seq: im.Seq(rows[0].n), Value: rows[0].value}, nil
+	v, err := s.holding(c).sound(&sums{}, address{kind: kindRow, conv: c, n: rows[0].n}, rows[0].value)
+	if err != nil {
+		return nil, fmt.Errorf("read last row %d of %s: %w", rows[0].n, c, err)
+	}
+	return &store.Row{Seq: im.Seq(rows[0].n), Value: v}, nil
 }
 
 // Rows implements store.Store.
 func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
 	part, tenant, conv := key(c)
+	d, sum := s.holding(c), &sums{}
 	for from <= to {
 		end := to
 		if to-from >= chunk {
 			end = from + chunk - 1
 		}
-		rows, err := collect(ctx, s.holding(c), scanNumbered,
+		rows, err := collect(ctx, d, scanNumbered,
 			`SELECT seq, value FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 AND seq BETWEEN $4 AND $5 ORDER BY seq`,
 			part, tenant, conv, int64(from), int64(end))
 		if err != nil {
@@ -89,7 +94,11 @@ func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(sto
 			if im.Seq(r.n) != from {
 				break
 			}
-			if !fn(store.Row{Seq: from, Value: r.value}) {
+			v, err := d.sound(sum, address{kind: kindRow, conv: c, n: r.n}, r.value)
+			if err != nil {
+				return fmt.Errorf("read row %d of %s: %w", from, c, err)
+			}
+			if !fn(store.Row{Seq: from, Value: v}) {
 				return nil
 			}
 			from++
@@ -104,9 +113,15 @@ func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(sto
 // Dedupe implements store.Store.
 func (s *Store) Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, error) {
 	part, tenant, conv := key(c)
-	seqs, err := collect(ctx, s.holding(c), func(r pgx.CollectableRow) (im.Seq, error) {
-		return im.Seq(binary.BigEndian.Uint64(r.RawValues()[0])), nil
-	}, `SELECT seq FROM petrel.dedupe WHERE part = $1 AND tenant = $2 AND conv = $3 AND hash = $4 ORDER BY slot`,
+	d, sum := s.holding(c), &sums{}
+	seqs, err := collect(ctx, d, func(r pgx.CollectableRow) (im.Seq, error) {
+		v := r.RawValues()
+		seq := binary.BigEndian.Uint64(v[0])
+		if sum.ofDedupe(c, hash, binary.BigEndian.Uint32(v[1]), seq) != binary.BigEndian.Uint32(v[2]) {
+			return 0, d.corrupt("the seq")
+		}
+		return im.Seq(seq), nil
+	}, `SELECT seq, slot, sum FROM petrel.dedupe WHERE part = $1 AND tenant = $2 AND conv = $3 AND hash = $4 ORDER BY slot`,
 		part, tenant, conv, int64(hash))
 	if err != nil {
 		return nil, fmt.Errorf("look up hash %x in %s: %w", hash, c, err)
@@ -117,12 +132,16 @@ func (s *Store) Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, er
 	return seqs, nil
 }
 
-// parse decodes a record.
+// parse decodes the record that is stored at an address.
 func parse[T any, M interface {
 	*T
 	UnmarshalVT([]byte) error
-}](v []byte) (M, error) {
+}](d *database, s *sums, at address, stored []byte) (M, error) {
 	m := M(new(T))
+	v, err := d.sound(s, at, stored)
+	if err != nil {
+		return nil, err
+	}
 	if err := m.UnmarshalVT(v); err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
 	}
@@ -136,7 +155,7 @@ func (s *Store) Conversation(ctx context.Context, c im.Key) (*storepb.Conversati
 		`SELECT record FROM petrel.convs WHERE part = $1 AND tenant = $2 AND conv = $3`, part, tenant, conv)
 	var rec *storepb.Conversation
 	if err == nil && v != nil {
-		rec, err = parse[storepb.Conversation](v)
+		rec, err = parse[storepb.Conversation](s.holding(c), &sums{}, address{kind: kindConversation, conv: c}, v)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read conversation %s: %w", c, err)
@@ -146,7 +165,7 @@ func (s *Store) Conversation(ctx context.Context, c im.Key) (*storepb.Conversati
 
 // Members implements store.Store.
 func (s *Store) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error {
-	err := users(ctx, s.holding(c), c,
+	err := users(ctx, s.holding(c), kindMember, c,
 		`SELECT member, record FROM petrel.members WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5`, fn)
 	if err != nil {
 		return fmt.Errorf("read members of %s: %w", c, err)
@@ -156,7 +175,7 @@ func (s *Store) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb
 
 // Cursors implements store.Store.
 func (s *Store) Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error {
-	err := users(ctx, s.holding(c), c,
+	err := users(ctx, s.holding(c), kindCursor, c,
 		`SELECT member, record FROM petrel.cursors WHERE part = $1 AND tenant = $2 AND conv = $3 AND member > $4 ORDER BY member LIMIT $5`, fn)
 	if err != nil {
 		return fmt.Errorf("read cursors of %s: %w", c, err)
@@ -168,8 +187,9 @@ func (s *Store) Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb
 func users[T any, M interface {
 	*T
 	UnmarshalVT([]byte) error
-}](ctx context.Context, d *database, c im.Key, sql string, fn func(im.User, M) bool) error {
+}](ctx context.Context, d *database, k kind, c im.Key, sql string, fn func(im.User, M) bool) error {
 	const chunk = 4 * chunk // they are small
+	sum := &sums{}
 	part, tenant, conv := key(c)
 	for after := ""; ; {
 		rows, err := collect(ctx, d, scanNamed, sql, part, tenant, conv, after, chunk)
@@ -177,9 +197,9 @@ func users[T any, M interface {
 			return err
 		}
 		for _, r := range rows {
-			m, err := parse[T, M](r.value)
+			m, err := parse[T, M](d, sum, address{kind: k, conv: c, name: string(r.name)}, r.value)
 			if err != nil {
-				return err
+				return fmt.Errorf("%s: %w", r.name, err)
 			}
 			if !fn(im.User(r.name), m) {
 				return nil
@@ -199,7 +219,7 @@ func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Curso
 		`SELECT record FROM petrel.cursors WHERE part = $1 AND tenant = $2 AND conv = $3 AND member = $4`, part, tenant, conv, string(u))
 	var rec *storepb.Cursor
 	if err == nil && v != nil {
-		rec, err = parse[storepb.Cursor](v)
+		rec, err = parse[storepb.Cursor](s.holding(c), &sums{}, address{kind: kindCursor, conv: c, name: string(u)}, v)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read cursor of %s in %s: %w", u, c, err)
@@ -234,13 +254,14 @@ func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Po
 	if err != nil {
 		return after, false, err
 	}
+	sum := &sums{}
 	for _, r := range rows {
 		if im.Pos(r.n) != after+1 {
 			break
 		}
-		e, err := parse[storepb.FeedEntry](r.value)
+		e, err := parse[storepb.FeedEntry](d, sum, feedAddress(f, after+1), r.value)
 		if err != nil {
-			return after, false, err
+			return after, false, fmt.Errorf("commit %d: %w", after+1, err)
 		}
 		after++
 		if !fn(after, e) {
@@ -265,6 +286,9 @@ func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Po
 func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
 	v, err := collectOne(ctx, s.records(), scanBytes,
 		`SELECT value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key = $3`, int32(t), int32(tenant), bare(key))
+	if err == nil && v != nil {
+		v, err = s.records().sound(&sums{}, recordAddress(t, tenant, key), v)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read table %d key %q: %w", t, key, err)
 	}
@@ -282,6 +306,7 @@ func bare(b []byte) []byte {
 // Records implements store.Store.
 func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
 	sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3 ORDER BY key LIMIT $4`, []any{int32(t), int32(tenant), bare(prefix), chunk}
+	sum := &sums{}
 	if below := after(prefix); below != nil {
 		sql, args = `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3 AND key < $5 ORDER BY key LIMIT $4`, append(args, below)
 	}
@@ -291,7 +316,11 @@ func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, pr
 			return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
 		}
 		for _, r := range rows {
-			if !fn(r.name, r.value) {
+			v, err := s.records().sound(sum, recordAddress(t, tenant, r.name), r.value)
+			if err != nil {
+				return fmt.Errorf("read table %d key %q: %w", t, r.name, err)
+			}
+			if !fn(r.name, v) {
 				return nil
 			}
 		}

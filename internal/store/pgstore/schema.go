@@ -47,7 +47,8 @@ var migrations = [version]func() []string{firstSchema}
 // unsigned ones. Users sort by their bytes. The row of a partition is updated
 // by every commit and nothing indexes what changes, so half of its page is left
 // free for new versions of it. Values over 2 KiB leave the row and are not
-// compressed: most are not text only, and the time is the committer's.
+// compressed: most are not text only, and the time is the committer's. Each value
+// ends with its checksum (sum.go); that of a row of dedupe is a column.
 func firstSchema() []string {
 	all := []string{
 		`CREATE TABLE petrel.store (
@@ -82,7 +83,7 @@ type partTable struct{ name, columns, types, key, value string }
 var partTables = []partTable{
 	{"feed", "pos, part, entry", "bigint, int, bytea", "pos", "entry"},
 	{"msg", "seq, tenant, part, conv, value", "bigint, int, int, uuid, bytea", "tenant, conv, seq", "value"},
-	{"dedupe", "hash, seq, tenant, part, conv, slot", "bigint, bigint, int, int, uuid, int", "tenant, conv, hash, slot", ""},
+	{"dedupe", "hash, seq, tenant, part, conv, slot, sum", "bigint, bigint, int, int, uuid, int, int", "tenant, conv, hash, slot", ""},
 	{"convs", "tenant, part, conv, record", "int, int, uuid, bytea", "tenant, conv", "record"},
 	{"members", "tenant, part, conv, member, record", "int, int, uuid, text, bytea", "tenant, conv, member", "record"},
 	{"cursors", "tenant, part, conv, member, record", "int, int, uuid, text, bytea", "tenant, conv, member", "record"},

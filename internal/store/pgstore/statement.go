@@ -36,7 +36,7 @@ var layout = [blocks]struct {
 	blockFence:    {"", "part, epoch, holder, pos, entry", "int, bigint, bigint, bigint, bytea", "", ""},
 	blockRows:     {"msg", "part, tenant, conv, seq, value", "int, int, uuid, bigint, bytea", "", ""},
 	blockRewrites: {"msg", "part, tenant, conv, seq, value", "int, int, uuid, bigint, bytea", "part, tenant, conv, seq", "value"},
-	blockDedupe:   {"dedupe", "part, tenant, conv, hash, slot, seq", "int, int, uuid, bigint, int, bigint", "", ""},
+	blockDedupe:   {"dedupe", "part, tenant, conv, hash, slot, seq, sum", "int, int, uuid, bigint, int, bigint, int", "", ""},
 	blockConvs:    {"convs", "part, tenant, conv, record", "int, int, uuid, bytea", "part, tenant, conv", "record"},
 	blockMembers:  {"members", "part, tenant, conv, member, record", "int, int, uuid, text, bytea", "part, tenant, conv, member", "record"},
 	blockCursors:  {"cursors", "part, tenant, conv, member, record", "int, int, uuid, text, bytea", "part, tenant, conv, member", "record"},
@@ -86,6 +86,7 @@ type statement struct {
 	arrays [blocks][]array
 	params [][]byte
 	seen   map[place]struct{}
+	sums   sums
 }
 
 // place is the key of a record, to write the last one of several.
@@ -134,9 +135,7 @@ func (s *statement) add(in *store.Batch) error {
 	a[1].int8(uint64(in.Epoch))
 	a[2].int8(in.Holder)
 	a[3].int8(uint64(in.From))
-	if in.Entry == nil {
-		a[4].grow(0)
-	} else if err := a[4].message(in.Entry); err != nil {
+	if err := a[4].message(&s.sums, feedAddress(in.Feed, in.From+1), in.Entry); err != nil {
 		return err
 	}
 	for i := range in.Rows {
@@ -147,13 +146,14 @@ func (s *statement) add(in *store.Batch) error {
 		}
 		a := s.begin(b, in, r.Conv)
 		a[0].int8(uint64(r.Seq))
-		a[1].bytes(r.Value)
+		a[1].sealed(&s.sums, address{kind: kindRow, conv: r.Conv, n: uint64(r.Seq)}, r.Value)
 	}
 	for _, p := range in.Dedupe {
 		a := s.begin(blockDedupe, in, p.Conv)
 		a[0].int8(p.Hash)
 		a[1].int4(int(p.Slot))
 		a[2].int8(uint64(p.Seq))
+		a[3].int4(int(int32(s.sums.ofDedupe(p.Conv, p.Hash, uint32(p.Slot), uint64(p.Seq)))))
 	}
 	return s.addRecords(in)
 }
@@ -164,7 +164,7 @@ func (s *statement) addRecords(in *store.Batch) error {
 	clear(s.seen)
 	for i := len(in.Convs) - 1; i >= 0; i-- {
 		if p := &in.Convs[i]; s.first(p.Conv, "") {
-			if err := s.begin(blockConvs, in, p.Conv)[0].message(p.Record); err != nil {
+			if err := s.begin(blockConvs, in, p.Conv)[0].message(&s.sums, address{kind: kindConversation, conv: p.Conv}, p.Record); err != nil {
 				return err
 			}
 		}
@@ -172,7 +172,7 @@ func (s *statement) addRecords(in *store.Batch) error {
 	clear(s.seen)
 	for i := len(in.Members) - 1; i >= 0; i-- {
 		if p := &in.Members[i]; s.first(p.Conv, p.User) {
-			if err := s.user(blockMembers, in, p.Conv, p.User, p.Record); err != nil {
+			if err := s.user(blockMembers, kindMember, in, p.Conv, p.User, p.Record); err != nil {
 				return err
 			}
 		}
@@ -180,7 +180,7 @@ func (s *statement) addRecords(in *store.Batch) error {
 	clear(s.seen)
 	for i := len(in.Cursors) - 1; i >= 0; i-- {
 		if p := &in.Cursors[i]; s.first(p.Conv, p.User) {
-			if err := s.user(blockCursors, in, p.Conv, p.User, p.Record); err != nil {
+			if err := s.user(blockCursors, kindCursor, in, p.Conv, p.User, p.Record); err != nil {
 				return err
 			}
 		}
@@ -194,10 +194,10 @@ func (s *statement) first(c im.Key, u im.User) bool {
 	return len(s.seen) > n
 }
 
-func (s *statement) user(b block, in *store.Batch, c im.Key, u im.User, m message) error {
+func (s *statement) user(b block, k kind, in *store.Batch, c im.Key, u im.User, m message) error {
 	a := s.begin(b, in, c)
 	a[0].text(string(u))
-	return a[1].message(m)
+	return a[1].message(&s.sums, address{kind: k, conv: c, name: string(u)}, m)
 }
 
 // encode returns the parameters in the order of appendSQL.

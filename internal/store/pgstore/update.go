@@ -140,21 +140,22 @@ func (s *Store) Update(ctx context.Context, puts []store.RecordPut) error {
 // record is as it must be; -1: any number.
 func put(p *store.RecordPut) (sql string, args []any, want int64) {
 	args = []any{int32(p.Table), int32(p.Tenant), bare(p.Key)}
+	at := recordAddress(p.Table, p.Tenant, p.Key)
 	const where = ` WHERE tbl = $1 AND tenant = $2 AND key = $3`
 	switch {
 	case p.Check && p.Was == nil && p.Value == nil:
 		return `SELECT 1 FROM petrel.records` + where, args, 0
 	case p.Check && p.Was == nil:
-		return `INSERT INTO petrel.records (tbl, tenant, key, value) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, append(args, p.Value), 1
+		return `INSERT INTO petrel.records (tbl, tenant, key, value) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, append(args, seal(at, p.Value)), 1
 	case p.Check && p.Value == nil:
-		return `DELETE FROM petrel.records` + where + ` AND value = $4`, append(args, p.Was), 1
+		return `DELETE FROM petrel.records` + where + ` AND value = $4`, append(args, seal(at, p.Was)), 1
 	case p.Check:
-		return `UPDATE petrel.records SET value = $4` + where + ` AND value = $5`, append(args, p.Value, p.Was), 1
+		return `UPDATE petrel.records SET value = $4` + where + ` AND value = $5`, append(args, seal(at, p.Value), seal(at, p.Was)), 1
 	case p.Value == nil:
 		return `DELETE FROM petrel.records` + where, args, -1
 	}
 	return `INSERT INTO petrel.records (tbl, tenant, key, value) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (tbl, tenant, key) DO UPDATE SET value = excluded.value`, append(args, p.Value), -1
+		ON CONFLICT (tbl, tenant, key) DO UPDATE SET value = excluded.value`, append(args, seal(at, p.Value)), -1
 }
 
 func changed(p *store.RecordPut) error {
