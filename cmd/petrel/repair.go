@@ -26,7 +26,18 @@ type repaired struct {
 	Files     []string `json:"files,omitempty"`
 	Lost      []string `json:"lost,omitempty"` // what cannot be read any more
 	LostRows  uint64   `json:"lost_entries,string,omitempty"`
-	Former    string   `json:"former_history_id,omitempty"` // of a store in databases
+
+	// Of a store in databases.
+	Former  string    `json:"former_history_id,omitempty"`
+	Missing []missing `json:"missing,omitempty"` // as far as the nodes found out
+}
+
+// missing are commits of a partition that were acked and are not there.
+type missing struct {
+	Database  int    `json:"database"`
+	Partition int    `json:"partition"`
+	Known     uint64 `json:"known,string"` // the last commit that was acked, as far as known
+	Found     uint64 `json:"found,string"` // the last one that is there
 }
 
 func newRepair(c *cli) *cobra.Command {
@@ -44,8 +55,9 @@ func newRepair(c *cli) *cobra.Command {
 			"copy, one that is behind its store.mark, one that a client has proved to be behind. Put the newest state back if there\n" +
 			"is one. Otherwise --new-history goes on with the store as it is, under a new history id. Use it for a sound store, too,\n" +
 			"if you know that it is not the newest state, for example after a snapshot of its disk was put back.\n" +
-			"With store.postgres, use it after all databases were restored to an earlier time together. It draws a new history\n" +
-			"id and changes nothing else. Stop all nodes first.",
+			"With store.postgres, use it after all databases were restored to an earlier time together, or when the nodes ended with\n" +
+			"rewound, for example because a standby that lagged was promoted. It draws a new history id, lists the commits\n" +
+			"that are known to be missing, and lets the partitions take commits again. Stop all nodes first.",
 		Example: "  petrel repair --data /srv/petrel\n  petrel repair --new-history --data /srv/petrel\n  petrel repair --config /etc/petrel/petrel.toml",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
@@ -83,13 +95,19 @@ func newRepair(c *cli) *cobra.Command {
 
 // renew gives a store in databases a new history id.
 func (c *cli) renew(ctx context.Context, conf *config.Config) error {
-	former, history, err := pgstore.Renew(ctx, pgstore.Options{DSNs: conf.Store.Postgres, Log: newLog(c.err, conf.Log)})
+	r, err := pgstore.Renew(ctx, pgstore.Options{DSNs: conf.Store.Postgres, Log: newLog(c.err, conf.Log)})
 	if err != nil {
 		return cannotServe(err)
 	}
-	out := repaired{HistoryID: fmt.Sprintf("%016x", history), Former: fmt.Sprintf("%016x", former)}
+	out := repaired{HistoryID: fmt.Sprintf("%016x", r.History), Former: fmt.Sprintf("%016x", r.Former)}
+	for _, m := range r.Missing {
+		out.Missing = append(out.Missing, missing{Database: m.Database, Partition: int(m.Feed), Known: uint64(m.Known), Found: uint64(m.Found)})
+	}
 	return c.print(out, func(w io.Writer) {
 		fmt.Fprintf(w, "found      history %s\n", out.Former)
+		for _, m := range out.Missing {
+			fmt.Fprintf(w, "missing    partition %d in database %d: commits %d to %d\n", m.Partition, m.Database, m.Found+1, m.Known)
+		}
 		out.writeHistory(w)
 	})
 }

@@ -114,7 +114,7 @@ var serveFaults = []struct {
 var databaseExits = map[string]int{
 	"database_unreachable": exitUnreachable, "database_refused": exitAuth, "database_unusable": exitFailed,
 	"store_too_new": exitFailed, "other_store": exitConfig, "store_in_use": exitConfig,
-	"rewound": exitFailed,
+	"database_behind": exitConfig, "rewound": exitFailed,
 }
 
 // newLog writes for people on a terminal and JSON elsewhere.

@@ -300,6 +300,21 @@ func (s *Server) Log() string {
 // Standby makes a server that follows s, which waits for it with every commit
 // from when it returns.
 func (s *Server) Standby() (*Server, error) {
+	t, err := s.Follower()
+	if err != nil {
+		return nil, err
+	}
+	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {
+		if err := s.Exec("postgres", sql); err != nil {
+			t.Remove()
+			return nil, fmt.Errorf("wait for the standby of port %d: %w", s.Port, err)
+		}
+	}
+	return t, nil
+}
+
+// Follower makes a server that follows s, which does not wait for it.
+func (s *Server) Follower() (*Server, error) {
 	t, err := place("")
 	if err != nil {
 		return nil, err
@@ -310,17 +325,42 @@ func (s *Server) Standby() (*Server, error) {
 	if err == nil {
 		err = t.Start()
 	}
-	if err == nil {
-		err = s.Exec("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'")
-	}
-	if err == nil {
-		err = s.Exec("postgres", "SELECT pg_reload_conf()")
-	}
 	if err != nil {
 		t.Remove()
 		return nil, fmt.Errorf("standby of port %d: %w: %s", s.Port, err, out)
 	}
 	return t, nil
+}
+
+// Detach has a standby get nothing more, so that it falls behind from now on.
+func (s *Server) Detach() error {
+	for _, sql := range []string{"ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"} {
+		if err := s.Exec("postgres", sql); err != nil {
+			return fmt.Errorf("detach port %d: %w", s.Port, err)
+		}
+	}
+	end := time.Now().Add(10 * time.Second)
+	for s.Exec("postgres", `DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM pg_stat_wal_receiver); END $$`) != nil {
+		if time.Now().After(end) {
+			return fmt.Errorf("detach port %d: it receives still", s.Port)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil
+}
+
+// Rewind makes a server that has ended, and was the primary of s before, a standby
+// of s: it undoes what the former has beyond s and starts it.
+func (s *Server) Rewind(former *Server) error {
+	if err := former.Stop(); err != nil {
+		return err
+	}
+	out, err := former.command("pg_rewind", "-D", former.data(), "--source-server", s.DSN("postgres"), "-R", "--no-sync").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("pg_rewind of port %d: %w: %s", former.Port, err, out)
+	}
+	former.primary = s
+	return former.Start()
 }
 
 // Promote makes a standby a primary, which has no standby itself.

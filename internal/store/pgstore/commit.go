@@ -36,6 +36,7 @@ type appended struct {
 type committer struct {
 	wake    chan struct{}    // capacity 1; a token: something is queued
 	lost    chan struct{}    // capacity 1; a token: the connection is to be made anew
+	raised  chan struct{}    // capacity 1; a token: a higher generation is known
 	mended  chan *pgx.Conn   // capacity 1; the new connection
 	answers chan []*appended // capacity 1: the next statement runs while the last one's callbacks do
 	ended   chan struct{}    // closed when nothing is answered any more
@@ -61,7 +62,7 @@ type committer struct {
 }
 
 func (c *committer) init() {
-	c.wake, c.lost = make(chan struct{}, 1), make(chan struct{}, 1)
+	c.wake, c.lost, c.raised = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	c.mended, c.answers = make(chan *pgx.Conn, 1), make(chan []*appended, 1)
 	c.ended, c.stmt = make(chan struct{}), newStatement()
 }
@@ -129,6 +130,11 @@ func (d *database) commitQueued(ctx context.Context) {
 			d.use(c)
 		case <-tick.C:
 			d.probe()
+			continue
+		case <-d.raised:
+			if d.conn != nil && d.stale(d.conn.PgConn()) != nil {
+				d.lose(errBehind)
+			}
 			continue
 		case <-ctx.Done():
 			for !d.close() {
@@ -253,7 +259,7 @@ func (d *database) commitOpen(group []*appended) {
 	for _, a := range group {
 		a.err = fmt.Errorf("append to feed %d from %d in epoch %d: %w: %w", a.in.Feed, a.in.From, a.in.Epoch, outcome, err)
 	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); d.conn.IsClosed() || ok && e.Code == "25006" {
+	if e, ok := errors.AsType[*pgconn.PgError](err); d.conn.IsClosed() || ok && e.Code == "25006" || errors.Is(err, errBehind) {
 		d.lose(err)
 	}
 }
@@ -297,7 +303,13 @@ func (d *database) tryAppend(group []*appended) error {
 			a.err = fmt.Errorf("append to feed %d from %d in epoch %d: %w", a.in.Feed, a.in.From, a.in.Epoch, store.ErrStale)
 		} else {
 			d.commits.Add(1)
+			d.seen.raise(a.in.Feed, a.in.From+1)
 		}
+	}
+	// It is noted before the generation is looked at: who begins to use a higher
+	// one finds it in what is known, or nobody is told that it is durable.
+	if err := d.stale(c); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	}
 	return nil
 }

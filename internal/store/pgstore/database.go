@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 // database is one of the store's databases: a pool for all that any goroutine
@@ -29,25 +30,33 @@ type database struct {
 
 	unknowns atomic.Uint64 // commits of unknown outcome
 	damaged  atomic.Uint64 // values that were read and are not what was stored
+
+	seen      *seen
+	base      atomic.Pointer[base]               // what is used; nil: nothing yet
+	need      atomic.Pointer[storepb.Generation] // the highest generation that is known; nil: none is
+	adopting  chan struct{}                      // capacity 1; holds one while a generation is looked into
+	refused   atomic.Pointer[Problem]            // why the last connection was refused; nil: it was not
+	refusedAt atomic.Int64                       // Unix nanoseconds; when the log said so
+	refusals  atomic.Uint64
+	bare      bool // looks at whatever is there
 	committer
 }
 
 // newDatabase reads a DSN. Nothing that it says has a password in it.
-func newDatabase(o Options, n int, out *outage, known func() *store.Info) (*database, error) {
+func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *seen) (*database, error) {
 	conf, err := pgxpool.ParseConfig(o.DSNs[n])
 	if err != nil {
 		// The cause may quote the DSN, and with it the password.
 		return nil, fmt.Errorf("database %d: its URL cannot be read: write postgres://user:password@host:5432/name, with %%40 for @ and %%2F for / in the password", n+1)
 	}
-	d := &database{o: o, log: o.Log, n: n, out: out, known: known, conf: conf}
+	d := &database{o: o, log: o.Log, n: n, out: out, known: known, conf: conf, seen: s, adopting: make(chan struct{}, 1)}
 	d.name = fmt.Sprintf("%d (%s@%s:%d/%s)", n+1, conf.ConnConfig.User, conf.ConnConfig.Host, conf.ConnConfig.Port, conf.ConnConfig.Database)
 	conf.MaxConns = int32(o.Conns)
-	conf.AfterConnect = d.check
 	c := conf.ConnConfig
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = 5 * time.Second
 	}
-	c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	c.ValidateConnect = d.validate
 	c.OnNotice = noteWarning
 	c.DialFunc = dialer(o.GoneAfter).DialContext
 	for k, v := range map[string]string{
@@ -83,45 +92,11 @@ func warned(c *pgconn.PgConn) error {
 
 func forgetWarning(c *pgconn.PgConn) { delete(c.CustomData(), warning) }
 
-// check is asked of each new connection: whether it leads to what the store
-// was opened with. A restored copy with a new history, or another store under
-// the same address, is the end: what is in memory is of the old one.
-func (d *database) check(ctx context.Context, c *pgx.Conn) error {
-	info := d.known()
-	if info == nil {
-		return nil
-	}
-	got, err := readIdentity(ctx, c)
-	if err != nil {
-		return err
-	}
-	if got.info.StoreID != info.StoreID || got.info.HistoryID != info.HistoryID || got.db != d.n {
-		err := fmt.Errorf("database %s: it is store %x, history %x, database %d now, and was store %x, history %x, database %d: restart",
-			d.name, got.info.StoreID, got.info.HistoryID, got.db+1, info.StoreID, info.HistoryID, d.n+1)
-		d.out.fail(err)
-		return err
-	}
-	if got.refuted != "" {
-		err := fmt.Errorf("%w: %s", store.ErrRewound, got.refuted)
-		d.out.fail(err)
-		return err
-	}
-	return nil
-}
-
 // dial makes a connection beside the pool.
 func (d *database) dial(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.conf.ConnConfig.ConnectTimeout)
 	defer cancel()
-	c, err := pgx.ConnectConfig(ctx, d.conf.ConnConfig.Copy())
-	if err != nil {
-		return nil, err
-	}
-	if err := d.check(ctx, c); err != nil {
-		_ = c.Close(ctx) // the first error says more
-		return nil, err
-	}
-	return c, nil
+	return pgx.ConnectConfig(ctx, d.conf.ConnConfig.Copy())
 }
 
 // verdict is what an error says about a statement.
@@ -222,11 +197,20 @@ func (d *database) patience() time.Duration {
 func collectOnce[T any](ctx context.Context, d *database, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.patience())
 	defer cancel()
-	rows, err := d.pool.Query(ctx, sql, args...)
+	c, err := d.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, scan)
+	defer c.Release()
+	rows, err := c.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	all, err := pgx.CollectRows(rows, scan)
+	if err == nil {
+		err = d.stale(c.Conn().PgConn())
+	}
+	return all, err
 }
 
 // write runs f, which changes something, on a connection of the pool. nil means
@@ -257,6 +241,9 @@ func (d *database) writeOnce(ctx context.Context, f func(context.Context, *pgx.C
 	forgetWarning(c.Conn().PgConn())
 	if err := f(ctx, c.Conn()); err != nil {
 		return err
+	}
+	if err := d.stale(c.Conn().PgConn()); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	}
 	return warned(c.Conn().PgConn())
 }

@@ -25,9 +25,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.New("open the store: no database is named")
 	}
 	s := &Store{o: o, log: o.Log, out: &outage{ch: make(chan struct{}), log: o.Log}}
-	s.stop = func() {}
+	s.stop, s.seen = func() {}, &seen{at: &s.at}
 	for n := range o.DSNs {
-		d, err := newDatabase(o, n, s.out, s.info.Load)
+		d, err := newDatabase(o, n, s.out, s.info.Load, s.seen)
 		if err != nil {
 			return nil, fmt.Errorf("open the store: %w", err)
 		}
@@ -137,12 +137,16 @@ func (d *database) prepare(ctx context.Context, first *identity, databases int) 
 	if err := d.checkServer(ctx, c); err != nil {
 		return nil, err
 	}
+	on, err := askServer(ctx, c.PgConn())
+	if err != nil {
+		return nil, err
+	}
 	var id *identity
 	err = d.migrate(ctx, c, func(tx pgx.Tx, level uint32) error {
 		id, err = readIdentity(ctx, tx)
 		if errors.Is(err, pgx.ErrNoRows) {
 			id = d.born(first)
-			err = id.write(ctx, tx, databases)
+			err = id.write(ctx, tx, databases, on)
 		}
 		if err != nil {
 			return err
@@ -191,10 +195,13 @@ func (d *database) born(first *identity) *identity {
 
 // write makes the identity, and spreads the partitions over the databases that
 // a store is born with. One that is added later holds none until they move.
-func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int) error {
+func (id *identity) write(ctx context.Context, tx pgx.Tx, databases int, on *said) error {
 	i := &id.info
 	_, err := tx.Exec(ctx, `INSERT INTO petrel.store VALUES (1, $1, $2, $3, $4, $5)`,
 		int64(i.StoreID), int64(i.HistoryID), i.Secret[:], id.partitions, id.db)
+	if err == nil {
+		err = insertGeneration(ctx, tx.Conn().PgConn(), newGeneration(1, on), nil)
+	}
 	if err == nil && id.db == 0 {
 		_, err = tx.Exec(ctx, `INSERT INTO petrel.placement SELECT p, p % $1 FROM generate_series(0, $2 - 1) AS p`, databases, id.partitions)
 	}
@@ -260,6 +267,9 @@ func (s *Store) readPlacement(ctx context.Context) error {
 
 // advice adds to an error of opening what to do about it.
 func (d *database) advice(err error) error {
+	if p, ok := errors.AsType[*Problem](err); ok { // a refused connection has it among what else was tried
+		return p
+	}
 	c := d.conf.ConnConfig
 	address := net.JoinHostPort(c.Host, fmt.Sprint(c.Port))
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {

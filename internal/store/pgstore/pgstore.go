@@ -55,6 +55,7 @@ type Store struct {
 	dbs  []*database
 	info atomic.Pointer[store.Info]
 	at   atomic.Pointer[placement]
+	seen *seen
 
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // committers and menders
@@ -73,27 +74,36 @@ type placement [im.Partitions]int
 
 // outage remembers why the store has failed.
 type outage struct {
-	ch   chan struct{} // closed when it has
+	ch   chan struct{} // closed when it has, and all about it is written down
 	once sync.Once
 	log  *slog.Logger
-	why  error // valid once ch is closed
+	why  atomic.Pointer[error] // nil: it has not
 }
 
+// fail ends the store.
 func (o *outage) fail(err error) {
-	o.once.Do(func() {
-		o.log.Error("store has failed", "err", err)
-		o.why = fmt.Errorf("%w: %w", store.ErrFailed, err)
-		close(o.ch)
-	})
+	o.halt(err)
+	o.end()
 }
+
+// halt has nothing more asked of the databases or told of them, and is true for
+// the first reason. The process goes on until end.
+func (o *outage) halt(err error) bool {
+	err = fmt.Errorf("%w: %w", store.ErrFailed, err)
+	if !o.why.CompareAndSwap(nil, &err) {
+		return false
+	}
+	o.log.Error("store has failed", "err", err)
+	return true
+}
+
+func (o *outage) end() { o.once.Do(func() { close(o.ch) }) }
 
 func (o *outage) err() error {
-	select {
-	case <-o.ch:
-		return o.why
-	default:
-		return nil
+	if why := o.why.Load(); why != nil {
+		return *why
 	}
+	return nil
 }
 
 // Info implements store.Store.
@@ -219,6 +229,8 @@ type Figures struct {
 	Busy       time.Duration // in statements
 	Unknown    uint64        // statements whose outcome the database did not tell
 	Damaged    uint64        // values that were read and are not what was stored
+	Refused    uint64        // connections to a lower generation than is known
+	Generation uint64        // that is in use
 }
 
 // Databases are how many the store is spread over.
@@ -230,7 +242,8 @@ func (s *Store) Holds(n int, f store.Feed) bool { return s.at.Load()[f] == n }
 // Figures are those of the n-th database, from 0.
 func (s *Store) Figures(n int) Figures {
 	d := s.dbs[n]
-	f := Figures{Up: !d.stalled(), Commits: d.commits.Load(), Statements: d.statements.Load(), Busy: time.Duration(d.busy.Load()), Unknown: d.unknowns.Load(), Damaged: d.damaged.Load()}
+	f := Figures{Up: !d.stalled(), Commits: d.commits.Load(), Statements: d.statements.Load(), Busy: time.Duration(d.busy.Load()), Unknown: d.unknowns.Load(), Damaged: d.damaged.Load(),
+		Refused: d.refusals.Load(), Generation: d.base.Load().generation().GetNumber()}
 	for _, at := range s.at.Load() {
 		if at == n {
 			f.Partitions++

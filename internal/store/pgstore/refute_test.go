@@ -36,7 +36,7 @@ func TestRefutedDatabasesAreNotServedAgain(t *testing.T) {
 	if p, ok := errors.AsType[*Problem](err); !ok || p.Code != "rewound" || !strings.Contains(err.Error(), "a token names commit 9") {
 		t.Errorf("open: got %v, want the refusal with the proof", err)
 	}
-	if _, _, err := Renew(t.Context(), Options{DSNs: dsns}); err != nil {
+	if _, err := Renew(t.Context(), Options{DSNs: dsns}); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, mustOpen(t, Options{DSNs: dsns}))

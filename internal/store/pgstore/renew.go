@@ -11,44 +11,96 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// Renew gives a store a new history id, for databases that were restored to an
-// earlier time: what clients remember beyond it is gone. No node may run. If it
-// is interrupted, the databases differ, no node opens them, and it is run again.
-// It returns the former id of the first database, and the new one.
-func Renew(ctx context.Context, o Options) (former, history uint64, err error) {
+// Renewed is what Renew did.
+type Renewed struct {
+	Former  uint64 // history id of the first database
+	History uint64
+	Missing []Missing // as far as the nodes found out; by database and feed
+}
+
+// Missing is a feed that lacks commits that were acked.
+type Missing struct {
+	Database     int // from 1
+	Feed         store.Feed
+	Known, Found im.Pos // of the last commit: that is known, that there is
+}
+
+// Renew gives a store a new history id, for databases that lack what was acked:
+// that were restored to an earlier time, or failed over to a standby that lagged.
+// What clients remember beyond it is gone. No node may run. If it is interrupted,
+// the databases differ, no node opens them, and it is run again.
+func Renew(ctx context.Context, o Options) (*Renewed, error) {
 	o = o.withDefaults()
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	history = binary.BigEndian.Uint64(b[:])
+	r := &Renewed{History: binary.BigEndian.Uint64(b[:])}
 	var all []*database
 	var first *identity
 	for n := range o.DSNs {
-		d, err := newDatabase(o, n, nil, func() *store.Info { return nil })
+		d, err := newDatabase(o, n, nil, func() *store.Info { return nil }, nil)
 		if err != nil {
-			return 0, 0, fmt.Errorf("renew the store: %w", err)
+			return nil, fmt.Errorf("renew the store: %w", err)
 		}
+		d.bare = true
 		id, err := d.unused(ctx, first)
 		if err != nil {
-			return 0, 0, fmt.Errorf("renew the store: database %s: %w", d.name, d.advice(err))
+			return nil, fmt.Errorf("renew the store: database %s: %w", d.name, d.advice(err))
 		}
 		if first == nil {
-			first = id
+			first, r.Former = id, id.info.HistoryID
 		}
 		all = append(all, d)
 	}
 	for _, d := range all {
-		err := d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			_, err := c.Exec(ctx, `UPDATE petrel.store SET history_id = $1, refuted = '' WHERE id = 1`, int64(history))
-			return err
-		})
+		err := d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error { return d.renew(ctx, c, r) })
 		if err != nil {
-			return 0, 0, fmt.Errorf("renew the store: database %s: %w", d.name, d.advice(err))
+			return nil, fmt.Errorf("renew the store: database %s: %w", d.name, d.advice(err))
 		}
 	}
-	return first.info.HistoryID, history, nil
+	return r, nil
+}
+
+// renew begins a history in a database, and a generation, so that the server that
+// has the former one is refused.
+func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed) error {
+	said, err := asked(ctx, c.PgConn())
+	if err != nil {
+		return err
+	}
+	if said == nil {
+		return fmt.Errorf("it says not what it is: %w", store.ErrCorrupt)
+	}
+	next, err := d.positions(ctx, c.PgConn())
+	if err != nil {
+		return err
+	}
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit there is nothing to undo
+	for _, sql := range []string{
+		fmt.Sprintf(`UPDATE petrel.store SET history_id = %d, refuted = '', lost = NULL WHERE id = 1`, int64(r.History)),
+		fmt.Sprintf(`UPDATE petrel.part SET state = %d, holder = 0 WHERE state = %d`, store.FeedOpen, feedLost),
+	} {
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	if err := insertGeneration(ctx, c.PgConn(), newGeneration(said.generation.Number+1, said), next); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	for _, f := range readLost(said.lost) {
+		r.Missing = append(r.Missing, Missing{d.n + 1, store.Feed(f.GetFeed()), im.Pos(f.GetKnown()), im.Pos(f.GetFound())})
+	}
+	return nil
 }
 
 // alone runs f on a connection that no store has to do with.

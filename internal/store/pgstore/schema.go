@@ -41,7 +41,10 @@ var migrations = [version]func() []string{firstSchema}
 //	convs, members, cursors   storepb records
 //	records    the tables of package store; in the first database
 //	placement  which database holds a partition; in the first database
-//	store      what the store is, and which of its databases this one is
+//	store      what the store is, which of its databases this one is, and what
+//	           it has lost
+//	generations  storepb.Generation, and storepb.Positions: where the feeds stood
+//	           when it began
 //
 // Positions, seqs, hashes and random numbers are the 64 bits of Petrel's
 // unsigned ones. Users sort by their bytes. The row of a partition is updated
@@ -53,7 +56,9 @@ func firstSchema() []string {
 	all := []string{
 		`CREATE TABLE petrel.store (
 			id int PRIMARY KEY, store_id bigint NOT NULL, history_id bigint NOT NULL, secret bytea NOT NULL,
-			partitions int NOT NULL, db int NOT NULL, refuted text NOT NULL DEFAULT '')`,
+			partitions int NOT NULL, db int NOT NULL, refuted text NOT NULL DEFAULT '', lost bytea)`,
+		`CREATE TABLE petrel.generations (
+			number bigint PRIMARY KEY, token bigint NOT NULL, system bigint NOT NULL, timeline bigint NOT NULL, positions bytea NOT NULL)`,
 		`CREATE TABLE petrel.placement (part int PRIMARY KEY, db int NOT NULL)`,
 		`CREATE TABLE petrel.part (
 			id int PRIMARY KEY, epoch bigint NOT NULL, holder bigint NOT NULL, pos bigint NOT NULL,

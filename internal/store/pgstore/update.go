@@ -33,6 +33,7 @@ func (s *Store) takeOver(ctx context.Context, f store.Feed, holder uint64) (stor
 			return store.Holder{}, err
 		}
 		var rows []store.Holder
+		before := s.seen.of(f)
 		err = d.write(ctx, func(ctx context.Context, c *pgx.Conn) error {
 			r, err := c.Query(ctx, fmt.Sprintf(`UPDATE petrel.part SET epoch = epoch + 1, holder = $2 WHERE id = $1 AND state < %d
 				RETURNING id, epoch, holder, pos, state`, store.FeedSealed), int32(f), int64(holder))
@@ -49,8 +50,15 @@ func (s *Store) takeOver(ctx context.Context, f store.Feed, holder uint64) (stor
 			return store.Holder{}, err
 		}
 		if len(rows) == 1 {
+			if err := d.check(f, before, rows[0].Pos); err != nil {
+				return store.Holder{}, err
+			}
+			s.seen.raise(f, rows[0].Pos)
 			d.poisoned[f].Store(false)
 			return rows[0], nil
+		}
+		if _, err := s.holders(ctx, []store.Feed{f}); err != nil { // it may have lost commits
+			return store.Holder{}, err
 		}
 		if try == 1 {
 			return store.Holder{}, fmt.Errorf("the feed is on its way to another database: %w", store.ErrStalled)
@@ -85,7 +93,12 @@ func (s *Store) Holders(ctx context.Context, feeds []store.Feed) ([]store.Holder
 
 func (s *Store) holders(ctx context.Context, feeds []store.Feed) ([]store.Holder, error) {
 	ids := make([][]int32, len(s.dbs))
-	at := s.at.Load()
+	at, before := s.at.Load(), make([]im.Pos, len(feeds))
+	for i, f := range feeds {
+		if int(f) < im.Partitions {
+			before[i] = s.seen.of(f)
+		}
+	}
 	for _, f := range feeds {
 		if int(f) >= im.Partitions {
 			return nil, fmt.Errorf("there is no feed %d", f)
@@ -116,6 +129,15 @@ func (s *Store) holders(ctx context.Context, feeds []store.Feed) ([]store.Holder
 	for i, f := range feeds {
 		if found[f] == nil {
 			return nil, fmt.Errorf("feed %d has no row: %w", f, store.ErrCorrupt)
+		}
+		d, h := s.dbs[at[f]], found[f]
+		if h.State == feedLost {
+			return nil, d.lossNow(ctx)
+		}
+		if h.State < store.FeedSealed {
+			if err := d.check(f, before[i], h.Pos); err != nil {
+				return nil, err
+			}
 		}
 		all[i] = *found[f]
 	}

@@ -1120,6 +1120,7 @@ type Node struct {
 	Held          []*FeedEpoch           `protobuf:"bytes,11,rep,name=held,proto3" json:"held,omitempty"`                   // epoch 0: being opened
 	Released      []*FeedEpoch           `protobuf:"bytes,12,rep,name=released,proto3" json:"released,omitempty"`           // it serves none of these up to the epoch
 	Hearing       *Hearing               `protobuf:"bytes,13,opt,name=hearing,proto3" json:"hearing,omitempty"`             // whom it hears on the bus; not there: it does not say
+	Seen          *Seen                  `protobuf:"bytes,14,opt,name=seen,proto3" json:"seen,omitempty"`                   // what it knows of the databases; positions over the bus only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1245,6 +1246,13 @@ func (x *Node) GetHearing() *Hearing {
 	return nil
 }
 
+func (x *Node) GetSeen() *Seen {
+	if x != nil {
+		return x.Seen
+	}
+	return nil
+}
+
 type Hearing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nodes         []string               `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
@@ -1343,6 +1351,351 @@ func (x *FeedEpoch) GetEpoch() uint64 {
 	return 0
 }
 
+// Generation is what a database was between two failovers. PostgreSQL raises the
+// timeline when a standby is promoted; the first node that sees it raises number.
+type Generation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`     // from 1; the higher one is the newer
+	Token         uint64                 `protobuf:"fixed64,2,opt,name=token,proto3" json:"token,omitempty"`      // random: two standbys that were promoted at once have different ones
+	System        uint64                 `protobuf:"fixed64,3,opt,name=system,proto3" json:"system,omitempty"`    // PostgreSQL's system identifier; 0: the server does not tell
+	Timeline      uint32                 `protobuf:"varint,4,opt,name=timeline,proto3" json:"timeline,omitempty"` // PostgreSQL's; 0: the server does not tell
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Generation) Reset() {
+	*x = Generation{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Generation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Generation) ProtoMessage() {}
+
+func (x *Generation) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Generation.ProtoReflect.Descriptor instead.
+func (*Generation) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Generation) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Generation) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *Generation) GetSystem() uint64 {
+	if x != nil {
+		return x.System
+	}
+	return 0
+}
+
+func (x *Generation) GetTimeline() uint32 {
+	if x != nil {
+		return x.Timeline
+	}
+	return 0
+}
+
+// Seen is what a node knows of the databases: the generation of each, in the order
+// of the configuration, and how far the feeds have come.
+type Seen struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Generations   []*Generation          `protobuf:"bytes,1,rep,name=generations,proto3" json:"generations,omitempty"`
+	Positions     []uint64               `protobuf:"varint,2,rep,packed,name=positions,proto3" json:"positions,omitempty"` // by feed: the highest commit that is known to be durable
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Seen) Reset() {
+	*x = Seen{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Seen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Seen) ProtoMessage() {}
+
+func (x *Seen) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Seen.ProtoReflect.Descriptor instead.
+func (*Seen) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Seen) GetGenerations() []*Generation {
+	if x != nil {
+		return x.Generations
+	}
+	return nil
+}
+
+func (x *Seen) GetPositions() []uint64 {
+	if x != nil {
+		return x.Positions
+	}
+	return nil
+}
+
+// Positions are how far the feeds of a database had come when a generation began.
+type Positions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Next          []uint64               `protobuf:"varint,1,rep,packed,name=next,proto3" json:"next,omitempty"` // by feed: its position and 1 more; 0: the database did not hold it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Positions) Reset() {
+	*x = Positions{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Positions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Positions) ProtoMessage() {}
+
+func (x *Positions) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Positions.ProtoReflect.Descriptor instead.
+func (*Positions) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Positions) GetNext() []uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+// Lost is what a database lacks that was acked. While it stands there, nobody
+// serves the history.
+type Lost struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TimeMs        uint64                 `protobuf:"varint,1,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // when it was noticed
+	Feeds         []*LostFeed            `protobuf:"bytes,2,rep,name=feeds,proto3" json:"feeds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lost) Reset() {
+	*x = Lost{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lost) ProtoMessage() {}
+
+func (x *Lost) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lost.ProtoReflect.Descriptor instead.
+func (*Lost) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Lost) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *Lost) GetFeeds() []*LostFeed {
+	if x != nil {
+		return x.Feeds
+	}
+	return nil
+}
+
+type LostFeed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Feed          uint32                 `protobuf:"varint,1,opt,name=feed,proto3" json:"feed,omitempty"`
+	Known         uint64                 `protobuf:"varint,2,opt,name=known,proto3" json:"known,omitempty"` // the highest commit that was acked, as far as known
+	Found         uint64                 `protobuf:"varint,3,opt,name=found,proto3" json:"found,omitempty"` // the last one that the database has of them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LostFeed) Reset() {
+	*x = LostFeed{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LostFeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LostFeed) ProtoMessage() {}
+
+func (x *LostFeed) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LostFeed.ProtoReflect.Descriptor instead.
+func (*LostFeed) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *LostFeed) GetFeed() uint32 {
+	if x != nil {
+		return x.Feed
+	}
+	return 0
+}
+
+func (x *LostFeed) GetKnown() uint64 {
+	if x != nil {
+		return x.Known
+	}
+	return 0
+}
+
+func (x *LostFeed) GetFound() uint64 {
+	if x != nil {
+		return x.Found
+	}
+	return 0
+}
+
+// Mark is what a node keeps outside of the databases: who the store is, and how
+// far it had come.
+type Mark struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	StoreId       uint64                 `protobuf:"fixed64,1,opt,name=store_id,json=storeId,proto3" json:"store_id,omitempty"`
+	HistoryId     uint64                 `protobuf:"fixed64,2,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`
+	Seen          *Seen                  `protobuf:"bytes,3,opt,name=seen,proto3" json:"seen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mark) Reset() {
+	*x = Mark{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mark) ProtoMessage() {}
+
+func (x *Mark) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mark.ProtoReflect.Descriptor instead.
+func (*Mark) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Mark) GetStoreId() uint64 {
+	if x != nil {
+		return x.StoreId
+	}
+	return 0
+}
+
+func (x *Mark) GetHistoryId() uint64 {
+	if x != nil {
+		return x.HistoryId
+	}
+	return 0
+}
+
+func (x *Mark) GetSeen() *Seen {
+	if x != nil {
+		return x.Seen
+	}
+	return nil
+}
+
 var File_petrel_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_petrel_store_v1_store_proto_rawDesc = "" +
@@ -1438,7 +1791,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"/\n" +
 	"\aFeedPos\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x10\n" +
-	"\x03pos\x18\x02 \x01(\x04R\x03pos\"\xae\x03\n" +
+	"\x03pos\x18\x02 \x01(\x04R\x03pos\"\xd9\x03\n" +
 	"\x04Node\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -1454,12 +1807,36 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	" \x01(\bR\bdraining\x12.\n" +
 	"\x04held\x18\v \x03(\v2\x1a.petrel.store.v1.FeedEpochR\x04held\x126\n" +
 	"\breleased\x18\f \x03(\v2\x1a.petrel.store.v1.FeedEpochR\breleased\x122\n" +
-	"\ahearing\x18\r \x01(\v2\x18.petrel.store.v1.HearingR\ahearing\"\x1f\n" +
+	"\ahearing\x18\r \x01(\v2\x18.petrel.store.v1.HearingR\ahearing\x12)\n" +
+	"\x04seen\x18\x0e \x01(\v2\x15.petrel.store.v1.SeenR\x04seen\"\x1f\n" +
 	"\aHearing\x12\x14\n" +
 	"\x05nodes\x18\x01 \x03(\tR\x05nodes\"5\n" +
 	"\tFeedEpoch\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epochB4Z2github.com/petrel-im/petrel/internal/store/storepbb\x06proto3"
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"n\n" +
+	"\n" +
+	"Generation\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\x06R\x05token\x12\x16\n" +
+	"\x06system\x18\x03 \x01(\x06R\x06system\x12\x1a\n" +
+	"\btimeline\x18\x04 \x01(\rR\btimeline\"c\n" +
+	"\x04Seen\x12=\n" +
+	"\vgenerations\x18\x01 \x03(\v2\x1b.petrel.store.v1.GenerationR\vgenerations\x12\x1c\n" +
+	"\tpositions\x18\x02 \x03(\x04R\tpositions\"\x1f\n" +
+	"\tPositions\x12\x12\n" +
+	"\x04next\x18\x01 \x03(\x04R\x04next\"P\n" +
+	"\x04Lost\x12\x17\n" +
+	"\atime_ms\x18\x01 \x01(\x04R\x06timeMs\x12/\n" +
+	"\x05feeds\x18\x02 \x03(\v2\x19.petrel.store.v1.LostFeedR\x05feeds\"J\n" +
+	"\bLostFeed\x12\x12\n" +
+	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x14\n" +
+	"\x05known\x18\x02 \x01(\x04R\x05known\x12\x14\n" +
+	"\x05found\x18\x03 \x01(\x04R\x05found\"k\n" +
+	"\x04Mark\x12\x19\n" +
+	"\bstore_id\x18\x01 \x01(\x06R\astoreId\x12\x1d\n" +
+	"\n" +
+	"history_id\x18\x02 \x01(\x06R\thistoryId\x12)\n" +
+	"\x04seen\x18\x03 \x01(\v2\x15.petrel.store.v1.SeenR\x04seenB4Z2github.com/petrel-im/petrel/internal/store/storepbb\x06proto3"
 
 var (
 	file_petrel_store_v1_store_proto_rawDescOnce sync.Once
@@ -1473,7 +1850,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
@@ -1493,6 +1870,12 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Node)(nil),         // 15: petrel.store.v1.Node
 	(*Hearing)(nil),      // 16: petrel.store.v1.Hearing
 	(*FeedEpoch)(nil),    // 17: petrel.store.v1.FeedEpoch
+	(*Generation)(nil),   // 18: petrel.store.v1.Generation
+	(*Seen)(nil),         // 19: petrel.store.v1.Seen
+	(*Positions)(nil),    // 20: petrel.store.v1.Positions
+	(*Lost)(nil),         // 21: petrel.store.v1.Lost
+	(*LostFeed)(nil),     // 22: petrel.store.v1.LostFeed
+	(*Mark)(nil),         // 23: petrel.store.v1.Mark
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
@@ -1504,11 +1887,15 @@ var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	17, // 6: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
 	17, // 7: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
 	16, // 8: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	19, // 9: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
+	18, // 10: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
+	22, // 11: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
+	19, // 12: petrel.store.v1.Mark.seen:type_name -> petrel.store.v1.Seen
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -1522,7 +1909,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,420 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// A database has a generation, which begins when a standby is promoted: the
+// first node that finds another timeline, or another system identifier, than the
+// database has written down raises the number. Two rules follow.
+//
+// Whoever knows a generation uses no lower one. An old primary that comes back
+// has the lower number, so each new connection to it is refused, and what the
+// old ones answer is not believed.
+//
+// Whoever comes to a higher generation compares what it knows with how far the
+// feeds had come when it began. A standby that lagged when it was promoted had
+// not come so far. By then the feeds may have gone on and be beyond that place,
+// with other commits, so their present positions alone tell nothing.
+
+// errBehind is of a connection to a database of a lower generation than is known.
+var errBehind = errors.New("the database is of a lower generation than is known")
+
+// order compares generations: the higher number is the newer one. Of two with one
+// number, which two standbys that were promoted at once may have, everybody takes
+// the same.
+func order(a, b *storepb.Generation) int {
+	return cmp.Or(cmp.Compare(a.GetNumber(), b.GetNumber()), cmp.Compare(a.GetToken(), b.GetToken()))
+}
+
+// base is a generation of a database that this process uses, and how far the
+// feeds had come when it began.
+type base struct {
+	*storepb.Generation
+	next []uint64 // as in storepb.Positions; none: it is not known
+}
+
+// stands tells how far a feed had come; false: that is not known, or the database
+// did not hold it.
+func (b *base) stands(f int) (im.Pos, bool) {
+	if f >= len(b.next) || b.next[f] == 0 {
+		return 0, false
+	}
+	return im.Pos(b.next[f] - 1), true
+}
+
+// generationKey is under what a connection keeps the generation that it leads to.
+const generationKey = "generation"
+
+// stale tells whether a connection leads to a lower generation than is known
+// now. What came over it may be of a past that others do not share.
+func (d *database) stale(c *pgconn.PgConn) error {
+	g, _ := c.CustomData()[generationKey].(*storepb.Generation)
+	if need := d.need.Load(); need != nil && order(g, need) < 0 {
+		return errBehind
+	}
+	return nil
+}
+
+// require makes g the least generation that is used. What is connected to a lower
+// one is given up.
+func (d *database) require(g *storepb.Generation) {
+	for {
+		old := d.need.Load()
+		if order(old, g) >= 0 {
+			return
+		}
+		if d.need.CompareAndSwap(old, g) {
+			break
+		}
+	}
+	if d.pool != nil {
+		d.pool.Reset()
+	}
+	signal.Set(d.raised)
+}
+
+// What a database says of itself, and what its server says, which not every
+// database that stands in for PostgreSQL can tell.
+const (
+	identitySQL = `SELECT s.store_id, s.history_id, s.db, coalesce(encode(s.lost, 'hex'), ''), g.number, g.token, g.system, g.timeline, s.refuted
+	FROM petrel.store AS s CROSS JOIN petrel.generations AS g WHERE s.id = 1 ORDER BY g.number DESC LIMIT 1`
+	serverSQL = `SELECT system_identifier, pg_walfile_name(pg_current_wal_insert_lsn()) FROM pg_control_system()`
+)
+
+// sayAgain is how often the log says that a database is refused.
+const sayAgain = time.Minute
+
+// said is what a database and its server say.
+type said struct {
+	store, history uint64
+	db             int
+	lost           string // storepb.Lost in hexadecimal digits
+	refuted        string // what proved that the store is an earlier state; empty: nothing
+	generation     *storepb.Generation
+	system         uint64
+	timeline       uint32
+}
+
+// asked is what a connection leads to; nil: to a database that holds no store.
+func asked(ctx context.Context, c *pgconn.PgConn) (*said, error) {
+	results, err := c.Exec(ctx, identitySQL+";"+serverSQL).ReadAll()
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch {
+		case e.Code == "42P01" || e.Code == "3F000":
+			return nil, nil
+		case len(results) > 0 && untold(e):
+			err = nil
+		}
+	}
+	if err != nil || len(results) == 0 || len(results[0].Rows) == 0 {
+		return nil, err
+	}
+	var p numbers
+	r := results[0].Rows[0]
+	s := &said{store: p.signed(r[0]), history: p.signed(r[1]), db: int(p.signed(r[2])), lost: string(r[3]), refuted: string(r[8]), generation: &storepb.Generation{
+		Number: p.signed(r[4]), Token: p.signed(r[5]), System: p.signed(r[6]), Timeline: uint32(p.signed(r[7])),
+	}}
+	if len(results) > 1 {
+		s.server(&p, results[1])
+	}
+	return s, p.err
+}
+
+// untold tells whether a server does not say which it is.
+func untold(e *pgconn.PgError) bool {
+	return e.Code == "42883" || e.Code == "42501" || e.Code == "0A000"
+}
+
+// server reads the answer to serverSQL.
+func (s *said) server(p *numbers, r *pgconn.Result) {
+	if len(r.Rows) == 1 && len(r.Rows[0][1]) == 24 {
+		s.system, s.timeline = p.signed(r.Rows[0][0]), p.timeline(r.Rows[0][1])
+	}
+}
+
+// askServer is what a server says of itself.
+func askServer(ctx context.Context, c *pgconn.PgConn) (*said, error) {
+	var s said
+	var p numbers
+	results, err := c.Exec(ctx, serverSQL).ReadAll()
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && untold(e) {
+		return &s, nil
+	}
+	if err == nil {
+		s.server(&p, results[0])
+	}
+	return &s, errors.Join(err, p.err)
+}
+
+// numbers reads texts of the server.
+type numbers struct{ err error }
+
+// signed reads the 64 bits of an unsigned number that is stored as a signed one.
+func (p *numbers) signed(b []byte) uint64 {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	p.err = errors.Join(p.err, err)
+	return uint64(n)
+}
+
+// timeline reads the first 8 hexadecimal digits of the name of a WAL file.
+func (p *numbers) timeline(b []byte) uint32 {
+	n, err := strconv.ParseUint(string(b[:8]), 16, 32)
+	p.err = errors.Join(p.err, err)
+	return uint32(n)
+}
+
+// validate is asked of each new connection, before anybody uses it; where a DSN
+// names several hosts, one that is refused leads to the next.
+func (d *database) validate(ctx context.Context, c *pgconn.PgConn) error {
+	if err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c); err != nil || d.bare {
+		return err
+	}
+	s, err := asked(ctx, c)
+	for err == nil && s != nil {
+		if err = d.judgeSaid(s); err != nil {
+			break
+		}
+		if b := d.base.Load(); d.known() == nil || b != nil && order(b.Generation, s.generation) == 0 && s.same() {
+			c.CustomData()[generationKey] = s.generation
+			d.refused.Store(nil)
+			return nil
+		}
+		if err = d.adopt(ctx, c, s); err == nil {
+			s, err = asked(ctx, c)
+		}
+	}
+	if err == nil && d.known() != nil {
+		err = fmt.Errorf("database %s holds no store: %w", d.name, store.ErrCorrupt)
+	}
+	return err
+}
+
+// same tells whether the server is the one that the generation is of.
+func (s *said) same() bool {
+	return s.system == s.generation.System && s.timeline == s.generation.Timeline
+}
+
+// judgeSaid refuses what must not be used. Another store or history under the
+// address is the end, and so is one that lacks commits: what is in memory is of
+// another past. A lower generation may be the wrong host only.
+func (d *database) judgeSaid(s *said) error {
+	if info := d.known(); info != nil && (s.store != info.StoreID || s.history != info.HistoryID || s.db != d.n) {
+		err := fmt.Errorf("database %s: it is store %x, history %x, database %d now, and was store %x, history %x, database %d: restart",
+			d.name, s.store, s.history, s.db+1, info.StoreID, info.HistoryID, d.n+1)
+		d.out.fail(err)
+		return err
+	}
+	if s.lost != "" {
+		p := d.lossTold(s.lost)
+		if d.known() != nil {
+			d.out.fail(fmt.Errorf("%w: %w", store.ErrRewound, p))
+		}
+		return p
+	}
+	if s.refuted != "" && d.known() != nil {
+		err := fmt.Errorf("%w: %s", store.ErrRewound, s.refuted)
+		d.out.fail(err)
+		return err
+	}
+	need := d.need.Load()
+	if order(s.generation, need) >= 0 {
+		return nil
+	}
+	p := &Problem{Code: "database_behind", Cause: errBehind,
+		What: fmt.Sprintf("database %s is of generation %d, timeline %d, and generation %d, timeline %d, is known: it is the primary from before a failover", d.name,
+			s.generation.GetNumber(), s.timeline, need.GetNumber(), need.GetTimeline()),
+		Fix: "stop that server, or make it a standby of the new primary with pg_rewind, and name the new primary in store.postgres"}
+	d.refusals.Add(1)
+	d.refused.Store(p)
+	if last := d.refusedAt.Load(); time.Since(time.Unix(0, last)) > sayAgain && d.refusedAt.CompareAndSwap(last, time.Now().UnixNano()) {
+		d.log.Error("database is refused: it is the primary from before a failover", "database", d.name, "generation", s.generation.GetNumber(), "timeline", s.timeline,
+			"known_generation", need.GetNumber(), "known_timeline", need.GetTimeline(), "fix", p.Fix)
+	}
+	return p
+}
+
+// adopt makes the generation that a connection leads to the one that is used: it
+// begins one if the server is another than the database has written down, and
+// compares before anything is read of it.
+func (d *database) adopt(ctx context.Context, c *pgconn.PgConn, s *said) error {
+	select {
+	case d.adopting <- struct{}{}:
+		defer func() { <-d.adopting }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	b := d.base.Load()
+	if b != nil && order(b.Generation, s.generation) == 0 && s.same() {
+		return nil // another connection has done it
+	}
+	// From here on nothing that the former generation answers is passed on. So
+	// what it has answered is in what is known now.
+	d.require(s.generation)
+	known := d.seen.all()
+	now, err := d.positions(ctx, c)
+	if err != nil {
+		return err
+	}
+	if b != nil && order(b.Generation, s.generation) < 0 {
+		// Others were here before. What they have committed since hides what is missing.
+		then, err := d.began(ctx, c, min(b.Number+1, s.generation.Number))
+		if err == nil {
+			err = d.compare(known, then)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := d.compare(known, now); err != nil {
+		return err
+	}
+	if !s.same() {
+		return d.begin(ctx, c, s, now)
+	}
+	begun, err := d.began(ctx, c, s.generation.Number)
+	if err != nil {
+		return err
+	}
+	d.base.Store(&base{s.generation, begun})
+	if b != nil {
+		d.log.Warn("database was failed over: nothing that is known is missing", "database", d.name, "generation", s.generation.Number, "timeline", s.timeline)
+	}
+	return nil
+}
+
+// generation is that of b; nil: none is known.
+func (b *base) generation() *storepb.Generation {
+	if b == nil {
+		return nil
+	}
+	return b.Generation
+}
+
+// positions reads how far the feeds that the database holds have come.
+func (d *database) positions(ctx context.Context, c *pgconn.PgConn) ([]uint64, error) {
+	r := c.ExecParams(ctx, fmt.Sprintf(`SELECT id, pos FROM petrel.part WHERE state <> %d`, store.FeedSealed), nil, nil, nil, nil).Read()
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	var p numbers
+	next := make([]uint64, im.Partitions)
+	for _, row := range r.Rows {
+		id, pos := p.signed(row[0]), p.signed(row[1])
+		if id >= im.Partitions {
+			return nil, fmt.Errorf("database %s has a partition %d: %w", d.name, id, store.ErrCorrupt)
+		}
+		next[id] = pos + 1
+	}
+	return next, p.err
+}
+
+// began reads how far the feeds had come when a generation began.
+func (d *database) began(ctx context.Context, c *pgconn.PgConn, number uint64) ([]uint64, error) {
+	r := c.ExecParams(ctx, `SELECT positions FROM petrel.generations WHERE number = $1`, [][]byte{[]byte(strconv.FormatUint(number, 10))}, nil, nil, []int16{pgx.BinaryFormatCode}).Read()
+	if r.Err != nil || len(r.Rows) == 0 {
+		return nil, r.Err
+	}
+	var p storepb.Positions
+	if err := p.UnmarshalVT(r.Rows[0][0]); err != nil {
+		return nil, fmt.Errorf("read generation %d of database %s: %w: %w", number, d.name, store.ErrCorrupt, err)
+	}
+	return p.Next, nil
+}
+
+// begin writes down the generation that a failover has begun. Of several nodes
+// one does; the others find it.
+func (d *database) begin(ctx context.Context, c *pgconn.PgConn, s *said, now []uint64) error {
+	g := newGeneration(s.generation.Number+1, s)
+	forgetWarning(c)
+	if err := insertGeneration(ctx, c, g, now); err != nil {
+		return err
+	}
+	if err := warned(c); err != nil {
+		return err
+	}
+	d.log.Warn("database was failed over: a new generation begins", "database", d.name, "generation", g.Number, "timeline", g.Timeline,
+		"former_timeline", s.generation.Timeline)
+	return nil
+}
+
+// newGeneration is one that begins on a server.
+func newGeneration(number uint64, on *said) *storepb.Generation {
+	return &storepb.Generation{Number: number, Token: rand.Uint64(), System: on.system, Timeline: on.timeline}
+}
+
+// insertGeneration writes a generation, if it is not there, and how far the feeds
+// have come.
+func insertGeneration(ctx context.Context, c *pgconn.PgConn, g *storepb.Generation, next []uint64) error {
+	b, err := (&storepb.Positions{Next: next}).MarshalVT()
+	if err != nil {
+		return err
+	}
+	_, err = c.Exec(ctx, fmt.Sprintf(`INSERT INTO petrel.generations VALUES (%d, %d, %d, %d, '\x%x') ON CONFLICT DO NOTHING`,
+		g.Number, int64(g.Token), int64(g.System), g.Timeline, b)).ReadAll()
+	return err
+}
+
+// compare holds what is known of the feeds of this database against how far they
+// have come. What is missing ends the store.
+func (d *database) compare(known []im.Pos, next []uint64) error {
+	if lost := d.lower(known, next); len(lost) > 0 {
+		return d.lack(lost)
+	}
+	return nil
+}
+
+// lower are the feeds of this database that have not come as far as is known.
+func (d *database) lower(known []im.Pos, next []uint64) []*storepb.LostFeed {
+	at := d.seen.at.Load()
+	var list []*storepb.LostFeed
+	for f, n := range next {
+		if at != nil && f < len(at) && at[f] == d.n && n > 0 && uint64(known[f]) > n-1 {
+			list = append(list, &storepb.LostFeed{Feed: uint32(f), Known: uint64(known[f]), Found: n - 1})
+		}
+	}
+	return list
+}
+
+// missing adds to feeds that lack commits all others of which that is known.
+func (d *database) missing(feeds []*storepb.LostFeed, next []uint64) []*storepb.LostFeed {
+	all := slices.Clone(feeds)
+	for _, f := range d.lower(d.seen.all(), next) {
+		if !slices.ContainsFunc(feeds, func(x *storepb.LostFeed) bool { return x.Feed == f.Feed }) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// describe lists feeds with what they lack, the first ones.
+func describe(feeds []*storepb.LostFeed) string {
+	const most = 8
+	var missing uint64
+	list := make([]string, 0, most+1)
+	for i, f := range feeds {
+		missing += f.GetKnown() - min(f.GetKnown(), f.GetFound())
+		if i < most {
+			list = append(list, fmt.Sprintf("feed %d has %d of %d", f.GetFeed(), f.GetFound(), f.GetKnown()))
+		} else if i == most {
+			list = append(list, "…")
+		}
+	}
+	return fmt.Sprintf("at least %d commits that were acked are missing in %d feeds (%s)", missing, len(feeds), strings.Join(list, ", "))
+}

@@ -1,0 +1,296 @@
+package pgstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pgtest"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// twins are a primary and a server that follows it, with one database.
+type twins struct {
+	*testing.T
+	primary  *pgtest.Server
+	follower *pgtest.Server
+}
+
+func newTwins(t *testing.T) *twins {
+	t.Helper()
+	p := pgtest.Own(t, pgtest.Options{})
+	p.New(t)
+	f, err := p.Follower()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Remove)
+	return &twins{t, p, &pgtest.Server{Server: f}}
+}
+
+// dsn names servers by their ports, in this order.
+func (w *twins) dsn(ports ...int) string {
+	var hosts []string
+	for _, p := range ports {
+		hosts = append(hosts, fmt.Sprintf("127.0.0.1:%d", p))
+	}
+	return "postgres://petrel@" + strings.Join(hosts, ",") + "/petrel1?sslmode=disable"
+}
+
+func (w *twins) both() string { return w.dsn(w.primary.Port, w.follower.Port) }
+
+func (w *twins) open(dsn string) *Store {
+	w.Helper()
+	st := mustOpen(w.T, Options{DSNs: []string{dsn}, CheckEvery: 20 * time.Millisecond})
+	w.Cleanup(func() { _ = st.Close() }) // it may have failed
+	return st
+}
+
+func (w *twins) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// failed waits until a store has ended for what it lacks.
+func (w *twins) failed(st *Store, want ...string) {
+	w.Helper()
+	select {
+	case <-st.Failed():
+	case <-time.After(20 * time.Second):
+		w.Fatal("the store goes on without what was acked")
+	}
+	p, ok := errors.AsType[*Problem](st.Writable())
+	if !ok || p.Code != "history_lost" {
+		w.Fatalf("the store has failed with %v, want history_lost", st.Writable())
+	}
+	for _, x := range want {
+		if !strings.Contains(p.Error(), x) {
+			w.Errorf("got %q, want %q in it", p, x)
+		}
+	}
+}
+
+// lag commits n more on the primary, of which the follower gets nothing, and
+// promotes it.
+func (w *twins) lag(st *Store, f *feedWriter, n int) {
+	w.Helper()
+	w.caughtUp()
+	w.must(w.follower.Detach())
+	f.add(w.T, st, n)
+	w.must(w.primary.Kill())
+	w.must(w.follower.Promote())
+}
+
+// caughtUp waits until the follower has what the primary has.
+func (w *twins) caughtUp() {
+	w.Helper()
+	r := newRaw(w.T, w.primary.DSN("petrel1"))
+	eventually(w.T, "the follower has what the primary has", func() bool {
+		return r.number(`SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()`) == 1
+	})
+}
+
+func TestStandbyThatLaggedIsNotServed(t *testing.T) {
+	w := newTwins(t)
+	st, other := w.open(w.both()), w.open(w.both())
+	f := newFeedWriter(t, st, 1)
+	f.add(t, st, 3)
+	w.lag(st, f, 2)
+	w.failed(st, "database 1", "at least 2 commits", "feed 1 has 3 of 5", "petrel repair")
+	_, err := st.LastRow(t.Context(), conv(1, 0))
+	wantErr(t, "read", err, store.ErrFailed)
+	// Another node that knew nothing is fenced, and finds what was written down.
+	if _, _, err := other.Takeover(t.Context(), 2, 7); err == nil {
+		t.Error("another node takes a feed over")
+	}
+	w.failed(other, "feed 1 has 3 of 5")
+	o := Options{DSNs: []string{w.both()}}
+	if st, err := Open(t.Context(), o); err == nil {
+		mustClose(t, st)
+		t.Fatal("a store that lacks what was acked opens")
+	} else if p, ok := errors.AsType[*Problem](err); !ok || p.Code != "history_lost" {
+		t.Fatalf("open: %v, want history_lost", err)
+	}
+	mustClose(t, st)
+	mustClose(t, other)
+	r, err := Renew(t.Context(), o)
+	w.must(err)
+	if len(r.Missing) != 1 || r.Missing[0] != (Missing{1, 1, 5, 3}) || r.History == r.Former {
+		t.Errorf("renewed: %+v, want feed 1 that has 3 of 5, and another history", r)
+	}
+	st = w.open(w.both())
+	if st.Info().HistoryID != r.History {
+		t.Errorf("history %x, want %x", st.Info().HistoryID, r.History)
+	}
+	f = newFeedWriter(t, st, 1)
+	if f.pos != 3 {
+		t.Errorf("the feed is at %d, want 3", f.pos)
+	}
+	f.heads[0] = 3
+	f.add(t, st, 1)
+}
+
+// A standby that has all goes on by itself, and the one that was the primary
+// before is not used again, whoever names it.
+func TestPrimaryFromBeforeAFailoverIsRefused(t *testing.T) {
+	w := newTwins(t)
+	st := w.open(w.both())
+	f := newFeedWriter(t, st, 1)
+	f.add(t, st, 3)
+	w.lag(st, f, 0)
+	eventually(t, "appends are taken again", func() bool { return st.Writable() == nil })
+	f.add(t, st, 2)
+	if g := st.Figures(0).Generation; g != 2 {
+		t.Errorf("generation %d, want 2", g)
+	}
+	w.must(w.primary.Start())
+	// A node that knows nothing comes to the old one, and hears of the other.
+	late := w.open(w.dsn(w.primary.Port))
+	late.Hear("a", st.Seen())
+	began := time.Now()
+	if _, _, err := late.Takeover(t.Context(), 9, 7); err == nil {
+		t.Error("a feed was taken over in the old primary")
+	}
+	_, err := late.Holders(t.Context(), late.Feeds())
+	wantErr(t, "holders", err, store.ErrStalled)
+	_, err = late.Record(t.Context(), store.Users, 1, []byte("ann"))
+	wantErr(t, "read", err, store.ErrStalled)
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("what is refused took %v", took)
+	}
+	eventually(t, "it says so", func() bool {
+		p, ok := errors.AsType[*Problem](late.Behind())
+		return ok && p.Code == "database_behind" && late.Writable() != nil && strings.Contains(p.Fix, "pg_rewind")
+	})
+	if late.Figures(0).Refused == 0 {
+		t.Error("nothing was refused")
+	}
+	// One that names both finds the right one behind the wrong one.
+	both := w.open(w.both())
+	both.Hear("a", st.Seen())
+	eventually(t, "the right one is used", func() bool { return both.Behind() == nil && both.Writable() == nil })
+	if h := head(t, both, 1); h != 5 {
+		t.Errorf("last row is %d, want 5", h)
+	}
+	// And who lost its connections does not come back to the old one.
+	st.dbs[0].pool.Reset()
+	if h := head(t, st, 1); h != 5 {
+		t.Errorf("last row is %d, want 5", h)
+	}
+	f.add(t, st, 1)
+}
+
+// What others have committed since a failover hides what is missing: the feed is
+// as far as before, and has other commits there.
+func TestCommitsThatCameSinceHideNothing(t *testing.T) {
+	w := newTwins(t)
+	p, far := newProxy(t, w.follower.DSN("petrel1"))
+	port := strings.Split(strings.TrimPrefix(far, "postgres://petrel@127.0.0.1:"), "/")[0]
+	st := w.open(strings.Replace(w.both(), fmt.Sprint(w.follower.Port), port, 1))
+	f := newFeedWriter(t, st, 1)
+	f.add(t, st, 3)
+	p.close(true)
+	w.lag(st, f, 2)
+	other := w.open(w.both())
+	g := newFeedWriter(t, other, 1)
+	if g.pos != 3 {
+		t.Fatalf("the other node is at %d, want 3", g.pos)
+	}
+	g.heads[0] = 3
+	g.add(t, other, 7)
+	select {
+	case <-st.Failed():
+		t.Fatal("the store has failed before it has seen the new primary")
+	default:
+	}
+	p.close(false)
+	w.failed(st, "feed 1 has 3 of 5")
+	// The one that went on is fenced at that moment.
+	wantErr(t, "append of the other node", appendOne(other, g.next()), store.ErrStale)
+	_, err := other.Holders(t.Context(), []store.Feed{1})
+	wantErr(t, "holders", err, store.ErrFailed)
+	w.failed(other)
+}
+
+// A node that was elsewhere has acked what this generation lacks, or knows of it.
+func TestWhatPeersKnowIsCompared(t *testing.T) {
+	st, r := one(t)
+	f := newFeedWriter(t, st, 1)
+	f.add(t, st, 3)
+	m := st.Seen()
+	m.Positions[1], m.Positions[2] = 3, 0
+	st.Hear("b", m)
+	if _, err := st.Holders(t.Context(), st.Feeds()); err != nil {
+		t.Fatal(err)
+	}
+	m.Positions[2] = 4 // of a feed that this node has nothing of
+	st.Hear("b", m)
+	_, _, err := st.Takeover(t.Context(), 2, 7)
+	wantErr(t, "takeover below what a peer knows", err, store.ErrFailed)
+	if n := r.number(`SELECT count(*) FROM petrel.part WHERE state = 3`); n != im.Partitions {
+		t.Errorf("%d feeds are closed, want all", n)
+	}
+}
+
+func TestPeerOfAFormerGenerationTellsWhatIsMissing(t *testing.T) {
+	st, r := one(t)
+	f := newFeedWriter(t, st, 1)
+	f.add(t, st, 3)
+	old := st.Seen()
+	// As a failover does: the server has another timeline than what is written down.
+	r.do(`UPDATE petrel.generations SET timeline = timeline + 7`)
+	r.do(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	eventually(t, "a new generation", func() bool { return st.Figures(0).Generation == 2 && st.Writable() == nil })
+	f.add(t, st, 9)
+	st.Hear("b", old)
+	if err := st.Writable(); err != nil {
+		t.Fatalf("what the peer knows is there: %v", err)
+	}
+	old.Positions[1] = 4 // it acked one more, that was not there when the generation began
+	st.Hear("b", old)
+	<-st.Failed()
+	if err := st.Writable(); !strings.Contains(err.Error(), "feed 1 has 3 of 4") {
+		t.Errorf("the store has failed with %v", err)
+	}
+}
+
+// Of two generations with one number, which two standbys begin that were both
+// promoted, everybody takes the same.
+func TestTwoPromotedStandbysAreNotBothUsed(t *testing.T) {
+	st, _ := one(t)
+	m := st.Seen()
+	own := m.Generations[0]
+	m.Generations[0] = &storepb.Generation{Number: own.Number, Token: own.Token - 1}
+	st.Hear("b", m)
+	if err := st.Behind(); err != nil || st.Writable() != nil {
+		t.Errorf("the higher one is refused: %v", err)
+	}
+	m.Generations[0] = &storepb.Generation{Number: own.Number, Token: own.Token + 1}
+	st.Hear("b", m)
+	eventually(t, "the lower one is refused", func() bool { return st.Behind() != nil && st.Writable() != nil })
+}
+
+// A server that does not tell who it is has a generation, and is compared.
+func TestServerThatDoesNotTellWhoItIs(t *testing.T) {
+	dsn := pgtest.Shared(t).New(t)
+	r := newRaw(t, dsn)
+	r.do(`REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC`)
+	r.do(`CREATE ROLE plain LOGIN`)
+	r.do(`DO $$ BEGIN EXECUTE 'GRANT CREATE ON DATABASE ' || current_database() || ' TO plain'; END $$`)
+	st := mustOpen(t, Options{DSNs: []string{strings.Replace(dsn, "petrel@", "plain@", 1)}, CheckEvery: 20 * time.Millisecond})
+	defer func() { _ = st.Close() }() // it has failed
+	f := newFeedWriter(t, st, 1)
+	f.add(t, st, 2)
+	if n := r.number(`SELECT system + timeline FROM petrel.generations`); n != 0 {
+		t.Errorf("system and timeline are %d, want 0", n)
+	}
+	r.do(`UPDATE petrel.part SET pos = 1 WHERE id = 1`)
+	_, err := st.Holders(t.Context(), []store.Feed{1})
+	wantErr(t, "holders", err, store.ErrFailed)
+}
