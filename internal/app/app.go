@@ -316,6 +316,9 @@ func (r *running) stopAll() {
 func (a *App) storeFailed() error {
 	a.draining.Store(true)
 	err := a.store.Writable()
+	if p, ok := errors.AsType[*pgstore.Problem](err); ok { // it says what to do
+		return fmt.Errorf("serve %s: %w: %w", a.cfg.Store.Dir, store.ErrFailed, p)
+	}
 	fix := "restart to recover what is durable"
 	switch {
 	case errors.Is(err, store.ErrRewound):

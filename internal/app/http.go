@@ -62,7 +62,9 @@ func (a *App) handler() http.Handler {
 // ready is red while the server should get no new clients.
 func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 	reason := ""
-	if err := a.store.Writable(); err != nil {
+	if err := a.behind(); err != nil {
+		reason = err.Error()
+	} else if err := a.store.Writable(); err != nil {
 		reason = err.Error()
 	} else if a.draining.Load() || a.away.Load() || a.cut.Load() {
 		reason = "draining"
@@ -77,6 +79,14 @@ func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	reply(w, http.StatusOK, map[string]any{"ready": true})
+}
+
+// behind is why a database must not be used.
+func (a *App) behind() error {
+	if a.databases == nil {
+		return nil
+	}
+	return a.databases.Behind()
 }
 
 func reply(w http.ResponseWriter, status int, v any) {

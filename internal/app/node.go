@@ -147,6 +147,7 @@ func (a *App) openNode(ctx context.Context) (err error) {
 	n.fan = fanout.NewNodes(a.table, n.streams, a.store.Info().Secret, a.log)
 	n.cluster = cluster.New(cluster.Options{
 		Log: a.log, Incarnation: incarnation, Roles: roles, Addresses: c.Addresses, Release: a.o.Version, Patient: c.Patient,
+		Databases: &cluster.Databases{Seen: a.databases.Seen, Hear: a.databases.Hear, Behind: a.databases.Behind},
 	}, a.store, n.bus)
 	return nil
 }

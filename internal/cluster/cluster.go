@@ -32,6 +32,7 @@ import (
 	"github.com/petrel-im/petrel/internal/bus"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 // Roles are what a node does.
@@ -102,8 +103,20 @@ type Options struct {
 	// no heartbeats and no timers, and what is owned is owned for ever.
 	Alone bool
 	// Patient nodes wait in Join for peers that have heartbeats and are not on
-	// the bus, instead of giving up after 5 s.
+	// the bus, and for databases that are behind, instead of giving up after 5 s.
 	Patient bool
+
+	// Databases compares what the nodes know of them; nil: there is nothing to
+	// compare.
+	Databases *Databases
+}
+
+// Databases is what a node knows of the databases that the nodes share. Its
+// functions may be called from any goroutine.
+type Databases struct {
+	Seen   func() *storepb.Seen                  // how far they have come
+	Hear   func(from string, seen *storepb.Seen) // takes what a peer knows
+	Behind func() error                          // why they must not be used; nil: nobody knows more than they have
 }
 
 // Owners are what a node does for the feeds that it owns. Calls for one feed
@@ -177,6 +190,7 @@ type work struct {
 const (
 	beacon  bus.Subject = "cluster.beacon"  // storepb.Node; Send
 	release bus.Subject = "cluster.release" // storepb.FeedEpoch; Request, answered with the new epoch, or 0
+	seen    bus.Subject = "cluster.seen"    // empty; Request, answered with storepb.Seen
 )
 
 const (
@@ -223,6 +237,7 @@ func New(o Options, st store.Store, b bus.Bus) *Cluster {
 	}
 	b.Handle(beacon, c.handleBeacon)
 	b.Handle(release, c.handleRelease)
+	b.Handle(seen, bus.Answering(func(im.Node, []byte) []byte { return c.seen() }))
 	return c
 }
 

@@ -297,7 +297,7 @@ func TestNodeThatIsApartGivesItsFeedsUp(t *testing.T) {
 					t.Error("the wrong one knows that it is apart")
 				}
 				var says storepb.Node // what a release that knows nothing of this goes by
-				if err := says.UnmarshalVT(lone.c.record()); err != nil || says.Taking {
+				if err := says.UnmarshalVT(lone.c.record(false)); err != nil || says.Taking {
 					t.Errorf("it says that it takes feeds: %v", err)
 				}
 				for _, n := range []*node{a, b, c} {

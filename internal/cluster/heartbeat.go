@@ -38,10 +38,17 @@ func (c *Cluster) recordLocked() *storepb.Node {
 	return rec
 }
 
-func (c *Cluster) record() []byte {
+// record encodes what this node says of itself. Only peers are told how far the
+// feeds have come: the store knows better, or has lost it.
+func (c *Cluster) record(toPeers bool) []byte {
 	c.mu.Lock()
 	rec := c.recordLocked()
 	c.mu.Unlock()
+	if d := c.o.Databases; d != nil {
+		if rec.Seen = d.Seen(); !toPeers {
+			rec.Seen.Positions = nil
+		}
+	}
 	b, err := rec.MarshalVT()
 	im.Assert(err == nil, "a node's record does not encode")
 	return b
@@ -53,7 +60,7 @@ func (c *Cluster) beacons(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		b := c.record()
+		b := c.record(true)
 		for _, n := range c.bus.Peers() {
 			_ = c.bus.Send(n, beacon, b) // lost ones are made up for by the next
 		}
@@ -113,7 +120,7 @@ func (c *Cluster) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
 	for {
-		value := c.record()
+		value := c.record(false)
 		err := c.store.Update(ctx, []store.RecordPut{{Table: store.Nodes, Key: []byte(c.self), Value: value, Check: true, Was: c.row}})
 		if err == nil {
 			c.row = value

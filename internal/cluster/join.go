@@ -1,13 +1,17 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 // joinWait is how long Join looks for the others on the bus.
@@ -19,7 +23,9 @@ const joinWait = 5 * time.Second
 // them is on the bus. Others are the store's, and ctx's.
 //
 // It takes no time when the id is new and a peer is there, or nobody. Rows of
-// processes that died cost 2 s: so long they might be alive.
+// processes that died cost 2 s: so long they might be alive. The peers on the bus
+// are asked first what they know of the databases, which may be others: in the
+// primary from before a failover all of them look dead.
 func (c *Cluster) Join(ctx context.Context) error {
 	if c.o.Alone {
 		return nil
@@ -27,20 +33,29 @@ func (c *Cluster) Join(ctx context.Context) error {
 	began := time.Now()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	told := map[im.Node]bool{}
 	for {
+		silent := c.askSeen(ctx, told)
 		rows, err := c.rows(ctx)
-		if err != nil {
+		waited := time.Since(began)
+		if behind := c.behind(); behind != nil && (waited < joinWait || c.o.Patient) {
+			select {
+			case <-tick.C:
+				continue
+			case <-ctx.Done():
+				return fmt.Errorf("join as %s: %w", c.self, context.Cause(ctx))
+			}
+		} else if err = cmp.Or(behind, err); err != nil {
 			return fmt.Errorf("join as %s: %w", c.self, err)
 		}
 		c.mu.Lock()
 		c.absorbLocked(rows, time.Now(), true)
 		twin, others, reachable := c.aroundLocked()
 		c.mu.Unlock()
-		waited := time.Since(began)
 		switch {
 		case twin != nil && twin.moved:
 			return fmt.Errorf("join as %s: %w", c.self, c.twin(twin.rec))
-		case twin == nil && (reachable || len(others) == 0):
+		case twin == nil && (reachable || len(others) == 0) && (!silent || waited >= joinWait):
 			return c.enter(ctx, rows[c.self], len(others) == 0)
 		case twin == nil && waited >= joinWait && !c.o.Patient:
 			return fmt.Errorf("join as %s: %w: %s are alive in this database, and none of them answered on the bus for %s: check that this node uses the same bus and can reach them, or stop them if they belong to another cluster",
@@ -52,6 +67,65 @@ func (c *Cluster) Join(ctx context.Context) error {
 			return fmt.Errorf("join as %s: %w", c.self, context.Cause(ctx))
 		}
 	}
+}
+
+// askTime is how long a peer may take to say what it knows of the databases.
+const askTime = time.Second
+
+// askSeen asks the peers on the bus that have not told what they know of the
+// databases, and tells whether one of them said nothing.
+func (c *Cluster) askSeen(ctx context.Context, told map[im.Node]bool) (silent bool) {
+	if c.o.Databases == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	peers := slices.DeleteFunc(c.bus.Peers(), func(n im.Node) bool { return n == c.self || told[n] })
+	answers := make([]*storepb.Seen, len(peers))
+	var wg sync.WaitGroup
+	for i, n := range peers {
+		wg.Go(func() {
+			var s storepb.Seen
+			if b, err := c.bus.Request(ctx, n, seen, nil); err == nil && s.UnmarshalVT(b) == nil {
+				answers[i] = &s
+			}
+		})
+	}
+	wg.Wait()
+	for i, n := range peers {
+		if answers[i] == nil {
+			silent = true
+			continue
+		}
+		told[n] = true
+		c.hear(n, answers[i])
+	}
+	return silent
+}
+
+// seen is what this node answers to that.
+func (c *Cluster) seen() []byte {
+	if c.o.Databases == nil {
+		return nil
+	}
+	b, err := c.o.Databases.Seen().MarshalVT()
+	im.Assert(err == nil, "what is known of the databases does not encode")
+	return b
+}
+
+// hear takes what a peer knows of the databases.
+func (c *Cluster) hear(n im.Node, s *storepb.Seen) {
+	if c.o.Databases != nil && s != nil {
+		c.o.Databases.Hear(string(n), s)
+	}
+}
+
+// behind is why the databases must not be used.
+func (c *Cluster) behind() error {
+	if c.o.Databases == nil {
+		return nil
+	}
+	return c.o.Databases.Behind()
 }
 
 // aroundLocked tells who else is alive by their rows: a process with this

@@ -102,6 +102,7 @@ func (c *Cluster) handleBeacon(from im.Node, payload []byte, _ func([]byte)) {
 	if from == c.self {
 		return
 	}
+	c.hear(from, rec.Seen)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()

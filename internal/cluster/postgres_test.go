@@ -4,6 +4,8 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -25,6 +27,16 @@ type process struct {
 
 func startProcess(t *testing.T, net *localbus.Net, id im.Node, dsn string) *process {
 	t.Helper()
+	p, err := joinProcess(t, net, id, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// joinProcess starts a process; an error is that of Join, and it has ended then.
+func joinProcess(t *testing.T, net *localbus.Net, id im.Node, dsn string) (*process, error) {
+	t.Helper()
 	st, err := pgstore.Open(t.Context(), pgstore.Options{DSNs: []string{dsn}})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +45,7 @@ func startProcess(t *testing.T, net *localbus.Net, id im.Node, dsn string) *proc
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{c: New(Options{}, st, b), store: st}
+	p := &process{c: New(Options{Databases: &Databases{Seen: st.Seen, Hear: st.Hear, Behind: st.Behind}}, st, b), store: st}
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = b.Run(ctx) })
@@ -46,7 +58,8 @@ func startProcess(t *testing.T, net *localbus.Net, id im.Node, dsn string) *proc
 	})
 	t.Cleanup(p.end)
 	if err := p.c.Join(ctx); err != nil {
-		t.Fatal(err)
+		p.end()
+		return nil, err
 	}
 	wg.Go(func() {
 		err := p.c.Run(ctx, Owners{
@@ -60,7 +73,7 @@ func startProcess(t *testing.T, net *localbus.Net, id im.Node, dsn string) *proc
 			t.Error(err)
 		}
 	})
-	return p
+	return p, nil
 }
 
 // has waits until p owns from low to high feeds, all other feeds are somebody's
@@ -142,4 +155,62 @@ func holders(t *testing.T, st store.Store) map[store.Feed]store.Holder {
 		out[f] = list[i]
 	}
 	return out
+}
+
+// A standby was promoted, and the primary from before is there still. Whoever uses
+// it gives it up when a peer knows better, and whoever starts on it is not let in.
+func TestPrimaryFromBeforeAFailoverHasNoNodes(t *testing.T) {
+	primary := pgtest.Own(t, pgtest.Options{})
+	old := primary.New(t)
+	follower, err := primary.Standby()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(follower.Remove)
+	promoted := follower.DSN("petrel1")
+	both := fmt.Sprintf("postgres://petrel@127.0.0.1:%d,127.0.0.1:%d/petrel1?sslmode=disable", primary.Port, follower.Port)
+	net := localbus.New()
+	a := startProcess(t, net, "a", both)
+	a.has(t, im.Partitions, im.Partitions, 10*time.Second)
+	if err := follower.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	if err := primary.Exec("postgres", "ALTER SYSTEM SET synchronous_standby_names = ''"); err != nil {
+		t.Fatal(err)
+	}
+	if err := primary.Exec("postgres", "SELECT pg_reload_conf()"); err != nil { // it takes commits alone
+		t.Fatal(err)
+	}
+	if g := a.store.Figures(0).Generation; g != 1 {
+		t.Fatalf("generation %d before anybody has seen the new primary", g)
+	}
+	c := startProcess(t, net, "c", promoted)
+	for began := time.Now(); a.store.Figures(0).Generation != 2; {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("a uses the former primary still: %v", a.store.Behind())
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+	c.has(t, 128, 128, 10*time.Second)
+	// The nodes that the former primary knows have left it: nothing in it says that
+	// there are others.
+	if err := primary.Exec("petrel1", "DELETE FROM petrel.records WHERE tbl = 8"); err != nil {
+		t.Fatal(err)
+	}
+	late, err := joinProcess(t, net, "late", old)
+	if err == nil {
+		late.end()
+		t.Fatal("a node joins in the former primary")
+	}
+	if p, ok := errors.AsType[*pgstore.Problem](err); !ok || p.Code != "database_behind" {
+		t.Errorf("join: %v, want database_behind", err)
+	}
+	if err := primary.Exec("petrel1", "DO $$ BEGIN ASSERT NOT EXISTS (SELECT FROM petrel.records WHERE tbl = 8); END $$"); err != nil {
+		t.Errorf("the node that was not let in has a heartbeat: %v", err)
+	}
+	select {
+	case <-a.store.Failed():
+		t.Error(a.store.Writable())
+	default:
+	}
 }

@@ -218,6 +218,38 @@ var postgresRules = []rule{
 		guards:  []guard{{"internal/store/pgstore", "^TestF28Neighbouring"}},
 	},
 	{
+		name:    "use-lower-generation",
+		holds:   "the primary from before a failover is not used",
+		patches: []patch{{"internal/store/pgstore/generation.go", `if order(s.generation, need) >= 0 {`, `if true || order(s.generation, need) >= 0 {`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestPrimaryFromBeforeAFailoverIsRefused$"}},
+	},
+	{
+		name:    "compare-with-now-only",
+		holds:   "what others have committed since a failover does not hide what it has lost",
+		patches: []patch{{"internal/store/pgstore/generation.go", `err = d.compare(known, then)`, `_ = then`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestCommitsThatCameSinceHideNothing$"}},
+	},
+	{
+		name:    "serve-below-known",
+		holds:   "a position below what was known to be committed is not served",
+		patches: []patch{{"internal/store/pgstore/seen.go", `if found >= before {`, `if true || found >= before {`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestWhatPeersKnowIsCompared$"}},
+	},
+	{
+		name:    "lose-unfenced",
+		holds:   "a database that lacks commits takes none from anybody",
+		patches: []patch{{"internal/store/pgstore/seen.go", `UPDATE petrel.part SET state = %d, holder = 0 WHERE state < %d`, `UPDATE petrel.part SET state = state WHERE id = -%d - %d`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestWhatPeersKnowIsCompared$"}},
+	},
+	{
+		name:  "ack-by-former-primary",
+		holds: "what a lower generation answers after a higher one is known is not passed on",
+		patches: []patch{
+			{"internal/store/pgstore/generation.go", `if need := d.need.Load(); need != nil && order(g, need) < 0 {`, `if need := d.need.Load(); false && order(g, need) < 0 {`},
+		},
+		guards: []guard{{"internal/store/pgstore", "^TestAnswerOfALowerGenerationIsNotBelieved$"}},
+	},
+	{
 		name:    "believe-bytes",
 		holds:   "a value that is not what was stored under its key is damage",
 		patches: []patch{{"internal/store/pgstore/sum.go", `if n < 0 || s.of(a, stored[:n]) != binary.BigEndian.Uint32(stored[n:]) {`, `if n < 0 {`}},

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -62,7 +63,7 @@ func (w *twins) failed(st *Store, want ...string) {
 	w.Helper()
 	select {
 	case <-st.Failed():
-	case <-time.After(20 * time.Second):
+	case <-time.After(10 * time.Second):
 		w.Fatal("the store goes on without what was acked")
 	}
 	p, ok := errors.AsType[*Problem](st.Writable())
@@ -293,4 +294,29 @@ func TestServerThatDoesNotTellWhoItIs(t *testing.T) {
 	r.do(`UPDATE petrel.part SET pos = 1 WHERE id = 1`)
 	_, err := st.Holders(t.Context(), []store.Feed{1})
 	wantErr(t, "holders", err, store.ErrFailed)
+}
+
+// What was asked of a lower generation before a higher one was known may be
+// answered after it.
+func TestAnswerOfALowerGenerationIsNotBelieved(t *testing.T) {
+	st, r := one(t)
+	f := newFeedWriter(t, st, 1)
+	f.add(t, st, 1)
+	r.do(`BEGIN`)
+	r.do(`SELECT 1 FROM petrel.part WHERE id = 1 FOR UPDATE`)
+	r.do(`LOCK TABLE petrel.msg IN ACCESS EXCLUSIVE MODE`)
+	got := start(st, f.next())
+	read := make(chan error, 1)
+	go func() { // ends with its answer
+		_, err := st.LastRow(context.Background(), conv(1, 0))
+		read <- err
+	}()
+	waiting(t, st, 2)
+	m := st.Seen()
+	m.Generations[0] = &storepb.Generation{Number: 2}
+	st.Hear("b", m)
+	r.do(`COMMIT`)
+	wantErr(t, "append", <-got, store.ErrUnknown)
+	wantErr(t, "read", <-read, store.ErrStalled)
+	wantErr(t, "append after that", appendOne(st, f.next()), store.ErrStalled)
 }

@@ -213,10 +213,11 @@ func (s *Store) Hear(from string, m *storepb.Seen) {
 // known; nil: none is.
 func (s *Store) Behind() error {
 	for _, d := range s.dbs {
-		if p := d.refused.Load(); p != nil {
+		p, behind := d.refused.Load(), order(d.base.Load().generation(), d.need.Load()) < 0
+		switch {
+		case p != nil && (behind || d.down.Load()):
 			return p
-		}
-		if d.stalled() && order(d.base.Load().generation(), d.need.Load()) < 0 {
+		case behind:
 			return &Problem{Code: "database_behind", Cause: errBehind, What: fmt.Sprintf("database %s: generation %d is known, and no server of it is reached", d.name, d.need.Load().GetNumber()),
 				Fix: "name the new primary in store.postgres"}
 		}
