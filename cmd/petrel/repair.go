@@ -95,7 +95,7 @@ func newRepair(c *cli) *cobra.Command {
 
 // renew gives a store in databases a new history id.
 func (c *cli) renew(ctx context.Context, conf *config.Config) error {
-	r, err := pgstore.Renew(ctx, pgstore.Options{DSNs: conf.Store.Postgres, Log: newLog(c.err, conf.Log)})
+	r, err := pgstore.Renew(ctx, pgstore.Options{DSNs: conf.Store.Postgres, Mark: conf.Store.Mark, Log: newLog(c.err, conf.Log)})
 	if err != nil {
 		return cannotServe(err)
 	}

@@ -91,8 +91,8 @@ func (a *App) databaseValues(i int) []metrics.Value {
 		value("petrel_database_statement_seconds_total", "Time that this node waited for the SQL statements that carry commits.", func(f *pgstore.Figures) float64 { return f.Busy.Seconds() }),
 		value("petrel_database_statements_unknown_total", "SQL statements with commits whose outcome is unknown, because the connection was lost before the answer.", func(f *pgstore.Figures) float64 { return float64(f.Unknown) }),
 		value("petrel_database_generation", "Generation of the database that this node uses. It rises by one when a failover is noticed.", func(f *pgstore.Figures) float64 { return float64(f.Generation) }),
-		value("petrel_database_refused_total", "Connections that this node refused, because they led to a lower generation of the database than is known.", func(f *pgstore.Figures) float64 { return float64(f.Refused) }),
-		value("petrel_database_values_damaged_total", "Values that this node read and that are not what was stored under their keys, by their checksums.", func(f *pgstore.Figures) float64 { return float64(f.Damaged) }),
+		value("petrel_database_refused_total", "Connections that this node refused, because the database has a lower generation than is known.", func(f *pgstore.Figures) float64 { return float64(f.Refused) }),
+		value("petrel_database_values_damaged_total", "Values that this node read and that do not have the checksum with which each was stored.", func(f *pgstore.Figures) float64 { return float64(f.Damaged) }),
 	}
 }
 

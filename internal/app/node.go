@@ -81,17 +81,17 @@ func (a *App) openStore(ctx context.Context) (err error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("make store.dir: %w", err)
 	}
-	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: c.Postgres, Log: a.log, RequireStandby: c.RequireStandby, StoreID: id})
+	st, err := pgstore.Open(ctx, pgstore.Options{DSNs: c.Postgres, Log: a.log, RequireStandby: c.RequireStandby, StoreID: id, Mark: c.Mark})
 	if err == nil {
 		a.store, a.databases = st, st
 	}
 	return err
 }
 
-// markFailures are those of the embedded store; databases have no mark.
+// markFailures are how often store.mark could not be written.
 func (a *App) markFailures() uint64 {
 	if a.embedded == nil {
-		return 0
+		return a.databases.MarkFailures()
 	}
 	return a.embedded.MarkFailures()
 }

@@ -67,8 +67,8 @@ func (w *twins) failed(st *Store, want ...string) {
 		w.Fatal("the store goes on without what was acked")
 	}
 	p, ok := errors.AsType[*Problem](st.Writable())
-	if !ok || p.Code != "history_lost" {
-		w.Fatalf("the store has failed with %v, want history_lost", st.Writable())
+	if !ok || p.Code != "rewound" {
+		w.Fatalf("the store has failed with %v, want rewound", st.Writable())
 	}
 	for _, x := range want {
 		if !strings.Contains(p.Error(), x) {
@@ -115,8 +115,8 @@ func TestStandbyThatLaggedIsNotServed(t *testing.T) {
 	if st, err := Open(t.Context(), o); err == nil {
 		mustClose(t, st)
 		t.Fatal("a store that lacks what was acked opens")
-	} else if p, ok := errors.AsType[*Problem](err); !ok || p.Code != "history_lost" {
-		t.Fatalf("open: %v, want history_lost", err)
+	} else if p, ok := errors.AsType[*Problem](err); !ok || p.Code != "rewound" {
+		t.Fatalf("open: %v, want rewound", err)
 	}
 	mustClose(t, st)
 	mustClose(t, other)

@@ -33,6 +33,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		}
 		s.dbs = append(s.dbs, d)
 	}
+	m, err := s.recollect()
+	if err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
 	var first *identity
 	for _, d := range s.dbs {
 		id, err := d.prepare(ctx, first, len(s.dbs))
@@ -43,6 +47,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 			first = id
 		}
 	}
+	if err := m.otherStore(o.Mark, first.info.StoreID); err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
 	s.info.Store(&first.info)
 	for i, d := range s.dbs {
 		if err := d.open(ctx); err != nil {
@@ -52,7 +59,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 			return nil, fmt.Errorf("open database %s: %w", d.name, d.advice(err))
 		}
 	}
-	err := s.readPlacement(ctx)
+	if err = s.readPlacement(ctx); err == nil {
+		err = s.holdAgainst(ctx, m)
+	}
 	if err != nil {
 		for _, d := range s.dbs {
 			d.abandon()
@@ -66,7 +75,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // start runs the goroutines; Close ends them.
 func (s *Store) start() {
 	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
+	s.stop, s.markDone = stop, make(chan struct{})
+	go s.keepMark(ctx) // ends with Close, which waits for it unless its disk hangs
 	for _, d := range s.dbs {
 		s.tasks.Go(func() { d.commitQueued(ctx) })
 		s.tasks.Go(func() { d.mend(ctx) })

@@ -20,6 +20,10 @@ type Options struct {
 	StoreID        uint64 // the databases must hold this store; 0: any, and one is made where there is none
 	RequireStandby bool
 
+	// Mark is a file outside of the databases that says how far they have come, as
+	// of a second ago. Empty: there is none. Its folder must be there.
+	Mark string
+
 	Conns      int           // connections of each database beside the one that commits, 16
 	Timeout    time.Duration // of one statement, 10 s; a commit that takes longer is of unknown outcome
 	StallAfter time.Duration // a commit that takes longer makes Writable refuse, 2 s

@@ -57,6 +57,9 @@ type Store struct {
 	at   atomic.Pointer[placement]
 	seen *seen
 
+	markFailures atomic.Uint64
+	markDone     chan struct{} // closed when keepMark has returned
+
 	stop  context.CancelFunc
 	tasks sync.WaitGroup // committers and menders
 
@@ -257,6 +260,7 @@ func (s *Store) Figures(n int) Figures {
 func (s *Store) Close() error {
 	s.stop()
 	s.tasks.Wait()
+	s.awaitMark()
 	var g errgroup.Group
 	for _, d := range s.dbs {
 		g.Go(func() error {

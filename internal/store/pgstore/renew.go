@@ -38,6 +38,13 @@ func Renew(ctx context.Context, o Options) (*Renewed, error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	r := &Renewed{History: binary.BigEndian.Uint64(b[:])}
+	var m *mark // of a node that has seen more than the operator goes on with
+	if o.Mark != "" {
+		var err error
+		if m, err = readMark(o.Mark); err != nil {
+			return nil, fmt.Errorf("renew the store: %w", err)
+		}
+	}
 	var all []*database
 	var first *identity
 	for n := range o.DSNs {
@@ -56,7 +63,7 @@ func Renew(ctx context.Context, o Options) (*Renewed, error) {
 		all = append(all, d)
 	}
 	for _, d := range all {
-		err := d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error { return d.renew(ctx, c, r) })
+		err := d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error { return d.renew(ctx, c, r, m.number(d.n)) })
 		if err != nil {
 			return nil, fmt.Errorf("renew the store: database %s: %w", d.name, d.advice(err))
 		}
@@ -65,8 +72,8 @@ func Renew(ctx context.Context, o Options) (*Renewed, error) {
 }
 
 // renew begins a history in a database, and a generation, so that the server that
-// has the former one is refused.
-func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed) error {
+// has the former one is refused. It is above known as well.
+func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uint64) error {
 	said, err := asked(ctx, c.PgConn())
 	if err != nil {
 		return err
@@ -91,7 +98,7 @@ func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed) error {
 			return err
 		}
 	}
-	if err := insertGeneration(ctx, c.PgConn(), newGeneration(said.generation.Number+1, said), next); err != nil {
+	if err := insertGeneration(ctx, c.PgConn(), newGeneration(max(said.generation.Number, known)+1, said), next); err != nil {
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil {

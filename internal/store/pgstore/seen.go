@@ -110,7 +110,7 @@ func (d *database) writeLoss(ctx context.Context, feeds []*storepb.LostFeed) err
 
 // lossProblem is what the operator is told of commits that are missing.
 func lossProblem(database string, feeds []*storepb.LostFeed) *Problem {
-	return &Problem{Code: "history_lost", What: fmt.Sprintf("database %s lacks what was acked: %s", database, describe(feeds)),
+	return &Problem{Code: "rewound", What: fmt.Sprintf("database %s lacks what was acked: %s", database, describe(feeds)),
 		Fix: "if a server has it still, make that one the primary again; else stop all nodes and run petrel repair, which draws a new history id"}
 }
 

@@ -1,0 +1,233 @@
+package pgstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+const (
+	markEvery = time.Second     // how far the mark may be behind the newest acked commit
+	markWait  = 2 * time.Second // how long Close waits for its disk
+)
+
+// mark is what a node keeps outside of the databases: which store it served, and
+// how far that had come. Databases that go back in time while no node runs do not
+// take it along.
+type mark struct {
+	Store       string   `json:"store"`   // store id, 16 hex digits
+	History     string   `json:"history"` // history id, 16 hex digits
+	Generations []marked `json:"generations"`
+	Positions   []uint64 `json:"positions"` // by feed: a commit that was acked
+}
+
+// marked is the generation of a database.
+type marked struct {
+	Number   uint64 `json:"number"`
+	Token    uint64 `json:"token,string"`
+	System   uint64 `json:"system,string"`
+	Timeline uint32 `json:"timeline"`
+}
+
+func (g marked) generation() *storepb.Generation {
+	return &storepb.Generation{Number: g.Number, Token: g.Token, System: g.System, Timeline: g.Timeline}
+}
+
+func hexID(id uint64) string { return fmt.Sprintf("%016x", id) }
+
+// readMark returns nil if there is no mark at path. It refuses a file that is
+// something else, which the next write would destroy.
+func readMark(path string) (*mark, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read the store mark: %w", err)
+	}
+	m := new(mark)
+	if err = json.Unmarshal(b, m); err == nil && (m.Store == "" || len(m.Generations) == 0) {
+		err = errors.New("it names no store")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no mark of a store in databases: %w; name another file in store.mark, or delete this one if it is damaged", path, err)
+	}
+	return m, nil
+}
+
+// writeMark replaces the mark at path. It is durable when writeMark returns.
+func writeMark(path string, b []byte) (err error) {
+	fresh := path + ".new"
+	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// recollect takes a mark before the databases are connected to: what is of a
+// lower generation is refused.
+func (s *Store) recollect() (*mark, error) {
+	if s.o.Mark == "" {
+		return nil, nil
+	}
+	m, err := readMark(s.o.Mark)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		s.log.Warn("there is no store mark: databases that went back in time while no node ran are not noticed", "path", s.o.Mark)
+		return nil, nil
+	}
+	for n, g := range m.Generations {
+		if n < len(s.dbs) {
+			s.dbs[n].need.Store(g.generation())
+		}
+	}
+	return m, nil
+}
+
+// holdAgainst compares what a mark says with the databases, before anybody reads
+// of them. A history that was renewed since has a higher generation, and nothing
+// of the former one to be compared.
+func (s *Store) holdAgainst(ctx context.Context, m *mark) error {
+	if m == nil || m.History != hexID(s.Info().HistoryID) {
+		return nil
+	}
+	known := make([]im.Pos, im.Partitions)
+	for f, pos := range m.Positions {
+		if f < len(known) {
+			known[f] = im.Pos(pos)
+		}
+	}
+	for n, d := range s.dbs {
+		if n >= len(m.Generations) {
+			break
+		}
+		c, err := d.pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		at, is := m.Generations[n].generation(), d.base.Load().generation()
+		var then []uint64
+		if order(at, is) < 0 {
+			then, err = d.began(ctx, c.Conn().PgConn(), min(at.Number+1, is.Number))
+		}
+		c.Release()
+		if err == nil {
+			err = d.compare(known, then)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for f, pos := range known {
+		s.seen.raise(store.Feed(f), pos)
+	}
+	_, err := s.Holders(ctx, s.Feeds())
+	return err
+}
+
+// otherStore refuses databases of another store than the mark is of.
+func (m *mark) otherStore(path string, id uint64) error {
+	if m == nil || m.Store == hexID(id) {
+		return nil
+	}
+	return &Problem{Code: "other_store", What: fmt.Sprintf("the mark %s is of store %s, and the databases hold store %s", path, m.Store, hexID(id)),
+		Fix: "name the databases of that store in store.postgres, or delete the mark if these are meant"}
+}
+
+// number is that of the generation of a database; 0: it is not known.
+func (m *mark) number(n int) uint64 {
+	if m == nil || n >= len(m.Generations) {
+		return 0
+	}
+	return m.Generations[n].Number
+}
+
+// MarkFailures counts the times that the mark could not be written.
+func (s *Store) MarkFailures() uint64 { return s.markFailures.Load() }
+
+// keepMark writes the mark once a second while commits come, and at the end. A
+// disk that hangs holds only this goroutine.
+func (s *Store) keepMark(ctx context.Context) {
+	defer close(s.markDone)
+	if s.o.Mark == "" {
+		return
+	}
+	tick := time.NewTicker(markEvery)
+	defer tick.Stop()
+	var last []byte
+	failing := false
+	save := func() {
+		b := s.newMark()
+		if s.out.err() != nil || bytes.Equal(b, last) {
+			return
+		}
+		err := writeMark(s.o.Mark, b)
+		switch {
+		case err == nil:
+			last = b
+			if failing {
+				s.log.Info("the store mark is written again")
+			}
+		case !failing:
+			s.log.Warn("write the store mark failed: databases that go back in time may not be noticed", "err", err)
+		}
+		if failing = err != nil; failing {
+			s.markFailures.Add(1)
+		}
+	}
+	for {
+		save()
+		select {
+		case <-tick.C:
+		case <-s.out.ch:
+			return
+		case <-ctx.Done():
+			save()
+			return
+		}
+	}
+}
+
+func (s *Store) newMark() []byte {
+	seen, info := s.Seen(), s.Info()
+	m := mark{Store: hexID(info.StoreID), History: hexID(info.HistoryID), Positions: seen.Positions}
+	for _, g := range seen.Generations {
+		m.Generations = append(m.Generations, marked{g.GetNumber(), g.GetToken(), g.GetSystem(), g.GetTimeline()})
+	}
+	b, err := json.Marshal(m)
+	im.Assert(err == nil, "a mark does not encode")
+	return append(b, '\n')
+}
+
+// awaitMark waits for the last mark, but not for a disk that hangs.
+func (s *Store) awaitMark() {
+	select {
+	case <-s.markDone:
+	case <-time.After(markWait):
+		s.log.Warn("the store mark was not written: its disk does not answer")
+	}
+}
