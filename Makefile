@@ -121,7 +121,7 @@ crash: ## the long crash suites: power cuts, corruptions, kill -9, folders copie
 chaos-cluster: hosts ## the long chaos suite of a cluster, its cuts as root only; ARGS="-run TestChaos/kill-node" for one fault
 	command -v nats-server >/dev/null || \
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends nats-server; }
-	go test -count=1 -timeout 0 -v $(or $(ARGS),-run TestChaos) ./test/chaos -args -times=-1
+	go test -count=1 -timeout 0 -v $(or $(ARGS),-run 'TestChaos|TestRollback') ./test/chaos -args -times=-1
 
 clean: ## remove build/
 	rm -rf $(BUILD)

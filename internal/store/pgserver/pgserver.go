@@ -304,13 +304,19 @@ func (s *Server) Standby() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return t, s.WaitFor(t)
+}
+
+// WaitFor has s wait with every commit from now on for a server that follows it. If
+// that fails, the other server is removed.
+func (s *Server) WaitFor(t *Server) error {
 	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {
 		if err := s.Exec("postgres", sql); err != nil {
 			t.Remove()
-			return nil, fmt.Errorf("wait for the standby of port %d: %w", s.Port, err)
+			return fmt.Errorf("wait for the standby of port %d: %w", s.Port, err)
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // Follower makes a server that follows s, which does not wait for it.

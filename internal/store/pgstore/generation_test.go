@@ -23,7 +23,7 @@ type twins struct {
 
 func newTwins(t *testing.T) *twins {
 	t.Helper()
-	p := pgtest.Own(t, pgtest.Options{})
+	p := pgtest.Own(t, pgtest.Options{Settings: map[string]string{"wal_log_hints": "on"}})
 	p.New(t)
 	f, err := p.Follower()
 	if err != nil {
@@ -319,4 +319,38 @@ func TestAnswerOfALowerGenerationIsNotBelieved(t *testing.T) {
 	wantErr(t, "append", <-got, store.ErrUnknown)
 	wantErr(t, "read", <-read, store.ErrStalled)
 	wantErr(t, "append after that", appendOne(st, f.next()), store.ErrStalled)
+}
+
+// The steps of docs/guide/cluster.md, "Failover of a database": a synchronous
+// standby takes over, the former primary is fenced, made a standby with pg_rewind,
+// and takes over in its turn.
+func TestFailoverByTheGuide(t *testing.T) {
+	w := newTwins(t)
+	w.must(w.primary.WaitFor(w.follower.Server))
+	st := mustOpen(t, Options{DSNs: []string{w.both() + "&target_session_attrs=read-write"}, RequireStandby: true, CheckEvery: 20 * time.Millisecond})
+	t.Cleanup(func() { mustClose(t, st) })
+	f := newFeedWriter(t, st, 1)
+	f.add(t, st, 3)
+	for i, from := range []*pgtest.Server{w.primary, w.follower} {
+		to := w.follower
+		if from == w.follower {
+			to = w.primary
+		}
+		w.must(from.Stop())  // pg_ctl stop -m fast
+		w.must(to.Promote()) // SELECT pg_promote()
+		eventually(t, "appends are taken again", func() bool { return st.Writable() == nil })
+		f.add(t, st, 2)
+		if g := st.Figures(0).Generation; g != uint64(i+2) {
+			t.Errorf("generation %d after %d failovers", g, i+1)
+		}
+		w.must(to.Rewind(from.Server)) // pg_rewind, then the former primary follows
+		w.must(to.WaitFor(from.Server))
+		f.add(t, st, 1)
+	}
+	if n := f.pos; n != 9 {
+		t.Errorf("the feed is at %d, want 9", n)
+	}
+	if err := st.Rows(t.Context(), conv(1, 0), 1, 9, func(store.Row) bool { return true }); err != nil {
+		t.Error(err)
+	}
 }

@@ -1634,68 +1634,6 @@ func (x *LostFeed) GetFound() uint64 {
 	return 0
 }
 
-// Mark is what a node keeps outside of the databases: who the store is, and how
-// far it had come.
-type Mark struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	StoreId       uint64                 `protobuf:"fixed64,1,opt,name=store_id,json=storeId,proto3" json:"store_id,omitempty"`
-	HistoryId     uint64                 `protobuf:"fixed64,2,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`
-	Seen          *Seen                  `protobuf:"bytes,3,opt,name=seen,proto3" json:"seen,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Mark) Reset() {
-	*x = Mark{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Mark) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Mark) ProtoMessage() {}
-
-func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Mark.ProtoReflect.Descriptor instead.
-func (*Mark) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
-}
-
-func (x *Mark) GetStoreId() uint64 {
-	if x != nil {
-		return x.StoreId
-	}
-	return 0
-}
-
-func (x *Mark) GetHistoryId() uint64 {
-	if x != nil {
-		return x.HistoryId
-	}
-	return 0
-}
-
-func (x *Mark) GetSeen() *Seen {
-	if x != nil {
-		return x.Seen
-	}
-	return nil
-}
-
 var File_petrel_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_petrel_store_v1_store_proto_rawDesc = "" +
@@ -1831,12 +1769,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\bLostFeed\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x14\n" +
 	"\x05known\x18\x02 \x01(\x04R\x05known\x12\x14\n" +
-	"\x05found\x18\x03 \x01(\x04R\x05found\"k\n" +
-	"\x04Mark\x12\x19\n" +
-	"\bstore_id\x18\x01 \x01(\x06R\astoreId\x12\x1d\n" +
-	"\n" +
-	"history_id\x18\x02 \x01(\x06R\thistoryId\x12)\n" +
-	"\x04seen\x18\x03 \x01(\v2\x15.petrel.store.v1.SeenR\x04seenB4Z2github.com/petrel-im/petrel/internal/store/storepbb\x06proto3"
+	"\x05found\x18\x03 \x01(\x04R\x05foundB4Z2github.com/petrel-im/petrel/internal/store/storepbb\x06proto3"
 
 var (
 	file_petrel_store_v1_store_proto_rawDescOnce sync.Once
@@ -1850,7 +1783,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
@@ -1875,7 +1808,6 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Positions)(nil),    // 20: petrel.store.v1.Positions
 	(*Lost)(nil),         // 21: petrel.store.v1.Lost
 	(*LostFeed)(nil),     // 22: petrel.store.v1.LostFeed
-	(*Mark)(nil),         // 23: petrel.store.v1.Mark
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
@@ -1890,12 +1822,11 @@ var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	19, // 9: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
 	18, // 10: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
 	22, // 11: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
-	19, // 12: petrel.store.v1.Mark.seen:type_name -> petrel.store.v1.Seen
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -1909,7 +1840,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
