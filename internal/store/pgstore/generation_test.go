@@ -354,3 +354,37 @@ func TestFailoverByTheGuide(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Each database is held against what is known of its own feeds, and the one that
+// lacks something ends the store.
+func TestOneOfSeveralDatabasesWentBack(t *testing.T) {
+	o := Options{DSNs: []string{blank(t), blank(t)}, CheckEvery: 20 * time.Millisecond}
+	st, other := mustOpen(t, o), mustOpen(t, o)
+	near, far := newFeedWriter(t, st, 0), newFeedWriter(t, st, 1)
+	near.add(t, st, 2)
+	far.add(t, st, 2)
+	second := newRaw(t, o.DSNs[1])
+	second.do(`UPDATE petrel.part SET pos = 1 WHERE id = 1`)
+	if _, err := st.Holders(t.Context(), []store.Feed{0, 2, 3}); err != nil {
+		t.Fatalf("feeds that lack nothing: %v", err)
+	}
+	_, err := st.Holders(t.Context(), []store.Feed{0, 1})
+	wantErr(t, "holders", err, store.ErrFailed)
+	if got := st.Writable().Error(); !strings.Contains(got, "database 2") || !strings.Contains(got, "feed 1 has 1 of 2") {
+		t.Errorf("the store has failed with %q", got)
+	}
+	if n := newRaw(t, o.DSNs[0]).number(`SELECT count(*) FROM petrel.part WHERE state = 3`); n != 0 {
+		t.Errorf("%d feeds of the other database are closed", n)
+	}
+	_, _, err = other.Takeover(t.Context(), 3, 7)
+	wantErr(t, "takeover by another node", err, store.ErrFailed)
+	mustClose(t, st)
+	mustClose(t, other)
+	r, err := Renew(t.Context(), Options{DSNs: o.DSNs})
+	if err != nil || len(r.Missing) != 1 || r.Missing[0] != (Missing{2, 1, 2, 1}) {
+		t.Fatalf("renewed: %+v, %v", r, err)
+	}
+	again := mustOpen(t, Options{DSNs: o.DSNs})
+	defer mustClose(t, again)
+	newFeedWriter(t, again, 2).add(t, again, 1)
+}
