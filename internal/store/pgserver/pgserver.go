@@ -361,6 +361,9 @@ func (s *Server) Rewind(former *Server) error {
 	if err := former.Stop(); err != nil {
 		return err
 	}
+	if err := s.Exec("postgres", "CHECKPOINT"); err != nil { // until then pg_rewind reads the timeline from before the promotion
+		return err
+	}
 	out, err := former.command("pg_rewind", "-D", former.data(), "--source-server", s.DSN("postgres"), "-R", "--no-sync").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pg_rewind of port %d: %w: %s", former.Port, err, out)
