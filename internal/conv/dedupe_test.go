@@ -47,6 +47,39 @@ func TestSeqsAreGivenOnceAndWithoutHoles(t *testing.T) {
 	}
 }
 
+// A client that leaves the type out in one attempt and names it in the next one means
+// the same message. Spec: P-4.2, P-4.4.
+func TestTypeLeftOutAndTextAreOneToDedupe(t *testing.T) {
+	w := newWorld(t)
+	key := w.Group("alice", "bob")
+	target := uint64(w.MustSend(convtest.Message(key, "alice", "target", 1, "target")))
+	bodies := map[string]func(s *conv.Send, typ string){
+		"text": func(s *conv.Send, typ string) { s.Entry.Type = typ },
+		"data": func(s *conv.Send, typ string) {
+			s.Entry.Type, s.Entry.Body = typ, &petrelv1.Message_Data{Data: []byte("hello")}
+		},
+		"edit": func(s *conv.Send, typ string) {
+			s.Entry.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: target, Type: typ, Body: &petrelv1.Edit_Text{Text: "edited"}}}
+		},
+	}
+	for name, set := range bodies {
+		for _, first := range []string{"", "text"} {
+			attempt := func(typ string) *conv.Send {
+				s := convtest.Message(key, "alice", name+" first as "+first, 1, "hello")
+				set(s, typ)
+				return s
+			}
+			seq := w.MustSend(attempt(first))
+			for _, again := range []string{"text", ""} {
+				if q := w.MustSend(attempt(again)); q != seq {
+					t.Errorf("%s: with type %q seq %d, with %q seq %d", name, first, seq, again, q)
+				}
+			}
+			convtest.WantCode(t, w.Send(attempt("Text")), im.CodeConflict)
+		}
+	}
+}
+
 // Spec: P-4.7.
 func TestAfterDecidesHowFarARepeatIsLookedFor(t *testing.T) {
 	w := newWorld(t)

@@ -36,10 +36,13 @@ func (h hasher) first(s *Send) uint64 {
 	return h.sum(append(binary.BigEndian.AppendUint64(nil, mac), s.Create.Title...))
 }
 
+// body hashes the normal form of a type and a body: a client that leaves the type out
+// in one attempt and writes "text" in the next one means the same. Spec: P-4.2, P-4.4.
 func (h hasher) body(m *petrelv1.Message) uint64 {
 	var buf [512]byte
-	b := append(buf[:0], byte(len(m.Type)))
-	b = append(b, m.Type...)
+	typ := normalType(m.Type)
+	b := append(buf[:0], byte(len(typ)))
+	b = append(b, typ...)
 	switch body := m.Body.(type) {
 	case *petrelv1.Message_Text:
 		b = append(append(b, 't'), body.Text...)
@@ -47,12 +50,25 @@ func (h hasher) body(m *petrelv1.Message) uint64 {
 		b = append(append(b, 'd'), body.Data...)
 	default:
 		only := petrelv1.Message{Body: m.Body}
+		if e := m.GetEdit(); e.GetType() != normalType(e.GetType()) {
+			normal := proto.CloneOf(e)
+			normal.Type = normalType(e.Type)
+			only.Body = &petrelv1.Message_Edit{Edit: normal}
+		}
 		// Maps are written in one order: the same settings are the same body.
 		enc, err := proto.MarshalOptions{Deterministic: true}.Marshal(&only)
 		im.Assert(err == nil, "encode an entry's body: %v", err)
 		b = append(append(b, 'e'), enc...)
 	}
 	return h.sum(b)
+}
+
+// normalType is a type as it is hashed. A type that is left out means text.
+func normalType(t string) string {
+	if t == "text" {
+		return ""
+	}
+	return t
 }
 
 // MaxScan is how many rows below the head are searched for a repeat before the

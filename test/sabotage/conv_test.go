@@ -240,4 +240,10 @@ var convRules = []rule{
 		patches: []patch{{"internal/conv/convs.go", `if e.Waits == nil || !e.Waits(f) {`, `if true {`}},
 		guards:  []guard{{"internal/route", "^TestF14NothingPassesTheLane"}},
 	},
+	{
+		name:    "type-by-its-letters",
+		holds:   "a type that is left out and text are one to dedupe",
+		patches: []patch{{"internal/conv/hash.go", `if t == "text" {`, `if t == "\x00" {`}},
+		guards:  []guard{{"internal/conv", "^TestTypeLeftOutAndTextAreOneToDedupe$"}},
+	},
 }

@@ -57,7 +57,7 @@ func messageBody(m *petrelv1.Message) string {
 func bodyString(m bodied, e *petrelv1.Edit, r *petrelv1.Recall, re *petrelv1.Reaction, p *petrelv1.Pin) string {
 	switch {
 	case e != nil:
-		return fmt.Sprintf("edit %d %s|%s%s", e.Target, e.Type, e.GetText(), e.GetData())
+		return fmt.Sprintf("edit %d %s|%s%s", e.Target, normalType(e.Type), e.GetText(), e.GetData())
 	case r != nil:
 		return fmt.Sprintf("recall %d", r.Target)
 	case re != nil:
@@ -65,7 +65,15 @@ func bodyString(m bodied, e *petrelv1.Edit, r *petrelv1.Recall, re *petrelv1.Rea
 	case p != nil:
 		return fmt.Sprintf("pin %d%s", p.Target, removed(p.Removed))
 	}
-	return m.GetType() + "|" + m.GetText() + string(m.GetData())
+	return normalType(m.GetType()) + "|" + m.GetText() + string(m.GetData())
+}
+
+// normalType is a type as dedupe sees it: one that is left out means text (P-4.2).
+func normalType(t string) string {
+	if t == "text" {
+		return ""
+	}
+	return t
 }
 
 // auditRewrites replays edits and recalls: every target is as the newest one
