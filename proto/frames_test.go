@@ -73,7 +73,7 @@ func serverVectors() []vector {
 		{"02-server-welcome", &pb.ServerFrame{Id: 1, Body: &pb.ServerFrame_Welcome{Welcome: &pb.Welcome{
 			Version: 1, Session: "s1", User: "alice", Inbox: aliceInbox, HistoryId: historyID, ServerTimeMs: noon,
 			HeartbeatMs: 30000, HeartbeatMisses: 2, Window: &pb.Window{Sends: 64, Bytes: 262144},
-			Limits: &pb.Limits{FrameBytes: 65536, BodyBytes: 49152, HistoryMessages: 200}, Server: "petrel/0.1.0",
+			Limits: &pb.Limits{FrameBytes: 348160, BodyBytes: 49152, HistoryMessages: 200, OpenRequests: 16}, Server: "petrel/0.1.0",
 		}}}},
 		{"05-server-ack", &pb.ServerFrame{Id: 4, Body: &pb.ServerFrame_Ack{Ack: &pb.Ack{Conv: aliceBob, Seq: 42, TimeMs: noon}}}},
 		{"06-server-error-conflict", &pb.ServerFrame{Id: 5, Body: &pb.ServerFrame_Error{Error: &pb.Error{
@@ -165,7 +165,8 @@ func unknowns() []unknown {
 	}
 }
 
-// badFrame is one that the server answers by closing the connection.
+// badFrame is one that the server does not take. It closes the connection, or, where
+// answer is the id of the frame, answers it with a settled error.
 type badFrame struct {
 	name    string
 	where   string // "first", "json session", "protobuf session"
@@ -173,25 +174,28 @@ type badFrame struct {
 	content []byte
 	code    string
 	close   int
+	answer  int
 	clause  string
 }
 
 var badFrames = []badFrame{
-	{"bad-01-neither-codec", "first", "ws-text", []byte("hello"), "unknown_codec", 4415, "P-1.3"},
-	{"bad-02-http-on-tcp", "first", "tcp", []byte("GET / HTTP/1.1\r\n\r\n"), "unknown_codec", 4415, "P-1.3"},
-	{"bad-03-cut-json", "json session", "ws-text", []byte(`{"id":"2","send":`), "bad_frame", 4400, "P-2.3"},
-	{"bad-04-no-body", "json session", "ws-text", []byte(`{"id":"2"}`), "bad_frame", 4400, "P-2.3"},
-	{"bad-05-two-bodies", "json session", "ws-text", []byte(`{"id":"2","ping":{},"pong":{}}`), "bad_frame", 4400, "P-2.3"},
-	{"bad-06-wrong-type", "json session", "ws-text", []byte(`{"id":"2","send":{"conv":7}}`), "bad_frame", 4400, "P-2.3"},
-	{"bad-07-cut-protobuf", "protobuf session", "ws-binary", []byte{0x08, 0x02, 0x1a, 0x20, 0x0a}, "bad_frame", 4400, "P-2.3"},
-	{"bad-08-utf8-in-json", "json session", "ws-text", []byte("{\"id\":\"2\",\"send\":{\"user\":\"bob\",\"clientMsgId\":\"k\",\"text\":\"\xff\xfe\"}}"), "bad_utf8", 1007, "P-2.4"},
-	{"bad-09-utf8-in-protobuf", "protobuf session", "ws-binary", []byte("\x08\x02\x1a\x0c\x12\x03bob\x1a\x01k\x32\x02\xff\xfe"), "bad_utf8", 1007, "P-2.4"},
-	{"bad-10-length-over-limit", "first", "tcp", []byte{0x00, 0x10, 0x00, 0x01}, "frame_too_large", 1009, "P-2.5"},
-	{"bad-11-empty-frame", "first", "tcp", []byte{0, 0, 0, 0}, "bad_frame", 4400, "P-2.3"},
-	{"bad-12-other-codec", "json session", "ws-binary", []byte{0x08, 0x02, 0x42, 0x00}, "bad_frame", 4400, "P-2.3"},
-	{"bad-13-send-before-hello", "first", "ws-text", []byte(`{"id":"1","send":{"user":"bob","clientMsgId":"k","after":"0","text":"hi"}}`), "hello_expected", 4400, "P-3.1"},
-	{"bad-14-second-hello", "json session", "ws-text", []byte(`{"id":"2","hello":{"versionMin":1,"versionMax":1,"token":"t"}}`), "hello_expected", 4400, "P-3.1"},
-	{"bad-15-version", "first", "ws-text", []byte(`{"id":"1","hello":{"versionMin":7,"versionMax":9,"token":"t"}}`), "version_unsupported", 4406, "P-3.2"},
-	{"bad-16-token", "first", "ws-text", []byte(`{"id":"1","hello":{"versionMin":1,"versionMax":1,"token":"pt_default.alice.wrong"}}`), "unauthenticated", 4401, "P-3.3"},
-	{"bad-17-unmasked", "json session", "ws-raw", []byte("\x81\x15{\"id\":\"2\",\"ping\":{}}\n"), "unmasked", 1002, "P-1.5"},
+	{"bad-01-neither-codec", "first", "ws-text", []byte("hello"), "unknown_codec", 4415, 0, "P-1.3"},
+	{"bad-02-http-on-tcp", "first", "tcp", []byte("GET / HTTP/1.1\r\n\r\n"), "unknown_codec", 4415, 0, "P-1.3"},
+	{"bad-03-cut-json", "json session", "ws-text", []byte(`{"id":"2","send":`), "bad_frame", 4400, 0, "P-2.3"},
+	{"bad-04-no-body", "json session", "ws-text", []byte(`{"id":"2"}`), "invalid", 0, 2, "P-2.3"},
+	{"bad-05-two-bodies", "json session", "ws-text", []byte(`{"id":"2","ping":{},"pong":{}}`), "invalid", 0, 2, "P-2.3"},
+	{"bad-06-wrong-type", "json session", "ws-text", []byte(`{"id":"2","send":{"conv":7}}`), "invalid", 0, 2, "P-2.3"},
+	{"bad-07-cut-protobuf", "protobuf session", "ws-binary", []byte{0x08, 0x02, 0x1a, 0x20, 0x0a}, "bad_frame", 4400, 0, "P-2.3"},
+	{"bad-08-utf8-in-json", "json session", "ws-text", []byte("{\"id\":\"2\",\"send\":{\"user\":\"bob\",\"clientMsgId\":\"k\",\"text\":\"\xff\xfe\"}}"), "bad_utf8", 1007, 0, "P-2.4"},
+	{"bad-09-utf8-in-protobuf", "protobuf session", "ws-binary", []byte("\x08\x02\x1a\x0c\x12\x03bob\x1a\x01k\x32\x02\xff\xfe"), "invalid", 0, 2, "P-2.4"},
+	{"bad-10-length-over-limit", "first", "tcp", []byte{0x00, 0x10, 0x00, 0x01}, "frame_too_large", 1009, 0, "P-2.5"},
+	{"bad-11-empty-frame", "first", "tcp", []byte{0, 0, 0, 0}, "bad_frame", 4400, 0, "P-2.3"},
+	{"bad-12-other-codec", "json session", "ws-binary", []byte{0x08, 0x02, 0x42, 0x00}, "bad_frame", 4400, 0, "P-2.3"},
+	{"bad-13-send-before-hello", "first", "ws-text", []byte(`{"id":"1","send":{"user":"bob","clientMsgId":"k","after":"0","text":"hi"}}`), "hello_expected", 4400, 0, "P-3.1"},
+	{"bad-14-second-hello", "json session", "ws-text", []byte(`{"id":"2","hello":{"versionMin":1,"versionMax":1,"token":"t"}}`), "hello_expected", 4400, 0, "P-3.1"},
+	{"bad-15-version", "first", "ws-text", []byte(`{"id":"1","hello":{"versionMin":7,"versionMax":9,"token":"t"}}`), "version_unsupported", 4406, 0, "P-3.2"},
+	{"bad-16-token", "first", "ws-text", []byte(`{"id":"1","hello":{"versionMin":1,"versionMax":1,"token":"pt_default.alice.wrong"}}`), "unauthenticated", 4401, 0, "P-3.3"},
+	{"bad-17-unmasked", "json session", "ws-raw", []byte("\x81\x15{\"id\":\"2\",\"ping\":{}}\n"), "unmasked", 1002, 0, "P-1.5"},
+	{"bad-18-half-a-surrogate", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"\ud800"}}`), "invalid", 0, 2, "P-2.3"},
+	{"bad-19-deep", "json session", "ws-text", []byte(`{"id":"2","ping":{"x":[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]}}`), "invalid", 0, 2, "P-2.3"},
 }

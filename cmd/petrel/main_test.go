@@ -35,7 +35,7 @@ func TestExitCodesTellWhatKindOfErrorItIs(t *testing.T) {
 		{line: "tail --as bob --codec xml", exit: exitUsage, parts: []string{"json or --codec protobuf"}},
 		{line: "conv create alice:king", exit: exitUsage, parts: []string{"USER:admin"}},
 		{line: "user create alice --server nowhere", exit: exitUsage, parts: []string{"http://127.0.0.1:8080"}},
-		{line: "config check --limits-frame 3", exit: exitConfig, parts: []string{"flag --limits-frame: limits.frame = 3", "fix   allowed: a size from 4KiB"}},
+		{line: "config check --limits-hello-frame 3", exit: exitConfig, parts: []string{"flag --limits-hello-frame: limits.hello_frame = 3", "fix   allowed: a size from 512B"}},
 		{line: "user create alice", env: []string{"PETREL_LOG__LEVEL=loud"}, exit: exitConfig, parts: []string{"PETREL_LOG__LEVEL"}},
 		{line: "config check --config nowhere.toml", exit: exitConfig, parts: []string{"nowhere.toml"}},
 		{line: "user create alice", env: []string{closed, "PETREL_ADMIN_KEY=pk_x"}, exit: exitUnreachable, parts: []string{"error unreachable", "cannot reach http://127.0.0.1:1", "petrel serve"}},

@@ -183,7 +183,7 @@ func limits(l *config.Limits) session.Limits {
 		Connections: connections(l.Connections), ConnectionsPerUser: int(l.ConnectionsPerUser), ConnectionsPerIP: int(l.ConnectionsPerIP),
 		NewPerIPPerSecond: int(l.NewConnectionsPerIPPerS), Unauthenticated: int(l.Unauthenticated), UnauthenticatedPerIP: int(l.UnauthenticatedPerIP),
 		SendsPerSecond: int(l.SendsPerS), SendBurst: int(l.SendBurst), WindowSends: int(l.WindowSends), WindowBytes: int(l.WindowBytes), OutboxBytes: int(l.OutboxBytes),
-		FrameBytes: int(l.FrameBytes), FrameBytesBeforeHello: int(l.HelloFrameBytes), BodyBytes: int(l.BodyBytes), HistoryMessages: int(l.HistoryMessages),
+		FrameBytesBeforeHello: int(l.HelloFrameBytes), BodyBytes: int(l.BodyBytes), HistoryMessages: int(l.HistoryMessages),
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 
 func TestEveryLimitOfTheConfigurationIsTheSessions(t *testing.T) {
 	got := limits(&config.Limits{
-		FrameBytes: 1, BodyBytes: 2, HistoryMessages: 3, HelloFrameBytes: 4, Unauthenticated: 5, UnauthenticatedPerIP: 6, Connections: 7, ConnectionsPerUser: 8,
+		BodyBytes: 2, HistoryMessages: 3, HelloFrameBytes: 4, Unauthenticated: 5, UnauthenticatedPerIP: 6, Connections: 7, ConnectionsPerUser: 8,
 		ConnectionsPerIP: 9, NewConnectionsPerIPPerS: 10, WindowSends: 11, WindowBytes: 12, SendsPerS: 13, SendBurst: 14, OutboxBytes: 15,
 	})
 	want := session.Limits{
-		FrameBytes: 1, BodyBytes: 2, HistoryMessages: 3, FrameBytesBeforeHello: 4, Unauthenticated: 5, UnauthenticatedPerIP: 6, Connections: 7, ConnectionsPerUser: 8,
+		BodyBytes: 2, HistoryMessages: 3, FrameBytesBeforeHello: 4, Unauthenticated: 5, UnauthenticatedPerIP: 6, Connections: 7, ConnectionsPerUser: 8,
 		ConnectionsPerIP: 9, NewPerIPPerSecond: 10, WindowSends: 11, WindowBytes: 12, SendsPerSecond: 13, SendBurst: 14, OutboxBytes: 15,
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -53,7 +53,7 @@ func TestChangedLimitsAreThoseNamed(t *testing.T) {
 		}
 	}
 	after := *s.hub.Limits()
-	if after.FrameBytes != before.FrameBytes || after.BodyBytes != before.BodyBytes || after.HistoryMessages != before.HistoryMessages {
+	if after.BodyBytes != before.BodyBytes || after.HistoryMessages != before.HistoryMessages {
 		t.Errorf("limits that have no field were changed: %+v", after)
 	}
 }

@@ -23,10 +23,8 @@ func (c *Config) check() Problems {
 			fail(outer, FormatSize(room), fmt.Sprintf("%s (%s, from %s)", why, inner, c.Origin(inner)), "allowed: at least "+FormatSize(n))
 		}
 	}
-	fits("limits.body", l.BodyBytes+envelope, "limits.frame", l.FrameBytes, "a frame would not hold the largest body and what stands around it")
-	fits("limits.hello_frame", l.HelloFrameBytes, "limits.frame", l.FrameBytes, "the first frame may be larger")
-	fits("limits.frame", l.FrameBytes, "limits.window_bytes", l.WindowBytes, "it would not hold one send of the largest size")
-	fits("limits.frame", 2*l.FrameBytes, "limits.outbox", l.OutboxBytes, "it would not hold two messages of the largest size")
+	fits("limits.body", l.BodyBytes+envelope, "limits.window_bytes", l.WindowBytes, "it would not hold the largest body and what stands around it")
+	fits("limits.body", 2*(l.BodyBytes+envelope), "limits.outbox", l.OutboxBytes, "it would not hold two messages of the largest size")
 	fits("limits.window_bytes", l.WindowBytes, "limits.conv_queue", l.ConvQueueBytes, "it would not hold the window of one connection")
 	fits("limits.conv_queue", l.ConvQueueBytes, "limits.admitted", l.AdmittedBytes, "it would not hold the queue of one conversation")
 

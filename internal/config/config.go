@@ -95,7 +95,6 @@ func (c Cluster) On() bool { return c.Listen != "" || len(c.NATS) > 0 }
 // Limits bound what clients can make the server hold. -1 means no limit where
 // the table allows it.
 type Limits struct {
-	FrameBytes      int64
 	BodyBytes       int64
 	HistoryMessages int64 // per page
 

@@ -29,7 +29,7 @@ func TestNothingSetGivesTheDefaults(t *testing.T) {
 	if diff := cmp.Diff(Default(), c, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("not the defaults (-want +got):\n%s", diff)
 	}
-	if c.Limits.FrameBytes != 64<<10 || c.Limits.HelloTimeout != 10*time.Second || !c.Metrics.Enabled || c.Listen.HTTP != "127.0.0.1:8080" {
+	if c.Limits.BodyBytes != 48<<10 || c.Limits.HelloTimeout != 10*time.Second || !c.Metrics.Enabled || c.Listen.HTTP != "127.0.0.1:8080" {
 		t.Errorf("defaults: got %+v", c)
 	}
 	for _, v := range c.Values() {
@@ -89,14 +89,14 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 		{name: "key of another section", file: "[server]\ncert_file = \"x\"", want: []string{"unknown option server.cert_file", "did you mean tls.cert_file?"}},
 		{name: "nothing like it", file: "colour = \"red\"", want: []string{":1: unknown option colour", "petrel config default"}},
 		{name: "inline table", file: "log = {level = \"loud\", colour = true}", want: []string{":1: log.level = loud", "debug, info, warn, error", "unknown option log.colour"}},
-		{name: "table in a table", file: "[limits.frame]\nx = 1", want: []string{":2: unknown option limits.frame.x"}},
+		{name: "table in a table", file: "[limits.body]\nx = 1", want: []string{":2: unknown option limits.body.x"}},
 		{name: "unknown variable", env: []string{"PETREL_LIMITS__SENDBURST=1"}, want: []string{"env PETREL_LIMITS__SENDBURST", "did you mean PETREL_LIMITS__SEND_BURST?"}},
 		{name: "one underscore", env: []string{"PETREL_LISTEN_HTTP=:1"}, want: []string{"env PETREL_LISTEN_HTTP", "did you mean PETREL_LISTEN__HTTP?"}},
 		{name: "not TOML", file: "[limits\n", want: []string{"petrel.toml:1:", "write TOML"}},
 		{name: "key twice", file: "[log]\nlevel = \"info\"\nlevel = \"warn\"", want: []string{"petrel.toml:3:"}},
 		{name: "table array", file: "[[log]]\nlevel = \"loud\"", want: []string{"log.level = loud"}},
-		{name: "size without unit that is known", file: "[limits]\nframe = \"64kb\"", want: []string{"limits.frame = 64kb", "64KiB"}},
-		{name: "size out of range", file: "[limits]\nframe = \"64GiB\"", want: []string{"limits.frame = 64GiB: it is out of range; allowed: a size from 4KiB to 16MiB"}},
+		{name: "size without unit that is known", file: "[limits]\nbody = \"64kb\"", want: []string{"limits.body = 64kb", "64KiB"}},
+		{name: "size out of range", file: "[limits]\nbody = \"64GiB\"", want: []string{"limits.body = 64GiB: it is out of range; allowed: a size from 1B to 128KiB"}},
 		{name: "duration as a number", file: "[heartbeat]\nsilence = 30", want: []string{"heartbeat.silence = 30: it is not a time with its unit"}},
 		{name: "duration out of range", flags: map[string]string{"heartbeat.silence": "5h"}, want: []string{"flag --heartbeat-silence: heartbeat.silence = 5h: it is out of range; allowed: a time from 1s to 1h"}},
 		{name: "number in quotes", file: "[heartbeat]\nmisses = \"3\"", want: []string{"a number without quotes"}},
@@ -113,8 +113,8 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 		{name: "zero that would let nobody in", file: "[limits]\nconnections_per_ip = 0", want: []string{"0 would let nobody in", "-1 for no limit"}},
 		{name: "address", file: "[listen]\nhttp = \"8080\"", want: []string{"listen.http = 8080: it is not host:port"}},
 		{name: "port", file: "[listen]\nhttp = \"127.0.0.1:80800\"", want: []string{"up to 65535"}},
-		{name: "body larger than frame", file: "[limits]\nbody = \"64KiB\"", want: []string{"default: limits.frame = 64KiB", "(limits.body, from ", "petrel.toml:2)", "at least 65KiB"}},
-		{name: "outbox smaller than two frames", file: "[limits]\noutbox = \"64KiB\"", want: []string{"limits.outbox = 64KiB", "at least 128KiB"}},
+		{name: "body larger than window", file: "[limits]\nwindow_bytes = \"48KiB\"", want: []string{"petrel.toml:2: limits.window_bytes = 48KiB", "(limits.body, from default)", "at least 49KiB"}},
+		{name: "outbox smaller than two frames", file: "[limits]\noutbox = \"64KiB\"", want: []string{"limits.outbox = 64KiB", "at least 98KiB"}},
 		{name: "certificate without key", file: "[tls]\ncert_file = \"c.pem\"", want: []string{"petrel.toml:2: tls.cert_file: tls.key_file is not set"}},
 		{name: "identity provider without audience", file: "[jwt]\nkey_file = \"k.pem\"\nissuer = \"i\"", want: []string{"petrel.toml:2: jwt.key_file = k.pem: jwt.audience is not set", "set jwt.audience"}},
 		{name: "identity provider without a key", file: "[jwt]\nissuer = \"i\"", want: []string{"petrel.toml:2: jwt.issuer = i: jwt.key_file is not set"}},

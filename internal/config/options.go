@@ -53,8 +53,7 @@ func options(c *Config) []option {
 		text("cluster.bus_ca_file", &c.Cluster.CAFile, "", "PEM file with the root certificates that sign the certificates of the other nodes."),
 		boolean("cluster.patient", &c.Cluster.Patient, false, "When other nodes are alive in the database but cannot be reached on the bus, wait for them at the start. Otherwise the server gives up with an error."),
 
-		size("limits.frame", &l.FrameBytes, 64*kib, 4*kib, 16*mib, "Largest frame of a client."),
-		size("limits.body", &l.BodyBytes, 48*kib, 1, 16*mib, "Largest text or data of a message. It must be at least 1KiB smaller than limits.frame."),
+		size("limits.body", &l.BodyBytes, 48*kib, 1, 128*kib, "Largest text or data of a message. The largest frame of a client follows from it: seven times as much and 4KiB, so that every body fits with all the escapes of JSON."),
 		count("limits.history_messages", &l.HistoryMessages, 200, 1, 1000, "Most messages in one page of history."),
 
 		duration("limits.hello_timeout", &l.HelloTimeout, 10*time.Second, 100*time.Millisecond, 10*time.Minute,

@@ -108,12 +108,13 @@ func (o *Outbox) answerSend(f *petrelv1.ServerFrame, a wire.Ack, bytes int, k *W
 	o.markLocked(k)
 }
 
-// Window takes room for one send of a number of bytes. It returns false if there is
-// no room, or if the connection is being ended.
+// Window takes room for one send of a number of bytes. A send that is alone has room
+// whatever its size: escapes of JSON can make it larger than the whole window. Window
+// returns false if there is no room, or if the connection is being ended. Spec: P-4.6.
 func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || o.end != nil || maxSends >= 0 && o.unansweredSends+1 > maxSends || maxBytes >= 0 && o.unansweredBytes+bytes > maxBytes {
+	if o.closed || o.end != nil || maxSends >= 0 && o.unansweredSends+1 > maxSends || maxBytes >= 0 && o.unansweredSends > 0 && o.unansweredBytes+bytes > maxBytes {
 		return false
 	}
 	o.unansweredSends++

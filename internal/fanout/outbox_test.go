@@ -252,7 +252,8 @@ func TestWindowTakesNoMoreThanItSays(t *testing.T) {
 	}{
 		{2, -1, []int{1000, 1000, 0}, []bool{true, true, false}},
 		{-1, 100, []int{60, 40, 1, 0}, []bool{true, true, false, true}},
-		{3, 100, []int{101, 100, 1}, []bool{false, true, false}},
+		{3, 100, []int{101, 1}, []bool{true, false}}, // alone a send has room, however large it is
+		{3, 100, []int{1, 100, 99}, []bool{true, false, true}},
 		{0, 0, []int{0}, []bool{false}},
 		{-1, -1, []int{1 << 40, 1 << 40}, []bool{true, true}},
 	} {

@@ -126,7 +126,7 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 func (c *conn) frameLimit() int {
 	l := c.g.hub.Limits()
 	if c.sess != nil && c.sess.Ready() {
-		return l.FrameBytes
+		return wire.FrameLimit(l.BodyBytes)
 	}
 	return l.FrameBytesBeforeHello
 }

@@ -112,6 +112,9 @@ func (f *framer) keep(rest []byte, own bool) {
 		if f.part == nil {
 			f.part = &partial{}
 		}
+		if own && len(rest) == len(f.part.rest) { // nothing was cut off: it is where it was
+			return
+		}
 		if own && cap(f.part.rest) <= 4*len(rest)+1024 { // else a small rest would hold a big read's buffer
 			f.part.rest = f.part.rest[:copy(f.part.rest, rest)]
 		} else {

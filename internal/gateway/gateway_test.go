@@ -117,7 +117,7 @@ func TestOtherPathsAreTheHandlers(t *testing.T) {
 
 func TestEachViolationHasItsNameAndCloseCode(t *testing.T) {
 	transports(t, Options{}, func(t *testing.T, s *server, fr wire.Framing) {
-		long := strings.Repeat("x", 70_000)
+		long := strings.Repeat("x", wire.FrameLimit(noLimits().BodyBytes))
 		for _, c := range []struct {
 			name  string
 			ws    []byte // what is sent on WebSocket; nil: the case is not about it
@@ -131,14 +131,14 @@ func TestEachViolationHasItsNameAndCloseCode(t *testing.T) {
 			{"not JSON, later", masked(text, `nonsense`), "nonsense\n", true, im.CodeBadFrame, 4400},
 			{"the other codec", masked(bin, "\x08\x01"), "", true, im.CodeBadFrame, 4400},
 			{"invalid UTF-8", masked(text, "{\"id\":\"1\",\"x\":\"\xff\"}"), "{\"id\":\"1\",\"x\":\"\xff\"}\n", false, im.CodeBadUTF8, 1007},
-			{"invalid UTF-8, later", masked(text, "{\"id\":\"1\",\"x\":\"\xff\"}"), "{\"id\":\"1\",\"x\":\"\xff\"}\n", true, im.CodeBadUTF8, 1007},
+			{"invalid UTF-8, later", masked(text, "{\"id\":\"1\",\"x\":\"\xff\"}"), "{\"x\":\"\xff\"}\n", true, im.CodeBadUTF8, 1007}, // without an id there is nothing to answer
 			{"unmasked", []byte("\x81\x02{}"), "", false, im.CodeUnmasked, 1002},
 			{"unmasked, later", []byte("\x81\x02{}"), "", true, im.CodeUnmasked, 1002},
 			{"reserved bit", masked(text|0x40, "{}"), "", false, im.CodeBadFrame, 1002},
 			{"reserved bit, later", masked(text|0x40, "{}"), "", true, im.CodeBadFrame, 1002},
 			{"too large before the hello", masked(text, `{"`+long[:5000]), `{"` + long[:5000] + "\n", false, im.CodeFrameTooLarge, 1009},
 			{"too large", masked(text, `{"`+long), `{"` + long + "\n", true, im.CodeFrameTooLarge, 1009},
-			{"announced too large", masked(text, `{"`+long)[:14], "\x00\x01\x00\x01", false, im.CodeFrameTooLarge, 1009},
+			{"announced too large", masked(text, `{"`+long)[:14], "\x00\x40\x00\x01", false, im.CodeFrameTooLarge, 1009},
 			{"no hello", masked(text, `{"id":"1","ping":{}}`), "{\"id\":\"1\",\"ping\":{}}\n", false, im.CodeHelloExpected, 4400},
 			{"a bad token", masked(text, `{"id":"1","hello":{"versionMin":1,"versionMax":1,"token":"pt_x.y.z"}}`),
 				`{"id":"1","hello":{"versionMin":1,"versionMax":1,"token":"pt_x.y.z"}}` + "\n", false, im.CodeUnauthenticated, 4401},

@@ -69,7 +69,7 @@ func noLimits() session.Limits {
 	return session.Limits{
 		Connections: -1, ConnectionsPerUser: -1, ConnectionsPerIP: -1, NewPerIPPerSecond: -1, Unauthenticated: -1, UnauthenticatedPerIP: -1,
 		SendsPerSecond: -1, SendBurst: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10,
-		FrameBytes: 64 << 10, FrameBytesBeforeHello: 4 << 10, BodyBytes: 48 << 10, HistoryMessages: 200,
+		FrameBytesBeforeHello: 4 << 10, BodyBytes: 48 << 10, HistoryMessages: 200,
 	}
 }
 

@@ -57,7 +57,7 @@ var catalogue = map[Code]CodeInfo{
 	CodeBadFrame:           {Text: "the frame cannot be read", Hint: "compare it with the golden frames in proto/vectors", Settled: false, Retryable: false, HTTP: 400, Close: 4400, Reconnect: false, Clause: "P-2.3"},
 	CodeBadUTF8:            {Text: "a text is not valid UTF-8", Hint: "encode texts as UTF-8", Settled: false, Retryable: false, HTTP: 400, Close: 1007, Reconnect: false, Clause: "P-2.4"},
 	CodeUnmasked:           {Text: "a WebSocket frame of the client is not masked", Hint: "use a WebSocket library", Settled: false, Retryable: false, HTTP: 400, Close: 1002, Reconnect: false, Clause: "P-1.5"},
-	CodeFrameTooLarge:      {Text: "the frame is larger than the limit", Hint: "the welcome names the limit", Settled: false, Retryable: false, HTTP: 413, Close: 1009, Reconnect: false, Clause: "P-2.5"},
+	CodeFrameTooLarge:      {Text: "the frame is larger than the limit", Hint: "the welcome names the limit", Settled: false, Retryable: false, HTTP: 413, Close: 1009, Reconnect: true, Clause: "P-2.5"},
 	CodeVersionUnsupported: {Text: "the server speaks no protocol version in the range of the hello", Hint: "upgrade the client", Settled: false, Retryable: false, HTTP: 400, Close: 4406, Reconnect: false, Clause: "P-3.2"},
 	CodeUnauthenticated:    {Text: "the token is missing or not valid", Hint: "get a new token", Settled: false, Retryable: false, HTTP: 401, Close: 4401, Reconnect: false, Clause: "P-3.3"},
 	CodeTokenInURL:         {Text: "the URL has a token in it and would end up in logs", Hint: "put the token into the hello or the header Authorization", Settled: false, Retryable: false, HTTP: 400, Close: 0, Reconnect: false, Clause: "P-3.3"},

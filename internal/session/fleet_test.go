@@ -182,7 +182,7 @@ func (f *fleet) start(id im.Node) *site {
 	s.fan = fanout.New(s.table)
 	o := session.Options{Version: "test", RechecksPerSecond: f.rechecksPerSecond}
 	s.hub = session.New(o, s.users, nil, nil, nil, s.table, session.Limits{
-		ConnectionsPerUser: -1, SendsPerSecond: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10, FrameBytes: 64 << 10, BodyBytes: 1000,
+		ConnectionsPerUser: -1, SendsPerSecond: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10, BodyBytes: 1000,
 	})
 	s.hub.Attach(s.bus)
 	s.hub.AttachStreams(s.streams, s.others)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -129,8 +130,10 @@ func (s *Session) welcomeFrame(id uint64, a im.Account, l *Limits) *petrelv1.Ser
 		Version: Version, Session: hex.EncodeToString(b[:]), User: string(a.User), Inbox: im.InboxID(a.Tenant, a.User).String(),
 		HistoryId: fmt.Sprintf("%016x", o.HistoryID), ServerTimeMs: uint64(o.Now().UnixMilli()),
 		HeartbeatMs: uint32(o.Heartbeat.Milliseconds()), HeartbeatMisses: uint32(o.Misses),
-		Window:       &petrelv1.Window{Sends: announced(l.WindowSends), Bytes: announced(l.WindowBytes)},
-		Limits:       &petrelv1.Limits{FrameBytes: announced(l.FrameBytes), BodyBytes: announced(l.BodyBytes), HistoryMessages: uint32(l.pageSize())},
+		Window: &petrelv1.Window{Sends: announced(l.WindowSends), Bytes: announced(l.WindowBytes)},
+		Limits: &petrelv1.Limits{
+			FrameBytes: announced(wire.FrameLimit(l.BodyBytes)), BodyBytes: announced(l.BodyBytes), HistoryMessages: uint32(l.pageSize()), OpenRequests: maxRequests,
+		},
 		Capabilities: capabilities, Server: "petrel/" + o.Version,
 		Gateways: o.gateways(a),
 	}}}

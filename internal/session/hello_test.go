@@ -12,6 +12,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -31,7 +32,7 @@ func TestWelcomeSaysWhatBinds(t *testing.T) {
 	want := &petrelv1.Welcome{
 		Version: 1, User: "alice", Inbox: im.InboxID(im.DefaultTenant, "alice").String(), HistoryId: fmt.Sprintf("%016x", w.o.HistoryID),
 		ServerTimeMs: 1795262400000, HeartbeatMs: 30000, HeartbeatMisses: 2, Server: "petrel/test", Capabilities: []string{"edit", "cursor", "focus", "newest", "call"},
-		Window: &petrelv1.Window{Sends: 1<<32 - 1, Bytes: 256 << 10}, Limits: &petrelv1.Limits{FrameBytes: 64 << 10, BodyBytes: 1000, HistoryMessages: 200},
+		Window: &petrelv1.Window{Sends: 1<<32 - 1, Bytes: 256 << 10}, Limits: &petrelv1.Limits{FrameBytes: uint32(wire.FrameLimit(1000)), BodyBytes: 1000, HistoryMessages: 200, OpenRequests: 16},
 	}
 	if d := cmp.Diff(want, got, protocmp.Transform()); d != "" || f.Id != 1 {
 		t.Errorf("welcome of %d (-want +got):\n%s", f.Id, d)

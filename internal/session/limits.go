@@ -18,9 +18,8 @@ type Limits struct {
 	WindowBytes    int
 	OutboxBytes    int // bytes that wait for one connection
 
-	FrameBytes            int
 	FrameBytesBeforeHello int
-	BodyBytes             int
+	BodyBytes             int // of one text or data; the frames of a session follow from it: wire.FrameLimit
 	HistoryMessages       int // of one page
 }
 
@@ -33,7 +32,7 @@ func (l *Limits) pageSize() int {
 }
 
 // maxRequests is how many requests of one session may be under way at the same
-// time.
+// time. The welcome names it. Spec: P-2.2.
 const maxRequests = 16
 
 // maxMoves is how many moves of cursors of one session may be unanswered. A client

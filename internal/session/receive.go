@@ -25,6 +25,8 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 	err := wire.Decode(s.Out.Encoding().Codec, b, &f)
 	if err == nil {
 		err = s.handle(&f, len(b), k)
+	} else if s.answerMalformed(b, err, k) {
+		return true
 	}
 	if err != nil {
 		s.ended = true
@@ -32,6 +34,33 @@ func (s *Session) Receive(b []byte, k *fanout.WakeUps) bool {
 		return false
 	}
 	return true
+}
+
+// answerMalformed answers a frame that cannot be decoded, and returns whether it did.
+// A client that ends with its connection would send the same message again on the next
+// one, and for ever: so the answer is settled, and everything else goes on. The frame
+// counts as a send against the rate. Spec: P-2.3, P-2.4.
+func (s *Session) answerMalformed(b []byte, e *im.Error, k *fanout.WakeUps) bool {
+	enc := s.Out.Encoding()
+	if s.phase.Load() != welcomed || e.Code == im.CodeBadUTF8 && enc == (wire.Encoding{Codec: wire.JSON, Framing: wire.WebSocket}) {
+		return false // RFC 6455 8.1: a text message that is not UTF-8 ends the connection
+	}
+	id := wire.IDOf(enc.Codec, b)
+	if id == 0 {
+		return false
+	}
+	if wait := s.takeRate(); wait > 0 {
+		s.refuse(id, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}, k)
+	} else {
+		s.refuse(id, im.Errorf(im.CodeInvalid, "%s", e.Error()), k)
+	}
+	return true
+}
+
+// takeRate takes one send from the rate, or returns how long to wait for it.
+func (s *Session) takeRate() time.Duration {
+	l := s.hub.Limits()
+	return s.rate.Take(s.hub.o.Now(), rate.Per(l.SendsPerSecond, time.Second, l.SendBurst))
 }
 
 // handle handles a frame. An error ends the session.
@@ -74,8 +103,7 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps
 		return &im.Error{Code: im.CodeWindowExceeded, RetryAfter: time.Second}
 	}
 	origin := fanout.Origin{Out: s.Out, ID: id, Bytes: bytes}
-	l := s.hub.Limits()
-	if wait := s.rate.Take(s.hub.o.Now(), rate.Per(l.SendsPerSecond, time.Second, l.SendBurst)); wait > 0 {
+	if wait := s.takeRate(); wait > 0 {
 		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}, k)
 		return nil
 	}
@@ -83,7 +111,7 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps
 		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}, k)
 		return nil
 	}
-	send, err := conv.Prepare(s.Out.Account, f, l.BodyBytes)
+	send, err := conv.Prepare(s.Out.Account, f, s.hub.Limits().BodyBytes)
 	if err != nil {
 		origin.Reply(wire.Ack{}, err, k)
 		return nil

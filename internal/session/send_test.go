@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -60,6 +61,41 @@ func TestSendsBeforeABadFrameAreStored(t *testing.T) {
 	if got := w.texts(id); !cmp.Equal(got, []string{"alice:before"}) {
 		t.Errorf("stored %v", got)
 	}
+}
+
+// Spec: P-2.3, P-2.4.
+func TestFrameThatCannotBeDecodedIsAnsweredAndTheSessionStays(t *testing.T) {
+	w := newWorld(t)
+	w.limits.SendsPerSecond, w.limits.SendBurst = 1, 5
+	w.start()
+	id := w.group("team", "alice")
+	alice := w.login(w.token("", "alice"))
+	notUTF8, err := proto.Marshal(text(2, id, "k1", "MARK"))
+	w.must(err)
+	noBody, err := proto.Marshal(&petrelv1.ClientFrame{Id: 4})
+	w.must(err)
+	for _, b := range [][]byte{bytes.Replace(notUTF8, []byte("MARK"), []byte("\xffARK"), 1), []byte("\x08\x03\x1a\x02\x0a\x05"), noBody} {
+		if !alice.read(b) {
+			t.Fatalf("%x ends the session", b)
+		}
+	}
+	alice.want("invalid of 2", "invalid of 3", "invalid of 4")
+	alice.send(text(5, id, "k2", "after"))
+	alice.want("ack 2 of 5")
+	// They count as sends: nobody can have the server decode them without end.
+	alice.read(noBody)
+	alice.read(noBody)
+	alice.want("invalid of 4", "rate_limited of 4")
+	if got := w.texts(id); !cmp.Equal(got, []string{"alice:after"}) {
+		t.Errorf("stored %v", got)
+	}
+	// Before the welcome nothing is answered.
+	c := w.connect()
+	if c.read(noBody) {
+		t.Error("a connection that has not said hello goes on after a bad frame")
+	}
+	c.want("kick bad_frame")
+	c.wantEnd(im.CodeBadFrame)
 }
 
 // Spec: P-4.5.

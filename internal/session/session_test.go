@@ -170,7 +170,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, fs: vfs.NewMem(), now: time.UnixMilli(1795262400000), limits: session.Limits{
 		ConnectionsPerUser: -1, SendsPerSecond: -1, SendBurst: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10,
-		FrameBytes: 64 << 10, FrameBytesBeforeHello: 4 << 10, BodyBytes: 1000, HistoryMessages: 200,
+		FrameBytesBeforeHello: 4 << 10, BodyBytes: 1000, HistoryMessages: 200,
 	}}
 	t.Cleanup(func() { w.stop() })
 	return w

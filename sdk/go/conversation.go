@@ -284,7 +284,7 @@ func (c *Client) repairAll(now time.Time) {
 	lv := c.live
 	waiting := lv.missing[:0]
 	for i, v := range lv.missing {
-		if lv.reads >= maxReads {
+		if lv.readsFull() {
 			waiting = append(waiting, lv.missing[i:]...)
 			break
 		}

@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	maxReads    = 6                // history requests under way, of the 16 of P-2.2
+	maxReads    = 6                // history requests under way, if the server takes as many (P-2.2)
 	maxMoves    = 3                // cursor requests under way
 	maxAsked    = 4                // requests of the application under way
 	retryWait   = time.Second      // after a refusal that names no time
@@ -49,6 +49,16 @@ type live struct {
 	pinged           time.Time
 	focused          *petrelv1.SetFocus // sent on this connection
 	focusAt          time.Time          // when it has to be sent again; zero: not
+}
+
+// readsFull reports whether no further history request may be sent. A server that names
+// no limit takes 16 requests. Some are left for cursors, syncs and the application.
+func (lv *live) readsFull() bool {
+	limit := maxReads
+	if n := int(lv.welcome.GetLimits().GetOpenRequests()); n > 0 {
+		limit = min(limit, max(1, n/2))
+	}
+	return lv.reads >= limit
 }
 
 func (lv *live) offers(capability string) bool {

@@ -312,7 +312,7 @@ func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
 			c.raise(o, c.headOf(o))
 			c.notify()
 			return true, false
-		case o.look && c.live.reads >= maxReads:
+		case o.look && c.live.readsFull():
 			return true, false
 		case o.look:
 			c.lookFor(o, o.from)
@@ -352,12 +352,12 @@ func (c *Client) sendOne(l *lane, o *Outgoing) (stay, full bool) {
 	lv := c.live
 	f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: o.send}}
 	b, err := lv.link.encode(f)
-	if limit := int(lv.welcome.GetLimits().GetFrameBytes()); err != nil || limit > 0 && len(b) > limit {
-		if o.tried {
-			c.settle(o, Unknowable, ErrUnknowable)
-		} else {
-			c.settle(o, Rejected, &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the frame has %d bytes", len(b)), Settled: true})
-		}
+	if err != nil { // a text that is not UTF-8; with protobuf the server says so
+		c.giveUp(o, &Error{Code: CodeInvalid, Message: err.Error(), Settled: true})
+		return true, false
+	}
+	if limit := int(lv.welcome.GetLimits().GetFrameBytes()); limit > 0 && len(b) > limit {
+		c.giveUp(o, &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the frame has %d bytes", len(b)), Settled: true})
 		return true, false
 	}
 	if w := lv.welcome.Window; w != nil && lv.sends > 0 && (lv.sends >= int(w.Sends) || lv.sendBytes+len(b) > int(w.Bytes)) {
@@ -377,6 +377,16 @@ func (c *Client) sendOne(l *lane, o *Outgoing) (stay, full bool) {
 	}
 	lv.link.push(b)
 	return false, false
+}
+
+// giveUp settles a message that cannot be sent on this connection. If it was tried on
+// another one, it may be stored.
+func (c *Client) giveUp(o *Outgoing, e *Error) {
+	if o.tried {
+		c.settle(o, Unknowable, ErrUnknowable)
+		return
+	}
+	c.settle(o, Rejected, e)
 }
 
 // answered applies the answer to an attempt; nil: the connection ended.

@@ -37,4 +37,22 @@ var sessionRules = []rule{
 		patches: []patch{{"internal/session/revocations.go", `at = min(at, b.answered[n])`, `_ = n`}},
 		guards:  []guard{{"internal/session", "^TestF17GatewayCut"}},
 	},
+	{
+		name:    "kick-poison",
+		holds:   "a frame that cannot be decoded is answered, and costs the client nothing else",
+		patches: []patch{{"internal/session/receive.go", `id := wire.IDOf(enc.Codec, b)`, `id := wire.IDOf(enc.Codec, nil)`}},
+		guards:  []guard{{"internal/session", "^TestFrameThatCannotBeDecoded"}, {"internal/app", "^TestNoSendIsPoison$"}},
+	},
+	{
+		name:    "frames-as-large-as-bodies",
+		holds:   "every body fits into a frame of each codec",
+		patches: []patch{{"internal/wire/outline.go", `return max(minFrameLimit, jsonExpansion*bodyBytes+envelope)`, `return max(minFrameLimit, bodyBytes+envelope)`}},
+		guards:  []guard{{"internal/wire", "^TestFrameLimitHoldsEveryBody$"}},
+	},
+	{
+		name:    "window-above-all",
+		holds:   "a send that is alone has room in the window",
+		patches: []patch{{"internal/fanout/outbox.go", `maxBytes >= 0 && o.unansweredSends > 0 &&`, `maxBytes >= 0 &&`}},
+		guards:  []guard{{"internal/fanout", "^TestWindowTakesNoMoreThanItSays$"}},
+	},
 }

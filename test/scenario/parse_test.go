@@ -74,15 +74,16 @@ func parseLine(raw string) (line, error) {
 	return l, nil
 }
 
-var counterMark = regexp.MustCompile(`\{(n|x)([+*-]\d+)?\}`)
+var counterMark = regexp.MustCompile(`\{(n|x|q|c|0)([+*-]\d+)?\}`)
 
 // expand puts the counter n into a text: {n}, {n+5}, {n-1}, and {x*1000} for a
-// thousand times the letter x.
+// thousand times the letter x. {0*1000}, {q*1000} and {c*1000} are as many zeros, quotes
+// and control characters; the last two are for texts in quotes.
 func expand(text string, n int) string {
 	return counterMark.ReplaceAllStringFunc(text, func(m string) string {
 		arg, _ := strconv.Atoi(strings.TrimLeft(m[2:len(m)-1], "*")) // 0 without
-		if m[1] == 'x' {
-			return strings.Repeat("x", arg)
+		if of, ok := map[byte]string{'x': "x", '0': "0", 'q': `\"`, 'c': `\x01`}[m[1]]; ok {
+			return strings.Repeat(of, arg)
 		}
 		return strconv.Itoa(n + arg)
 	})

@@ -783,6 +783,7 @@ type Limits struct {
 	FrameBytes      uint32                 `protobuf:"varint,1,opt,name=frame_bytes,json=frameBytes,proto3" json:"frame_bytes,omitempty"`
 	BodyBytes       uint32                 `protobuf:"varint,2,opt,name=body_bytes,json=bodyBytes,proto3" json:"body_bytes,omitempty"`                   // of text or data
 	HistoryMessages uint32                 `protobuf:"varint,3,opt,name=history_messages,json=historyMessages,proto3" json:"history_messages,omitempty"` // per page
+	OpenRequests    uint32                 `protobuf:"varint,4,opt,name=open_requests,json=openRequests,proto3" json:"open_requests,omitempty"`          // that have no answer yet; sends do not count
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -834,6 +835,13 @@ func (x *Limits) GetBodyBytes() uint32 {
 func (x *Limits) GetHistoryMessages() uint32 {
 	if x != nil {
 		return x.HistoryMessages
+	}
+	return 0
+}
+
+func (x *Limits) GetOpenRequests() uint32 {
+	if x != nil {
+		return x.OpenRequests
 	}
 	return 0
 }
@@ -2437,13 +2445,14 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\bgateways\x18\r \x03(\tR\bgateways\"4\n" +
 	"\x06Window\x12\x14\n" +
 	"\x05sends\x18\x01 \x01(\rR\x05sends\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"s\n" +
+	"\x05bytes\x18\x02 \x01(\rR\x05bytes\"\x98\x01\n" +
 	"\x06Limits\x12\x1f\n" +
 	"\vframe_bytes\x18\x01 \x01(\rR\n" +
 	"frameBytes\x12\x1d\n" +
 	"\n" +
 	"body_bytes\x18\x02 \x01(\rR\tbodyBytes\x12)\n" +
-	"\x10history_messages\x18\x03 \x01(\rR\x0fhistoryMessages\"\xea\x02\n" +
+	"\x10history_messages\x18\x03 \x01(\rR\x0fhistoryMessages\x12#\n" +
+	"\ropen_requests\x18\x04 \x01(\rR\fopenRequests\"\xea\x02\n" +
 	"\x04Send\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\"\n" +

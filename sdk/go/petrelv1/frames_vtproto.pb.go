@@ -810,6 +810,11 @@ func (m *Limits) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.OpenRequests != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.OpenRequests))
+		i--
+		dAtA[i] = 0x20
+	}
 	if m.HistoryMessages != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.HistoryMessages))
 		i--
@@ -2632,6 +2637,9 @@ func (m *Limits) SizeVT() (n int) {
 	}
 	if m.HistoryMessages != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.HistoryMessages))
+	}
+	if m.OpenRequests != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.OpenRequests))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5108,6 +5116,25 @@ func (m *Limits) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.HistoryMessages |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field OpenRequests", wireType)
+			}
+			m.OpenRequests = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.OpenRequests |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -10287,6 +10314,25 @@ func (m *Limits) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.HistoryMessages |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field OpenRequests", wireType)
+			}
+			m.OpenRequests = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.OpenRequests |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -480,6 +480,20 @@ class Refusals(Case):
 
 
 class Ends(Case):
+    def answered(self, v, protobuf, ws):
+        """P-2.3: the frame is answered with a settled error, and the connection stays."""
+        if protobuf:
+            frame = dict(top_fields(ws.recv()[1]))
+            error = dict(top_fields(frame[4]))
+            self.assertEqual((frame[1], error[1].decode(), error[3]), (int(v["answer"]), v["code"], 1))
+            ws.send(bytes.fromhex("08074200"), opcode=2)
+            self.assertEqual(ws.recv()[1], bytes.fromhex("08075a00"))
+            return
+        frame = json.loads(ws.recv()[1])
+        self.assertEqual((frame["id"], frame["error"]["code"], frame["error"]["settled"]), (v["answer"], v["code"], True))
+        ws.send(b'{"id":"7","ping":{}}')
+        self.assertEqual(json.loads(ws.recv()[1]), {"id": "7", "pong": {}})
+
     def test_bad_frames_of_the_vectors_end_as_they_say(self):
         for name in sorted(glob.glob(os.path.join(VECTORS, "bad-*.txt"))):
             with open(name, encoding="utf-8") as f:
@@ -501,6 +515,9 @@ class Ends(Case):
                     ws.sock.sendall(content)
                 else:
                     ws.send(content, opcode=2 if v["on"] == "ws-binary" else 1)
+                if "answer" in v:
+                    self.answered(v, protobuf, ws)
+                    continue
                 last, close, reason = ws.end()
                 self.assertEqual((close, reason), (int(v["close"]), v["code"]))
                 if protobuf:

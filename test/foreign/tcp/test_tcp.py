@@ -162,15 +162,37 @@ class JSONLines(Case):
             ("alice", json.dumps({"id": "9", "hello": hello}), "kick", "hello_expected"),
             ("alice", "{", "kick", "bad_frame"),
             ("alice", "", "kick", "bad_frame"),
-            ("alice", b'{"id":"9","send":{"text":"\xff"}}\n', "kick", "bad_utf8"),
+            ("alice", b'{"send":{"text":"\xff"}}\n', "kick", "bad_utf8"),
             ("alice", b"\x00\x00\x00\x04\x08\x02\x42\x00\n", "kick", "bad_frame"),
-            ("alice", " " * (1 << 17), "kick", "frame_too_large"),
+            ("alice", " " * (1 << 19), "kick", "frame_too_large"),
             (None, "{" + " " * 8192, "kick", "frame_too_large"),
         ):
             with self.subTest(user=user, content=content[:60]):
                 s = self.session(user)
                 s.write(content)
                 self.assertEqual((s.end() or {}).get(body, {}).get("code"), code)
+
+
+    def test_a_malformed_frame_with_an_id_is_answered_and_the_connection_stays(self):
+        """P-2.3, P-2.4"""
+        s = self.session("alice")
+        for content in (b'{"id":"9","send":{"text":"\xff"}}\n', '{"id":"9","send":{"text":"\\ud800"}}', '{"id":"9","send":{"text":7}}', '{"id":"9"}'):
+            with self.subTest(content):
+                s.write(content)
+                frame = s.read()
+                self.assertEqual((frame["id"], frame["error"]["code"], frame["error"]["settled"]), ("9", "invalid", True))
+        self.assertEqual(s.call(ping={})["pong"], {})
+
+    def test_a_body_of_the_largest_size_fits_with_every_escape(self):
+        """P-2.5, P-4.2, P-4.6"""
+        s = self.session("alice")
+        size = s.welcome["limits"]["bodyBytes"]
+        text = "\x01" * size
+        ack = s.call(send={"user": "bob", "clientMsgId": secrets.token_hex(16), "after": str(head(s, "bob")), "text": text})["ack"]
+        page = s.call(history={"conv": ack["conv"], "after": str(int(ack["seq"]) - 1)})["history"]
+        self.assertEqual(page["messages"][0]["text"], text)
+        error = s.call(send={"user": "bob", "clientMsgId": secrets.token_hex(16), "after": ack["seq"], "text": text + "x"})["error"]
+        self.assertEqual((error["code"], error["settled"]), ("too_large", True))
 
 
 class Protobuf(Case):
