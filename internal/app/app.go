@@ -63,6 +63,7 @@ type App struct {
 	setup    string // the one-time code; empty: an admin key existed at the start
 	redeemed atomic.Bool
 	draining atomic.Bool
+	refusing refusing
 	away     atomic.Bool                // an operator has drained the node
 	cut      atomic.Bool                // it reaches too few others, and has sent its clients to them
 	drains   chan func(context.Context) // capacity 1; full: a drain is under way
@@ -212,8 +213,8 @@ func removeFile(path string) error {
 
 // Run serves until ctx ends, then drains: what is in flight is stored and
 // answered, the feeds go to the other nodes, the clients are told to come back,
-// the store is closed. A store that fails ends it with an error at once; the
-// process must exit then.
+// the store is closed. A store that fails ends it with an error as soon as the clients
+// are told; the process must exit then.
 func (a *App) Run(ctx context.Context) error {
 	r := newRunning(ctx)
 	defer r.stopAll()
@@ -232,14 +233,17 @@ func (a *App) Run(ctx context.Context) error {
 		defer close(served)
 		return a.gateway.Run(ctx)
 	})
-	a.announce()
+	r.start(r.work, "watch of commits", a.watchCommits)
+	r.start(r.serve, "announcement", a.announceWhenReady)
 	select {
 	case <-ctx.Done():
 	case <-a.store.Failed():
+		a.sayGoodbye(r.stopServing, served)
 		return a.storeFailed()
 	case err := <-r.failed:
 		select {
 		case <-a.store.Failed():
+			a.sayGoodbye(r.stopServing, served)
 			return a.storeFailed()
 		default:
 		}
@@ -314,7 +318,6 @@ func (r *running) stopAll() {
 // storeFailed ends the process's service: nothing more is answered, and what
 // waits stays unknown to its senders.
 func (a *App) storeFailed() error {
-	a.draining.Store(true)
 	err := a.store.Writable()
 	if p, ok := errors.AsType[*pgstore.Problem](err); ok { // it says what to do
 		return fmt.Errorf("serve %s: %w: %w", a.cfg.Store.Dir, store.ErrFailed, p)

@@ -89,6 +89,11 @@ func load(t *testing.T, dir string, options ...string) *config.Config {
 // start starts a server and waits until it has announced itself.
 func start(t *testing.T, dir string, options ...string) *server {
 	t.Helper()
+	return startTuned(t, dir, func(*App) {}, options...)
+}
+
+func startTuned(t *testing.T, dir string, tune func(*App), options ...string) *server {
+	t.Helper()
 	s := &server{t: t}
 	cfg := load(t, dir, options...)
 	var err error
@@ -96,6 +101,7 @@ func start(t *testing.T, dir string, options ...string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tune(s.App)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -113,7 +119,9 @@ func start(t *testing.T, dir string, options ...string) *server {
 			t.Errorf("run: %v", err)
 		}
 	})
-	until(t, "the server announces itself", func() bool { return s.banner.String() != "" })
+	until(t, "the server announces itself, or says why not", func() bool {
+		return s.banner.String() != "" || strings.Contains(s.logged.String(), "not ready yet")
+	})
 	return s
 }
 

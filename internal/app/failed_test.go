@@ -21,6 +21,8 @@ import (
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
 )
 
 func int64Value(n int64) protoreflect.Value { return protoreflect.ValueOfInt64(n) }
@@ -39,6 +41,26 @@ func TestFailedStoreEndsTheServer(t *testing.T) {
 	if err != nil || !strings.HasSuffix(string(out), "as it should\n") {
 		t.Errorf("child: %v\n%s", err, out)
 	}
+}
+
+// toldOfTheEnd reads how the connections of a failed server have ended. Spec: P-1.6.
+func toldOfTheEnd(conns map[string]*wiretest.Conn) error {
+	ctx, cancel := context.WithTimeout(context.Background(), deadline/2)
+	defer cancel()
+	for url, c := range conns {
+		for {
+			_, err := c.Recv(ctx)
+			if err == nil {
+				continue
+			}
+			closed, ok := errors.AsType[*wiretest.Closed](err)
+			if !ok || closed.Kick.GetCode() != string(im.CodeDraining) || !closed.Kick.Reconnect || closed.Kick.ReconnectAfterMs == 0 {
+				return fmt.Errorf("the client at %s saw %v, want a kick that says when to come back", url, err)
+			}
+			break
+		}
+	}
+	return nil
 }
 
 // child serves until its disk breaks, and does not return.
@@ -67,6 +89,16 @@ func serveOnABrokenDisk(dir string) error {
 	if _, err := a.users.Create(context.Background(), "", []im.User{"alice"}); err != nil {
 		return fmt.Errorf("on a good disk: %w", err)
 	}
+	issued, err := a.users.Create(context.Background(), "", []im.User{"carol"})
+	if err != nil {
+		return fmt.Errorf("on a good disk: %w", err)
+	}
+	conns := map[string]*wiretest.Conn{}
+	for _, url := range []string{"ws://" + a.HTTPAddr().String(), "tcp://" + a.TCPAddr().String()} {
+		if conns[url], err = wiretest.Dial(context.Background(), wiretest.Options{URL: url, Codec: wire.JSON, Token: issued[0].Token}); err != nil {
+			return err
+		}
+	}
 	// From here on every write to a file fails.
 	signal.Ignore(syscall.SIGXFSZ)
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
@@ -79,6 +111,9 @@ func serveOnABrokenDisk(dir string) error {
 	case err = <-ended:
 	case <-time.After(deadline / 2):
 		return errors.New("the server goes on")
+	}
+	if err := toldOfTheEnd(conns); err != nil {
+		return err
 	}
 	if !errors.Is(err, store.ErrFailed) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "restart") {
 		return fmt.Errorf("run returned %v, want the folder, the failure and what to do", err)

@@ -59,28 +59,6 @@ func (a *App) handler() http.Handler {
 	return a.api.Handler(mux)
 }
 
-// ready is red while the server should get no new clients.
-func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
-	reason := ""
-	if err := a.behind(); err != nil {
-		reason = err.Error()
-	} else if err := a.store.Writable(); err != nil {
-		reason = err.Error()
-	} else if a.draining.Load() || a.away.Load() || a.cut.Load() {
-		reason = "draining"
-	}
-	if reason != "" {
-		reply(w, http.StatusServiceUnavailable, map[string]any{"ready": false, "reason": reason})
-		return
-	}
-	// One damaged block concerns a few conversations: the server stays in service.
-	if d := a.store.Stats().Damage; len(d) > 0 {
-		reply(w, http.StatusOK, map[string]any{"ready": true, "degraded": true, "damage": d, "fix": "stop the server and run petrel repair"})
-		return
-	}
-	reply(w, http.StatusOK, map[string]any{"ready": true})
-}
-
 // behind is why a database must not be used.
 func (a *App) behind() error {
 	if a.databases == nil {
@@ -133,6 +111,16 @@ func (a *App) values() []metrics.Value {
 		{Name: "petrel_store_scrub_time_seconds", Help: "When the scrub last ended a pass over the whole store, Unix time; 0: never.", Read: func() float64 { return float64(a.store.Stats().ScrubMs) / 1000 }},
 		{Name: "petrel_store_scrub_bytes_total", Help: "Bytes that the scrub has read.", Counter: true, Read: func() float64 { return float64(a.store.Stats().ScrubBytes) }},
 		{Name: "petrel_store_scrub_found_total", Help: "Damaged files that the scrub has found.", Counter: true, Read: func() float64 { return float64(a.store.Stats().ScrubFound) }},
+		{Name: "petrel_ready", Help: "1 while /readyz says that the server is ready, else 0.", Read: func() float64 {
+			if a.notReady() != "" {
+				return 0
+			}
+			return 1
+		}},
+		{Name: "petrel_commits_refused_total", Help: "Commits of this node that the store did not take, or whose outcome is unknown.", Counter: true, Read: count(func() uint64 { _, n := a.convs.Commits(); return n })},
+		{Name: "petrel_connections", Help: "Connections of clients.", Read: func() float64 { return float64(a.gateway.Stats().Connections) }},
+		{Name: "petrel_connections_limit", Help: "Most connections of clients: limits.connections, or what the limit of open files allows.", Read: func() float64 { return float64(a.hub.Limits().Connections) }},
+		{Name: "petrel_connections_refused_total", Help: "Connections that were refused, because a limit was reached.", Counter: true, Read: count(func() uint64 { return a.gateway.Stats().Refused })},
 		{Name: "petrel_inbox_resets_total", Help: "Times that feed entries with changes of membership were trimmed before the inboxes had taken the changes.", Counter: true, Read: count(a.inboxes.Resets)},
 		{Name: "petrel_sessions", Help: "Sessions that are online on this node.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
 		{Name: "petrel_hellos_refused_total", Help: "Hellos that were refused.", Counter: true, Read: count(a.hub.Refused.Load)},

@@ -294,6 +294,12 @@ func (cs *Convs) Repeats() uint64 { return cs.node.repeats.Load() }
 // taken the feed over: those of an owner that did not know it yet.
 func (cs *Convs) AppendsRefused() uint64 { return cs.node.stale.Load() }
 
+// Commits counts the commits of this node that are durable, and those that the store did
+// not take or whose outcome is unknown.
+func (cs *Convs) Commits() (taken, refused uint64) {
+	return cs.node.taken.Load(), cs.node.refused.Load()
+}
+
 // Owners are the feeds that this node owns now.
 func (cs *Convs) Owners() []*Owner {
 	var list []*Owner

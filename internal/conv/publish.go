@@ -56,6 +56,7 @@ func (p *publisher) finish(b *batch, err error) {
 		p.lose(b, err)
 		return
 	case errors.Is(err, store.ErrUnknown):
+		p.node.refused.Add(1)
 		p.lose(b, err)
 		return
 	case errors.Is(err, store.ErrFailed) && p.o.shared():
@@ -96,6 +97,7 @@ func (p *publisher) publishHeads(b *batch) {
 	}
 	if b.writes() {
 		p.published.Store(uint64(b.pos()))
+		p.node.taken.Add(1)
 		p.node.accepted.Add(uint64(b.rows))
 	}
 	p.node.repeats.Add(uint64(b.repeats))
@@ -123,7 +125,12 @@ func (p *publisher) deliver(b *batch) {
 // that settles nothing. Before the committer builds again, it rolls back to what is
 // published.
 func (p *publisher) refuse(b *batch, err error) {
-	p.o.Log.Warn("commit refused", "err", err, "rows", b.rows)
+	if err != errRefusedBefore { // that one is counted
+		p.node.refused.Add(1)
+	}
+	if hidden, ok := p.node.warnings.due(p.o.Now()); ok {
+		p.o.Log.Warn("commit refused", "err", err, "rows", b.rows, "before", hidden)
+	}
 	e := Refusal(err)
 	p.mu.Lock()
 	for _, w := range b.work {
