@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/petrel-im/petrel/internal/app"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
@@ -142,9 +143,6 @@ func checkTransport(conf *config.Config) verdict {
 // connection takes one.
 const wantFiles = 65536
 
-// storeFiles are the open files that are not left for connections.
-const storeFiles = 1200
-
 func checkFiles(conf *config.Config) verdict {
 	v := verdict{Check: "open files", State: stateOK}
 	limit, err := openFiles()
@@ -153,16 +151,17 @@ func checkFiles(conf *config.Config) verdict {
 		return v
 	}
 	v.Values = map[string]any{"limit": limit}
-	room := uint64(0)
-	if limit > storeFiles {
-		room = limit - storeFiles
-	}
-	v.Found = fmt.Sprintf("limit %d: room for about %d connections", limit, room)
+	files, err := app.ShareFiles(limit, conf)
+	v.Found = fmt.Sprintf("limit %d: room for %d connections", limit, max(files.Connections, 0))
 	switch {
-	case conf.Limits.Connections > 0 && uint64(conf.Limits.Connections) > room:
+	case err != nil: // the server says the same, and does not start
+		v.State = stateFail
+		_, v.Fix, _ = strings.Cut(err.Error(), "; ")
+	case conf.Limits.Connections > int64(files.Connections):
 		v.State = stateFail
 		v.Found += fmt.Sprintf(", limits.connections is %d", conf.Limits.Connections)
-		v.Fix = fmt.Sprintf("ulimit -n %d, or LimitNOFILE= of the systemd unit", uint64(conf.Limits.Connections)+storeFiles)
+		want := 2 * (uint64(conf.Limits.Connections) + limit - uint64(files.Connections)) // the reserve grows with the limit
+		v.Fix = fmt.Sprintf("ulimit -n %d, or LimitNOFILE= of the systemd unit", want)
 	case limit < wantFiles:
 		v.State = stateWarn
 		v.Fix = "ulimit -n 1048576, or LimitNOFILE=1048576 of the systemd unit"

@@ -46,6 +46,7 @@ type App struct {
 	log   *slog.Logger
 	begun time.Time
 
+	files     Files
 	store     store.Store
 	embedded  *pebblestore.Store // nil: the store is in databases
 	databases *pgstore.Store     // nil: it is embedded
@@ -94,6 +95,9 @@ func (a *App) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.shareFiles(); err != nil { // before anything opens one
+		return err
+	}
 	if err := a.openStore(ctx); err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func (a *App) open(ctx context.Context) error {
 	a.hub = session.New(session.Options{
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
 		Gateways: a.gateways,
-	}, a.users, a.convs, a.router, a.sync, a.table, limits(l))
+	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
 	if a.node.streams != nil {
 		a.hub.AttachStreams(a.node.streams, a.node.others)
@@ -144,6 +148,7 @@ func (a *App) open(ctx context.Context) error {
 		HTTPAddr: a.cfg.Listen.HTTP, HTTPOnly: !a.node.has(cluster.Gateway), TCPAddr: a.tcpAddr(), TLS: tlsConfig, Handler: a.handler(),
 		Origins: a.cfg.Listen.Origins, TrustedProxies: a.cfg.Listen.TrustedProxies, ProxyHeader: a.cfg.Listen.ProxyHeader,
 		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout,
+		MaxUpgrades: a.files.HandOvers, MaxHTTP: a.files.HTTP, MaxRefusals: a.files.Refusals,
 		Log: a.log,
 	}, a.hub)
 	if err != nil {

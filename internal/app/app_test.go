@@ -31,8 +31,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childDir) != "" {
-		child(os.Getenv(childDir))
+	if dir, files := os.Getenv(childDir), os.Getenv(childFiles); files != "" {
+		serveWithFiles(dir, files)
+		return
+	} else if dir != "" {
+		child(dir)
 	}
 	goleak.VerifyTestMain(m, // goroutines that a package of the event loop starts once and keeps
 		goleak.IgnoreAnyFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),

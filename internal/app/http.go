@@ -166,28 +166,13 @@ func residentBytes() uint64 {
 }
 
 // limits maps the configuration to the hub's limits.
-func limits(l *config.Limits) session.Limits {
+func limits(l *config.Limits, f *Files) session.Limits {
 	return session.Limits{
-		Connections: connections(l.Connections), ConnectionsPerUser: int(l.ConnectionsPerUser), ConnectionsPerIP: int(l.ConnectionsPerIP),
+		Connections: f.connections(l.Connections), ConnectionsPerUser: int(l.ConnectionsPerUser), ConnectionsPerIP: int(l.ConnectionsPerIP),
 		NewPerIPPerSecond: int(l.NewConnectionsPerIPPerS), Unauthenticated: int(l.Unauthenticated), UnauthenticatedPerIP: int(l.UnauthenticatedPerIP),
 		SendsPerSecond: int(l.SendsPerS), SendBurst: int(l.SendBurst), WindowSends: int(l.WindowSends), WindowBytes: int(l.WindowBytes), OutboxBytes: int(l.OutboxBytes),
 		FrameBytesBeforeHello: int(l.HelloFrameBytes), BodyBytes: int(l.BodyBytes), HistoryMessages: int(l.HistoryMessages),
 	}
-}
-
-// spareFiles are kept for the store and for HTTP.
-const spareFiles = 256
-
-// connections turns 0 into what the limit of open files allows.
-func connections(n int64) int {
-	if n != 0 {
-		return int(n)
-	}
-	var lim syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim) != nil || lim.Cur <= 2*spareFiles {
-		return -1
-	}
-	return int(min(lim.Cur-spareFiles, 1<<30))
 }
 
 func toMessage(l *session.Limits) *petrelv1.ServerLimits {
@@ -208,7 +193,9 @@ func (a *App) changeLimits(m *petrelv1.ServerLimits) *petrelv1.ServerLimits {
 			*to = int(max(n, -1))
 		}
 	}
-	set(&l.Connections, m.Connections)
+	if m.Connections != 0 {
+		l.Connections = a.files.connections(m.Connections)
+	}
 	set(&l.ConnectionsPerUser, m.ConnectionsPerUser)
 	set(&l.ConnectionsPerIP, m.ConnectionsPerIp)
 	set(&l.NewPerIPPerSecond, m.NewConnectionsPerIpPerS)

@@ -15,7 +15,7 @@ func TestEveryLimitOfTheConfigurationIsTheSessions(t *testing.T) {
 	got := limits(&config.Limits{
 		BodyBytes: 2, HistoryMessages: 3, HelloFrameBytes: 4, Unauthenticated: 5, UnauthenticatedPerIP: 6, Connections: 7, ConnectionsPerUser: 8,
 		ConnectionsPerIP: 9, NewConnectionsPerIPPerS: 10, WindowSends: 11, WindowBytes: 12, SendsPerS: 13, SendBurst: 14, OutboxBytes: 15,
-	})
+	}, &Files{Connections: 100})
 	want := session.Limits{
 		BodyBytes: 2, HistoryMessages: 3, FrameBytesBeforeHello: 4, Unauthenticated: 5, UnauthenticatedPerIP: 6, Connections: 7, ConnectionsPerUser: 8,
 		ConnectionsPerIP: 9, NewPerIPPerSecond: 10, WindowSends: 11, WindowBytes: 12, SendsPerSecond: 13, SendBurst: 14, OutboxBytes: 15,
@@ -23,8 +23,10 @@ func TestEveryLimitOfTheConfigurationIsTheSessions(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("limits (-want +got):\n%s", d)
 	}
-	if n := limits(&config.Limits{}).Connections; n == 0 {
-		t.Error("connections by the limit of open files is 0")
+	for set, want := range map[int64]int{0: 100, -1: 100, 99: 99, 101: 100} {
+		if n := limits(&config.Limits{Connections: set}, &Files{Connections: 100}).Connections; n != want {
+			t.Errorf("limits.connections = %d with files for 100: %d, want %d", set, n, want)
+		}
 	}
 }
 
@@ -43,6 +45,9 @@ func TestChangedLimitsAreThoseNamed(t *testing.T) {
 			change, want := &petrelv1.ServerLimits{}, toMessage(s.hub.Limits())
 			change.ProtoReflect().Set(fd, fd.Default())
 			change.ProtoReflect().Set(fd, int64Value(v.set))
+			if fd.Name() == "connections" && v.want < 0 {
+				v.want = int64(s.files.Connections) // never more than there are files for
+			}
 			want.ProtoReflect().Set(fd, int64Value(v.want))
 			if d := cmp.Diff(want, s.changeLimits(change), protocmp.Transform()); d != "" {
 				t.Errorf("%s = %d (-want +got):\n%s", fd.Name(), v.set, d)

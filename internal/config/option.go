@@ -304,7 +304,7 @@ func unlimited(name string, p *int64, def int64, doc string) option {
 // files allows.
 func byFiles(name string, p *int64, doc string) option {
 	o := count(name, p, 0, -1, 1<<40, doc)
-	o.allowed = "a number from 0, or -1 for no limit"
+	o.allowed = "a number from 0, or -1, which means the same as 0"
 	return o
 }
 

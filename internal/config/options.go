@@ -62,7 +62,7 @@ func options(c *Config) []option {
 		unlimited("limits.unauthenticated", &l.Unauthenticated, 2000, "Most connections that have not said hello, of all clients together."),
 		unlimited("limits.unauthenticated_per_ip", &l.UnauthenticatedPerIP, 20, "Most connections that have not said hello, from one IP address (IPv6: from one /64)."),
 
-		byFiles("limits.connections", &l.Connections, "Most connections of all clients together. 0: as many as the limit of open files allows."),
+		byFiles("limits.connections", &l.Connections, "Most connections of all clients together. 0 and -1: as many as the limit of open files allows, after what the store and HTTP need. A larger number is lowered to that."),
 		unlimited("limits.connections_per_user", &l.ConnectionsPerUser, 10, "Most connections of one user."),
 		unlimited("limits.connections_per_ip", &l.ConnectionsPerIP, 50, "Most connections from one IP address (IPv6: from one /64)."),
 		unlimited("limits.new_connections_per_ip_per_s", &l.NewConnectionsPerIPPerS, 100, "Most new connections from one IP address (IPv6: from one /64) in a second."),

@@ -46,7 +46,9 @@ type Options struct {
 	DrainTimeout time.Duration // how long the end of Run waits for connections to close; 5 s
 
 	Loops       int // event loops; half of the cores, at least 1; negative: none, a goroutine for each connection
-	MaxUpgrades int // WebSocket handshakes under way at once; 1,024
+	MaxUpgrades int // WebSocket handshakes, and hand-overs to the event loops, under way at once; 1,024
+	MaxHTTP     int // connections of the HTTP server; 8,192. One source has at most half of them, and 512
+	MaxRefusals int // connections that are being told that there is no room; 64
 
 	Log *slog.Logger // nil: none
 }
@@ -69,6 +71,12 @@ func (o *Options) setDefaults() {
 	}
 	if o.MaxUpgrades <= 0 {
 		o.MaxUpgrades = 1024
+	}
+	if o.MaxHTTP <= 0 {
+		o.MaxHTTP = 8192
+	}
+	if o.MaxRefusals <= 0 {
+		o.MaxRefusals = 64
 	}
 	if o.ProxyHeader == "" {
 		o.ProxyHeader = xForwardedFor
@@ -101,6 +109,9 @@ type Gateway struct {
 	helloTicks, beatTicks, stallTicks, graceTicks uint32
 	grace                                         time.Duration // for a peer to close behind our end
 
+	refusals  refusals
+	handOvers chan struct{} // capacity MaxUpgrades; full: the next TCP connection waits in the queue of the kernel
+
 	loops    []*loop     // set by Run before it serves
 	deaf     atomic.Bool // nothing that is read counts any more
 	ending   atomic.Bool // every connection is being ended
@@ -116,7 +127,10 @@ type Gateway struct {
 // to do.
 func New(o Options, hub *session.Hub) (*Gateway, error) {
 	o.setDefaults()
-	g := &Gateway{o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{})}
+	g := &Gateway{
+		o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{}),
+		limits: limits{maxHTTP: o.MaxHTTP}, refusals: refusals{max: o.MaxRefusals}, handOvers: make(chan struct{}, o.MaxUpgrades),
+	}
 	g.setTicks()
 	var err error
 	if o.HTTPAddr != "" {

@@ -9,13 +9,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gobwas/ws"
-	"google.golang.org/protobuf/encoding/protojson"
-
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
 )
@@ -53,16 +50,10 @@ func (g *Gateway) server(base context.Context) *http.Server {
 	}
 }
 
-// countHTTP bounds what strangers can make the HTTP server hold.
+// countHTTP gives back what httpListener has counted.
 func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 	addr, _ := remote(nc.RemoteAddr().String())
-	switch state {
-	case http.StateNew:
-		if !g.limits.enterHTTP(addr, g.trusted(addr)) {
-			g.stats.refused.Add(1)
-			_ = nc.Close()
-		}
-	case http.StateHijacked, http.StateClosed:
+	if state == http.StateHijacked || state == http.StateClosed {
 		g.limits.leaveHTTP(addr)
 	}
 }
@@ -70,9 +61,9 @@ func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 func (g *Gateway) serveHTTP(srv *http.Server) error {
 	var err error
 	if g.o.TLS != nil {
-		err = srv.ServeTLS(g.http, "", "")
+		err = srv.ServeTLS(httpListener{g.http, g}, "", "")
 	} else {
-		err = srv.Serve(g.http)
+		err = srv.Serve(httpListener{g.http, g})
 	}
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
@@ -174,21 +165,6 @@ func (g *Gateway) refuse(w http.ResponseWriter, e *im.Error) {
 	writeError(w, e.Code.Info().HTTP, e)
 }
 
-func writeError(w http.ResponseWriter, status int, e *im.Error) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	if e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
-	}
-	b, err := protojson.Marshal(wire.ErrorFrame(e))
-	if err != nil {
-		b = []byte(`{"code":"internal"}`)
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // the peer may be gone
-}
-
 // acceptTCP takes the connections of the raw TCP listener until it is closed.
 func (g *Gateway) acceptTCP() error {
 	pause := time.Duration(0)
@@ -215,50 +191,22 @@ func (g *Gateway) takeTCP(nc net.Conn) {
 		_ = nc.Close()
 		return
 	}
-	e := g.limits.enter(addr, g.hub.Limits(), time.Now())
+	if e := g.limits.enter(addr, g.hub.Limits(), time.Now()); e != nil {
+		g.turnAway(nc, kickOverTCP(e))
+		return
+	}
 	if g.o.TLS != nil {
 		nc = tls.Server(nc, g.o.TLS)
-	}
-	if e != nil {
-		g.stats.refused.Add(1)
-		if int(g.upgrades.Add(1)) > maxRefusals {
-			g.upgrades.Add(-1)
-			_ = nc.Close()
-			g.tasks.Done()
-			return
-		}
-		go g.turnAway(nc, e)
-		return
 	}
 	if len(g.loops) == 0 || g.o.TLS != nil {
 		g.hold(nc, addr, wire.TCP, nil)
 		return
 	}
-	// A hand-over waits for its loop; the next one must not wait for that.
-	go g.hold(nc, addr, wire.TCP, nil)
-}
-
-// maxRefusals is how many refused TCP connections are told why at once; the
-// others are just closed.
-const maxRefusals = 64
-
-// turnAway tells a TCP connection that there is no room. Counted in g.tasks.
-func (g *Gateway) turnAway(nc net.Conn, e *im.Error) {
-	defer g.tasks.Done()
-	defer g.upgrades.Add(-1)
-	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(time.Second))
-	enc := wire.Encoding{Codec: wire.JSON, Framing: wire.TCP}
-	if _, err := nc.Write(wire.AppendFrame(nil, enc, wire.KickFrame(e))); err != nil {
-		return
-	}
-	if c, ok := nc.(interface{ CloseWrite() error }); ok {
-		_ = c.CloseWrite()
-	}
-	var b [512]byte
-	for { // what it has sent would make the kernel reset the connection before it has read why
-		if _, err := nc.Read(b[:]); err != nil {
-			return
-		}
-	}
+	// A hand-over waits for its loop; the next one must not wait for that, unless there
+	// are too many: each has two file descriptors for a moment.
+	g.handOvers <- struct{}{}
+	go func() {
+		defer func() { <-g.handOvers }()
+		g.hold(nc, addr, wire.TCP, nil)
+	}()
 }

@@ -14,6 +14,8 @@ import (
 // limits counts connections, in all and for each source, and refuses those
 // that are too many. Spec: P-9.1.
 type limits struct {
+	maxHTTP int // of what enterHTTP counts
+
 	mu      sync.Mutex // tier 0; guards the fields below
 	total   int
 	waiting int // of these, not yet greeted
@@ -122,12 +124,10 @@ func (l *limits) storeLocked(s source, u usage) {
 	l.sources[s] = u
 }
 
-// What the HTTP server holds beside the connections of clients: requests that
-// do not come to their end, and idle ones. Its timeouts end both.
-const (
-	maxHTTP      = 8192
-	maxHTTPPerIP = 512
-)
+// maxHTTPPerIP bounds what one source has of what the HTTP server holds beside the
+// connections of clients: requests that do not come to their end, and idle ones. Its
+// timeouts end both.
+const maxHTTPPerIP = 512
 
 // enterHTTP counts a new connection of the HTTP server and reports whether it
 // may stay; those of a proxy are those of many. It is given back by leaveHTTP
@@ -140,7 +140,7 @@ func (l *limits) enterHTTP(a netip.Addr, proxy bool) bool {
 	u.http++
 	l.http++
 	l.storeLocked(s, u)
-	return l.http <= maxHTTP && (proxy || u.http <= maxHTTPPerIP)
+	return l.http <= l.maxHTTP && (proxy || int(u.http) <= min(maxHTTPPerIP, (l.maxHTTP+1)/2))
 }
 
 // leaveHTTP ends what enterHTTP began.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bufio"
 	"encoding/json"
 	"io"
 	"net"
@@ -89,7 +90,7 @@ func TestNewConnectionsOfASourceAreRateLimited(t *testing.T) {
 }
 
 func TestConnectionsOfTheHTTPServerAreBounded(t *testing.T) {
-	var l limits
+	l := limits{maxHTTP: 8192}
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	n := 0
 	for l.enterHTTP(a, false) {
@@ -203,6 +204,51 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 	s.dial(wire.WebSocket).hello(s.token)
 	if got := s.Stats(); got.Refused != 2 || got.Accepted != 3 {
 		t.Errorf("counted %+v, want 2 refused of 5", got)
+	}
+}
+
+// More are refused at once than there are file descriptors for it, and none of them
+// closes by itself. Spec: P-9.1.
+func TestEveryRefusedConnectionIsToldWhy(t *testing.T) {
+	transports(t, Options{MaxRefusals: 2}, func(t *testing.T, s *server, fr wire.Framing) {
+		if fr == wire.WebSocket {
+			return // the HTTP server answers those
+		}
+		lim := noLimits()
+		lim.Connections = 0
+		s.hub.SetLimits(lim)
+		for i := range 8 {
+			s.connect(fr).end(im.CodeTooManyConnections, 0)
+			s.refusals.mu.Lock()
+			if n := len(s.refusals.open); n > 2 {
+				t.Errorf("connection %d: %d refused ones are open, want at most 2", i, n)
+			}
+			s.refusals.mu.Unlock()
+		}
+	})
+	s := serve(t, Options{MaxHTTP: 4, MaxRefusals: 2}, noLimits())
+	for range 2 { // half of MaxHTTP: they say nothing, and stay
+		s.connect(wire.WebSocket)
+	}
+	until(t, "they are counted", func() bool {
+		s.limits.mu.Lock()
+		defer s.limits.mu.Unlock()
+		return s.limits.http == 2
+	})
+	for range 8 {
+		nc, err := net.Dial("tcp", s.HTTPAddr().String())
+		must(t, err)
+		defer nc.Close()
+		res, err := http.ReadResponse(bufio.NewReader(nc), nil)
+		must(t, err)
+		b, err := io.ReadAll(res.Body)
+		must(t, err)
+		if res.StatusCode != 429 || res.Header.Get("Retry-After") == "" || !strings.Contains(string(b), `"too_many_connections"`) {
+			t.Errorf("got %s, Retry-After %q, %s", res.Status, res.Header.Get("Retry-After"), b)
+		}
+	}
+	if n := s.Stats().Refused; n != 8 {
+		t.Errorf("%d are counted as refused, want 8", n)
 	}
 }
 

@@ -19,6 +19,7 @@ type Options struct {
 
 	CacheBytes    int64 // block cache, 256 MiB; memtables are reserved out of it
 	MemTableBytes int64 // 64 MiB; four of them may wait for the disk
+	OpenTables    int   // files of tables that stay open, 1,000; at least 64
 
 	StoreID      uint64 // the folder must hold this store; 0: any, and none is made where one was
 	Mark         string // file outside the folder that says how far the store has come; empty: none
@@ -52,6 +53,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = 64 << 20
+	}
+	if o.OpenTables == 0 {
+		o.OpenTables = 1000
 	}
 	if o.MinFreeBytes == 0 {
 		o.MinFreeBytes = 256 << 20
@@ -106,7 +110,7 @@ func pebbleOptions(o Options, fs vfs.FS, out *outage) *pebble.Options {
 		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       stopWritesAt,
 		LBaseMaxBytes:               1 << 30,
-		MaxOpenFiles:                1000,
+		MaxOpenFiles:                o.OpenTables,
 		ErrorIfNotExists:            true,
 		EventListener:               out.events(),
 		Logger:                      out,
