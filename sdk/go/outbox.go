@@ -318,7 +318,10 @@ func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
 			c.lookFor(o, o.from)
 			return false, false
 		}
-		return c.sendOne(l, o)
+		if stay, full = c.sendOne(l, o); !stay || full {
+			return stay, full
+		}
+		// It was settled without being sent. The next one must not wait for it.
 	}
 	return false, false
 }
@@ -347,7 +350,8 @@ func (c *Client) raise(o *Outgoing, after uint64) {
 	c.store(o)
 }
 
-// sendOne sends o within the window. Spec: P-4.6.
+// sendOne sends o within the window. stay without full: o cannot be sent, and is settled.
+// Spec: P-4.6.
 func (c *Client) sendOne(l *lane, o *Outgoing) (stay, full bool) {
 	lv := c.live
 	f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: o.send}}

@@ -2,9 +2,11 @@
 package sdk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,5 +154,42 @@ func TestTwoUsersTalkOverEveryTransport(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// What the server does not take costs its message, and nothing that comes after it.
+// Spec: P-2.3, P-2.5, P-4.2.
+func TestEveryBodyIsStoredOrRejected(t *testing.T) {
+	s := imtest.Start(t, imtest.Options{})
+	tokens := s.Users("", "alice", "bob")
+	for i, json := range []bool{true, false} {
+		alice := run(t, petrel.Options{URL: s.URL(wire.TCP), JSON: json, Token: petrel.StaticToken(tokens[i]), Device: fmt.Sprint("device-", i)}).synced()
+		to := []string{"bob", "alice"}[i]
+		var all []*petrel.Outgoing
+		drafts := []struct {
+			petrel.Draft
+			code string // of the rejection; "": it is stored
+		}{
+			{petrel.Draft{Text: strings.Repeat(`"`, 40_000)}, ""}, {petrel.Draft{Text: strings.Repeat("\x01", 48<<10)}, ""},
+			{petrel.Draft{Data: bytes.Repeat([]byte{0xff}, 48<<10)}, ""}, {petrel.Draft{Text: strings.Repeat("\x01", 48<<10+1)}, petrel.CodeTooLarge},
+			{petrel.Draft{Text: strings.Repeat("x", 1<<20)}, petrel.CodeTooLarge},
+			{petrel.Draft{Text: "after all of these"}, ""},
+		}
+		for _, d := range drafts {
+			d.User = to
+			o, err := alice.Send(d.Draft)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, o)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		defer cancel()
+		for n, o := range all {
+			_, err := o.Wait(ctx)
+			if petrel.CodeOf(err) != drafts[n].code || (err == nil) != (drafts[n].code == "") {
+				t.Errorf("JSON %t, draft %d: %v, want %q", json, n, err, drafts[n].code)
+			}
+		}
 	}
 }
