@@ -81,7 +81,10 @@ func (a *App) watchCommits(ctx context.Context) error {
 
 // notReady says why the server should get no new clients; "": it should.
 func (a *App) notReady() string {
-	switch err := cmp.Or(a.behind(), a.store.Writable()); {
+	if err := a.behind(); err != nil {
+		return err.Error()
+	}
+	switch err := a.store.Writable(); {
 	case err != nil:
 		return err.Error()
 	case a.draining.Load(), a.away.Load(), a.cut.Load():
@@ -131,7 +134,7 @@ func (a *App) announceWhenReady(ctx context.Context) error {
 }
 
 // goodbyeTime bounds how long the clients of a store that has failed are told so.
-const goodbyeTime = 2 * time.Second
+const goodbyeTime = 500 * time.Millisecond
 
 // sayGoodbye tells the clients that this server ends, for a store that has failed, and
 // waits until the gateway is done, or goodbyeTime. Nothing more is taken from them and

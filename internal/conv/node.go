@@ -15,10 +15,10 @@ type node struct {
 	accepted    atomic.Uint64 // entries made durable
 	repeats     atomic.Uint64 // sends answered from dedupe
 	stale       atomic.Uint64 // commits that the store refused: another node has the feed
-	damage      damageLog
 	taken       atomic.Uint64 // commits that are durable
 	refused     atomic.Uint64 // commits that the store did not take, or whose outcome is unknown
 	warnings    warnings
+	damage      damageLog
 }
 
 // warnings keeps a fault that meets every commit from filling the log: a full database
