@@ -107,7 +107,7 @@ func (a *App) values() []metrics.Value {
 		}},
 		{Name: "petrel_store_mark_failures_total", Help: "Times that the file of store.mark could not be written.", Counter: true, Read: count(a.markFailures)},
 		{Name: "petrel_store_damage_met_total", Help: "Times that a read, a compaction or the scrub met damaged data in the store.", Counter: true, Read: func() float64 { return float64(a.store.Stats().DamageMet) }},
-		{Name: "petrel_store_damaged_places", Help: "Places of the store that cannot be read; /readyz names them. Alert on more than 0: petrel repair has to be run.", Read: func() float64 { return float64(len(a.store.Stats().Damage)) }},
+		{Name: "petrel_store_damaged_places", Help: "Places of the store that cannot be read. The page /readyz names each, and petrel repair ends this.", Read: func() float64 { return float64(len(a.store.Stats().Damage)) }},
 		{Name: "petrel_store_scrub_time_seconds", Help: "When the scrub last ended a pass over the whole store, Unix time; 0: never.", Read: func() float64 { return float64(a.store.Stats().ScrubMs) / 1000 }},
 		{Name: "petrel_store_scrub_bytes_total", Help: "Bytes that the scrub has read.", Counter: true, Read: func() float64 { return float64(a.store.Stats().ScrubBytes) }},
 		{Name: "petrel_store_scrub_found_total", Help: "Damaged files that the scrub has found.", Counter: true, Read: func() float64 { return float64(a.store.Stats().ScrubFound) }},
