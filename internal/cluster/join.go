@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,14 +37,18 @@ func (c *Cluster) Join(ctx context.Context) error {
 		silent := c.askSeen(ctx, told)
 		rows, err := c.rows(ctx)
 		waited := time.Since(began)
-		if behind := c.behind(); behind != nil && (waited < joinWait || c.o.Patient) {
+		if behind := c.behind(); behind != nil {
+			if waited >= joinWait && !c.o.Patient {
+				return fmt.Errorf("join as %s: %w", c.self, behind)
+			}
 			select {
 			case <-tick.C:
 				continue
 			case <-ctx.Done():
 				return fmt.Errorf("join as %s: %w", c.self, context.Cause(ctx))
 			}
-		} else if err = cmp.Or(behind, err); err != nil {
+		}
+		if err != nil {
 			return fmt.Errorf("join as %s: %w", c.self, err)
 		}
 		c.mu.Lock()
