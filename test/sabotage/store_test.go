@@ -94,7 +94,7 @@ var pebbleRules = []rule{
 		name:    "end-at-damage",
 		holds:   "a table that a compaction cannot read is rewritten, and the store goes on",
 		patches: []patch{{"internal/store/pebblestore/mend.go", `	return s.mend(*t)`, `	s.out.fail(was); return was`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestCompactionThatMeetsDamage"}, {"internal/store/pebblestore", "^TestBadBlock"}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestBadBlock"}},
 	},
 	{
 		name:    "serve-older-than-scar",
@@ -106,25 +106,25 @@ var pebbleRules = []rule{
 		name:    "mend-before-scar",
 		holds:   "a scar is durable before the table is replaced",
 		patches: []patch{{"internal/store/pebblestore/mend.go", `			if err := b.Set(sc.key(i), sc.encode(), nil); err != nil {`, `			if err := error(nil); err != nil || i < 0 {`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestBadBlock"}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestScarHides"}},
 	},
 	{
 		name:    "repair-shorter",
 		holds:   "a row that repair cannot keep leaves an empty place",
-		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.fillRows(h.hole()); err != nil {`, `		if err := error(nil); err != nil {`}},
+		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.fillRows(h.hole()); err != nil {`, `		if err := error(nil); err != nil || h.File == "" {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairKeepsAllBut"}},
 	},
 	{
 		name:    "repair-older",
 		holds:   "repair deletes what may be older than what was lost",
-		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.dropOlder(h.hole()); err != nil {`, `		if err := error(nil); err != nil {`}},
+		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := s.dropOlder(h.hole()); err != nil {`, `		if err := error(nil); err != nil || h.File == "" {`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairDrops"}},
 	},
 	{
 		name:    "repair-forgets",
 		holds:   "a repair that is cut off is not taken for a finished one",
 		patches: []patch{{"internal/store/pebblestore/salvage.go", `		if err := p.writeRepairing(holes); err != nil {`, `		if err := error(nil); err != nil {`}},
-		guards:  []guard{{"internal/store/pebblestore", "^TestSalvageIs"}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestCutOffRepair"}},
 	},
 	{
 		name:    "one-manifest",

@@ -459,26 +459,69 @@ func outdated(t *testing.T) *vfs.MemFS {
 	return nil
 }
 
+// afterReplacing is fs, and the disk as a power cut leaves it when a table was replaced
+// and nothing came after that.
+func afterReplacing(fs *vfs.MemFS) (vfs.FS, func() *vfs.MemFS) {
+	var mu sync.Mutex
+	var cut *vfs.MemFS
+	hooked := &hookFS{FS: fs, at: func(e event) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.after && e.op == "rename" && isFile(e.path, "sst") && cut == nil {
+			cut = killed(fs)
+		}
+		return nil
+	}}
+	return hooked, func() *vfs.MemFS {
+		mu.Lock()
+		defer mu.Unlock()
+		return cut
+	}
+}
+
 func TestScarHidesWhatIsOlder(t *testing.T) {
-	o := mem(outdated(t))
-	o.ScrubEvery, o.ScrubRate = time.Millisecond, 1<<40
-	st := mustOpen(t, o)
-	defer mustClose(t, st)
-	ask := func(what string) {
+	ask := func(what string, st *Store) {
+		t.Helper()
 		if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("%s: the deleted token is %q, %v, want %v", what, v, err, store.ErrCorrupt)
 		}
 	}
-	eventually(t, "mended", func() bool { return st.scarred() != nil })
-	ask("mended")
+	fs, cut := afterReplacing(outdated(t))
+	st := mustOpen(t, mem(fs))
+	ask("met", st)
+	eventually(t, "mended", func() bool { return st.scarred() != nil && cut() != nil })
+	ask("mended", st)
 	intoTables(t, st)
-	ask("compacted")
+	ask("compacted", st)
+	mustClose(t, st)
+	left := mustOpen(t, mem(cut()))
+	ask("power cut when it was mended", left)
+	mustClose(t, left)
+	st = mustOpen(t, mem(fs))
+	defer mustClose(t, st)
+	ask("opened again", st)
 	err := st.Update(t.Context(), []store.RecordPut{{Table: store.Tokens, Key: []byte("token"), Value: []byte("new")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); err != nil || string(v) != "new" {
 		t.Errorf("a record that was written again is %q, %v", v, err)
+	}
+}
+
+func TestCutOffRepairIsNotTakenForAFinishedOne(t *testing.T) {
+	fs, cut := afterReplacing(outdated(t))
+	if _, err := Repair(mem(fs)); err != nil {
+		t.Fatal(err)
+	}
+	refusal(t, cut(), "a table was replaced and nothing was settled")
+	if _, err := Repair(mem(cut())); err != nil {
+		t.Fatal(err)
+	}
+	st := mustOpen(t, mem(cut()))
+	defer mustClose(t, st)
+	if v, err := st.Record(t.Context(), store.Tokens, 0, []byte("token")); v != nil || err != nil {
+		t.Errorf("the deleted token is %q, %v, want none", v, err)
 	}
 }
 
