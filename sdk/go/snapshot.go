@@ -251,8 +251,8 @@ func (c *Client) Since(ctx context.Context, conv string, after uint64, limit int
 }
 
 // History asks the server for a page of a conversation, past what the client
-// holds. It waits for the connection and asks again when that ends.
-// Spec: P-5.2.
+// holds. It waits for the connection and asks again when that ends. What the server
+// cannot read is an error at once: an operator has to act first. Spec: P-5.2, P-9.5.
 func (c *Client) History(ctx context.Context, q *petrelv1.GetHistory) (*petrelv1.HistoryPage, error) {
 	for {
 		f, err := c.request(ctx, "", func() *petrelv1.ClientFrame {
@@ -263,7 +263,7 @@ func (c *Client) History(ctx context.Context, q *petrelv1.GetHistory) (*petrelv1
 		case err == nil:
 			return f.GetHistory(), nil
 		case err == ErrConnectionLost:
-		case e != nil && e.Retryable:
+		case e != nil && e.Retryable && e.Code != CodeDamaged:
 			if err := wait(ctx, max(e.RetryAfter, retryWait)); err != nil {
 				return nil, err
 			}
