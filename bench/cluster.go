@@ -28,6 +28,7 @@ func (r *run) driveRounds(ctx context.Context) error {
 	g.atMark = func(p phase) { r.takeCPU(&r.marks[p-measuring]) }
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	g.quota.Store(uint64(r.p.Rounds * r.p.Receivers)) // before it runs: without a quota it would send without bound
 	ended := make(chan error, 1)
 	go func() { ended <- g.run(ctx) }() // waited for below
 	var err error
