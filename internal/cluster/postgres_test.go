@@ -139,8 +139,10 @@ func TestOnPostgreSQL(t *testing.T) {
 	}
 	took = time.Since(began)
 	t.Logf("drained in %v", took)
-	if c.has(t, im.Partitions, im.Partitions, time.Second); took > 500*time.Millisecond {
-		t.Errorf("drained in %v, want 500ms", took)
+	// How fast a drain is on a machine with nothing else to do is measured by
+	// test/chaos. Waiting for a node that is gone would take 5 s.
+	if c.has(t, im.Partitions, im.Partitions, time.Second); took > 2*time.Second {
+		t.Errorf("drained in %v, want 2s", took)
 	}
 }
 

@@ -211,6 +211,7 @@ var rows = map[string]row{
 	"AdminService/SetLimits": {request: fixed(&petrelv1.ServerLimits{WindowSends: 65})},
 	"AdminService/GetStats": {request: fixed(&petrelv1.GetStatsRequest{}), masks: []protoreflect.Name{
 		"cpu_s", "rss_bytes", "heap_bytes", "connections", "accepted", "delivered", "commits", "disk_bytes", "lagged", "table_bytes"}},
+	"AdminService/CreateCheckpoint": {request: fixed(&petrelv1.CreateCheckpointRequest{}), masks: []protoreflect.Name{"name"}},
 	"AdminService/Compact":          {request: fixed(&petrelv1.CompactRequest{}), masks: []protoreflect.Name{"disk_bytes", "table_bytes"}},
 	"AdminService/GetCluster":       {request: fixed(&petrelv1.GetClusterRequest{})},
 	"AdminService/DrainNode":        {request: fixed(&petrelv1.DrainNodeRequest{Node: "x"}), code: im.CodeNotNow},

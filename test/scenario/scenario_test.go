@@ -217,6 +217,9 @@ var lossMark = regexp.MustCompile(`^(lagged|kicked|closed|gone)`)
 
 var anyNumber = regexp.MustCompile(`\bseq=[\d*]+`)
 
+// endedMark is on answers that count the sessions that were ended.
+var endedMark = regexp.MustCompile(`^ok sessions=\d$`)
+
 var withinMark = regexp.MustCompile(`^within (\S+): `)
 
 // expect takes the next line of a session and compares. "... X" passes over
@@ -251,6 +254,9 @@ func (w *world) expect(actor, want string) {
 		}
 		if got == want || strings.Contains(want, "seq=*") && anyNumber.ReplaceAllString(got, "seq=*") == anyNumber.ReplaceAllString(want, "seq=*") {
 			return
+		}
+		if len(w.nodes) > 1 && endedMark.MatchString(want) && endedMark.MatchString(got) && got < want {
+			return // a node that hears of the revocation first ends its sessions by itself, and does not count them
 		}
 		if code, ok := strings.CutPrefix(want, "gone "); ok && (strings.HasPrefix(got, "kicked "+code) || strings.HasPrefix(got, "closed")) {
 			return // the kick can get lost with the connection (P-1.6)
