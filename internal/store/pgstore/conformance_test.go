@@ -129,7 +129,7 @@ func (r *raw) number(sql string, args ...any) (n int64) {
 // eventually waits until something is so.
 func eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	end := time.After(time.Minute)
+	end := time.After(30 * time.Second)
 	for !so() {
 		select {
 		case <-end:
