@@ -40,9 +40,10 @@ var imports = map[string][]string{
 	"internal/bus/natsbus":       {"internal/bus", "internal/bus/localbus", "internal/im"},
 	"internal/bus/stream":        {"internal/bus", "internal/im", "internal/signal"},
 	"internal/store":             {"internal/im"},
-	"internal/store/pebblestore": {"internal/im", "internal/signal", "internal/store"},
+	"internal/store/markfile":    {},
+	"internal/store/pebblestore": {"internal/im", "internal/signal", "internal/store", "internal/store/markfile"},
 	"internal/store/pgserver":    {},
-	"internal/store/pgstore":     {"internal/im", "internal/signal", "internal/store"},
+	"internal/store/pgstore":     {"internal/im", "internal/signal", "internal/store", "internal/store/markfile"},
 
 	"internal/config":      {},
 	"internal/im":          {},

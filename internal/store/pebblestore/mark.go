@@ -2,13 +2,12 @@ package pebblestore
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/store/markfile"
 )
 
 // markEvery is how far the store mark may be behind the newest acked commit.
@@ -33,26 +32,16 @@ func newMark(id identity, l last) mark {
 
 func hex(id uint64) string { return fmt.Sprintf("%016x", id) }
 
-// readMark returns nil if there is no mark at path. It refuses a file that is
-// something else, which the next write would destroy.
+// readMark returns nil if there is no mark at path.
 func readMark(path string) (*mark, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read the store mark: %w", err)
-	}
-	m := new(mark)
-	err = json.Unmarshal(b, m)
-	for _, id := range []string{m.Store, m.History} {
-		if _, e := strconv.ParseUint(id, 16, 64); err == nil {
-			err = e
+	return markfile.Read(path, func(m *mark) error {
+		for _, id := range []string{m.Store, m.History} {
+			if _, err := strconv.ParseUint(id, 16, 64); err != nil {
+				return err
+			}
 		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s is no mark of a store: %w; name another file in store.mark, or delete this one if it is damaged", path, err)
-	}
-	return m, nil
+		return nil
+	})
 }
 
 // writeMark replaces the mark at path. It is durable when writeMark returns.
@@ -61,33 +50,7 @@ func writeMark(path string, m mark) error {
 	if err != nil {
 		return err
 	}
-	fresh := path + ".new"
-	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(fresh, path)
-	}
-	if err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if e := d.Close(); err == nil {
-		err = e
-	}
-	return err
+	return markfile.Write(path, append(b, '\n'))
 }
 
 // checkMark compares what was found with the store mark.

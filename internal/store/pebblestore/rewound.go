@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -31,18 +29,7 @@ func (s *Store) Refute(proof string) {
 
 // note writes proof into the folder, durably.
 func (p place) note(proof string) error {
-	f, err := p.fs.Create(p.rewound, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write([]byte(proof))
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	if err := writeSynced(p.fs, p.rewound, []byte(proof)); err != nil {
 		return err
 	}
 	return syncDir(p.fs, p.dir)

@@ -160,17 +160,7 @@ func (p place) writeRepairing(holes []wide) error {
 		return err
 	}
 	fresh := p.repairing() + ".new"
-	f, err := p.fs.Create(fresh, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
+	err = writeSynced(p.fs, fresh, b)
 	if err == nil {
 		err = p.fs.Rename(fresh, p.repairing())
 	}

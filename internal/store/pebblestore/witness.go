@@ -124,21 +124,27 @@ func createWitness(fs vfs.FS, dir, path string, id uint64) error {
 			return err
 		}
 	}
+	if err := writeSynced(fs, path, s[:]); err != nil {
+		return err
+	}
+	return syncDir(fs, dir)
+}
+
+// writeSynced makes a file with b in it, in place of any that is there. Its content
+// is durable when writeSynced returns; its name is after syncDir.
+func writeSynced(fs vfs.FS, path string, b []byte) error {
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(s[:])
+	_, err = f.Write(b)
 	if err == nil {
 		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {
 		err = e
 	}
-	if err != nil {
-		return err
-	}
-	return syncDir(fs, dir)
+	return err
 }
 
 func syncDir(fs vfs.FS, dir string) error {

@@ -6,12 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/markfile"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
@@ -44,46 +43,14 @@ func (g marked) generation() *storepb.Generation {
 
 func hexID(id uint64) string { return fmt.Sprintf("%016x", id) }
 
-// readMark returns nil if there is no mark at path. It refuses a file that is
-// something else, which the next write would destroy.
+// readMark returns nil if there is no mark at path.
 func readMark(path string) (*mark, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read the store mark: %w", err)
-	}
-	m := new(mark)
-	if err = json.Unmarshal(b, m); err == nil && (m.Store == "" || len(m.Generations) == 0) {
-		err = errors.New("it names no store")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s is no mark of a store in databases: %w; name another file in store.mark, or delete this one if it is damaged", path, err)
-	}
-	return m, nil
-}
-
-// writeMark replaces the mark at path. It is durable when writeMark returns.
-func writeMark(path string, b []byte) (err error) {
-	fresh := path + ".new"
-	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(b); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(fresh, path)
-	}
-	if err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return markfile.Read(path, func(m *mark) error {
+		if m.Store == "" || len(m.Generations) == 0 {
+			return errors.New("it names no store in databases")
+		}
+		return nil
+	})
 }
 
 // recollect takes a mark before the databases are connected to: what is of a
@@ -185,7 +152,7 @@ func (s *Store) keepMark(ctx context.Context) {
 		if s.out.err() != nil || bytes.Equal(b, last) {
 			return
 		}
-		err := writeMark(s.o.Mark, b)
+		err := markfile.Write(s.o.Mark, b)
 		switch {
 		case err == nil:
 			last = b
