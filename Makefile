@@ -115,7 +115,7 @@ bench: build ## measure this machine: build/bench/*.json
 	$(BIN)/petrel bench cluster --json $(BUILD)/bench/cluster.json
 
 crash: ## the long crash suites: power cuts, corruptions, kill -9, folders copied back, backups
-	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 PETREL_COPIES=50 PETREL_BACKUPS=20 PETREL_BACKUP_KILLS=500 \
+	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 PETREL_COPIES=50 PETREL_BACKUPS=20 PETREL_BACKUP_RATE=5000 PETREL_BACKUP_KILLS=500 \
 		go test -count=1 -timeout 0 -v -run 'Cut|Crash|Kill|Damage|Mend|Salvage|Backup' ./internal/store/... ./test/crash
 
 chaos-cluster: hosts ## the long chaos suite of a cluster, its cuts as root only; ARGS="-run TestChaos/kill-node" for one fault

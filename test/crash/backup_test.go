@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,7 @@ type pair struct {
 	from, to string
 	conv     atomic.Pointer[string]
 	acked    atomic.Uint64 // seq of the newest message that was
+	took     []took        // of the writer, until it has ended
 }
 
 // cli runs one command of the binary to its end.
@@ -73,9 +75,22 @@ func adminOf(t *testing.T, keyFile, addr string) petrelv1connect.AdminServiceCli
 	return petrelv1connect.NewAdminServiceClient(&http.Client{Timeout: crowd.SettleTime, Transport: &http.Transport{MaxIdleConnsPerHost: backupPairs}}, "http://"+addr, sdk.Credentials(sdk.StaticToken(strings.TrimSpace(string(key)))))
 }
 
-// write sends until ctx ends.
-func (p *pair) write(ctx context.Context, api petrelv1connect.AdminServiceClient) error {
+// took is how long the answer of a send took, from the moment it was due.
+type took struct {
+	due    time.Time
+	answer time.Duration
+}
+
+// write sends until ctx ends, once in every; 0: as soon as it has its answer.
+func (p *pair) write(ctx context.Context, api petrelv1connect.AdminServiceClient, every time.Duration) error {
+	due := time.Now()
 	for n := uint64(1); ctx.Err() == nil; n++ {
+		if every == 0 {
+			due = time.Now()
+		} else {
+			due = due.Add(every)
+			crowd.Wait(ctx, time.Until(due))
+		}
 		q := &petrelv1.SendAsRequest{From: p.from, Send: &petrelv1.Send{User: p.to, ClientMsgId: fmt.Sprintf("%s-%012d", p.from, n), Body: &petrelv1.Send_Text{Text: fmt.Sprint(n)}}}
 		r, err := api.SendAs(ctx, connect.NewRequest(q))
 		if ctx.Err() != nil {
@@ -89,6 +104,7 @@ func (p *pair) write(ctx context.Context, api petrelv1connect.AdminServiceClient
 		}
 		p.conv.Store(&r.Msg.Conv)
 		p.acked.Store(n)
+		p.took = append(p.took, took{due, time.Since(due)})
 	}
 	return nil
 }
@@ -114,10 +130,17 @@ func (p *pair) read(ctx context.Context, api petrelv1connect.AdminServiceClient)
 }
 
 // PETREL_BACKUPS sets how many backups are made (2); every fourth one, and the
-// first, is killed once before it is made.
+// first, is killed once before it is made. PETREL_BACKUP_RATE is how many messages
+// are sent in a second meanwhile (0: as many as get an answer). The log says how
+// long the answers took while no backup was made, and while one was.
 func TestBackupsUnderLoadHoldWhatWasAcked(t *testing.T) {
 	backups, seed := number(t, "PETREL_BACKUPS", defaultBackups), uint64(number(t, "PETREL_SEED", int(time.Now().UnixNano()&0xffffff)))
-	t.Logf("PETREL_BACKUPS=%d PETREL_SEED=%d", backups, seed)
+	rate := number(t, "PETREL_BACKUP_RATE", 0)
+	every := time.Duration(0)
+	if rate > 0 {
+		every = backupPairs * time.Second / time.Duration(rate)
+	}
+	t.Logf("PETREL_BACKUPS=%d PETREL_BACKUP_RATE=%d PETREL_SEED=%d", backups, rate, seed)
 	rng := rand.New(rand.NewPCG(seed, 2))
 	s := newServer(t)
 	s.start()
@@ -137,7 +160,7 @@ func TestBackupsUnderLoadHoldWhatWasAcked(t *testing.T) {
 	begun := time.Now()
 	for _, p := range pairs {
 		writers.Go(func() {
-			if err := p.write(ctx, api); err != nil {
+			if err := p.write(ctx, api, every); err != nil {
 				t.Error(err)
 			}
 		})
@@ -145,8 +168,10 @@ func TestBackupsUnderLoadHoldWhatWasAcked(t *testing.T) {
 	folder := filepath.Join(filepath.Dir(s.dir), "backups")
 	acked := make([][]uint64, backups)
 	kills := 0
+	var during [][2]time.Time // what is no quiet time
 	for i := range backups {
 		crowd.Wait(t.Context(), time.Duration(100+rng.IntN(300))*time.Millisecond)
+		from := time.Now()
 		if i%4 == 0 {
 			s.killBackup(folder, time.Duration(rng.IntN(40))*time.Millisecond)
 			kills++
@@ -158,9 +183,11 @@ func TestBackupsUnderLoadHoldWhatWasAcked(t *testing.T) {
 			acked[i] = append(acked[i], p.acked.Load())
 		}
 		s.mustCLI("backup", "--to", folder)
+		during = append(during, [2]time.Time{from, time.Now()})
+		crowd.Wait(t.Context(), time.Since(from)) // as long without one
 	}
 	stop()
-	total, took := uint64(0), time.Since(begun)
+	total, lasted := uint64(0), time.Since(begun)
 	for _, p := range pairs {
 		total += p.acked.Load()
 	}
@@ -185,7 +212,31 @@ func TestBackupsUnderLoadHoldWhatWasAcked(t *testing.T) {
 		}
 		again.end()
 	}
-	t.Logf("kills=%d backups=%d messages=%d rate=%.0f/s", kills, backups, total, float64(total)/took.Seconds())
+	t.Logf("kills=%d backups=%d messages=%d rate=%.0f/s", kills, backups, total, float64(total)/lasted.Seconds())
+	quiet, busy := p99(pairs, during)
+	t.Logf("answers, p99: %v without a backup, %v while one is made or killed", quiet.Round(10*time.Microsecond), busy.Round(10*time.Microsecond))
+}
+
+// p99 of the answers of all writers, outside of the intervals and within them.
+func p99(pairs []*pair, intervals [][2]time.Time) (outside, within time.Duration) {
+	var all [2][]time.Duration
+	for _, p := range pairs {
+		for _, a := range p.took {
+			i := 0
+			if slices.ContainsFunc(intervals, func(in [2]time.Time) bool { return a.due.Add(a.answer).After(in[0]) && a.due.Before(in[1]) }) {
+				i = 1
+			}
+			all[i] = append(all[i], a.answer)
+		}
+	}
+	of := func(list []time.Duration) time.Duration {
+		if len(list) == 0 {
+			return 0
+		}
+		slices.Sort(list)
+		return list[len(list)*99/100]
+	}
+	return of(all[0]), of(all[1])
 }
 
 // killBackup kills a backup in the middle, some time after its folder is there.
