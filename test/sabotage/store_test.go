@@ -148,6 +148,12 @@ var pebbleRules = []rule{
 
 var postgresRules = []rule{
 	{
+		name:    "value-of-another-key",
+		holds:   "reads that share a statement get each the value of their own key",
+		patches: []patch{{"internal/store/pgstore/join.go", `return s.values[i], nil`, `return s.values[min(i, 0)], nil`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestLookupsAtTheSameTimeShareAStatement$"}},
+	},
+	{
 		name:    "append-unfenced",
 		holds:   "only the owner of a feed appends to it",
 		patches: []patch{{"internal/store/pgstore/statement.go", `p.pos = b.pos AND p.epoch = b.epoch AND p.holder = b.holder`, `true`}},

@@ -40,6 +40,7 @@ type database struct {
 	refusals  atomic.Uint64
 	bare      bool // looks at whatever is there
 	committer
+	lookups
 }
 
 // newDatabase reads a DSN. Nothing that it says has a password in it.
@@ -68,6 +69,7 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 		c.RuntimeParams[k] = v
 	}
 	d.committer.init()
+	d.lookups.init(d)
 	return d, nil
 }
 

@@ -150,9 +150,7 @@ func parse[T any, M interface {
 
 // Conversation implements store.Store.
 func (s *Store) Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error) {
-	part, tenant, conv := key(c)
-	v, err := collectOne(ctx, s.holding(c), scanBytes,
-		`SELECT record FROM petrel.convs WHERE part = $1 AND tenant = $2 AND conv = $3`, part, tenant, conv)
+	v, err := s.holding(c).convs.get(ctx, c)
 	var rec *storepb.Conversation
 	if err == nil && v != nil {
 		rec, err = parse[storepb.Conversation](s.holding(c), &sums{}, address{kind: kindConversation, conv: c}, v)
@@ -214,9 +212,7 @@ func users[T any, M interface {
 
 // Cursor implements store.Store.
 func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error) {
-	part, tenant, conv := key(c)
-	v, err := collectOne(ctx, s.holding(c), scanBytes,
-		`SELECT record FROM petrel.cursors WHERE part = $1 AND tenant = $2 AND conv = $3 AND member = $4`, part, tenant, conv, string(u))
+	v, err := s.holding(c).cursors.get(ctx, cursorKey{c, u})
 	var rec *storepb.Cursor
 	if err == nil && v != nil {
 		rec, err = parse[storepb.Cursor](s.holding(c), &sums{}, address{kind: kindCursor, conv: c, name: string(u)}, v)

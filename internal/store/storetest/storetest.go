@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
@@ -36,6 +37,7 @@ func Run(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
 		{"the last row is that of its conversation", (*suite).lastRow},
 		{"a hash has slots", (*suite).dedupe},
 		{"users are ordered", (*suite).users},
+		{"each of many reads at the same time gets its own", (*suite).readsAtOnce},
 		{"rows below a seq are dropped", (*suite).drop},
 		{"the feed is trimmed", (*suite).trim},
 		{"records are listed by prefix and tenant", (*suite).records},
@@ -477,6 +479,36 @@ func (s *suite) dedupe() {
 	got, err := s.Dedupe(s.ctx, key(2, 1), 7)
 	s.must(err)
 	s.same(len(got), 0)
+}
+
+func (s *suite) readsAtOnce() {
+	s.own()
+	var b store.Batch
+	for n := range byte(40) {
+		c := key(1, n)
+		b.Convs = append(b.Convs, store.ConvPut{Conv: c, Record: &storepb.Conversation{Kind: 2, Title: fmt.Sprint(n)}})
+		b.Cursors = append(b.Cursors, store.CursorPut{Conv: c, User: "ann", Record: &storepb.Cursor{Read: uint64(n)}})
+	}
+	s.add(b)
+	var reads errgroup.Group
+	for i := range 400 {
+		n := byte(i % 50) // some are not there
+		reads.Go(func() error {
+			v, err := s.Conversation(s.ctx, key(1, n))
+			if err != nil || (v == nil) != (n >= 40) || v != nil && v.Title != fmt.Sprint(n) {
+				return fmt.Errorf("conversation %d: got %v, %v", n, v, err)
+			}
+			return nil
+		})
+		reads.Go(func() error {
+			v, err := s.Cursor(s.ctx, key(1, n), "ann")
+			if err != nil || (v == nil) != (n >= 40) || v != nil && v.Read != uint64(n) {
+				return fmt.Errorf("cursor %d: got %v, %v", n, v, err)
+			}
+			return nil
+		})
+	}
+	s.must(reads.Wait())
 }
 
 func (s *suite) users() {

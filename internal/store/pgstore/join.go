@@ -1,0 +1,208 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// joinedReads is how many statements of one lookup are under way at a time. With
+// two, one that the network has lost does not hold up everybody.
+const joinedReads = 2
+
+// joinedKeys is how many keys one statement looks up at most.
+const joinedKeys = 256
+
+// lookup reads single values by their keys. Those who ask while statements are
+// under way share the next one: a sync of a user with 1,000 conversations asks for
+// 2,000 cursors, many at a time. Who asks alone does not wait. A statement always
+// begins after the questions that it answers.
+//
+// It has no goroutine. The first of those who share a statement reads for all.
+type lookup[K any] struct {
+	read func(ctx context.Context, keys []K) ([][]byte, error) // nil elements: there is none
+
+	mu   sync.Mutex // tier 0; guards the fields below
+	busy int        // statements under way, and one that is about to begin
+	next *shared[K] // nil: nobody waits
+}
+
+// shared is one statement and those who wait for it.
+type shared[K any] struct {
+	// Guarded by lookup.mu until the statement begins.
+	keys    []K
+	waiting int  // who has not given up
+	called  bool // the token was sent
+
+	turn   chan struct{} // capacity 1; whoever takes the token reads for all
+	done   chan struct{} // closed when the fields below are set
+	values [][]byte
+	err    error
+	left   bool // the context of the one who read has ended: the others ask by themselves
+}
+
+// get reads the value of a key; nil: there is none.
+func (l *lookup[K]) get(ctx context.Context, k K) ([]byte, error) {
+	l.mu.Lock()
+	if l.busy < joinedReads {
+		l.busy++
+		l.mu.Unlock()
+		defer l.pass()
+		return l.alone(ctx, k)
+	}
+	if l.next == nil {
+		l.next = &shared[K]{turn: make(chan struct{}, 1), done: make(chan struct{})}
+	}
+	s := l.next
+	if len(s.keys) == joinedKeys { // more at once than a statement takes
+		l.mu.Unlock()
+		return l.alone(ctx, k)
+	}
+	i := len(s.keys)
+	s.keys = append(s.keys, k)
+	s.waiting++
+	l.mu.Unlock()
+	select {
+	case <-s.turn:
+		l.begin(s)
+		s.values, s.err = l.read(ctx, s.keys)
+		s.left = s.err != nil && ctx.Err() != nil
+		close(s.done)
+		l.pass()
+	case <-s.done:
+	case <-ctx.Done():
+		l.leave(s)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the store had the time that the caller gave it
+			return nil, fmt.Errorf("%w: %w", store.ErrStalled, ctx.Err())
+		}
+		return nil, ctx.Err()
+	}
+	switch {
+	case s.left && ctx.Err() == nil:
+		return l.alone(ctx, k)
+	case s.err != nil:
+		return nil, s.err
+	}
+	return s.values[i], nil
+}
+
+func (l *lookup[K]) alone(ctx context.Context, k K) ([]byte, error) {
+	values, err := l.read(ctx, []K{k})
+	if err != nil {
+		return nil, err
+	}
+	return values[0], nil
+}
+
+// begin ends the joining of s.
+func (l *lookup[K]) begin(s *shared[K]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = nil
+}
+
+// leave is for one who gives up. The last one takes what was meant for all of them.
+func (l *lookup[K]) leave(s *shared[K]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.waiting--; s.waiting > 0 || l.next != s {
+		return
+	}
+	l.next = nil
+	if s.called {
+		l.busy--
+	}
+}
+
+// pass lets the next statement begin when one has ended.
+func (l *lookup[K]) pass() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.next; s != nil && !s.called {
+		s.called = true
+		s.turn <- struct{}{} // has room
+		return
+	}
+	l.busy--
+}
+
+// lookups are those of one database.
+type lookups struct {
+	cursors lookup[cursorKey]
+	convs   lookup[im.Key]
+}
+
+type cursorKey struct {
+	conv im.Key
+	user im.User
+}
+
+func (l *lookups) init(d *database) {
+	l.cursors.read, l.convs.read = d.readCursors, d.readConversations
+}
+
+// Each statement names one row by its whole key. The subquery, which OFFSET keeps
+// from becoming a join, has the index looked up for each key, however few rows the
+// planner believes the table to have.
+const (
+	oneCursor  = `SELECT record FROM petrel.cursors WHERE part = $1 AND tenant = $2 AND conv = $3 AND member = $4`
+	allCursors = `SELECT k.i, c.record FROM unnest($1::int[], $2::int[], $3::uuid[], $4::text[]) WITH ORDINALITY AS k(part, tenant, conv, member, i),
+LATERAL (SELECT record FROM petrel.cursors AS c WHERE c.part = k.part AND c.tenant = k.tenant AND c.conv = k.conv AND c.member = k.member OFFSET 0) AS c`
+
+	oneConversation  = `SELECT record FROM petrel.convs WHERE part = $1 AND tenant = $2 AND conv = $3`
+	allConversations = `SELECT k.i, c.record FROM unnest($1::int[], $2::int[], $3::uuid[]) WITH ORDINALITY AS k(part, tenant, conv, i),
+LATERAL (SELECT record FROM petrel.convs AS c WHERE c.part = k.part AND c.tenant = k.tenant AND c.conv = k.conv OFFSET 0) AS c`
+)
+
+func (d *database) readCursors(ctx context.Context, keys []cursorKey) ([][]byte, error) {
+	if len(keys) == 1 {
+		part, tenant, conv := key(keys[0].conv)
+		v, err := collectOne(ctx, d, scanBytes, oneCursor, part, tenant, conv, string(keys[0].user))
+		return [][]byte{v}, err
+	}
+	var a keyArrays
+	users := make([]string, len(keys))
+	for i, k := range keys {
+		a.add(k.conv)
+		users[i] = string(k.user)
+	}
+	return d.collectAll(ctx, len(keys), allCursors, a.parts, a.tenants, a.convs, users)
+}
+
+func (d *database) readConversations(ctx context.Context, keys []im.Key) ([][]byte, error) {
+	if len(keys) == 1 {
+		part, tenant, conv := key(keys[0])
+		v, err := collectOne(ctx, d, scanBytes, oneConversation, part, tenant, conv)
+		return [][]byte{v}, err
+	}
+	var a keyArrays
+	for _, k := range keys {
+		a.add(k)
+	}
+	return d.collectAll(ctx, len(keys), allConversations, a.parts, a.tenants, a.convs)
+}
+
+// keyArrays are conversations as a statement's first three arguments.
+type keyArrays struct {
+	parts, tenants []int32
+	convs          [][16]byte
+}
+
+func (a *keyArrays) add(c im.Key) {
+	part, tenant, conv := key(c)
+	a.parts, a.tenants, a.convs = append(a.parts, part), append(a.tenants, tenant), append(a.convs, conv)
+}
+
+// collectAll reads the values of n keys, which a statement numbers from 1.
+func (d *database) collectAll(ctx context.Context, n int, sql string, args ...any) ([][]byte, error) {
+	rows, err := collect(ctx, d, scanNumbered, sql, args...)
+	values := make([][]byte, n)
+	for _, r := range rows {
+		values[r.n-1] = r.value
+	}
+	return values, err
+}
