@@ -19,7 +19,7 @@ import (
 // embedded buses find each other. They have one operator and one certificate.
 func Cluster(t testing.TB, n int, o Options) []*Server {
 	t.Helper()
-	buses := freePorts(t, n)
+	buses := FreePorts(t, n)
 	var nodes []*Server
 	for i := range n {
 		of := o
@@ -123,10 +123,10 @@ func StopAll(nodes []*Server) {
 	}
 }
 
-// freePorts are addresses on the loopback that nobody has just now. They are below
+// FreePorts are addresses on the loopback that nobody has just now. They are below
 // the ports that the system gives to a connection: one of another test would take
 // such a port before the node listens there.
-func freePorts(t testing.TB, n int) []string {
+func FreePorts(t testing.TB, n int) []string {
 	t.Helper()
 	var addrs []string
 	for range 1000 {
