@@ -200,7 +200,7 @@ func TestBackupsUnderLoadHoldWhatWasAcked(t *testing.T) {
 		t.Fatalf("%d backups of %d: %v", len(names), backups, names)
 	}
 	for i, name := range names {
-		again := &server{t: t, bin: s.bin, dir: filepath.Join(t.TempDir(), "restored"), http: freeAddr(t), tcp: freeAddr(t)}
+		again := newServerAt(t, filepath.Join(t.TempDir(), "restored"))
 		again.mustCLI("restore", "--from", name)
 		again.start()
 		api := adminOf(t, key, again.http)

@@ -2,7 +2,6 @@ package crash
 
 import (
 	"bytes"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/test/crowd"
 )
@@ -35,11 +35,7 @@ type process struct {
 }
 
 func newServer(t *testing.T) *server {
-	s := &server{t: t, bin: filepath.Join(t.TempDir(), "petrel"), dir: filepath.Join(t.TempDir(), "data"), http: freeAddr(t), tcp: freeAddr(t)}
-	out, err := exec.Command("go", "build", "-o", s.bin, "github.com/petrel-im/petrel/cmd/petrel").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build petrel: %v\n%s", err, out)
-	}
+	s := newServerAt(t, filepath.Join(t.TempDir(), "data"))
 	t.Cleanup(func() {
 		if s.run != nil {
 			s.kill()
@@ -48,13 +44,10 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-func freeAddr(t *testing.T) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
+// newServerAt is a server that does not run, on the folder dir.
+func newServerAt(t *testing.T, dir string) *server {
+	addrs := imtest.FreePorts(t, 2)
+	return &server{t: t, bin: imtest.Program(t), dir: dir, http: addrs[0], tcp: addrs[1]}
 }
 
 // launch starts the process and does not wait for it.
