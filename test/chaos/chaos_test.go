@@ -23,21 +23,20 @@ var (
 	seed   = flag.Uint64("seed", uint64(time.Now().UnixNano()&0xffffff), "of the moments")
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	code := m.Run()
-	if program.dir != "" {
-		_ = os.RemoveAll(program.dir) // a temporary folder
-	}
-	os.Exit(code)
-}
-
 // How long a conversation may be without service.
 const (
 	takeover = 5 * time.Second        // of a node that is killed
 	handOver = 500 * time.Millisecond // of a node that is drained
 	heal     = 10 * time.Second       // behind the end of what came from outside
 )
+
+// besideOthers lets worlds that mostly wait run at the same time. With -times they
+// run one after the other: what a fault costs is measured then.
+func besideOthers(t *testing.T) {
+	if *repeat == 0 {
+		t.Parallel()
+	}
+}
 
 // fault is something that happens to a cluster.
 type fault struct {
@@ -51,6 +50,7 @@ type fault struct {
 }
 
 func TestChaos(t *testing.T) {
+	besideOthers(t)
 	for _, f := range faults {
 		n := *repeat
 		switch {
@@ -70,6 +70,7 @@ func TestChaos(t *testing.T) {
 		}
 		for i := range worlds {
 			t.Run(f.name, func(t *testing.T) {
+				besideOthers(t)
 				seed := *seed + uint64(i)
 				t.Logf("-times=%d -seed=%d", n, seed)
 				w := newWorld(t, seed, f.way)

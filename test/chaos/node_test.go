@@ -3,7 +3,6 @@ package chaos
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,37 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/test/crowd"
 )
 
 const readyTime = 15 * time.Second // from the start of a process to /readyz 200
-
-// program is the server, built once.
-var program struct {
-	once sync.Once
-	dir  string
-	path string
-	err  error
-}
-
-func binary(t *testing.T) string {
-	t.Helper()
-	program.once.Do(func() {
-		if program.dir, program.err = os.MkdirTemp("", "petrel-chaos"); program.err != nil {
-			return
-		}
-		program.path = filepath.Join(program.dir, "petrel")
-		out, err := exec.Command("go", "build", "-o", program.path, "github.com/petrel-im/petrel/cmd/petrel").CombinedOutput()
-		if err != nil {
-			program.err = fmt.Errorf("build petrel: %w\n%s", err, out)
-		}
-	})
-	if program.err != nil {
-		t.Fatal(program.err)
-	}
-	return program.path
-}
 
 // node is a server of the cluster: `petrel serve --config` on addresses that
 // stay the same over its lives.
@@ -68,18 +42,9 @@ type life struct {
 	err  error
 }
 
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 func newNode(t *testing.T, name string) *node {
-	return &node{t: t, name: name, dir: filepath.Join(t.TempDir(), name), http: freeAddr(t), tcp: freeAddr(t), bus: freeAddr(t)}
+	addrs := imtest.FreePorts(t, 3)
+	return &node{t: t, name: name, dir: filepath.Join(t.TempDir(), name), http: addrs[0], tcp: addrs[1], bus: addrs[2]}
 }
 
 // configure writes the file that the node reads at its next start.
@@ -122,7 +87,7 @@ func (n *node) launch() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	args := []string{binary(n.t), "serve", "--config", n.config}
+	args := []string{imtest.Program(n.t), "serve", "--config", n.config}
 	if n.netns != "" {
 		args = append([]string{"ip", "netns", "exec", n.netns}, args...) // becomes the server: its pid is the server's
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/wire"
 	petrel "github.com/petrel-im/petrel/sdk/go"
@@ -37,6 +38,7 @@ var rollbacks = []struct {
 }
 
 func TestRollback(t *testing.T) {
+	besideOthers(t)
 	for i, r := range rollbacks {
 		for k, nodes := range []int{1, 3} {
 			n := *repeat
@@ -48,6 +50,7 @@ func TestRollback(t *testing.T) {
 			}
 			for j := range n {
 				t.Run(fmt.Sprintf("%s/%d-nodes", r.name, nodes), func(t *testing.T) {
+					besideOthers(t)
 					seed := *seed + uint64(j)
 					t.Logf("-seed=%d", seed)
 					p := newPast(t, nodes, r.name == "old-primary")
@@ -85,7 +88,7 @@ func newPast(t *testing.T, nodes int, synchronous bool) *past {
 		w.nodes = append(w.nodes, newNode(t, fmt.Sprintf("n%d", i+1)))
 	}
 	w.cluster = w.embedded
-	binary(t)
+	imtest.Program(t)
 	w.primary = pgtest.Own(t, pgtest.Options{})
 	if _, err := w.primary.Create(); err != nil {
 		t.Fatal(err)
@@ -228,7 +231,7 @@ func promoteLagging(p *past, rng *rand.Rand) {
 	// It does not start either, until the operator has accepted the loss.
 	p.nodes[0].launch()
 	p.ends(p.nodes[0], "rewound")
-	out, err := exec.Command(binary(p.t), "repair", "--config", p.nodes[0].config).CombinedOutput()
+	out, err := exec.Command(imtest.Program(p.t), "repair", "--config", p.nodes[0].config).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "missing") {
 		p.t.Fatalf("repair: %v\n%s", err, out)
 	}
