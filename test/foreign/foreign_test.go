@@ -6,10 +6,9 @@ package foreign_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,12 +17,19 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/imtest"
 )
+
+// clientTime is how long the tests of one client may take. They take a minute
+// on a machine that does nothing else.
+const clientTime = 5 * time.Minute
 
 // users get a token each; mallory is left for a test to make.
 var users = []string{"alice", "bob", "carol", "eve"}
 
 func TestForeignClientsTalkToTheServer(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +39,7 @@ func TestForeignClientsTalkToTheServer(t *testing.T) {
 	needs(t, filepath.Join(root, "build/venv/lib"), "python3 -m venv build/venv && build/venv/bin/pip install -r test/foreign/python/requirements.txt")
 	needs(t, filepath.Join(modules, "ws"), "mkdir -p build/node && cp test/foreign/node/package*.json build/node/ && npm ci --prefix build/node")
 
-	srv := startServer(t, root)
+	srv := startServer(t)
 	env := append(os.Environ(),
 		"PETREL_URL=ws://"+srv.http+"/v1/ws",
 		"PETREL_HTTP=http://"+srv.http,
@@ -52,7 +58,9 @@ func TestForeignClientsTalkToTheServer(t *testing.T) {
 		{"tcp sockets", "tcp", []string{python, "-m", "unittest", "-v", "test_tcp"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), c.args[0], c.args[1:]...)
+			ctx, cancel := context.WithTimeout(t.Context(), clientTime)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
 			cmd.Dir, cmd.Env = c.dir, env
 			out, err := cmd.CombinedOutput()
 			if err != nil {
@@ -78,19 +86,16 @@ type server struct {
 	tokens    string // path of the JSON file user → token
 }
 
-// startServer builds the binary, starts it on an empty folder, and makes the
-// users the way P-10 says.
-func startServer(t *testing.T, root string, settings ...string) server {
+// startServer starts the binary on an empty folder, and makes the users the way
+// P-10 says.
+func startServer(t *testing.T, settings ...string) server {
 	t.Helper()
 	dir := t.TempDir()
-	bin := filepath.Join(dir, "petrel")
-	if out, err := exec.Command("go", "build", "-o", bin, filepath.Join(root, "cmd/petrel")).CombinedOutput(); err != nil {
-		t.Fatalf("build petrel: %v\n%s", err, out)
-	}
-	s := server{http: freePort(t), tcp: freePort(t), tokens: filepath.Join(dir, "tokens.json")}
+	addrs := imtest.FreePorts(t, 2)
+	s := server{http: addrs[0], tcp: addrs[1], tokens: filepath.Join(dir, "tokens.json")}
 	data := filepath.Join(dir, "data")
 	var log bytes.Buffer
-	cmd := exec.Command(bin, "serve")
+	cmd := exec.Command(imtest.Program(t), "serve")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &log, &log
 	cmd.Env = []string{
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"),
@@ -190,17 +195,6 @@ func waitReady(t *testing.T, url string, ended chan error) {
 		}
 	}
 	t.Fatalf("%s is not ready after 20 s: %s", url, last)
-}
-
-// freePort is an address of loopback that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // it took no connection
-	return fmt.Sprint(l.Addr())
 }
 
 func lastLines(b []byte, n int) string {

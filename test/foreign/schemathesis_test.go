@@ -1,6 +1,7 @@
 package foreign_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 // or header, nothing accepted that the schema forbids, nobody let in without a
 // credential. Spec: P-12.1, P-12.3.
 func TestSchemathesisFindsNothing(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +25,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	if err := os.WriteFile(keyFile, []byte("a secret that nobody else has, of some length"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	srv := startServer(t, root,
+	srv := startServer(t,
 		"PETREL_LIMITS__CONNECTIONS_PER_IP=-1", "PETREL_LIMITS__NEW_CONNECTIONS_PER_IP_PER_S=-1", "PETREL_LIMITS__UNAUTHENTICATED_PER_IP=-1",
 		"PETREL_LIMITS__SENDS_PER_S=-1", "PETREL_LIMITS__SEND_BURST=-1", "PETREL_LIMITS__GROUPS_PER_H=-1",
 		"PETREL_ACCOUNTS__LOGINS_PER_MIN=-1", "PETREL_ACCOUNTS__LOGINS_PER_IP_PER_MIN=-1", "PETREL_ACCOUNTS__REGISTRATIONS_PER_IP_PER_H=-1",
@@ -43,7 +45,10 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 		{"operator", srv.adminKey, "--include-tag"},
 	} {
 		t.Run(c.who, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), bin, "--config-file", filepath.Join(root, "test/foreign/python/schemathesis.toml"), "run", "http://"+srv.http+"/openapi.json",
+			t.Parallel() // these wait for answers; the server has room for both
+			ctx, cancel := context.WithTimeout(t.Context(), clientTime)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, bin, "--config-file", filepath.Join(root, "test/foreign/python/schemathesis.toml"), "run", "http://"+srv.http+"/openapi.json",
 				"-H", "Authorization: Bearer "+c.credential, c.tags, "AdminService", "--max-examples", "20", "--workers", "1", "--continue-on-failure", "--no-color")
 			// One worker: Python 3.11 loses count of its own recursion when two threads
 			// parse at the same time, and that is no finding.
