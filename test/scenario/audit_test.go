@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,9 +9,12 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -96,12 +100,6 @@ func (w *world) audit() {
 	for _, s := range w.sessions {
 		s.close()
 	}
-	step := 1 + len(w.names)/auditedConvs
-	for i, conv := range slices.Sorted(maps.Keys(w.names)) {
-		if i%step == 0 {
-			w.auditConv(conv, w.names[conv])
-		}
-	}
 	for u, convs := range w.ledger.toWhom {
 		for conv := range convs {
 			if p, ok := w.names[conv]; ok && p.tenant != u.tenant {
@@ -109,17 +107,75 @@ func (w *world) audit() {
 			}
 		}
 	}
+	list := w.audited()
+	sends := map[string][]sendKey{} // by conversation
+	for key := range w.ledger.stored {
+		sends[key.conv] = append(sends[key.conv], key)
+	}
+	strangers := map[*tenant][]string{} // the first of all, in their order
+	for _, t := range w.tenants {
+		strangers[t] = slices.Sorted(maps.Keys(t.users))
+	}
+	readings := map[*user][]reading{}
+	for _, c := range list {
+		w.auditConv(c, sends[c.conv])
+		for u := range w.readersOf(c, strangers[c.place.tenant]) {
+			readings[u] = append(readings[u], reading{c, c.stays[u.name]})
+		}
+	}
+	w.auditReaders(readings)
 }
 
 const (
 	auditedConvs     = 500 // how many conversations are audited; of more only a part is
 	auditedStrangers = 20  // how many who were never in a conversation try to read it
 	rememberedStays  = 8   // how many of a user's newest stays can be read at least (P-8.3)
+	auditedAtOnce    = 16  // how many questions of an audit are under way: on a database, questions that come together share a statement
 )
 
-func (w *world) auditConv(conv string, p place) {
+// auditedConv is a conversation as the operator reads it.
+type auditedConv struct {
+	conv  string
+	place place
+	rows  []*petrelv1.Message
+	stays map[string][]stay // by user
+}
+
+// reading is what one user reads of one conversation.
+type reading struct {
+	of    *auditedConv
+	stays []stay
+}
+
+// audited reads the conversations that are audited, as the operator.
+func (w *world) audited() []*auditedConv {
 	w.t.Helper()
-	rows := w.operatorReads(conv, p)
+	var list []*auditedConv
+	step := 1 + len(w.names)/auditedConvs
+	for i, conv := range slices.Sorted(maps.Keys(w.names)) {
+		if i%step == 0 {
+			list = append(list, &auditedConv{conv: conv, place: w.names[conv]})
+		}
+	}
+	var reads errgroup.Group
+	reads.SetLimit(auditedAtOnce)
+	for _, c := range list {
+		srv := w.node()
+		reads.Go(func() (err error) {
+			c.rows, err = w.readAll(srv, c.conv, c.place)
+			return err
+		})
+	}
+	if err := reads.Wait(); err != nil {
+		w.fatalf("%v", err)
+	}
+	return list
+}
+
+// auditConv checks what the operator reads.
+func (w *world) auditConv(c *auditedConv, sends []sendKey) {
+	w.t.Helper()
+	conv, p, rows := c.conv, c.place, c.rows
 	byKey := map[sendKey]uint64{}
 	for i, m := range rows {
 		if m.Seq != uint64(i+1) {
@@ -142,43 +198,69 @@ func (w *world) auditConv(conv string, p place) {
 			w.fatalf("audit of %v: seq %d was told and is not there, the head is %d", p, q, len(rows))
 		}
 	}
-	w.auditSends(conv, p, rows, byKey)
+	w.auditSends(c, sends, byKey)
 	w.auditRewrites(p, rows)
-	stays := staysOf(p, rows)
-	w.auditSenders(p, rows, stays)
-	strangers := 0
-	for _, name := range slices.Sorted(maps.Keys(p.tenant.users)) {
-		u := p.tenant.users[name]
-		if stays[name] == nil && w.ledger.toWhom[u][conv] == nil {
-			if strangers++; strangers > auditedStrangers {
-				continue
-			}
-		}
-		w.auditReader(w.auditor(u), conv, p, rows, stays[name])
-	}
+	c.stays = staysOf(p, rows)
+	w.auditSenders(p, rows, c.stays)
 }
 
-// auditor is a session of u, with a token of its own: theirs may be revoked.
-func (w *world) auditor(u *user) *session {
-	w.t.Helper()
-	name := u.name + at(u.tenant) + "/audit"
-	s := w.sessions[name]
-	if s == nil {
-		u.token = w.node().Users(u.tenant.id, u.name)[0]
-		s = newSession(w, name, u)
-		s.connect(false)
-		w.sessions[name] = s
+// readersOf are the users who try to read a conversation: all who were in it or
+// were told of it, and some strangers.
+func (w *world) readersOf(c *auditedConv, names []string) map[*user]bool {
+	readers := map[*user]bool{}
+	for name := range c.stays {
+		if u := c.place.tenant.users[name]; u != nil { // a member may be a user of no session
+			readers[u] = true
+		}
 	}
-	return s
+	for u, convs := range w.ledger.toWhom {
+		if convs[c.conv] != nil {
+			readers[u] = true
+		}
+	}
+	strangers := 0
+	for _, name := range names {
+		if u := c.place.tenant.users[name]; !readers[u] {
+			if strangers++; strangers > auditedStrangers {
+				break
+			}
+			readers[u] = true
+		}
+	}
+	return readers
+}
+
+// auditReaders has the users read, each over a connection and with a token of
+// its own: theirs may be revoked.
+func (w *world) auditReaders(readings map[*user][]reading) {
+	w.t.Helper()
+	names := map[*tenant][]string{}
+	for u := range readings {
+		names[u.tenant] = append(names[u.tenant], u.name)
+	}
+	var reads errgroup.Group
+	reads.SetLimit(auditedAtOnce)
+	for t, names := range names {
+		for part := range slices.Chunk(names, 1000) { // P-10.3
+			tokens := w.node().Users(t.id, part...)
+			for i, name := range part {
+				s := newSession(w, name+at(t)+"/audit", t.users[name])
+				s.turn, s.logged = i, &petrelv1.LoginResponse{AccessToken: tokens[i]}
+				reads.Go(func() error { return s.auditReader(readings[s.user]) })
+			}
+		}
+	}
+	if err := reads.Wait(); err != nil {
+		w.fatalf("%v", err)
+	}
 }
 
 // auditSends checks that what was acked is there and what was refused is not.
-func (w *world) auditSends(conv string, p place, rows []*petrelv1.Message, byKey map[sendKey]uint64) {
+func (w *world) auditSends(c *auditedConv, sends []sendKey, byKey map[sendKey]uint64) {
 	w.t.Helper()
-	for key, x := range w.ledger.stored {
-		if key.conv != conv {
-			continue
-		}
+	conv, p, rows := c.conv, c.place, c.rows
+	for _, key := range sends {
+		x := w.ledger.stored[key]
 		if x.seq == 0 || x.seq > uint64(len(rows)) {
 			w.fatalf("audit of %v: %s was acked at seq %d and the head is %d", p, key.k, x.seq, len(rows))
 		}
@@ -198,38 +280,48 @@ func (w *world) auditSends(conv string, p place, rows []*petrelv1.Message, byKey
 // operatorReads is the whole conversation; none is an empty one.
 func (w *world) operatorReads(conv string, p place) []*petrelv1.Message {
 	w.t.Helper()
+	rows, err := w.readAll(w.node(), conv, p)
+	if err != nil {
+		w.fatalf("%v", err)
+	}
+	return rows
+}
+
+// readAll is operatorReads at one node. It may run beside others.
+func (w *world) readAll(srv *imtest.Server, conv string, p place) ([]*petrelv1.Message, error) {
 	var rows []*petrelv1.Message
 	for {
-		r, err := patiently(w, func() (*connect.Response[petrelv1.HistoryPage], error) {
-			return w.node().Admin.GetHistory(w.deadline(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{
+		r, err := patiently(w, func(ctx context.Context) (*connect.Response[petrelv1.HistoryPage], error) {
+			return srv.Admin.GetHistory(ctx, connect.NewRequest(&petrelv1.AdminGetHistoryRequest{
 				Tenant: p.tenant.id, History: &petrelv1.GetHistory{Conv: conv, After: uint64(len(rows))},
 			}))
 		})
 		if err != nil {
 			if codeOf(err) == "no_conversation" && len(rows) == 0 {
-				return nil
+				return nil, nil
 			}
-			w.fatalf("audit of %v after %d: %v", p, len(rows), err)
+			return nil, fmt.Errorf("audit of %v after %d: %w", p, len(rows), err)
 		}
 		rows = append(rows, r.Msg.Messages...)
 		if !r.Msg.More {
 			if n := uint64(len(rows)); r.Msg.Head != n {
-				w.fatalf("audit of %v: the head is %d and there are %d entries", p, r.Msg.Head, n)
+				return nil, fmt.Errorf("audit of %v: the head is %d and there are %d entries", p, r.Msg.Head, n)
 			}
-			return rows
+			return rows, nil
 		}
 		if len(r.Msg.Messages) == 0 {
-			w.fatalf("audit of %v: the page after %d is empty and there is more", p, len(rows))
+			return nil, fmt.Errorf("audit of %v: the page after %d is empty and there is more", p, len(rows))
 		}
 	}
 }
 
 // patiently asks again while the store does not answer, which is no finding: the
 // databases of several runs share one machine.
-func patiently[A any](w *world, ask func() (A, error)) (A, error) {
-	w.t.Helper()
+func patiently[A any](w *world, ask func(context.Context) (A, error)) (A, error) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*waitFor)
+	defer cancel()
 	for end := time.Now().Add(waitFor); ; {
-		a, err := ask()
+		a, err := ask(ctx)
 		if err == nil || codeOf(err) != string(im.CodeStoreStalled) || time.Now().After(end) {
 			return a, err
 		}
@@ -267,35 +359,72 @@ func staysOf(p place, rows []*petrelv1.Message) map[string][]stay {
 	return stays
 }
 
-// auditReader checks that a user reads exactly their stays, and was never told
-// more.
-func (w *world) auditReader(s *session, conv string, p place, rows []*petrelv1.Message, stays []stay) {
-	w.t.Helper()
-	may := func(q uint64) bool {
-		return slices.ContainsFunc(stays, func(s stay) bool { return s.from <= q && q <= s.to })
+// auditReader connects, and checks what its user reads. It may run beside others.
+func (s *session) auditReader(list []reading) error {
+	conn, err := s.auditConn()
+	if err != nil {
+		return fmt.Errorf("%s connects: %w", s.name, err)
 	}
-	for q := range w.ledger.toWhom[s.user][conv] {
+	defer func() { _ = conn.Close() }() // the server may have closed it
+	for _, r := range list {
+		if err := s.auditReading(conn, r); err != nil {
+			return fmt.Errorf("audit of %v: %s %w", r.of.place, s.user.name, err)
+		}
+	}
+	return nil
+}
+
+// auditConn connects a session for reading. A node that a busy machine keeps from
+// the others, or from its database, sends clients away, which is no finding.
+func (s *session) auditConn() (*wiretest.Conn, error) {
+	ctx, cancel := context.WithTimeout(s.w.t.Context(), waitFor)
+	defer cancel()
+	for {
+		srv := s.nextNode()
+		conn, err := wiretest.Open(ctx, wiretest.Options{URL: srv.URL(s.w.way.framing), Codec: s.w.way.codec, TLS: srv.TLS()})
+		if err != nil {
+			return nil, err
+		}
+		if err = conn.Hello(ctx, s.hello()); err == nil {
+			return conn, nil
+		}
+		_ = conn.Close() // the refusal says more
+		if code := im.CodeOf(err); ctx.Err() != nil || code != im.CodeDraining && code != im.CodeStoreStalled {
+			return nil, err
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+}
+
+// auditReading checks that a user reads exactly their stays, and was never told
+// more.
+func (s *session) auditReading(conn *wiretest.Conn, r reading) error {
+	rows := r.of.rows
+	may := func(q uint64) bool {
+		return slices.ContainsFunc(r.stays, func(s stay) bool { return s.from <= q && q <= s.to })
+	}
+	for q := range s.w.ledger.toWhom[s.user][r.of.conv] {
 		if !may(q) {
-			w.fatalf("audit of %v: %s was told seq %d and may not read it", p, s.user.name, q)
+			return fmt.Errorf("was told seq %d and may not read it", q)
 		}
 	}
 	if len(rows) == 0 {
-		return
+		return nil
 	}
 	read := map[uint64]bool{}
 	for after, more := uint64(0), true; more; {
-		page, err := patiently(w, func() (*petrelv1.HistoryPage, error) {
-			return s.conn.History(w.deadline(), &petrelv1.GetHistory{Conv: conv, After: after})
+		page, err := patiently(s.w, func(ctx context.Context) (*petrelv1.HistoryPage, error) {
+			return conn.History(ctx, &petrelv1.GetHistory{Conv: r.of.conv, After: after})
 		})
 		if err != nil {
-			if len(stays) == 0 && strings.Contains("not_member no_conversation", string(im.CodeOf(err))) {
-				return
+			if len(r.stays) == 0 && strings.Contains("not_member no_conversation", string(im.CodeOf(err))) {
+				return nil
 			}
-			w.fatalf("audit of %v: %s reads after %d: %v", p, s.user.name, after, err)
+			return fmt.Errorf("reads after %d: %w", after, err)
 		}
 		for _, m := range page.Messages {
 			if !may(m.Seq) || m.Seq > uint64(len(rows)) || !proto.Equal(m, rows[m.Seq-1]) {
-				w.fatalf("audit of %v: %s reads %v at seq %d", p, s.user.name, m, m.Seq)
+				return fmt.Errorf("reads %v at seq %d", m, m.Seq)
 			}
 			read[m.Seq], after = true, m.Seq
 		}
@@ -303,10 +432,11 @@ func (w *world) auditReader(s *session, conv string, p place, rows []*petrelv1.M
 			after += 200 // nothing on this page may be read
 		}
 	}
-	stays = stays[max(0, len(stays)-rememberedStays):]
+	stays := r.stays[max(0, len(r.stays)-rememberedStays):]
 	for q := uint64(1); q <= uint64(len(rows)); q++ {
-		if may(q) && !read[q] {
-			w.fatalf("audit of %v: %s may read seq %d and does not get it", p, s.user.name, q)
+		if slices.ContainsFunc(stays, func(s stay) bool { return s.from <= q && q <= s.to }) && !read[q] {
+			return fmt.Errorf("may read seq %d and does not get it", q)
 		}
 	}
+	return nil
 }
