@@ -201,7 +201,7 @@ func TestConnectionThatTakesNothingIsEnded(t *testing.T) {
 
 func TestSlowConsumerThatMovesStays(t *testing.T) {
 	t.Parallel()                  // it mostly waits
-	const stall = 3 * time.Second // more than a busy machine keeps the reader waiting
+	const stall = 5 * time.Second // more than a busy machine keeps the reader waiting
 	transports(t, Options{WriteStall: stall}, func(t *testing.T, s *server, fr wire.Framing) {
 		s.narrow()
 		p := s.dial(fr)
@@ -211,11 +211,10 @@ func TestSlowConsumerThatMovesStays(t *testing.T) {
 			request = masked(text, `{"id":"9","call":{}}`)
 		}
 		p.write(bytes.Repeat(request, 4000)) // some 760 KB of answers
-		tick := time.NewTicker(stall / 10)
-		defer tick.Stop()
+		begun := time.Now()
 		b := make([]byte, 20<<10)
-		for range 30 { // three times the stall that it may have
-			<-tick.C
+		for i := range 30 { // three times the stall that it may have
+			<-time.After(time.Until(begun.Add(time.Duration(i+1) * stall / 10))) // a reader that was kept waiting makes up for it
 			if _, err := io.ReadFull(p.r, b); err != nil {
 				t.Fatal(err)
 			}
