@@ -7,6 +7,7 @@ package pgtest
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -27,8 +28,19 @@ var shared struct {
 }
 
 func start(o Options) (*Server, error) {
+	o.Cache = Cache()
 	s, err := pgserver.Start(o)
 	return &Server{s}, err
+}
+
+// Cache is where tests keep the data of a new server (Options.Cache): beside what
+// go keeps of the tests that it has built.
+func Cache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "" // each server makes its data
+	}
+	return filepath.Join(dir, "petrel-tests")
 }
 
 // Main runs the tests of a package that uses Shared, and ends the server. Call
