@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	cuts        = flag.Int("cuts", fromEnv("PETREL_CUTS", 1000/raceFactor), "simulated power cuts")
-	corruptions = flag.Int("corruptions", fromEnv("PETREL_CORRUPTIONS", 80/raceFactor), "damaged stores")
+	cuts        = flag.Int("cuts", fromEnv("PETREL_CUTS", standardCuts), "simulated power cuts")
+	corruptions = flag.Int("corruptions", fromEnv("PETREL_CORRUPTIONS", standardCorruptions), "damaged stores")
 	seedFlag    = flag.Uint64("seed", uint64(fromEnv("PETREL_SEED", 0)), "of the randomised tests; 0: another one each time")
 )
 

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -118,18 +119,14 @@ func (tn *town) count(t testing.TB, st *Store, what string) census {
 		return err != nil
 	}
 	for i, c := range tn.convs {
-		for q := im.Seq(1); q <= tn.heads[c]; q++ {
-			var got []byte
-			if refused(st.Rows(ctx, c, q, q, func(r store.Row) bool { got = append(got, r.Value...); return true })) {
-				continue
-			}
+		for _, r := range tn.read(ctx, st, c, refused) {
 			switch {
-			case string(got) == string(townRow(c, q)):
+			case string(r.Value) == string(townRow(c, r.Seq)):
 				n.rows++
-			case store.IsLost(got):
+			case store.IsLost(r.Value):
 				n.lost++
 			default:
-				t.Fatalf("%s: row %d of %s is %q", what, q, c, got)
+				t.Fatalf("%s: row %d of %s is %q", what, r.Seq, c, r.Value)
 			}
 		}
 		if row, err := st.LastRow(ctx, c); !refused(err) && (row == nil || row.Seq != tn.heads[c]) {
@@ -151,6 +148,30 @@ func (tn *town) count(t testing.TB, st *Store, what string) census {
 		n.other += 5
 	}
 	return n
+}
+
+// read returns the rows of a conversation that can be read: all at once, or one by
+// one if that meets damage. A row that is not there comes with no value.
+func (tn *town) read(ctx context.Context, st *Store, c im.Key, refused func(error) bool) []store.Row {
+	rows := func(from, to im.Seq) (got []store.Row, err error) {
+		err = st.Rows(ctx, c, from, to, func(r store.Row) bool {
+			got = append(got, store.Row{Seq: r.Seq, Value: slices.Clone(r.Value)})
+			return true
+		})
+		return got, err
+	}
+	if all, err := rows(1, tn.heads[c]); err == nil && len(all) == int(tn.heads[c]) {
+		return all
+	}
+	var all []store.Row
+	for q := im.Seq(1); q <= tn.heads[c]; q++ {
+		got, err := rows(q, q)
+		if refused(err) {
+			continue
+		}
+		all = append(all, append(got, store.Row{Seq: q})[0])
+	}
+	return all
 }
 
 // intoTables writes everything into tables.
@@ -184,7 +205,7 @@ func TestBadBlockCostsABlock(t *testing.T) {
 	fs, tn, file := damagedTown(t, 300, 60)
 	st := mustOpen(t, mem(fs))
 	n := tn.count(t, st, "flipped")
-	eventually(t, "mended", func() bool { return st.scarred() != nil })
+	eventually(t, "mended", func() bool { return st.scarred() != nil || st.out.err() != nil })
 	if m := tn.count(t, st, "mended"); m.rows < n.rows-2 {
 		t.Errorf("%d rows can be read when the table is mended, %d before", m.rows, n.rows)
 	}
@@ -312,7 +333,11 @@ func TestScrubFindsDamage(t *testing.T) {
 	o := mem(fs)
 	o.ScrubEvery, o.ScrubRate = time.Millisecond, 1<<40
 	st := mustOpen(t, o)
-	eventually(t, "found and mended", func() bool { return st.scarred() != nil && st.Stats().ScrubMs > 0 })
+	eventually(t, "scrubbed", func() bool { return st.Stats().ScrubMs > 0 })
+	if len(st.Stats().Damage) == 0 {
+		t.Fatal("nothing was found")
+	}
+	eventually(t, "mended", func() bool { return st.scarred() != nil })
 	s := st.Stats()
 	if s.ScrubFound == 0 || s.ScrubBytes == 0 || !strings.Contains(strings.Join(s.Damage, "\n"), file) {
 		t.Errorf("got %+v, want damage in %s", s, file)

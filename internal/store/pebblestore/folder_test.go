@@ -270,7 +270,7 @@ func TestRemovedFolderStopsTheAcks(t *testing.T) {
 			began := time.Now()
 			select {
 			case <-st.Failed():
-			case <-time.After(10 * goneWithin):
+			case <-time.After(5 * goneWithin):
 				t.Fatal("the store goes on")
 			}
 			if took := time.Since(began); took > goneWithin {

@@ -93,7 +93,7 @@ func TestFileThatIsNoMarkIsNotOverwritten(t *testing.T) {
 	if err := os.WriteFile(o.Mark, []byte("a shopping list"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := Open(o); err == nil || !strings.Contains(err.Error(), "is no mark of a store") {
+	if st, err := Open(o); err == nil || !strings.Contains(err.Error(), "is no mark of this kind of store") {
 		t.Errorf("got %v, %v", st, err)
 	}
 	if b, err := os.ReadFile(o.Mark); string(b) != "a shopping list" {

@@ -2,4 +2,11 @@
 
 package pebblestore
 
-const raceFactor = 1
+// How often the randomised tests do what they do.
+const (
+	standardCuts        = 1000
+	standardCorruptions = 80
+	standardBackupKills = 40
+
+	raceFactor = 1 // divides the number of other repetitions
+)

@@ -2,7 +2,12 @@
 
 package pebblestore
 
-// raceFactor divides the number of simulated crashes: the race detector, and the
-// checks that Pebble adds under it, make each of them ten times as expensive, and
-// the full number runs without it.
-const raceFactor = 30
+// The race detector, and the checks that Pebble adds under it, make each simulated
+// crash ten times as expensive. The full numbers run without it.
+const (
+	standardCuts        = 12
+	standardCorruptions = 2
+	standardBackupKills = 8
+
+	raceFactor = 30 // divides the number of other repetitions
+)
