@@ -99,6 +99,10 @@ func (p *process) has(t *testing.T, low, high int, within time.Duration) time.Du
 	}
 }
 
+// patience is how long a test waits for what takes a second or two where nothing
+// else runs. How long it takes there is measured by test/chaos.
+const patience = 20 * time.Second
+
 // The same on PostgreSQL, with its syncs: a start, a join, a database that does
 // not answer for longer than a node may, a kill, a drain.
 func TestOnPostgreSQL(t *testing.T) {
@@ -106,13 +110,9 @@ func TestOnPostgreSQL(t *testing.T) {
 	dsn := server.New(t)
 	net := localbus.New()
 	a := startProcess(t, net, "a", dsn)
-	took := a.has(t, im.Partitions, im.Partitions, 10*time.Second)
-	t.Logf("256 takeovers took %v", took)
-	if took > time.Second {
-		t.Errorf("256 takeovers took %v, want 1s", took)
-	}
+	t.Logf("256 takeovers took %v", a.has(t, im.Partitions, im.Partitions, patience))
 	b := startProcess(t, net, "b", dsn)
-	t.Logf("shared after %v", a.has(t, 128, 128, 5*time.Second))
+	t.Logf("shared after %v", a.has(t, 128, 128, patience))
 	before := holders(t, a.store)
 	if err := server.Pause(true); err != nil {
 		t.Fatal(err)
@@ -126,24 +126,19 @@ func TestOnPostgreSQL(t *testing.T) {
 		t.Error("feeds were taken over because the database did not answer")
 	}
 	b.end()
-	took = a.has(t, im.Partitions, im.Partitions, 6*time.Second)
-	t.Logf("succeeded after %v", took)
-	if took > 5*time.Second {
-		t.Errorf("succeeded after %v, want 5s", took)
-	}
+	t.Logf("succeeded after %v", a.has(t, im.Partitions, im.Partitions, patience))
 	c := startProcess(t, net, "c", dsn)
-	a.has(t, 128, 128, 5*time.Second)
+	a.has(t, 128, 128, patience)
 	began := time.Now()
 	if err := a.c.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	took = time.Since(began)
+	took := time.Since(began)
 	t.Logf("drained in %v", took)
-	// How fast a drain is on a machine with nothing else to do is measured by
-	// test/chaos. Waiting for a node that is gone would take 5 s.
-	if c.has(t, im.Partitions, im.Partitions, time.Second); took > 2*time.Second {
-		t.Errorf("drained in %v, want 2s", took)
+	if took > expiry {
+		t.Errorf("drained in %v: it has waited for the node that is gone", took)
 	}
+	c.has(t, im.Partitions, im.Partitions, patience)
 }
 
 func holders(t *testing.T, st store.Store) map[store.Feed]store.Holder {
@@ -173,7 +168,7 @@ func TestPrimaryFromBeforeAFailoverHasNoNodes(t *testing.T) {
 	both := fmt.Sprintf("postgres://petrel@127.0.0.1:%d,127.0.0.1:%d/petrel1?sslmode=disable", primary.Port, follower.Port)
 	net := localbus.New()
 	a := startProcess(t, net, "a", both)
-	a.has(t, im.Partitions, im.Partitions, 10*time.Second)
+	a.has(t, im.Partitions, im.Partitions, patience)
 	if err := follower.Promote(); err != nil {
 		t.Fatal(err)
 	}
@@ -188,12 +183,12 @@ func TestPrimaryFromBeforeAFailoverHasNoNodes(t *testing.T) {
 	}
 	c := startProcess(t, net, "c", promoted)
 	for began := time.Now(); a.store.Figures(0).Generation != 2; {
-		if time.Since(began) > 10*time.Second {
+		if time.Since(began) > patience {
 			t.Fatalf("a uses the former primary still: %v", a.store.Behind())
 		}
 		<-time.After(2 * time.Millisecond)
 	}
-	c.has(t, 128, 128, 10*time.Second)
+	c.has(t, 128, 128, patience)
 	// The nodes that the former primary knows have left it: nothing in it says that
 	// there are others.
 	if err := primary.Exec("petrel1", "DELETE FROM petrel.records WHERE tbl = 8"); err != nil {

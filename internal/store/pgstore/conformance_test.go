@@ -129,7 +129,12 @@ func (r *raw) number(sql string, args ...any) (n int64) {
 // eventually waits until something is so.
 func eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
-	end := time.After(30 * time.Second)
+	within(t, 30*time.Second, what, so)
+}
+
+func within(t testing.TB, d time.Duration, what string, so func() bool) {
+	t.Helper()
+	end := time.After(d)
 	for !so() {
 		select {
 		case <-end:

@@ -98,17 +98,23 @@ func (w *twins) caughtUp() {
 }
 
 // goOn takes the feed over and adds a row, as soon as that can be done: at first an
-// append may have an unknown outcome. Each commit of f has one row.
+// append may have an unknown outcome. Each commit of f has one row. On a machine
+// with much else to do, a failover of PostgreSQL takes half a minute.
 func (f *feedWriter) goOn(t *testing.T, st *Store) {
 	t.Helper()
-	eventually(t, "appends are taken again", func() bool {
-		epoch, pos, err := st.Takeover(context.Background(), f.feed, holder)
-		if err != nil {
-			return false
+	var last error
+	defer func() {
+		if t.Failed() {
+			t.Logf("the last attempt to go on: %v", last)
 		}
-		f.epoch, f.pos, f.heads[0] = epoch, pos, im.Seq(pos)
-		err = appendOne(st, f.next())
+	}()
+	within(t, 2*time.Minute, "appends are taken again", func() bool {
+		epoch, pos, err := st.Takeover(context.Background(), f.feed, holder)
 		if err == nil {
+			f.epoch, f.pos, f.heads[0] = epoch, pos, im.Seq(pos)
+			err = appendOne(st, f.next())
+		}
+		if last = err; err == nil {
 			f.pos++
 		}
 		return err == nil
@@ -175,7 +181,7 @@ func TestPrimaryFromBeforeAFailoverIsRefused(t *testing.T) {
 	late.Hear("a", st.Seen())
 	began := time.Now()
 	if _, _, err := late.Takeover(t.Context(), 9, 7); err == nil {
-		t.Error("a feed was taken over in the old primary")
+		t.Fatal("a feed was taken over in the old primary")
 	}
 	_, err := late.Holders(t.Context(), late.Feeds())
 	wantErr(t, "holders", err, store.ErrStalled)
@@ -365,6 +371,10 @@ func TestFailoverByTheGuide(t *testing.T) {
 		}
 		w.must(to.Rewind(from.Server)) // pg_rewind, then the former primary follows
 		w.must(to.WaitFor(from.Server))
+		r := newRaw(t, to.DSN("petrel1"))
+		eventually(t, "the former primary follows", func() bool {
+			return r.number(`SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`) == 1
+		})
 		f.add(t, st, 1)
 	}
 	if err := st.Rows(t.Context(), conv(1, 0), 1, im.Seq(f.pos), func(store.Row) bool { return true }); err != nil {
