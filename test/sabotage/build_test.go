@@ -40,7 +40,7 @@ var build = sync.OnceValues(func() (suites, error) {
 		}
 	}
 	slices.Sort(pkgs)
-	args := append([]string{"test", "-c", "-vet=off", s.overlay, "-o", s.dir + "/"}, slices.Compact(pkgs)...)
+	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-w", s.overlay, "-o", s.dir + "/"}, slices.Compact(pkgs)...)
 	_, err = s.run("go", args...)
 	return s, err
 })
@@ -87,12 +87,13 @@ func (s *suites) run(name string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// try runs a guard with a rule broken ("": none) in the folder of its package.
-// The servers that it builds are overlaid as well.
-func (s *suites) try(g guard, rule string) (out []byte, failed bool) {
-	cmd := exec.Command(filepath.Join(s.dir, path.Base(g.pkg)+".test"), "-test.v", "-test.timeout", (4 * time.Minute).String(), "-test.run", g.run)
-	cmd.Dir = filepath.Join(s.root, filepath.FromSlash(g.pkg))
-	cmd.Env = append(os.Environ(), "BROKEN_RULE="+rule, "PETREL_KILLS=10", "GOFLAGS="+os.Getenv("GOFLAGS")+" "+s.overlay)
+// try runs tests of a package with a rule broken ("": none) in the folder of the
+// package. The servers that they build are overlaid as well.
+func (s *suites) try(pkg, tests, rule string) (out []byte, failed bool) {
+	cmd := exec.Command(filepath.Join(s.dir, path.Base(pkg)+".test"), "-test.v", "-test.timeout", (4 * time.Minute).String(), "-test.run", tests)
+	cmd.Dir = filepath.Join(s.root, filepath.FromSlash(pkg))
+	cmd.Env = append(os.Environ(), "BROKEN_RULE="+rule, "GOFLAGS="+os.Getenv("GOFLAGS")+" "+s.overlay,
+		"PETREL_KILLS=10", "PETREL_CUTS=100", "PETREL_BACKUP_KILLS=15") // a broken rule shows at once
 	out, err := cmd.CombinedOutput()
 	return out, err != nil
 }

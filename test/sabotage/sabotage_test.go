@@ -2,7 +2,9 @@ package sabotage
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -11,13 +13,23 @@ import (
 	"testing"
 )
 
+// TestMain sets how many guards run at a time: they wait more than they work.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 func TestEveryBrokenRuleIsNoticed(t *testing.T) {
+	t.Parallel()
 	s := built(t)
 	for _, r := range all() {
 		for i, g := range r.guards {
 			t.Run(fmt.Sprintf("%s/%s-%d", r.name, path.Base(g.pkg), i+1), func(t *testing.T) {
-				t.Parallel() // they wait more than they work
-				out, failed := s.try(g, r.name)
+				t.Parallel()
+				out, failed := s.try(g.pkg, g.run, r.name)
 				if !failed {
 					t.Errorf("%s -run %s passed, though not: %s", g.pkg, g.run, r.holds)
 				} else if !bytes.Contains(out, []byte("--- FAIL: ")) {
@@ -28,25 +40,53 @@ func TestEveryBrokenRuleIsNoticed(t *testing.T) {
 	}
 }
 
-// Without this one, a suite that fails anyway would prove everything.
+// Without this one, a suite that fails anyway would prove everything. The guards of
+// a package run in one process.
 func TestSuitesPassWithNothingBroken(t *testing.T) {
+	t.Parallel()
 	s := built(t)
-	var seen []guard
+	runs := map[string][]string{}
 	for _, r := range all() {
 		for _, g := range r.guards {
-			if slices.Contains(seen, g) {
-				continue
+			if !slices.Contains(runs[g.pkg], g.run) {
+				runs[g.pkg] = append(runs[g.pkg], g.run)
 			}
-			seen = append(seen, g)
-			t.Run(path.Base(g.pkg)+"/"+strings.Trim(g.run, "^$"), func(t *testing.T) {
-				t.Parallel()
-				out, failed := s.try(g, "")
-				if failed || !bytes.Contains(out, []byte("--- PASS: ")) {
-					t.Errorf("%s -run %s does not pass:\n%s", g.pkg, g.run, out)
-				}
-			})
 		}
 	}
+	for pkg, guards := range runs {
+		t.Run(path.Base(pkg), func(t *testing.T) {
+			t.Parallel()
+			out, failed := s.try(pkg, strings.Join(guards, "|"), "")
+			if failed {
+				t.Errorf("%s does not pass:\n%s", pkg, out)
+			}
+			for _, run := range guards {
+				t.Run(strings.Trim(run, "^$"), func(t *testing.T) {
+					if !passed(out, run) {
+						t.Errorf("%s -run %s runs no test that passes:\n%s", pkg, run, out)
+					}
+				})
+			}
+		})
+	}
+}
+
+var passedTest = regexp.MustCompile(`(?m)^ *--- PASS: (\S+)`)
+
+// passed tells whether in the output of tests one passed that -run would choose.
+func passed(out []byte, run string) bool {
+	parts := strings.Split(run, "/")
+	for _, m := range passedTest.FindAllSubmatch(out, -1) {
+		names := strings.Split(string(m[1]), "/")
+		chosen := len(names) >= len(parts)
+		for i := 0; i < len(parts) && chosen; i++ {
+			chosen = regexp.MustCompile(parts[i]).MatchString(names[i])
+		}
+		if chosen {
+			return true
+		}
+	}
+	return false
 }
 
 func built(t *testing.T) suites {
@@ -60,6 +100,7 @@ func built(t *testing.T) suites {
 
 // The release binary has nothing that a rule could be broken with.
 func TestNoSwitchIsInTheBinary(t *testing.T) {
+	t.Parallel()
 	s := built(t)
 	switches := regexp.MustCompile(`(?mi)^.*petrel-im/petrel.*(sabotage|broken_|brokenRule).*$`)
 	for _, c := range []struct {
@@ -71,7 +112,7 @@ func TestNoSwitchIsInTheBinary(t *testing.T) {
 		{"petrel-broken", []string{"build", s.overlay}, true}, // or the pattern has stopped to find anything
 	} {
 		bin := filepath.Join(s.dir, c.name)
-		if _, err := s.run("go", append(c.build, "-o", bin, module+"/cmd/petrel")...); err != nil {
+		if _, err := s.run("go", append(c.build, "-ldflags=-w", "-o", bin, module+"/cmd/petrel")...); err != nil {
 			t.Fatal(err)
 		}
 		symbols, err := s.run("go", "tool", "nm", bin)
