@@ -13,6 +13,7 @@ import (
 	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/internal/store/pgserver"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
+	"github.com/petrel-im/petrel/internal/store/pgtest"
 )
 
 // combination is what a scenario runs on.
@@ -244,7 +245,7 @@ func (d *databases) drop(name string) error {
 }
 
 func (d *databases) open() {
-	if d.server, d.err = pgserver.Start(pgserver.Options{Settings: map[string]string{"max_connections": "600"}}); d.err != nil {
+	if d.server, d.err = pgserver.Start(pgserver.Options{Settings: map[string]string{"max_connections": "600"}, Cache: pgtest.Cache()}); d.err != nil {
 		return
 	}
 	if d.err = d.server.Exec("postgres", "CREATE DATABASE "+emptyDatabase); d.err != nil {
