@@ -114,11 +114,11 @@ bench: build ## measure this machine: build/bench/*.json
 	$(BIN)/petrel bench direct --postgres auto --nodes 3 --rate 5000 --json $(BUILD)/bench/postgres-3-nodes-rate-5000.json
 	$(BIN)/petrel bench cluster --json $(BUILD)/bench/cluster.json
 
-crash: ## the long crash suites: power cuts, corruptions, kill -9, folders copied back, backups
+crash: $(PYTHON) ## the long crash suites: power cuts, corruptions, kill -9, stores put back, backups
 	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 PETREL_COPIES=50 PETREL_BACKUPS=20 PETREL_BACKUP_RATE=5000 PETREL_BACKUP_KILLS=500 \
-		go test -count=1 -timeout 0 -v -run 'Cut|Crash|Kill|Damage|Mend|Salvage|Backup' ./internal/store/... ./test/crash
+		go test -count=1 -timeout 0 -v -run 'Cut|Crash|Kill|Damage|Mend|Salvage|Backup|Rollback' ./internal/store/... ./test/crash
 
-chaos-cluster: hosts ## the long chaos suite of a cluster, its cuts as root only; ARGS="-run TestChaos/kill-node" for one fault
+chaos-cluster: $(PYTHON) hosts ## the long chaos suite of a cluster, its cuts as root only; ARGS="-run TestChaos/kill-node" for one fault
 	command -v nats-server >/dev/null || \
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends nats-server; }
 	go test -count=1 -timeout 0 -v $(or $(ARGS),-run 'TestChaos|TestRollback') ./test/chaos -args -times=-1

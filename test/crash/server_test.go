@@ -21,6 +21,7 @@ type server struct {
 	t         *testing.T
 	bin, dir  string
 	http, tcp string // addresses
+	mark      string // file of store.mark; "": there is none
 	run       *process
 	slowest   time.Duration // from start to ready, of all
 }
@@ -30,8 +31,9 @@ type process struct {
 	cmd    *exec.Cmd
 	output bytes.Buffer // read once done is closed
 	begun  time.Time
-	done   chan struct{} // closed when it has ended; err is set before
+	done   chan struct{} // closed when it has ended; what follows is set before
 	err    error
+	over   time.Time
 }
 
 func newServer(t *testing.T) *server {
@@ -62,7 +64,7 @@ func (s *server) launch() {
 		}
 	}
 	p.cmd.Env = append(p.cmd.Env,
-		"PETREL_LISTEN__HTTP="+s.http, "PETREL_LISTEN__TCP="+s.tcp, "PETREL_STORE__DIR="+s.dir, "PETREL_LOG__LEVEL=warn",
+		"PETREL_LISTEN__HTTP="+s.http, "PETREL_LISTEN__TCP="+s.tcp, "PETREL_STORE__DIR="+s.dir, "PETREL_STORE__MARK="+s.mark, "PETREL_LOG__LEVEL=warn",
 		"PETREL_LIMITS__SENDS_PER_S=-1", "PETREL_LIMITS__SEND_BURST=-1", "PETREL_LIMITS__NEW_CONNECTIONS_PER_IP_PER_S=-1",
 		"PETREL_LIMITS__UNAUTHENTICATED_PER_IP=-1",
 	)
@@ -70,7 +72,7 @@ func (s *server) launch() {
 		s.t.Fatalf("start petrel: %v", err)
 	}
 	go func() {
-		p.err = p.cmd.Wait()
+		p.err, p.over = p.cmd.Wait(), time.Now()
 		close(p.done)
 	}()
 	s.run = p

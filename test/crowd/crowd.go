@@ -144,6 +144,12 @@ func (w *Crowd) group(admin petrelv1connect.AdminServiceClient, key string, memb
 // Token is the access token of a user of the run.
 func (w *Crowd) Token(user string) string { return w.tokens[user] }
 
+// AdminKey is the operator's key, once there is one.
+func (w *Crowd) AdminKey() string { return w.key }
+
+// Group is the conversation id of a group of the options.
+func (w *Crowd) Group(i int) string { return w.convs[i].id }
+
 // Admin speaks for the operator with the server at base.
 func (w *Crowd) Admin(base string) petrelv1connect.AdminServiceClient {
 	return petrelv1connect.NewAdminServiceClient(httpClient(), base, connect.WithInterceptors(bearer(w.key)))
