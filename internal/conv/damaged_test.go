@@ -1,6 +1,7 @@
 package conv_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/petrel-im/petrel/internal/conv"
@@ -46,6 +47,22 @@ func TestDamageConcernsOneConversation(t *testing.T) {
 	convtest.WantCode(t, w.Send(convtest.Message(bad, "alice", "first", 1, "hello")), im.CodeDamaged)
 	if h, err := w.page(bad, "alice", &convpb.GetHistory{After: 10}); err != nil || len(h.Rows) != 93 {
 		t.Errorf("the readable part has %d rows, %v", len(h.GetRows()), err)
+	}
+	// A page ends where the damage begins. One that would be empty names it.
+	for _, q := range []struct {
+		after, before uint64
+		rows          int
+		more          bool
+	}{{0, 0, 1, true}, {1, 0, 0, false}, {2, 0, 0, false}, {3, 0, 100, false}, {0, 10, 6, true}, {0, 4, 0, false}, {0, 2, 1, false}} {
+		h, err := w.page(bad, "alice", &convpb.GetHistory{After: q.after, Before: q.before})
+		if e, ok := errors.AsType[*im.Error](err); q.rows == 0 {
+			from := max(2, im.Seq(q.after)+1)
+			if !ok || e.Code != im.CodeDamaged || e.From != from || e.To != 3 || e.RetryAfter == 0 {
+				t.Errorf("after %d before %d: %#v, want the damage from %d to 3", q.after, q.before, err, from)
+			}
+		} else if err != nil || len(h.Rows) != q.rows || h.More != q.more {
+			t.Errorf("after %d before %d: %d rows, more %v, %v, want %d, %v", q.after, q.before, len(h.GetRows()), h.GetMore(), err, q.rows, q.more)
+		}
 	}
 	keyed := convtest.Message(bad, "alice", "keyed", 0, "x")
 	keyed.Keyed = true

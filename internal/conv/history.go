@@ -2,6 +2,7 @@ package conv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/petrel-im/petrel/internal/conv/convpb"
@@ -74,10 +75,13 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 	if by.User != "" {
 		parts = in.members.readable(by.User, from, to)
 	}
-	if q.Before == 0 {
-		err = r.readUp(ctx, c, parts, p)
-	} else {
-		err = r.readDown(ctx, c, parts, p)
+	read := r.readUp
+	if q.Before > 0 {
+		read = r.readDown
+	}
+	err = read(ctx, c, parts, p)
+	if errors.Is(err, store.ErrCorrupt) {
+		err = r.aroundDamage(ctx, c, parts, p, q.Before > 0)
 	}
 	if err == nil && by.User != "" && in.members.Role(by.User) == 0 {
 		err = emptyEditedAfter(p.rows, last)

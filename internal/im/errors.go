@@ -42,6 +42,7 @@ type Error struct {
 	Message    string        // empty: the text of the code
 	RetryAfter time.Duration // 0: not known
 	Head       Seq           // head of the conversation; set with the codes behind and after_ahead
+	From, To   Seq           // entries that cannot be read; set with the code damaged by a page of history
 	Request    string        // request id of the line in our log; set with the code internal
 }
 

@@ -30,6 +30,7 @@ type conv struct {
 	counted, countedAt uint64 // counted of the entry countedAt, the highest one of which it is known
 	entries            []*entry
 	held               map[uint64]*petrelv1.Message // behind the gap
+	damaged            []Range                      // passed over, oldest first
 	paged              int                          // entries that Older has added to what is kept
 	queued             bool                         // in live.missing, or its page is under way
 	repairAt           time.Time                    // not before
@@ -267,7 +268,7 @@ func (c *Client) dropEntries(v *conv) {
 	for _, e := range v.entries {
 		c.put(messageKey(v.id, e.m.Seq), nil)
 	}
-	v.entries, v.paged = nil, 0
+	v.entries, v.paged, v.damaged = nil, 0, nil
 }
 
 // repair sees to it that what is missing is asked for. Spec: P-6.7.
@@ -323,6 +324,9 @@ func (c *Client) askPage(v *conv) {
 		case f.GetHistory() != nil:
 			c.takePage(v, f.GetHistory())
 		case f.GetError() != nil:
+			if c.passDamage(v, f.GetError()) {
+				return
+			}
 			v.repairAt = retryAt(f.GetError())
 			if !f.GetError().Retryable { // no_conversation, not_member: what it was is over
 				v.head = v.have
@@ -355,6 +359,23 @@ func (c *Client) takePage(v *conv, p *petrelv1.HistoryPage) {
 	}
 	c.takeHeld(v)
 	c.repair(v)
+}
+
+// passDamage goes on after the entries above have that the server cannot read,
+// and reports whether e says that there are any. After a repair of the server
+// the history id is another one, and the client begins anew. Spec: P-9.5.
+func (c *Client) passDamage(v *conv, e *petrelv1.Error) bool {
+	if e.Code != CodeDamaged || e.DamagedTo <= v.have {
+		return false
+	}
+	v.damaged = append(v.damaged, Range{From: max(e.DamagedFrom, v.have+1), To: e.DamagedTo})
+	v.have = e.DamagedTo
+	v.head = max(v.head, v.have)
+	c.passed(v)
+	c.touch(v)
+	c.takeHeld(v)
+	c.repair(v)
+	return true
 }
 
 // counts tells whether m counts as unread by others. Spec: P-5.1.

@@ -21,6 +21,7 @@ type Error struct {
 	RetryAfter time.Duration // not before that; 0: as after a lost connection
 	RequestID  string        // names the line of the server's log
 	Head       uint64        // of the conversation, with behind and after_ahead
+	Damaged    Range         // entries that cannot be read, with damaged that answers a history; P-9.5
 }
 
 func (e *Error) Error() string {
@@ -75,6 +76,7 @@ func fromWire(e *petrelv1.Error) *Error {
 	return &Error{
 		Code: e.Code, Message: e.Message, Hint: e.Hint, Settled: e.Settled, Retryable: e.Retryable,
 		RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond, RequestID: e.RequestId, Head: e.Head,
+		Damaged: Range{From: e.DamagedFrom, To: e.DamagedTo},
 	}
 }
 

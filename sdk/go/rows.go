@@ -36,6 +36,7 @@ type convRow struct {
 	WantRead      uint64   `json:"want_read,omitempty"`
 	WantDelivered uint64   `json:"want_delivered,omitempty"`
 	Own           []uint64 `json:"own,omitempty"`
+	Damaged       []Range  `json:"damaged,omitempty"`
 }
 
 // outgoingRow is a message to be sent as it is stored.
@@ -100,7 +101,7 @@ func (v *conv) row() ([]byte, error) {
 	}
 	return json.Marshal(convRow{
 		State: b, Known: v.known, Have: v.have, Low: v.low, CountedAt: v.countedAt,
-		WantRead: v.wantRead, WantDelivered: v.wantDelivered, Own: v.own,
+		WantRead: v.wantRead, WantDelivered: v.wantDelivered, Own: v.own, Damaged: v.damaged,
 	})
 }
 
@@ -203,7 +204,7 @@ func (c *Client) loadConv(b []byte) error {
 		return err
 	}
 	v := c.addConv(s.Conv)
-	v.known, v.have, v.low, v.own = r.Known, r.Have, r.Low, r.Own
+	v.known, v.have, v.low, v.own, v.damaged = r.Known, r.Have, r.Low, r.Own, r.Damaged
 	v.kind, v.title, v.peer, v.role, v.left, v.joined, v.firstSeq = s.Kind, s.Title, s.Peer, s.Role, s.Left, s.Joined, s.FirstSeq
 	v.head, v.counted, v.countedAt = s.Head, s.Counted, r.CountedAt
 	v.read, v.readCounted, v.deliveredTo = s.Read, s.ReadCounted, s.Delivered

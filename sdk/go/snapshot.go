@@ -25,6 +25,16 @@ type Conversation struct {
 	Known    bool                         // false: the server has not said yet what it is
 	Last     *Message                     // the newest message with a text or data that is held, or nil
 	Receipts map[string]*petrelv1.Receipt // how far other users are, by user, as far as is known; must not be changed
+	// Damaged are the entries that the server cannot read at present, oldest first:
+	// holes among those that Messages returns. An operator has to repair the store.
+	// Spec: P-9.5.
+	Damaged []Range
+}
+
+// Range is From and To, and what is between them.
+type Range struct {
+	From uint64 `json:"from"` // seq
+	To   uint64 `json:"to"`   // seq
 }
 
 // Message is an entry of a conversation with what later entries say of it. The
@@ -82,7 +92,7 @@ func (c *Client) Direct(user string) string {
 func (c *Client) snapshot(v *conv) Conversation {
 	s := Conversation{
 		ID: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, Role: v.role, Left: v.left, Head: v.head, Have: v.have,
-		Unread: v.unread(), Read: v.read, Known: v.known,
+		Unread: v.unread(), Read: v.read, Known: v.known, Damaged: slices.Clone(v.damaged),
 	}
 	if len(v.receipts) > 0 {
 		s.Receipts = make(map[string]*petrelv1.Receipt, len(v.receipts))
@@ -117,7 +127,7 @@ func (c *Client) message(v *conv, e *entry) Message {
 
 // Messages are the entries of a conversation that the client holds above
 // after, oldest first, at most limit (0: all). There is no hole among them but
-// what the user may not read. Edits and recalls are applied to their targets
+// what the user may not read and what Conversation.Damaged names. Edits and recalls are applied to their targets
 // and are entries of their own as well.
 func (c *Client) Messages(conv string, after uint64, limit int) []Message {
 	c.mu.Lock()
@@ -176,7 +186,8 @@ func (c *Client) pending(conv, peer string) []*Outgoing {
 
 // Older reads up to limit entries (0: the server's page) from before those
 // that Messages returns and puts them in front. more is false when there are
-// none before them. It waits for the connection.
+// none before them. It waits for the connection. What the server cannot read is
+// passed over, and then stands in Conversation.Damaged.
 func (c *Client) Older(ctx context.Context, conv string, limit int) (more bool, err error) {
 	c.mu.Lock()
 	v := c.convs[conv]
@@ -187,16 +198,37 @@ func (c *Client) Older(ctx context.Context, conv string, limit int) (more bool, 
 	before := v.low + 1
 	c.mu.Unlock()
 	p, err := c.History(ctx, &petrelv1.GetHistory{Conv: conv, Before: before, Limit: uint32(limit)})
-	if err != nil {
+	damage := Range{}
+	if e := refusal(err); e != nil {
+		damage = e.Damaged
+	}
+	if err != nil && damage.From == 0 {
 		return false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if v := c.convs[conv]; v != nil {
+	v = c.convs[conv]
+	switch {
+	case v == nil:
+	case err != nil:
+		more = c.passOlderDamage(v, before, damage)
+		c.notify()
+	default:
 		more = c.prepend(v, before, p)
 		c.notify()
 	}
 	return more, nil
+}
+
+// passOlderDamage moves the beginning of what v holds over entries that the server
+// cannot read.
+func (c *Client) passOlderDamage(v *conv, before uint64, damage Range) (more bool) {
+	if v.low+1 == before && damage.From < before {
+		v.damaged = append([]Range{{From: damage.From, To: v.low}}, v.damaged...)
+		v.low = max(damage.From-1, v.floor())
+		c.touch(v)
+	}
+	return v.low > v.floor()
 }
 
 // prepend puts a page of older entries in front. A page that does not end

@@ -1102,8 +1102,10 @@ type Error struct {
 	Retryable     bool                   `protobuf:"varint,4,opt,name=retryable,proto3" json:"retryable,omitempty"` // the same frame may succeed later
 	RetryAfterMs  uint32                 `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	Hint          string                 `protobuf:"bytes,6,opt,name=hint,proto3" json:"hint,omitempty"`
-	RequestId     string                 `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // names the log line of an internal error
-	Head          uint64                 `protobuf:"varint,8,opt,name=head,proto3" json:"head,omitempty"`                           // with behind and after_ahead: the conversation's head
+	RequestId     string                 `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`        // names the log line of an internal error
+	Head          uint64                 `protobuf:"varint,8,opt,name=head,proto3" json:"head,omitempty"`                                  // with behind and after_ahead: the conversation's head
+	DamagedFrom   uint64                 `protobuf:"varint,9,opt,name=damaged_from,json=damagedFrom,proto3" json:"damaged_from,omitempty"` // with damaged that answers a history: the entries from here
+	DamagedTo     uint64                 `protobuf:"varint,10,opt,name=damaged_to,json=damagedTo,proto3" json:"damaged_to,omitempty"`      // up to here cannot be read. Clause P-9.5
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1190,6 +1192,20 @@ func (x *Error) GetRequestId() string {
 func (x *Error) GetHead() uint64 {
 	if x != nil {
 		return x.Head
+	}
+	return 0
+}
+
+func (x *Error) GetDamagedFrom() uint64 {
+	if x != nil {
+		return x.DamagedFrom
+	}
+	return 0
+}
+
+func (x *Error) GetDamagedTo() uint64 {
+	if x != nil {
+		return x.DamagedTo
 	}
 	return 0
 }
@@ -2471,7 +2487,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x03Ack\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
-	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\"\xda\x01\n" +
+	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\"\x9c\x02\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x18\n" +
@@ -2481,7 +2497,11 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x04hint\x18\x06 \x01(\tR\x04hint\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\a \x01(\tR\trequestId\x12\x12\n" +
-	"\x04head\x18\b \x01(\x04R\x04head\"\x8f\x01\n" +
+	"\x04head\x18\b \x01(\x04R\x04head\x12!\n" +
+	"\fdamaged_from\x18\t \x01(\x04R\vdamagedFrom\x12\x1d\n" +
+	"\n" +
+	"damaged_to\x18\n" +
+	" \x01(\x04R\tdamagedTo\"\x8f\x01\n" +
 	"\x06Events\x12.\n" +
 	"\bmessages\x18\x01 \x03(\v2\x12.petrel.v1.MessageR\bmessages\x12%\n" +
 	"\x05hints\x18\x02 \x03(\v2\x0f.petrel.v1.HintR\x05hints\x12.\n" +

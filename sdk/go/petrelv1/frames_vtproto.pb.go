@@ -1092,6 +1092,16 @@ func (m *Error) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DamagedTo != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DamagedTo))
+		i--
+		dAtA[i] = 0x50
+	}
+	if m.DamagedFrom != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DamagedFrom))
+		i--
+		dAtA[i] = 0x48
+	}
 	if m.Head != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Head))
 		i--
@@ -2798,6 +2808,12 @@ func (m *Error) SizeVT() (n int) {
 	}
 	if m.Head != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Head))
+	}
+	if m.DamagedFrom != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.DamagedFrom))
+	}
+	if m.DamagedTo != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.DamagedTo))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -5941,6 +5957,44 @@ func (m *Error) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Head |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DamagedFrom", wireType)
+			}
+			m.DamagedFrom = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DamagedFrom |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DamagedTo", wireType)
+			}
+			m.DamagedTo = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DamagedTo |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -11178,6 +11232,44 @@ func (m *Error) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.Head |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 9:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DamagedFrom", wireType)
+			}
+			m.DamagedFrom = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DamagedFrom |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DamagedTo", wireType)
+			}
+			m.DamagedTo = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DamagedTo |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

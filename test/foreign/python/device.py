@@ -404,6 +404,10 @@ class Connection:
                 page = (await self.request(history={"conv": c.conv, "after": str(c.have)}))["history"]
             except Refused as e:
                 c.trouble = e.code  # the rest goes on; the next sync asks again
+                if number(e.error.get("damagedTo")) > c.have:  # a hole until a repair, which changes the history id
+                    c.have = number(e.error["damagedTo"])
+                    c.advance()
+                    continue
                 if e.code == "damaged":
                     await asyncio.sleep(e.error.get("retryAfterMs", 60000) / 1000)
                     continue
