@@ -74,6 +74,7 @@ type Outgoing struct {
 	look  bool      // to be looked for in the history before it is sent
 	from  uint64
 	until uint64 // after, if the history does not tell
+	stale bool   // its target is a seq of another history id: it is not sent any more
 	fresh bool   // never sent, composed under another history id: after is the head now
 }
 
@@ -307,6 +308,10 @@ func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
 		case now.Before(l.at):
 			c.alarmAt(l.at)
 			return true, false
+		case o.stale && !o.look:
+			c.settle(o, Rejected, &Error{Code: CodeNoTarget, Message: "the server was put back to an earlier state after this was composed, and its target may be another message now", Settled: true})
+			c.notify()
+			continue
 		case o.fresh:
 			o.fresh = false
 			c.raise(o, c.headOf(o))
@@ -324,6 +329,15 @@ func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
 		// It was settled without being sent. The next one must not wait for it.
 	}
 	return false, false
+}
+
+// aims tells whether o has a target. Spec: P-5.3.
+func (o *Outgoing) aims() bool {
+	switch o.send.Body.(type) {
+	case *petrelv1.Send_Edit, *petrelv1.Send_Recall, *petrelv1.Send_Reaction, *petrelv1.Send_Pin:
+		return true
+	}
+	return false
 }
 
 // headOf is the head of the conversation o goes to; 0 if it is not known.

@@ -433,3 +433,49 @@ func TestHistoryIDChangeLooksBeforeItSends(t *testing.T) {
 		expect(t, "run", stop(), nil)
 	})
 }
+
+// Spec: P-6.6.
+func TestEditOfAnotherHistoryIsNotSent(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		addAll(v, 0, 30, "alice")
+		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			s.store(f) // seq 31, and the answer is lost
+			ss.conn.Close()
+			s.onSend = func(*fakeSession, *petrelv1.ClientFrame) bool { return true }
+			return true
+		}
+		store := NewMemory()
+		c := s.client(Options{Store: store})
+		stop := run(c)
+		synctest.Wait()
+		draft := func(target uint64) *Outgoing {
+			o, err := c.Send(Draft{Conv: "g1", Recall: &petrelv1.Recall{Target: target}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		found, never := draft(5), draft(25)
+		synctest.Wait()
+		expect(t, "run", stop(), nil)
+
+		// Seqs 11 to 30 are gone, and 25 is another message of alice.
+		s.history, s.onSend, s.sent = "h2", nil, nil
+		kept := v.log[30]
+		v.log = v.log[:10]
+		v.add(kept)
+		v.log[10].From = "alice"
+		addAll(v, 11, 30, "alice")
+		c = s.client(Options{Store: store})
+		stop = run(c)
+		for i, p := range c.Pending("g1") {
+			state, seq, err := settled(t, p)
+			expect(t, "fate", fmt.Sprint(state, " ", seq), []string{"sent 11", "rejected 0"}[i])
+			expect(t, "id", p.ID, []string{found.ID, never.ID}[i])
+			expect(t, "code", CodeOf(err), []string{"", CodeNoTarget}[i])
+		}
+		expect(t, "sends under the new history id", len(s.sent), 0)
+		expect(t, "run", stop(), nil)
+	})
+}

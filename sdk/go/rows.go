@@ -45,6 +45,7 @@ type outgoingRow struct {
 	N          uint64 `json:"n"`
 	ComposedMs int64  `json:"composed_ms"`
 	Look       bool   `json:"look,omitempty"`
+	Stale      bool   `json:"stale,omitempty"`
 }
 
 // put notes a row to be written; a value of nil removes it. c.mu is held.
@@ -81,7 +82,7 @@ func (c *Client) store(o *Outgoing) {
 func (o *Outgoing) row() Row {
 	b, err := o.send.MarshalVT()
 	if err == nil {
-		b, err = json.Marshal(outgoingRow{Send: b, N: o.n, ComposedMs: o.Composed.UnixMilli(), Look: o.look || o.fresh})
+		b, err = json.Marshal(outgoingRow{Send: b, N: o.n, ComposedMs: o.Composed.UnixMilli(), Look: o.look || o.fresh, Stale: o.stale})
 	}
 	if err != nil {
 		panic(fmt.Sprintf("encode message %s: %v", o.ID, err)) // plain data: it can be encoded
@@ -234,7 +235,7 @@ func loadOutgoing(c *Client, b []byte, out map[uint64]*Outgoing) error {
 	}
 	o := &Outgoing{
 		ID: s.ClientMsgId, Composed: time.UnixMilli(r.ComposedMs), c: c, n: r.N, send: s, conv: s.Conv,
-		done: make(chan struct{}), tried: true, look: r.Look,
+		done: make(chan struct{}), tried: true, look: r.Look, stale: r.Stale,
 	}
 	c.toSync = append(c.toSync, o)
 	out[o.n] = o

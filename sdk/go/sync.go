@@ -152,6 +152,8 @@ func (c *Client) forget() {
 	c.changed.List = true
 	for _, o := range c.sending {
 		switch {
+		case o.state == Sending && o.aims():
+			o.stale, o.look, o.from, o.until = true, o.tried, 0, 0
 		case o.state == Sent: // and not met in the history: nobody knows any more
 			c.remove(o)
 			continue
