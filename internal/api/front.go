@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -62,6 +63,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rest http.Handler
 	case known && s.o.CallsOnly:
 		s.refuse(a, r, im.Errorf(im.CodeNoMethod, "this node does not serve the API: it does not have the role api"))
 	case known:
+		w.Header().Set("Cache-Control", "no-store") // there are tokens in answers, and messages
 		if m.slow {
 			// An error means that the connection cannot; the time is up then as for others.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
@@ -76,7 +78,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rest http.Handler
 
 // invoke serves a method.
 func (s *Server) invoke(a *answer, r *http.Request) {
-	a.ours = true
+	a.ours, a.read = true, &requestBody{ReadCloser: r.Body}
+	r.Body = a.read
 	s.services.ServeHTTP(a, r)
 	s.finish(a, r)
 }
@@ -92,12 +95,28 @@ func (s *Server) refuse(a *answer, r *http.Request, e *im.Error) {
 	a.complete(e)
 }
 
+// requestBody remembers why a body could not be read to its end.
+type requestBody struct {
+	io.ReadCloser
+	err error
+}
+
+// Read implements io.Reader.
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.err = err
+	}
+	return n, err
+}
+
 // answer is the answer to a call. It gives errors the status of the catalogue.
 // It holds back errors that are none of ours, for finish to replace, and those in
 // JSON, for complete to say more.
 type answer struct {
 	http.ResponseWriter
 	ours   bool         // the request is a call
+	read   *requestBody // of a call
 	wrote  bool         // the status has left
 	held   bool         // an error of Connect's own is being held back
 	inJSON bool         // an error of ours is, in the JSON of Connect
@@ -177,7 +196,9 @@ func (s *Server) finish(a *answer, r *http.Request) {
 	case http.StatusUnsupportedMediaType:
 		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "the content type %.100q is not known here; for JSON send application/json", r.Header.Get("Content-Type"))
 	default:
-		if e = ofConnect(code, message); e == nil {
+		if a.read.err != nil { // of HTTP: a chunk without a length, for example, or a peer that is gone
+			e = im.Errorf(im.CodeInvalid, "the body of the request cannot be read to its end")
+		} else if e = ofConnect(code, message); e == nil {
 			e = s.asCode(r.Context(), r.URL.Path, fmt.Errorf("%s: %s", code, message))
 		}
 	}
