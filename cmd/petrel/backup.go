@@ -43,6 +43,7 @@ func newBackup(c *cli) *cobra.Command {
 			"  petrel backup --to /var/backups/petrel --rate 200MB/s --json",
 		Args: cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
+			secretFiles()
 			conf, err := c.load(cmd)
 			if err != nil {
 				return err

@@ -61,6 +61,7 @@ func newRepair(c *cli) *cobra.Command {
 		Example: "  petrel repair --data /srv/petrel\n  petrel repair --new-history --data /srv/petrel\n  petrel repair --config /etc/petrel/petrel.toml",
 		Args:    cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
+			secretFiles()
 			conf, err := c.load(cmd)
 			if err != nil {
 				return err

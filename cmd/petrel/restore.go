@@ -39,6 +39,7 @@ func newRestore(c *cli) *cobra.Command {
 			if adopt == (from != "") {
 				return usage("what shall be restored?", "give --from with a backup, or, after databases were restored, --adopt")
 			}
+			secretFiles()
 			conf, err := c.load(cmd)
 			if err != nil {
 				return err

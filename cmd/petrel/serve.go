@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -36,6 +37,7 @@ func newServe(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			secretFiles()
 			oneMoreProcessor()
 			a, err := app.New(cmd.Context(), conf, app.Options{Log: newLog(c.err, conf.Log), Banner: c.out, Version: version})
 			if err != nil {
@@ -135,6 +137,10 @@ func newLog(w io.Writer, conf config.Log) *slog.Logger {
 	}
 	return slog.New(slog.NewTextHandler(w, o))
 }
+
+// secretFiles makes every file that this process makes from now on one of its
+// user: also those of the store, of which others may make links and copies.
+func secretFiles() { syscall.Umask(0o077) }
 
 // oneMoreProcessor lets Go run one thread more than there are cores, unless
 // GOMAXPROCS says otherwise: while a flush of the store keeps a core busy, the

@@ -64,6 +64,9 @@ func (a *App) openStore(ctx context.Context) (err error) {
 			a.log.Info("store is open", "store", fmt.Sprintf("%016x", i.StoreID), "history", fmt.Sprintf("%016x", i.HistoryID))
 		}
 	}()
+	if err := closeFolder(c.Dir, a.log); err != nil {
+		return err
+	}
 	if len(c.Postgres) == 0 {
 		if a.cfg.Cluster.On() {
 			return fmt.Errorf("open the store: %w; set store.postgres, or leave cluster.listen and cluster.nats empty", ErrEmbedded)

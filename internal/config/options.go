@@ -124,7 +124,7 @@ func storeOptions(c *Config) []option {
 		boolean("store.require_standby", &c.Store.RequireStandby, false,
 			"Do not start while a database has no synchronous standby. Without a standby the loss of the primary loses acked messages."),
 		text("store.dir", &c.Store.Dir, "petrel-data",
-			"Folder of the embedded store, relative to the working directory. One process at a time can use it. With store.postgres it holds only the node's id and the setup link."),
+			"Folder of the embedded store, relative to the working directory. One process at a time can use it. With store.postgres it holds only the node's id and the setup link. The server closes the folder to other users of the host."),
 		text("store.id", &c.Store.ID, "", "Id of the store that is expected, 16 hex digits: the server refuses any other store, and makes none where there is none, for example because a volume is not mounted. The log names the id at each start. Empty: any store."),
 		text("store.mark", &c.Store.Mark, "", "File outside store.dir, best on another disk, into which the server writes the ids of the store and of its history and the newest commits, at each start and stop and once a second. A store that is behind its mark, embedded or in databases, was put back to an earlier state, and is refused. The server must be able to make files in the folder of the file. Empty: there is no mark."),
 		boolean("store.refuse_copies", &c.Store.RefuseCopies, true,
