@@ -8,6 +8,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,7 +120,7 @@ func (r *run) attach() error {
 			addr = net.JoinHostPort(u.Hostname(), "8081")
 		}
 	}
-	r.ops, r.addrs = []*operator{newOperator("http://"+u.Host, r.p.AdminKey)}, []string{addr}
+	r.ops, r.addrs = []*operator{newOperator(cmp.Or(r.p.AdminURL, "http://"+u.Host), r.p.AdminKey)}, []string{addr}
 	return nil
 }
 

@@ -66,7 +66,7 @@ func (r *run) startNodes(ctx context.Context, dir string) (err error) {
 		if err != nil {
 			return err
 		}
-		if r.key, err = redeem(ctx, "http://"+c.HTTP, code); err != nil {
+		if r.key, err = redeem(ctx, "http://"+c.Admin, code); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (r *run) reach() {
 	r.hangUp()
 	r.ops, r.addrs = nil, nil
 	for _, c := range r.nodes {
-		r.ops = append(r.ops, newOperator("http://"+c.HTTP, r.key))
+		r.ops = append(r.ops, newOperator("http://"+c.Admin, r.key))
 		if r.p.Transport == "tcp" {
 			r.addrs = append(r.addrs, c.TCP)
 		} else {

@@ -48,6 +48,7 @@ type Params struct {
 	// URL of a running server, http://host:port; empty: the run starts one.
 	URL      string `json:"url"`
 	TCPAddr  string `json:"tcp_addr"` // of a running server; empty: its host and port 8081
+	AdminURL string `json:"-"`        // where operators reach a running server; empty: URL
 	AdminKey string `json:"-"`        // of a running server
 
 	Dir        string   `json:"-"`          // where the temporary folder of an own server is made; empty: the system's

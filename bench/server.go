@@ -22,9 +22,10 @@ import (
 // child is a server that the run has started for itself, on a folder of its
 // own.
 type child struct {
-	HTTP string `json:"http"` // addresses it listens on
-	TCP  string `json:"tcp"`
-	PID  int    `json:"pid"`
+	HTTP  string `json:"http"` // addresses it listens on
+	TCP   string `json:"tcp"`
+	Admin string `json:"admin"`
+	PID   int    `json:"pid"`
 
 	executable string
 	conf       string // its configuration file
@@ -50,7 +51,7 @@ func startChild(ctx context.Context, executable, dir, conf string, args []string
 	ctx, cancel := context.WithCancel(ctx)
 	c := &child{executable: executable, conf: conf, dir: filepath.Join(dir, "data"), cancel: cancel, ended: make(chan struct{})}
 	cmd := exec.CommandContext(ctx, executable, append([]string{
-		"serve", "--config", file, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0"}, args...)...)
+		"serve", "--config", file, "--data", c.dir, "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}, args...)...)
 	cmd.Dir = dir
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "PETREL_") {
@@ -97,7 +98,7 @@ func (c *child) readAddresses(out *io.PipeReader) error {
 	}()
 	select {
 	case b := <-line:
-		if err := json.Unmarshal(b, c); err != nil || c.HTTP == "" {
+		if err := json.Unmarshal(b, c); err != nil || c.HTTP == "" || c.Admin == "" {
 			return fmt.Errorf("the first line of its output is not the one with its addresses: %.200q", b)
 		}
 		return nil

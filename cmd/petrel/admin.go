@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,9 +37,10 @@ func httpClient() *http.Client { return &http.Client{Timeout: callTimeout} }
 // admin is the admin API of one server, with the key.
 type admin struct {
 	petrelv1connect.AdminServiceClient
-	url  string
-	data string // data folder; need not exist
-	key  string
+	url    string // of the API of operators
+	public string // of that of users
+	data   string // data folder; need not exist
+	key    string
 }
 
 // admin finds the admin key, redeeming the setup link when there is none yet,
@@ -49,8 +51,9 @@ func (c *cli) admin(ctx context.Context, t target) (*admin, error) {
 		return nil, err
 	}
 	return &admin{
-		AdminServiceClient: petrelv1connect.NewAdminServiceClient(httpClient(), t.url, sdk.Credentials(sdk.StaticToken(key))),
-		url:                t.url,
+		AdminServiceClient: petrelv1connect.NewAdminServiceClient(httpClient(), t.admin, sdk.Credentials(sdk.StaticToken(key))),
+		url:                t.admin,
+		public:             t.url,
 		data:               t.data,
 		key:                key,
 	}, nil
@@ -100,14 +103,14 @@ func (c *cli) adminKey(ctx context.Context, t target) (string, error) {
 	}
 	link, err := os.ReadFile(filepath.Join(t.data, setupLinkName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &fault{exit: exitAuth, code: "no_admin_key", what: "there is no admin key for " + t.url,
+		return "", &fault{exit: exitAuth, code: "no_admin_key", what: "there is no admin key for " + t.admin,
 			why: fmt.Sprintf("neither %s nor %s is in %s", adminKeyName, setupLinkName, t.data),
 			fix: "run this where the server's data folder is (--data DIR), or give the key with --admin-key-file or PETREL_ADMIN_KEY"}
 	}
 	if err != nil {
 		return "", err
 	}
-	return redeem(ctx, t, codeOf(strings.TrimSpace(string(link))))
+	return c.redeem(ctx, t, strings.TrimSpace(string(link)))
 }
 
 // codeOf is the code of a setup link, or s itself when it is only the code.
@@ -120,19 +123,32 @@ func codeOf(s string) string {
 	return s
 }
 
-// redeem turns the one-time code into an admin key and keeps it in the data
-// folder.
-func redeem(ctx context.Context, t target, code string) (string, error) {
+// addressOf is the address of the server in a setup link; "" when it is only the
+// code.
+func addressOf(link string) string {
+	if u, err := url.Parse(link); err == nil && u.Host != "" {
+		return u.Scheme + "://" + u.Host
+	}
+	return ""
+}
+
+// redeem turns a setup link, or the one-time code in it, into an admin key and keeps
+// it in the data folder. The link knows its server.
+func (c *cli) redeem(ctx context.Context, t target, link string) (string, error) {
+	if addr := addressOf(link); addr != "" && cmp.Or(c.adminServer, c.getenv("PETREL_ADMIN_SERVER")) == "" {
+		t.admin = addr
+	}
+	code := codeOf(link)
 	// The key is shown once, so the place for it comes first.
 	keep, err := prepareSecret(filepath.Join(t.data, adminKeyName))
 	if err != nil {
 		return "", err
 	}
 	defer keep.abandon()
-	api := petrelv1connect.NewSetupServiceClient(httpClient(), t.url)
+	api := petrelv1connect.NewSetupServiceClient(httpClient(), t.admin)
 	r, err := api.Redeem(ctx, connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
 	if err != nil {
-		f := fromServer(t.url, "redeem the setup link", err)
+		f := fromServer(t.admin, "redeem the setup link", err)
 		if f.code == string(im.CodeSetupClosed) {
 			// Somebody may have been faster, in this folder.
 			if key, err := readSecret(filepath.Join(t.data, adminKeyName)); err == nil {

@@ -131,7 +131,7 @@ func TestFirstAdminCommandRedeemsTheSetupLink(t *testing.T) {
 
 func TestSetupTakesALinkOrACode(t *testing.T) {
 	env, data := serveFake(t)
-	petrel(t, env, "setup", "http://127.0.0.1:8080/setup#k=wrong").want(t, exitAuth, "error setup_closed", "fix")
+	petrel(t, env, "setup", strings.TrimPrefix(env[0], "PETREL_SERVER=")+"/setup#k=wrong").want(t, exitAuth, "error setup_closed", "fix")
 	if _, err := os.Stat(filepath.Join(data, adminKeyName)); err == nil {
 		t.Error("a refused code has left a key")
 	}

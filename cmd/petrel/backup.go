@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -132,7 +133,7 @@ func clock(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format(tim
 // block cache is small: it reads everything once.
 func (c *cli) storeOptions(conf *config.Config) pebblestore.Options {
 	return pebblestore.Options{
-		Dir: conf.Store.Dir, Log: newLog(c.err, conf.Log), CacheBytes: 16 << 20, Mark: conf.Store.Mark, AcceptCopies: !conf.Store.RefuseCopies,
+		Dir: conf.Store.Dir, Log: newLog(c.err, conf.Log, new(slog.LevelVar)), CacheBytes: 16 << 20, Mark: conf.Store.Mark, AcceptCopies: !conf.Store.RefuseCopies,
 	}
 }
 
@@ -147,7 +148,7 @@ func (c *cli) checkpoint(ctx context.Context, cmd *cobra.Command) (string, error
 		return "", err
 	}
 	// It may take longer than other calls.
-	api := &admin{AdminServiceClient: petrelv1connect.NewAdminServiceClient(&http.Client{}, t.url, sdk.Credentials(sdk.StaticToken(key))), url: t.url}
+	api := &admin{AdminServiceClient: petrelv1connect.NewAdminServiceClient(&http.Client{}, t.admin, sdk.Credentials(sdk.StaticToken(key))), url: t.admin}
 	r, err := call(ctx, api, "ask the server for a checkpoint", api.CreateCheckpoint, &petrelv1.CreateCheckpointRequest{})
 	if err != nil {
 		return "", err

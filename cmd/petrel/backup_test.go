@@ -31,7 +31,7 @@ func TestBackupByTheWordsOfTheGuide(t *testing.T) {
 	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
 	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "kept").want(t, exitOK)
 	places := strings.NewReplacer("/srv/", dir+"/srv/", "/var/", dir+"/var/", "/etc/", dir+"/etc/", "127.0.0.1:18080", "127.0.0.1:0", "127.0.0.1:18081", "127.0.0.1:0")
-	env := []string{"PETREL_SERVER=http://" + s.http}
+	env := []string{"PETREL_SERVER=http://" + s.admin}
 	var tar []byte
 	var served []string
 	done := 0
@@ -77,7 +77,7 @@ func TestBackupSaysWhatIsWrong(t *testing.T) {
 	petrel(t, s.env(), "backup", "--to", to, "--json").want(t, exitOK, `"name":"backup-000001"`)
 	petrel(t, s.env(), "restore", "--from", to).want(t, exitFailed, "locked by")
 	other := serveHere(t, filepath.Join(dir, "other"), "127.0.0.1:0")
-	petrel(t, []string{"PETREL_SERVER=http://" + other.http, "PETREL_STORE__DIR=" + data, "PETREL_ADMIN_KEY=" + adminKeyOf(t, other)}, "backup", "--to", to).want(t, exitFailed, "--server")
+	petrel(t, []string{"PETREL_SERVER=http://" + other.admin, "PETREL_STORE__DIR=" + data, "PETREL_ADMIN_KEY=" + adminKeyOf(t, other)}, "backup", "--to", to).want(t, exitFailed, "--server")
 	s.stop()
 	petrel(t, at, "restore", "--from", to).want(t, exitFailed, "not empty")
 	petrel(t, at, "restore").want(t, exitUsage, "--from")

@@ -108,7 +108,7 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	}
 	p := r.params
 	if p.URL != "" {
-		if p.AdminKey, err = r.adminKey(cmd, c); err != nil {
+		if p.AdminURL, p.AdminKey, err = r.operator(cmd, c); err != nil {
 			return err
 		}
 	}
@@ -197,15 +197,17 @@ type figures interface {
 	WriteText(io.Writer) error
 }
 
-func (r *benchRun) adminKey(cmd *cobra.Command, c *cli) (string, error) {
+// operator is where operators reach the server that --url names, and their key.
+func (r *benchRun) operator(cmd *cobra.Command, c *cli) (url, key string, err error) {
 	c.server = r.params.URL
 	t, err := c.target(cmd)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	ctx, stop := context.WithTimeout(cmd.Context(), callTimeout)
 	defer stop()
-	return c.adminKey(ctx, t)
+	key, err = c.adminKey(ctx, t)
+	return t.admin, key, err
 }
 
 // write writes the report for people, beside its JSON where that was asked for.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,6 +29,7 @@ type cli struct {
 	configFile   string
 	data         string
 	server       string
+	adminServer  string
 	adminKeyFile string
 }
 
@@ -101,6 +103,12 @@ func (f *optionFlag) Type() string       { return "VALUE" }
 
 // load reads the configuration with the flags that were given to cmd.
 func (c *cli) load(cmd *cobra.Command) (*config.Config, error) {
+	return c.loadAgain(cmd, "")
+}
+
+// loadAgain reads the configuration as before. The file that was read then must be
+// there: without it everything would be at its default.
+func (c *cli) loadAgain(cmd *cobra.Command, file string) (*config.Config, error) {
 	given := map[string]string{}
 	for _, o := range config.Options() {
 		option := flagOption(o)
@@ -108,7 +116,7 @@ func (c *cli) load(cmd *cobra.Command) (*config.Config, error) {
 			given[option] = f.Value.String()
 		}
 	}
-	conf, err := config.Load(config.Source{File: c.configFile, Search: config.DefaultFiles, Env: c.env, Flags: given})
+	conf, err := config.Load(config.Source{File: cmp.Or(c.configFile, file), Search: config.DefaultFiles, Env: c.env, Flags: given})
 	if err != nil {
 		return nil, badConfig(err)
 	}
@@ -117,8 +125,9 @@ func (c *cli) load(cmd *cobra.Command) (*config.Config, error) {
 
 // target is the server that a command talks to.
 type target struct {
-	url  string // http:// or https:// for the API; ws, wss, tcp, tls for connections only
-	data string // data folder; need not exist
+	url   string // http:// or https:// for the API; ws, wss, tcp, tls for connections only
+	admin string // of the API of operators
+	data  string // data folder; need not exist
 }
 
 func (c *cli) target(cmd *cobra.Command) (target, error) {
@@ -126,19 +135,48 @@ func (c *cli) target(cmd *cobra.Command) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	t := target{url: c.server, data: conf.Store.Dir}
-	if t.url == "" {
-		t.url = c.getenv("PETREL_SERVER")
+	local := localURL(conf)
+	t := target{url: cmp.Or(c.server, c.getenv("PETREL_SERVER"), local), admin: cmp.Or(c.adminServer, c.getenv("PETREL_ADMIN_SERVER")), data: conf.Store.Dir}
+	switch {
+	case t.admin != "":
+	case sameServer(t.url, local):
+		t.admin = localAdminURL(conf)
+	default: // somebody names a server of theirs: a command never goes to another one
+		t.admin = t.url
 	}
-	if t.url == "" {
-		t.url = localURL(conf)
+	for _, addr := range []*string{&t.url, &t.admin} {
+		u, err := url.Parse(*addr)
+		if err != nil || u.Host == "" {
+			return target{}, usage(fmt.Sprintf("%q is not the address of a server", *addr), "write it like http://127.0.0.1:8080")
+		}
+		*addr = strings.TrimRight(*addr, "/")
 	}
-	u, err := url.Parse(t.url)
-	if err != nil || u.Host == "" {
-		return target{}, usage(fmt.Sprintf("%q is not the address of a server", t.url), "write it like http://127.0.0.1:8080")
-	}
-	t.url = strings.TrimRight(t.url, "/")
 	return t, nil
+}
+
+// sameServer tells whether two URLs lead to the same server of this host, or are
+// the same.
+func sameServer(a, b string) bool {
+	u, err := url.Parse(a)
+	v, e := url.Parse(b)
+	if err != nil || e != nil || u.Scheme != v.Scheme || u.Port() != v.Port() {
+		return false
+	}
+	return u.Hostname() == v.Hostname() || config.Loopback(withPort(u)) && config.Loopback(withPort(v))
+}
+
+// localAdminURL is where operators reach a server with this configuration from its
+// own host. If listen.admin is empty it is listen.http, whose answer says what it
+// does not serve.
+func localAdminURL(conf *config.Config) string {
+	if conf.Listen.Admin == "" {
+		return localURL(conf)
+	}
+	scheme := "http"
+	if conf.TLS.On() && !config.Loopback(conf.Listen.Admin) {
+		scheme = "https"
+	}
+	return urlOf(scheme, conf.Listen.Admin)
 }
 
 // localURL is where a server with this configuration is reached from its own
@@ -152,6 +190,10 @@ func localURL(conf *config.Config) string {
 	if addr == "" {
 		addr = config.Default().Listen.HTTP
 	}
+	return urlOf(scheme, addr)
+}
+
+func urlOf(scheme, addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil { // the configuration was checked
 		return scheme + "://" + addr

@@ -127,7 +127,7 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	petrel(t, a.env(), "cluster", "status").want(t, exitOK, "NODE", "gateway,conv,api", "256 partitions: 0 served by no node", "database 2 holds 128 partitions")
 
 	// A client of b is there, and comes back at a by itself when b is drained.
-	toB := []string{"PETREL_SERVER=http://" + b.http, "PETREL_ADMIN_KEY=" + key, "PETREL_TOKEN=" + token, "PETREL_STORE__DIR=" + b.data}
+	toB := []string{"PETREL_SERVER=http://" + b.http, "PETREL_ADMIN_SERVER=http://" + b.admin, "PETREL_ADMIN_KEY=" + key, "PETREL_TOKEN=" + token, "PETREL_STORE__DIR=" + b.data}
 	seen := inBackground(t, toB, "tail", "--count", "2")
 	awaitSession(t, a, "alice")
 	petrel(t, a.env(), "send", "--as", "bob", "--to", "alice", "before").want(t, exitOK)
@@ -215,7 +215,12 @@ func wantFigures(t *testing.T, s *live) {
 // get reads a page of a server.
 func get(t *testing.T, s *live, path string) (status int, body string) {
 	t.Helper()
-	r, err := http.Get("http://" + s.http + path)
+	return getFrom(t, s.admin, path)
+}
+
+func getFrom(t *testing.T, addr, path string) (status int, body string) {
+	t.Helper()
+	r, err := http.Get("http://" + addr + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,14 +240,16 @@ func TestNodesServeWhatTheirRolesSay(t *testing.T) {
 	if inner.tcp != "" || edge.tcp == "" {
 		t.Errorf("TCP is taken at %q by the node without the role gateway, and at %q by the one with it", inner.tcp, edge.tcp)
 	}
-	if status, body := get(t, inner, "/v1/ws"); status != http.StatusNotFound || !strings.Contains(body, "no_method") || !strings.Contains(body, "the role gateway") {
+	if status, body := getFrom(t, inner.http, "/v1/ws"); status != http.StatusNotFound || !strings.Contains(body, "no_method") || !strings.Contains(body, "the role gateway") {
 		t.Errorf("a WebSocket without the role gateway: %d %s", status, body)
 	}
 	key, err := readSecret(filepath.Join(inner.data, adminKeyName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	petrel(t, append(edge.env(), "PETREL_ADMIN_KEY="+key), "user", "list").want(t, exitFailed, "error no_method", "does not have the role api")
+	withKey := append(edge.env(), "PETREL_ADMIN_KEY="+key)
+	petrel(t, withKey, "user", "list", "--admin-server", "http://"+edge.http).want(t, exitFailed, "error no_method", "does not have the role api")
+	petrel(t, withKey, "user", "list").want(t, exitOK, "alice") // operators reach every node
 	for _, s := range []*live{inner, edge} {
 		if status, body := get(t, s, "/readyz"); status != http.StatusOK {
 			t.Errorf("/readyz: %d %s", status, body)
@@ -402,7 +409,7 @@ func TestNodeIsRefusedBeforeAnyClientIsServed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			args := append([]string{"serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0"}, c.flags(t)...)
+			args := append([]string{"serve", "--data", filepath.Join(t.TempDir(), "data"), "--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}, c.flags(t)...)
 			r := petrel(t, nil, args...)
 			r.want(t, c.exit, c.want...)
 			if r.out != "" {

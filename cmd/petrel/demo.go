@@ -179,7 +179,7 @@ func seed(ctx context.Context, api *admin) (*seeded, error) {
 		}
 		v.Conv = g.Conv
 	}
-	d := &demo{api: api, tokens: tokens, messages: petrelv1connect.NewMessageServiceClient(httpClient(), api.url)}
+	d := &demo{api: api, tokens: tokens, messages: petrelv1connect.NewMessageServiceClient(httpClient(), api.public)}
 	var playing errgroup.Group // side by side: each message waits for the disk
 	for i := range convs {
 		playing.Go(func() error { return d.play(ctx, &convs[i]) })

@@ -57,7 +57,7 @@ func newDoctor(c *cli) *cobra.Command {
 			}
 			vs := examine(cmd.Context(), conf)
 			if verify {
-				vs = append(vs, checkStore(conf, newLog(io.Discard, conf.Log)))
+				vs = append(vs, checkStore(conf, newLog(io.Discard, conf.Log, new(slog.LevelVar))))
 			}
 			if err := c.print(vs, func(w io.Writer) { writeVerdicts(w, vs) }); err != nil {
 				return err
@@ -112,7 +112,7 @@ func writeVerdicts(w io.Writer, vs []verdict) {
 
 func examine(ctx context.Context, conf *config.Config) []verdict {
 	vs := []verdict{checkTransport(conf), checkFiles(conf)}
-	for _, l := range []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP}} {
+	for _, l := range []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP}, {"admin port", conf.Listen.Admin}} {
 		if l.addr != "" {
 			vs = append(vs, checkPort(ctx, conf, l.name, l.addr))
 		}

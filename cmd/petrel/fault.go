@@ -124,13 +124,15 @@ func fromServer(url, doing string, err error) *fault {
 		}
 	}
 	switch code {
+	case im.CodeNoMethod:
+		f.fix = "name a server that serves it with --server URL, or where operators reach it, its listen.admin, with --admin-server URL"
 	case im.CodeUnauthenticated, im.CodeRevoked, im.CodeSetupClosed, im.CodeForbidden, im.CodeBadCredentials, im.CodeReplaced:
 		f.exit = exitAuth
 		return f
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok && code == "" {
 		return &fault{exit: exitUnreachable, code: "unreachable", what: doing + ": cannot reach " + url, why: cause(err), err: err,
-			fix: "start it with `petrel serve`, or name it with --server URL"}
+			fix: "start it with `petrel serve`, or name it with --server URL, and for operators with --admin-server URL"}
 	}
 	return f
 }

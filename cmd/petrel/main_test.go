@@ -90,7 +90,7 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 			value = "json"
 		case o.Name == "store.id":
 			value = "0123456789abcdef"
-		case o.Name == "listen.http", o.Name == "listen.tcp":
+		case o.Name == "listen.http", o.Name == "listen.tcp", o.Name == "listen.admin":
 			value = "127.0.0.1:1"
 		}
 		args := []string{"config", "show", "--origin", "--json", flag + "=" + value}
@@ -138,7 +138,7 @@ func TestServerIsWhereTheConfigurationListens(t *testing.T) {
 
 func TestDoctorMeasuresTheDiskAndFindsATakenPort(t *testing.T) {
 	l := listen(t)
-	r := petrel(t, nil, "doctor", "--json", "--data", filepath.Join(t.TempDir(), "not", "yet"), "--listen-http", l, "--listen-tcp", "127.0.0.1:0")
+	r := petrel(t, nil, "doctor", "--json", "--data", filepath.Join(t.TempDir(), "not", "yet"), "--listen-http", l, "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0")
 	r.want(t, exitFailed, "error")
 	var vs []verdict
 	if err := json.Unmarshal([]byte(r.out), &vs); err != nil {
@@ -166,8 +166,8 @@ func TestDoctorMeasuresTheDiskAndFindsATakenPort(t *testing.T) {
 
 func TestDoctorKnowsARunningPetrel(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
-	r := petrel(t, nil, "doctor", "--data", s.data, "--listen-http", s.http, "--listen-tcp", s.tcp)
-	if !strings.Contains(r.out, "a petrel is running on "+s.http) || !strings.Contains(r.out, "a petrel is running on "+s.tcp) {
+	r := petrel(t, nil, "doctor", "--data", s.data, "--listen-http", s.http, "--listen-tcp", s.tcp, "--listen-admin", s.admin)
+	if !strings.Contains(r.out, "a petrel is running on "+s.http) || !strings.Contains(r.out, "a petrel is running on "+s.tcp) || !strings.Contains(r.out, "a petrel is running on "+s.admin) {
 		t.Errorf("got:\n%s", r.out)
 	}
 }

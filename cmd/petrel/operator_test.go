@@ -187,7 +187,7 @@ func TestLongConversationsAreReadByPages(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
 	c := &cli{env: s.env()}
-	api, err := c.admin(t.Context(), target{url: "http://" + s.http, data: s.data})
+	api, err := c.admin(t.Context(), target{url: "http://" + s.http, admin: "http://" + s.admin, data: s.data})
 	if err != nil {
 		t.Fatal(err)
 	}

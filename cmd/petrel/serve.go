@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"runtime"
 	"strings"
 	"sync"
@@ -27,19 +28,34 @@ func newServe(c *cli) *cobra.Command {
 		Short: "Run the server",
 		Long: "Runs the server. It keeps everything in an embedded store, or, with store.postgres, in PostgreSQL as a node of a\n" +
 			"cluster. Nothing has to be configured. Every option can be set by a flag, by an environment variable and in the file.\n" +
-			"The first start prints a one-time link that makes the first admin key. Ctrl-C or SIGTERM drains the server: it stores\n" +
-			"and acks the sends that it has taken, and tells clients to come back later.",
+			"The first start prints a one-time link that makes the first admin key; if the output is no terminal, the link is only in\n" +
+			"the file setup-link of the data folder. Ctrl-C or SIGTERM drains the server: it stores and acks the sends that it has\n" +
+			"taken, and tells clients to come back later. SIGHUP, or a change of one of their files, makes it read the configuration\n" +
+			"and the certificate again, without ending a connection.",
 		Example: "  petrel serve\n  petrel serve --data /srv/petrel --listen-http 127.0.0.1:9000\n" +
 			"  petrel serve --listen-http :443 --tls-cert-file cert.pem --tls-key-file key.pem",
 		Args: cobra.NoArgs,
 		RunE: command(func(cmd *cobra.Command, _ []string) error {
+			hangups := make(chan os.Signal, 1) // full: a reload is due already
+			signal.Notify(hangups, syscall.SIGHUP)
+			defer signal.Stop(hangups)
 			conf, err := c.load(cmd)
 			if err != nil {
 				return err
 			}
 			secretFiles()
 			oneMoreProcessor()
-			a, err := app.New(cmd.Context(), conf, app.Options{Log: newLog(c.err, conf.Log), Banner: c.out, Version: version})
+			level := new(slog.LevelVar)
+			a, err := app.New(cmd.Context(), conf, app.Options{
+				Log: newLog(c.err, conf.Log, level), Level: level, Banner: c.out, Version: version,
+				Hangups: hangups, Reload: func() (*config.Config, error) {
+					again, err := c.loadAgain(cmd, conf.File())
+					if f, ok := errors.AsType[*fault](err); ok && f.err != nil {
+						err = f.err // names each option
+					}
+					return again, err
+				},
+			})
 			if err != nil {
 				return cannotServe(err)
 			}
@@ -120,11 +136,8 @@ var databaseExits = map[string]int{
 }
 
 // newLog writes for people on a terminal and JSON elsewhere.
-func newLog(w io.Writer, conf config.Log) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(conf.Level)); err != nil { // the configuration was checked
-		level = slog.LevelInfo
-	}
+func newLog(w io.Writer, conf config.Log, level *slog.LevelVar) *slog.Logger {
+	_ = level.UnmarshalText([]byte(conf.Level)) // the configuration was checked
 	o := &slog.HandlerOptions{Level: level}
 	if conf.Format == "json" || conf.Format == "auto" && !isTerminal(w) {
 		return slog.New(slog.NewJSONHandler(w, o))

@@ -18,10 +18,11 @@ import (
 
 // live is a server that runs in this process.
 type live struct {
-	data string
-	http string // host:port
-	tcp  string
-	stop func() result
+	data  string
+	http  string // host:port
+	tcp   string
+	admin string
+	stop  func() result
 }
 
 // serveHere runs `petrel serve` on a data folder until the test ends or stop is
@@ -33,14 +34,14 @@ func serveHere(t *testing.T, data, addr string, flags ...string) *live {
 	var log strings.Builder
 	ended := make(chan int, 1)
 	go func() {
-		args := append([]string{"serve", "--data", data, "--listen-http", addr, "--listen-tcp", "127.0.0.1:0"}, flags...)
+		args := append([]string{"serve", "--data", data, "--listen-http", addr, "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}, flags...)
 		ended <- run(ctx, args, nil, strings.NewReader(""), w, &log)
 		_ = w.Close() // never fails
 	}()
 	out := bufio.NewReader(r)
 	first, err := out.ReadBytes('\n')
 	s := &live{data: data}
-	var banner struct{ HTTP, TCP string }
+	var banner struct{ HTTP, TCP, Admin string }
 	if err == nil {
 		err = json.Unmarshal(first, &banner)
 	}
@@ -48,7 +49,7 @@ func serveHere(t *testing.T, data, addr string, flags ...string) *live {
 		cancel()
 		t.Fatalf("petrel serve: exit %d, first line %q: %v\n%s", <-ended, first, err, &log)
 	}
-	s.http, s.tcp = banner.HTTP, banner.TCP
+	s.http, s.tcp, s.admin = banner.HTTP, banner.TCP, banner.Admin
 	var last *result
 	s.stop = func() result {
 		if last == nil {
@@ -66,7 +67,7 @@ func serveHere(t *testing.T, data, addr string, flags ...string) *live {
 }
 
 func (s *live) env() []string {
-	return []string{"PETREL_SERVER=http://" + s.http, "PETREL_STORE__DIR=" + s.data}
+	return []string{"PETREL_SERVER=http://" + s.http, "PETREL_ADMIN_SERVER=http://" + s.admin, "PETREL_STORE__DIR=" + s.data}
 }
 
 // inBackground runs one command line; its result comes when it ends.
@@ -151,16 +152,16 @@ func TestTailShowsEveryMessageOnceThroughARestart(t *testing.T) {
 func TestServeSaysWhatStopsIt(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	s := serveHere(t, data, "127.0.0.1:0")
-	petrel(t, nil, "serve", "--data", data, "--listen-http", "127.0.0.1:0").want(t, exitFailed, "locked by", "fix   stop it")
+	petrel(t, nil, "serve", "--data", data, "--listen-http", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0").want(t, exitFailed, "locked by", "fix   stop it")
 	other := filepath.Join(t.TempDir(), "data")
-	petrel(t, nil, "serve", "--data", other, "--listen-http", s.http, "--listen-tcp", "").want(t, exitFailed, "the address is in use", "fix   ", "--listen-http")
+	petrel(t, nil, "serve", "--data", other, "--listen-http", s.http, "--listen-tcp", "", "--listen-admin", "").want(t, exitFailed, "the address is in use", "fix   ", "--listen-http")
 	petrel(t, nil, "serve", "--data", other, "--listen-http", "0.0.0.0:0").want(t, exitConfig, "insecure_plaintext")
 }
 
 func TestMetricsAskForTheirToken(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--metrics-token-file", fileWith(t, "0123456789abcdef\n"))
 	get := func(token string) int {
-		req, err := http.NewRequest(http.MethodGet, "http://"+s.http+"/metrics", nil)
+		req, err := http.NewRequest(http.MethodGet, "http://"+s.admin+"/metrics", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +248,7 @@ func TestADamagedStoreIsRefusedUntilItIsRepaired(t *testing.T) {
 	if err := os.Truncate(last, i.Size()*3/4); err != nil {
 		t.Fatal(err)
 	}
-	petrel(t, nil, "serve", "--data", data, "--listen-http", "127.0.0.1:0").want(t, exitFailed, "error damaged", "petrel repair --data "+data)
+	petrel(t, nil, "serve", "--data", data, "--listen-http", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0").want(t, exitFailed, "error damaged", "petrel repair --data "+data)
 	r := petrel(t, nil, "repair", "--data", data)
 	r.want(t, exitOK, "found ", "kept       commits up to", "history ")
 	s = serveHere(t, data, "127.0.0.1:0")

@@ -12,10 +12,10 @@ func newSetup(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "setup [LINK]",
 		Short: "Make the first admin key from the one-time setup link",
-		Long: "A server without an admin key prints a setup link when it starts. This command redeems the link, and keeps the key in\n" +
+		Long: "A server without an admin key prints a setup link to its terminal when it starts. This command redeems the link, and keeps the key in\n" +
 			"the file admin.key of the data folder, which only its owner can read. Without LINK it takes the link from the file\n" +
 			"setup-link of the data folder. The other commands do the same by themselves where they can read that file.",
-		Example: "  petrel setup\n  petrel setup 'http://127.0.0.1:8080/setup#k=CODE'",
+		Example: "  petrel setup\n  petrel setup 'http://127.0.0.1:8082/setup#k=CODE'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: command(func(cmd *cobra.Command, args []string) error {
 			t, err := c.target(cmd)
@@ -23,7 +23,7 @@ func newSetup(c *cli) *cobra.Command {
 				return err
 			}
 			if len(args) == 1 {
-				_, err = redeem(cmd.Context(), t, codeOf(args[0]))
+				_, err = c.redeem(cmd.Context(), t, args[0])
 			} else {
 				_, err = c.adminKey(cmd.Context(), t)
 			}

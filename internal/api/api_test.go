@@ -134,6 +134,18 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// bothDoors serves every method at the door where it is.
+func bothDoors(s *Server, rest *http.ServeMux) http.Handler {
+	public, inside := s.Handler(Public, rest), s.Handler(Inside, http.NewServeMux())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m := table[strings.TrimPrefix(r.URL.Path, "/")]; m.forOperators() || r.URL.Path == "/setup" {
+			inside.ServeHTTP(w, r)
+			return
+		}
+		public.ServeHTTP(w, r)
+	})
+}
+
 func (w *world) serve() {
 	closed := func(a im.Account, code im.Code) (int, error) {
 		w.mu.Lock()
@@ -174,7 +186,7 @@ func (w *world) serve() {
 	})
 	rest := http.NewServeMux()
 	rest.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	w.http = httptest.NewUnstartedServer(w.srv.Handler(rest))
+	w.http = httptest.NewUnstartedServer(bothDoors(w.srv, rest))
 	w.http.Config.Protocols = &http.Protocols{}
 	w.http.Config.Protocols.SetHTTP1(true)
 	w.http.Config.Protocols.SetUnencryptedHTTP2(true)

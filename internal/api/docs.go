@@ -255,5 +255,9 @@ func curl(path, kind, body string) string {
 	case "key":
 		auth = ` -H "authorization: Bearer $PETREL_ADMIN_KEY"`
 	}
-	return fmt.Sprintf("curl $PETREL%s%s \\\n  -H 'content-type: application/json' \\\n  -d '%s'", path, auth, strings.ReplaceAll(body, "'", `'\''`))
+	server := "$PETREL"
+	if m := table[path[1:]]; m.forOperators() {
+		server = "$PETREL_ADMIN"
+	}
+	return fmt.Sprintf("curl %s%s%s \\\n  -H 'content-type: application/json' \\\n  -d '%s'", server, path, auth, strings.ReplaceAll(body, "'", `'\''`))
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,8 +92,10 @@ func TestDocsShowEveryMethod(t *testing.T) {
 	if csp := res.Header.Get("Content-Security-Policy"); res.StatusCode != 200 || !strings.HasPrefix(csp, "default-src 'none'; style-src 'sha256-") || strings.Contains(csp, "unsafe") {
 		t.Errorf("%s %v", res.Status, res.Header)
 	}
+	servers := map[bool]string{false: "$PETREL", true: "$PETREL_ADMIN"}
+	scopeOf := func(name string) string { _, scope := Credential(name); return scope }
 	for name := range schema() {
-		if !strings.Contains(body, `<code class="path">POST /`+name+`</code>`) || !strings.Contains(body, "curl $PETREL/"+name) {
+		if !strings.Contains(body, `<code class="path">POST /`+name+`</code>`) || !strings.Contains(body, "curl "+servers[name == "petrel.v1.SetupService/Redeem" || slices.Contains([]string{"server", "backup", "admin"}, scopeOf(name))]+"/"+name) {
 			t.Errorf("%s is not on the page", name)
 		}
 	}

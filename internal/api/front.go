@@ -42,7 +42,7 @@ func callOf(ctx context.Context) *call {
 // the request, refuses secrets in the URL, and gives the errors that Connect
 // finds by itself the form of all others. What is no call goes to rest.
 // Spec: P-12.2, P-12.3.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, rest http.Handler) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http.Handler) {
 	c := &call{id: randomID()}
 	w.Header().Set("Request-Id", c.id)
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
@@ -60,8 +60,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rest http.Handler
 	switch {
 	case wire.SecretInQuery(r.URL.RawQuery):
 		s.refuse(a, r, im.Errorf(im.CodeTokenInURL, "the URL has a token in it, which would end up in logs; send it in the header Authorization"))
-	case known && s.o.CallsOnly:
-		s.refuse(a, r, im.Errorf(im.CodeNoMethod, "this node does not serve the API: it does not have the role api"))
+	case known && s.turnedAway(d, &m) != nil:
+		s.refuse(a, r, s.turnedAway(d, &m))
 	case known:
 		w.Header().Set("Cache-Control", "no-store") // there are tokens in answers, and messages
 		if m.slow {

@@ -53,10 +53,7 @@ func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h 
 // user of a session.
 func (s *Server) identify(ctx context.Context, name string, before *caller, h http.Header) (*caller, error) {
 	m := table[name]
-	credential := ""
-	if scheme, rest, ok := strings.Cut(h.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		credential = rest
-	}
+	credential := bearer(h)
 	switch {
 	case m.access == anybody:
 		return &caller{}, nil

@@ -54,7 +54,8 @@ type Options struct {
 
 	GroupsPerHour int // that one user may make; negative: no limit
 
-	CallsOnly bool // the methods are reached over the long connection, and not on HTTP
+	CallsOnly bool        // at the public door the methods are reached over the long connection only
+	BackEnds  func() bool // methods for back ends are served at the public door too; nil: they are
 
 	Cluster Cluster
 }
@@ -97,6 +98,9 @@ func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.BackEnds == nil {
+		o.BackEnds = func() bool { return true }
+	}
 	if o.Cluster.Gateways == nil {
 		o.Cluster.Gateways = func(im.Account) []string { return nil }
 	}
@@ -117,13 +121,4 @@ func New(o Options) *Server {
 	mux.Handle(petrelv1connect.NewAdminServiceHandler(adminService{s}, opts...))
 	s.services = mux
 	return s
-}
-
-// Handler serves the services, the pages about them, and what else is in rest.
-func (s *Server) Handler(rest *http.ServeMux) http.Handler {
-	rest.HandleFunc("GET /setup", SetupPage)
-	rest.HandleFunc("GET /openapi.json", serveDescription)
-	rest.HandleFunc("GET /docs", serveDocs)
-	rest.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, rest) })
 }

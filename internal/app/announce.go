@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/charmbracelet/x/term"
+
 	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/gateway"
 )
 
@@ -17,6 +21,14 @@ func (a *App) httpURL() string {
 		scheme = "https"
 	}
 	return scheme + "://" + reachable(a.HTTPAddr())
+}
+
+func (a *App) adminURL() string {
+	scheme := "http"
+	if a.admin.TLS() {
+		scheme = "https"
+	}
+	return scheme + "://" + reachable(a.AdminAddr())
 }
 
 // reachable names an address that a browser on this machine can open.
@@ -53,9 +65,6 @@ func (a *App) announce() {
 			lines = append(lines, [2]string{"API", url + "/docs   " + url + "/openapi.json"})
 		}
 		lines = append(lines, [2]string{"Health", url + "/readyz   " + url + "/healthz"})
-		if a.cfg.Metrics.Enabled {
-			lines = append(lines, [2]string{"Metrics", url + "/metrics"})
-		}
 	}
 	if a.TCPAddr() != nil {
 		scheme := "tcp"
@@ -63,6 +72,13 @@ func (a *App) announce() {
 			scheme = "tls"
 		}
 		lines = append(lines, [2]string{"TCP", scheme + "://" + reachable(a.TCPAddr())})
+	}
+	if a.admin != nil {
+		note := "   keys, limits, metrics"
+		if config.Loopback(a.AdminAddr().String()) {
+			note += "; only from this machine"
+		}
+		lines = append(lines, [2]string{"Operators", a.adminURL() + note})
 	}
 	if link := a.SetupLink(); link != "" {
 		lines = append(lines, [2]string{"First run", link + "   makes the first admin key; 15 minutes, one use"})
@@ -92,8 +108,11 @@ func (a *App) announceJSON() {
 	if a.TCPAddr() != nil {
 		line["tcp"] = reachable(a.TCPAddr())
 	}
-	if link := a.SetupLink(); link != "" {
-		line["setup"] = link
+	if a.admin != nil {
+		line["admin"] = reachable(a.AdminAddr())
+	}
+	if a.SetupLink() != "" { // the link itself would stay in whatever keeps this line
+		line["setup_file"] = filepath.Join(a.cfg.Store.Dir, setupFile)
 	}
 	b, err := json.Marshal(line)
 	if err == nil {
@@ -115,9 +134,5 @@ func (a *App) farewell(inFlight int, err error) {
 
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(f.Fd())
 }

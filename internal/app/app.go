@@ -37,6 +37,12 @@ type Options struct {
 	Log     *slog.Logger
 	Banner  io.Writer // where the start and the end are announced; nil: nowhere
 	Version string
+
+	// Reload reads the configuration again, as it was read the first time. It is called
+	// when one of its files has changed, and for each value of Hangups. nil: never.
+	Reload  func() (*config.Config, error)
+	Hangups <-chan os.Signal
+	Level   *slog.LevelVar // of Log; nil: log.level stays as it is
 }
 
 // App is one server.
@@ -60,6 +66,11 @@ type App struct {
 	hub       *session.Hub
 	api       *api.Server
 	gateway   *gateway.Gateway
+	admin     *gateway.Admin // nil: there is none
+
+	live        atomic.Pointer[config.Config]   // of its options that may change while the server runs
+	certificate atomic.Pointer[tls.Certificate] // nil: no TLS
+	reloads     reloads
 
 	setup    string // the one-time code; empty: an admin key existed at the start
 	redeemed atomic.Bool
@@ -81,7 +92,9 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &App{o: o, cfg: cfg, log: o.Log, begun: time.Now()}
+	a.live.Store(cfg)
 	if err := a.open(ctx); err != nil {
+		a.closeListeners()
 		if a.store != nil {
 			err = errors.Join(err, a.store.Close())
 		}
@@ -91,8 +104,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 }
 
 func (a *App) open(ctx context.Context) error {
-	tlsConfig, err := a.tls()
-	if err != nil {
+	if err := a.readCertificate(); err != nil {
 		return err
 	}
 	if err := a.shareFiles(); err != nil { // before anything opens one
@@ -144,17 +156,40 @@ func (a *App) open(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	a.api = a.newAPI()
+	a.hub.AttachCalls(a.api.Call)
+	if err := a.listen(); err != nil {
+		return err
+	}
+	return a.writeSetupLink()
+}
+
+// listen binds the addresses.
+func (a *App) listen() (err error) {
+	l := &a.cfg.Limits
 	a.gateway, err = gateway.New(gateway.Options{
-		HTTPAddr: a.cfg.Listen.HTTP, HTTPOnly: !a.node.has(cluster.Gateway), TCPAddr: a.tcpAddr(), TLS: tlsConfig, Handler: a.handler(),
-		Origins: a.cfg.Listen.Origins, TrustedProxies: a.cfg.Listen.TrustedProxies, ProxyHeader: a.cfg.Listen.ProxyHeader,
+		HTTPAddr: a.cfg.Listen.HTTP, HTTPOnly: !a.node.has(cluster.Gateway), TCPAddr: a.tcpAddr(), TLS: a.tls(), Handler: a.publicHandler(),
+		Names: a.access(a.cfg), ExposedHeaders: api.ExposedHeaders(), TrustedProxies: a.cfg.Listen.TrustedProxies, ProxyHeader: a.cfg.Listen.ProxyHeader,
 		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout,
 		MaxUpgrades: a.files.HandOvers, MaxHTTP: a.files.HTTP, MaxRefusals: a.files.Refusals,
 		Log: a.log,
 	}, a.hub)
-	if err != nil {
+	if err != nil || a.cfg.Listen.Admin == "" {
 		return err
 	}
-	return a.writeSetupLink()
+	a.admin, err = gateway.NewAdmin(gateway.AdminOptions{
+		Addr: a.cfg.Listen.Admin, TLS: a.tls(), Handler: a.adminHandler(), Access: a.gateway.Access, MaxHTTP: a.files.Admin, Log: a.log,
+	})
+	return err
+}
+
+func (a *App) closeListeners() {
+	if a.gateway != nil {
+		a.gateway.Close()
+	}
+	if a.admin != nil {
+		a.admin.Close()
+	}
 }
 
 // tcpAddr is where clients connect by TCP; empty: nowhere.
@@ -174,29 +209,26 @@ func orNone[T ~int64](n T) T {
 	return n
 }
 
-func (a *App) tls() (*tls.Config, error) {
-	if !a.cfg.TLS.On() {
-		return nil, nil
-	}
-	cert, err := tls.LoadX509KeyPair(a.cfg.TLS.CertFile, a.cfg.TLS.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("read tls.cert_file and tls.key_file: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
-}
-
 // HTTPAddr and TCPAddr are the addresses bound; nil: none.
 func (a *App) HTTPAddr() net.Addr { return a.gateway.HTTPAddr() }
 
 // TCPAddr is the address of the TCP protocol.
 func (a *App) TCPAddr() net.Addr { return a.gateway.TCPAddr() }
 
+// AdminAddr is the address for operators.
+func (a *App) AdminAddr() net.Addr {
+	if a.admin == nil {
+		return nil
+	}
+	return a.admin.Addr()
+}
+
 // SetupLink is where the first admin key is made; empty: there is one.
 func (a *App) SetupLink() string {
-	if a.setup == "" || a.redeemed.Load() || a.HTTPAddr() == nil || !a.node.has(cluster.API) {
+	if a.setup == "" || a.redeemed.Load() || a.admin == nil {
 		return ""
 	}
-	return a.httpURL() + "/setup#k=" + a.setup
+	return a.adminURL() + "/setup#k=" + a.setup
 }
 
 func (a *App) writeSetupLink() error {
@@ -233,6 +265,12 @@ func (a *App) Run(ctx context.Context) error {
 	r.start(r.work, "sessions", a.hub.Run)
 	r.start(r.work, "api", a.api.Run)
 	r.start(r.work, "memory", giveBack)
+	if a.admin != nil {
+		r.start(r.work, "operators", a.admin.Run) // it tells how the drain goes
+	}
+	if a.o.Reload != nil {
+		r.start(r.serve, "configuration", a.watchConfiguration)
+	}
 	served := make(chan struct{})
 	r.start(r.serve, "gateway", func(ctx context.Context) error {
 		defer close(served)

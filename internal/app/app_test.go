@@ -76,7 +76,7 @@ type server struct {
 func load(t *testing.T, dir string, options ...string) *config.Config {
 	t.Helper()
 	flags := map[string]string{
-		"store.dir": dir, "listen.http": "127.0.0.1:0", "listen.tcp": "127.0.0.1:0", "store.ballast": "0", "store.min_free": "0", "store.cache": "32MiB",
+		"store.dir": dir, "listen.http": "127.0.0.1:0", "listen.tcp": "127.0.0.1:0", "listen.admin": "127.0.0.1:0", "store.ballast": "0", "store.min_free": "0", "store.cache": "32MiB",
 		"limits.sends_per_s": "-1", "limits.send_burst": "-1",
 	}
 	for i := 0; i < len(options); i += 2 {
@@ -141,7 +141,11 @@ func until(t *testing.T, what string, cond func() bool) {
 // get asks the server by HTTP.
 func (s *server) get(path, auth string) (int, string) {
 	s.t.Helper()
-	q, err := http.NewRequest(http.MethodGet, "http://"+s.HTTPAddr().String()+path, nil)
+	addr := s.AdminAddr() // it has all pages
+	if addr == nil {
+		addr = s.HTTPAddr()
+	}
+	q, err := http.NewRequest(http.MethodGet, "http://"+addr.String()+path, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -170,7 +174,7 @@ func (s *server) do(q *http.Request) (int, string) {
 func (s *server) redeem(link string) (int, string) {
 	s.t.Helper()
 	_, code, _ := strings.Cut(link, "#k=")
-	q, err := http.NewRequest(http.MethodPost, "http://"+s.HTTPAddr().String()+"/petrel.v1.SetupService/Redeem", strings.NewReader(`{"code":"`+code+`"}`))
+	q, err := http.NewRequest(http.MethodPost, "http://"+s.AdminAddr().String()+"/petrel.v1.SetupService/Redeem", strings.NewReader(`{"code":"`+code+`"}`))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -219,13 +223,13 @@ func TestBannerForProgramsIsOneLineOfJSON(t *testing.T) {
 	}
 	for k, want := range map[string]any{
 		"ready": true, "version": "test", "data": dir, "pid": float64(os.Getpid()), "tls": false,
-		"http": s.HTTPAddr().String(), "tcp": s.TCPAddr().String(), "setup": s.SetupLink(),
+		"http": s.HTTPAddr().String(), "tcp": s.TCPAddr().String(), "admin": s.AdminAddr().String(), "setup_file": filepath.Join(dir, setupFile),
 	} {
 		if got[k] != want {
 			t.Errorf("%s is %v, want %v", k, got[k], want)
 		}
 	}
-	if len(got) != 8 {
+	if len(got) != 9 || strings.Contains(line, "#k=") {
 		t.Errorf("banner %s", line)
 	}
 }
@@ -236,8 +240,12 @@ func TestListenersCanBeLeftOut(t *testing.T) {
 		t.Errorf("TCP at %v, banner %s", s.TCPAddr(), s.banner.String())
 	}
 	s = start(t, t.TempDir(), "listen.http", "")
-	if s.HTTPAddr() != nil || strings.Contains(s.banner.String(), `"http"`) || strings.Contains(s.banner.String(), `"setup"`) || s.SetupLink() != "" {
+	if s.HTTPAddr() != nil || strings.Contains(s.banner.String(), `"http"`) || s.SetupLink() == "" {
 		t.Errorf("HTTP at %v, banner %s", s.HTTPAddr(), s.banner.String())
+	}
+	s = start(t, t.TempDir(), "listen.admin", "")
+	if s.AdminAddr() != nil || strings.Contains(s.banner.String(), `"admin"`) || strings.Contains(s.banner.String(), `"setup`) || s.SetupLink() != "" {
+		t.Errorf("operators at %v, banner %s", s.AdminAddr(), s.banner.String())
 	}
 }
 
@@ -250,7 +258,7 @@ func TestSetupLinkIsAFileForItsOwnerUntilItIsUsed(t *testing.T) {
 	}
 	s := start(t, dir)
 	link := s.SetupLink()
-	if !strings.HasPrefix(link, "http://"+s.HTTPAddr().String()+"/setup#k=") {
+	if !strings.HasPrefix(link, "http://"+s.AdminAddr().String()+"/setup#k=") {
 		t.Errorf("link %q", link)
 	}
 	b, err := os.ReadFile(path)
@@ -309,7 +317,7 @@ func exists(path string) bool {
 // ready asks /readyz without a network.
 func (s *server) readyz() (int, string) {
 	r := httptest.NewRecorder()
-	s.handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	s.pages().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	return r.Code, strings.TrimSpace(r.Body.String())
 }
 

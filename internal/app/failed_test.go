@@ -94,7 +94,7 @@ func child(dir string) {
 
 func serveOnABrokenDisk(dir string) error {
 	cfg, err := config.Load(config.Source{Flags: map[string]string{
-		"store.dir": dir, "listen.http": "127.0.0.1:0", "listen.tcp": "127.0.0.1:0", "store.ballast": "0", "store.min_free": "0",
+		"store.dir": dir, "listen.http": "127.0.0.1:0", "listen.tcp": "127.0.0.1:0", "listen.admin": "127.0.0.1:0", "store.ballast": "0", "store.min_free": "0",
 	}})
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func serveOnABrokenDisk(dir string) error {
 		return fmt.Errorf("run returned %v, want the folder, the failure and what to do", err)
 	}
 	r := httptest.NewRecorder()
-	a.handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	a.pages().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	if r.Code != http.StatusServiceUnavailable {
 		return fmt.Errorf("/readyz: %d %s", r.Code, r.Body)
 	}

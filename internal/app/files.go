@@ -15,6 +15,7 @@ type Files struct {
 	Limit       uint64 // all of them
 	Store       int    // of the embedded store; 0: it is in databases
 	HTTP        int    // connections of the HTTP server, beside those of clients
+	Admin       int    // connections of the admin listener
 	HandOvers   int    // second descriptors of connections on their way to an event loop
 	Refusals    int    // connections that are told that there is no room
 	Connections int    // of clients
@@ -50,7 +51,7 @@ func ShareFiles(limit uint64, c *config.Config) (Files, error) {
 func shares(limit uint64, c *config.Config) Files {
 	limit = min(limit, 1<<30) // "unlimited" is more than anybody opens
 	share := func(part uint64, low, high int) int { return min(max(int(limit/part), low), high) }
-	f := Files{Limit: limit, HTTP: share(10, 16, 8192), HandOvers: share(16, 8, 1024), Refusals: share(32, 8, 256)}
+	f := Files{Limit: limit, HTTP: share(10, 16, 8192), Admin: share(32, 8, 256), HandOvers: share(16, 8, 1024), Refusals: share(32, 8, 256)}
 	others := 24 + 2*runtime.GOMAXPROCS(0) // listeners, log, the folder's lock, certificates; event loops
 	if len(c.Store.Postgres) == 0 {
 		f.Store = share(8, 64, maxStoreFiles)
@@ -61,7 +62,7 @@ func shares(limit uint64, c *config.Config) Files {
 	if c.Cluster.On() {
 		others += busFiles
 	}
-	f.Connections = int(limit) - others - f.Store - f.HTTP - f.HandOvers - f.Refusals
+	f.Connections = int(limit) - others - f.Store - f.HTTP - f.Admin - f.HandOvers - f.Refusals
 	return f
 }
 

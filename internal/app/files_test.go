@@ -40,7 +40,7 @@ func serveWithFiles(dir, files string) {
 	fail(err)
 	fail(syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: n}))
 	cfg, err := config.Load(config.Source{Flags: map[string]string{
-		"store.dir": dir, "listen.http": "127.0.0.1:0", "listen.tcp": "127.0.0.1:0", "store.ballast": "0", "store.min_free": "0", "store.cache": "16MiB",
+		"store.dir": dir, "listen.http": "127.0.0.1:0", "listen.tcp": "127.0.0.1:0", "listen.admin": "127.0.0.1:0", "store.ballast": "0", "store.min_free": "0", "store.cache": "16MiB",
 		"limits.sends_per_s": "-1", "limits.connections_per_ip": "-1", "limits.unauthenticated_per_ip": "-1", "limits.new_connections_per_ip_per_s": "-1",
 		"limits.connections": "-1", "limits.unauthenticated": "-1",
 	}})
@@ -64,6 +64,7 @@ type limitedServer struct {
 	pid       int
 	token     string
 	HTTP, TCP string
+	Admin     string
 	log       *output
 }
 
@@ -127,7 +128,7 @@ func (s *limitedServer) limit() int {
 func (s *limitedServer) get(path string) string {
 	s.t.Helper()
 	c := http.Client{Timeout: deadline, Transport: &http.Transport{DisableKeepAlives: true}}
-	r, err := c.Get("http://" + s.HTTP + path)
+	r, err := c.Get("http://" + s.Admin + path)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func TestEveryConnectionBeyondTheFilesGetsItsCode(t *testing.T) {
 				if i%2 == 0 {
 					over = append(over, s.connect(s.TCP, `{"id":"1","hello":{}}`+"\n"))
 				} else {
-					over = append(over, s.connect(s.HTTP, "GET /v1/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"))
+					over = append(over, s.connect(s.HTTP, "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"))
 				}
 				if i%20 == 0 { // what is there works meanwhile, the disk included
 					if _, err := c.Send(t.Context(), &petrelv1.Send{User: "alice", ClientMsgId: fmt.Sprint(i), Body: &petrelv1.Send_Text{Text: "x"}}); err != nil {

@@ -1,11 +1,14 @@
 package app
 
 import (
+	"crypto/subtle"
 	"encoding/json"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,10 +23,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// handler is everything on the HTTP address but the WebSocket.
-func (a *App) handler() http.Handler {
-	mux := http.NewServeMux()
-	a.api = api.New(api.Options{
+// newAPI makes the services.
+func (a *App) newAPI() *api.Server {
+	return api.New(api.Options{
 		Shared: len(a.store.Feeds()) > 1, // an embedded store has one, and no other node
 		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Route: a.router, Inbox: a.sync,
 		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.router.AwaitInboxes,
@@ -43,20 +45,40 @@ func (a *App) handler() http.Handler {
 		GroupsPerHour: int(a.cfg.Limits.GroupsPerH),
 		Cluster:       a.operations(),
 		CallsOnly:     !a.node.has(cluster.API),
+		BackEnds:      func() bool { return a.live.Load().Listen.BackEnds },
 	})
+}
+
+// pages are those that both HTTP listeners have.
+func (a *App) pages() *http.ServeMux {
+	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]any{"ok": true}) })
 	mux.HandleFunc("GET /readyz", a.ready)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"version": a.o.Version, "go": runtime.Version(), "protocol": map[string]int{"min": session.Version, "max": session.Version}, "nodes": a.nodeVersions()})
 	})
+	return mux
+}
+
+// publicHandler is everything on listen.http but the WebSocket.
+func (a *App) publicHandler() http.Handler {
+	mux := a.pages()
 	mux.HandleFunc(gateway.Path, func(w http.ResponseWriter, _ *http.Request) { // it comes here when the gateway leaves it
 		reply(w, http.StatusNotFound, map[string]any{"code": im.CodeNoMethod, "message": "this node takes no connections of clients: it has not the role gateway"})
 	})
+	return a.api.Handler(api.Public, mux)
+}
+
+// adminHandler is everything on listen.admin.
+func (a *App) adminHandler() http.Handler {
+	mux := a.pages()
 	if a.cfg.Metrics.Enabled {
-		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(append(a.values(), a.clusterValues()...))))
+		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(slices.Concat(a.values(), a.clusterValues(), a.reloadValues()))))
 	}
-	a.hub.AttachCalls(a.api.Call)
-	return a.api.Handler(mux)
+	for path, h := range map[string]http.HandlerFunc{"": pprof.Index, "profile": pprof.Profile, "trace": pprof.Trace, "symbol": pprof.Symbol} {
+		mux.Handle("GET /debug/pprof/"+path, a.api.RequireKey(h))
+	}
+	return a.api.Handler(api.Inside, mux)
 }
 
 // behind is why a database must not be used.
@@ -74,11 +96,9 @@ func reply(w http.ResponseWriter, status int, v any) {
 }
 
 func (a *App) guardMetrics(h http.Handler) http.Handler {
-	if a.cfg.Metrics.Token == "" {
-		return h
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+a.cfg.Metrics.Token {
+		token := a.live.Load().Metrics.Token
+		if token != "" && subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+token)) != 1 {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}

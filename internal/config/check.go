@@ -49,7 +49,7 @@ func (c *Config) check() Problems {
 	if c.Listen.HTTP == "" && c.Listen.TCP == "" {
 		fail("listen.http", `""`, "listen.tcp is empty too: nobody could connect", "allowed: host:port for one of them")
 	}
-	for _, a := range []struct{ key, addr string }{{"listen.http", c.Listen.HTTP}, {"listen.tcp", c.Listen.TCP}} {
+	for _, a := range []struct{ key, addr string }{{"listen.http", c.Listen.HTTP}, {"listen.tcp", c.Listen.TCP}, {"listen.admin", c.Listen.Admin}} {
 		if a.addr != "" && !c.TLS.On() && !c.Listen.InsecurePlaintext && !Loopback(a.addr) {
 			fail(a.key, a.addr, "other hosts can reach this address, and tokens and messages would cross the network in clear",
 				"set tls.cert_file and tls.key_file; behind a proxy that ends TLS set listen.insecure_plaintext = true")

@@ -29,12 +29,50 @@ type Config struct {
 	Metrics   Metrics
 
 	origins map[string]Origin // by option name; what is not there has its default
+	file    string            // that was read; empty: none
+	secrets []string          // files with secrets that were read
+}
+
+// File is the configuration file that was read; empty: none.
+func (c *Config) File() string { return c.file }
+
+// Files are the files whose content counts for a server that runs: those that
+// were read for the configuration, and those of the certificate.
+func (c *Config) Files() []string {
+	var all []string
+	for _, name := range append([]string{c.file, c.TLS.CertFile, c.TLS.KeyFile}, c.secrets...) {
+		if name != "" {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// Differences are the options that have other values in c than in before: those
+// that a server that runs takes over, and those that need a restart.
+func (c *Config) Differences(before *Config) (live, restart []string) {
+	var was, is Config
+	then, now := options(&was), options(&is) // sets the defaults
+	was, is = *before, *c
+	for i, o := range now {
+		switch {
+		case o.get() == then[i].get():
+		case o.live:
+			live = append(live, o.name)
+		default:
+			restart = append(restart, o.name)
+		}
+	}
+	return live, restart
 }
 
 // Listen says where the server listens.
 type Listen struct {
 	HTTP              string // host:port; empty: not at all
 	TCP               string // host:port; empty: not at all
+	Admin             string // host:port; empty: not at all
+	BackEnds          bool   // may call on HTTP too
+	Hosts             []string
 	InsecurePlaintext bool
 	Origins           []string
 	TrustedProxies    []netip.Prefix
@@ -166,7 +204,7 @@ type Log struct {
 	Format string // auto, text, json
 }
 
-// Metrics is GET /metrics of the HTTP listener.
+// Metrics is GET /metrics of the admin listener.
 type Metrics struct {
 	Enabled bool
 	Token   string // bearer token; empty: nobody is asked

@@ -91,6 +91,7 @@ func (l *loader) readFile(s Source) {
 				Fix: "name a file that exists and that this user may read"})
 			return
 		}
+		l.c.file = name
 		entries, problem := parseFile(name, b)
 		if problem != nil {
 			l.problems = append(l.problems, *problem)
@@ -181,6 +182,7 @@ func (l *loader) set(key string, v raw, from Origin) {
 			return
 		}
 		from.Via = strings.TrimSpace(from.Via + " " + v.text)
+		l.c.secrets = append(l.c.secrets, v.text)
 		v = raw{text: strings.TrimRight(string(b), "\r\n")}
 	}
 	o := l.options[i]

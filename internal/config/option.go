@@ -20,6 +20,7 @@ type option struct {
 	allowed string // what values there are
 	literal bool   // the value stands without quotes in the file
 	secret  bool   // is never shown, and name_file may name a file that has it
+	live    bool   // a server that runs takes another value over
 	holds   string // of a secret: what that file holds, as "the token of …"
 
 	set func(raw) error // the error says why the value is not allowed
@@ -69,6 +70,12 @@ func text(name string, p *string, def, doc string) option {
 		},
 		get: func() string { return *p },
 	}
+}
+
+// live marks an option that a server that runs takes over, see Differences.
+func live(o option) option {
+	o.live = true
+	return o
 }
 
 // minSecret is the shortest secret that is not refused, in bytes.

@@ -22,21 +22,29 @@ func options(c *Config) []option {
 	l := &c.Limits
 	return slices.Concat([]option{
 		address("listen.http", &c.Listen.HTTP, "127.0.0.1:8080",
-			"Address of HTTP and WebSocket. It serves /v1/ws, the API, /docs, /setup, /healthz, /readyz, /version and /metrics. Empty: the server does not listen there."),
+			"Address of HTTP and WebSocket for clients and back ends. It serves /v1/ws, the API, /docs, /healthz, /readyz and /version. Empty: the server does not listen there."),
 		address("listen.tcp", &c.Listen.TCP, "127.0.0.1:8081",
 			"Address of the protocol over plain TCP. Empty: the server does not listen there."),
+		address("listen.admin", &c.Listen.Admin, "127.0.0.1:8082",
+			"Address of HTTP for operators. It serves /setup, /metrics, /debug/pprof/ (with an admin key of the scope server), the methods that need an admin key, /docs, /healthz, /readyz and /version. "+
+				"On an address that only this host can reach it speaks HTTP without TLS, also if TLS is on. Empty: the server does not listen there."),
+		live(boolean("listen.back_ends", &c.Listen.BackEnds, true,
+			"Serve the methods of the scopes users, tokens, conversations and messages on listen.http too, for the back ends of applications. false: only on listen.admin. The methods of the scopes server, backup and admin are always on listen.admin only.")),
 		boolean("listen.insecure_plaintext", &c.Listen.InsecurePlaintext, false,
 			"Listen without TLS on addresses that other hosts can reach. Tokens and messages then cross the network unencrypted. Set it only where a proxy in front of the server ends TLS."),
-		list("listen.origins", &c.Listen.Origins, nil,
-			"Origins from which browsers may connect, like https://chat.example.org. The server's own origin is always allowed. \"*\" allows every origin."),
+		live(list("listen.hosts", &c.Listen.Hosts, nil,
+			"Names by which clients reach the server, like chat.example.org, or *.example.org for every name below it. A request whose Host header has another name is refused, because it may come from the page of a stranger who lets a name stand for this server. "+
+				"The server knows the names in its certificate and in cluster.addresses, and localhost. On an address that other hosts can reach it also takes IP addresses and names without a dot. \"*\" allows every name.")),
+		live(list("listen.origins", &c.Listen.Origins, nil,
+			"Origins of the pages that may connect and call the API from a browser, like https://chat.example.org. The server's own origin is always allowed. \"*\" allows every origin.")),
 		prefixes("listen.trusted_proxies", &c.Listen.TrustedProxies,
 			"Addresses of the proxies in front of listen.http. From these, and from nobody else, the server believes the header of listen.proxy_header, so that limits for an IP address count for the client and not for the proxy. If requests pass several proxies, name all of them. On listen.tcp the address is always that of the connection."),
 		choice("listen.proxy_header", &c.Listen.ProxyHeader, "X-Forwarded-For", []string{"X-Forwarded-For", "Forwarded"},
 			"Header in which the trusted proxies write the address of the client. The other header is not read."),
 
-		text("tls.cert_file", &c.TLS.CertFile, "",
-			"PEM file with the certificate and its chain. With tls.key_file it turns TLS on: HTTPS, WSS, and TLS on the TCP port."),
-		text("tls.key_file", &c.TLS.KeyFile, "", "PEM file with the private key of the certificate."),
+		live(text("tls.cert_file", &c.TLS.CertFile, "",
+			"PEM file with the certificate and its chain. With tls.key_file it turns TLS on: HTTPS, WSS, and TLS on the TCP port. Turning TLS on or off needs a restart. A new certificate does not.")),
+		live(text("tls.key_file", &c.TLS.KeyFile, "", "PEM file with the private key of the certificate.")),
 	}, storeOptions(c), []option{
 		text("cluster.node", &c.Cluster.Node, "", "Name of this node. No two nodes may have the same name. Empty: a name is drawn at the first start and kept in store.dir."),
 		list("cluster.roles", &c.Cluster.Roles, []string{"gateway", "conv", "api"}, "What this node does: gateway takes connections of clients, conv owns conversations, api serves the API over HTTP."),
@@ -59,22 +67,22 @@ func options(c *Config) []option {
 		duration("limits.hello_timeout", &l.HelloTimeout, 10*time.Second, 100*time.Millisecond, 10*time.Minute,
 			"How long a new connection may take to send its hello."),
 		size("limits.hello_frame", &l.HelloFrameBytes, 4*kib, 512, 64*kib, "Largest frame of a connection that has not said hello."),
-		unlimited("limits.unauthenticated", &l.Unauthenticated, 2000, "Most connections that have not said hello, of all clients together."),
-		unlimited("limits.unauthenticated_per_ip", &l.UnauthenticatedPerIP, 20, "Most connections that have not said hello, from one IP address (IPv6: from one /64)."),
+		live(unlimited("limits.unauthenticated", &l.Unauthenticated, 2000, "Most connections that have not said hello, of all clients together.")),
+		live(unlimited("limits.unauthenticated_per_ip", &l.UnauthenticatedPerIP, 20, "Most connections that have not said hello, from one IP address (IPv6: from one /64).")),
 
-		byFiles("limits.connections", &l.Connections, "Most connections of all clients together. 0 and -1: as many as the limit of open files allows, after what the store and HTTP need. A larger number is lowered to that."),
-		unlimited("limits.connections_per_user", &l.ConnectionsPerUser, 10, "Most connections of one user."),
-		unlimited("limits.connections_per_ip", &l.ConnectionsPerIP, 50, "Most connections from one IP address (IPv6: from one /64)."),
-		unlimited("limits.new_connections_per_ip_per_s", &l.NewConnectionsPerIPPerS, 100, "Most new connections from one IP address (IPv6: from one /64) in a second."),
+		live(byFiles("limits.connections", &l.Connections, "Most connections of all clients together. 0 and -1: as many as the limit of open files allows, after what the store and HTTP need. A larger number is lowered to that.")),
+		live(unlimited("limits.connections_per_user", &l.ConnectionsPerUser, 10, "Most connections of one user.")),
+		live(unlimited("limits.connections_per_ip", &l.ConnectionsPerIP, 50, "Most connections from one IP address (IPv6: from one /64).")),
+		live(unlimited("limits.new_connections_per_ip_per_s", &l.NewConnectionsPerIPPerS, 100, "Most new connections from one IP address (IPv6: from one /64) in a second.")),
 
-		count("limits.window_sends", &l.WindowSends, 64, 1, 65536, "Most unanswered sends of one connection. The welcome tells the client."),
-		size("limits.window_bytes", &l.WindowBytes, 256*kib, 4*kib, 1*gib, "Most bytes of unanswered sends of one connection. The welcome tells the client."),
-		unlimited("limits.sends_per_s", &l.SendsPerS, 10, "Most sends of one session in a second, on average."),
-		unlimited("limits.send_burst", &l.SendBurst, 40, "Most sends of one session at once, beyond the average."),
+		live(count("limits.window_sends", &l.WindowSends, 64, 1, 65536, "Most unanswered sends of one connection. The welcome tells the client.")),
+		live(size("limits.window_bytes", &l.WindowBytes, 256*kib, 4*kib, 1*gib, "Most bytes of unanswered sends of one connection. The welcome tells the client.")),
+		live(unlimited("limits.sends_per_s", &l.SendsPerS, 10, "Most sends of one session in a second, on average.")),
+		live(unlimited("limits.send_burst", &l.SendBurst, 40, "Most sends of one session at once, beyond the average.")),
 		unlimited("limits.groups_per_h", &l.GroupsPerH, 20, "Most groups that one user may create in an hour."),
 
-		size("limits.outbox", &l.OutboxBytes, 256*kib, 16*kib, 1*gib,
-			"Most bytes of events that wait to be written to one session. When an event does not fit, the session is told to sync (lagged)."),
+		live(size("limits.outbox", &l.OutboxBytes, 256*kib, 16*kib, 1*gib,
+			"Most bytes of events that wait to be written to one session. When an event does not fit, the session is told to sync (lagged).")),
 		size("limits.conv_queue", &l.ConvQueueBytes, 1*mib, 64*kib, 1*gib,
 			"Most bytes of sends that wait for one conversation. A send that does not fit is answered overloaded, and may be sent again."),
 		size("limits.admitted", &l.AdmittedBytes, 64*mib, 1*mib, 1<<40,
@@ -109,11 +117,11 @@ func options(c *Config) []option {
 		duration("drain.timeout", &c.Drain.Timeout, 10*time.Second, 0, 10*time.Minute,
 			"When the server stops, how long it waits until accepted messages are stored and acked and outboxes are empty."),
 
-		choice("log.level", &c.Log.Level, "info", []string{"debug", "info", "warn", "error"}, "Lowest level that is logged."),
+		live(choice("log.level", &c.Log.Level, "info", []string{"debug", "info", "warn", "error"}, "Lowest level that is logged.")),
 		choice("log.format", &c.Log.Format, "auto", []string{"auto", "text", "json"}, "Format of the log: text, json, or auto, which is text on a terminal and JSON elsewhere."),
 
-		boolean("metrics.enabled", &c.Metrics.Enabled, true, "Serve /metrics on listen.http."),
-		secret("metrics.token", &c.Metrics.Token, "the bearer token that /metrics asks for", "Bearer token that /metrics asks for. Empty: /metrics asks for none."),
+		boolean("metrics.enabled", &c.Metrics.Enabled, true, "Serve /metrics on listen.admin."),
+		live(secret("metrics.token", &c.Metrics.Token, "the bearer token that /metrics asks for", "Bearer token that /metrics asks for. Empty: /metrics asks for none.")),
 	})
 }
 
@@ -144,7 +152,7 @@ func storeOptions(c *Config) []option {
 // table.
 var sectionDocs = map[string]string{
 	"listen":    "Where the server listens. An address that other hosts can reach needs TLS.",
-	"tls":       "TLS for all listeners.",
+	"tls":       "TLS for all listeners, except for listen.admin where only this host can reach it.",
 	"store":     "Where messages and accounts are kept: in a folder of this host, or in PostgreSQL.",
 	"cluster":   "The other nodes of a cluster. All nodes name the same databases in store.postgres.",
 	"limits":    "How much clients can make the server hold. -1 means no limit, where it is allowed.",

@@ -18,6 +18,7 @@ type Value struct {
 	Origin  string `json:"origin"`
 	Doc     string `json:"doc"`
 	Allowed string `json:"allowed"`
+	Live    bool   `json:"live,omitempty"`   // a server that runs takes it over
 	Secret  bool   `json:"secret,omitempty"` // the flag names its file: a command line is seen by every user of the host
 	Flag    string `json:"-"`                // what --help says of the flag, without a full stop
 }
@@ -33,7 +34,7 @@ func (c *Config) Values() []Value {
 		if o.secret && v != o.def {
 			v = hidden
 		}
-		vs[i] = Value{Name: o.name, Value: v, Default: o.def, Origin: c.Origin(o.name).String(), Doc: o.doc, Allowed: o.allowed, Secret: o.secret, Flag: o.flag()}
+		vs[i] = Value{Name: o.name, Value: v, Default: o.def, Origin: c.Origin(o.name).String(), Doc: o.doc, Allowed: o.allowed, Live: o.live, Secret: o.secret, Flag: o.flag()}
 	}
 	return vs
 }
@@ -112,19 +113,26 @@ func WriteReference(w io.Writer) error {
 		"A secret can stand in the file or in the environment, or in a file of its own. The option that names such a file ends in `_file`, for example\n" +
 		"`metrics.token_file`. Only this one has a flag, for example `--metrics-token-file`, because every user of a host can see its command lines.\n\n" +
 		"An unknown option is an error, and so is a value that is not allowed. `petrel config show --origin` shows where each value comes from.\n" +
-		"`petrel config default` prints a file with all options.\n")
+		"`petrel config default` prints a file with all options.\n\n" +
+		"The server reads the file, the files of secrets and the certificate again when one of them has changed, and at SIGHUP. It takes over the options whose\n" +
+		"column \"reload\" says yes, without ending a connection. The others wait for a restart, and the log names those that have changed. If anything in\n" +
+		"the new configuration is wrong, nothing of it is taken over, and the log says what is wrong.\n")
 	section := ""
 	for _, o := range options(&Config{}) {
 		s, _, _ := strings.Cut(o.name, ".")
 		if s != section {
-			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| option | default | allowed | what it does |\n|---|---|---|---|\n", s, sectionDocs[s])
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| option | default | allowed | reload | what it does |\n|---|---|---|---|---|\n", s, sectionDocs[s])
 			section = s
 		}
 		name := "`" + o.name + "`"
 		if o.secret {
 			name += ", or `" + o.name + "_file`"
 		}
-		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", name, literal(o), o.allowed, o.doc)
+		reload := "no"
+		if o.live {
+			reload = "yes"
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s |\n", name, literal(o), o.allowed, reload, o.doc)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -34,7 +34,8 @@ type Options struct {
 	TLS      *tls.Config  // nil: plaintext on both
 	Handler  http.Handler // of everything on HTTPAddr but /v1/ws; nil: 404
 
-	Origins []string // what browsers may come from, as "https://chat.example.org", beside the host itself; "*" is any
+	Names          Access   // at the start; SetAccess changes it
+	ExposedHeaders []string // of Handler's answers, that pages may read beside those of Connect
 
 	TrustedProxies []netip.Prefix // peers on HTTPAddr whose word is taken for whom they speak for
 	ProxyHeader    string         // in which they say so: X-Forwarded-For, the default, or Forwarded
@@ -102,6 +103,7 @@ type Gateway struct {
 	tcp    net.Listener
 	limits limits
 	stats  stats
+	access atomic.Pointer[Access]
 	began  time.Time
 
 	// Times in ticks, the unit of the wheels.
@@ -132,6 +134,7 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 		limits: limits{maxHTTP: o.MaxHTTP}, refusals: refusals{max: o.MaxRefusals}, handOvers: make(chan struct{}, o.MaxUpgrades),
 	}
 	g.setTicks()
+	g.SetAccess(o.Names)
 	var err error
 	if o.HTTPAddr != "" {
 		if g.http, err = listen(o.HTTPAddr, "--listen-http"); err != nil {
@@ -183,6 +186,15 @@ func listen(addr, flag string) (net.Listener, error) {
 	}
 	return nil, fmt.Errorf("listen %s: %w; choose another %s", addr, err, flag)
 }
+
+// SetAccess takes effect with the next request. The lists must not change any more.
+func (g *Gateway) SetAccess(a Access) { g.access.Store(&a) }
+
+// Access is as SetAccess has set it last.
+func (g *Gateway) Access() *Access { return g.access.Load() }
+
+// Close frees the addresses of a Gateway that does not run.
+func (g *Gateway) Close() { g.closeListeners() }
 
 // HTTPAddr is the address that HTTP is bound to, with the real port; nil when
 // there is none.

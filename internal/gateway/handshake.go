@@ -8,8 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gobwas/ws"
@@ -22,31 +22,43 @@ const Path = "/v1/ws"
 
 // server is the HTTP server of everything on the HTTP address.
 func (g *Gateway) server(base context.Context) *http.Server {
+	rest := g.letPagesCall(g.o.Handler)
+	var once sync.Once
+	warn := func(host string) {
+		once.Do(func() { strangeHost(g.log, "listen.http", host) })
+	}
+	ours := checkHost(g.access.Load, onLoopback(g.HTTPAddr()), warn, keepTLS(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.believe(r)
+		if r.URL.Path == Path && !g.o.HTTPOnly {
+			g.Upgrade(w, r)
+			return
+		}
+		rest.ServeHTTP(w, r)
+	})))
+	srv := newServer(base, g.o.TLS, g.log, ours)
+	srv.ConnState = g.countHTTP
+	return srv
+}
+
+// newServer makes an HTTP server with the bounds that all listeners have.
+func newServer(base context.Context, config *tls.Config, log *slog.Logger, h http.Handler) *http.Server {
 	// gRPC needs HTTP/2: by ALPN with TLS, with prior knowledge without it.
 	// WebSocket stays on HTTP/1.1.
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
-	protocols.SetUnencryptedHTTP2(g.o.TLS == nil)
+	protocols.SetUnencryptedHTTP2(config == nil)
 	return &http.Server{
-		Protocols: protocols,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			g.believe(r)
-			if r.URL.Path == Path && !g.o.HTTPOnly {
-				g.Upgrade(w, r)
-				return
-			}
-			g.o.Handler.ServeHTTP(w, r)
-		}),
-		TLSConfig:         g.o.TLS.Clone(), // which it changes, while the TCP port uses its own
+		Protocols:         protocols,
+		Handler:           h,
+		TLSConfig:         config.Clone(), // which it changes, while the TCP port uses its own
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), // what strangers do wrong
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // what strangers do wrong
 		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnState:         g.countHTTP,
 	}
 }
 
@@ -59,16 +71,7 @@ func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 }
 
 func (g *Gateway) serveHTTP(srv *http.Server) error {
-	var err error
-	if g.o.TLS != nil {
-		err = srv.ServeTLS(httpListener{g.http, g}, "", "")
-	} else {
-		err = srv.Serve(httpListener{g.http, g})
-	}
-	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
+	return serveOn(srv, httpListener{g.http, g})
 }
 
 // Upgrade makes a WebSocket connection out of a request, and hands it over.
@@ -132,21 +135,6 @@ func (g *Gateway) judge(r *http.Request) *im.Error {
 		return im.Errorf(im.CodeForbidden, "pages of %.100q may not connect; the operator can allow the origin", origin)
 	}
 	return nil
-}
-
-// mayCome decides about browsers: they always say where a page came from, so a
-// page of somebody else cannot use what a browser has stored for us.
-func (g *Gateway) mayCome(origin, host string) bool {
-	if origin == "" {
-		return true // not a browser
-	}
-	for _, o := range g.o.Origins {
-		if o == "*" || strings.EqualFold(o, origin) {
-			return true
-		}
-	}
-	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
 }
 
 func isUpgrade(r *http.Request) bool {

@@ -157,7 +157,7 @@ func (s *server) request(target string, header http.Header) (status int, after s
 }
 
 func TestUpgradeIsRefusedWithAReason(t *testing.T) {
-	s := serve(t, Options{Origins: []string{"https://chat.example.org"}}, noLimits())
+	s := serve(t, Options{Names: Access{Origins: []string{"https://chat.example.org"}}}, noLimits())
 	for _, c := range []struct {
 		name, target string
 		header       http.Header

@@ -224,7 +224,7 @@ func (s *server) dial(fr wire.Framing, more ...byte) *peer {
 	return p
 }
 
-const upgradeRequest = "GET /v1/ws HTTP/1.1\r\nHost: petrel\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+const upgradeRequest = "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 
 // connect makes the socket only.
 func (s *server) connect(fr wire.Framing) *peer {

@@ -42,6 +42,7 @@ type Options struct {
 var testConfig = map[string]string{
 	"listen.http":                         "127.0.0.1:0",
 	"listen.tcp":                          "127.0.0.1:0",
+	"listen.admin":                        "127.0.0.1:0",
 	"limits.sends_per_s":                  "-1",
 	"limits.send_burst":                   "-1",
 	"limits.groups_per_h":                 "-1",
@@ -71,6 +72,7 @@ type Server struct {
 	key   string
 	http  string // addresses, host:port
 	tcp   string
+	admin string
 	stop  func()     // nil: it does not run
 	kill  func()     // nil: it cannot be killed
 	ended chan error // capacity 1; what it ended with
@@ -147,7 +149,7 @@ func (s *Server) serve(flags map[string]string) error {
 		stop()
 		return err
 	}
-	s.http, s.tcp, s.stop, s.kill = a.HTTPAddr().String(), a.TCPAddr().String(), stop, nil
+	s.http, s.tcp, s.admin, s.stop, s.kill = a.HTTPAddr().String(), a.TCPAddr().String(), a.AdminAddr().String(), stop, nil
 	ended := s.ended
 	go func() { ended <- a.Run(ctx) }()
 	return nil
@@ -190,7 +192,7 @@ func (s *Server) setUp() {
 		if !ok {
 			s.t.Fatalf("setup link %q has no code", link)
 		}
-		r, err := petrelv1connect.NewSetupServiceClient(s.HTTP(), s.BaseURL()).
+		r, err := petrelv1connect.NewSetupServiceClient(s.HTTP(), s.AdminURL()).
 			Redeem(s.t.Context(), connect.NewRequest(&petrelv1.RedeemRequest{Code: code}))
 		if err != nil {
 			s.t.Fatalf("redeem the setup code: %v", err)
@@ -199,7 +201,7 @@ func (s *Server) setUp() {
 	}
 	calls := &http.Transport{TLSClientConfig: s.TLS()}
 	s.t.Cleanup(calls.CloseIdleConnections)
-	s.Admin = petrelv1connect.NewAdminServiceClient(&http.Client{Timeout: readyTimeout, Transport: calls}, s.BaseURL(), connect.WithInterceptors(bearer(s.key)))
+	s.Admin = petrelv1connect.NewAdminServiceClient(&http.Client{Timeout: readyTimeout, Transport: calls}, s.AdminURL(), connect.WithInterceptors(bearer(s.key)))
 }
 
 func bearer(key string) connect.UnaryInterceptorFunc {
@@ -302,6 +304,17 @@ func (s *Server) BaseURL() string {
 		return "https://" + s.http
 	}
 	return "http://" + s.http
+}
+
+// AdminURL is the address of HTTP for operators.
+func (s *Server) AdminURL() string { return "http://" + s.admin }
+
+// MethodURL is the address at which a method, "petrel.v1.Service/Method", is served.
+func (s *Server) MethodURL(method string) string {
+	if strings.HasPrefix(method, "petrel.v1.AdminService/") || strings.HasPrefix(method, "petrel.v1.SetupService/") {
+		return s.AdminURL()
+	}
+	return s.BaseURL()
 }
 
 // URL is the address for clients on a transport.

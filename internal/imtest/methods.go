@@ -85,7 +85,7 @@ func (s *Server) Call(ctx context.Context, way Way, name, credential string, req
 	if err != nil {
 		return nil, err
 	}
-	res, err := connect.NewClient[dynamicpb.Message, dynamicpb.Message](over, s.BaseURL()+"/"+name, opts...).CallUnary(ctx, connect.NewRequest(in))
+	res, err := connect.NewClient[dynamicpb.Message, dynamicpb.Message](over, s.MethodURL(name)+"/"+name, opts...).CallUnary(ctx, connect.NewRequest(in))
 	if err != nil {
 		return nil, Refusal(err)
 	}

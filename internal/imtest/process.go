@@ -79,7 +79,7 @@ func (s *Server) spawn(flags map[string]string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	var ready struct{ HTTP, TCP string }
+	var ready struct{ HTTP, TCP, Admin string }
 	lines := bufio.NewReader(stdout)
 	first, err := lines.ReadBytes('\n')
 	if err == nil {
@@ -89,7 +89,7 @@ func (s *Server) spawn(flags map[string]string) error {
 		_ = stdin.Close()
 		return errors.Join(fmt.Errorf("read what the process announces, %q: %w", first, err), cmd.Wait())
 	}
-	s.http, s.tcp = ready.HTTP, ready.TCP
+	s.http, s.tcp, s.admin = ready.HTTP, ready.TCP, ready.Admin
 	s.stop = func() { _ = stdin.Close() }      // it may have ended
 	s.kill = func() { _ = cmd.Process.Kill() } // the same
 	ended := s.ended

@@ -4,7 +4,7 @@ standard input, one JSON object on a line, and writes their answers.
     {"method": "petrel.v1.Service/Method", "token": "…", "request": "base64"}
     {"response": "base64"}   or   {"code": "no_user", "message": "…"}
 
-Started as: grpc_client.py HOST:PORT PROTO_DIR
+Started as: grpc_client.py HOST:PORT ADMIN_HOST:PORT PROTO_DIR
 """
 
 import base64
@@ -39,18 +39,19 @@ def methods(modules):
 
 
 def main():
-    address, schema = sys.argv[1:]
+    address, admin_address, schema = sys.argv[1:]
     from google.protobuf.message_factory import GetMessageClass
 
     known = methods(generate(schema))
-    channel = grpc.insecure_channel(address)
+    channel, admin = grpc.insecure_channel(address), grpc.insecure_channel(admin_address)
     for line in sys.stdin:
         call = json.loads(line)
         method = known[call["method"]]
         request = GetMessageClass(method.input_type).FromString(base64.b64decode(call["request"]))
         answer_class = GetMessageClass(method.output_type)
         metadata = [("authorization", "Bearer " + call["token"])] if call["token"] else []
-        invoke = channel.unary_unary(
+        operators = call["method"].startswith(("petrel.v1.AdminService/", "petrel.v1.SetupService/"))
+        invoke = (admin if operators else channel).unary_unary(
             "/" + call["method"],
             request_serializer=lambda m: m.SerializeToString(),
             response_deserializer=answer_class.FromString,

@@ -34,7 +34,7 @@ func startPython(t *testing.T, srv *imtest.Server) *python {
 	if _, err := os.Stat(interpreter); err != nil {
 		t.Fatalf("%s is missing; run `make test`, or: python3 -m venv build/venv && build/venv/bin/pip install -r test/foreign/python/requirements.txt", interpreter)
 	}
-	cmd := exec.CommandContext(t.Context(), interpreter, "grpc_client.py", strings.TrimPrefix(srv.BaseURL(), "http://"), filepath.Join(root, "proto"))
+	cmd := exec.CommandContext(t.Context(), interpreter, "grpc_client.py", strings.TrimPrefix(srv.BaseURL(), "http://"), strings.TrimPrefix(srv.AdminURL(), "http://"), filepath.Join(root, "proto"))
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = t.Output()
 	in, err := cmd.StdinPipe()

@@ -150,7 +150,7 @@ func (w *world) call(method string, request proto.Message) string {
 	if err != nil {
 		w.t.Fatalf("encode the request of %s: %v", method, err)
 	}
-	q, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.srv.BaseURL()+"/"+method, bytes.NewReader(body))
+	q, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.srv.MethodURL(method)+"/"+method, bytes.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func cuttable(w *world) {
 	for i, o := range w.nodes {
 		addr := fmt.Sprintf("10.87.%d.%d", net, 11+i)
 		n.addrs[o], o.netns = addr, n.name+"-"+o.name
-		o.http, o.tcp, o.bus = addr+":8080", addr+":8081", addr+":8082"
+		o.http, o.tcp, o.admin, o.bus = addr+":8080", addr+":8081", addr+":8082", addr+":8083"
 		w.t.Cleanup(func() { _ = sh(`ip netns del "$1"`, o.netns) }) // best effort
 		w.must(sh(layHost, n.name, o.name, addr))
 	}

@@ -24,11 +24,11 @@ const readyTime = 15 * time.Second // from the start of a process to /readyz 200
 // node is a server of the cluster: `petrel serve --config` on addresses that
 // stay the same over its lives.
 type node struct {
-	t              *testing.T
-	name, dir      string
-	http, tcp, bus string // addresses
-	netns          string // in which its processes run; empty: the test's
-	config         string // file
+	t                     *testing.T
+	name, dir             string
+	http, tcp, admin, bus string // addresses
+	netns                 string // in which its processes run; empty: the test's
+	config                string // file
 
 	mu   sync.Mutex // tier 0; guards the field below
 	life *life      // nil: it does not run
@@ -43,8 +43,8 @@ type life struct {
 }
 
 func newNode(t *testing.T, name string) *node {
-	addrs := imtest.FreePorts(t, 3)
-	return &node{t: t, name: name, dir: filepath.Join(t.TempDir(), name), http: addrs[0], tcp: addrs[1], bus: addrs[2]}
+	addrs := imtest.FreePorts(t, 4)
+	return &node{t: t, name: name, dir: filepath.Join(t.TempDir(), name), http: addrs[0], tcp: addrs[1], bus: addrs[2], admin: addrs[3]}
 }
 
 // configure writes the file that the node reads at its next start.
@@ -54,6 +54,7 @@ func (n *node) configure(dsn, cluster string) {
 [listen]
 http = %q
 tcp = %q
+admin = %q
 insecure_plaintext = true
 [store]
 postgres = %q
@@ -70,7 +71,7 @@ new_connections_per_ip_per_s = -1
 unauthenticated_per_ip = -1
 [log]
 level = "debug"
-`, n.http, n.tcp, dsn, n.dir, n.name, cluster)
+`, n.http, n.tcp, n.admin, dsn, n.dir, n.name, cluster)
 	if err := os.MkdirAll(n.dir, 0o700); err != nil {
 		n.t.Fatal(err)
 	}
@@ -219,9 +220,12 @@ func (n *node) url(f wire.Framing) string {
 
 func (n *node) base() string { return "http://" + n.http }
 
+// operators is where operators reach the node.
+func (n *node) operators() string { return "http://" + n.admin }
+
 // metric reads a value of /metrics; -1: the node does not tell.
 func (n *node) metric(name string) float64 {
-	r, err := probe.Get(n.base() + "/metrics")
+	r, err := probe.Get(n.operators() + "/metrics")
 	if err != nil {
 		return -1
 	}

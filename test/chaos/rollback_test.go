@@ -111,10 +111,10 @@ func newPast(t *testing.T, nodes int, synchronous bool) *past {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.crowd.Populate(w.nodes[0].base(), string(link))
+	w.crowd.Populate(w.nodes[0].operators(), string(link))
 	p.Clients = clients.Start(t, clients.Options{
 		URLs: urls, Users: names[:4], Foreign: names[4], Group: w.crowd.Group(0), Token: w.crowd.Token,
-		Admin: func() petrelv1connect.AdminServiceClient { return w.crowd.Admin(w.nodes[0].base()) },
+		Admin: func() petrelv1connect.AdminServiceClient { return w.crowd.Admin(w.nodes[0].operators()) },
 	})
 	return p
 }

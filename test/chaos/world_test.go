@@ -157,7 +157,7 @@ func (w *world) populate() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.crowd.Populate(w.nodes[0].base(), string(link))
+	w.crowd.Populate(w.nodes[0].operators(), string(link))
 }
 
 // place spreads devices over the nodes; one that comes again goes to another

@@ -53,7 +53,7 @@ func (s *server) cli(args ...string) (string, error) {
 func (s *server) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(s.bin, args...)
 	cmd.Dir = filepath.Dir(s.dir)
-	cmd.Env = append(os.Environ(), "PETREL_SERVER=http://"+s.http, "PETREL_STORE__DIR="+s.dir, "PETREL_STORE__MARK="+s.mark)
+	cmd.Env = append(os.Environ(), "PETREL_SERVER=http://"+s.http, "PETREL_ADMIN_SERVER=http://"+s.admin, "PETREL_STORE__DIR="+s.dir, "PETREL_STORE__MARK="+s.mark)
 	return cmd
 }
 

@@ -61,7 +61,7 @@ func TestKill9LosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Populate("http://"+s.http, string(link))
+	w.Populate("http://"+s.admin, string(link))
 	w.Start(t.Context())
 
 	rng := rand.New(rand.NewPCG(seed, 1))

@@ -87,7 +87,7 @@ func newRollback(t *testing.T, mark bool, rng *rand.Rand) *rollback {
 	roles := []crowd.Role{{User: "ann"}, {User: "bob"}, {User: "cyd"}, {User: "dan"}}
 	names := []string{"ann", "bob", "cyd", "dan"}
 	w := crowd.New(t, crowd.Options{Senders: roles, Outsider: crowd.Role{User: "zoe"}, Groups: [][]string{names}})
-	base := "http://" + r.http
+	base := "http://" + r.admin
 	w.Populate(base, string(link))
 	r.must(os.WriteFile(filepath.Join(r.dir, "admin.key"), []byte(w.AdminKey()), 0o600)) // petrel backup reads it
 	r.Clients = clients.Start(t, clients.Options{

@@ -18,12 +18,12 @@ import (
 
 // server is the process that is killed, on one folder and two fixed ports.
 type server struct {
-	t         *testing.T
-	bin, dir  string
-	http, tcp string // addresses
-	mark      string // file of store.mark; "": there is none
-	run       *process
-	slowest   time.Duration // from start to ready, of all
+	t                *testing.T
+	bin, dir         string
+	http, tcp, admin string // addresses
+	mark             string // file of store.mark; "": there is none
+	run              *process
+	slowest          time.Duration // from start to ready, of all
 }
 
 // process is one life of the server.
@@ -48,8 +48,8 @@ func newServer(t *testing.T) *server {
 
 // newServerAt is a server that does not run, on the folder dir.
 func newServerAt(t *testing.T, dir string) *server {
-	addrs := imtest.FreePorts(t, 2)
-	return &server{t: t, bin: imtest.Program(t), dir: dir, http: addrs[0], tcp: addrs[1]}
+	addrs := imtest.FreePorts(t, 3)
+	return &server{t: t, bin: imtest.Program(t), dir: dir, http: addrs[0], tcp: addrs[1], admin: addrs[2]}
 }
 
 // launch starts the process and does not wait for it.
@@ -64,7 +64,7 @@ func (s *server) launch() {
 		}
 	}
 	p.cmd.Env = append(p.cmd.Env,
-		"PETREL_LISTEN__HTTP="+s.http, "PETREL_LISTEN__TCP="+s.tcp, "PETREL_STORE__DIR="+s.dir, "PETREL_STORE__MARK="+s.mark, "PETREL_LOG__LEVEL=warn",
+		"PETREL_LISTEN__HTTP="+s.http, "PETREL_LISTEN__TCP="+s.tcp, "PETREL_LISTEN__ADMIN="+s.admin, "PETREL_STORE__DIR="+s.dir, "PETREL_STORE__MARK="+s.mark, "PETREL_LOG__LEVEL=warn",
 		"PETREL_LIMITS__SENDS_PER_S=-1", "PETREL_LIMITS__SEND_BURST=-1", "PETREL_LIMITS__NEW_CONNECTIONS_PER_IP_PER_S=-1",
 		"PETREL_LIMITS__UNAUTHENTICATED_PER_IP=-1",
 	)

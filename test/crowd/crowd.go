@@ -89,7 +89,7 @@ func New(t *testing.T, o Options) *Crowd {
 	return &Crowd{t: t, o: o, seed: o.Seed, Ledger: newLedger(len(o.Senders)), tokens: map[string]string{}}
 }
 
-// Populate redeems a setup link with the server at base, and makes users and
+// Populate redeems a setup link with the server whose operators reach it at base, and makes users and
 // conversations.
 func (w *Crowd) Populate(base, link string) {
 	w.t.Helper()
@@ -150,7 +150,7 @@ func (w *Crowd) AdminKey() string { return w.key }
 // Group is the conversation id of a group of the options.
 func (w *Crowd) Group(i int) string { return w.convs[i].id }
 
-// Admin speaks for the operator with the server at base.
+// Admin speaks for the operator with the server whose operators reach it at base.
 func (w *Crowd) Admin(base string) petrelv1connect.AdminServiceClient {
 	return petrelv1connect.NewAdminServiceClient(httpClient(), base, connect.WithInterceptors(bearer(w.key)))
 }

@@ -81,9 +81,9 @@ func needs(t *testing.T, path, install string) {
 }
 
 type server struct {
-	http, tcp string // host:port
-	adminKey  string
-	tokens    string // path of the JSON file user → token
+	http, tcp, admin string // host:port
+	adminKey         string
+	tokens           string // path of the JSON file user → token
 }
 
 // startServer starts the binary on an empty folder, and makes the users the way
@@ -91,15 +91,15 @@ type server struct {
 func startServer(t *testing.T, settings ...string) server {
 	t.Helper()
 	dir := t.TempDir()
-	addrs := imtest.FreePorts(t, 2)
-	s := server{http: addrs[0], tcp: addrs[1], tokens: filepath.Join(dir, "tokens.json")}
+	addrs := imtest.FreePorts(t, 3)
+	s := server{http: addrs[0], tcp: addrs[1], admin: addrs[2], tokens: filepath.Join(dir, "tokens.json")}
 	data := filepath.Join(dir, "data")
 	var log bytes.Buffer
 	cmd := exec.Command(imtest.Program(t), "serve")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &log, &log
 	cmd.Env = []string{
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"),
-		"PETREL_LISTEN__HTTP=" + s.http, "PETREL_LISTEN__TCP=" + s.tcp, "PETREL_STORE__DIR=" + data,
+		"PETREL_LISTEN__HTTP=" + s.http, "PETREL_LISTEN__TCP=" + s.tcp, "PETREL_LISTEN__ADMIN=" + s.admin, "PETREL_STORE__DIR=" + data,
 		"PETREL_HEARTBEAT__SILENCE=2s", // so that a dead link is seen dead within a test
 	}
 	cmd.Env = append(cmd.Env, settings...)
@@ -152,7 +152,7 @@ func (s server) call(t *testing.T, method string, in, out any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequest(http.MethodPost, "http://"+s.http+"/petrel.v1."+method, bytes.NewReader(body))
+	req, err := http.NewRequest(http.MethodPost, "http://"+s.admin+"/petrel.v1."+method, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,17 +39,17 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	if err := json.Unmarshal(text, &tokens); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ who, credential, tags string }{
+	for _, c := range []struct{ who, credential, tags, at string }{
 		// Not alice: the examples are about her, and some end her tokens.
-		{"user", tokens["carol"], "--exclude-tag"},
-		{"operator", srv.adminKey, "--include-tag"},
+		{"user", tokens["carol"], "--exclude-tag", srv.http},
+		{"operator", srv.adminKey, "--include-tag", srv.admin},
 	} {
 		t.Run(c.who, func(t *testing.T) {
 			t.Parallel() // these wait for answers; the server has room for both
 			ctx, cancel := context.WithTimeout(t.Context(), clientTime)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, bin, "--config-file", filepath.Join(root, "test/foreign/python/schemathesis.toml"), "run", "http://"+srv.http+"/openapi.json",
-				"-H", "Authorization: Bearer "+c.credential, c.tags, "AdminService", "--max-examples", "20", "--workers", "1", "--continue-on-failure", "--no-color")
+			cmd := exec.CommandContext(ctx, bin, "--config-file", filepath.Join(root, "test/foreign/python/schemathesis.toml"), "run", "http://"+c.at+"/openapi.json",
+				"-H", "Authorization: Bearer "+c.credential, c.tags, "AdminService", c.tags, "SetupService", "--max-examples", "20", "--workers", "1", "--continue-on-failure", "--no-color")
 			// One worker: Python 3.11 loses count of its own recursion when two threads
 			// parse at the same time, and that is no finding.
 			cmd.Dir = t.TempDir() // it keeps examples where it runs

@@ -34,7 +34,7 @@ var appRules = []rule{
 	{
 		name:  "all-files-to-clients",
 		holds: "connections leave the store and HTTP the files that they need",
-		patches: []patch{{"internal/app/files.go", `f.Connections = int(limit) - others - f.Store - f.HTTP - f.HandOvers - f.Refusals`,
+		patches: []patch{{"internal/app/files.go", `f.Connections = int(limit) - others - f.Store - f.HTTP - f.Admin - f.HandOvers - f.Refusals`,
 			`f.Connections = int(limit)`}},
 		guards: []guard{{"internal/app", "^TestTooFewFilesRefuseTheStart$"}},
 	},
@@ -47,9 +47,57 @@ var appRules = []rule{
 		guards: []guard{{"internal/gateway", "^TestEveryRefusedConnectionIsToldWhy$"}},
 	},
 	{
+		name:    "one-door",
+		holds:   "operators' methods are served on listen.admin only",
+		patches: []patch{{"internal/api/door.go", `case m.forOperators():`, `case false && m.forOperators():`}},
+		guards:  []guard{{"internal/api", "^TestOperatorsMethodsAreBehindTheirOwnDoor$"}, {"internal/app", "^TestWhatIsTheOperatorsIsOnTheAdminListener$"}},
+	},
+	{
+		name:    "profile-for-everybody",
+		holds:   "profiles need an admin key",
+		patches: []patch{{"internal/api/door.go", `if err != nil {`, `if err != nil && false {`}},
+		guards:  []guard{{"internal/app", "^TestWhatIsTheOperatorsIsOnTheAdminListener$"}},
+	},
+	{
+		name:    "any-name",
+		holds:   "a request for a name that is none of the server's is refused",
+		patches: []patch{{"internal/gateway/hosts.go", `if !access().ours(r.Host, loopback) {`, `if false && !access().ours(r.Host, loopback) {`}},
+		guards:  []guard{{"internal/gateway", "^TestNameOfAStrangerGetsNothing$"}, {"internal/gateway", "^TestPagesOfStrangersReachNoOperatorsAddress$"}},
+	},
+	{
+		name:    "any-page",
+		holds:   "pages of strangers neither connect nor read what the API answers",
+		patches: []patch{{"internal/gateway/browsers.go", `return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)`, `return err == nil || u != nil`}},
+		guards:  []guard{{"internal/gateway", "^TestPagesCallFromTheOriginsThatMayConnect$"}, {"internal/gateway", "^TestUpgradeIsRefusedWithAReason$"}},
+	},
+	{
+		name:    "page-of-a-stranger-operates",
+		holds:   "the admin listener answers pages of its own only",
+		patches: []patch{{"internal/gateway/admin.go", `keepTLS(own.Handler(a.o.Handler))`, `keepTLS(a.o.Handler)`}},
+		guards:  []guard{{"internal/gateway", "^TestPagesOfStrangersReachNoOperatorsAddress$"}},
+	},
+	{
+		name:    "half-a-reload",
+		holds:   "a configuration with a fault changes nothing",
+		patches: []patch{{"internal/app/reload.go", `cert.Leaf.NotAfter) && time.Now().Before(a.certificate`, `cert.Leaf.NotAfter) && false && time.Now().Before(a.certificate`}},
+		guards:  []guard{{"internal/app", "^TestReloadEndsNoConnection$"}},
+	},
+	{
+		name:    "reload-resets-limits",
+		holds:   "a reload keeps the limits that the API has set",
+		patches: []patch{{"internal/app/reload.go", `if slices.Contains(changed, name) {`, `if true || slices.Contains(changed, name) {`}},
+		guards:  []guard{{"internal/app", "^TestReloadKeepsTheLimitsOfTheAPI$"}},
+	},
+	{
 		name:    "open-folder",
 		holds:   "the data folder is for the user of the server only",
 		patches: []patch{{"internal/app/folder.go", `if i.Mode().Perm()&0o077 == 0 {`, `if i.Mode().Perm()&0o077 == 0 || true {`}},
 		guards:  []guard{{"internal/app", "^TestOpenDataFolderIsClosed$"}},
+	},
+	{
+		name:    "setup-link-in-the-log",
+		holds:   "the setup link goes to a terminal or into its file",
+		patches: []patch{{"internal/app/announce.go", `line["setup_file"] = filepath.Join(a.cfg.Store.Dir, setupFile)`, `line["setup_file"] = filepath.Join(a.SetupLink(), setupFile)`}},
+		guards:  []guard{{"internal/app", "^TestBannerForProgramsIsOneLineOfJSON$"}},
 	},
 }

@@ -33,7 +33,7 @@ func invoke[Q, A any](s *session, method string, q *Q) (*A, error) {
 	if s.w.way.codec == wire.JSON {
 		opts = append(opts, connect.WithProtoJSON())
 	}
-	c := connect.NewClient[Q, A](s.w.http, s.w.node().BaseURL()+"/"+method, opts...)
+	c := connect.NewClient[Q, A](s.w.http, s.w.node().MethodURL(method)+"/"+method, opts...)
 	r, err := c.CallUnary(s.w.deadline(), connect.NewRequest(q))
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ var idMark = regexp.MustCompile(`<[A-Za-z0-9:,@.+-]+>`)
 
 func (s *session) postJSON(method, q string) {
 	s.w.t.Helper()
-	r, err := http.NewRequestWithContext(s.w.deadline(), http.MethodPost, s.w.node().BaseURL()+"/"+method, strings.NewReader(q))
+	r, err := http.NewRequestWithContext(s.w.deadline(), http.MethodPost, s.w.node().MethodURL(method)+"/"+method, strings.NewReader(q))
 	if err != nil {
 		s.w.fatalf("%s: %v", method, err)
 	}

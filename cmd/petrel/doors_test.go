@@ -1,0 +1,72 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func TestHangupReloadsAndEndsNothing(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	figure := func() string {
+		_, figures := get(t, s, "/metrics")
+		_, rest, _ := strings.Cut(figures, "\npetrel_reloads_total ")
+		line, _, _ := strings.Cut(rest, "\n")
+		return line
+	}
+	if got := figure(); got != "0" {
+		t.Errorf("%s reloads before the signal", got)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); figure() == "0"; <-time.After(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the signal reloads nothing")
+		}
+	}
+	petrel(t, s.env(), "user", "create", "alice").want(t, exitOK)
+}
+
+// A command goes to the server that somebody names, and to no other one.
+func TestOperatorsAddressFollowsTheServer(t *testing.T) {
+	file := fileWith(t, "[listen]\nhttp = \"127.0.0.1:9000\"\nadmin = \"127.0.0.1:9002\"\n")
+	for _, c := range []struct {
+		env           []string
+		server, admin string // flags
+		conf          string
+		want, wantAdm string
+	}{
+		{nil, "", "", "", "http://127.0.0.1:8080", "http://127.0.0.1:8082"},
+		{nil, "", "", file, "http://127.0.0.1:9000", "http://127.0.0.1:9002"},
+		{nil, "http://localhost:8080/", "", "", "http://localhost:8080", "http://127.0.0.1:8082"},
+		{nil, "http://localhost:9000", "", file, "http://localhost:9000", "http://127.0.0.1:9002"},
+		{nil, "http://127.0.0.1:9001", "", file, "http://127.0.0.1:9001", "http://127.0.0.1:9001"},
+		{nil, "https://chat.example.org", "", "", "https://chat.example.org", "https://chat.example.org"},
+		{[]string{"PETREL_SERVER=https://chat.example.org"}, "", "http://127.0.0.1:18082", "", "https://chat.example.org", "http://127.0.0.1:18082"},
+		{[]string{"PETREL_ADMIN_SERVER=http://10.0.0.1:8082"}, "", "", "", "http://127.0.0.1:8080", "http://10.0.0.1:8082"},
+		{nil, "", "", fileWith(t, "[listen]\nadmin = \"\"\n"), "http://127.0.0.1:8080", "http://127.0.0.1:8080"},
+		{nil, "", "", fileWith(t, "[listen]\nhttp = \":8443\"\nadmin = \"127.0.0.1:8082\"\n[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n"), "https://127.0.0.1:8443", "http://127.0.0.1:8082"},
+		{nil, "", "", fileWith(t, "[listen]\nhttp = \":8443\"\nadmin = \":8444\"\n[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n"), "https://127.0.0.1:8443", "https://127.0.0.1:8444"},
+	} {
+		got, err := (&cli{env: c.env, server: c.server, adminServer: c.admin, configFile: c.conf}).target(&cobra.Command{})
+		if err != nil || got.url != c.want || got.admin != c.wantAdm {
+			t.Errorf("%+v: %s and %s, %v", c, got.url, got.admin, err)
+		}
+	}
+}
+
+// The setup link knows its server, so the first command finds it on other ports
+// too.
+func TestSetupLinkKnowsItsServer(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	env := []string{"PETREL_SERVER=http://" + s.http, "PETREL_STORE__DIR=" + s.data}
+	petrel(t, env, "user", "create", "alice").want(t, exitOK, "alice")
+	petrel(t, env, "key", "list").want(t, exitFailed, "error no_method", "listen.admin", "--admin-server")
+	petrel(t, env, "key", "list", "--admin-server", "http://"+s.admin).want(t, exitOK, "admin")
+}

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// Door is one of the listeners on which the services are served.
+type Door uint8
+
+const (
+	Public Door = iota // listen.http: for clients, and for back ends with an admin key
+	Inside             // listen.admin: for operators
+)
+
+// forOperators tells whether a method is served on Inside only.
+func (m *method) forOperators() bool {
+	switch m.scope {
+	case scopeServer, scopeBackup, scopeAdmin:
+		return true
+	}
+	return m.setup
+}
+
+// turnedAway is why a method is not served at a door; nil: it is. Spec: P-10.8.
+func (s *Server) turnedAway(d Door, m *method) *im.Error {
+	switch {
+	case d == Inside && (m.access == aKey || m.setup):
+		return nil
+	case d == Inside:
+		return im.Errorf(im.CodeNoMethod, "this is the address of operators; the methods of users are served on listen.http")
+	case m.forOperators():
+		return im.Errorf(im.CodeNoMethod, "operators call this method on listen.admin, by default http://127.0.0.1:8082 on the host of the server")
+	case s.o.CallsOnly:
+		return im.Errorf(im.CodeNoMethod, "this node does not serve the API: it does not have the role api")
+	case m.access == aKey && !s.o.BackEnds():
+		return im.Errorf(im.CodeNoMethod, "the server serves this method on listen.admin only, as listen.back_ends says")
+	}
+	return nil
+}
+
+// Handler serves the services as far as the door lets them through, the pages
+// about them, and what else is in rest.
+func (s *Server) Handler(d Door, rest *http.ServeMux) http.Handler {
+	if d == Inside {
+		rest.HandleFunc("GET /setup", SetupPage)
+	}
+	rest.HandleFunc("GET /openapi.json", serveDescription)
+	rest.HandleFunc("GET /docs", serveDocs)
+	rest.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, d, rest) })
+}
+
+// RequireKey lets requests to h pass that carry an admin key with the scope
+// server. Spec: P-10.2.
+func (s *Server) RequireKey(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, err := s.users.AuthenticateKey(r.Context(), bearer(r.Header))
+		if err == nil && (!key.Covers(scopeServer) || key.Tenant != 0) {
+			err = im.Errorf(im.CodeForbidden, "this needs a key for all tenants with the scope %s", scopeServer)
+		}
+		if err != nil {
+			s.refuse(&answer{ResponseWriter: w}, r, s.asCode(r.Context(), r.URL.Path, err))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// bearer is the credential of a request; "" when there is none.
+func bearer(h http.Header) string {
+	if scheme, rest, ok := strings.Cut(h.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return rest
+	}
+	return ""
+}
+
+// ExposedHeaders are those of answers that say what bodies do not.
+func ExposedHeaders() []string { return []string{errorHeader, "Request-Id", "Retry-After"} }

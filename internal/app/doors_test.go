@@ -1,0 +1,60 @@
+package app
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// ask sends a request to one of the server's addresses.
+func (s *server) ask(method, addr, path, auth, body string) (int, string) {
+	s.t.Helper()
+	q, err := http.NewRequest(method, "http://"+addr+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	if auth != "" {
+		q.Header.Set("Authorization", auth)
+	}
+	return s.do(q)
+}
+
+// Whoever reaches listen.http reaches nothing of the operator's. Spec: P-10.8.
+func TestWhatIsTheOperatorsIsOnTheAdminListener(t *testing.T) {
+	s := start(t, t.TempDir())
+	_, answer := s.redeem(s.SetupLink())
+	_, key, _ := strings.Cut(answer, `"adminKey":"`)
+	key = "Bearer " + strings.TrimSuffix(strings.TrimSpace(key), `"}`)
+	public, admin := s.HTTPAddr().String(), s.AdminAddr().String()
+	for _, c := range []struct {
+		method, path, auth, body string
+		public, admin            int
+	}{
+		{"GET", "/healthz", "", "", 200, 200},
+		{"GET", "/readyz", "", "", 200, 200},
+		{"GET", "/version", "", "", 200, 200},
+		{"GET", "/docs", "", "", 200, 200},
+		{"GET", "/setup", "", "", 404, 200},
+		{"GET", "/metrics", "", "", 404, 200},
+		{"GET", "/debug/pprof/", "", "", 404, 401},
+		{"GET", "/debug/pprof/heap", "Bearer wrong", "", 404, 401},
+		{"GET", "/debug/pprof/heap?debug=1", key, "", 404, 200},
+		{"POST", "/petrel.v1.AdminService/GetStats", key, "{}", 404, 200},
+		{"POST", "/petrel.v1.AdminService/ListKeys", key, "{}", 404, 200},
+		{"POST", "/petrel.v1.AdminService/ListUsers", key, "{}", 200, 200},
+		{"POST", "/petrel.v1.AuthService/Login", "", `{"user":"nobody","password":"x","device":{"id":"d"}}`, 401, 404},
+		{"GET", "/v1/ws", "", "", 426, 404},
+	} {
+		if status, body := s.ask(c.method, public, c.path, c.auth, c.body); status != c.public {
+			t.Errorf("%s %s on listen.http: %d, want %d: %.200s", c.method, c.path, status, c.public, body)
+		}
+		if status, body := s.ask(c.method, admin, c.path, c.auth, c.body); status != c.admin {
+			t.Errorf("%s %s on listen.admin: %d, want %d: %.200s", c.method, c.path, status, c.admin, body)
+		}
+	}
+	s = start(t, t.TempDir(), "listen.back_ends", "false")
+	if status, body := s.ask("POST", s.HTTPAddr().String(), "/petrel.v1.AdminService/ListUsers", "", "{}"); status != 404 || !strings.Contains(body, "listen.back_ends") {
+		t.Errorf("without back ends: %d %s", status, body)
+	}
+}

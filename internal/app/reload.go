@@ -1,0 +1,231 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/gateway"
+	"github.com/petrel-im/petrel/internal/metrics"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// lookEvery is how often the files of the configuration are looked at. They are
+// looked at, and not watched: a watch of a name does not see what a link on the
+// way to it stands for, and certificates are often given by exchanging a link.
+const lookEvery = 2 * time.Second
+
+// reloads count what became of changes of the configuration.
+type reloads struct {
+	done, refused atomic.Uint64
+	every         time.Duration // lookEvery, but for tests
+}
+
+// stamp is how a file looks from outside; two that are equal have the same
+// content.
+type stamp struct {
+	bytes    int64
+	modified time.Time
+	file     os.FileInfo // which file stands under the name; nil: none
+}
+
+func stampOf(name string) stamp {
+	i, err := os.Stat(name)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{i.Size(), i.ModTime(), i}
+}
+
+func (s stamp) same(o stamp) bool {
+	if s.file == nil || o.file == nil {
+		return s.file == nil && o.file == nil
+	}
+	return s.bytes == o.bytes && s.modified.Equal(o.modified) && os.SameFile(s.file, o.file)
+}
+
+// watchConfiguration reloads the configuration when one of its files has changed,
+// and when it is told to by a signal.
+//
+// A file may be in the middle of being written, and a certificate comes before
+// its key. So a change counts when all files look the same for a whole
+// lookEvery. What is wrong even then stays wrong until the next change.
+func (a *App) watchConfiguration(ctx context.Context) error {
+	look := time.NewTicker(cmp.Or(a.reloads.every, lookEvery))
+	defer look.Stop()
+	names := a.live.Load().Files()
+	taken := stampAll(names) // when the configuration was read last
+	last := taken
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.o.Hangups:
+			taken = stampAll(names)
+			a.reload()
+		case <-look.C:
+			now := stampAll(names)
+			settled := slices.EqualFunc(now, last, stamp.same)
+			last = now
+			if !settled || slices.EqualFunc(now, taken, stamp.same) {
+				continue
+			}
+			taken = now
+			a.reload()
+		}
+		if files := a.live.Load().Files(); !slices.Equal(files, names) {
+			names = files
+			taken = stampAll(names)
+		}
+		last = taken
+	}
+}
+
+func stampAll(names []string) []stamp {
+	all := make([]stamp, len(names))
+	for i, name := range names {
+		all[i] = stampOf(name)
+	}
+	return all
+}
+
+// reload reads the configuration again and takes over what can change while the
+// server runs: all of it, or, if anything is wrong, nothing.
+func (a *App) reload() {
+	before := a.live.Load()
+	c, err := a.o.Reload()
+	var cert *tls.Certificate
+	if err == nil && c.TLS.On() && before.TLS.On() {
+		cert, err = loadCertificate(c.TLS)
+		if err == nil && time.Now().After(cert.Leaf.NotAfter) && time.Now().Before(a.certificate.Load().Leaf.NotAfter) {
+			err = fmt.Errorf("the certificate in %s ended at %s", c.TLS.CertFile, cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		}
+	}
+	if err != nil {
+		a.reloads.refused.Add(1)
+		a.log.Error("configuration is not taken over: the server goes on with the one that it has", "err", err)
+		return
+	}
+	changed, waiting := c.Differences(before)
+	if c.TLS.On() != before.TLS.On() {
+		waiting = append(waiting, "tls.cert_file", "tls.key_file")
+		changed = slices.DeleteFunc(changed, func(name string) bool { return strings.HasPrefix(name, "tls.") })
+		c.TLS = before.TLS
+	}
+	if cert != nil && !slices.EqualFunc(cert.Certificate, a.certificate.Load().Certificate, slices.Equal) {
+		changed = append(changed, "certificate until "+cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if cert != nil {
+		a.certificate.Store(cert)
+	}
+	a.live.Store(c)
+	a.apply(c, changed)
+	a.reloads.done.Add(1)
+	if len(waiting) > 0 {
+		a.log.Warn("options have changed that wait for a restart", "options", waiting)
+	}
+	a.log.Info("configuration is taken over", "changed", changed)
+}
+
+// apply takes over the options that have changed. The others are read where they
+// count, from a.live.
+func (a *App) apply(c *config.Config, changed []string) {
+	a.gateway.SetAccess(a.access(c))
+	if a.o.Level != nil && slices.Contains(changed, "log.level") {
+		_ = a.o.Level.UnmarshalText([]byte(c.Log.Level)) // the configuration was checked
+	}
+	// What an operator has set by the API stays, unless the configuration has changed
+	// that very limit.
+	m, l := &petrelv1.ServerLimits{}, &c.Limits
+	for name, set := range map[string]func(){
+		"limits.connections":                  func() { m.Connections = orNone(l.Connections) },
+		"limits.connections_per_user":         func() { m.ConnectionsPerUser = l.ConnectionsPerUser },
+		"limits.connections_per_ip":           func() { m.ConnectionsPerIp = l.ConnectionsPerIP },
+		"limits.new_connections_per_ip_per_s": func() { m.NewConnectionsPerIpPerS = l.NewConnectionsPerIPPerS },
+		"limits.unauthenticated":              func() { m.Unauthenticated = l.Unauthenticated },
+		"limits.unauthenticated_per_ip":       func() { m.UnauthenticatedPerIp = l.UnauthenticatedPerIP },
+		"limits.sends_per_s":                  func() { m.SendsPerS = l.SendsPerS },
+		"limits.send_burst":                   func() { m.SendBurst = l.SendBurst },
+		"limits.window_sends":                 func() { m.WindowSends = l.WindowSends },
+		"limits.window_bytes":                 func() { m.WindowBytes = l.WindowBytes },
+		"limits.outbox":                       func() { m.OutboxBytes = l.OutboxBytes },
+	} {
+		if slices.Contains(changed, name) {
+			set()
+		}
+	}
+	a.changeLimits(m)
+}
+
+// readCertificate is for the start.
+func (a *App) readCertificate() error {
+	if !a.cfg.TLS.On() {
+		return nil
+	}
+	cert, err := loadCertificate(a.cfg.TLS)
+	if err != nil {
+		return err
+	}
+	if time.Now().After(cert.Leaf.NotAfter) {
+		a.log.Warn("the certificate has ended: clients refuse it", "err", fmt.Sprintf("%s ended at %s", a.cfg.TLS.CertFile, cert.Leaf.NotAfter.UTC().Format(time.RFC3339)))
+	}
+	a.certificate.Store(cert)
+	return nil
+}
+
+func loadCertificate(t config.TLS) (*tls.Certificate, error) {
+	cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read tls.cert_file and tls.key_file: %w", err)
+	}
+	if cert.Leaf == nil {
+		if cert.Leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
+			return nil, fmt.Errorf("read tls.cert_file: %w", err)
+		}
+	}
+	return &cert, nil
+}
+
+// tls is how the listeners speak TLS; nil: they do not.
+func (a *App) tls() *tls.Config {
+	if a.certificate.Load() == nil {
+		return nil
+	}
+	return gateway.TLSConfig(a.certificate.Load)
+}
+
+// access is under which names, and from which pages, clients may come. The server
+// knows its names in the certificate and in cluster.addresses.
+func (a *App) access(c *config.Config) gateway.Access {
+	hosts := slices.Clone(c.Listen.Hosts)
+	for _, address := range c.Cluster.Addresses {
+		if u, err := url.Parse(address); err == nil && u.Hostname() != "" {
+			hosts = append(hosts, u.Hostname())
+		}
+	}
+	if cert := a.certificate.Load(); cert != nil {
+		hosts = append(hosts, cert.Leaf.DNSNames...)
+	}
+	return gateway.Access{Hosts: hosts, Origins: c.Listen.Origins}
+}
+
+// reloadValues are the figures of the configuration.
+func (a *App) reloadValues() []metrics.Value {
+	all := []metrics.Value{
+		{Name: "petrel_reloads_total", Help: "Times that the configuration was read again and taken over.", Counter: true, Read: func() float64 { return float64(a.reloads.done.Load()) }},
+		{Name: "petrel_reloads_refused_total", Help: "Times that the configuration was read again and not taken over, because something in it is wrong.", Counter: true, Read: func() float64 { return float64(a.reloads.refused.Load()) }},
+	}
+	if a.certificate.Load() != nil {
+		all = append(all, metrics.Value{Name: "petrel_certificate_end_time_seconds", Help: "When the certificate of tls.cert_file ends, Unix time.", Read: func() float64 { return float64(a.certificate.Load().Leaf.NotAfter.Unix()) }})
+	}
+	return all
+}

@@ -1,0 +1,274 @@
+package app
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// configured is a server with a configuration file and a certificate that change
+// while it runs.
+type configured struct {
+	*server
+	dir     string // of the files
+	hangups chan os.Signal
+	level   slog.LevelVar
+}
+
+// certify writes the n-th certificate and its key.
+func (c *configured) certify(n int64, ends time.Time) {
+	c.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(n), NotAfter: ends, DNSNames: []string{fmt.Sprintf("chat-%d.example.org", n)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.write("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	c.write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})))
+}
+
+// write exchanges a file, as an editor does.
+func (c *configured) write(name, text string) {
+	c.t.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *configured) configure(text string) {
+	c.write("petrel.toml", fmt.Sprintf("[tls]\ncert_file = %q\nkey_file = %q\n%s", filepath.Join(c.dir, "cert.pem"), filepath.Join(c.dir, "key.pem"), text))
+}
+
+func startConfigured(t *testing.T) *configured {
+	t.Helper()
+	c := &configured{server: &server{t: t}, dir: t.TempDir(), hangups: make(chan os.Signal, 1)}
+	c.certify(1, time.Now().Add(time.Hour))
+	c.configure("")
+	read := func() (*config.Config, error) {
+		return config.Load(config.Source{File: filepath.Join(c.dir, "petrel.toml"), Flags: map[string]string{
+			"store.dir": filepath.Join(c.dir, "data"), "listen.http": "127.0.0.1:0", "listen.tcp": "127.0.0.1:0", "listen.admin": "127.0.0.1:0", "store.ballast": "0", "store.min_free": "0", "store.cache": "32MiB",
+			"limits.connections_per_ip": "-1", "limits.new_connections_per_ip_per_s": "-1",
+		}})
+	}
+	cfg, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.App, err = New(t.Context(), cfg, Options{
+		Log: slog.New(slog.NewTextHandler(&c.logged, nil)), Banner: &c.banner, Version: "test", Reload: read, Hangups: c.hangups, Level: &c.level,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.reloads.every = 10 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	until(t, "the server announces itself", func() bool { return c.banner.String() != "" })
+	return c
+}
+
+// serial is the number of the certificate that an address shows.
+func (c *configured) serial(addr string) int64 {
+	c.t.Helper()
+	nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}) // it is looked at
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = nc.Close() }() // nothing was sent
+	return nc.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+}
+
+// sessions connects clients; each knows whether it is still connected.
+func (c *configured) sessions(n int) (alive func() int) {
+	c.t.Helper()
+	var all []*wiretest.Conn
+	for i := range n {
+		url := "wss://" + c.HTTPAddr().String()
+		if i%2 == 1 {
+			url = "tls://" + c.TCPAddr().String()
+		}
+		conn, err := wiretest.Dial(c.t.Context(), wiretest.Options{URL: url, Codec: wire.Proto, Token: c.token(im.User(fmt.Sprintf("user%d", i))), Device: "d", TLS: &tls.Config{InsecureSkipVerify: true}})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.t.Cleanup(func() { _ = conn.Close() })
+		all = append(all, conn)
+	}
+	return func() (n int) {
+		for _, conn := range all {
+			if _, err := conn.Sync(c.t.Context(), nil); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+// A new certificate and other options are taken over while clients are connected;
+// what is wrong changes nothing. PETREL_CLIENTS is how many there are.
+func TestReloadEndsNoConnection(t *testing.T) {
+	clients := 20
+	if n, err := strconv.Atoi(os.Getenv("PETREL_CLIENTS")); err == nil {
+		clients = n
+	}
+	s := startConfigured(t)
+	alive := s.sessions(clients)
+	done, refused := s.reloads.done.Load, s.reloads.refused.Load
+	ours := func(host string) bool {
+		r, err := http.NewRequest(http.MethodGet, "https://"+s.HTTPAddr().String()+"/healthz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close() // only the status counts
+		return res.StatusCode == http.StatusOK
+	}
+	if !ours("chat-1.example.org") || ours("chat-2.example.org") {
+		t.Error("the names of the first certificate are not the server's")
+	}
+
+	s.certify(2, time.Now().Add(time.Hour)) // one file after the other: for a moment they do not fit
+	until(t, "the new certificate is shown", func() bool { return s.serial(s.HTTPAddr().String()) == 2 && s.serial(s.TCPAddr().String()) == 2 })
+	until(t, "its names are the server's", func() bool { return ours("chat-2.example.org") && !ours("chat-1.example.org") })
+
+	before := refused()
+	for what, spoil := range map[string]func(){
+		"a key that does not fit":       func() { s.write("key.pem", "no key") },
+		"a certificate that has ended":  func() { s.certify(3, time.Now().Add(-time.Minute)) },
+		"an option that does not exist": func() { s.certify(2, time.Now().Add(time.Hour)); s.configure("[listen]\norigin = \"x\"\n") },
+		"a file that is gone": func() {
+			if err := os.Remove(filepath.Join(s.dir, "petrel.toml")); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		spoil()
+		was := refused()
+		s.hangups <- syscall.SIGHUP
+		until(t, what+" is refused", func() bool { return refused() > was || s.serial(s.HTTPAddr().String()) != 2 })
+		if got := s.serial(s.HTTPAddr().String()); got != 2 {
+			t.Errorf("%s: the certificate %d is shown", what, got)
+		}
+		s.certify(2, time.Now().Add(time.Hour))
+		s.configure("")
+	}
+	if refused() < before+4 {
+		t.Errorf("%d reloads were refused, want 4", refused()-before)
+	}
+
+	was := done()
+	s.configure("[listen]\norigins = [\"https://app.example.org\"]\nhosts = [\"*.example.net\"]\nback_ends = false\n[limits]\nsends_per_s = 7\nwindow_sends = 5\n" +
+		"[log]\nlevel = \"warn\"\n[metrics]\ntoken = \"a token of operators\"\n[accounts]\nregistration = false\n")
+	s.hangups <- syscall.SIGHUP
+	until(t, "the options are taken over", func() bool { return done() > was && s.level.Level() == slog.LevelWarn })
+	if l := s.hub.Limits(); l.SendsPerSecond != 7 || l.WindowSends != 5 || l.ConnectionsPerUser != 10 {
+		t.Errorf("limits %+v", l)
+	}
+	if !ours("x.example.net") || s.gateway.Access().Origins[0] != "https://app.example.org" {
+		t.Error("names and origins are not taken over")
+	}
+	if status, _ := s.ask("GET", s.AdminAddr().String(), "/metrics", "", ""); status != http.StatusUnauthorized {
+		t.Errorf("/metrics without the new token: %d", status)
+	}
+	if text := s.logged.String(); !strings.Contains(text, "accounts.registration") {
+		t.Errorf("the log does not say that accounts.registration waits for a restart: %s", text)
+	}
+	if status, _ := s.ask("GET", s.AdminAddr().String(), "/metrics", "Bearer a token of operators", ""); status != http.StatusOK {
+		t.Errorf("/metrics with the new token: %d", status)
+	}
+	if n := alive(); n != clients {
+		t.Errorf("%d of %d connections are left", n, clients)
+	}
+}
+
+// What an operator has set by the API stays when a certificate is renewed.
+func TestReloadKeepsTheLimitsOfTheAPI(t *testing.T) {
+	s := startConfigured(t)
+	s.changeLimits(&petrelv1.ServerLimits{SendsPerS: 3, SendBurst: 4})
+	s.configure("[limits]\nsend_burst = 9\n")
+	until(t, "the configuration is taken over", func() bool { return s.hub.Limits().SendBurst == 9 })
+	if got := s.hub.Limits().SendsPerSecond; got != 3 {
+		t.Errorf("sends_per_s is %d, want 3, as the API has set it", got)
+	}
+}
+
+// An option that the reference says is reloaded is one that apply, or a reader of
+// App.live, takes over.
+func TestEveryLiveOptionIsTakenOver(t *testing.T) {
+	read := map[string]bool{ // from App.live, and by access and reload
+		"listen.back_ends": true, "listen.hosts": true, "listen.origins": true, "tls.cert_file": true, "tls.key_file": true, "metrics.token": true, "log.level": true,
+	}
+	s := start(t, t.TempDir())
+	names := []string{}
+	flags := map[string]string{}
+	for _, o := range config.Options() {
+		if o.Live && !read[o.Name] {
+			names = append(names, o.Name)
+			flags[o.Name] = map[bool]string{true: "123456", false: "77"}[strings.HasSuffix(o.Allowed, `"1MiB"`)]
+		}
+	}
+	flags["limits.body"] = "1KiB"
+	c, err := config.Load(config.Source{Flags: flags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := *s.hub.Limits()
+	s.apply(c, names)
+	after := *s.hub.Limits()
+	changed := 0
+	for _, x := range [][2]int{
+		{before.Connections, after.Connections}, {before.ConnectionsPerUser, after.ConnectionsPerUser}, {before.ConnectionsPerIP, after.ConnectionsPerIP},
+		{before.NewPerIPPerSecond, after.NewPerIPPerSecond}, {before.Unauthenticated, after.Unauthenticated}, {before.UnauthenticatedPerIP, after.UnauthenticatedPerIP},
+		{before.SendsPerSecond, after.SendsPerSecond}, {before.SendBurst, after.SendBurst}, {before.WindowSends, after.WindowSends}, {before.WindowBytes, after.WindowBytes}, {before.OutboxBytes, after.OutboxBytes},
+	} {
+		if x[0] != x[1] {
+			changed++
+		}
+	}
+	if changed != len(names) {
+		t.Errorf("%d of %v are taken over", changed, names)
+	}
+}

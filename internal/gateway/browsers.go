@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/url"
+	"strings"
+
+	connectcors "connectrpc.com/cors"
+	"github.com/rs/cors"
+)
+
+// mayCome decides about browsers: they always say where a page came from, so a
+// page of somebody else cannot use what a browser has stored for us.
+func (g *Gateway) mayCome(origin, host string) bool {
+	if origin == "" {
+		return true // not a browser
+	}
+	for _, o := range g.access.Load().Origins {
+		if o == "*" || strings.EqualFold(o, origin) {
+			return true
+		}
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
+}
+
+// preflightSeconds is how long a browser remembers that it may call.
+const preflightSeconds = 7200 // longer is cut by browsers
+
+// letPagesCall tells browsers that pages of the origins that may connect may call
+// the API too. There are no cookies, so a page has the token that it calls with.
+// Spec: P-12.6.
+func (g *Gateway) letPagesCall(api http.Handler) http.Handler {
+	return cors.New(cors.Options{
+		AllowOriginVaryRequestFunc: func(r *http.Request, origin string) (bool, []string) { return g.mayCome(origin, r.Host), nil },
+		AllowedMethods:             []string{http.MethodGet, http.MethodPost},
+		AllowedHeaders:             append(connectcors.AllowedHeaders(), "Authorization"),
+		ExposedHeaders:             append(connectcors.ExposedHeaders(), g.o.ExposedHeaders...),
+		MaxAge:                     preflightSeconds,
+	}).Handler(api)
+}
+
+// keepTLS tells browsers to come by TLS only from now on. A browser keeps this for
+// all ports of a name, so it is not said of this machine itself, where other
+// programs answer without TLS.
+func keepTLS(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil && !isLoopback(hostName(r.Host)) {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// TLSConfig is how all listeners speak TLS. certificate is asked at every
+// handshake, so another one takes effect at once.
+func TLSConfig(certificate func() *tls.Certificate) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		// Of TLS 1.2 only what has forward secrecy and authenticates what it encrypts.
+		CipherSuites: []uint16{
+			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+		},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate(), nil },
+	}
+}

@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"net/http"
+	"testing"
+
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// Pages of the origins that may connect may call the API. Spec: P-12.6.
+func TestPagesCallFromTheOriginsThatMayConnect(t *testing.T) {
+	called := 0
+	s := serve(t, Options{
+		Names:          Access{Origins: []string{"https://app.example.org"}},
+		ExposedHeaders: []string{"Petrel-Error"},
+		Handler:        http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called++ }),
+	}, noLimits())
+	ask := func(method, origin string, header http.Header) (int, http.Header) {
+		r, err := http.NewRequest(method, "http://"+s.HTTPAddr().String()+"/petrel.v1.AuthService/Login", nil)
+		must(t, err)
+		for k, v := range header {
+			r.Header[k] = v
+		}
+		r.Header.Set("Origin", origin)
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+		must(t, err)
+		must(t, res.Body.Close())
+		return res.StatusCode, res.Header
+	}
+	preflight := http.Header{"Access-Control-Request-Method": {"POST"}, "Access-Control-Request-Headers": {"authorization,connect-protocol-version,content-type"}}
+	for origin, may := range map[string]bool{
+		"https://app.example.org": true, "http://" + s.HTTPAddr().String(): true,
+		"https://evil.example": false, "null": false, "https://app.example.org.evil.example": false,
+	} {
+		status, h := ask(http.MethodOptions, origin, preflight)
+		if got := h.Get("Access-Control-Allow-Origin"); (got == origin) != may || !may && got != "" {
+			t.Errorf("%s asks whether it may call: %d, allowed is %q", origin, status, got)
+		}
+		if may && (h.Get("Access-Control-Allow-Headers") == "" || h.Get("Access-Control-Allow-Methods") == "" || h.Get("Access-Control-Max-Age") == "") {
+			t.Errorf("%s may call, but not as the SDKs do: %v", origin, h)
+		}
+		_, h = ask(http.MethodPost, origin, nil)
+		if got := h.Get("Access-Control-Allow-Origin"); (got == origin) != may || !may && got != "" {
+			t.Errorf("%s calls, and may read is %q", origin, got)
+		}
+		if got := h.Get("Access-Control-Expose-Headers"); may && got == "" {
+			t.Errorf("%s cannot read the code of an error", origin)
+		}
+		if got := h.Get("Access-Control-Allow-Credentials"); got != "" {
+			t.Errorf("%s may use what the browser has stored: %q", origin, got)
+		}
+	}
+	if called != 5 {
+		t.Errorf("%d calls came through, want 5: a preflight is none", called)
+	}
+}
+
+// Spec: P-12.6.
+func TestTLSIsModernAndStays(t *testing.T) {
+	var o Options
+	client := withTLS(t, &o)
+	cert := o.TLS.Certificates[0]
+	o.TLS = TLSConfig(func() *tls.Certificate { return &cert })
+	s := serve(t, o, noLimits())
+	s.dial(wire.TCP)
+	for name, c := range map[string]*tls.Config{
+		"TLS 1.1": {MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10},
+		"CBC":     {MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA}},
+		"RSA":     {MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_CBC_SHA}},
+	} {
+		c.RootCAs, c.ServerName = client.RootCAs, client.ServerName
+		for _, addr := range []string{s.HTTPAddr().String(), s.TCPAddr().String()} {
+			if nc, err := tls.Dial("tcp", addr, c); err == nil {
+				t.Errorf("%s: %s takes it", name, addr)
+				_ = nc.Close()
+			}
+		}
+	}
+	for host, want := range map[string]string{"10.1.2.3": "max-age=31536000", "localhost": "", "127.0.0.1": ""} {
+		r, err := http.NewRequest(http.MethodGet, "https://"+s.HTTPAddr().String()+"/x", nil)
+		must(t, err)
+		r.Host = host
+		s.SetAccess(Access{Hosts: []string{"*"}})
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: client}}).Do(r)
+		must(t, err)
+		must(t, res.Body.Close())
+		if got := res.Header.Get("Strict-Transport-Security"); got != want {
+			t.Errorf("%s: %q, want %q", host, got, want)
+		}
+	}
+}

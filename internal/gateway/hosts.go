@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// Access says under which names the server is addressed, and from which pages of
+// browsers. It may change while the server runs.
+type Access struct {
+	// Hosts are names of the server, like chat.example.org. *.example.org is every
+	// name below example.org, and * is every name.
+	Hosts []string
+
+	// Origins are where pages may come from that call the server, like
+	// https://chat.example.org, beside the server itself. "*" is any.
+	Origins []string
+}
+
+// ours tells whether a request for host is meant for a server that listens on an
+// address of this machine only (loopback), or elsewhere.
+//
+// A page of a stranger can let a name of its own stand for an address that only
+// the browser reaches (DNS rebinding). For the browser the server is then the
+// page's own, and it lets the page read what the server answers. The Host header
+// has the name of the stranger. It cannot be an IP address, nor a name without a
+// dot, which nobody outside can give away. Spec: P-12.6.
+func (a *Access) ours(hostport string, loopback bool) bool {
+	name := hostName(hostport)
+	if name == "" || isLoopback(name) {
+		return true // browsers always say a name; health checks of HTTP/1.0 may not
+	}
+	if !loopback {
+		if _, err := netip.ParseAddr(name); err == nil || !strings.Contains(name, ".") {
+			return true
+		}
+	}
+	for _, h := range a.Hosts {
+		h = strings.ToLower(h)
+		below, all := strings.CutPrefix(h, "*")
+		if h == name || all && (below == "" || strings.HasSuffix(name, below) && len(name) > len(below)) {
+			return true
+		}
+	}
+	return false
+}
+
+// hostName is the name in a Host header, in lower case, without its port.
+func hostName(hostport string) string {
+	name := hostport
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		name = host
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(name, "."))
+}
+
+// isLoopback tells whether a name stands for this machine, wherever it is
+// resolved.
+func isLoopback(name string) bool {
+	ip, err := netip.ParseAddr(name)
+	return name == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// onLoopback tells whether only this machine can reach a listener.
+func onLoopback(addr net.Addr) bool {
+	a, ok := addr.(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
+}
+
+// checkHost refuses requests for names that are not ours, and tells of the first.
+func checkHost(access func() *Access, loopback bool, refused func(host string), next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !access().ours(r.Host, loopback) {
+			refused(r.Host)
+			e := im.Errorf(im.CodeForbidden, "%.100q is none of the server's names; the operator can add it to listen.hosts", hostName(r.Host))
+			writeError(w, e.Code.Info().HTTP, e)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// strangeHost logs the first request for a name that is not ours.
+func strangeHost(log *slog.Logger, listener, host string) {
+	log.Warn("requests for a host name that is none of the server's are refused; if it is one, add it to listen.hosts; this is said once", "listener", listener, "host", hostName(host))
+}
