@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/errors/oserror"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -38,6 +39,8 @@ type guard struct {
 	wit *witness // nil: nothing may be written
 
 	damage *damage // is told what Pebble meets; nil: nobody is
+
+	ending atomic.Bool // the database is being closed: tables are not written to their end
 
 	mu     sync.Mutex // tier 1; guards the fields below, and is held over the write of the inventory
 	played []uint64   // log files that were read, in order
@@ -293,6 +296,9 @@ type guardedFile struct {
 func (f *guardedFile) Write(p []byte) (int, error) {
 	if err := f.g.usable(); err != nil {
 		return 0, err
+	}
+	if f.paced != nil && f.g.ending.Load() {
+		return 0, errEnding
 	}
 	if f.hash != nil {
 		f.hash.Write(p)

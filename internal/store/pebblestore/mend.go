@@ -115,7 +115,7 @@ func (s *Store) mend(t table) error {
 	begun := time.Now()
 	reopened := false
 	err = s.alone(func() error {
-		if err := s.db.Close(); err != nil {
+		if err := closePebble(s.db, s.guard); err != nil {
 			return err
 		}
 		if err := p.replace(fresh, t.name); err != nil {

@@ -278,6 +278,8 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 	}
 	po.EventListener.WriteStallBegin = func(pebble.WriteStallBeginInfo) { g.pace.hurry() }
 	po.EventListener.WriteStallEnd = g.pace.relax
+	compactions := newCompactions()
+	po.Experimental.CompactionScheduler = compactions
 	type opened struct {
 		db  *pebble.DB
 		err error
@@ -290,6 +292,9 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 			r.db, err = pebble.Open(g.dir, po)
 			return err
 		})
+		if r.err == nil {
+			compactions.begin()
+		}
 		c <- r
 	}()
 	select {

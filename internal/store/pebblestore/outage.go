@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -69,7 +70,7 @@ func (o *outage) Fatalf(format string, args ...any) {
 func (o *outage) events() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
-			if pebble.IsCorruptionError(err) {
+			if pebble.IsCorruptionError(err) || errors.Is(err, errEnding) {
 				return
 			}
 			o.fail(fmt.Errorf("background work: %w", err))

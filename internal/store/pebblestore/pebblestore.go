@@ -201,7 +201,7 @@ func (s *Store) Close() error {
 	}
 	var err error
 	if s.out.err() == nil {
-		err = s.db.Close()
+		err = closePebble(s.db, s.guard)
 	}
 	for _, f := range []func() error{s.witness.close, s.lock.Close} {
 		if e := f(); err == nil {

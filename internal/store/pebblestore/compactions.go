@@ -1,0 +1,131 @@
+package pebblestore
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/petrel-im/petrel/internal/signal"
+)
+
+// compactions tells Pebble when a compaction may begin: as many at once as Pebble
+// itself wants, but none before pebble.Open has returned. Open waits for those that
+// have begun, and a store that was killed in the middle of a fill has more than ten
+// seconds of them waiting.
+type compactions struct {
+	db   pebble.DBForCompaction // set by Register, before all other calls
+	look chan struct{}          // capacity 1; a token: another one may be able to begin
+	stop chan struct{}          // closed by Unregister
+	done chan struct{}          // closed when grant has returned
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	open    bool       // begin was called, and Unregister was not
+	running int
+}
+
+// lookEvery is how often is looked whether Pebble wants more compactions at once: it
+// does not say so.
+const lookEvery = 100 * time.Millisecond
+
+func newCompactions() *compactions {
+	return &compactions{look: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+}
+
+// begin lets compactions run, until Unregister.
+func (c *compactions) begin() {
+	c.mu.Lock()
+	c.open = true
+	c.mu.Unlock()
+	signal.Set(c.look)
+	go c.grant()
+}
+
+// grant starts the compactions that were not let through when Pebble asked.
+func (c *compactions) grant() {
+	defer close(c.done)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.stop:
+			return
+		case <-c.look:
+		case <-tick.C:
+		}
+		for c.take() {
+			waiting, _ := c.db.GetWaitingCompaction()
+			if !waiting || !c.db.Schedule(c) {
+				c.giveBack()
+				break
+			}
+		}
+	}
+}
+
+// take takes the place of one compaction; false: none is free.
+func (c *compactions) take() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.open || c.running >= c.db.GetAllowedWithoutPermission() {
+		return false
+	}
+	c.running++
+	return true
+}
+
+func (c *compactions) giveBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+}
+
+// Register implements pebble.CompactionScheduler.
+func (c *compactions) Register(_ int, db pebble.DBForCompaction) { c.db = db }
+
+// Unregister implements pebble.CompactionScheduler.
+func (c *compactions) Unregister() {
+	c.mu.Lock()
+	open := c.open
+	c.open = false
+	c.mu.Unlock()
+	if open {
+		close(c.stop)
+		<-c.done
+	}
+}
+
+// TrySchedule implements pebble.CompactionScheduler.
+func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) { return c.take(), c }
+
+// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler.
+func (c *compactions) UpdateGetAllowedWithoutPermission() { signal.Set(c.look) }
+
+// Started implements pebble.CompactionGrantHandle.
+func (c *compactions) Started() {}
+
+// MeasureCPU implements pebble.CompactionGrantHandle.
+func (c *compactions) MeasureCPU(pebble.CompactionGoroutineKind) {}
+
+// CumulativeStats implements pebble.CompactionGrantHandle.
+func (c *compactions) CumulativeStats(pebble.CompactionGrantHandleStats) {}
+
+// Done implements pebble.CompactionGrantHandle.
+func (c *compactions) Done() {
+	c.giveBack()
+	signal.Set(c.look)
+}
+
+// errEnding is what a write of a table gets while the database is being closed. For
+// Pebble the compaction is cancelled, and no fault.
+var errEnding = fmt.Errorf("the database is being closed: %w", pebble.ErrCancelledCompaction)
+
+// closePebble closes a database that g guards. It does not wait for flushes and
+// compactions to end: what they read is still there, and their tables are in no
+// manifest yet, so the next open removes them.
+func closePebble(db *pebble.DB, g *guard) error {
+	g.ending.Store(true)
+	defer g.ending.Store(false)
+	return db.Close()
+}
