@@ -111,7 +111,7 @@ func writeVerdicts(w io.Writer, vs []verdict) {
 }
 
 func examine(ctx context.Context, conf *config.Config) []verdict {
-	vs := []verdict{checkTransport(conf), checkFiles(conf)}
+	vs := []verdict{checkTransport(conf), checkFiles(conf), checkMemory(conf)}
 	for _, l := range []struct{ name, addr string }{{"HTTP port", conf.Listen.HTTP}, {"TCP port", conf.Listen.TCP}, {"admin port", conf.Listen.Admin}} {
 		if l.addr != "" {
 			vs = append(vs, checkPort(ctx, conf, l.name, l.addr))
@@ -137,6 +137,15 @@ func checkTransport(conf *config.Config) verdict {
 		v.Found = "plaintext, reachable from this host only"
 	}
 	return v
+}
+
+func checkMemory(conf *config.Config) verdict {
+	b := app.ShareMemory(0, conf)
+	return verdict{
+		Check: "memory", State: stateOK,
+		Found:  fmt.Sprintf("%s to reckon with: %s for the embedded store, %s for conversations", config.FormatSize(b.Total), config.FormatSize(b.Store), config.FormatSize(b.Conversations)),
+		Values: map[string]any{"total": b.Total, "store": b.Store, "conversations": b.Conversations},
+	}
 }
 
 // wantFiles is the limit of open files below which the doctor warns: a

@@ -157,7 +157,7 @@ func TestDoctorMeasuresTheDiskAndFindsATakenPort(t *testing.T) {
 	if v := states["disk sync"]; v.State == stateFail || v.Values["p99_ms"].(float64) <= 0 || v.Values["p50_ms"].(float64) > v.Values["p99_ms"].(float64) {
 		t.Errorf("disk: got %+v", v)
 	}
-	for _, check := range []string{"open files", "free space", "clock", "transport"} {
+	for _, check := range []string{"open files", "memory", "free space", "clock", "transport"} {
 		if v := states[check]; v.Found == "" {
 			t.Errorf("%s: got %+v", check, v)
 		}

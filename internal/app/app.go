@@ -53,6 +53,7 @@ type App struct {
 	begun time.Time
 
 	files     Files
+	budgets   Budgets
 	store     store.Store
 	embedded  *pebblestore.Store // nil: the store is in databases
 	databases *pgstore.Store     // nil: it is embedded
@@ -110,6 +111,7 @@ func (a *App) open(ctx context.Context) error {
 	if err := a.shareFiles(); err != nil { // before anything opens one
 		return err
 	}
+	a.budgets = ShareMemory(0, a.cfg)
 	if err := a.openStore(ctx); err != nil {
 		return err
 	}
@@ -128,7 +130,8 @@ func (a *App) open(ctx context.Context) error {
 	l := &a.cfg.Limits
 	o := conv.Options{
 		Log: a.log, UserExists: a.users.Exists, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
-		EditWindow: orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
+		MemoryBytes: int(a.budgets.Conversations),
+		EditWindow:  orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
 		Holder: a.node.holder(), Nodes: a.node.fan,
 	}
 	if a.convs, err = conv.New(ctx, o, a.store, a.table); err != nil {

@@ -107,6 +107,10 @@ func (a *App) guardMetrics(h http.Handler) http.Handler {
 }
 
 func (a *App) values() []metrics.Value {
+	return append(a.ownValues(), a.memoryValues()...)
+}
+
+func (a *App) ownValues() []metrics.Value {
 	count := func(f func() uint64) func() float64 { return func() float64 { return float64(f()) } }
 	return []metrics.Value{
 		{Name: "petrel_entries_stored_total", Help: "Entries that this node made durable.", Counter: true, Read: count(a.convs.Accepted)},
@@ -147,6 +151,7 @@ func (a *App) values() []metrics.Value {
 		{Name: "petrel_sends_waiting", Help: "Sends that are not answered yet.", Read: func() float64 { return float64(a.waiting()) }},
 		{Name: "petrel_cursor_moves_waiting", Help: "Moves of cursors that are not answered yet.", Read: func() float64 { return float64(a.convs.MovesWaiting()) }},
 		{Name: "petrel_conversations_loaded", Help: "Conversations that are in memory.", Read: func() float64 { return float64(a.convs.Loaded()) }},
+		{Name: "petrel_conversations_evicted_total", Help: "Conversations that left memory to make room for others.", Counter: true, Read: count(a.convs.Evicted)},
 	}
 }
 

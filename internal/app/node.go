@@ -72,7 +72,7 @@ func (a *App) openStore(ctx context.Context) (err error) {
 			return fmt.Errorf("open the store: %w; set store.postgres, or leave cluster.listen and cluster.nats empty", ErrEmbedded)
 		}
 		a.embedded, err = pebblestore.Open(pebblestore.Options{
-			Dir: c.Dir, Log: a.log, CacheBytes: c.CacheBytes, MinFreeBytes: orNone(c.MinFreeBytes), BallastBytes: orNone(c.BallastBytes),
+			Dir: c.Dir, Log: a.log, CacheBytes: a.budgets.Store, MinFreeBytes: orNone(c.MinFreeBytes), BallastBytes: orNone(c.BallastBytes),
 			OpenTables: a.files.Store,
 			StoreID:    id, Mark: c.Mark, AcceptCopies: !c.RefuseCopies,
 			ScrubEvery: orNone(c.ScrubEvery), ScrubRate: c.ScrubRate,

@@ -20,6 +20,7 @@ type Config struct {
 	Store     Store
 	Cluster   Cluster
 	Limits    Limits
+	Memory    Memory
 	Accounts  Accounts
 	JWT       JWT
 	Messages  Messages
@@ -156,6 +157,13 @@ type Limits struct {
 	ConvQueueBytes int64 // of one conversation
 	AdmittedBytes  int64 // admitted and not yet acked, of all conversations
 	SlowTimeout    time.Duration
+}
+
+// Memory are the budgets of what the server keeps in memory. 0: a part of what the
+// machine has.
+type Memory struct {
+	TotalBytes        int64
+	ConversationBytes int64
 }
 
 // Accounts are how people log in. -1 means no limit of a rate.

@@ -349,6 +349,23 @@ func size(name string, p *int64, def, low, high int64, doc string) option {
 	}
 }
 
+// share is a size where 0 stands for a part of the memory that the server has.
+func share(name string, p *int64, low, high int64, doc string) option {
+	o := size(name, p, 0, 0, high, doc)
+	o.allowed = fmt.Sprintf("0, or a size from %s to %s, such as \"64MiB\"", FormatSize(low), FormatSize(high))
+	set := o.set
+	o.set = func(r raw) error {
+		if err := set(r); err != nil {
+			return err
+		}
+		if 0 < *p && *p < low {
+			return fmt.Errorf("it is out of range")
+		}
+		return nil
+	}
+	return o
+}
+
 func duration(name string, p *time.Duration, def, low, high time.Duration, doc string) option {
 	*p = def
 	return option{

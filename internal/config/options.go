@@ -90,6 +90,11 @@ func options(c *Config) []option {
 		duration("limits.slow_timeout", &l.SlowTimeout, 10*time.Second, 1*time.Second, 10*time.Minute,
 			"A connection that has read nothing of what waits for it for this long is closed (slow_consumer)."),
 
+		share("memory.total", &c.Memory.TotalBytes, 64*mib, 1<<50,
+			"Memory that the server may reckon with. The budgets that are 0 are parts of it: memory.conversations and store.cache. 0: the memory of the machine, or of the container if that is less."),
+		share("memory.conversations", &c.Memory.ConversationBytes, 1*mib, 1<<40,
+			"Memory for conversations that were used lately: members, ids of the newest messages, cursors. When they need more, those leave memory that were not used for the longest time. 0: a 32nd of memory.total, from 16MiB to 256MiB."),
+
 		boolean("accounts.registration", &c.Accounts.Registration, true, "Let people register with a password by themselves. false: only the operator and the identity provider create users."),
 		boolean("accounts.one_per_kind", &c.Accounts.OnePerKind, true, "A login ends the sessions and the tokens of the user's other device of the same kind (phone, desktop, web, …)."),
 		duration("accounts.access_ttl", &c.Accounts.AccessTTL, time.Hour, 1*time.Minute, 30*24*time.Hour, "How long the access token of a login or a refresh is valid. A session goes on after its token has expired."),
@@ -137,7 +142,7 @@ func storeOptions(c *Config) []option {
 		text("store.mark", &c.Store.Mark, "", "File outside store.dir, best on another disk, into which the server writes the ids of the store and of its history and the newest commits, at each start and stop and once a second. A store that is behind its mark, embedded or in databases, was put back to an earlier state, and is refused. The server must be able to make files in the folder of the file. Empty: there is no mark."),
 		boolean("store.refuse_copies", &c.Store.RefuseCopies, true,
 			"Refuse a folder of the embedded store that is a copy, like one that was put back from a backup by hand: it may lack what clients were told. A copy is told by the inode numbers of its files. Set it to false on a file system that changes them."),
-		size("store.cache", &c.Store.CacheBytes, 256*mib, 16*mib, 1<<40, "Memory that the embedded store may use for blocks that were read and for rows that are not yet in a table."),
+		share("store.cache", &c.Store.CacheBytes, 16*mib, 1<<40, "Memory that the embedded store may use for blocks that were read and for rows that are not yet in a table. 0: a sixteenth of memory.total, from 64MiB to 256MiB."),
 		size("store.min_free", &c.Store.MinFreeBytes, 256*mib, 0, 1<<50,
 			"When the disk of the store has less free space than this, sends are refused with disk_full; reads go on. 0: the space is not checked."),
 		size("store.ballast", &c.Store.BallastBytes, 64*mib, 0, 1*gib,
@@ -156,6 +161,7 @@ var sectionDocs = map[string]string{
 	"store":     "Where messages and accounts are kept: in a folder of this host, or in PostgreSQL.",
 	"cluster":   "The other nodes of a cluster. All nodes name the same databases in store.postgres.",
 	"limits":    "How much clients can make the server hold. -1 means no limit, where it is allowed.",
+	"memory":    "How much memory the parts of the server may take. 0: a part of what the machine has.",
 	"accounts":  "How people log in. -1 means no limit.",
 	"jwt":       "An identity provider whose JWT logs a user in. Its sub is the user id. It must have an exp, at most 24 hours ahead.",
 	"messages":  "What users may do to messages that are stored.",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -178,7 +179,7 @@ func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*
 		return nil, im.Errorf(im.CodeInvalid, "the change changes nothing")
 	}
 	record := proto.CloneOf(in.record)
-	record.Title = p.GetTitle()
+	record.Title = strings.Clone(p.GetTitle())
 	return &info{record: record, members: in.members}, nil
 }
 
@@ -193,10 +194,12 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 		if err := a.checkUser(im.Account{Tenant: c.key.Tenant, User: s.Peer}); err != nil {
 			return nil, err
 		}
-		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: []string{string(min(from, s.Peer)), string(max(from, s.Peer))}}
-		in.members = first(&petrelv1.MemberRef{User: string(from)}, &petrelv1.MemberRef{User: string(s.Peer)})
+		// What stays in memory must not keep the frame, which has the message in it.
+		low, high := strings.Clone(string(min(from, s.Peer))), strings.Clone(string(max(from, s.Peer)))
+		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: []string{low, high}}
+		in.members = first(&petrelv1.MemberRef{User: low}, &petrelv1.MemberRef{User: high})
 	case kind == im.Inbox && from == "" && s.Peer != "":
-		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_INBOX), Participants: []string{string(s.Peer)}}
+		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_INBOX), Participants: []string{strings.Clone(string(s.Peer))}}
 		in.members = first(&petrelv1.MemberRef{User: string(s.Peer), Role: petrelv1.Role_ROLE_OWNER})
 	case s.Create != nil:
 		if in, err = a.createGroup(c, s); err != nil {

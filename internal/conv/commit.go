@@ -58,6 +58,7 @@ func (cm *committer) run(ctx context.Context) error {
 		case <-sweep.C:
 			cm.intake.mem.evictIdle()
 			continue
+			cm.intake.mem.node.makeRoom()
 		case <-cm.tenure.lost:
 			return errLost
 		case <-cm.store.Failed():

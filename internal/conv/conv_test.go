@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	*convtest.Node
 	fs    vfs.FS
+	bytes int          // that conversations may take in memory; 0: the default
 	ended chan error   // what Run returned
 	fills int          // calls of fill
 	later atomic.Int64 // how far the wall clock is ahead, as a time.Duration
@@ -49,8 +50,9 @@ func (w *world) start(t *testing.T) {
 	st := convtest.OpenStore(t, w.fs)
 	w.Node = convtest.NewNode(t, st)
 	w.Open(conv.Options{
-		Now:        func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) },
-		UserExists: func(_ context.Context, a im.Account) (bool, error) { return a.User != "nobody", nil },
+		Now:         func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) },
+		MemoryBytes: w.bytes,
+		UserExists:  func(_ context.Context, a im.Account) (bool, error) { return a.User != "nobody", nil },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	w.ended = make(chan error, 1)

@@ -22,6 +22,9 @@ type conv struct {
 	state      state
 	uses       int          // readers, commits under way, cursors to write: it must stay in memory while there are any
 	lastUse    int64        // Unix seconds
+	seen       int64        // lastUse when the hand of memory.clock was here last
+	place      int          // in memory.clock
+	bytes      int          // what is counted for it in node.convBytes
 	cursors    *userCursors // nil: nobody has moved a cursor lately
 
 	// The log's side. Only the committer touches it, and a loader before done is
@@ -92,6 +95,28 @@ func (c *conv) rollBack() {
 	at, in := c.published()
 	c.log.head, c.log.counted, c.log.info = at.head, at.counted, in
 	c.log.tail.cut(at.head)
+}
+
+// What a conversation and its parts take in memory, in bytes, about: as the heap grows
+// when many are loaded.
+const (
+	convBytes   = 1024 // with its key, record and points, and its place in the map
+	memberBytes = 64   // beside the name and the stays
+	stayBytes   = 16
+	cursorBytes = 192
+)
+
+// size is what c takes in memory. Only who may touch the log of c may ask, and with
+// memory.mu held.
+func (c *conv) size() int {
+	n := convBytes + 8*cap(c.log.tail.hashes)
+	if c.log.info != nil {
+		n += c.log.info.members.bytes
+	}
+	if c.cursors != nil {
+		n += len(c.cursors.of) * cursorBytes
+	}
+	return n
 }
 
 // unusedLocked tells whether c may leave memory.

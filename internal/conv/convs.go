@@ -61,6 +61,7 @@ type Convs struct {
 	elsewhere Elsewhere                              // set before Run
 	follow    []func(ctx context.Context, ow *Owner) // set before Run
 	owners    []atomic.Pointer[Owner]                // by feed; nil: not here
+	roomAt    atomic.Uint64                          // where makeRoom goes on in owners
 
 	mu     sync.Mutex      // tier 1; guards the fields below
 	ctx    context.Context // of Run; nil: it does not run
@@ -83,6 +84,7 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 		owners: make([]atomic.Pointer[Owner], int(last)+1), fans: make([]*fanout.Fan, int(last)+1),
 	}
 	cs.node.loaders.ready = sync.NewCond(&cs.node.loaders.mu)
+	cs.node.makeRoom = cs.makeRoom
 	if o.shared() {
 		return cs, nil
 	}
@@ -250,6 +252,7 @@ func (cs *Convs) Close(ctx context.Context, f store.Feed) {
 func (cs *Convs) left(ow *Owner) {
 	retire := func() []*Send {
 		sends := ow.orphans()
+		ow.memory.leave()
 		cs.owners[ow.Feed()].CompareAndSwap(ow, nil)
 		return sends
 	}
@@ -280,6 +283,20 @@ func (cs *Convs) Waiting() int { return cs.sum((*Owner).Waiting) }
 
 // Loaded is how many conversations are in memory.
 func (cs *Convs) Loaded() int { return cs.sum((*Owner).Loaded) }
+
+// MemoryBytes is about what the conversations in memory take; budget is what they may
+// take.
+func (cs *Convs) MemoryBytes() (bytes, budget int64) {
+	return cs.node.convBytes.Load(), int64(cs.o.MemoryBytes)
+}
+
+// Evicted counts the conversations that left memory to make room for others.
+func (cs *Convs) Evicted() uint64 { return cs.node.evicted.Load() }
+
+// AdmittedBytes is what the sends without an answer take; budget is what they may take.
+func (cs *Convs) AdmittedBytes() (bytes, budget int64) {
+	return cs.node.inFlight.Load(), int64(cs.o.InFlightBytes)
+}
 
 // MovesWaiting is how many moves of cursors have no answer yet.
 func (cs *Convs) MovesWaiting() int { return int(cs.node.cursorMoves.Load()) }

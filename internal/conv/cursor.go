@@ -140,6 +140,7 @@ func (cu *cursors) hold(ctx context.Context, c *conv, u im.User) (*userCursor, C
 		p = &userCursor{user: u, stored: cursorOf(rec)}
 		p.newest = p.stored
 		all.of[u] = p
+		cu.mem.growLocked(c, cursorBytes)
 	}
 	return p, p.stored, nil
 }
@@ -251,7 +252,8 @@ func (cu *cursors) show(writes []cursorWrite) {
 		}
 		cu.answeredLocked(len(f.waiting))
 		if i+1 == len(writes) || writes[i+1].c != f.c {
-			f.c.cursors.drop() // once for each conversation: it looks at all of them
+			n := f.c.cursors.drop() // once for each conversation: it looks at all of them
+			cu.mem.growLocked(f.c, -n*cursorBytes)
 		}
 	}
 }

@@ -51,6 +51,9 @@ func (in *intake) Submit(sends []*Send, k *fanout.WakeUps) bool {
 func (in *intake) enqueueLocked(s *Send) bool {
 	m := in.mem
 	c := m.getLocked(s.Conv)
+	if c == nil {
+		return false
+	}
 	s.bytes = s.Size()
 	if c.queueBytes+s.bytes > m.o.QueueBytes || !m.node.reserve(s.bytes, m.o.InFlightBytes) {
 		return false
@@ -95,6 +98,7 @@ func (in *intake) loaded(c *conv, err error) {
 		failed, c.queue, c.queueBytes = c.queue, nil, 0
 	}
 	if c.err == nil {
+		in.mem.resizeLocked(c)
 		c.state = idle
 		in.activateLocked(c)
 	}
@@ -173,6 +177,7 @@ func (in *intake) letGo(done []work, scans []scan) {
 	for _, w := range done {
 		w.c.lastUse = now
 		if w.c.state == ready {
+			m.resizeLocked(w.c)
 			w.c.state = idle
 			in.activateLocked(w.c)
 		}

@@ -3,6 +3,7 @@ package conv
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -21,6 +22,7 @@ const maxStays = 8
 type Members struct {
 	all     []member  // sorted by user
 	current []im.User // the members alone, sorted
+	bytes   int       // what they take in memory, about
 }
 
 type member struct {
@@ -143,7 +145,7 @@ func (m *Members) add(refs []*petrelv1.MemberRef, q im.Seq) []*petrelv1.MemberRe
 			continue
 		} else {
 			seen[u] = true
-			more = append(more, member{user: u, role: role, stays: []stay{fresh}})
+			more = append(more, member{user: im.User(strings.Clone(r.User)), role: role, stays: []stay{fresh}})
 		}
 		done = append(done, &petrelv1.MemberRef{User: r.User, Role: role})
 	}
@@ -228,10 +230,11 @@ func (m *Members) changed(done *petrelv1.MemberChange) []im.User {
 	return slices.Compact(users)
 }
 
-// list makes current from all.
+// list makes current from all, and counts the bytes.
 func (m *Members) list() {
-	m.current = make([]im.User, 0, len(m.all))
+	m.current, m.bytes = make([]im.User, 0, len(m.all)), 0
 	for _, x := range m.all {
+		m.bytes += memberBytes + len(x.user) + len(x.stays)*stayBytes
 		if x.role != 0 {
 			m.current = append(m.current, x.user)
 		}

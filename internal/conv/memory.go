@@ -14,7 +14,7 @@ import (
 )
 
 // memory holds the conversations of one feed that are in memory, loads them,
-// and forgets those that nobody uses.
+// and forgets those that nobody uses (evict.go).
 type memory struct {
 	o     *Options
 	node  *node
@@ -27,24 +27,36 @@ type memory struct {
 
 	mu     sync.Mutex // tier 2; guards convs, sealed, and in every conv the fields that say so
 	convs  map[im.Key]*conv
-	sealed bool // the feed was given away or lost: no send and no move of a cursor is taken any more
+	clock  []*conv // all of convs; hand goes round in it
+	hand   int     // the place of the last look
+	gone   bool    // the owner is out of service: nothing is counted any more
+	sealed bool    // the feed was given away or lost: no send and no move of a cursor is taken any more
 }
 
-// getLocked finds a conversation in memory, or begins to load it.
+// getLocked finds a conversation in memory, or begins to load it. nil: there is no
+// room for another one.
 func (m *memory) getLocked(key im.Key) *conv {
 	c := m.convs[key]
 	if c == nil {
+		if m.node.crowded(m.o) {
+			return nil
+		}
 		c = &conv{key: key, id: key.Conv.String(), done: make(chan struct{}), lastUse: m.o.Now().Unix()}
-		m.convs[key] = c
+		m.addLocked(c)
 		m.node.loaders.add(func() { m.load(c) })
 	}
 	return c
 }
 
-// acquire returns a loaded conversation and keeps it in memory until release.
+// acquire returns a loaded conversation and keeps it in memory until release. Codes:
+// overloaded.
 func (m *memory) acquire(ctx context.Context, key im.Key) (*conv, error) {
 	m.mu.Lock()
 	c := m.getLocked(key)
+	if c == nil {
+		m.mu.Unlock()
+		return nil, errBusy()
+	}
 	c.uses++
 	c.lastUse = m.o.Now().Unix()
 	m.mu.Unlock()
@@ -68,7 +80,7 @@ func (m *memory) release(c *conv) {
 	// A conversation that does not exist is not kept: asking for made-up ids
 	// costs no memory.
 	if c.unusedLocked() && c.info.Load().record == nil {
-		delete(m.convs, c.key)
+		m.removeLocked(c)
 	}
 }
 
@@ -90,12 +102,13 @@ func (m *memory) load(c *conv) {
 	err := m.read(context.Background(), c)
 	if c.err = err; err != nil {
 		m.mu.Lock()
-		delete(m.convs, c.key)
+		m.removeLocked(c)
 		m.mu.Unlock()
 		m.node.damage.log(m.o.Log, "load conversation", c.id, err)
 	}
 	close(c.done)
 	m.loaded(c, err)
+	m.node.makeRoom()
 }
 
 func (m *memory) read(ctx context.Context, c *conv) error {
@@ -198,27 +211,6 @@ func unread(err error) *im.Error {
 		return Refusal(err)
 	}
 	return &im.Error{Code: im.CodeInternal}
-}
-
-// sweepSize is how many conversations one sweep looks at: few enough to hold
-// the lock for about a millisecond. A map is walked from a random place, so
-// sweeps reach all of them in time.
-const sweepSize = 10_000
-
-// evictIdle forgets conversations that nobody used for a while.
-func (m *memory) evictIdle() {
-	limit := m.o.Now().Add(-m.o.IdleAfter).Unix()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	seen := 0
-	for key, c := range m.convs {
-		if seen++; seen > sweepSize {
-			return
-		}
-		if c.unusedLocked() && c.lastUse < limit {
-			delete(m.convs, key)
-		}
-	}
 }
 
 // Loaded is how many conversations are in memory.

@@ -11,6 +11,8 @@ import (
 type node struct {
 	loaders     loaders
 	inFlight    atomic.Int64  // bytes of sends admitted and not answered
+	convBytes   atomic.Int64  // of conversations in memory, about
+	evicted     atomic.Uint64 // conversations that left memory to make room for others
 	cursorMoves atomic.Int64  // moves of cursors that are not answered
 	accepted    atomic.Uint64 // entries made durable
 	repeats     atomic.Uint64 // sends answered from dedupe
@@ -19,6 +21,8 @@ type node struct {
 	refused     atomic.Uint64 // commits that the store did not take, or whose outcome is unknown
 	warnings    warnings
 	damage      damageLog
+
+	makeRoom func() // forgets conversations until the others fit into the budget; Convs sets it
 }
 
 // warnings keeps a fault that meets every commit from filling the log: a full database

@@ -82,14 +82,16 @@ type userCursor struct {
 const keepCursors = 256
 
 // drop forgets the cursors that nobody waits for, all of them, when there are more than
-// keepCursors.
-func (all *userCursors) drop() {
-	if len(all.of) <= keepCursors || all.loading > 0 {
-		return
+// keepCursors, and returns how many.
+func (all *userCursors) drop() int {
+	before := len(all.of)
+	if before <= keepCursors || all.loading > 0 {
+		return 0
 	}
 	for u, p := range all.of {
 		if !p.dirty && len(p.waiting) == 0 && p.newest.same(p.stored) {
 			delete(all.of, u)
 		}
 	}
+	return before - len(all.of)
 }

@@ -166,6 +166,7 @@ type Stats struct {
 	Checkpoints uint64 // made for backups; an embedded store only
 	DiskBytes   uint64 // what the store takes on disk now
 	TableBytes  uint64 // of it, in tables; the rest is log, of bounded size
+	MemoryBytes uint64 // of caches and of rows that are not in a table yet; an embedded store only
 
 	DamageMet uint64   // times that something met damage
 	Damage    []string // what cannot be read, for people, as far as known; at most about 20

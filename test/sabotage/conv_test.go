@@ -252,4 +252,22 @@ var convRules = []rule{
 		patches: []patch{{"internal/conv/history.go", `if errors.Is(err, store.ErrCorrupt) {`, `if errors.Is(err, store.ErrCorrupt) && false {`}},
 		guards:  []guard{{"internal/conv", "^TestDamageConcernsOneConversation$"}},
 	},
+	{
+		name:    "endless-memory",
+		holds:   "conversations in memory keep to their budget",
+		patches: []patch{{"internal/conv/evict.go", `if cs.node.convBytes.Load() <= budget {`, `if true {`}},
+		guards:  []guard{{"internal/conv", "^TestConversationsInMemoryKeepToTheirBudget$"}},
+	},
+	{
+		name:    "evict-in-use",
+		holds:   "a conversation in use stays in memory",
+		patches: []patch{{"internal/conv/evict.go", `if c.unusedLocked() && c.lastUse <= c.seen {`, `if c.lastUse <= c.seen {`}},
+		guards:  []guard{{"internal/conv", "^TestConversationsInUseStayInMemory$"}},
+	},
+	{
+		name:    "keep-frame",
+		holds:   "a conversation in memory keeps nothing of a frame",
+		patches: []patch{{"internal/conv/admit.go", `strings.Clone(string(max(from, s.Peer)))`, `string(max(from, s.Peer))`}},
+		guards:  []guard{{"internal/conv", "^TestConversationKeepsNothingOfAFrame$"}},
+	},
 }

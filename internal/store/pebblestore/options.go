@@ -18,7 +18,7 @@ type Options struct {
 	Now func() time.Time // wall clock of the commit times
 
 	CacheBytes    int64 // block cache, 256 MiB; memtables are reserved out of it
-	MemTableBytes int64 // 64 MiB; four of them may wait for the disk
+	MemTableBytes int64 // a quarter of the cache, at most 64 MiB; four of them may wait for the disk
 	OpenTables    int   // files of tables that stay open, 1,000; at least 64
 
 	StoreID      uint64 // the folder must hold this store; 0: any, and none is made where one was
@@ -52,7 +52,7 @@ func (o Options) withDefaults() Options {
 		o.CacheBytes = 256 << 20
 	}
 	if o.MemTableBytes == 0 {
-		o.MemTableBytes = 64 << 20
+		o.MemTableBytes = min(64<<20, o.CacheBytes/4)
 	}
 	if o.OpenTables == 0 {
 		o.OpenTables = 1000

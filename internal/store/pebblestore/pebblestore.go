@@ -168,6 +168,7 @@ func (s *Store) Stats() store.Stats {
 	if s.enter() == nil {
 		m := s.db.Metrics()
 		t.DiskBytes, t.TableBytes = m.DiskSpaceUsage(), uint64(max(0, m.Total().TablesSize))
+		t.MemoryBytes = uint64(max(0, m.BlockCache.Size)) + m.MemTable.Size + m.MemTable.ZombieSize
 		s.leave()
 	}
 	return t

@@ -1,0 +1,183 @@
+package conv_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+	"unsafe"
+	"weak"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convtest"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// newNarrowWorld is a node with room for about 80 direct conversations.
+func newNarrowWorld(t *testing.T) *world {
+	w := &world{fs: vfs.NewMem(), bytes: 100_000}
+	w.start(t)
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// direct is the n-th message to the i-th partner of alice.
+func direct(i, n int) *conv.Send {
+	peer := im.User(fmt.Sprintf("peer-%d", i))
+	s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "alice", peer)}, "alice", fmt.Sprintf("k%d", n), n-1, "hi")
+	s.Peer = peer
+	return s
+}
+
+// eventually waits for a condition that another goroutine brings about.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(convtest.Deadline)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s: not in time", what)
+		}
+	}
+}
+
+// withinBudget waits until the conversations in memory fit into the budget.
+func (w *world) withinBudget() {
+	w.T.Helper()
+	eventually(w.T, "the conversations in memory fit into the budget", func() bool {
+		n, budget := w.Convs.MemoryBytes()
+		return n <= budget
+	})
+}
+
+func TestConversationsInMemoryKeepToTheirBudget(t *testing.T) {
+	t.Parallel()
+	w := newNarrowWorld(t)
+	const convs = 1000
+	for n := 1; n <= 2; n++ {
+		for i := range convs {
+			if q := w.MustSend(direct(i, n)); q != im.Seq(n) {
+				t.Fatalf("message %d to partner %d has seq %d", n, i, q)
+			}
+		}
+		w.withinBudget()
+		if got := w.Convs.Loaded(); got == 0 || got > convs/5 {
+			t.Errorf("%d of %d conversations are in memory", got, convs)
+		}
+	}
+	if w.Convs.Evicted() < convs {
+		t.Errorf("%d conversations left memory to make room", w.Convs.Evicted())
+	}
+	for _, i := range []int{0, convs / 2, convs - 1} {
+		if r := w.Send(direct(i, 1)); r.Err != nil || !r.Repeat || r.Seq != 1 {
+			t.Errorf("a repeat to partner %d, which has left memory: %+v", i, r)
+		}
+	}
+}
+
+func TestALongTailIsCounted(t *testing.T) {
+	t.Parallel()
+	w := newNarrowWorld(t)
+	key := w.Group("alice")
+	before, _ := w.Convs.MemoryBytes()
+	for n := range 1000 {
+		w.MustSend(convtest.Message(key, "alice", fmt.Sprint(n), n, "hi"))
+	}
+	if after, _ := w.Convs.MemoryBytes(); after-before < 8*1000 {
+		t.Errorf("1000 hashes are counted as %d bytes", after-before)
+	}
+}
+
+// Those in use stay. When there is no room beside them, nothing else is loaded.
+func TestConversationsInUseStayInMemory(t *testing.T) {
+	t.Parallel()
+	w := newNarrowWorld(t)
+	open := w.Gate.Shut()
+	defer open()
+	var under []chan conv.Result // way
+	var refused conv.Result
+	eventually(t, "a conversation is refused", func() bool {
+		ch := w.Submit(direct(len(under), 1))[0]
+		select {
+		case refused = <-ch:
+			return true
+		case <-time.After(time.Millisecond):
+			under = append(under, ch)
+			return len(under) > 1000 // far too many
+		}
+	})
+	convtest.WantCode(t, refused, im.CodeOverloaded)
+	if len(under) > 1000 {
+		t.FailNow()
+	}
+	if n, budget := w.Convs.MemoryBytes(); n <= 2*budget {
+		t.Errorf("refused at %d bytes of %d", n, budget)
+	}
+	if _, err := w.look(direct(100_000, 1).Conv, "alice"); im.CodeOf(err) != im.CodeOverloaded {
+		t.Errorf("reading another conversation: %v", err)
+	}
+	if w.Convs.Evicted() > 0 {
+		t.Errorf("%d conversations in use were evicted", w.Convs.Evicted())
+	}
+	open()
+	for i, ch := range under {
+		if r := w.Await(ch); r.Err != nil || r.Seq != 1 {
+			t.Errorf("message to partner %d: %+v", i, r)
+		}
+	}
+	eventually(t, "there is room again", func() bool { return w.Send(direct(len(under), 1)).Err == nil })
+	w.withinBudget()
+}
+
+// A conversation in memory must not keep the frame of its first message: the frame has
+// the message in it.
+func TestConversationKeepsNothingOfAFrame(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	// view copies texts into one buffer, as they stand in a frame.
+	view := func(texts ...*string) weak.Pointer[[40 << 10]byte] {
+		buf, n := new([40 << 10]byte), 0
+		for _, s := range texts {
+			to := n + copy(buf[n:], *s)
+			*s = unsafe.String(&buf[n], to-n)
+			n = to
+		}
+		return weak.Make(buf)
+	}
+	var frames []weak.Pointer[[40 << 10]byte]
+	first := func() {
+		s := direct(1, 1)
+		peer, from := string(s.Peer), s.Entry.From
+		frames = append(frames, view(&peer, &from, &s.Entry.ClientMsgId))
+		s.Peer, s.Entry.From = im.User(peer), from
+		w.MustSend(s)
+	}
+	group := func() {
+		user, title := "carol", "a title"
+		frames = append(frames, view(&user, &title))
+		key := w.Group("alice")
+		w.MustSend(convtest.Entry(key, "add", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: user}}}))
+		s := convtest.Entry(key, "title", nil)
+		s.Entry.Body = &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: title}}
+		w.MustSend(s)
+	}
+	first()
+	group()
+	for i, f := range frames {
+		for n := 0; f.Value() != nil; n++ {
+			if n == 500 { // a few collections are enough, when nothing holds it
+				t.Fatalf("frame %d is still in memory", i)
+			}
+			runtime.GC()
+		}
+	}
+	if w.Convs.Loaded() != 2 {
+		t.Errorf("%d conversations are in memory, want 2: what does this prove?", w.Convs.Loaded())
+	}
+}
