@@ -456,7 +456,7 @@ func TestMetricsHaveTheirNames(t *testing.T) {
 	for _, name := range []string{
 		"petrel_entries_stored_total", "petrel_sends_repeated_total", "petrel_events_delivered_total", "petrel_events_lagged_total", "petrel_commits_total",
 		"petrel_store_disk_bytes", "petrel_store_writable", "petrel_sessions", "petrel_hellos_refused_total", "petrel_sends_waiting", "petrel_conversations_loaded", "petrel_inbox_resets_total",
-		"petrel_conversations_evicted_total",
+		"petrel_conversations_evicted_total", "petrel_inboxes_behind_seconds",
 		"go_goroutines", "process_cpu_seconds_total",
 	} {
 		if !strings.Contains(body, "\n"+name+" ") || !strings.Contains(body, "# HELP "+name+" ") {

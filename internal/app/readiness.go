@@ -106,6 +106,10 @@ func (a *App) ready(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"ready": true, "degraded": true, "damage": d, "fix": "stop the server and run petrel repair"})
 		return
 	}
+	if lag, limit := a.convs.InboxLag(); lag > limit {
+		reply(w, http.StatusOK, map[string]any{"ready": true, "degraded": true, "inboxes_behind_s": lag.Seconds()})
+		return
+	}
 	reply(w, http.StatusOK, map[string]any{"ready": true})
 }
 

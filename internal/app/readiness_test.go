@@ -124,3 +124,20 @@ func TestReadyzIsRedWhileADatabaseTakesNothing(t *testing.T) {
 	exec(`DROP TRIGGER full_disk ON petrel.msg`)
 	sendUntil(http.StatusOK, func(err error) bool { return err == nil })
 }
+
+// A server whose lists of conversations are behind still serves, and says so.
+func TestInboxesThatAreBehindAreSaid(t *testing.T) {
+	s := start(t, t.TempDir())
+	ow := s.convs.Owners()[0]
+	ow.InboxesLack(uint64(time.Now().Add(-time.Hour).UnixMilli()))
+	if status, body := s.readyz(); status != http.StatusOK || !strings.Contains(body, `"inboxes_behind_s":36`) {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	if _, body := s.get("/metrics", ""); !strings.Contains(body, "\npetrel_inboxes_behind_seconds 36") {
+		t.Error("/metrics does not say that the inboxes are an hour behind")
+	}
+	ow.InboxesLack(0)
+	if _, body := s.readyz(); strings.Contains(body, "behind") {
+		t.Errorf("/readyz: %s", body)
+	}
+}

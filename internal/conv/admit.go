@@ -22,11 +22,12 @@ type admission struct {
 	o        *Options
 	now      uint64 // Unix milliseconds
 	rewriter *rewriter
+	inboxLag *inboxLag
 }
 
 // admit decides about one send, and returns what the entry makes of the
 // conversation's info. A change of members is cut to what takes effect. A
-// refusal is an *im.Error, settled. Spec: P-4.5.
+// refusal is an *im.Error, settled; or overloaded, which is not. Spec: P-4.5.
 func (a *admission) admit(c *conv, s *Send) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if in.record == nil {
@@ -66,6 +67,9 @@ func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (
 		if err := in.members.allow(from, ch); err != nil {
 			return nil, err
 		}
+	}
+	if err := a.inboxLag.check(im.Group); err != nil {
+		return nil, err
 	}
 	members, done, err := in.members.apply(ch, c.log.head+1)
 	switch {
@@ -186,6 +190,9 @@ func (a *admission) changeProfile(c *conv, from im.User, p *petrelv1.Profile) (*
 // create admits the first entry of a conversation that does not exist yet.
 func (a *admission) create(c *conv, s *Send) (*info, error) {
 	from := im.User(s.Entry.From)
+	if err := a.inboxLag.check(c.key.Conv.Kind()); err != nil {
+		return nil, err
+	}
 	in := &info{}
 	var err error
 	switch kind := c.key.Conv.Kind(); {

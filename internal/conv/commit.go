@@ -33,6 +33,7 @@ type committer struct {
 	formers   *formers
 	publisher *publisher
 	tenure    *tenure
+	inboxLag  *inboxLag
 
 	// confirm asks whether this node still owns the feed: nil, store.ErrStale or
 	// store.ErrStalled.
@@ -57,8 +58,8 @@ func (cm *committer) run(ctx context.Context) error {
 		case <-cm.cursors.cooled.C:
 		case <-sweep.C:
 			cm.intake.mem.evictIdle()
-			continue
 			cm.intake.mem.node.makeRoom()
+			continue
 		case <-cm.tenure.lost:
 			return errLost
 		case <-cm.store.Failed():
@@ -199,7 +200,7 @@ func (cm *committer) build(b *batch) {
 	bu := &builder{cm: cm, b: b, now: uint64(cm.o.Now().UnixMilli())}
 	bu.dedupe = deduper{store: cm.store, batch: b}
 	bu.rewriter = rewriter{o: cm.o, store: cm.store, formers: cm.formers, batch: b, now: bu.now}
-	bu.admission = admission{o: cm.o, now: bu.now, rewriter: &bu.rewriter}
+	bu.admission = admission{o: cm.o, now: bu.now, rewriter: &bu.rewriter, inboxLag: cm.inboxLag}
 	b.commit.Feed, b.commit.Epoch, b.commit.Holder, b.commit.From = cm.feed, cm.epoch, cm.holder, cm.pos
 	for i := range b.work {
 		bu.conversation(&b.work[i])

@@ -290,6 +290,16 @@ func (cs *Convs) MemoryBytes() (bytes, budget int64) {
 	return cs.node.convBytes.Load(), int64(cs.o.MemoryBytes)
 }
 
+// InboxLag is for how long a change of membership waits already until it is in the
+// inboxes of those concerned, of the feed that is the furthest behind; limit is from
+// when on no conversation begins.
+func (cs *Convs) InboxLag() (lag, limit time.Duration) {
+	for _, ow := range cs.Owners() {
+		lag = max(lag, ow.InboxLag())
+	}
+	return lag, cs.o.InboxLag
+}
+
 // Evicted counts the conversations that left memory to make room for others.
 func (cs *Convs) Evicted() uint64 { return cs.node.evicted.Load() }
 

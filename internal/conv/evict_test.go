@@ -13,6 +13,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -180,4 +181,39 @@ func TestConversationKeepsNothingOfAFrame(t *testing.T) {
 	if w.Convs.Loaded() != 2 {
 		t.Errorf("%d conversations are in memory, want 2: what does this prove?", w.Convs.Loaded())
 	}
+}
+
+func TestNoConversationBeginsWhileTheInboxesAreFarBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	key := w.Group("alice", "bob")
+	w.MustSend(direct(1, 1))
+	now := func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) }
+	w.owner().InboxesLack(uint64(now().UnixMilli()))
+	w.MustSend(direct(2, 1)) // they are behind, but not far
+	if lag, _ := w.Convs.InboxLag(); lag > 5*time.Second {
+		t.Errorf("behind by %v", lag)
+	}
+	w.later.Add(int64(time.Minute))
+	if lag, limit := w.Convs.InboxLag(); lag < time.Minute || limit > time.Minute {
+		t.Errorf("behind by %v, with a limit of %v", lag, limit)
+	}
+	convtest.WantCode(t, w.Send(direct(3, 1)), im.CodeOverloaded)
+	convtest.WantCode(t, w.Send(convtest.Add(key, "add", "carol")), im.CodeOverloaded)
+	s := convtest.Entry(convtest.NewGroup(), "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice"}}})
+	s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
+	convtest.WantCode(t, w.Send(s), im.CodeOverloaded)
+
+	w.MustSend(direct(1, 2)) // a conversation that is there goes on
+	w.MustSend(convtest.Message(key, "alice", "k", 1, "hi"))
+	if r := w.Send(direct(2, 1)); r.Err != nil || !r.Repeat {
+		t.Errorf("a repeat of a first message: %+v", r)
+	}
+	inbox := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "alice")}, Peer: "alice", Keyed: true}
+	inbox.Entry.ClientMsgId, inbox.Entry.Body = "k", &petrelv1.Message_Inbox{Inbox: &petrelv1.InboxEntry{}}
+	w.MustSend(inbox) // or they would never catch up
+
+	w.owner().InboxesLack(0)
+	w.MustSend(direct(3, 1))
+	w.MustSend(convtest.Add(key, "add", "carol"))
 }

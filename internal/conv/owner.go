@@ -20,8 +20,8 @@ import (
 // (intake.go); History (history.go); State, Record, Members and Leavers (state.go);
 // Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted, Receipts and
 // ChangedAt (receipts.go); Published, MembershipSince and MembershipMoved
-// (publish.go); Sealed and Lost (tenure.go); Loaded (memory.go). Its own are Changed
-// (sync.go) and those below.
+// (publish.go); Sealed and Lost (tenure.go); Loaded (memory.go); InboxesLack and InboxLag
+// (inboxlag.go). Its own are Changed (sync.go) and those below.
 type Owner struct {
 	*memory
 	*intake
@@ -29,6 +29,7 @@ type Owner struct {
 	*cursors
 	*publisher
 	*tenure
+	*inboxLag
 	committer committer
 }
 
@@ -48,11 +49,11 @@ func newOwner(ctx context.Context, o *Options, n *node, st store.Store, fan *fan
 	for range commitsInFlight {
 		pub.free <- &batch{}
 	}
-	ow := &Owner{memory: mem, intake: in, reader: rd, cursors: cu, publisher: pub, tenure: newTenure(mem)}
+	ow := &Owner{memory: mem, intake: in, reader: rd, cursors: cu, publisher: pub, tenure: newTenure(mem), inboxLag: &inboxLag{now: o.Now, limit: o.InboxLag}}
 	pub.lose = ow.lose
 	cm := &ow.committer
 	*cm = committer{
-		o: o, store: st, hash: hash, intake: in, cursors: cu, formers: old, publisher: pub, tenure: ow.tenure,
+		o: o, store: st, hash: hash, intake: in, cursors: cu, formers: old, publisher: pub, tenure: ow.tenure, inboxLag: ow.inboxLag,
 		confirm: func() error { return confirm(ow) }, feed: f, holder: holder,
 	}
 	var err error

@@ -162,14 +162,19 @@ func (c *Consumer) save(ctx context.Context) error {
 	return c.store.TrimFeed(ctx, c.feed, c.done-conv.RefanCommits)
 }
 
-// batch is how many changes are under way at once.
-const batch = 512
+// batch is how many inbox entries are sent at once; underWay is how many batches wait
+// for their answers at a time, so that the next one is made meanwhile.
+const (
+	batch    = 512
+	underWay = 4
+)
 
 func (c *Consumer) catchUp(ctx context.Context) error {
 	for {
 		upTo := c.owner.Published()
 		if c.done >= c.rebuild && !c.owner.MembershipSince(c.done, upTo) {
 			c.done = max(c.done, upTo)
+			c.owner.InboxesLack(0)
 			c.arrived()
 			return nil
 		}
@@ -181,11 +186,14 @@ func (c *Consumer) catchUp(ctx context.Context) error {
 		err := c.store.ScanFeed(ctx, c.feed, c.done, upTo, func(p im.Pos, e *storepb.FeedEntry) bool {
 			for _, it := range e.Items {
 				if anew || it.Kinds&conv.FeedMembership != 0 {
+					if len(items) == 0 {
+						c.owner.InboxesLack(e.TimeMs)
+					}
 					items = append(items, it)
 				}
 			}
 			at = p
-			return len(items) < batch
+			return len(items) < batch*underWay
 		})
 		if at > c.done && errors.Is(err, store.ErrCorrupt) {
 			err = nil // first what comes before the damage
@@ -216,6 +224,7 @@ func (c *Consumer) catchUp(ctx context.Context) error {
 // are in, and waits until they are durable.
 func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bool) error {
 	var sends []*conv.Send
+	var waiting []chan conv.Result // of batches under way
 	seen := map[im.Key]bool{}
 	for _, it := range items {
 		key := im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}
@@ -235,25 +244,40 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 			return err
 		}
 		for sends = append(sends, more...); len(sends) >= batch; sends = sends[batch:] {
-			if err := c.submit(ctx, sends[:batch]); err != nil {
-				return err
+			if len(waiting) == underWay {
+				if err := c.await(ctx, waiting[0]); err != nil {
+					return err
+				}
+				waiting = waiting[1:]
 			}
+			waiting = append(waiting, c.submit(sends[:batch:batch]))
 		}
 	}
-	return c.submit(ctx, sends)
+	for _, w := range append(waiting, c.submit(sends)) {
+		if err := c.await(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (c *Consumer) submit(ctx context.Context, sends []*conv.Send) error {
+// submit sends a batch. The answers come into the channel, whose capacity is their
+// number.
+func (c *Consumer) submit(sends []*conv.Send) chan conv.Result {
 	results := make(chan conv.Result, len(sends))
 	for _, s := range sends {
 		s.Done = func(r conv.Result) { results <- r }
 	}
 	var k fanout.WakeUps
-	n := len(sends)
 	c.convs.Submit(sends, &k)
 	k.Flush()
+	return results
+}
+
+// await waits until all entries of a batch have their answers.
+func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 	var failed error
-	for range n {
+	for range cap(results) {
 		select {
 		case r := <-results:
 			// A conflict says that the change is entered, in other words.

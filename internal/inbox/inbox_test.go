@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -49,14 +50,18 @@ type world struct {
 }
 
 // counting counts the rows that are read. A test may do something while a
-// cursor is read.
+// cursor is read, and before rows are.
 type counting struct {
 	store.Store
 	read     atomic.Int64
 	onCursor func(im.User)
+	onRows   func(im.Key)
 }
 
 func (s *counting) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	if f := s.onRows; f != nil {
+		f(c)
+	}
 	return s.Store.Rows(ctx, c, from, to, func(r store.Row) bool {
 		s.read.Add(1)
 		return fn(r)
@@ -416,6 +421,61 @@ func TestAwaitWaitsForTheInboxes(t *testing.T) {
 		w.settle()
 		if got := len(w.inbox(u)); got != 1 {
 			t.Fatalf("after Await the inbox of %s has %d entries, want 1", u, got)
+		}
+	}
+}
+
+func TestConsumerSaysHowFarTheInboxesAreBehind(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.kill()
+	key := w.group("team", "alice")
+	if lag, _ := w.convs.InboxLag(); lag != 0 {
+		t.Errorf("nobody has read the feed, and the inboxes are said to be behind by %v", lag)
+	}
+	made := time.Now()
+	for time.Since(made) < 10*time.Millisecond { // the time of a commit is in milliseconds
+		runtime.Gosched()
+	}
+	var lag atomic.Int64 // while the change is being carried
+	w.rows.onRows = func(c im.Key) {
+		if c == key {
+			n, _ := w.convs.InboxLag()
+			lag.Store(int64(n))
+		}
+	}
+	w.consume()
+	w.settle()
+	if got := time.Duration(lag.Load()); got < 9*time.Millisecond || got > time.Since(made)+time.Second {
+		t.Errorf("a change that waits since %v is said to wait since %v", time.Since(made), got)
+	}
+	for since := time.Now(); ; runtime.Gosched() { // the consumer looks once more
+		if got, _ := w.convs.InboxLag(); got == 0 {
+			break
+		} else if time.Since(since) > deadline {
+			t.Fatalf("the inboxes have everything, and are said to be behind by %v", got)
+		}
+	}
+}
+
+// More changes than are carried at once come at once.
+func TestManyChangesReachTheInboxes(t *testing.T) {
+	w := newWorld(t)
+	w.settle()
+	w.kill()
+	const members = 3000 // of one group, so that there are several batches
+	change := &petrelv1.MemberChange{}
+	for i := range members {
+		change.Added = append(change.Added, &petrelv1.MemberRef{User: fmt.Sprintf("user%04d", i)})
+	}
+	s := w.entry(im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}, change)
+	s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
+	w.mustSend(s)
+	w.consume()
+	w.settle()
+	for i := range members {
+		if u := im.User(fmt.Sprintf("user%04d", i)); len(w.inbox(u)) != 1 {
+			t.Errorf("the inbox of %s has %d entries, want 1", u, len(w.inbox(u)))
 		}
 	}
 }
