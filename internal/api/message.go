@@ -37,7 +37,7 @@ func (s *Server) Send(ctx context.Context, r *connect.Request[petrelv1.Send]) (*
 }
 
 // pace counts a send of a user, or a change that is as costly. Codes:
-// rate_limited, overloaded. Spec: P-9.2.
+// rate_limited. Spec: P-9.2.
 func (s *Server) pace(a im.Account) error {
 	l := s.o.Limits()
 	return s.rates.Take(s.o.Now(), rateKey{rateSend, a}, rate.Per(int(l.SendsPerS), time.Second, int(l.SendBurst)))

@@ -152,7 +152,7 @@ func (r *repeat) read(ctx context.Context) error {
 		return nil
 	}
 	all := hashOf("passwords", secrets...)
-	stretched, err := r.s.users.Stretch(ctx, all[:], r.key[:16])
+	stretched, err := r.s.users.Stretch(ctx, !callOf(ctx).caller.anonymous(), all[:], r.key[:16])
 	r.stretched = string(stretched)
 	return err
 }
@@ -171,8 +171,7 @@ func (r *repeat) seal(ctx context.Context) (cipher.AEAD, error) {
 }
 
 // allow counts a repeat that costs a password's hash as a login costs it. What
-// an admin key asks for is not limited here either. Codes: rate_limited,
-// overloaded.
+// an admin key asks for is not limited here either. Codes: rate_limited.
 func (r *repeat) allow(ctx context.Context) error {
 	fields := r.msg.ProtoReflect().Descriptor().Fields()
 	secret := func(name protoreflect.Name) bool { return fields.ByName(name) != nil }

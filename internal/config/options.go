@@ -99,9 +99,9 @@ func options(c *Config) []option {
 		boolean("accounts.one_per_kind", &c.Accounts.OnePerKind, true, "A login ends the sessions and the tokens of the user's other device of the same kind (phone, desktop, web, …)."),
 		duration("accounts.access_ttl", &c.Accounts.AccessTTL, time.Hour, 1*time.Minute, 30*24*time.Hour, "How long the access token of a login or a refresh is valid. A session goes on after its token has expired."),
 		duration("accounts.refresh_ttl", &c.Accounts.RefreshTTL, 30*24*time.Hour, 1*time.Hour, 366*24*time.Hour, "How long a refresh token is valid. Each works once. A device that is not used for this long has to log in again."),
-		unlimited("accounts.logins_per_min", &c.Accounts.LoginsPerMin, 5, "Most attempts to log in to one account in a minute."),
-		unlimited("accounts.logins_per_ip_per_min", &c.Accounts.LoginsPerIPPerMin, 20, "Most attempts to log in from one IP address (IPv6: from one /64) in a minute."),
-		unlimited("accounts.registrations_per_ip_per_h", &c.Accounts.RegistrationsPerIPPerH, 10, "Most registrations from one IP address (IPv6: from one /64) in an hour."),
+		unlimited("accounts.logins_per_min", &c.Accounts.LoginsPerMin, 5, "Most attempts to log in to one account in a minute with a password: from one IP address, and by one device that has logged in before, wherever it is. All other devices together have ten times as many; what is beyond that is delayed, and then refused."),
+		unlimited("accounts.logins_per_ip_per_min", &c.Accounts.LoginsPerIPPerMin, 20, "Most attempts to log in from one IP address in a minute, by devices that have not logged in before. IPv6: from one /64; four times as many from a /56, 16 times as many from a /48."),
+		unlimited("accounts.registrations_per_ip_per_h", &c.Accounts.RegistrationsPerIPPerH, 10, "Most registrations from one IP address in an hour. IPv6: from one /64; four times as many from a /56, 16 times as many from a /48."),
 		unlimited("accounts.look_ups_per_min", &c.Accounts.LookUpsPerMin, 30, "Most times that one user may look up other users in a minute."),
 		unlimited("accounts.refreshes_per_min", &c.Accounts.RefreshesPerMin, 60, "Most refreshes of tokens by one user in a minute."),
 

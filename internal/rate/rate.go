@@ -7,6 +7,7 @@
 package rate
 
 import (
+	"hash/maphash"
 	"math/bits"
 	"sync"
 	"time"
@@ -53,69 +54,127 @@ type Bucket struct {
 // Take takes a token and returns 0. If there is none it takes nothing and
 // returns how long to wait for one, in whole milliseconds.
 func (b *Bucket) Take(now time.Time, l Limit) (wait time.Duration) {
+	if wait = b.wait(now, l, 0); wait == 0 {
+		b.take(l)
+	}
+	return wait
+}
+
+// wait is how long to wait for the next token, in whole milliseconds. Others may
+// have taken those of the time until most from now.
+func (b *Bucket) wait(now time.Time, l Limit, most time.Duration) time.Duration {
 	if l.Every < 0 || l.Burst < 0 {
 		return 0
 	}
 	at, room := now.UnixNano(), l.room()
-	// No bucket is emptier than empty. One that is full only in an hour, because
+	// No bucket is emptier than that. One that is full only in an hour, because
 	// the clock was set back by an hour, would refuse all until then.
-	b.full = min(max(b.full, at), at+room)
+	b.full = min(max(b.full, at), at+room+int64(most))
 	if wait := time.Duration(b.full-at-room) + l.Every; wait > 0 {
 		return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
 	}
-	b.full += int64(l.Every)
 	return 0
+}
+
+// take takes the token that wait has found.
+func (b *Bucket) take(l Limit) {
+	if l.Every > 0 && l.Burst >= 0 {
+		b.full += int64(l.Every)
+	}
 }
 
 // Full tells whether the bucket is as good as a new one.
 func (b *Bucket) Full(now time.Time) bool { return b.full <= now.UnixNano() }
 
-// Table has a bucket for each key. One that is full is as good as none and is
-// forgotten when room is needed.
+// Table has a bucket for each key, in memory that does not grow. Where there is
+// no room for a further key, the fullest bucket of a few is forgotten: it is the
+// one that refuses least, and its key has a full one again. So attackers who use
+// many names or addresses turn nobody away. They have to empty as many buckets as
+// there are before they win tries by it. The few are chosen by a secret, so that
+// nobody can aim at a bucket.
 type Table[K comparable] struct {
-	mu      sync.Mutex // tier 0; guards the fields below
-	buckets map[K]Bucket
-	swept   time.Time
+	mu    sync.Mutex // tier 0; guards the fields below
+	seed  maphash.Seed
+	slots []slot // nil before the first bucket
 }
 
-// MaxBuckets is how many buckets of a table may be in use. What would need a
-// further one is refused as overloaded: attackers who use many names or
-// addresses get no memory, and no tries without a limit.
-const MaxBuckets = 1 << 16
+// slot holds the bucket of one key. Of the key it keeps a hash.
+type slot struct {
+	hash   uint64
+	bucket Bucket
+}
 
-// Take takes a token of k's bucket. Codes: rate_limited, overloaded.
+// MaxBuckets is how many buckets of a table may be in use, 1 MiB of them. Of ways
+// slots that a key may have, it gets one.
+const (
+	MaxBuckets = 1 << 16
+	ways       = 8
+)
+
+// Claim is for a token of one key's bucket.
+type Claim[K comparable] struct {
+	Key   K
+	Limit Limit
+}
+
+// Take takes a token of k's bucket. Codes: rate_limited.
 func (t *Table[K]) Take(now time.Time, k K, l Limit) error {
-	if l.Every < 0 || l.Burst < 0 {
-		return nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	b, used := t.buckets[k]
-	if wait := b.Take(now, l); wait > 0 {
-		if used { // the clock may have been set back
-			t.buckets[k] = b
-		}
+	return t.TakeAll(now, Claim[K]{k, l})
+}
+
+// TakeAll takes a token for each claim, or, if one of them has to wait, none.
+// Codes: rate_limited.
+func (t *Table[K]) TakeAll(now time.Time, claims ...Claim[K]) error {
+	if wait := t.Reserve(now, 0, claims...); wait > 0 {
 		return &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 	}
-	if !used && !t.roomLocked(now) {
-		return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
-	}
-	t.buckets[k] = b
 	return nil
 }
 
-// roomLocked makes room for one bucket; it looks for it once a second at most.
-func (t *Table[K]) roomLocked(now time.Time) bool {
-	if t.buckets == nil {
-		t.buckets = map[K]Bucket{}
+// Reserve takes a token for each claim if all are there within most, and returns
+// how long to wait until then. If that is longer it takes none.
+func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]) (wait time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.slots == nil {
+		t.seed, t.slots = maphash.MakeSeed(), make([]slot, MaxBuckets)
 	}
-	if len(t.buckets) >= MaxBuckets && now.Sub(t.swept) >= time.Second {
-		t.swept = now
-		for k, b := range t.buckets {
-			if b.Full(now) {
-				delete(t.buckets, k)
-			}
+	for _, c := range claims {
+		var full Bucket
+		b := &full
+		hash := maphash.Comparable(t.seed, c.Key)
+		if s := t.placeLocked(hash); s.hash == hash {
+			b = &s.bucket
+		}
+		wait = max(wait, b.wait(now, c.Limit, most))
+	}
+	if wait > most {
+		return wait
+	}
+	for _, c := range claims {
+		hash := maphash.Comparable(t.seed, c.Key)
+		s := t.placeLocked(hash)
+		if s.hash != hash {
+			*s = slot{hash: hash}
+			s.bucket.wait(now, c.Limit, most)
+		}
+		s.bucket.take(c.Limit)
+	}
+	return wait
+}
+
+// placeLocked is where the bucket of a hash is, or else the one it replaces.
+func (t *Table[K]) placeLocked(hash uint64) *slot {
+	begin := hash % (MaxBuckets / ways) * ways
+	set := t.slots[begin : begin+ways]
+	fullest := &set[0]
+	for i := range set {
+		if set[i].hash == hash {
+			return &set[i]
+		}
+		if set[i].bucket.full < fullest.bucket.full {
+			fullest = &set[i]
 		}
 	}
-	return len(t.buckets) < MaxBuckets
+	return fullest
 }

@@ -1,6 +1,8 @@
 package rate
 
 import (
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -140,24 +142,121 @@ func TestKeysHaveBucketsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestTableIsBounded(t *testing.T) {
+// A table that is full forgets buckets, and refuses nobody for it.
+func TestFullTableTurnsNobodyAway(t *testing.T) {
 	var all Table[int]
 	now, five := begin, Per(5, time.Minute, 5)
-	for i := range MaxBuckets {
-		if err := all.Take(now, i, five); err != nil {
+	const victim = -1 // whose bucket is empty
+	for range 5 {
+		if err := all.Take(now, victim, five); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantLimited(t, "one more", all.Take(now, MaxBuckets, five), im.CodeOverloaded)
-	if err := all.Take(now, 7, five); err != nil {
-		t.Errorf("one that is there: %v", err)
+	for i := range 2 * MaxBuckets {
+		if err := all.Take(now, i, five); err != nil {
+			t.Fatalf("key %d: %v", i, err)
+		}
 	}
-	if err := all.Take(now, MaxBuckets, Per(-1, time.Minute, 5)); err != nil {
-		t.Errorf("one more without a limit: %v", err)
+	if len(all.slots) != MaxBuckets {
+		t.Errorf("%d slots, want %d", len(all.slots), MaxBuckets)
 	}
-	now = now.Add(12 * time.Second) // all but that one are full again
-	if err := all.Take(now, MaxBuckets, five); err != nil || len(all.buckets) != 2 {
-		t.Errorf("when they are full again: %v, %d buckets", err, len(all.buckets))
+	// Those who took one token each have not won a try for whom has none left.
+	wantLimited(t, "the emptiest bucket", all.Take(now, victim, five), im.CodeRateLimited)
+}
+
+// Nobody who knows the code knows which keys share their places.
+func TestTableIsKeyedByASecret(t *testing.T) {
+	var a, b Table[int]
+	_, _ = a.Take(begin, 0, Per(1, time.Hour, 1)), b.Take(begin, 0, Per(1, time.Hour, 1))
+	if at := func(t *Table[int]) int { return slices.IndexFunc(t.slots, func(s slot) bool { return s.hash != 0 }) }; a.seed == b.seed || at(&a) == at(&b) && a.slots[at(&a)] == b.slots[at(&b)] {
+		t.Error("two tables keep a key in the same way")
+	}
+}
+
+func TestTakeAllTakesAllOrNothing(t *testing.T) {
+	var all Table[string]
+	one, two := Per(1, time.Minute, 1), Per(2, time.Minute, 2)
+	claims := []Claim[string]{{"narrow", two}, {"wide", one}}
+	if err := all.TakeAll(begin, claims...); err != nil {
+		t.Fatal(err)
+	}
+	wantLimited(t, "wide has none", all.TakeAll(begin, claims...), im.CodeRateLimited)
+	if err := all.Take(begin, "narrow", two); err != nil {
+		t.Errorf("narrow has paid for what wide refused: %v", err)
+	}
+}
+
+func TestReservedTokenComesWithinItsTime(t *testing.T) {
+	var all Table[string]
+	l, most := Per(60, time.Minute, 1), 2500*time.Millisecond
+	for i, want := range []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second} {
+		if wait := all.Reserve(begin, most, Claim[string]{"alice", l}); wait != want {
+			t.Errorf("try %d waits %v, want %v", i, wait, want)
+		}
+	}
+	if wait := all.Reserve(begin.Add(time.Second), most, Claim[string]{"alice", l}); wait != 2*time.Second {
+		t.Errorf("a second later it waits %v, want 2s", wait)
+	}
+}
+
+// One /48 has 65,536 networks that each count as an address. Together they have
+// 16 times what one has, and all other networks have what they had.
+func TestIPv6IsCountedInSteps(t *testing.T) {
+	network := func(i int) netip.Addr {
+		return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 0, 0, byte(i >> 8), byte(i), 9: 1})
+	}
+	five := Per(5, time.Minute, 5)
+	for _, c := range []struct {
+		name string
+		of   func(i int) netip.Addr
+		want int
+	}{
+		{"one address", func(int) netip.Addr { return network(0) }, 5},
+		{"addresses of a /64", func(i int) netip.Addr { a := network(0).As16(); a[15] = byte(i); return netip.AddrFrom16(a) }, 5},
+		{"networks of a /56", func(i int) netip.Addr { return network(i % 256) }, 4 * 5},
+		{"networks of a /48", network, 16 * 5},
+		{"IPv4", func(int) netip.Addr { return netip.MustParseAddr("192.0.2.1") }, 5},
+		{"IPv4 within IPv6", func(i int) netip.Addr {
+			if i%2 == 0 {
+				return netip.MustParseAddr("::ffff:192.0.2.1")
+			}
+			return netip.MustParseAddr("192.0.2.1")
+		}, 5},
+	} {
+		var all Addresses
+		n := 0
+		for i := range 1 << 16 {
+			if all.Take(begin, c.of(i), five) == nil {
+				n++
+			}
+		}
+		if n != c.want {
+			t.Errorf("%s: %d tokens, want %d", c.name, n, c.want)
+		}
+		for _, other := range []string{"2001:db8:1::1", "192.0.2.2"} {
+			if err := all.Take(begin, netip.MustParseAddr(other), five); err != nil {
+				t.Errorf("%s are used up, and %s gets none: %v", c.name, other, err)
+			}
+		}
+	}
+	var all Addresses
+	for range 10 {
+		if err := all.Take(begin, netip.Addr{}, five); err != nil {
+			t.Errorf("nobody: %v", err)
+		}
+	}
+}
+
+func TestAddressesOfOneHostCountAsOne(t *testing.T) {
+	same := func(a, b string) bool { return Host(netip.MustParseAddr(a)) == Host(netip.MustParseAddr(b)) }
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{{"192.0.2.1", "192.0.2.1", true}, {"192.0.2.1", "192.0.2.2", false}, {"192.0.2.1", "::ffff:192.0.2.1", true},
+		{"2001:db8::1", "2001:db8::ffff:1", true}, {"2001:db8::1", "2001:db8:0:1::1", false}, {"fe80::1%a", "fe80::2%b", true}} {
+		if same(c.a, c.b) != c.want {
+			t.Errorf("%s and %s count as one: %t", c.a, c.b, !c.want)
+		}
 	}
 }
 
@@ -166,5 +265,13 @@ func BenchmarkTake(b *testing.B) {
 	l := Per(1000, time.Second, 1<<30)
 	for b.Loop() {
 		k.Take(begin, l)
+	}
+}
+
+func BenchmarkTable(b *testing.B) {
+	var all Table[int]
+	l := Per(1000, time.Second, 1<<30)
+	for i := 0; b.Loop(); i++ {
+		_ = all.Take(begin, i&1023, l)
 	}
 }

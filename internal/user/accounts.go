@@ -96,11 +96,14 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 	if err := checkPassword(a.User, password); err != nil {
 		return nil, err
 	}
-	stored, _, err := us.checkCredentials(ctx, a, old)
+	if err := us.allow(ratePassword, a, us.o.Rates.Logins); err != nil {
+		return nil, err
+	}
+	stored, _, err := us.checkCredentials(ctx, a, true, old)
 	if err != nil {
 		return nil, err
 	}
-	hash, err := us.hasher.hash(ctx, password)
+	hash, err := us.hasher.hash(ctx, true, password)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +135,7 @@ func (us *Users) SetPassword(ctx context.Context, a im.Account, password string)
 	if _, err := us.must(ctx, a); err != nil {
 		return Info{}, err
 	}
-	hash, err := us.hasher.hash(ctx, password)
+	hash, err := us.hasher.hash(ctx, true, password)
 	if err != nil {
 		return Info{}, err
 	}

@@ -74,6 +74,13 @@ func (us *Users) device(ctx context.Context, a im.Account, device string) (*stor
 	return parseDevice(a, device, value)
 }
 
+// hasLoggedIn tells whether a device has logged in to an account, and was not
+// revoked since.
+func (us *Users) hasLoggedIn(ctx context.Context, a im.Account, device string) (bool, error) {
+	d, err := us.device(ctx, a, device)
+	return d != nil && (!d.Revoked || d.Replaced), err
+}
+
 // parseDevice reads a device's record; nil: there is none.
 func parseDevice(a im.Account, device string, value []byte) (*storepb.Device, error) {
 	if value == nil {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
@@ -57,7 +58,8 @@ func (us *Users) Register(ctx context.Context, tenantName string, user im.User, 
 			return nil, err
 		}
 	}
-	if err := us.allow(rateKey{what: rateRegister, ip: block(remote)}, us.o.Rates.Registrations, time.Hour); err != nil {
+	n := us.o.Rates.Registrations
+	if err := us.rates.registrations.Take(us.now(), remote, rate.Per(n, time.Hour, n)); err != nil {
 		return nil, err
 	}
 	a := im.Account{Tenant: t, User: user}
@@ -67,7 +69,7 @@ func (us *Users) Register(ctx context.Context, tenantName string, user im.User, 
 	} else if ok {
 		return nil, taken // without the work of a hash
 	}
-	hash, err := us.hasher.hash(ctx, password)
+	hash, err := us.hasher.hash(ctx, false, password)
 	if err != nil {
 		return nil, err
 	}
@@ -89,13 +91,11 @@ func checkDisplayName(name string) error {
 }
 
 // LogIn logs a device in with a password. An unknown user, tenant or password
-// and a disabled user get the same answer after the same work.
+// and a disabled user get the same answer after the same work. remote is the
+// client's address; the zero value is not limited.
 // Codes: invalid, bad_credentials, rate_limited, overloaded. Spec: P-11.2.
 func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, password string, ref DeviceRef, remote netip.Addr) (*Login, error) {
 	if err := ref.check(); err != nil {
-		return nil, err
-	}
-	if err := us.allow(rateKey{what: rateLoginIP, ip: block(remote)}, us.o.Rates.LoginsPerIP, time.Minute); err != nil {
 		return nil, err
 	}
 	t, err := us.Tenant(ctx, tenantName)
@@ -106,7 +106,11 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 	if err != nil || user.Check() != nil { // nobody's
 		a = im.Account{}
 	}
-	stored, rehash, err := us.checkCredentials(ctx, a, password)
+	known, err := us.admitLogin(ctx, a, loginKey{tenant: named(tenantName), user: user, device: ref.ID}, remote)
+	if err != nil {
+		return nil, err
+	}
+	stored, rehash, err := us.checkCredentials(ctx, a, known, password)
 	if err != nil {
 		return nil, err
 	}
@@ -122,32 +126,30 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 }
 
 // checkCredentials returns the hash that the password fits, and, if that was
-// made with less work than new ones, a new one. The zero account is nobody.
-// Codes: bad_credentials, rate_limited, overloaded.
-func (us *Users) checkCredentials(ctx context.Context, a im.Account, password string) (stored, rehash string, err error) {
+// made with less work than new ones, a new one. The zero account is nobody. known:
+// it is asked for on a session or by a device that was logged in before.
+// Codes: bad_credentials, overloaded.
+func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool, password string) (stored, rehash string, err error) {
 	var u *storepb.User
 	if a.User != "" {
-		if err := us.allow(rateKey{what: rateLogin, account: a}, us.o.Rates.Logins, time.Minute); err != nil {
-			return "", "", err
-		}
 		if u, err = us.read(ctx, a); err != nil {
 			return "", "", err
 		}
 	}
-	known := u != nil && !u.Disabled && u.Password != ""
+	may := u != nil && !u.Disabled && u.Password != ""
 	stored = nobodysHash
-	if known {
+	if may {
 		stored = u.Password
 	}
-	ok, old, err := us.hasher.verify(ctx, stored, password)
+	ok, old, err := us.hasher.verify(ctx, known, stored, password)
 	if err != nil {
 		return "", "", err
 	}
-	if !ok || !known {
+	if !ok || !may {
 		return "", "", &im.Error{Code: im.CodeBadCredentials}
 	}
 	if old {
-		rehash, err = us.hasher.hash(ctx, password)
+		rehash, err = us.hasher.hash(ctx, known, password)
 	}
 	return stored, rehash, err
 }
@@ -174,7 +176,7 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 		return nil, err
 	}
 	a := im.Account{Tenant: t, User: user}
-	if err := us.allow(rateKey{what: rateLogin, account: a}, us.o.Rates.Logins, time.Minute); err != nil {
+	if err := us.allow(rateExchange, a, us.o.Rates.Logins); err != nil {
 		return nil, err
 	}
 	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, im.CodeBadCredentials)

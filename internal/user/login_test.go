@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -447,27 +449,28 @@ func (w *world) parse(value []byte) *storepb.User {
 // Spec: P-11.2.
 func TestTriesAreLimitedForEachUserAndEachAddress(t *testing.T) {
 	w := newWorld(t)
-	try := func(u im.User, from string) error {
-		_, err := w.users.LogIn(context.Background(), "", u, "wrong password", phone(1), netip.MustParseAddr(from))
+	try := func(u im.User, tenant, from string) error {
+		_, err := w.users.LogIn(context.Background(), tenant, u, "wrong password", phone(9), netip.MustParseAddr(from))
 		return err
 	}
-	for _, u := range []im.User{"alice", "nobody"} {
-		if u == "alice" {
-			w.register(u, phone(1))
+	w.register("alice", phone(1))
+	for i, who := range []struct {
+		user   im.User
+		tenant string
+	}{{"alice", ""}, {"nobody", ""}, {"a/b", ""}, {"alice", "nowhere"}} { // the same for all: limits tell nobody who is there
+		from := fmt.Sprint("192.0.2.", i)
+		for range 5 {
+			w.wantCode("a try", try(who.user, who.tenant, from), im.CodeBadCredentials)
 		}
-		for i := range 5 {
-			w.wantCode("a try", try(u, fmt.Sprintf("192.0.2.%d", i)), im.CodeBadCredentials)
-		}
-		w.wantCode("the sixth of "+string(u), try(u, "192.0.2.9"), im.CodeRateLimited)
+		w.wantCode(fmt.Sprintf("the sixth of %v", who), try(who.user, who.tenant, from), im.CodeRateLimited)
+		w.wantCode("from elsewhere", try(who.user, who.tenant, "203.0.113.9"), im.CodeBadCredentials)
 	}
-	_, err := w.users.LogIn(context.Background(), "", "alice", password, phone(1), home)
-	w.wantCode("the right password at the same time", err, im.CodeRateLimited)
 	for i := range 20 {
-		w.wantCode("from one address", try(im.User(fmt.Sprint("u", i)), "198.51.100.1"), im.CodeBadCredentials)
+		w.wantCode("from one address", try(im.User(fmt.Sprint("u", i)), "", "198.51.100.1"), im.CodeBadCredentials)
 	}
-	w.wantCode("the 21st from one address", try("u", "198.51.100.1"), im.CodeRateLimited)
+	w.wantCode("the 21st from one address", try("u", "", "198.51.100.1"), im.CodeRateLimited)
 	w.pass(time.Minute)
-	w.logIn("alice", phone(1))
+	w.wantCode("a minute later", try("u", "", "198.51.100.1"), im.CodeBadCredentials)
 
 	register := func(n int) error {
 		_, err := w.users.Register(context.Background(), "", im.User(fmt.Sprint("r", n)), password, "", phone(1), netip.MustParseAddr("198.51.100.7"))
@@ -490,7 +493,7 @@ func TestTriesAreLimitedForEachUserAndEachAddress(t *testing.T) {
 	for range 60 {
 		l = w.refresh(l.Refresh, "")
 	}
-	_, err = w.users.Refresh(context.Background(), l.Refresh, "")
+	_, err := w.users.Refresh(context.Background(), l.Refresh, "")
 	w.wantCode("the 61st refresh", err, im.CodeRateLimited)
 	w.pass(time.Second)
 	w.refresh(l.Refresh, "")
@@ -518,5 +521,78 @@ func TestLoginWithAPasswordThatIsChangedMeanwhileIsRefused(t *testing.T) {
 		})
 		_, err := w.users.LogIn(context.Background(), "", "alice", password, phone(2), home)
 		w.wantCode(what, err, im.CodeBadCredentials)
+	}
+}
+
+// attackers are addresses in networks of IPv6, 50 in each.
+func attackers() int { return intEnv("PETREL_ADDRESSES", 2000) }
+
+func intEnv(name string, def int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return def
+}
+
+// Whoever guesses from many addresses cannot keep a user out who logs in with a
+// device that is known, and comes to few tries. Spec: P-11.2.
+func TestStrangersDoNotLockAKnownDeviceOut(t *testing.T) {
+	t.Parallel() // it mostly waits
+	w := newWorld(t)
+	w.register("alice", phone(1))
+	w.mint("alice", user.DeviceRef{ID: "laptop", Kind: "desktop"})
+	tries := map[im.Code]int{}
+	var mu sync.Mutex
+	attack := func(from netip.Addr) {
+		_, err := w.users.LogIn(context.Background(), "", "alice", "wrong password", user.DeviceRef{ID: "guessed"}, from)
+		mu.Lock()
+		defer mu.Unlock()
+		tries[im.CodeOf(err)]++
+	}
+	var wg sync.WaitGroup
+	work := make(chan netip.Addr)
+	for range 8 { // a few of them wait for their turn
+		wg.Go(func() {
+			for from := range work {
+				attack(from)
+			}
+		})
+	}
+	for i := range attackers() {
+		site, in := i/50, i%50
+		work <- netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(site >> 8), byte(site), 0, byte(in), 15: 1})
+		if i%500 == 0 {
+			if _, err := w.users.LogIn(context.Background(), "", "alice", password, phone(1), home); i < 5*500 && err != nil {
+				t.Errorf("after %d tries of others alice cannot log in with her phone: %v", i, err)
+			}
+		}
+	}
+	close(work)
+	wg.Wait()
+	const most = 10*5 + 3 // at once, and those that came after a delay
+	if n := tries[im.CodeBadCredentials]; n < 10 || n > most || tries[im.CodeRateLimited] != attackers()-n {
+		t.Errorf("the tries end with %v, want at most %d that look at the password", tries, most)
+	}
+	for range 30 { // from the address where she is
+		attack(home)
+	}
+	w.logIn("alice", user.DeviceRef{ID: "laptop", Kind: "desktop"})
+}
+
+// A device that was revoked is known no more: a thief has it.
+func TestRevokedDeviceIsNotKnown(t *testing.T) {
+	w := newWorld(t)
+	w.register("alice", phone(1))
+	w.logIn("alice", user.DeviceRef{ID: "stolen"})
+	if err := w.users.RevokeDevice(context.Background(), alice, "stolen"); err != nil {
+		t.Fatal(err)
+	}
+	codes := map[im.Code]int{}
+	for range 10 {
+		_, err := w.users.LogIn(context.Background(), "", "alice", "wrong password", user.DeviceRef{ID: "stolen"}, netip.MustParseAddr("192.0.2.77"))
+		codes[im.CodeOf(err)]++
+	}
+	if codes[im.CodeBadCredentials] != 5 {
+		t.Errorf("ten tries end with %v, want 5 that look at the password, as for any stranger", codes)
 	}
 }

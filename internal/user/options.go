@@ -31,8 +31,8 @@ type Options struct {
 // Rates are how often something may be tried, averaged over the period and at
 // once. Negative: there is no limit.
 type Rates struct {
-	Logins        int // for one account in a minute; 5
-	LoginsPerIP   int // from one address in a minute; 20
+	Logins        int // to one account in a minute, from one address or by one device that is known; 5
+	LoginsPerIP   int // from one address in a minute, by devices that are not known; 20
 	Registrations int // from one address in an hour; 10
 	LookUps       int // of other users, by one user in a minute; 30
 	Refreshes     int // by one user in a minute; 60

@@ -102,59 +102,91 @@ func parsePHC(s string) (w work, salt, hash []byte, err error) {
 	return w, salt, hash, nil
 }
 
-// maxWaitingHashes is how many logins may wait for the cores that hash.
+// maxWaitingHashes is how many logins of one kind may wait for the cores that
+// hash: of strangers, and of known devices.
 const maxWaitingHashes = 64
 
-// hasher bounds the memory and the cores that passwords take.
+// hasher bounds the memory and the cores that passwords take. Strangers never
+// have the last core, so what they ask for does not hold up who is known.
 type hasher struct {
-	slots   chan struct{} // capacity: the cores; a token for each hash under way
+	cores     lane
+	strangers lane // through which they come to the cores
+}
+
+// lane lets as many pass at once as fit into slots.
+type lane struct {
+	slots   chan struct{} // a token for each that has passed
 	waiting atomic.Int32
 }
 
-func newHasher() hasher { return hasher{slots: make(chan struct{}, runtime.NumCPU())} }
+func newHasher() hasher {
+	n := runtime.NumCPU()
+	return hasher{cores: lane{slots: make(chan struct{}, n)}, strangers: lane{slots: make(chan struct{}, max(1, n-1))}}
+}
 
 // enter waits for a core. Codes: overloaded.
-func (h *hasher) enter(ctx context.Context) error {
+func (h *hasher) enter(ctx context.Context, known bool) error {
+	if known {
+		return h.cores.enter(ctx)
+	}
+	if err := h.strangers.enter(ctx); err != nil {
+		return err
+	}
+	err := h.cores.enter(ctx)
+	if err != nil {
+		h.strangers.leave()
+	}
+	return err
+}
+
+func (h *hasher) leave(known bool) {
+	h.cores.leave()
+	if !known {
+		h.strangers.leave()
+	}
+}
+
+func (l *lane) enter(ctx context.Context) error {
 	select {
-	case h.slots <- struct{}{}:
+	case l.slots <- struct{}{}:
 		return nil
 	default:
 	}
-	defer h.waiting.Add(-1)
-	if h.waiting.Add(1) > maxWaitingHashes {
+	defer l.waiting.Add(-1)
+	if l.waiting.Add(1) > maxWaitingHashes {
 		return &im.Error{Code: im.CodeOverloaded, RetryAfter: 2 * time.Second}
 	}
 	select {
-	case h.slots <- struct{}{}:
+	case l.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait to hash a password: %w", ctx.Err())
 	}
 }
 
-func (h *hasher) leave() { <-h.slots }
+func (l *lane) leave() { <-l.slots }
 
 // hash makes a PHC string. Codes: overloaded.
-func (h *hasher) hash(ctx context.Context, password string) (string, error) {
-	if err := h.enter(ctx); err != nil {
+func (h *hasher) hash(ctx context.Context, known bool, password string) (string, error) {
+	if err := h.enter(ctx, known); err != nil {
 		return "", err
 	}
-	defer h.leave()
+	defer h.leave(known)
 	salt := random(saltBytes)
 	return phc(today, salt, argon2.IDKey([]byte(password), salt, today.time, today.memory, today.threads, hashBytes)), nil
 }
 
 // verify tells whether a password fits a PHC string, and whether that was made
 // with other work than today's. Codes: overloaded.
-func (h *hasher) verify(ctx context.Context, stored, password string) (ok, old bool, err error) {
+func (h *hasher) verify(ctx context.Context, known bool, stored, password string) (ok, old bool, err error) {
 	w, salt, want, err := parsePHC(stored)
 	if err != nil {
 		return false, false, err
 	}
-	if err := h.enter(ctx); err != nil {
+	if err := h.enter(ctx, known); err != nil {
 		return false, false, err
 	}
-	defer h.leave()
+	defer h.leave(known)
 	// One that is too long costs no more than another one, and does not fit.
 	got := argon2.IDKey([]byte(password[:min(len(password), maxPassword)]), salt, w.time, w.memory, w.threads, uint32(len(want)))
 	ok = subtle.ConstantTimeCompare(got, want) == 1 && len(password) <= maxPassword
@@ -162,11 +194,12 @@ func (h *hasher) verify(ctx context.Context, stored, password string) (ok, old b
 }
 
 // Stretch makes of a low-entropy secret what is as dear to guess as a password
-// is from its hash: 32 bytes, the same for the same salt. Codes: overloaded.
-func (us *Users) Stretch(ctx context.Context, secret, salt []byte) ([]byte, error) {
-	if err := us.hasher.enter(ctx); err != nil {
+// is from its hash: 32 bytes, the same for the same salt. known: somebody with a
+// token asks for it. Codes: overloaded.
+func (us *Users) Stretch(ctx context.Context, known bool, secret, salt []byte) ([]byte, error) {
+	if err := us.hasher.enter(ctx, known); err != nil {
 		return nil, err
 	}
-	defer us.hasher.leave()
+	defer us.hasher.leave(known)
 	return argon2.IDKey(secret, salt, today.time, today.memory, today.threads, hashBytes), nil
 }

@@ -1,54 +1,62 @@
 package user
 
 import (
+	"context"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// What is counted.
+// rates are the buckets of what may be tried. What strangers can fill is apart
+// from what users can.
+type rates struct {
+	logins        rate.Table[loginKey]
+	loginHosts    rate.Addresses
+	registrations rate.Addresses
+	repeats       rate.Addresses // of calls without a token
+	users         rate.Table[userKey]
+	delayed       atomic.Int32 // logins that wait for their turn
+}
+
+// loginKey names a bucket of tries to log in with a password: from one host, by
+// one device, or, if both are empty, by all that are not known. Whether there is
+// such a tenant and user does not matter.
+type loginKey struct {
+	tenant string
+	user   im.User
+	host   netip.Prefix
+	device string
+}
+
+// userKey names a bucket of a user: what is counted, and whose.
+type userKey struct {
+	what byte
+	user im.Account
+}
+
+// What is counted for a user.
 const (
-	rateLogin = iota + 1
-	rateLoginIP
-	rateRegister
-	rateLookUp
+	rateLookUp = iota + 1
 	rateRefresh
 	rateRepeat
+	rateExchange
+	ratePassword
 )
 
-// rateKey names a bucket: what is counted, and for whom.
-type rateKey struct {
-	what    byte
-	account im.Account
-	ip      netip.Prefix
+// allow takes one of n in a minute from a bucket of a user. n < 0: there is no
+// limit. Codes: rate_limited. Spec: P-11.2.
+func (us *Users) allow(what byte, a im.Account, n int) error {
+	return us.rates.users.Take(us.now(), userKey{what, a}, perMinute(n))
 }
 
-// allow takes one of n in a period from the bucket of k. n < 0 or a key for
-// nobody: there is no limit. Codes: rate_limited, overloaded. Spec: P-11.2.
-func (us *Users) allow(k rateKey, n int, period time.Duration) error {
-	if k.account == (im.Account{}) && !k.ip.IsValid() {
-		return nil
-	}
-	return us.rates.Take(us.now(), k, rate.Per(n, period, n))
-}
+func perMinute(n int) rate.Limit { return rate.Per(n, time.Minute, n) }
 
-// block is the addresses that count as one: an IPv4 address, or an IPv6 /64. It
-// is not valid if a is not.
-func block(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	if a.Is6() {
-		p, _ := a.Prefix(64) // fits
-		return p
-	}
-	return netip.PrefixFrom(a, a.BitLen())
-}
-
-// AllowLookUp counts a look-up of another user by a. Codes: rate_limited,
-// overloaded.
+// AllowLookUp counts a look-up of another user by a. Codes: rate_limited.
 func (us *Users) AllowLookUp(a im.Account) error {
-	return us.allow(rateKey{what: rateLookUp, account: a}, us.o.Rates.LookUps, time.Minute)
+	return us.allow(rateLookUp, a, us.o.Rates.LookUps)
 }
 
 // maxRepeats is how many repeats of an answered call with a password are
@@ -57,12 +65,72 @@ const maxRepeats = 4
 
 // AllowRepeat counts a repeat of an answered call with a password, which costs
 // as much as a login: of a user, or of an address if a is nobody. It does not
-// take from what they have to log in. Codes: rate_limited, overloaded.
-// Spec: P-11.2.
+// take from what they have to log in. Codes: rate_limited. Spec: P-11.2.
 func (us *Users) AllowRepeat(a im.Account, remote netip.Addr) error {
-	k, logins := rateKey{what: rateRepeat, account: a}, us.o.Rates.Logins
 	if a == (im.Account{}) {
-		k.ip, logins = block(remote), us.o.Rates.LoginsPerIP
+		return us.rates.repeats.Take(us.now(), remote, perMinute(maxRepeats*us.o.Rates.LoginsPerIP))
 	}
-	return us.allow(k, maxRepeats*logins, time.Minute)
+	return us.allow(rateRepeat, a, maxRepeats*us.o.Rates.Logins)
+}
+
+const (
+	// strangers is how many times the tries of one address all devices that are not
+	// known have together, at one account. What is beyond it is slower, and not
+	// refused at once: the right password must have a chance among the wrong ones.
+	strangers     = 10
+	maxLoginDelay = 3 * time.Second
+	maxDelayed    = 256 // logins that wait for their turn, of all accounts
+)
+
+// admitLogin counts a try to log in with a password. Each address has tries of its
+// own at an account, so nobody can use up those of another address. A device that
+// has logged in to the account before is known: it has tries of its own, wherever
+// it is, so nobody who does not know the device's id can use them up. Codes:
+// rate_limited. Spec: P-11.2.
+func (us *Users) admitLogin(ctx context.Context, a im.Account, who loginKey, remote netip.Addr) (known bool, err error) {
+	device := who.device
+	if known, err = us.hasLoggedIn(ctx, a, device); err != nil {
+		return false, err
+	}
+	now, limit := us.now(), perMinute(us.o.Rates.Logins)
+	if known && us.rates.logins.Take(now, who, limit) == nil {
+		return true, nil
+	}
+	if err := us.rates.loginHosts.Take(now, remote, perMinute(us.o.Rates.LoginsPerIP)); err != nil {
+		return false, err
+	}
+	who.device = ""
+	if remote.IsValid() {
+		who.host = rate.Host(remote)
+		if err := us.rates.logins.Take(now, who, limit); err != nil {
+			return false, err
+		}
+		who.host = netip.Prefix{}
+	}
+	return false, us.takeTurn(ctx, who)
+}
+
+// takeTurn lets the tries of all strangers at one account pass one after the
+// other. Codes: rate_limited.
+func (us *Users) takeTurn(ctx context.Context, account loginKey) error {
+	defer us.rates.delayed.Add(-1)
+	most := maxLoginDelay
+	if us.rates.delayed.Add(1) > maxDelayed {
+		most = 0
+	}
+	limit := perMinute(us.o.Rates.Logins)
+	limit.Every, limit.Burst = limit.Every/strangers, limit.Burst*strangers
+	wait := us.rates.logins.Reserve(us.now(), most, rate.Claim[loginKey]{Key: account, Limit: limit})
+	switch {
+	case wait > most:
+		return &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
+	case wait == 0:
+		return nil
+	}
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

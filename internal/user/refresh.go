@@ -86,7 +86,7 @@ func (us *Users) Refresh(ctx context.Context, token, requestID string) (*Login, 
 	if !ok {
 		return nil, bad
 	}
-	if err := us.allow(rateKey{what: rateRefresh, account: a}, us.o.Rates.Refreshes, time.Minute); err != nil {
+	if err := us.allow(rateRefresh, a, us.o.Rates.Refreshes); err != nil {
 		return nil, err
 	}
 	var l *Login

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
@@ -24,7 +23,7 @@ type Users struct {
 	o      Options
 	jwt    *verifier // nil: none is configured
 	hasher hasher
-	rates  rate.Table[rateKey] // of tries to log in, register, look up, refresh
+	rates  rates
 
 	turns *turns
 

@@ -7,4 +7,28 @@ var userRules = []rule{
 		patches: []patch{{"internal/user/change.go", `Check: read,`, `Check: read && false,`}},
 		guards:  []guard{{"internal/user", "^TestF11LoginsOnTwoNodes"}},
 	},
+	{
+		name:    "strangers-use-up-tries",
+		holds:   "strangers do not lock a known device out",
+		patches: []patch{{"internal/user/rates.go", `if known && us.rates.logins.Take(now, who, limit) == nil {`, `if false {`}},
+		guards:  []guard{{"internal/user", "^TestStrangersDoNotLockAKnownDeviceOut$"}},
+	},
+	{
+		name:    "revoked-is-known",
+		holds:   "a device that was revoked is known no more",
+		patches: []patch{{"internal/user/devices.go", `return d != nil && (!d.Revoked || d.Replaced), err`, `return d != nil, err`}},
+		guards:  []guard{{"internal/user", "^TestRevokedDeviceIsNotKnown$"}},
+	},
+	{
+		name:    "full-table-refuses",
+		holds:   "a table of buckets that is full turns nobody away",
+		patches: []patch{{"internal/rate/rate.go", `*s = slot{hash: hash}`, `if s.hash != 0 { return time.Second + most }; *s = slot{hash: hash}`}},
+		guards:  []guard{{"internal/rate", "^TestFullTableTurnsNobodyAway$"}},
+	},
+	{
+		name:    "every-network-counts",
+		holds:   "one subscriber has no more tries by having many IPv6 networks",
+		patches: []patch{{"internal/rate/addresses.go", `return s.table.TakeAll(`, `return s.table.TakeAll(now, Claim[netip.Prefix]{host, l}); return s.table.TakeAll(`}},
+		guards:  []guard{{"internal/rate", "^TestIPv6IsCountedInSteps$"}},
+	},
 }

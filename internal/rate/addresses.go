@@ -1,0 +1,57 @@
+package rate
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Addresses has a bucket for each client's address. One subscriber has a whole
+// network of IPv6 addresses, and may have as many as 65,536 of them. So IPv6 is
+// counted in steps: a network counts as an address does, and the networks around
+// it have a few times as many tokens.
+type Addresses struct{ table Table[netip.Prefix] }
+
+// The steps of IPv6: bits of a network, and how many times the tokens of one
+// address it has.
+const (
+	hostBits, hostTimes = 64, 1  // what every subscriber has
+	homeBits, homeTimes = 56, 4  // what many have
+	siteBits, siteTimes = 48, 16 // what an organisation has
+)
+
+// Host is the addresses that count as one: an IPv4 address, or the /64 network
+// of an IPv6 address. It is not valid if a is not.
+func Host(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	if a.Is6() {
+		return network(a, hostBits)
+	}
+	return netip.PrefixFrom(a, a.BitLen())
+}
+
+func network(a netip.Addr, bits int) netip.Prefix {
+	p, _ := a.Prefix(bits) // fits
+	return p
+}
+
+// Take takes a token for an address. Of one that is not valid there is no
+// limit. Codes: rate_limited.
+func (s *Addresses) Take(now time.Time, a netip.Addr, l Limit) error {
+	if !a.IsValid() {
+		return nil
+	}
+	host := Host(a)
+	if host.Addr().Is4() {
+		return s.table.Take(now, host, l)
+	}
+	return s.table.TakeAll(now, Claim[netip.Prefix]{host, l.times(hostTimes)},
+		Claim[netip.Prefix]{network(host.Addr(), homeBits), l.times(homeTimes)}, Claim[netip.Prefix]{network(host.Addr(), siteBits), l.times(siteTimes)})
+}
+
+// times is a limit of n times as many.
+func (l Limit) times(n int) Limit {
+	if l.Every < 0 || l.Burst <= 0 {
+		return l
+	}
+	return Limit{l.Every / time.Duration(n), l.Burst * n}
+}
