@@ -174,15 +174,15 @@ func (w *world) serve() {
 			return closed(a, code)
 		},
 		Sessions:      func(context.Context, im.Account) (map[string]int, error) { return nil, nil },
-		GroupsPerHour: -1,
-		Limits:        func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{Connections: 7, SendBurst: -1} },
-		ChangeLimits:  func(l *petrelv1.ServerLimits) *petrelv1.ServerLimits { return l },
-		Stats:         func() *petrelv1.Stats { return &petrelv1.Stats{Commits: 9} },
-		CompactStore:  func(context.Context) error { return nil },
-		Checkpoint:    func(context.Context) (string, error) { return "checkpoint-x", nil },
-		Redeemed:      func() { w.redeemed++ },
-		BodyBytes:     func() int { return 1000 },
-		PageSize:      func() int { return conv.MaxPage },
+		GroupsPerHour: -1, StrangersPerSecond: -1,
+		Limits:       func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{Connections: 7, SendBurst: -1} },
+		ChangeLimits: func(l *petrelv1.ServerLimits) *petrelv1.ServerLimits { return l },
+		Stats:        func() *petrelv1.Stats { return &petrelv1.Stats{Commits: 9} },
+		CompactStore: func(context.Context) error { return nil },
+		Checkpoint:   func(context.Context) (string, error) { return "checkpoint-x", nil },
+		Redeemed:     func() { w.redeemed++ },
+		BodyBytes:    func() int { return 1000 },
+		PageSize:     func() int { return conv.MaxPage },
 	})
 	rest := http.NewServeMux()
 	rest.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -75,9 +75,5 @@ func deviceRef(d *petrelv1.DeviceRef) user.DeviceRef {
 
 // remote is the caller's address; the zero value when there is none.
 func remote(r connect.AnyRequest) netip.Addr {
-	a, err := netip.ParseAddrPort(r.Peer().Addr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return a.Addr()
+	return addrOf(r.Peer().Addr)
 }

@@ -1,12 +1,12 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -17,7 +17,13 @@ import (
 // jsonCodec is the JSON of requests and answers. Names of fields that are not
 // known are passed over: they are of a newer client. Names of values that are
 // not known are refused: a role that is misspelt is not no role. Spec: P-2.7.
-type jsonCodec struct{ name string }
+type jsonCodec struct {
+	name     string
+	decoding chan struct{} // capacity: the cores that large requests may have; a token for each that is being decoded
+}
+
+// largeRequest is from where on a request takes one of these cores, in bytes.
+const largeRequest = 16 << 10
 
 // Name is part of connect.Codec.
 func (c jsonCodec) Name() string { return c.name }
@@ -36,71 +42,83 @@ func (jsonCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
 	return protojson.MarshalOptions{}.MarshalAppend(dst, m)
 }
 
-// Unmarshal is part of connect.Codec.
-func (jsonCodec) Unmarshal(b []byte, message any) error {
+// Unmarshal is part of connect.Codec. It decodes a request once.
+func (c jsonCodec) Unmarshal(b []byte, message any) error {
 	m, ok := message.(proto.Message)
 	im.Assert(ok, "request %T is no message", message)
 	if len(b) == 0 {
 		return errors.New("an empty body is not JSON; for a request without content send {}")
 	}
-	if protojson.Unmarshal(b, m) == nil {
-		return nil // everything in it is known
+	if len(b) > largeRequest {
+		c.decoding <- struct{}{}
+		defer func() { <-c.decoding }()
 	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, m); err != nil {
 		return err
 	}
-	var all any
-	if err := json.Unmarshal(b, &all); err != nil {
-		return err
-	}
-	return checkNames("", all, m.ProtoReflect().Descriptor())
-}
-
-// checkNames refuses names of enum values that are not known. Other values fit
-// m: protojson has read them.
-func checkNames(at string, v any, m protoreflect.MessageDescriptor) error {
-	object, ok := v.(map[string]any)
-	if !ok {
-		return nil // a type with a JSON form of its own
-	}
-	for name, v := range object {
-		f := m.Fields().ByJSONName(name)
-		if f == nil {
-			f = m.Fields().ByTextName(name)
-		}
-		if f == nil {
-			continue
-		}
-		if err := checkField(strings.TrimPrefix(at+"."+name, "."), v, f); err != nil {
-			return err
-		}
+	if bad := checkNames(gjson.ParseBytes(b), m.ProtoReflect().Descriptor()); bad != nil {
+		return fmt.Errorf("%s: %s", strings.TrimPrefix(bad.at, "."), bad.what)
 	}
 	return nil
 }
 
-func checkField(at string, v any, f protoreflect.FieldDescriptor) error {
-	if list, ok := v.([]any); ok {
-		for i, v := range list {
-			if err := checkField(fmt.Sprintf("%s[%d]", at, i), v, f); err != nil {
-				return err
-			}
+// misspelt says what is wrong with a name, and where it stands.
+type misspelt struct{ at, what string }
+
+// within puts what is around a name before its place.
+func (m *misspelt) within(format string, a ...any) *misspelt {
+	m.at = fmt.Sprintf(format, a...) + m.at
+	return m
+}
+
+// checkNames refuses names of enum values that are not known. Other values fit
+// m: protojson has read them. It looks through the text and keeps nothing of it.
+func checkNames(v gjson.Result, m protoreflect.MessageDescriptor) (bad *misspelt) {
+	if !v.IsObject() {
+		return nil // a type with a JSON form of its own
+	}
+	v.ForEach(func(key, v gjson.Result) bool {
+		name := key.String()
+		f := m.Fields().ByJSONName(name)
+		if f == nil {
+			f = m.Fields().ByTextName(name)
 		}
-		return nil
-	}
-	if f.IsMap() {
-		entries, _ := v.(map[string]any)
-		for k, v := range entries {
-			if err := checkField(fmt.Sprintf("%s[%.40q]", at, k), v, f.MapValue()); err != nil {
-				return err
-			}
+		if f == nil || f.Enum() == nil && f.Message() == nil {
+			return true
 		}
-		return nil
+		if bad = checkField(v, f); bad != nil {
+			bad.within(".%s", name)
+		}
+		return bad == nil
+	})
+	return bad
+}
+
+func checkField(v gjson.Result, f protoreflect.FieldDescriptor) (bad *misspelt) {
+	switch {
+	case v.IsArray():
+		i := 0
+		v.ForEach(func(_, v gjson.Result) bool {
+			if bad = checkField(v, f); bad != nil {
+				bad.within("[%d]", i)
+			}
+			i++
+			return bad == nil
+		})
+		return bad
+	case f.IsMap():
+		v.ForEach(func(k, v gjson.Result) bool {
+			if bad = checkField(v, f.MapValue()); bad != nil {
+				bad.within("[%.40q]", k.String())
+			}
+			return bad == nil
+		})
+		return bad
+	case f.Message() != nil:
+		return checkNames(v, f.Message())
 	}
-	if f.Message() != nil {
-		return checkNames(at, v, f.Message())
-	}
-	name, ok := v.(string)
-	if f.Enum() == nil || !ok || f.Enum().Values().ByName(protoreflect.Name(name)) != nil {
+	name := v.String()
+	if f.Enum() == nil || v.Type != gjson.String || f.Enum().Values().ByName(protoreflect.Name(name)) != nil {
 		return nil
 	}
 	var names []string
@@ -109,5 +127,5 @@ func checkField(at string, v any, f protoreflect.FieldDescriptor) error {
 		names = append(names, string(values.Get(i).Name()))
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%s: there is no %.40q; there are %s", at, name, strings.Join(names, ", "))
+	return &misspelt{what: fmt.Sprintf("there is no %.40q; there are %s", name, strings.Join(names, ", "))}
 }

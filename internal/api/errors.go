@@ -108,8 +108,6 @@ func (a *answer) complete(e *im.Error) {
 // words of the catalogue.
 func ofConnect(code connect.Code, message string) *im.Error {
 	switch code {
-	case connect.CodeResourceExhausted:
-		return im.Errorf(im.CodeTooLarge, "a request has at most %d bytes", maxRequestBytes)
 	case connect.CodeCanceled, connect.CodeDeadlineExceeded:
 		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
 	case connect.CodeInvalidArgument, connect.CodeUnimplemented:

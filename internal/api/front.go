@@ -26,6 +26,8 @@ type call struct {
 	id     string
 	caller *caller   // set by a session, else by the gate
 	err    *im.Error // how it ended, if it was refused
+
+	overdrawn bool // its body was too much, with all others under way
 }
 
 type callKey struct{}
@@ -68,6 +70,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http
 			// An error means that the connection cannot; the time is up then as for others.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 		}
+		leave, err := s.admit(w, r, m)
+		if err != nil {
+			s.refuse(a, r, s.asCode(r.Context(), r.URL.Path, err))
+			return
+		}
+		defer leave()
 		s.invoke(a, r)
 	case strings.HasPrefix(r.URL.Path, "/petrel."):
 		s.refuse(a, r, &im.Error{Code: im.CodeNoMethod})
@@ -190,13 +198,17 @@ func (s *Server) finish(a *answer, r *http.Request) {
 		return
 	}
 	var e *im.Error
-	switch a.kept {
-	case http.StatusMethodNotAllowed:
+	switch {
+	case callOf(r.Context()).overdrawn:
+		e = &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
+	case a.kept == http.StatusMethodNotAllowed:
 		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "a call must be a POST")
-	case http.StatusUnsupportedMediaType:
+	case a.kept == http.StatusUnsupportedMediaType:
 		a.status, e = a.kept, im.Errorf(im.CodeInvalid, "the content type %.100q is not known here; for JSON send application/json", r.Header.Get("Content-Type"))
 	default:
-		if a.read.err != nil { // of HTTP: a chunk without a length, for example, or a peer that is gone
+		if code == connect.CodeResourceExhausted {
+			e = tooLarge(bodyLimit(table[strings.TrimPrefix(r.URL.Path, "/")]))
+		} else if a.read.err != nil { // of HTTP: a chunk without a length, for example, or a peer that is gone
 			e = im.Errorf(im.CodeInvalid, "the body of the request cannot be read to its end")
 		} else if e = ofConnect(code, message); e == nil {
 			e = s.asCode(r.Context(), r.URL.Path, fmt.Errorf("%s: %s", code, message))

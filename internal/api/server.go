@@ -1,7 +1,7 @@
 // Package api serves the protobuf services: one handler for curl with JSON,
 // gRPC, gRPC-Web and the calls of the long connection.
 //
-// The way of a call: front.go → gate.go (who may) → once.go (repeats) → the
+// The way of a call: front.go → admission.go (what its body may cost) → gate.go (who may) → once.go (repeats) → the
 // method, in the file of its subject. methods.go is the table of all of them.
 // Spec: P-10, P-12.
 package api
@@ -10,6 +10,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"time"
 
 	"connectrpc.com/connect"
@@ -52,7 +53,8 @@ type Options struct {
 	BodyBytes    func() int
 	PageSize     func() int // messages in a page of history
 
-	GroupsPerHour int // that one user may make; negative: no limit
+	GroupsPerHour      int // that one user may make; negative: no limit
+	StrangersPerSecond int // calls without a credential from one address; negative: no limit
 
 	CallsOnly bool        // at the public door the methods are reached over the long connection only
 	BackEnds  func() bool // methods for back ends are served at the public door too; nil: they are
@@ -82,6 +84,8 @@ type Server struct {
 	services http.Handler // the handlers of Connect
 	turns    turns
 	rates    rate.Table[rateKey] // of what users do
+
+	admission admission
 }
 
 // maxRequestBytes bounds a call's message.
@@ -105,9 +109,11 @@ func New(o Options) *Server {
 		o.Cluster.Gateways = func(im.Account) []string { return nil }
 	}
 	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs, route: o.Route}
+	decoding := make(chan struct{}, max(1, runtime.NumCPU()/2))
 	opts := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxRequestBytes),
-		connect.WithCodec(jsonCodec{"json"}), connect.WithCodec(jsonCodec{"json; charset=utf-8"}),
+		connect.WithCompression("gzip", nil, nil), // none: a small body must not become a large one
+		connect.WithCodec(jsonCodec{"json", decoding}), connect.WithCodec(jsonCodec{"json; charset=utf-8", decoding}),
 		connect.WithRequestGate(s.gate),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once)),
 	}

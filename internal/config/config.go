@@ -146,6 +146,7 @@ type Limits struct {
 	ConnectionsPerUser      int64
 	ConnectionsPerIP        int64
 	NewConnectionsPerIPPerS int64
+	AnonymousCallsPerIPPerS int64
 
 	WindowSends int64 // unanswered sends of one connection
 	WindowBytes int64

@@ -75,6 +75,7 @@ func options(c *Config) []option {
 		live(unlimited("limits.connections_per_ip", &l.ConnectionsPerIP, 50, "Most connections from one IP address (IPv6: from one /64).")),
 		live(unlimited("limits.new_connections_per_ip_per_s", &l.NewConnectionsPerIPPerS, 100, "Most new connections from one IP address (IPv6: from one /64) in a second.")),
 
+		unlimited("limits.anonymous_calls_per_ip_per_s", &l.AnonymousCallsPerIPPerS, 20, "Most calls without a token or key (logins, registrations, refreshes) from one IP address in a second, on average; ten times as many at once. They are counted before their content is read. IPv6: from one /64; four times as many from a /56, 16 times as many from a /48."),
 		live(count("limits.window_sends", &l.WindowSends, 64, 1, 65536, "Most unanswered sends of one connection. The welcome tells the client.")),
 		live(size("limits.window_bytes", &l.WindowBytes, 256*kib, 4*kib, 1*gib, "Most bytes of unanswered sends of one connection. The welcome tells the client.")),
 		live(unlimited("limits.sends_per_s", &l.SendsPerS, 10, "Most sends of one session in a second, on average.")),

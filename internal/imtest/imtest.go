@@ -50,6 +50,7 @@ var testConfig = map[string]string{
 	"limits.connections_per_ip":           "-1",
 	"limits.new_connections_per_ip_per_s": "-1",
 	"limits.unauthenticated_per_ip":       "-1",
+	"limits.anonymous_calls_per_ip_per_s": "-1",
 	"accounts.logins_per_min":             "-1",
 	"accounts.logins_per_ip_per_min":      "-1",
 	"accounts.registrations_per_ip_per_h": "-1",

@@ -1,0 +1,234 @@
+package api
+
+import (
+	"bytes"
+	"container/list"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
+)
+
+// What a call without a credential may cost before it is known whether it is
+// worth anything.
+const (
+	maxStrangerBytes = 8 << 10 // of a body
+	maxReading       = 1024    // such bodies that are being read
+	maxReadingOfHost = 64      // from one address
+	strangerBurst    = 10      // seconds of the rate that may come at once
+)
+
+// What the bodies of all other calls under way may take together, in bytes.
+const (
+	maxBodies      = 64 << 20
+	maxBodiesOfKey = 32 << 20 // of one admin key
+	maxBodiesOfOne = 8 << 20  // of one user
+)
+
+// admission bounds what bodies of requests cost before and while they are
+// decoded. The zero value is ready.
+type admission struct {
+	rates rate.Addresses // of calls without a credential
+
+	mu      sync.Mutex           // tier 0; guards the fields below
+	reading list.List            // of *reader, oldest first: bodies of calls without a credential
+	hosts   map[netip.Prefix]int // of these
+	bytes   int                  // of the other bodies, while their calls are under way
+	owners  map[string]int       // of these, by who calls
+}
+
+// reader is a body that is being read. stop ends that.
+type reader struct {
+	host    netip.Prefix
+	stop    func()
+	stopped bool
+}
+
+// admit is asked before anything of the body is read. leave ends what it began.
+// Codes: too_large, rate_limited, overloaded.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave func(), err error) {
+	if m.access != anybody { // the gate comes before its body
+		b := &meteredBody{ReadCloser: r.Body, s: s, call: callOf(r.Context())}
+		r.Body = b
+		return b.release, nil
+	}
+	client := addrOf(r.RemoteAddr)
+	n := s.o.StrangersPerSecond
+	if err := s.admission.rates.Take(s.o.Now(), client, rate.Per(n, time.Second, strangerBurst*n)); err != nil {
+		return nil, err
+	}
+	limit := bodyLimit(m)
+	if r.ContentLength > int64(limit) {
+		return nil, tooLarge(limit)
+	}
+	body, err := s.admission.read(w, r, rate.Host(client), limit)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return func() {}, nil
+}
+
+// read reads the body of a call without a credential. When too many are being
+// read, the one that began first is ended: it is slow, and the others must not
+// wait for it. Codes: too_large, invalid, overloaded.
+func (a *admission) read(w http.ResponseWriter, r *http.Request, host netip.Prefix, limit int) ([]byte, error) {
+	control := http.NewResponseController(w)
+	x := &reader{host: host, stop: func() {
+		// An error means that the connection cannot: then the server's own time holds.
+		_ = control.SetReadDeadline(time.Unix(1, 0))
+	}}
+	e := a.enter(x)
+	if e == nil {
+		return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
+	if stopped := a.leave(e); stopped && err != nil {
+		return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, tooLarge(limit)
+	}
+	if err != nil {
+		return nil, im.Errorf(im.CodeInvalid, "the body did not come to its end")
+	}
+	return body, nil
+}
+
+// bodyLimit is how many bytes the body of a call has at most.
+func bodyLimit(m method) int {
+	if m.access == anybody {
+		return maxStrangerBytes
+	}
+	return maxRequestBytes
+}
+
+func tooLarge(limit int) *im.Error {
+	return im.Errorf(im.CodeTooLarge, "a request of this method has at most %d bytes", limit)
+}
+
+// enter takes a place for a body, and ends the oldest one if there is none; nil:
+// the host has all that it may have.
+func (a *admission) enter(x *reader) *list.Element {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if x.host.IsValid() {
+		if a.hosts[x.host] >= maxReadingOfHost {
+			return nil
+		}
+		if a.hosts == nil {
+			a.hosts = map[netip.Prefix]int{}
+		}
+		a.hosts[x.host]++
+	}
+	if a.reading.Len() >= maxReading {
+		oldest := a.reading.Front()
+		if old, ok := oldest.Value.(*reader); ok && !old.stopped {
+			old.stopped = true
+			old.stop()
+			a.reading.MoveToBack(oldest) // until it has left
+		}
+	}
+	return a.reading.PushBack(x)
+}
+
+// leave gives the place back, and tells whether the body was ended.
+func (a *admission) leave(e *list.Element) (stopped bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	x, ok := a.reading.Remove(e).(*reader)
+	im.Assert(ok, "no reader in the list of readers")
+	if !x.host.IsValid() {
+		return x.stopped
+	}
+	if a.hosts[x.host]--; a.hosts[x.host] <= 0 {
+		delete(a.hosts, x.host)
+	}
+	return x.stopped
+}
+
+// grow counts n more bytes of an owner's bodies, unless they would be too many.
+func (a *admission) grow(owner string, n, most int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.bytes+n > maxBodies || a.owners[owner]+n > most {
+		return false
+	}
+	if a.owners == nil {
+		a.owners = map[string]int{}
+	}
+	a.bytes += n
+	a.owners[owner] += n
+	return true
+}
+
+func (a *admission) shrink(owner string, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.bytes -= n
+	if a.owners[owner] -= n; a.owners[owner] <= 0 {
+		delete(a.owners, owner)
+	}
+}
+
+// meteredBody counts what is read of a body until its call is over. It is read
+// by one goroutine, behind the gate.
+type meteredBody struct {
+	io.ReadCloser
+	s    *Server
+	call *call
+	held int
+}
+
+var (
+	errTooManyBodies = errors.New("the bodies of all calls under way are too large")
+	errNobodys       = errors.New("the body of a call that nobody may make is not read")
+)
+
+// Read is part of io.Reader.
+func (b *meteredBody) Read(p []byte) (int, error) {
+	if b.call.caller == nil {
+		return 0, errNobodys
+	}
+	n, err := b.ReadCloser.Read(p)
+	if n == 0 {
+		return n, err
+	}
+	owner, most := b.call.caller.owner()
+	if !b.s.admission.grow(owner, n, most) {
+		b.call.overdrawn = true
+		return 0, errTooManyBodies
+	}
+	b.held += n
+	return n, err
+}
+
+func (b *meteredBody) release() {
+	if b.held > 0 {
+		owner, _ := b.call.caller.owner()
+		b.s.admission.shrink(owner, b.held)
+		b.held = 0
+	}
+}
+
+// owner is whose bodies count together, and how many bytes they may have.
+func (c *caller) owner() (name string, most int) {
+	if c.key != nil {
+		return "key " + c.key.ID, maxBodiesOfKey
+	}
+	return "user " + c.identity.Account.String(), maxBodiesOfOne
+}
+
+// addrOf is the address in host:port; the zero value when there is none.
+func addrOf(hostport string) netip.Addr {
+	a, err := netip.ParseAddrPort(hostport)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Addr()
+}

@@ -1,0 +1,34 @@
+package sabotage
+
+var apiRules = []rule{
+	{
+		name:    "count-after-reading",
+		holds:   "a call without a credential is counted before it is read",
+		patches: []patch{{"internal/api/admission.go", `client := addrOf(r.RemoteAddr)`, `client := addrOf(r.RemoteAddr); _, _ = io.CopyN(io.Discard, r.Body, 1)`}},
+		guards:  []guard{{"internal/api", "^TestCallsOfStrangersAreCountedBeforeTheyAreRead$"}},
+	},
+	{
+		name:    "strangers-send-much",
+		holds:   "the body of a call without a credential is small",
+		patches: []patch{{"internal/api/admission.go", `return maxStrangerBytes`, `return maxRequestBytes`}},
+		guards:  []guard{{"internal/api", "^TestBodiesOfStrangersAreSmall$"}},
+	},
+	{
+		name:    "slow-bodies-stay",
+		holds:   "bodies that do not come to their end keep nobody out",
+		patches: []patch{{"internal/api/admission.go", `old.stop()`, ``}},
+		guards:  []guard{{"internal/api", "^TestOldestBodyIsStopped$"}},
+	},
+	{
+		name:    "read-compressed",
+		holds:   "nothing is decompressed",
+		patches: []patch{{"internal/api/server.go", `connect.WithCompression("gzip", nil, nil),`, ``}},
+		guards:  []guard{{"internal/api", "^TestNothingIsDecompressed$"}},
+	},
+	{
+		name:    "bodies-without-bound",
+		holds:   "the bodies of all calls under way have a bound",
+		patches: []patch{{"internal/api/admission.go", `if a.bytes+n > maxBodies || a.owners[owner]+n > most {`, `if false {`}},
+		guards:  []guard{{"internal/api", "^TestBodiesUnderWayAreBoundedForEachAndForAll$"}},
+	},
+}
