@@ -67,13 +67,13 @@ func options(c *Config) []option {
 		duration("limits.hello_timeout", &l.HelloTimeout, 10*time.Second, 100*time.Millisecond, 10*time.Minute,
 			"How long a new connection may take to send its hello."),
 		size("limits.hello_frame", &l.HelloFrameBytes, 4*kib, 512, 64*kib, "Largest frame of a connection that has not said hello."),
-		live(unlimited("limits.unauthenticated", &l.Unauthenticated, 2000, "Most connections that have not said hello, of all clients together.")),
-		live(unlimited("limits.unauthenticated_per_ip", &l.UnauthenticatedPerIP, 20, "Most connections that have not said hello, from one IP address (IPv6: from one /64).")),
+		live(unlimited("limits.unauthenticated", &l.Unauthenticated, 2000, "Most connections that have not said hello, of all clients together. One more ends the oldest of those that are silent.")),
+		live(unlimited("limits.unauthenticated_per_ip", &l.UnauthenticatedPerIP, 20, "Most connections that have not said hello, from one IP address (IPv6: from one /64). One more ends the oldest of these that is silent.")),
 
 		live(byFiles("limits.connections", &l.Connections, "Most connections of all clients together. 0 and -1: as many as the limit of open files allows, after what the store and HTTP need. A larger number is lowered to that.")),
 		live(unlimited("limits.connections_per_user", &l.ConnectionsPerUser, 10, "Most connections of one user.")),
-		live(unlimited("limits.connections_per_ip", &l.ConnectionsPerIP, 50, "Most connections from one IP address (IPv6: from one /64).")),
-		live(unlimited("limits.new_connections_per_ip_per_s", &l.NewConnectionsPerIPPerS, 100, "Most new connections from one IP address (IPv6: from one /64) in a second.")),
+		live(unlimited("limits.connections_per_ip", &l.ConnectionsPerIP, 10_000, "Most sessions from one IP address (IPv6: from one /64): a whole office or mobile network may be behind it.")),
+		live(unlimited("limits.new_connections_per_ip_per_s", &l.NewConnectionsPerIPPerS, 100, "Most new connections from one IP address in a second. IPv6: from one /64; four times as many from a /56, 16 times as many from a /48.")),
 
 		unlimited("limits.anonymous_calls_per_ip_per_s", &l.AnonymousCallsPerIPPerS, 20, "Most calls without a token or key (logins, registrations, refreshes) from one IP address in a second, on average; ten times as many at once. They are counted before their content is read. IPv6: from one /64; four times as many from a /56, 16 times as many from a /48."),
 		live(count("limits.window_sends", &l.WindowSends, 64, 1, 65536, "Most unanswered sends of one connection. The welcome tells the client.")),

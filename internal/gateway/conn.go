@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
@@ -20,11 +21,12 @@ type conn struct {
 	link link
 	sess *session.Session // nil before the first frame
 	framer
-	addr    netip.Addr
-	greeted bool          // the session is welcomed, and counted so
-	deaf    bool          // the end is decided: nothing that is read counts any more
-	marks   atomic.Uint32 // of the constants below; the writer reads them
-	left    bool          // the session knows that the connection is gone
+	addr  netip.Addr
+	place *place        // in the limits; nil once the session is welcomed
+	proxy bool          // addr is that of a proxy, and so not the client's
+	deaf  bool          // the end is decided: nothing that is read counts any more
+	marks atomic.Uint32 // of the constants below; the writer reads them
+	left  bool          // the session knows that the connection is gone
 }
 
 // What the reader tells the writer about the end.
@@ -108,6 +110,9 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 			c.codec = noCodec // the answer is in JSON either way
 			return &fault{err: &im.Error{Code: im.CodeUnknownCodec}}
 		}
+		if c.place != nil {
+			c.place.await(time.Time{}) // the answer to its hello is ours to give
+		}
 		c.sess = c.g.hub.Open(session.Conn{Remote: c.addr, Encoding: c.encoding(), Flusher: r.flusher, Link: c.link})
 	}
 	if limit := c.g.hub.Limits().OutboxBytes; limit >= 0 && c.link.busy(limit+maxAnswers) {
@@ -131,12 +136,24 @@ func (c *conn) frameLimit() int {
 	return l.FrameBytesBeforeHello
 }
 
+// greeted reports whether the session is welcomed, and counted so.
+func (c *conn) greeted() bool { return c.place == nil }
+
 // noticeGreeting moves the connection out of the unauthenticated ones once.
 func (c *conn) noticeGreeting() {
-	if !c.greeted && c.sess.Ready() {
-		c.greeted = true
-		c.g.limits.greeted(c.addr)
+	if !c.greeted() && c.sess.Ready() {
+		c.place.greeted()
+		c.place = nil
 	}
+}
+
+// letGo gives back what the connection has of the limits, at its end.
+func (c *conn) letGo(l *limits) {
+	if c.greeted() {
+		l.leave(c.addr, c.proxy)
+		return
+	}
+	c.place.leave()
 }
 
 // encoding is how the server writes; JSON while the client has not chosen.

@@ -51,6 +51,11 @@ type Options struct {
 	MaxHTTP     int // connections of the HTTP server; 8,192. One source has at most half of them, and 512
 	MaxRefusals int // connections that are being told that there is no room; 64
 
+	// MinSilence is how long a connection may be silent before its hello, or before
+	// a request, until it may have to make room for another one; 300 ms. A client on
+	// a slow network needs some of it.
+	MinSilence time.Duration
+
 	Log *slog.Logger // nil: none
 }
 
@@ -64,6 +69,7 @@ func (o *Options) setDefaults() {
 	set(&o.HelloTimeout, 10*time.Second)
 	set(&o.WriteStall, 10*time.Second)
 	set(&o.DrainTimeout, 5*time.Second)
+	set(&o.MinSilence, 300*time.Millisecond)
 	if o.Misses <= 0 {
 		o.Misses = 2
 	}
@@ -102,6 +108,7 @@ type Gateway struct {
 	http   net.Listener // nil: none
 	tcp    net.Listener
 	limits limits
+	warned sync.Map // names of options that warnOnce has named
 	stats  stats
 	access atomic.Pointer[Access]
 	began  time.Time
@@ -131,10 +138,11 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	o.setDefaults()
 	g := &Gateway{
 		o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{}),
-		limits: limits{maxHTTP: o.MaxHTTP}, refusals: refusals{max: o.MaxRefusals}, handOvers: make(chan struct{}, o.MaxUpgrades),
+		limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence}, refusals: refusals{max: o.MaxRefusals}, handOvers: make(chan struct{}, o.MaxUpgrades),
 	}
 	g.setTicks()
 	g.SetAccess(o.Names)
+	g.limits.refused = g.warnOnce
 	var err error
 	if o.HTTPAddr != "" {
 		if g.http, err = listen(o.HTTPAddr, "--listen-http"); err != nil {
@@ -235,8 +243,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 			done = true
 		case err = <-failed:
 			done = true
-		case now := <-tick.C:
-			g.look(now)
+		case <-tick.C:
+			g.look()
 		}
 	}
 	g.drain(srv, tick.C)
@@ -264,11 +272,10 @@ func (g *Gateway) start() error {
 }
 
 // look is called once a tick.
-func (g *Gateway) look(now time.Time) {
+func (g *Gateway) look() {
 	for _, l := range g.loops {
 		l.tickSoon()
 	}
-	g.limits.forget(now)
 }
 
 func (g *Gateway) closeListeners() {
@@ -298,13 +305,13 @@ func (g *Gateway) drain(srv *http.Server, tick <-chan time.Time) {
 		select {
 		case <-pause:
 			waiting = false
-		case now := <-tick:
-			g.look(now)
+		case <-tick:
+			g.look()
 		}
 	}
 	g.endAll()
 	for now := range tick {
-		g.look(now)
+		g.look()
 		if n, _ := g.limits.counts(); n == 0 || now.After(deadline) {
 			break
 		}
@@ -360,19 +367,22 @@ func (g *Gateway) begin() bool {
 
 // hold takes a connection into the gateway, which has a place in the limits
 // and gives it back at its end. The caller has called begin and lets go of nc.
-func (g *Gateway) hold(nc net.Conn, a netip.Addr, f wire.Framing, early []byte) {
+func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 	g.stats.accepted.Add(1)
 	if t, ok := nc.(*net.TCPConn); ok && len(g.loops) > 0 {
 		defer g.tasks.Done()
-		c := &loopConn{conn: conn{g: g, addr: a, framer: framer{framing: f}}}
+		c := &loopConn{conn: conn{g: g, addr: p.addr, place: p, proxy: p.proxy, framer: framer{framing: f}}}
 		if err := g.quietest().enroll(c, t, early); err != nil {
 			g.log.Warn("connection lost at hand-over", "err", err)
-			g.limits.leave(a, false)
+			p.leave()
 		}
 		return
 	}
-	s := &stream{conn: conn{g: g, addr: a, framer: framer{framing: f}}, nc: nc}
+	s := &stream{conn: conn{g: g, addr: p.addr, place: p, proxy: p.proxy, framer: framer{framing: f}}, nc: nc}
 	s.link = s
+	if !p.attach(s.evict) {
+		s.evict()
+	}
 	g.mu.Lock()
 	g.streams[s] = struct{}{}
 	g.mu.Unlock()
@@ -384,7 +394,7 @@ func (g *Gateway) closed(s *stream) {
 	g.mu.Lock()
 	delete(g.streams, s)
 	g.mu.Unlock()
-	g.limits.leave(s.addr, s.greeted)
+	s.letGo(&g.limits)
 	g.tasks.Done()
 }
 
@@ -397,6 +407,14 @@ func (g *Gateway) quietest() *loop {
 		}
 	}
 	return best
+}
+
+// warnOnce says that an option refuses connections, once for each option. An
+// operator who has many clients behind one address learns what to raise.
+func (g *Gateway) warnOnce(option string) {
+	if _, said := g.warned.LoadOrStore(option, true); !said {
+		g.log.Warn("connections are refused: this option has its limit. It is said once", "option", option)
+	}
 }
 
 // panicked logs what a connection broke.

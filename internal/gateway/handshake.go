@@ -62,11 +62,13 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 	}
 }
 
-// countHTTP gives back what httpListener has counted.
+// countHTTP gives back what httpListener has counted, and notes which connections
+// wait for a request.
 func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 	addr, _ := remote(nc.RemoteAddr().String())
+	g.limits.rest(nc, addr, state == http.StateNew || state == http.StateIdle, time.Now())
 	if state == http.StateHijacked || state == http.StateClosed {
-		g.limits.leaveHTTP(addr)
+		g.limits.leaveHTTP(addr, g.trusted(addr))
 	}
 }
 
@@ -105,7 +107,8 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, tooMany("too many handshakes are under way", spread(time.Second)))
 		return
 	}
-	if e := g.limits.enter(addr, g.hub.Limits(), time.Now()); e != nil {
+	p, e := g.limits.enter(addr, g.trusted(addr), g.hub.Limits(), time.Now())
+	if e != nil {
 		g.tasks.Done()
 		g.refuse(w, e)
 		return
@@ -115,7 +118,7 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 		if nc != nil {
 			_ = nc.Close() // it has been told why
 		}
-		g.limits.leave(addr, false)
+		p.leave()
 		g.tasks.Done()
 		return
 	}
@@ -123,7 +126,7 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	if n := rw.Reader.Buffered(); n > 0 {
 		early, _ = rw.Reader.Peek(n)
 	}
-	g.hold(nc, addr, wire.WebSocket, early)
+	g.hold(nc, p, wire.WebSocket, early)
 }
 
 // judge refuses requests that must not become connections, whatever else.
@@ -179,7 +182,8 @@ func (g *Gateway) takeTCP(nc net.Conn) {
 		_ = nc.Close()
 		return
 	}
-	if e := g.limits.enter(addr, g.hub.Limits(), time.Now()); e != nil {
+	p, e := g.limits.enter(addr, g.trusted(addr), g.hub.Limits(), time.Now())
+	if e != nil {
 		g.turnAway(nc, kickOverTCP(e))
 		return
 	}
@@ -187,7 +191,7 @@ func (g *Gateway) takeTCP(nc net.Conn) {
 		nc = tls.Server(nc, g.o.TLS)
 	}
 	if len(g.loops) == 0 || g.o.TLS != nil {
-		g.hold(nc, addr, wire.TCP, nil)
+		g.hold(nc, p, wire.TCP, nil)
 		return
 	}
 	// A hand-over waits for its loop; the next one must not wait for that, unless there
@@ -195,6 +199,6 @@ func (g *Gateway) takeTCP(nc net.Conn) {
 	g.handOvers <- struct{}{}
 	go func() {
 		defer func() { <-g.handOvers }()
-		g.hold(nc, addr, wire.TCP, nil)
+		g.hold(nc, p, wire.TCP, nil)
 	}()
 }

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"container/list"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -12,29 +14,46 @@ import (
 )
 
 // limits counts connections, in all and for each source, and refuses those
-// that are too many. Spec: P-9.1.
+// that are too many. Of those that have not said hello it ends the oldest instead,
+// if that is silent: whoever opens connections and says nothing keeps nobody out.
+// Spec: P-9.1.
 type limits struct {
-	maxHTTP int // of what enterHTTP counts
+	maxHTTP    int                 // of what enterHTTP counts
+	minSilence time.Duration       // as in Options
+	refused    func(option string) // told which option refuses
+	rates      rate.Addresses      // of new connections
 
-	mu      sync.Mutex // tier 0; guards the fields below
+	mu      sync.Mutex // tier 0; guards the fields below, and those of places and of resting connections
 	total   int
-	waiting int // of these, not yet greeted
-	http    int // connections of the HTTP server; an upgrade takes one out
+	waiting list.List                  // of *place, oldest first: connections that are not yet greeted
+	http    int                        // connections of the HTTP server; an upgrade takes one out
+	resting list.List                  // of *resting, oldest first: those of them that wait for a request
+	rests   map[net.Conn]*list.Element // of these
 	sources map[source]usage
-	gone    []source // whose last connection has ended, oldest first; each at most once
 }
 
 // source is an IP address, or the /64 network of an IPv6 address: one
 // subscriber has at least that many.
 type source [16]byte
 
-// usage is what one source has. It is forgotten when it has no connections
-// and its bucket is full again, so there are never many more of them than
-// connections.
-type usage struct {
-	total, waiting, http int32
-	gone                 bool        // stands in limits.gone
-	rate                 rate.Bucket // of new connections
+// usage is what one source has. It is forgotten when it has no connections.
+type usage struct{ greeted, waiting, http int32 }
+
+// place is that of a connection that has not said hello.
+type place struct {
+	l      *limits
+	addr   netip.Addr
+	proxy  bool          // nobody spoke for it: it is counted for no source
+	e      *list.Element // nil: it has been left
+	silent time.Time     // since when the peer has to say something; zero: we have to do something
+	end    func()        // ends the connection; nil: there is none yet
+}
+
+// resting is a connection of the HTTP server that waits for a request.
+type resting struct {
+	nc    net.Conn
+	addr  netip.Addr
+	since time.Time
 }
 
 func sourceOf(a netip.Addr) source {
@@ -50,32 +69,80 @@ func sourceOf(a netip.Addr) source {
 func over(have, limit int) bool { return limit >= 0 && have >= limit }
 
 // enter takes a place for a connection that has not said hello, or says why
-// there is none. Whoever got one gives it back by leave.
-func (l *limits) enter(a netip.Addr, lim *session.Limits, now time.Time) *im.Error {
+// there is none. proxy: the address is that of a proxy, and so not the client's.
+// Whoever got a place gives it back by leave, or goes on as greeted.
+func (l *limits) enter(a netip.Addr, proxy bool, lim *session.Limits, now time.Time) (*place, *im.Error) {
+	n := lim.NewPerIPPerSecond
+	if !proxy && l.rates.Take(now, a, rate.Per(n, time.Second, n)) != nil {
+		return nil, l.refuse(&refusedBy{"limits.new_connections_per_ip_per_s", "too many new connections of the IP address", time.Second})
+	}
+	p, victim, why := l.take(a, proxy, lim, now)
+	if why != nil {
+		return nil, l.refuse(why)
+	}
+	if victim != nil && victim.end != nil { // else whoever makes the connection finds that it has no place
+		victim.end()
+	}
+	return p, nil
+}
+
+// refusedBy is an option that refuses a connection.
+type refusedBy struct {
+	option, text string
+	after        time.Duration
+}
+
+func (l *limits) refuse(r *refusedBy) *im.Error {
+	if l.refused != nil {
+		l.refused(r.option)
+	}
+	return tooMany(r.text, spread(r.after))
+}
+
+// take is enter behind the limit of the rate. victim has lost its place.
+func (l *limits) take(a netip.Addr, proxy bool, lim *session.Limits, now time.Time) (p, victim *place, why *refusedBy) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := sourceOf(a)
-	u, known := l.sources[s]
+	u := l.sources[s]
+	if proxy {
+		u = usage{}
+	}
 	switch {
 	case over(l.total, lim.Connections):
-		return tooMany("the server has all the connections it takes", spread(5*time.Second))
-	case over(int(u.total), lim.ConnectionsPerIP):
-		return tooMany("the IP address has all the connections it may have", spread(5*time.Second))
-	case over(l.waiting, lim.Unauthenticated):
-		return tooMany("too many connections have not said hello yet", spread(time.Second))
-	case over(int(u.waiting), lim.UnauthenticatedPerIP):
-		return tooMany("too many connections of the IP address have not said hello yet", spread(time.Second))
-	case u.rate.Take(now, rate.Per(lim.NewPerIPPerSecond, time.Second, lim.NewPerIPPerSecond)) > 0:
-		if known { // the clock may have been set back
-			l.sources[s] = u
+		why = &refusedBy{"limits.connections", "the server has all the connections it takes", 5 * time.Second}
+	case !proxy && over(int(u.greeted), lim.ConnectionsPerIP):
+		why = &refusedBy{"limits.connections_per_ip", "the IP address has all the connections it may have", 5 * time.Second}
+	case !proxy && over(int(u.waiting), lim.UnauthenticatedPerIP):
+		if victim = l.silentLocked(now, func(p *place) bool { return !p.proxy && sourceOf(p.addr) == s }); victim == nil {
+			why = &refusedBy{"limits.unauthenticated_per_ip", "too many connections of the IP address have not said hello yet", time.Second}
 		}
-		return tooMany("too many new connections of the IP address", spread(time.Second))
+	case over(l.waiting.Len(), lim.Unauthenticated):
+		if victim = l.silentLocked(now, func(*place) bool { return true }); victim == nil {
+			why = &refusedBy{"limits.unauthenticated", "too many connections have not said hello yet", time.Second}
+		}
 	}
-	u.total++
-	u.waiting++
+	if why != nil {
+		return nil, nil, why
+	}
+	if victim != nil {
+		l.leaveLocked(victim)
+	}
+	p = &place{l: l, addr: a, proxy: proxy, silent: now}
+	p.e = l.waiting.PushBack(p)
 	l.total++
-	l.waiting++
-	l.storeLocked(s, u)
+	l.countLocked(a, proxy, usage{waiting: 1})
+	return p, victim, nil
+}
+
+// silentLocked is the oldest of some connections that has been silent for long
+// enough; nil: there is none.
+func (l *limits) silentLocked(now time.Time, of func(*place) bool) *place {
+	for e := l.waiting.Front(); e != nil; e = e.Next() {
+		if p, ok := e.Value.(*place); ok && !p.silent.IsZero() && now.Sub(p.silent) >= l.minSilence && of(p) {
+			return p
+		}
+	}
 	return nil
 }
 
@@ -86,37 +153,74 @@ func tooMany(text string, after time.Duration) *im.Error {
 // spread is d to twice d, at random, so that not all come back at once.
 func spread(d time.Duration) time.Duration { return d + rand.N(d) }
 
-// greeted moves a connection out of those that have not said hello.
-func (l *limits) greeted(a netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := sourceOf(a)
-	u := l.sources[s]
-	u.waiting--
-	l.waiting--
-	l.sources[s] = u
+// attach names what ends the connection of a place. It reports whether the
+// connection still has it.
+func (p *place) attach(end func()) bool {
+	p.l.mu.Lock()
+	defer p.l.mu.Unlock()
+	p.end = end
+	return p.e != nil
+}
+
+// await notes since when the peer has to say something; zero: we have to do
+// something for it, so its silence is not held against it.
+func (p *place) await(since time.Time) {
+	p.l.mu.Lock()
+	defer p.l.mu.Unlock()
+	p.silent = since
+}
+
+// greeted moves a connection out of those that have not said hello. It is given
+// back by limits.leave from now on.
+func (p *place) greeted() {
+	p.l.mu.Lock()
+	defer p.l.mu.Unlock()
+	if p.e == nil {
+		p.l.total++ // it has lost its place, and goes on for the moment that its end takes
+	} else {
+		p.l.waiting.Remove(p.e)
+		p.e = nil
+		p.l.countLocked(p.addr, p.proxy, usage{waiting: -1})
+	}
+	p.l.countLocked(p.addr, p.proxy, usage{greeted: 1})
 }
 
 // leave gives a place back.
-func (l *limits) leave(a netip.Addr, greeted bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := sourceOf(a)
-	u := l.sources[s]
-	u.total--
-	l.total--
-	if !greeted {
-		u.waiting--
-		l.waiting--
-	}
-	l.storeLocked(s, u)
+func (p *place) leave() {
+	p.l.mu.Lock()
+	defer p.l.mu.Unlock()
+	p.l.leaveLocked(p)
 }
 
-// storeLocked writes u back and notes when there is nothing left of it.
-func (l *limits) storeLocked(s source, u usage) {
-	if u.total == 0 && u.http == 0 && !u.gone {
-		u.gone = true
-		l.gone = append(l.gone, s)
+func (l *limits) leaveLocked(p *place) {
+	if p.e == nil {
+		return
+	}
+	l.waiting.Remove(p.e)
+	p.e = nil
+	l.total--
+	l.countLocked(p.addr, p.proxy, usage{waiting: -1})
+}
+
+// leave ends what greeted began.
+func (l *limits) leave(a netip.Addr, proxy bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total--
+	l.countLocked(a, proxy, usage{greeted: -1})
+}
+
+// countLocked adds d to what a source has, and forgets one that has nothing.
+func (l *limits) countLocked(a netip.Addr, proxy bool, d usage) {
+	if proxy {
+		return
+	}
+	s := sourceOf(a)
+	u := l.sources[s]
+	u = usage{u.greeted + d.greeted, u.waiting + d.waiting, u.http + d.http}
+	if u == (usage{}) {
+		delete(l.sources, s)
+		return
 	}
 	if l.sources == nil {
 		l.sources = make(map[source]usage)
@@ -130,50 +234,60 @@ func (l *limits) storeLocked(s source, u usage) {
 const maxHTTPPerIP = 512
 
 // enterHTTP counts a new connection of the HTTP server and reports whether it
-// may stay; those of a proxy are those of many. It is given back by leaveHTTP
+// may stay; those of a proxy are those of many. If there are too many, the one that
+// has waited longest for a request is closed instead. It is given back by leaveHTTP
 // either way.
-func (l *limits) enterHTTP(a netip.Addr, proxy bool) bool {
+func (l *limits) enterHTTP(a netip.Addr, proxy bool, now time.Time) bool {
+	ok, victim := l.takeHTTP(a, proxy, now)
+	if victim != nil {
+		_ = bottom(victim.nc).Close() // it is counted out when the HTTP server has noticed
+	}
+	return ok
+}
+
+func (l *limits) takeHTTP(a netip.Addr, proxy bool, now time.Time) (ok bool, victim *resting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := sourceOf(a)
-	u := l.sources[s]
-	u.http++
 	l.http++
-	l.storeLocked(s, u)
-	return l.http <= l.maxHTTP && (proxy || int(u.http) <= min(maxHTTPPerIP, (l.maxHTTP+1)/2))
+	l.countLocked(a, proxy, usage{http: 1})
+	of := func(*resting) bool { return true }
+	s := sourceOf(a)
+	if !proxy && int(l.sources[s].http) > min(maxHTTPPerIP, (l.maxHTTP+1)/2) {
+		of = func(r *resting) bool { return sourceOf(r.addr) == s }
+	} else if l.http <= l.maxHTTP {
+		return true, nil
+	}
+	for e := l.resting.Front(); e != nil; e = e.Next() {
+		if r, is := e.Value.(*resting); is && now.Sub(r.since) >= l.minSilence && of(r) {
+			l.resting.Remove(e)
+			delete(l.rests, r.nc)
+			return true, r
+		}
+	}
+	return false, nil
 }
 
 // leaveHTTP ends what enterHTTP began.
-func (l *limits) leaveHTTP(a netip.Addr) {
+func (l *limits) leaveHTTP(a netip.Addr, proxy bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := sourceOf(a)
-	u := l.sources[s]
-	u.http--
 	l.http--
-	l.storeLocked(s, u)
+	l.countLocked(a, proxy, usage{http: -1})
 }
 
-// forget drops sources without connections whose bucket is full again, which
-// it is within a second. It is called about once a second.
-func (l *limits) forget(now time.Time) {
+// rest notes whether a connection of the HTTP server waits for a request.
+func (l *limits) rest(nc net.Conn, a netip.Addr, waits bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keep := l.gone[:0]
-	for _, s := range l.gone {
-		u := l.sources[s]
-		switch {
-		case u.total > 0 || u.http > 0:
-			u.gone = false
-			l.sources[s] = u
-		case !u.rate.Full(now):
-			keep = append(keep, s)
-		default:
-			delete(l.sources, s)
-		}
+	if e := l.rests[nc]; e != nil {
+		l.resting.Remove(e)
+		delete(l.rests, nc)
 	}
-	if l.gone = keep; len(keep) == 0 {
-		l.gone = nil
+	if waits {
+		if l.rests == nil {
+			l.rests = map[net.Conn]*list.Element{}
+		}
+		l.rests[nc] = l.resting.PushBack(&resting{nc, a, now})
 	}
 }
 
@@ -181,5 +295,5 @@ func (l *limits) forget(now time.Time) {
 func (l *limits) counts() (total, waiting int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.total, l.waiting
+	return l.total, l.waiting.Len()
 }

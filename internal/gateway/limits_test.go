@@ -3,97 +3,182 @@ package gateway
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
-func TestLimitsAreCountedForEachSource(t *testing.T) {
-	var l limits
-	lim := noLimits()
-	lim.Connections, lim.ConnectionsPerIP, lim.Unauthenticated, lim.UnauthenticatedPerIP = 6, 3, 5, 2
-	now := time.Unix(1_000_000, 0)
-	enter := func(addr, want string) {
-		t.Helper()
-		got := ""
-		if e := l.enter(netip.MustParseAddr(addr), &lim, now); e != nil {
-			got = e.Message
-			if e.Code != im.CodeTooManyConnections || e.RetryAfter <= 0 {
-				t.Errorf("%s is refused by %s after %s", addr, e.Code, e.RetryAfter)
-			}
-		}
-		if (want == "") != (got == "") || !strings.Contains(got, want) {
-			t.Fatalf("%s: got %q, want %q", addr, got, want)
+// entrance is limits that a test enters.
+type entrance struct {
+	limits
+	t   *testing.T
+	lim session.Limits
+	now time.Time
+}
+
+func newEntrance(t *testing.T) *entrance {
+	return &entrance{t: t, limits: limits{minSilence: time.Second}, lim: noLimits(), now: time.Unix(1_000_000, 0)}
+}
+
+// come makes a connection; want is what refuses it, "": nothing.
+func (e *entrance) come(addr, want string) *place {
+	e.t.Helper()
+	got := ""
+	p, err := e.enter(netip.MustParseAddr(addr), false, &e.lim, e.now)
+	if err != nil {
+		got = err.Message
+		if err.Code != im.CodeTooManyConnections || err.RetryAfter <= 0 {
+			e.t.Errorf("%s is refused by %s after %s", addr, err.Code, err.RetryAfter)
 		}
 	}
-	enter("2001:db8::1", "")
-	enter("2001:db8::2", "")
-	enter("2001:db8::3", "have not said hello yet") // the same /64
-	enter("2001:db8:0:1::1", "")
-	enter("192.0.2.1", "")
-	enter("::ffff:192.0.2.1", "")
-	enter("192.0.2.2", "too many connections have not said hello")
-	l.greeted(netip.MustParseAddr("2001:db8::1"))
-	l.greeted(netip.MustParseAddr("2001:db8::2"))
-	enter("2001:db8::3", "")
-	enter("2001:db8::3", "all the connections it takes")
-	l.leave(netip.MustParseAddr("192.0.2.1"), false)
-	l.greeted(netip.MustParseAddr("2001:db8::3"))
-	enter("2001:db8::4", "IP address has all the connections")
-	enter("192.0.2.1", "")
+	if (want == "") != (got == "") || !strings.Contains(got, want) {
+		e.t.Fatalf("%s: got %q, want %q", addr, got, want)
+	}
+	return p
+}
+
+func TestLimitsAreCountedForEachSource(t *testing.T) {
+	e := newEntrance(t)
+	e.lim.Connections, e.lim.ConnectionsPerIP, e.lim.Unauthenticated, e.lim.UnauthenticatedPerIP = 6, 3, 5, 2
+	a, b := e.come("2001:db8::1", ""), e.come("2001:db8::2", "")
+	e.come("2001:db8::3", "have not said hello yet") // the same /64
+	e.come("2001:db8:0:1::1", "")
+	v4 := e.come("192.0.2.1", "")
+	e.come("::ffff:192.0.2.1", "")
+	e.come("192.0.2.2", "too many connections have not said hello")
+	a.greeted()
+	b.greeted()
+	c := e.come("2001:db8::3", "")
+	e.come("2001:db8::3", "all the connections it takes")
+	v4.leave()
+	c.greeted()
+	e.come("2001:db8::4", "IP address has all the connections")
+	e.come("192.0.2.1", "")
 }
 
 func TestNewConnectionsOfASourceAreRateLimited(t *testing.T) {
-	var l limits
-	lim := noLimits()
-	lim.NewPerIPPerSecond = 10
-	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	now := time.Unix(1_000_000, 0)
-	burst := func(a netip.Addr) (n int) {
-		for l.enter(a, &lim, now) == nil {
-			l.leave(a, false)
-			if n++; n > 100 {
+	e := newEntrance(t)
+	e.lim.NewPerIPPerSecond = 10
+	burst := func(a string) (n int) {
+		for {
+			p, err := e.enter(netip.MustParseAddr(a), false, &e.lim, e.now)
+			if err != nil {
+				return n
+			}
+			p.leave()
+			if n++; n > 1000 {
 				t.Fatal("no limit")
 			}
 		}
-		return n
 	}
-	if n := burst(a); n != 10 {
-		t.Errorf("at once %d connections get in, want 10", n)
+	for _, from := range []string{"192.0.2.1", "192.0.2.2", "2001:db8::1"} {
+		if n := burst(from); n != 10 {
+			t.Errorf("at once %d connections of %s get in, want 10", n, from)
+		}
 	}
-	if n := burst(b); n != 10 {
-		t.Errorf("another source gets %d connections, want 10", n)
-	}
-	now = now.Add(500 * time.Millisecond)
-	if n := burst(a); n != 5 {
+	e.now = e.now.Add(500 * time.Millisecond)
+	if n := burst("192.0.2.1"); n != 5 {
 		t.Errorf("after half a second %d connections get in, want 5", n)
 	}
-	l.forget(now)
-	if len(l.sources) != 2 {
-		t.Errorf("%d sources are remembered, want 2: their buckets are not full", len(l.sources))
+	if len(e.sources) != 0 {
+		t.Errorf("%d sources are remembered although they have nothing", len(e.sources))
 	}
-	l.forget(now.Add(2 * time.Second))
-	if len(l.sources) != 0 || len(l.gone) != 0 {
-		t.Errorf("%d sources are remembered although they have nothing", len(l.sources))
+	e.now = e.now.Add(time.Minute)
+	n := 0
+	for i := range 256 {
+		n += burst(fmt.Sprintf("2001:db8:1:%x::1", i))
 	}
-	lim.NewPerIPPerSecond = 0 // at run time
-	if l.enter(a, &lim, now) == nil {
-		t.Error("a rate of 0 lets somebody in")
+	if n != 40 {
+		t.Errorf("a /56 gets %d connections at once, want 4 times as many as a /64", n)
+	}
+	e.lim.NewPerIPPerSecond = 0 // at run time
+	e.come("203.0.113.1", "too many new connections")
+}
+
+// Who opens connections and says nothing keeps nobody out: the oldest of those
+// that are silent for long enough make room.
+func TestSilentConnectionMakesRoom(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		set         func(l *session.Limits)
+		first, late string
+	}{
+		{"of one address", func(l *session.Limits) { l.UnauthenticatedPerIP = 3 }, "192.0.2.1", "192.0.2.1"},
+		{"of all", func(l *session.Limits) { l.Unauthenticated = 3 }, "192.0.2.1", "198.51.100.1"},
+	} {
+		e := newEntrance(t)
+		c.set(&e.lim)
+		var ended []int
+		var places []*place
+		for i := range 3 {
+			p := e.come(c.first, "")
+			if !p.attach(func() { ended = append(ended, i) }) {
+				t.Fatal("a new connection has lost its place")
+			}
+			places = append(places, p)
+			e.now = e.now.Add(100 * time.Millisecond)
+		}
+		e.come(c.late, "have not said hello") // all are young
+		places[0].await(time.Time{})          // its hello is being checked
+		e.now = e.now.Add(850 * time.Millisecond)
+		e.come(c.late, "")
+		e.come(c.late, "have not said hello") // the third is too young, and so is the new one
+		if !slices.Equal(ended, []int{1}) {
+			t.Errorf("%s: connections %v are ended, want the second", c.name, ended)
+		}
+		if places[1].attach(nil) {
+			t.Errorf("%s: the connection that was ended has its place still", c.name)
+		}
+		if total, waiting := e.counts(); total != 3 || waiting != 3 {
+			t.Errorf("%s: %d connections are counted, and %d waiting, want 3 of each", c.name, total, waiting)
+		}
+		// It was welcomed in the moment in which it was ended.
+		places[1].greeted()
+		e.leave(places[1].addr, false)
+		for _, p := range places {
+			p.leave()
+		}
+		if total, waiting := e.counts(); total != 1 || waiting != 1 || len(e.sources) != 1 {
+			t.Errorf("%s: %d connections of %d sources are left, and %d waiting, want the late one", c.name, total, len(e.sources), waiting)
+		}
 	}
 }
 
+// Spec: P-9.1.
+func TestWholeOfficeGetsInBehindOneAddress(t *testing.T) {
+	cfg, err := config.Load(config.Source{})
+	must(t, err)
+	e := newEntrance(t)
+	e.lim.ConnectionsPerIP, e.lim.UnauthenticatedPerIP, e.lim.Unauthenticated, e.lim.NewPerIPPerSecond =
+		int(cfg.Limits.ConnectionsPerIP), int(cfg.Limits.UnauthenticatedPerIP), int(cfg.Limits.Unauthenticated), int(cfg.Limits.NewConnectionsPerIPPerS)
+	for range 1000 {
+		e.come("192.0.2.1", "").greeted()
+		e.now = e.now.Add(10 * time.Millisecond)
+	}
+	for range cfg.Limits.UnauthenticatedPerIP {
+		e.come("192.0.2.1", "")
+	}
+	e.come("192.0.2.1", "have not said hello")
+}
+
 func TestConnectionsOfTheHTTPServerAreBounded(t *testing.T) {
-	l := limits{maxHTTP: 8192}
+	l := limits{maxHTTP: 8192, minSilence: time.Second}
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	now := time.Unix(1_000_000, 0)
 	n := 0
-	for l.enterHTTP(a, false) {
+	for l.enterHTTP(a, false, now) {
 		if n++; n > 10_000 {
 			t.Fatal("no limit")
 		}
@@ -101,30 +186,34 @@ func TestConnectionsOfTheHTTPServerAreBounded(t *testing.T) {
 	if n != maxHTTPPerIP {
 		t.Errorf("one source gets %d connections, want %d", n, maxHTTPPerIP)
 	}
-	if !l.enterHTTP(b, false) {
+	if !l.enterHTTP(b, false, now) {
 		t.Error("another source gets none")
 	}
-	if !l.enterHTTP(a, true) {
+	if !l.enterHTTP(a, true, now) {
 		t.Error("a proxy has no more than a client")
 	}
-	l.leaveHTTP(a)
-	l.leaveHTTP(b)
-	for range n + 1 {
-		l.leaveHTTP(a)
+	// One that waits for a request makes room.
+	idle, peer := net.Pipe()
+	defer func() { _ = peer.Close() }()
+	l.rest(idle, a, true, now)
+	l.leaveHTTP(a, false) // that was refused
+	now = now.Add(time.Second)
+	if !l.enterHTTP(a, false, now) {
+		t.Error("an idle connection keeps another one out")
 	}
-	lim := noLimits()
-	lim.NewPerIPPerSecond = 1 // a source known by HTTP only has a full bucket
-	now := time.Unix(1_000_000, 0)
-	if e := l.enter(a, &lim, now); e != nil {
-		t.Error(e)
+	if _, err := peer.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection has %v, want its end", err)
 	}
-	if e := l.enter(a, &lim, now); e == nil {
-		t.Error("the bucket holds more than the rate")
+	if l.enterHTTP(a, false, now) {
+		t.Error("a connection that answers a request has made room")
 	}
-	l.leave(a, false)
-	l.forget(now.Add(time.Minute))
-	if len(l.sources) != 0 || l.http != 0 {
-		t.Errorf("%d sources and %d HTTP connections are left", len(l.sources), l.http)
+	l.leaveHTTP(a, true)
+	l.leaveHTTP(b, false)
+	for range n + 2 {
+		l.leaveHTTP(a, false)
+	}
+	if len(l.sources) != 0 || l.http != 0 || l.resting.Len() != 0 || len(l.rests) != 0 {
+		t.Errorf("%d sources, %d HTTP connections and %d idle ones are left", len(l.sources), l.http, l.resting.Len())
 	}
 }
 
@@ -188,6 +277,7 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 	s := serve(t, Options{}, lim)
 	first := s.dial(wire.TCP)
 	first.hello(s.token)
+	until(t, "it is greeted", func() bool { return s.Stats().Unauthenticated == 0 })
 	status, after, code := s.request("/v1/ws", nil)
 	if status != 429 || after == "" || code != "too_many_connections" {
 		t.Errorf("the upgrade ends with %d %q, Retry-After %q", status, code, after)
@@ -196,6 +286,9 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 	second.say(`{"id":"1","hello":{}}`) // what it says must not keep it from hearing why
 	second.end(im.CodeTooManyConnections, 0)
 
+	if n := strings.Count(s.logs.String(), "limits.connections_per_ip"); n != 1 {
+		t.Errorf("the log names the option %d times, want once", n)
+	}
 	lim.ConnectionsPerIP = 2 // at run time
 	s.hub.SetLimits(lim)
 	s.dial(wire.WebSocket).hello(s.token)
@@ -226,7 +319,7 @@ func TestEveryRefusedConnectionIsToldWhy(t *testing.T) {
 			s.refusals.mu.Unlock()
 		}
 	})
-	s := serve(t, Options{MaxHTTP: 4, MaxRefusals: 2}, noLimits())
+	s := serve(t, Options{MaxHTTP: 4, MaxRefusals: 2, MinSilence: time.Hour}, noLimits())
 	for range 2 { // half of MaxHTTP: they say nothing, and stay
 		s.connect(wire.WebSocket)
 	}
@@ -254,7 +347,7 @@ func TestEveryRefusedConnectionIsToldWhy(t *testing.T) {
 
 func TestUnauthenticatedConnectionsAreFewAndShort(t *testing.T) {
 	t.Parallel() // it mostly waits
-	transports(t, Options{HelloTimeout: time.Second}, func(t *testing.T, s *server, fr wire.Framing) {
+	transports(t, Options{HelloTimeout: time.Second, MinSilence: time.Hour}, func(t *testing.T, s *server, fr wire.Framing) {
 		lim := noLimits()
 		lim.UnauthenticatedPerIP = 2
 		s.hub.SetLimits(lim)
@@ -284,6 +377,30 @@ func TestUnauthenticatedConnectionsAreFewAndShort(t *testing.T) {
 			t.Errorf("%d hello timeouts are counted, want 2", n)
 		}
 	})
+}
+
+// Spec: P-9.1.
+func TestSilentConnectionIsEndedForAnother(t *testing.T) {
+	transports(t, Options{MinSilence: time.Nanosecond}, func(t *testing.T, s *server, fr wire.Framing) {
+		lim := noLimits()
+		lim.UnauthenticatedPerIP = 1
+		s.hub.SetLimits(lim)
+		silent := s.dial(fr)
+		until(t, "it has its place", func() bool { return s.Stats().Unauthenticated == 1 })
+		s.dial(fr).hello(s.token)
+		silent.end(im.CodeHelloTimeout, 4408)
+	})
+	s := serve(t, Options{MaxHTTP: 2, MinSilence: time.Nanosecond}, noLimits())
+	var silent []net.Conn
+	for range 5 {
+		silent = append(silent, s.connect(wire.WebSocket).nc)
+	}
+	s.dial(wire.WebSocket).hello(s.token)
+	for i, nc := range silent[:4] {
+		if n, err := nc.Read(make([]byte, 1)); n > 0 || err == nil {
+			t.Errorf("silent connection %d reads %d bytes, %v", i, n, err)
+		}
+	}
 }
 
 func keepPinging(nc net.Conn, stop chan struct{}) {

@@ -138,6 +138,8 @@ func (l *loop) OnOpen(gc gnet.Conn) (out []byte, action gnet.Action) {
 	}
 	if l.g.ending.Load() { // endAll may have run before
 		c.end(l.g.draining(), &l.reader)
+	} else if c.place != nil && !c.place.attach(func() { l.execute(task(c.evict)) }) {
+		c.evict()
 	}
 	l.reader.wakeUps.Flush()
 	return nil, gnet.None
@@ -170,7 +172,7 @@ func (l *loop) OnClose(gc gnet.Conn, _ error) gnet.Action {
 	l.wheel.remove(c)
 	c.leave()
 	l.open.Add(-1)
-	l.g.limits.leave(c.addr, c.greeted)
+	c.letGo(&l.g.limits)
 	return gnet.None
 }
 
@@ -271,13 +273,21 @@ type loopConn struct {
 // heard notes a sign of life. Nothing is planned anew for it, unless the
 // connection comes under the heartbeat by it.
 func (c *loopConn) heard() {
-	if c.state != stateOpen || !c.greeted {
+	if c.state != stateOpen || !c.greeted() {
 		return
 	}
 	c.mark, c.probes = c.lp.wheel.now, 0
 	if !c.live {
 		c.live = true
 		c.lp.wheel.put(c, c.mark+c.g.beatTicks)
+	}
+}
+
+// evict ends a connection that has lost its place to another one.
+func (c *loopConn) evict() {
+	if c.state == stateOpen && !c.deaf && !c.greeted() {
+		c.end(&im.Error{Code: im.CodeHelloTimeout}, &c.lp.reader)
+		c.lp.reader.wakeUps.Flush()
 	}
 }
 

@@ -163,10 +163,10 @@ func (l httpListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		addr, _ := remote(nc.RemoteAddr().String())
-		if l.g.limits.enterHTTP(addr, l.g.trusted(addr)) {
+		if l.g.limits.enterHTTP(addr, l.g.trusted(addr), time.Now()) {
 			return nc, nil
 		}
-		l.g.limits.leaveHTTP(addr)
+		l.g.limits.leaveHTTP(addr, l.g.trusted(addr))
 		if !l.g.begin() {
 			_ = nc.Close() // the gateway has stopped
 			continue

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/fanout"
@@ -34,6 +35,7 @@ type stream struct {
 	probes int       // since it was last heard
 	excess int       // bytes read behind the end
 
+	evicted atomic.Bool    // it has lost its place to another connection
 	began   bool           // the writer's: it has written; the welcome is the first, so the reader looks up
 	writers sync.WaitGroup // at most one
 	mu      sync.Mutex     // tier 0; guards the fields below
@@ -157,7 +159,7 @@ func (s *stream) linger(buf []byte) {
 // behind the own deadline.
 func (s *stream) wait(until time.Time) {
 	_ = s.nc.SetReadDeadline(until)
-	if s.over() || s.g.ending.Load() && !s.deaf {
+	if s.over() || (s.g.ending.Load() || s.evicted.Load()) && !s.deaf {
 		s.poke()
 	}
 }
@@ -173,7 +175,7 @@ func (s *stream) deadline() time.Time {
 	switch {
 	case s.deaf: // the writer ends it, and pokes
 		return s.mark.Add(s.g.grace)
-	case !s.greeted:
+	case !s.greeted():
 		return s.opened.Add(s.g.o.HelloTimeout)
 	case s.g.o.Heartbeat < 0:
 		return time.Time{}
@@ -192,8 +194,10 @@ func (s *stream) expire() {
 	case s.deaf:
 	case s.g.ending.Load():
 		s.end(s.g.draining(), &s.reader)
+	case s.evicted.Load() && !s.greeted():
+		s.end(&im.Error{Code: im.CodeHelloTimeout}, &s.reader)
 	case !late:
-	case !s.greeted:
+	case !s.greeted():
 		s.end(&im.Error{Code: im.CodeHelloTimeout}, &s.reader)
 	case s.probes >= s.g.o.Misses:
 		s.end(&im.Error{Code: im.CodeDeadLink}, &s.reader)
@@ -320,6 +324,13 @@ func (s *stream) shut() {
 	s.mu.Lock()
 	s.written = true
 	s.mu.Unlock()
+	s.poke()
+}
+
+// evict ends a connection that has lost its place to another one. Any goroutine
+// may call it.
+func (s *stream) evict() {
+	s.evicted.Store(true)
 	s.poke()
 }
 
