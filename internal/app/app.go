@@ -172,7 +172,7 @@ func (a *App) listen() (err error) {
 	l := &a.cfg.Limits
 	a.gateway, err = gateway.New(gateway.Options{
 		HTTPAddr: a.cfg.Listen.HTTP, HTTPOnly: !a.node.has(cluster.Gateway), TCPAddr: a.tcpAddr(), TLS: a.tls(), Handler: a.publicHandler(),
-		Names: a.access(a.cfg), ExposedHeaders: api.ExposedHeaders(), TrustedProxies: a.cfg.Listen.TrustedProxies, ProxyHeader: a.cfg.Listen.ProxyHeader,
+		Names: a.access(a.cfg), ExposedHeaders: api.ExposedHeaders(), TrustedProxies: a.cfg.Listen.TrustedProxies, ProxyHeader: a.cfg.Listen.ProxyHeader, ProxyProtocol: a.cfg.Listen.ProxyProtocol,
 		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout,
 		MaxUpgrades: a.files.HandOvers, MaxHTTP: a.files.HTTP, MaxRefusals: a.files.Refusals,
 		Log: a.log,

@@ -78,6 +78,7 @@ type Listen struct {
 	Origins           []string
 	TrustedProxies    []netip.Prefix
 	ProxyHeader       string
+	ProxyProtocol     bool
 }
 
 // TLS is on when both files are set.

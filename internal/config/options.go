@@ -38,9 +38,11 @@ func options(c *Config) []option {
 		live(list("listen.origins", &c.Listen.Origins, nil,
 			"Origins of the pages that may connect and call the API from a browser, like https://chat.example.org. The server's own origin is always allowed. \"*\" allows every origin.")),
 		prefixes("listen.trusted_proxies", &c.Listen.TrustedProxies,
-			"Addresses of the proxies in front of listen.http. From these, and from nobody else, the server believes the header of listen.proxy_header, so that limits for an IP address count for the client and not for the proxy. If requests pass several proxies, name all of them. On listen.tcp the address is always that of the connection."),
+			"Addresses of the proxies and balancers in front of listen.http and listen.tcp. From these, and from nobody else, the server believes the header of listen.proxy_header, or with listen.proxy_protocol that of the connection, so that limits for an IP address count for the client. If requests pass several proxies, name all of them. Where they name no client, the limits for an IP address do not hold."),
 		choice("listen.proxy_header", &c.Listen.ProxyHeader, "X-Forwarded-For", []string{"X-Forwarded-For", "Forwarded"},
 			"Header in which the trusted proxies write the address of the client. The other header is not read."),
+		boolean("listen.proxy_protocol", &c.Listen.ProxyProtocol, false,
+			"The trusted proxies begin each connection, on listen.http and listen.tcp, with a header of the PROXY protocol, version 2, which names the client. A connection of theirs without it is closed. From others no such header is read."),
 
 		live(text("tls.cert_file", &c.TLS.CertFile, "",
 			"PEM file with the certificate and its chain. With tls.key_file it turns TLS on: HTTPS, WSS, and TLS on the TCP port. Turning TLS on or off needs a restart. A new certificate does not.")),

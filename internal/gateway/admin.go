@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -92,14 +91,9 @@ func (a *Admin) handler() http.Handler {
 }
 
 // serveOn serves ln until it is closed.
-func serveOn(srv *http.Server, ln net.Listener) (err error) {
+func serveOn(srv *http.Server, ln net.Listener) error {
 	if srv.TLSConfig != nil {
-		err = srv.ServeTLS(ln, "", "")
-	} else {
-		err = srv.Serve(ln)
+		return ended(srv.ServeTLS(ln, "", ""))
 	}
-	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
+	return ended(srv.Serve(ln))
 }

@@ -37,8 +37,9 @@ type Options struct {
 	Names          Access   // at the start; SetAccess changes it
 	ExposedHeaders []string // of Handler's answers, that pages may read beside those of Connect
 
-	TrustedProxies []netip.Prefix // peers on HTTPAddr whose word is taken for whom they speak for
+	TrustedProxies []netip.Prefix // peers whose word is taken for whom they speak for
 	ProxyHeader    string         // in which they say so: X-Forwarded-For, the default, or Forwarded
+	ProxyProtocol  bool           // they begin each connection, on both ports, with a header of the PROXY protocol, version 2
 
 	Heartbeat    time.Duration // silence before a probe; 30 s; negative: never
 	Misses       int           // further silent intervals before a link is dead; 2
@@ -109,6 +110,7 @@ type Gateway struct {
 	tcp    net.Listener
 	limits limits
 	warned sync.Map // names of options that warnOnce has named
+	turns  turns
 	stats  stats
 	access atomic.Pointer[Access]
 	began  time.Time
@@ -119,6 +121,8 @@ type Gateway struct {
 	grace                                         time.Duration // for a peer to close behind our end
 
 	refusals  refusals
+	gone      context.Context // done when nothing that arrives is taken any more
+	goAway    context.CancelFunc
 	handOvers chan struct{} // capacity MaxUpgrades; full: the next TCP connection waits in the queue of the kernel
 
 	loops    []*loop     // set by Run before it serves
@@ -138,8 +142,9 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	o.setDefaults()
 	g := &Gateway{
 		o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{}),
-		limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence}, refusals: refusals{max: o.MaxRefusals}, handOvers: make(chan struct{}, o.MaxUpgrades),
+		turns: newTurns(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence}, refusals: refusals{max: o.MaxRefusals}, handOvers: make(chan struct{}, o.MaxUpgrades),
 	}
+	g.gone, g.goAway = context.WithCancel(context.Background())
 	g.setTicks()
 	g.SetAccess(o.Names)
 	g.limits.refused = g.warnOnce
@@ -290,6 +295,7 @@ func (g *Gateway) closeListeners() {
 // drain ends everything, see Run.
 func (g *Gateway) drain(srv *http.Server, tick <-chan time.Time) {
 	g.closeListeners()
+	g.goAway()
 	g.deaf.Store(true)
 	deadline := time.Now().Add(g.o.DrainTimeout)
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
@@ -369,6 +375,9 @@ func (g *Gateway) begin() bool {
 // and gives it back at its end. The caller has called begin and lets go of nc.
 func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 	g.stats.accepted.Add(1)
+	if a, ok := nc.(*arrived); ok {
+		nc = a.TCPConn
+	}
 	if t, ok := nc.(*net.TCPConn); ok && len(g.loops) > 0 {
 		defer g.tasks.Done()
 		c := &loopConn{conn: conn{g: g, addr: p.addr, place: p, proxy: p.proxy, framer: framer{framing: f}}}

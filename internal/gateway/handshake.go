@@ -33,6 +33,7 @@ func (g *Gateway) server(base context.Context) *http.Server {
 			g.Upgrade(w, r)
 			return
 		}
+		g.forgetProxy(r)
 		rest.ServeHTTP(w, r)
 	})))
 	srv := newServer(base, g.o.TLS, g.log, ours)
@@ -47,11 +48,15 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
+	if config = config.Clone(); config != nil { // the TCP port has no protocols to choose from
+		config.NextProtos = []string{"h2", "http/1.1"}
+	}
 	protocols.SetUnencryptedHTTP2(config == nil)
 	return &http.Server{
 		Protocols:         protocols,
+		HTTP2:             boundHTTP2(),
 		Handler:           h,
-		TLSConfig:         config.Clone(), // which it changes, while the TCP port uses its own
+		TLSConfig:         config,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -59,6 +64,18 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // what strangers do wrong
 		BaseContext:       func(net.Listener) context.Context { return base },
+	}
+}
+
+// boundHTTP2 is what one connection of HTTP/2 may make the server hold. The
+// library bounds streams that are reset at once, and headers that do not end.
+func boundHTTP2() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		MaxConcurrentStreams:          100,
+		MaxReceiveBufferPerStream:     64 << 10,
+		MaxReceiveBufferPerConnection: 256 << 10,
+		MaxDecoderHeaderTableSize:     4 << 10,
+		MaxEncoderHeaderTableSize:     4 << 10,
 	}
 }
 
@@ -73,7 +90,25 @@ func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 }
 
 func (g *Gateway) serveHTTP(srv *http.Server) error {
-	return serveOn(srv, httpListener{g.http, g})
+	plain := httpListener{g.http, g}
+	if g.o.TLS == nil && !g.o.ProxyProtocol {
+		return ended(srv.Serve(plain))
+	}
+	d := newDoor(plain, srv.TLSConfig)
+	var running sync.WaitGroup
+	running.Go(d.run)
+	err := ended(srv.Serve(d))
+	_ = d.Close() // again, unless the server has not come to it
+	running.Wait()
+	return err
+}
+
+// ended is what a server has ended with; nil: as it was told to.
+func ended(err error) error {
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // Upgrade makes a WebSocket connection out of a request, and hands it over.
@@ -160,6 +195,9 @@ func (g *Gateway) refuse(w http.ResponseWriter, e *im.Error) {
 func (g *Gateway) acceptTCP() error {
 	pause := time.Duration(0)
 	for {
+		if g.o.TLS != nil {
+			g.turns.wait()
+		}
 		nc, err := g.tcp.Accept()
 		switch {
 		case err == nil:
@@ -177,20 +215,45 @@ func (g *Gateway) acceptTCP() error {
 
 // takeTCP hands one accepted connection over, or refuses it.
 func (g *Gateway) takeTCP(nc net.Conn) {
-	addr, ok := remote(nc.RemoteAddr().String())
+	peer, ok := remote(nc.RemoteAddr().String())
 	if !ok || !g.begin() {
 		_ = nc.Close()
 		return
 	}
-	p, e := g.limits.enter(addr, g.trusted(addr), g.hub.Limits(), time.Now())
+	if !g.announced(peer) {
+		g.admitTCP(nc.(*net.TCPConn), peer, g.trusted(peer))
+		return
+	}
+	g.handOvers <- struct{}{}
+	go func() { // counted in g.tasks by begin
+		a := &arrived{TCPConn: nc.(*net.TCPConn)}
+		stop := context.AfterFunc(g.gone, func() { _ = nc.Close() })
+		err := g.readClient(a)
+		stop()
+		<-g.handOvers
+		if err != nil {
+			g.tasks.Done()
+			_ = nc.Close()
+			return
+		}
+		client, _ := remote(a.RemoteAddr().String())
+		g.admitTCP(a.TCPConn, client, g.trusted(client))
+	}()
+}
+
+// admitTCP goes on with a connection of a client, or of a proxy that names none.
+func (g *Gateway) admitTCP(nc *net.TCPConn, client netip.Addr, proxy bool) {
+	p, e := g.limits.enter(client, proxy, g.hub.Limits(), time.Now())
 	if e != nil {
 		g.turnAway(nc, kickOverTCP(e))
 		return
 	}
 	if g.o.TLS != nil {
-		nc = tls.Server(nc, g.o.TLS)
+		p.await(time.Time{}) // until its handshake begins
+		g.hold(tls.Server(&arrived{TCPConn: nc}, g.o.TLS), p, wire.TCP, nil)
+		return
 	}
-	if len(g.loops) == 0 || g.o.TLS != nil {
+	if len(g.loops) == 0 {
 		g.hold(nc, p, wire.TCP, nil)
 		return
 	}

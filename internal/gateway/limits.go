@@ -163,11 +163,13 @@ func (p *place) attach(end func()) bool {
 }
 
 // await notes since when the peer has to say something; zero: we have to do
-// something for it, so its silence is not held against it.
-func (p *place) await(since time.Time) {
+// something for it, so its silence is not held against it. It reports whether the
+// connection still has its place.
+func (p *place) await(since time.Time) bool {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
 	p.silent = since
+	return p.e != nil
 }
 
 // greeted moves a connection out of those that have not said hello. It is given

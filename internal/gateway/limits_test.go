@@ -387,7 +387,12 @@ func TestSilentConnectionIsEndedForAnother(t *testing.T) {
 		s.hub.SetLimits(lim)
 		silent := s.dial(fr)
 		until(t, "it has its place", func() bool { return s.Stats().Unauthenticated == 1 })
-		s.dial(fr).hello(s.token)
+		until(t, "another one gets in", func() bool { // not while the server has to do something for the silent one
+			p := s.dial(fr)
+			p.say(`{"id":"1","hello":{"versionMin":1,"versionMax":1,"device":"d","token":"` + s.token + `"}}`)
+			m, err := p.read()
+			return err == nil && strings.Contains(m.payload, "welcome")
+		})
 		silent.end(im.CodeHelloTimeout, 4408)
 	})
 	s := serve(t, Options{MaxHTTP: 2, MinSilence: time.Nanosecond}, noLimits())

@@ -43,6 +43,14 @@ func (g *Gateway) believe(r *http.Request) {
 	}
 }
 
+// forgetProxy takes the address from a request for which a proxy names no client:
+// what is counted by addresses must not count the proxy.
+func (g *Gateway) forgetProxy(r *http.Request) {
+	if a, ok := remote(r.RemoteAddr); ok && g.trusted(a) {
+		r.RemoteAddr = ""
+	}
+}
+
 // hops are the addresses in a header as they were written, the nearest last.
 func hops(name string, h http.Header) []string {
 	all := strings.Join(h.Values(name), ",")

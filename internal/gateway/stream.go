@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -52,10 +51,11 @@ type stream struct {
 // already.
 func (s *stream) serve(early []byte) {
 	defer s.g.closed(s)
-	if t, ok := s.nc.(*tls.Conn); ok && !shake(t) {
+	if !s.g.shake(s.nc, s.place.await) {
 		s.drop()
 		return
 	}
+	s.place.await(time.Now())
 	s.reader.flusher = fanout.NewFlusher(s.wake)
 	s.opened = time.Now()
 	s.mark = s.opened
@@ -70,13 +70,6 @@ func (s *stream) serve(early []byte) {
 	s.writers.Wait()
 	s.leave()
 	s.reader.wakeUps.Flush()
-}
-
-// shake does the TLS handshake, if it is not done.
-func shake(t *tls.Conn) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
-	defer cancel()
-	return t.HandshakeContext(ctx) == nil
 }
 
 // rescue keeps a panic within its connection.
@@ -337,9 +330,13 @@ func (s *stream) evict() {
 // drop closes the socket without a word; a TLS alert could block.
 func (s *stream) drop() { _ = bottom(s.nc).Close() }
 
+// bottom is the socket of a connection.
 func bottom(nc net.Conn) net.Conn {
 	if t, ok := nc.(*tls.Conn); ok {
-		return t.NetConn()
+		nc = t.NetConn()
+	}
+	if a, ok := nc.(*arrived); ok {
+		return a.TCPConn
 	}
 	return nc
 }

@@ -164,6 +164,7 @@ func New(o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.TLS = resumable(o.TLS)
 	c := &Client{
 		o: o, log: o.Log, base: o.API, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAsked), token: newTokenCache(o.Token), where: newPlaces(o.URL),
 		subs: map[*Subscription]struct{}{}, convs: map[string]*conv{}, direct: map[string]string{},

@@ -127,6 +127,20 @@ func (l *link) dialWebSocket(ctx context.Context, u *url.URL, t *tls.Config, dia
 	return nil
 }
 
+// resumable is a configuration that keeps what the server gives for the next
+// connection: to come back costs both sides less then. t is not changed.
+func resumable(t *tls.Config) *tls.Config {
+	if t == nil {
+		t = &tls.Config{}
+	}
+	if t.ClientSessionCache != nil {
+		return t
+	}
+	t = t.Clone()
+	t.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	return t
+}
+
 // upgradeRefusal is what the server answered to an upgrade it refused.
 // Spec: P-9.1.
 func upgradeRefusal(r *http.Response, err error) error {
@@ -147,9 +161,6 @@ func (l *link) dialTCP(ctx context.Context, u *url.URL, t *tls.Config, dial dial
 		return err
 	}
 	if u.Scheme == "tls" {
-		if t == nil {
-			t = &tls.Config{}
-		}
 		if t.ServerName == "" {
 			t = t.Clone()
 			t.ServerName = u.Hostname()

@@ -14,6 +14,18 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestSilentConnectionMakesRoom$"}},
 	},
 	{
+		name:    "believe-anybody",
+		holds:   "nobody but a trusted proxy speaks for somebody else",
+		patches: []patch{{"internal/gateway/proxyheader.go", `return g.o.ProxyProtocol && g.trusted(peer)`, `return g.o.ProxyProtocol`}},
+		guards:  []guard{{"internal/gateway", "^TestProxyHeaderOfAStrangerIsNotRead$"}},
+	},
+	{
+		name:    "read-ahead-of-the-header",
+		holds:   "what follows the header of a proxy is the client's",
+		patches: []patch{{"internal/gateway/proxyheader.go", `if _, err := io.ReadFull(r, b[:n]); err != nil {`, `if _, err := r.Read(b[:]); err != nil {`}},
+		guards:  []guard{{"internal/gateway", "^TestProxyHeaderIsReadAndNothingBehindIt$"}},
+	},
+	{
 		name:    "count-the-balancer",
 		holds:   "nobody pays for what a proxy does not name",
 		patches: []patch{{"internal/gateway/proxies.go", `return slices.ContainsFunc(g.o.TrustedProxies,`, `return false && slices.ContainsFunc(g.o.TrustedProxies,`}},

@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"net"
+	"os"
+	"runtime"
+	"time"
+)
+
+// arrived is an accepted connection whose client is not its peer, or that has a TLS
+// handshake before it. It belongs to one goroutine until that is done.
+type arrived struct {
+	*net.TCPConn
+	client net.Addr // nil: the peer
+
+	turns  *turns               // while the handshake is under way
+	await  func(time.Time) bool // notes since when the peer has to say something, zero: we have to; false: the connection has to end
+	budget time.Duration        // for the peer, of the handshake
+}
+
+// RemoteAddr is the address of the client.
+func (a *arrived) RemoteAddr() net.Addr {
+	if a.client != nil {
+		return a.client
+	}
+	return a.TCPConn.RemoteAddr()
+}
+
+// Read reads. During the handshake it gives the core back while it waits for the
+// peer.
+func (a *arrived) Read(b []byte) (int, error) {
+	if a.turns == nil {
+		return a.TCPConn.Read(b)
+	}
+	a.turns.end()
+	defer a.turns.begin()
+	begun := time.Now()
+	if err := a.SetReadDeadline(begun.Add(a.budget)); err != nil {
+		return 0, err
+	}
+	if !a.await(begun) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n, err := a.TCPConn.Read(b)
+	a.budget -= time.Since(begun)
+	a.await(time.Time{})
+	return n, err
+}
+
+// turns shares out the cores that TLS handshakes may have. When ten thousand clients
+// come back at once, a handshake that has begun ends soon, and others begin later.
+// Were all of them under way together, most would miss their time, and begin anew.
+// Whoever waits is served in the order of coming.
+type turns struct {
+	cores chan struct{} // capacity: the cores; a token for each handshake that computes
+}
+
+func newTurns() turns { return turns{make(chan struct{}, max(1, runtime.NumCPU()-1))} }
+
+func (t *turns) begin() { t.cores <- struct{}{} }
+func (t *turns) end()   { <-t.cores }
+
+// wait waits until those who came before have begun. Nothing is accepted before
+// that: the others are in the queue of the kernel meanwhile, where they cost nothing.
+func (t *turns) wait() {
+	t.begin()
+	t.end()
+}
+
+// shake does a TLS handshake, unless there is none to do. The time that it waits for
+// a core does not count. await is that of arrived.
+func (g *Gateway) shake(nc net.Conn, await func(time.Time) bool) bool {
+	t, ok := nc.(*tls.Conn)
+	if !ok || t.ConnectionState().HandshakeComplete {
+		return true
+	}
+	a, ok := t.NetConn().(*arrived)
+	if !ok {
+		return false
+	}
+	a.turns, a.await, a.budget = &g.turns, await, handshakeTimeout
+	g.turns.begin()
+	err := a.SetWriteDeadline(time.Now().Add(handshakeTimeout))
+	if err == nil {
+		err = t.Handshake()
+	}
+	g.turns.end()
+	a.turns, a.await = nil, nil
+	return err == nil && a.SetDeadline(time.Time{}) == nil
+}

@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// The header of the PROXY protocol, version 2: what stands before the first byte of
+// a connection that a proxy makes for a client.
+const (
+	proxySignature = "\r\n\r\n\x00\r\nQUIT\n"
+	proxyFixed     = len(proxySignature) + 4 // bytes up to the addresses
+	proxyLocal     = 0x20                    // version and command: the proxy speaks for itself
+	proxyForClient = 0x21
+	proxyTCP4      = 0x11    // family and transport
+	proxyTCP6      = 0x21    // the same
+	maxProxyHeader = 2 << 10 // bytes of the addresses and of what else the proxy says
+)
+
+var errNoProxyHeader = errors.New("the connection does not begin with a header of the PROXY protocol, version 2")
+
+// readProxyHeader reads a header and no byte behind it, so the connection can go on
+// in an event loop. It returns the client's address; ok is false if the proxy
+// names none. (The libraries for this read ahead.)
+func readProxyHeader(r io.Reader) (client netip.AddrPort, ok bool, err error) {
+	var b [maxProxyHeader]byte
+	if _, err := io.ReadFull(r, b[:proxyFixed]); err != nil {
+		return client, false, fmt.Errorf("read PROXY header: %w", err)
+	}
+	command, family := b[len(proxySignature)], b[len(proxySignature)+1]
+	n := int(binary.BigEndian.Uint16(b[proxyFixed-2:]))
+	if string(b[:len(proxySignature)]) != proxySignature || command != proxyLocal && command != proxyForClient || n > maxProxyHeader {
+		return client, false, errNoProxyHeader
+	}
+	if _, err := io.ReadFull(r, b[:n]); err != nil {
+		return client, false, fmt.Errorf("read PROXY header: %w", err)
+	}
+	size := map[byte]int{proxyTCP4: 4, proxyTCP6: 16}[family]
+	switch {
+	case command == proxyLocal || size == 0:
+		return client, false, nil
+	case n < 2*size+4:
+		return client, false, errNoProxyHeader
+	}
+	a, _ := netip.AddrFromSlice(b[:size]) // has a size of an address
+	return netip.AddrPortFrom(a.Unmap(), binary.BigEndian.Uint16(b[2*size:])), true, nil
+}
+
+// announced tells whether a peer is a proxy that says for whom it speaks before it
+// speaks.
+func (g *Gateway) announced(peer netip.Addr) bool { return g.o.ProxyProtocol && g.trusted(peer) }
+
+// readClient finds out for whom a proxy speaks, and makes that the address of the
+// connection.
+func (g *Gateway) readClient(nc *arrived) error {
+	if err := nc.SetReadDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return err
+	}
+	client, ok, err := readProxyHeader(nc.TCPConn)
+	if err == nil {
+		err = nc.SetReadDeadline(time.Time{})
+	}
+	if ok {
+		nc.client = net.TCPAddrFromAddrPort(client)
+	}
+	return err
+}

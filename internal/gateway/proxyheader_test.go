@@ -1,0 +1,245 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// proxyHeader is what a proxy sends for a client; extra follows the addresses.
+func proxyHeader(client string, extra ...byte) []byte {
+	a := netip.MustParseAddrPort(client)
+	size, family := 4, byte(proxyTCP4)
+	if a.Addr().Is6() {
+		size, family = 16, proxyTCP6
+	}
+	addresses := append(a.Addr().AsSlice(), make([]byte, size)...)
+	addresses = append(addresses, byte(a.Port()>>8), byte(a.Port()), 0, 0)
+	addresses = append(addresses, extra...)
+	b := append([]byte(proxySignature), proxyForClient, family, byte(len(addresses)>>8), byte(len(addresses)))
+	return append(b, addresses...)
+}
+
+func TestProxyHeaderIsReadAndNothingBehindIt(t *testing.T) {
+	local := append([]byte(proxySignature), proxyLocal, 0, 0, 0)
+	other := append([]byte(proxySignature), proxyForClient, 0x31, 0, 3, 1, 2, 3) // a socket of a file
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want string // the client; "": none
+		bad  bool
+	}{
+		{"IPv4", proxyHeader("198.51.100.1:4711"), "198.51.100.1:4711", false},
+		{"IPv6", proxyHeader("[2001:db8::5]:1"), "[2001:db8::5]:1", false},
+		{"IPv4 in IPv6", proxyHeader("[::ffff:198.51.100.1]:1"), "198.51.100.1:1", false},
+		{"more than addresses", proxyHeader("198.51.100.1:1", 3, 0, 4, 1, 2, 3, 4), "198.51.100.1:1", false},
+		{"the proxy itself", local, "", false},
+		{"another family", other, "", false},
+		{"version 1", []byte("PROXY TCP4 198.51.100.1 192.0.2.1 1 2\r\n"), "", true},
+		{"another version", append([]byte(proxySignature), 0x31, proxyTCP4, 0, 0), "", true},
+		{"addresses that are cut", append([]byte(proxySignature), proxyForClient, proxyTCP4, 0, 4, 1, 2, 3, 4), "", true},
+		{"too long", append([]byte(proxySignature), proxyForClient, proxyTCP4, 0xff, 0xff), "", true},
+		{"the end", local[:10], "", true},
+	} {
+		r := bytes.NewReader(append(bytes.Clone(c.b), "behind"...))
+		if c.name == "the end" {
+			r = bytes.NewReader(c.b)
+		}
+		client, ok, err := readProxyHeader(r)
+		if (err != nil) != c.bad || ok != (c.want != "") || ok && client.String() != c.want {
+			t.Errorf("%s: %s, %t, %v; want %q", c.name, client, ok, err, c.want)
+		}
+		if rest, _ := io.ReadAll(r); !c.bad && string(rest) != "behind" {
+			t.Errorf("%s: %q is left to read", c.name, rest)
+		}
+	}
+}
+
+func FuzzProxyHeader(f *testing.F) {
+	f.Add(proxyHeader("198.51.100.1:4711"))
+	f.Add(proxyHeader("[2001:db8::5]:1", 1, 2, 3))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		client, ok, err := readProxyHeader(bytes.NewReader(b))
+		if ok && (err != nil || !client.IsValid()) {
+			t.Errorf("%x: %s, %v", b, client, err)
+		}
+	})
+}
+
+// behindProxy connects as a proxy does for a client.
+func (s *server) behindProxy(fr wire.Framing, header []byte) *peer {
+	s.t.Helper()
+	addr := s.HTTPAddr()
+	if fr == wire.TCP {
+		addr = s.TCPAddr()
+	}
+	nc, err := net.Dial("tcp", addr.String())
+	must(s.t, err)
+	s.t.Cleanup(func() { _ = nc.Close() })
+	must(s.t, nc.SetDeadline(time.Now().Add(patience)))
+	_, err = nc.Write(header)
+	must(s.t, err)
+	p := &peer{t: s.t, nc: nc, fr: fr}
+	if s.tls != nil {
+		p.nc = tls.Client(nc, s.tls)
+	}
+	p.r = bufio.NewReader(p.nc)
+	return p
+}
+
+// Behind a balancer every limit for an address is the client's, on both ports, with
+// and without TLS, and the balancer itself has none.
+func TestProxyProtocolNamesTheClientOnBothPorts(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS=%t", secure), func(t *testing.T) {
+			seen := make(chan string, 1)
+			o := Options{
+				TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ProxyProtocol: true,
+				Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.RemoteAddr }),
+			}
+			var client *tls.Config
+			if secure {
+				client = withTLS(t, &o)
+			}
+			lim := noLimits()
+			lim.ConnectionsPerIP = 1
+			s := serve(t, o, lim)
+			s.tls = client
+			for _, fr := range []wire.Framing{wire.TCP, wire.WebSocket} {
+				for i := range 3 {
+					p := s.behindProxy(fr, proxyHeader(fmt.Sprintf("198.51.%d.%d:1", fr, i)))
+					if fr == wire.WebSocket {
+						p.write([]byte(upgradeRequest))
+						if status := p.readResponse(); status != 101 {
+							t.Fatalf("the upgrade ends with %d", status)
+						}
+					}
+					p.hello(s.token)
+				}
+			}
+			until(t, "all are greeted", func() bool { return s.Stats().Unauthenticated == 0 })
+			s.behindProxy(wire.TCP, proxyHeader("198.51.1.0:2")).end(im.CodeTooManyConnections, 0)
+			again := s.behindProxy(wire.WebSocket, proxyHeader("198.51.0.1:2"))
+			again.write([]byte(strings.Replace(upgradeRequest, "\r\n", "\r\nX-Forwarded-For: 203.0.113.7\r\n", 1))) // its own word
+			if status := again.readResponse(); status != 429 {
+				t.Errorf("the second upgrade of a client ends with %d, want 429", status)
+			}
+			call := s.behindProxy(wire.WebSocket, proxyHeader("[2001:db8::7]:99"))
+			call.write([]byte("GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+			if status := call.readResponse(); status != 200 {
+				t.Errorf("a call ends with %d", status)
+			}
+			if got := <-seen; got != "[2001:db8::7]:99" {
+				t.Errorf("the handler sees %s", got)
+			}
+			probe := s.behindProxy(wire.WebSocket, append([]byte(proxySignature), proxyLocal, 0, 0, 0))
+			probe.write([]byte("GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+			if status := probe.readResponse(); status != 200 {
+				t.Errorf("a probe of the balancer ends with %d", status)
+			}
+			if got := <-seen; got != "" {
+				t.Errorf("the handler sees the balancer as the client %s", got)
+			}
+			for _, fr := range []wire.Framing{wire.TCP, wire.WebSocket} {
+				bare := s.behindProxy(fr, []byte(upgradeRequest))
+				if n, err := bare.nc.Read(make([]byte, 1)); n > 0 || err == nil {
+					t.Errorf("without the header: %d bytes, %v", n, err)
+				}
+			}
+			s.behindProxy(wire.TCP, []byte(proxySignature)) // stays silent: the end of the server does not wait for it
+			s.behindProxy(wire.WebSocket, []byte(proxySignature))
+			begun := time.Now()
+			s.shutdown()
+			if took := time.Since(begun); took >= handshakeTimeout+time.Second {
+				t.Errorf("the end takes %v", took)
+			}
+			until(t, "nothing of the HTTP server is counted", func() bool {
+				s.limits.mu.Lock()
+				defer s.limits.mu.Unlock()
+				return s.limits.http == 0 && len(s.limits.sources) == 0
+			})
+		})
+	}
+}
+
+// From a peer that is no trusted proxy the header is not read: nobody speaks as
+// somebody else.
+func TestProxyHeaderOfAStrangerIsNotRead(t *testing.T) {
+	o := Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, ProxyProtocol: true}
+	if (&Gateway{o: o}).announced(netip.MustParseAddr("127.0.0.1")) {
+		t.Fatal("a header is awaited from a peer that is not trusted")
+	}
+	s := serve(t, o, noLimits())
+	s.behindProxy(wire.TCP, proxyHeader("198.51.100.1:1")).end(im.CodeUnknownCodec, 0)
+	p := s.behindProxy(wire.WebSocket, proxyHeader("198.51.100.1:1"))
+	p.write([]byte(upgradeRequest))
+	if status := p.readResponse(); status != 400 {
+		t.Errorf("the upgrade ends with %d, want 400", status)
+	}
+	s.dial(wire.WebSocket).hello(s.token)
+}
+
+// Handshakes that wait for their peers take no core, and those that wait for a core
+// lose no time.
+func TestHandshakesTakeTurns(t *testing.T) {
+	var o Options
+	o.HelloTimeout = patience
+	client := withTLS(t, &o)
+	s := serve(t, o, noLimits())
+	s.tls = client
+	for _, fr := range []wire.Framing{wire.TCP, wire.WebSocket} {
+		for range 2 * cap(s.turns.cores) {
+			s.behindProxy(fr, nil) // TLS, and silent
+		}
+		s.dial(fr).hello(s.token)
+	}
+	for range cap(s.turns.cores) {
+		s.turns.begin()
+	}
+	done := make(chan error, 2)
+	for _, fr := range []wire.Framing{wire.TCP, wire.WebSocket} {
+		p := s.behindProxy(fr, nil)
+		go func() { done <- p.nc.(*tls.Conn).Handshake() }()
+	}
+	select {
+	case err := <-done:
+		t.Errorf("a handshake takes no turn: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	for range cap(s.turns.cores) {
+		s.turns.end()
+	}
+	for range 2 {
+		must(t, <-done)
+	}
+}
+
+// A client that comes back resumes its session: that costs the server no signature.
+func TestTLSSessionsAreResumed(t *testing.T) {
+	var o Options
+	client := withTLS(t, &o)
+	client.ClientSessionCache = tls.NewLRUClientSessionCache(4)
+	s := serve(t, o, noLimits())
+	s.tls = client
+	for _, fr := range []wire.Framing{wire.TCP, wire.WebSocket} {
+		for i := range 2 {
+			p := s.dial(fr)
+			p.hello(s.token) // the tickets come with the first answer
+			if got := p.nc.(*tls.Conn).ConnectionState().DidResume; got != (i > 0) {
+				t.Errorf("%v, connection %d: resumed is %t", fr, i, got)
+			}
+		}
+		client.ClientSessionCache = tls.NewLRUClientSessionCache(4)
+	}
+}
