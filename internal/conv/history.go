@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
@@ -157,15 +158,7 @@ func (r *reader) readUp(ctx context.Context, c *conv, parts []stay, p *page) err
 		if n := im.Seq(p.limit - len(p.rows)); end-s.from >= n {
 			end = s.from + n - 1
 		}
-		err := r.readRows(ctx, c, stay{s.from, end}, func(stored []byte) bool {
-			if p.more = len(p.rows) > 0 && p.bytes+len(stored) > MaxPageBytes; p.more {
-				return false
-			}
-			p.bytes += len(stored)
-			p.rows = append(p.rows, stored)
-			return true
-		})
-		if err != nil || p.more {
+		if err := r.readRows(ctx, c, stay{s.from, end}, p.add); err != nil || p.more {
 			return err
 		}
 		p.more = end < s.to
@@ -173,15 +166,16 @@ func (r *reader) readUp(ctx context.Context, c *conv, parts []stay, p *page) err
 	return nil
 }
 
-// readDown reads the last rows of parts; a page that leaves rows out has at
-// least one.
+// readDown reads the last rows of parts, from the last one down, so that it reads
+// what it answers. A page that leaves rows out has at least one.
 func (r *reader) readDown(ctx context.Context, c *conv, parts []stay, p *page) error {
-	for i := len(parts) - 1; i >= 0; i-- {
+	defer func() { slices.Reverse(p.rows) }() // also of a page that damage ends
+	for i := len(parts) - 1; i >= 0 && !p.more; i-- {
 		s := parts[i]
 		if s.from > s.to {
 			continue
 		}
-		if len(p.rows) >= p.limit || p.bytes > MaxPageBytes {
+		if len(p.rows) >= p.limit {
 			p.more = true
 			break
 		}
@@ -189,34 +183,38 @@ func (r *reader) readDown(ctx context.Context, c *conv, parts []stay, p *page) e
 		if n := im.Seq(p.limit - len(p.rows)); s.to-begin >= n {
 			begin = s.to - n + 1
 		}
-		var rows [][]byte
-		err := r.readRows(ctx, c, stay{begin, s.to}, func(stored []byte) bool {
-			p.bytes += len(stored)
-			rows = append(rows, stored)
-			return true
-		})
-		if err != nil {
+		if err := r.readRowsBy(ctx, r.mem.store.RowsDown, c, stay{begin, s.to}, p.add); err != nil {
 			return err
 		}
-		p.rows = append(rows, p.rows...)
-		if begin > s.from {
-			p.more = true
-			break
-		}
+		p.more = p.more || begin > s.from
 	}
-	cut := 0
-	for ; p.bytes > MaxPageBytes && cut < len(p.rows)-1; cut++ {
-		p.bytes -= len(p.rows[cut])
-	}
-	p.rows, p.more = p.rows[cut:], p.more || cut > 0
 	return nil
+}
+
+// add takes a row, if it fits or is the first one.
+func (p *page) add(stored []byte) bool {
+	if len(p.rows) > 0 && p.bytes+len(stored) > MaxPageBytes {
+		p.more = true
+		return false
+	}
+	p.bytes += len(stored)
+	p.rows = append(p.rows, stored)
+	return true
 }
 
 // readRows passes copies of the wire parts of s, ascending, until fn returns
 // false.
 func (r *reader) readRows(ctx context.Context, c *conv, s stay, fn func(stored []byte) bool) error {
+	return r.readRowsBy(ctx, r.mem.store.Rows, c, s, fn)
+}
+
+// rowsOf is Rows of the store, or RowsDown.
+type rowsOf func(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error
+
+// readRowsBy is readRows in the order of rows.
+func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, s stay, fn func(stored []byte) bool) error {
 	var bad error
-	err := r.mem.store.Rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
+	err := rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
 		head, stored, err := store.SplitRow(row.Value)
 		if err != nil {
 			bad = err

@@ -68,6 +68,13 @@ func (s *counting) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(
 	})
 }
 
+func (s *counting) RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	return s.Store.RowsDown(ctx, c, from, to, func(r store.Row) bool {
+		s.read.Add(1)
+		return fn(r)
+	})
+}
+
 func (s *counting) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error) {
 	rec, err := s.Store.Cursor(ctx, c, u)
 	if f := s.onCursor; f != nil {

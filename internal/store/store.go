@@ -92,6 +92,9 @@ type Store interface {
 	// ask for no more than exists.
 	Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(Row) bool) error
 
+	// RowsDown is Rows, descending. Both read little more than what fn takes.
+	RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func(Row) bool) error
+
 	// Dedupe returns the seqs filed under a hash, in the order of filing. More
 	// than one means that hashes collided; the rows tell which is meant.
 	Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, error)

@@ -193,7 +193,19 @@ func (g *Gate) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(stor
 	if err := g.damage(c, from, to); err != nil {
 		return err
 	}
-	return g.Store.Rows(ctx, c, from, to, func(r store.Row) bool {
+	return g.Store.Rows(ctx, c, from, to, g.watch(fn))
+}
+
+// RowsDown is of store.Store.
+func (g *Gate) RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	if err := g.damage(c, from, to); err != nil {
+		return err
+	}
+	return g.Store.RowsDown(ctx, c, from, to, g.watch(fn))
+}
+
+func (g *Gate) watch(fn func(store.Row) bool) func(store.Row) bool {
+	return func(r store.Row) bool {
 		g.mu.Lock()
 		onRow := g.onRow
 		g.mu.Unlock()
@@ -201,7 +213,7 @@ func (g *Gate) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(stor
 			onRow(r)
 		}
 		return fn(r)
-	})
+	}
 }
 
 // Append is of store.Store.

@@ -60,7 +60,16 @@ func (s *Store) read(ctx context.Context, f func() error) error {
 
 // scan calls fn for the keys from lower to below upper until it returns false
 // or an error. key and value are valid during the call.
-func (s *Store) scan(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) (err error) {
+func (s *Store) scan(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) error {
+	return s.walk(ctx, lower, upper, (*pebble.Iterator).First, (*pebble.Iterator).Next, fn)
+}
+
+// scanDown is scan, beginning with the last key.
+func (s *Store) scanDown(ctx context.Context, lower, upper []byte, fn func(key, value []byte) (bool, error)) error {
+	return s.walk(ctx, lower, upper, (*pebble.Iterator).Last, (*pebble.Iterator).Prev, fn)
+}
+
+func (s *Store) walk(ctx context.Context, lower, upper []byte, first, next func(*pebble.Iterator) bool, fn func(key, value []byte) (bool, error)) (err error) {
 	it, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return asRead(err)
@@ -71,7 +80,7 @@ func (s *Store) scan(ctx context.Context, lower, upper []byte, fn func(key, valu
 		}
 	}()
 	n := 0
-	for ok := it.First(); ok; ok = it.Next() {
+	for ok := first(it); ok; ok = next(it) {
 		v, err := it.ValueAndErr()
 		if err != nil {
 			return asRead(err)
@@ -150,14 +159,27 @@ func seqOf(key []byte) im.Seq {
 
 // Rows implements store.Store.
 func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	return s.rows(ctx, c, from, to, false, fn)
+}
+
+// RowsDown implements store.Store.
+func (s *Store) RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	return s.rows(ctx, c, from, to, true, fn)
+}
+
+func (s *Store) rows(ctx context.Context, c im.Key, from, to im.Seq, down bool, fn func(store.Row) bool) error {
 	if from > to {
 		return nil
 	}
+	scan, next, last, step := s.scan, from, to, im.Seq(1)
+	if down {
+		scan, next, last, step = s.scanDown, to, from, ^im.Seq(0) // -1
+	}
 	err := s.read(ctx, func() error {
-		next, stopped := from, false
+		stopped := false
 		lower, upper := rowKey(c, from), after(rowKey(c, to))
 		scarred := s.scarred().over(lower, upper) != nil
-		err := s.scan(ctx, lower, upper, func(k, v []byte) (bool, error) {
+		err := scan(ctx, lower, upper, func(k, v []byte) (bool, error) {
 			if seq := seqOf(k); seq != next {
 				return false, fmt.Errorf("row %d is missing: %w", next, store.ErrCorrupt)
 			}
@@ -167,10 +189,10 @@ func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(sto
 				}
 			}
 			stopped = !fn(store.Row{Seq: next, Value: v})
-			next++
+			next += step
 			return !stopped, nil
 		})
-		if err == nil && !stopped && next <= to {
+		if err == nil && !stopped && next != last+step {
 			return fmt.Errorf("row %d is missing: %w", next, store.ErrCorrupt)
 		}
 		return err

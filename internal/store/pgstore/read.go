@@ -75,39 +75,85 @@ func (s *Store) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
 	return &store.Row{Seq: im.Seq(rows[0].n), Value: v}, nil
 }
 
+// chunkBytes is about how many bytes of rows are read at once, and at least one row.
+// PostgreSQL knows the length of a value without reading it, so what does not fit
+// costs nothing.
+const chunkBytes = 48 << 10
+
+// rowsOf reads the rows between $4 and $5 in an order, until they have $6 bytes.
+func rowsOf(order string) string {
+	return fmt.Sprintf(`SELECT seq, value FROM (
+		SELECT seq, value, sum(octet_length(value)) OVER (ORDER BY seq %[1]s ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) - octet_length(value) AS before
+		FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 AND seq BETWEEN $4 AND $5) AS sized
+		WHERE before < $6 ORDER BY seq %[1]s`, order)
+}
+
 // Rows implements store.Store.
 func (s *Store) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
-	part, tenant, conv := key(c)
-	d, sum := s.holding(c), &sums{}
+	sql := rowsOf("ASC")
 	for from <= to {
 		end := to
 		if to-from >= chunk {
 			end = from + chunk - 1
 		}
-		rows, err := collect(ctx, d, scanNumbered,
-			`SELECT seq, value FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 AND seq BETWEEN $4 AND $5 ORDER BY seq`,
-			part, tenant, conv, int64(from), int64(end))
-		if err != nil {
-			return fmt.Errorf("read rows %d to %d of %s: %w", from, to, c, err)
+		n, err := s.someRows(ctx, c, sql, from, end, from, 1, fn)
+		if err != nil || n == 0 {
+			return err
 		}
-		for _, r := range rows {
-			if im.Seq(r.n) != from {
-				break
-			}
-			v, err := d.sound(sum, address{kind: kindRow, conv: c, n: r.n}, r.value)
-			if err != nil {
-				return fmt.Errorf("read row %d of %s: %w", from, c, err)
-			}
-			if !fn(store.Row{Seq: from, Value: v}) {
-				return nil
-			}
-			from++
-		}
-		if from <= end {
-			return fmt.Errorf("read rows of %s: row %d is missing: %w", c, from, store.ErrCorrupt)
-		}
+		from += n
 	}
 	return nil
+}
+
+// RowsDown implements store.Store.
+func (s *Store) RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
+	sql := rowsOf("DESC")
+	for from <= to {
+		begin := from
+		if to-from >= chunk {
+			begin = to - chunk + 1
+		}
+		n, err := s.someRows(ctx, c, sql, begin, to, to, ^im.Seq(0), fn) // -1
+		if err != nil || n == 0 {
+			return err
+		}
+		if to-from < n {
+			return nil
+		}
+		to -= n
+	}
+	return nil
+}
+
+// someRows reads rows between from and to, the first of which is next and the others
+// a step from each other. It returns how many it read; 0: fn wants no more.
+func (s *Store) someRows(ctx context.Context, c im.Key, sql string, from, to, next, step im.Seq, fn func(store.Row) bool) (im.Seq, error) {
+	part, tenant, conv := key(c)
+	d, sum := s.holding(c), &sums{}
+	rows, err := collect(ctx, d, scanNumbered, sql, part, tenant, conv, int64(from), int64(to), int64(chunkBytes))
+	if err != nil {
+		return 0, fmt.Errorf("read rows %d to %d of %s: %w", from, to, c, err)
+	}
+	n, size := im.Seq(0), 0
+	for _, r := range rows {
+		if im.Seq(r.n) != next {
+			break
+		}
+		v, err := d.sound(sum, address{kind: kindRow, conv: c, n: r.n}, r.value)
+		if err != nil {
+			return 0, fmt.Errorf("read row %d of %s: %w", next, c, err)
+		}
+		if !fn(store.Row{Seq: next, Value: v}) {
+			return 0, nil
+		}
+		size += len(r.value)
+		next += step
+		n++
+	}
+	if n <= to-from && size < chunkBytes { // what is left out is not left out for its size
+		return 0, fmt.Errorf("read rows of %s: row %d is missing: %w", c, next, store.ErrCorrupt)
+	}
+	return n, nil
 }
 
 // Dedupe implements store.Store.

@@ -4,9 +4,11 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -33,6 +35,7 @@ func Run(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
 		{"feeds are written at the same time", (*suite).feeds},
 		{"done follows the order of appends", (*suite).order},
 		{"rows are bounded and a hole is damage", (*suite).rows},
+		{"large rows are read in both directions", (*suite).large},
 		{"a row is rewritten in place", (*suite).rewrite},
 		{"the last row is that of its conversation", (*suite).lastRow},
 		{"a hash has slots", (*suite).dedupe},
@@ -140,14 +143,57 @@ func puts(c im.Key, from, to im.Seq) []store.RowPut {
 	return r
 }
 
-// read lists rows as "seq=value".
+// read lists rows as "seq=value". They are read in both directions, which must not
+// differ.
 func (s *suite) read(c im.Key, from, to im.Seq) ([]string, error) {
-	var got []string
+	s.Helper()
+	var got, down []string
 	err := s.Rows(s.ctx, c, from, to, func(r store.Row) bool {
 		got = append(got, fmt.Sprintf("%d=%s", r.Seq, r.Value))
 		return true
 	})
+	errDown := s.RowsDown(s.ctx, c, from, to, func(r store.Row) bool {
+		down = append(down, fmt.Sprintf("%d=%s", r.Seq, r.Value))
+		return true
+	})
+	if err != nil {
+		s.wants(errDown, store.ErrCorrupt)
+		return nil, err
+	}
+	s.must(errDown)
+	slices.Reverse(down)
+	s.same(down, got)
 	return got, err
+}
+
+// large reads rows that are too large to be read at once, and ends where fn wants.
+func (s *suite) large() {
+	c := key(1, 1)
+	s.own()
+	value := func(q im.Seq) []byte {
+		if q > 300 {
+			return bytes.Repeat([]byte{byte(q)}, 20_000)
+		}
+		return text(q)
+	}
+	var rows []store.RowPut
+	for q := im.Seq(1); q <= 320; q++ {
+		rows = append(rows, store.RowPut{Conv: c, Seq: q, Value: value(q)})
+	}
+	s.add(store.Batch{Rows: rows})
+	for _, read := range []func(context.Context, im.Key, im.Seq, im.Seq, func(store.Row) bool) error{s.Rows, s.RowsDown} {
+		for _, limit := range []int{1, 3, 7, 30, 290, 320} {
+			n := 0
+			s.must(read(s.ctx, c, 1, 320, func(r store.Row) bool {
+				if !bytes.Equal(r.Value, value(r.Seq)) {
+					s.Errorf("row %d has %d bytes, want %d", r.Seq, len(r.Value), len(value(r.Seq)))
+				}
+				n++
+				return n < limit
+			}))
+			s.same(n, limit)
+		}
+	}
 }
 
 func (s *suite) empty() {
