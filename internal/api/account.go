@@ -79,7 +79,7 @@ const (
 
 // GetSettings folds the caller's settings from the inbox.
 func (s *Server) GetSettings(ctx context.Context, _ *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {
-	all, err := s.o.Inbox.Settings(ctx, identity(ctx).Account)
+	all, err := s.settings(ctx, identity(ctx).Account)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +88,17 @@ func (s *Server) GetSettings(ctx context.Context, _ *connect.Request[petrelv1.Ge
 		res.Settings = append(res.Settings, &petrelv1.Settings{Conv: conv, Values: all[conv]})
 	}
 	return connect.NewResponse(res), nil
+}
+
+func (s *Server) settings(ctx context.Context, a im.Account) (map[string]map[string]string, error) {
+	all, err := read(ctx, s, a, func() (*map[string]map[string]string, error) {
+		m, err := s.o.Inbox.Settings(ctx, a)
+		return &m, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return *all, nil
 }
 
 // ChangeSettings merges values into the caller's settings.
@@ -113,7 +124,7 @@ func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1
 			return nil, err
 		}
 	}
-	all, err := s.o.Inbox.Settings(ctx, a)
+	all, err := s.settings(ctx, a)
 	if err != nil {
 		return nil, err
 	}

@@ -45,15 +45,17 @@ func (s *Server) pace(a im.Account) error {
 
 // GetHistory reads a page of what the caller may read. Spec: P-5.2.
 func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error) {
-	page, err := s.route.HistoryPage(ctx, identity(ctx).Account, r.Msg, s.o.PageSize())
-	return answered(page, err)
+	a := identity(ctx).Account
+	return answered(read(ctx, s, a, func() (*petrelv1.HistoryPage, error) { return s.route.HistoryPage(ctx, a, r.Msg, s.o.PageSize()) }))
 }
 
 // Sync tells the caller what changed since a token. It ends no lag: that is the
 // affair of the session that has it. Spec: P-6.2.
 func (s *Server) Sync(ctx context.Context, r *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error) {
-	page, err := s.o.Inbox.Sync(ctx, identity(ctx).Account, r.Msg.Token, int(min(r.Msg.Newest, conv.MaxPage)))
-	return answered(page, err)
+	a := identity(ctx).Account
+	return answered(read(ctx, s, a, func() (*petrelv1.SyncPage, error) {
+		return s.o.Inbox.Sync(ctx, a, r.Msg.Token, int(min(r.Msg.Newest, conv.MaxPage)))
+	}))
 }
 
 // MoveCursor moves the caller's cursors. Spec: P-8.6.
@@ -74,6 +76,21 @@ func (s *Server) ListReceipts(ctx context.Context, r *connect.Request[petrelv1.L
 	}
 	list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, &convpb.ListReceipts{})
 	return answered(&petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts()}, err)
+}
+
+// read runs f when it is the turn of the user, as all that reads a lot, whichever way
+// it is asked for. Codes: overloaded, store_stalled (ctx ended).
+func read[T any](ctx context.Context, s *Server, a im.Account, f func() (*T, error)) (answer *T, err error) {
+	if s.o.Reads == nil {
+		return f()
+	}
+	if s.o.Reads.Do(ctx, a, func() { answer, err = f() }) {
+		return answer, err
+	}
+	if ctx.Err() != nil {
+		return nil, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	}
+	return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 }
 
 // answered is the answer of a method, unless there is an error.

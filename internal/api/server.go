@@ -20,6 +20,7 @@ import (
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
+	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -35,6 +36,7 @@ type Options struct {
 	Convs *conv.Convs
 	Route *route.Router
 	Inbox *inbox.Syncer
+	Reads *share.Queue // runs what reads a lot, for all users fairly; nil: the caller does
 
 	// Shared: other nodes serve calls on the store too. A call with a request id
 	// costs one write more then, which tells them that it is under way.

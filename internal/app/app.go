@@ -26,6 +26,7 @@ import (
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
@@ -64,6 +65,7 @@ type App struct {
 	users     *user.Users
 	inboxes   *inbox.Consumers
 	sync      *inbox.Syncer
+	reads     *share.Queue
 	hub       *session.Hub
 	api       *api.Server
 	gateway   *gateway.Gateway
@@ -142,9 +144,10 @@ func (a *App) open(ctx context.Context) error {
 	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()
 	a.sync = &inbox.Syncer{Router: a.router, Store: a.store, Refute: a.refute}
+	a.reads = session.NewReads()
 	a.hub = session.New(session.Options{
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
-		Gateways: a.gateways,
+		Gateways: a.gateways, Reads: a.reads,
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
 	if a.node.streams != nil {

@@ -27,7 +27,7 @@ import (
 func (a *App) newAPI() *api.Server {
 	return api.New(api.Options{
 		Shared: len(a.store.Feeds()) > 1, // an embedded store has one, and no other node
-		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Route: a.router, Inbox: a.sync,
+		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Route: a.router, Inbox: a.sync, Reads: a.reads,
 		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.router.AwaitInboxes,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,
@@ -153,6 +153,7 @@ func (a *App) ownValues() []metrics.Value {
 		{Name: "petrel_sessions", Help: "Sessions that are online on this node.", Read: func() float64 { return float64(a.hub.Sessions.Load()) }},
 		{Name: "petrel_hellos_refused_total", Help: "Hellos that were refused.", Counter: true, Read: count(a.hub.Refused.Load)},
 		{Name: "petrel_sends_waiting", Help: "Sends that are not answered yet.", Read: func() float64 { return float64(a.waiting()) }},
+		{Name: "petrel_reads_waiting", Help: "Syncs, pages of history and other reads that wait for a worker.", Read: func() float64 { return float64(a.reads.Waiting()) }},
 		{Name: "petrel_cursor_moves_waiting", Help: "Moves of cursors that are not answered yet.", Read: func() float64 { return float64(a.convs.MovesWaiting()) }},
 		{Name: "petrel_conversations_loaded", Help: "Conversations that are in memory.", Read: func() float64 { return float64(a.convs.Loaded()) }},
 		{Name: "petrel_conversations_evicted_total", Help: "Conversations that left memory to make room for others.", Counter: true, Read: count(a.convs.Evicted)},

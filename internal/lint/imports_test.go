@@ -23,9 +23,9 @@ var imports = map[string][]string{
 	"bench":           {"internal/im", "internal/store/pgserver", "internal/wire", "sdk/go"},
 
 	"internal/app":     {anything},
-	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/rate", "internal/route", "internal/store", "internal/user", "internal/wire"},
+	"internal/api":     {"internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/rate", "internal/route", "internal/share", "internal/store", "internal/user", "internal/wire"},
 	"internal/gateway": {"internal/fanout", "internal/im", "internal/rate", "internal/session", "internal/wire"},
-	"internal/session": {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/rate", "internal/route", "internal/session/sessionpb", "internal/signal", "internal/user", "internal/wire"},
+	"internal/session": {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/rate", "internal/route", "internal/session/sessionpb", "internal/share", "internal/signal", "internal/user", "internal/wire"},
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/route", "internal/signal", "internal/store", "internal/wire"},
 	"internal/route":   {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/route/routepb", "internal/signal", "internal/store", "internal/wire"},
 	"internal/conv":    {"internal/fanout", "internal/im", "internal/signal", "internal/store", "internal/wire"},
@@ -34,6 +34,7 @@ var imports = map[string][]string{
 	"internal/user":    {"internal/im", "internal/rate", "internal/store"},
 	"internal/wire":    {"internal/im"},
 	"internal/rate":    {"internal/im"},
+	"internal/share":   {"internal/im"},
 
 	"internal/bus":               {"internal/im"},
 	"internal/bus/localbus":      {"internal/bus", "internal/im"},

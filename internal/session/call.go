@@ -26,8 +26,7 @@ func (s *Session) call(id uint64, f *petrelv1.Call, k *fanout.WakeUps) {
 		s.refuse(id, im.Errorf(im.CodeInvalid, "a call needs a request: json or proto"), k)
 		return
 	}
-	queue := func(job func()) bool { return s.hub.calls.add(s.Out.Account, job) }
-	s.requestOn(queue, id, "call", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
+	s.requestOn(s.queueCall, id, "call", k, func(ctx context.Context) (*petrelv1.ServerFrame, error) {
 		res, err := s.hub.runCall(ctx, s.id, f.Method, asJSON, body)
 		answer := &petrelv1.Answer{Response: &petrelv1.Answer_Proto{Proto: res}}
 		if asJSON {

@@ -49,7 +49,7 @@ func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.WakeUps) {
 		s.reject(id, err, k)
 		return
 	}
-	ok := s.hub.async(s.Out, func(ctx context.Context, k *fanout.WakeUps) {
+	ok := s.hub.asyncOn(s.hub.queueHello, s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		if err := s.begin(ctx, id, h, k); err != nil {
 			s.reject(id, s.hub.clientError(s.Out.Account.User, "hello", err), k)
 		}

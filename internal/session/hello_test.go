@@ -200,7 +200,7 @@ func TestConnectionsOfAUserAreBounded(t *testing.T) {
 
 func TestTooManyHellosAtOnceAreRefused(t *testing.T) {
 	w := newWorld(t)
-	w.o.Workers, w.o.Waiting = 1, 1
+	w.o.Hellos, w.o.Waiting = 1, 1
 	w.start()
 	token := w.token("", "alice")
 	in, out := make(chan struct{}, 64), make(chan struct{})
@@ -344,7 +344,7 @@ func TestBrokenStoreDuringAHelloIsInternal(t *testing.T) {
 
 func TestPanicOfOneSessionEndsOnlyThatOne(t *testing.T) {
 	w := newWorld(t)
-	w.o.Workers = 1
+	w.o.Hellos = 1
 	w.start()
 	token := w.token("", "alice")
 	bob := w.login(w.token("", "bob"))

@@ -4,8 +4,8 @@
 //
 // Read the files in this order. A send: receive.go, with session.go for the state of
 // a session and limits.go. The other frames: hello.go, request.go (history and sync),
-// focus.go, cursor.go, call.go with callqueue.go. What all sessions of a node share:
-// hub.go. How sessions end when their tokens do: close.go (at once, by a request to
+// focus.go, cursor.go, call.go. Who waits for which workers: queues.go. What all
+// sessions of a node share: hub.go. How sessions end when their tokens do: close.go (at once, by a request to
 // all nodes), recheck.go (by asking the store), revocations.go (how a node learns about
 // revocations that other nodes made), drain.go (clients are sent to other nodes).
 //
@@ -32,6 +32,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/route"
+	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/user"
 )
 
@@ -44,8 +45,9 @@ type Options struct {
 	Heartbeat time.Duration // for the welcome; the gateway sends the pings
 	Misses    int
 	Gateways  func(im.Account) []string // addresses where a user should connect, best first; nil: the welcome names none
-	Workers   int                       // goroutines that read the store for sessions; 8
-	Waiting   int                       // requests that may wait for a worker; 4096
+	Reads     *share.Queue              // runs what reads the store for sessions; nil: New makes one, by NewReads
+	Hellos    int                       // that are checked at the same time; 8
+	Waiting   int                       // hellos that may wait; 4096
 
 	RechecksPerSecond int // of sessions, while another node does not answer; 5000
 }
@@ -66,9 +68,10 @@ type Hub struct {
 
 	limits   atomic.Pointer[Limits]
 	draining atomic.Bool
-	jobs     chan func() // capacity o.Waiting; full: the request is refused as overloaded
-	runCall  CallFunc    // set by AttachCalls; nil: calls are unsupported
-	calls    callQueue
+	hellos   chan func() // capacity o.Waiting; full: the hello is refused as too_many_connections
+	reads    *share.Queue
+	runCall  CallFunc // set by AttachCalls; nil: calls are unsupported
+	calls    *share.Queue
 
 	Sessions atomic.Int64 // in the online table
 	Refused  atomic.Uint64
@@ -86,18 +89,20 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Workers == 0 {
-		o.Workers = 8
+	if o.Hellos == 0 {
+		o.Hellos = 8
 	}
 	if o.Waiting == 0 {
 		o.Waiting = 4096
 	}
+	if o.Reads == nil {
+		o.Reads = NewReads()
+	}
 	if o.RechecksPerSecond == 0 {
 		o.RechecksPerSecond = 5000
 	}
-	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, revocations: fanout.NewRevocations(), jobs: make(chan func(), o.Waiting)}
+	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, revocations: fanout.NewRevocations(), hellos: make(chan func(), o.Waiting), reads: o.Reads, calls: newCalls()}
 	h.rechecks = newRechecker(us, t, h.revocations, o.RechecksPerSecond)
-	h.calls.jobs, h.calls.maxWaiting = make(chan func(), o.Waiting), o.Waiting
 	h.limits.Store(&l)
 	return h
 }
@@ -122,26 +127,24 @@ func (h *Hub) Changed(a im.Account) {
 	}
 }
 
-// Run reads the store for sessions, and ends sessions whose tokens were revoked,
-// until ctx ends.
+// Run checks hellos, runs reads and calls, and ends sessions whose tokens were
+// revoked, until ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	work := func(jobs <-chan func()) {
-		for {
-			select {
-			case f := <-jobs:
-				f()
-			case <-ctx.Done():
-				return
+	for range h.o.Hellos {
+		wg.Go(func() {
+			for {
+				select {
+				case f := <-h.hellos:
+					f()
+				case <-ctx.Done():
+					return
+				}
 			}
-		}
+		})
 	}
-	for range h.o.Workers {
-		wg.Go(func() { work(h.jobs) })
-	}
-	for range callWorkers {
-		wg.Go(func() { work(h.calls.jobs) })
-	}
+	wg.Go(func() { h.reads.Run(ctx) })
+	wg.Go(func() { h.calls.Run(ctx) })
 	wg.Go(func() { h.rechecks.runAccounts(ctx) })
 	wg.Go(func() { h.rechecks.runSweeps(ctx) })
 	if h.barrier != nil {
@@ -158,23 +161,20 @@ func (h *Hub) Limits() *Limits { return h.limits.Load() }
 // that their welcome named.
 func (h *Hub) SetLimits(l Limits) { h.limits.Store(&l) }
 
-// queue hands a job to the workers that read the store. It returns false if too many
-// jobs wait.
-func (h *Hub) queue(job func()) bool {
+// queueHello hands a hello to the workers that check them, which do nothing else: a
+// hello does not wait for the reads of those who are logged in. It returns false if
+// too many wait.
+func (h *Hub) queueHello(job func()) bool {
 	select {
-	case h.jobs <- job:
+	case h.hellos <- job:
 		return true
 	default:
 		return false
 	}
 }
 
-// async runs f on a worker that reads the store. It returns false if too many jobs
-// wait. A panic in f ends only the session of out.
-func (h *Hub) async(out *fanout.Outbox, f func(context.Context, *fanout.WakeUps)) bool {
-	return h.asyncOn(h.queue, out, f)
-}
-
+// asyncOn has queue run f. It returns false if queue does not take it. A panic in f
+// ends only the session of out.
 func (h *Hub) asyncOn(queue func(job func()) bool, out *fanout.Outbox, f func(context.Context, *fanout.WakeUps)) bool {
 	return queue(func() {
 		var k fanout.WakeUps

@@ -17,7 +17,7 @@ var errHeld = &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
 // request runs f on a worker that reads the store, and sends its frame or its error
 // as the answer.
 func (s *Session) request(id uint64, what string, k *fanout.WakeUps, f func(context.Context) (*petrelv1.ServerFrame, error)) {
-	s.requestOn(s.hub.queue, id, what, k, f)
+	s.requestOn(s.queueRead, id, what, k, f)
 }
 
 func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string, k *fanout.WakeUps, f func(context.Context) (*petrelv1.ServerFrame, error)) {

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/session"
+	"github.com/petrel-im/petrel/internal/share"
 )
 
 func TestHistoryIsCutToTheLimitOfThePage(t *testing.T) {
@@ -74,9 +75,7 @@ func (w *world) nowhere() string {
 
 // Spec: P-2.2.
 func TestRequestsOfASessionAreBounded(t *testing.T) {
-	w := newWorld(t)
-	w.o.Workers = 20
-	w.start()
+	w := newWorld(t).start()
 	alice, bob := w.login(w.token("", "alice")), w.login(w.token("", "bob"))
 	for round := range 3 {
 		id := w.nowhere()
@@ -165,29 +164,58 @@ func TestNoLimitOfTheOutboxServesRequests(t *testing.T) {
 	alice.want("history of 1 of 2")
 }
 
-func TestFullQueueOfTheHubRefusesUnsettled(t *testing.T) {
+func TestFullQueueOfReadsRefusesUnsettled(t *testing.T) {
 	w := newWorld(t)
-	w.o.Workers, w.o.Waiting = 1, 2
+	w.o.Reads = share.New(share.Options{Workers: 1, PerUser: 1, Waiting: 2, UserWaiting: 2})
 	w.start()
 	alice := w.login(w.token("", "alice"))
-	in, out := make(chan struct{}, 64), make(chan struct{})
-	blocker := w.connect()
-	w.store.onRecord(func(store.Table, []byte, bool) error {
-		in <- struct{}{}
-		<-out
-		return nil
-	})
-	blocker.send(hello("pt_default.alice.x"))
-	await(t, in) // the only worker has it
+	waiting, open := w.blockLoads()
+	alice.send(history(9, w.nowhere()))
+	await(t, waiting) // the only worker has it
 	for i := range uint64(4) {
 		alice.send(syncFrame(10+i, nil))
 	}
 	alice.want("overloaded of 12", "overloaded of 13")
-	close(out)
-	w.store.onRecord(nil)
-	alice.want("sync of 0 of 10", "sync of 0 of 11")
+	open()
+	alice.want("no_conversation of 9", "sync of 0 of 10", "sync of 0 of 11")
 	alice.send(syncFrame(20, nil))
 	alice.want("sync of 0 of 20")
+}
+
+// Reads that wait for the store hold no worker that a hello needs, and one user does
+// not hold all workers that others need for their reads.
+func TestReadsOfGreedyUsersDelayNoHello(t *testing.T) {
+	w := newWorld(t)
+	w.o.Reads = session.NewReads()
+	w.start()
+	id := w.group("team", "bob")
+	bob := w.login(w.token("", "bob"))
+	_, open := w.blockLoads()
+	defer open()
+	greedy := w.token("", "greedy")
+	for range 3 {
+		c := w.login(greedy)
+		for i := range uint64(16) {
+			c.send(history(10+i, w.nowhere()))
+		}
+	}
+	bob.send(history(2, id))
+	bob.want("history of 1 of 2")
+	if n := w.o.Reads.Waiting(); n != 3*16-2 {
+		t.Errorf("%d reads wait, want all but 2", n)
+	}
+	for i := range 3 {
+		c := w.login(w.token("", im.User(fmt.Sprint("greedy", i))))
+		for i := range uint64(16) {
+			c.send(history(10+i, w.nowhere()))
+		}
+	}
+	const waiting = 6*16 - 8
+	until(t, "every worker waits for the store", func() bool { return w.o.Reads.Waiting() == waiting })
+	w.login(w.token("", "carol"))
+	if n := w.o.Reads.Waiting(); n != waiting {
+		t.Errorf("when carol is welcome %d reads wait, and %d did: the hello has waited for some", n, waiting)
+	}
 }
 
 // A sync lets the session take events before it reads the heads. So an entry that is

@@ -146,7 +146,7 @@ func (l *logLines) String() string {
 
 // world is a server without a network.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	fs     vfs.FS
 	store  *staged
 	table  *fanout.Table
@@ -167,7 +167,7 @@ type world struct {
 	now time.Time
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t, fs: vfs.NewMem(), now: time.UnixMilli(1795262400000), limits: session.Limits{
 		ConnectionsPerUser: -1, SendsPerSecond: -1, SendBurst: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10,
 		FrameBytesBeforeHello: 4 << 10, BodyBytes: 1000, HistoryMessages: 200,
@@ -262,9 +262,8 @@ func (w *world) forget() {
 
 func account(u im.User) im.Account { return im.Account{Tenant: im.DefaultTenant, User: u} }
 
-// group creates a group, and waits until it is in the inboxes of its members.
-func (w *world) group(name string, users ...string) string {
-	w.t.Helper()
+// newGroup is the send that creates a group.
+func newGroup(name string, users ...string) *conv.Send {
 	s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, name)}, Keyed: true}
 	s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: name}
 	change := &petrelv1.MemberChange{}
@@ -272,6 +271,13 @@ func (w *world) group(name string, users ...string) string {
 		change.Added = append(change.Added, &petrelv1.MemberRef{User: u})
 	}
 	s.Entry.ClientMsgId, s.Entry.Body = "create", &petrelv1.Message_Members{Members: change}
+	return s
+}
+
+// group creates a group, and waits until it is in the inboxes of its members.
+func (w *world) group(name string, users ...string) string {
+	w.t.Helper()
+	s := newGroup(name, users...)
 	done := make(chan conv.Result, 1)
 	s.Done = func(r conv.Result) { done <- r }
 	w.convs.Submit([]*conv.Send{s}, &fanout.WakeUps{})
@@ -298,7 +304,7 @@ func (w *world) texts(id string) []string {
 
 // client is one connection with the codec protobuf.
 type client struct {
-	t       *testing.T
+	t       testing.TB
 	s       *session.Session
 	flusher *fanout.Flusher
 	wake    chan struct{}
@@ -310,7 +316,7 @@ type client struct {
 
 func (w *world) connect() *client { return open(w.t, w.hub) }
 
-func open(t *testing.T, h *session.Hub) *client {
+func open(t testing.TB, h *session.Hub) *client {
 	c := &client{t: t, wake: make(chan struct{}, 1)}
 	c.flusher = fanout.NewFlusher(func() {
 		select {
@@ -481,7 +487,7 @@ func syncFrame(id uint64, token []byte) *petrelv1.ClientFrame {
 }
 
 // await receives from a channel.
-func await[T any](t *testing.T, ch <-chan T) T {
+func await[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-ch:
@@ -493,7 +499,7 @@ func await[T any](t *testing.T, ch <-chan T) T {
 }
 
 // until waits for a condition.
-func until(t *testing.T, what string, cond func() bool) {
+func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(deadline); !cond(); {
 		if time.Now().After(end) {

@@ -1,0 +1,244 @@
+// Package share divides workers fairly among users. Each user has a queue of jobs.
+// A worker that is free takes the next job of the user whose jobs have taken the
+// least time so far. So somebody with thousands of expensive jobs waits for their own
+// jobs, and a user who has one waits only until a worker is free.
+package share
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// Options bound a Queue. All of them must be above 0.
+type Options struct {
+	Workers     int // jobs that run at the same time
+	PerUser     int // of them jobs of one user
+	Waiting     int // jobs of all users that wait; a user with fewer than fewWaiting gets in until there are twice as many
+	UserWaiting int // jobs of one user that wait
+}
+
+// fewWaiting is how many jobs of a user may wait also while Waiting is reached.
+// Without it a few greedy users would fill the queue for all others.
+const fewWaiting = 16
+
+// firstCost is what the first job of a user is expected to take.
+const firstCost = 100 * time.Microsecond
+
+// Queue is the jobs of all users.
+type Queue struct {
+	o    Options
+	wake chan struct{} // capacity Options.Workers; a token for each job that a worker may take
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	users   map[im.Account]*user
+	order   byUse         // the users who have a job that may run now
+	clock   time.Duration // what the user had used whose job was taken last
+	waiting int           // of all users
+	crowded int           // so many users make Add look for some to forget
+}
+
+// user is the jobs of one user. A user without jobs stays in the map for a while: or
+// somebody who sends one job after the other would be a new user each time.
+type user struct {
+	account im.Account
+	jobs    []func() // oldest first
+	running int
+	used    time.Duration // since clock began; of a job that runs, what it is expected to take
+	cost    time.Duration // of the last job that ended
+	ended   time.Time     // when that was
+	place   int           // in Queue.order; -1: not in it
+}
+
+// New makes a queue.
+func New(o Options) *Queue {
+	return &Queue{o: o, wake: make(chan struct{}, o.Workers), users: map[im.Account]*user{}}
+}
+
+// Run runs jobs until ctx ends. Jobs that wait then are dropped.
+func (q *Queue) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for range q.o.Workers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-q.wake:
+					for ctx.Err() == nil && q.runNext() {
+					}
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Add has a worker run a job of a user. It returns false if too many wait.
+func (q *Queue) Add(a im.Account, job func()) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	u := q.users[a]
+	if u == nil {
+		if len(q.users) >= q.crowded {
+			q.forgetLocked()
+		}
+		u = &user{account: a, used: q.clock, cost: firstCost, place: -1}
+	}
+	switch {
+	case len(u.jobs)+u.running >= q.o.UserWaiting+q.o.PerUser,
+		q.waiting >= q.o.Waiting && len(u.jobs) >= fewWaiting,
+		q.waiting >= 2*q.o.Waiting:
+		return false
+	}
+	q.users[a] = u
+	if len(u.jobs) == 0 && u.running == 0 {
+		u.used = max(u.used, q.clock) // who did nothing for a while has saved nothing up
+	}
+	u.jobs = append(u.jobs, job)
+	q.waiting++
+	q.orderLocked(u)
+	q.wakeLocked()
+	return true
+}
+
+// Do has a worker run a job of a user, and waits until it has run. It returns false
+// if it did not: too many wait, or ctx ended first. If the job panics, Do does.
+func (q *Queue) Do(ctx context.Context, a im.Account, job func()) bool {
+	var begun atomic.Bool // by the worker, or given up by the caller
+	var panicked any
+	done := make(chan struct{})
+	ok := q.Add(a, func() {
+		if !begun.CompareAndSwap(false, true) {
+			return
+		}
+		defer close(done)
+		defer func() { panicked = recover() }()
+		job()
+	})
+	if !ok {
+		return false
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+		if begun.CompareAndSwap(false, true) {
+			return false
+		}
+		<-done
+	}
+	if panicked != nil {
+		panic(panicked)
+	}
+	return true
+}
+
+// Waiting is how many jobs wait.
+func (q *Queue) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting
+}
+
+// Users is how many users are remembered.
+func (q *Queue) Users() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.users)
+}
+
+// wakeLocked wakes a worker. If all have a token, one of them comes in any case.
+func (q *Queue) wakeLocked() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// orderLocked puts a user into order if a job of theirs may run.
+func (q *Queue) orderLocked(u *user) {
+	if u.place < 0 && len(u.jobs) > 0 && u.running < q.o.PerUser {
+		heap.Push(&q.order, u)
+	}
+}
+
+// runNext runs the job whose turn it is. It returns false if there is none.
+func (q *Queue) runNext() bool {
+	q.mu.Lock()
+	if len(q.order) == 0 {
+		q.mu.Unlock()
+		return false
+	}
+	u := heap.Pop(&q.order).(*user)
+	job := u.jobs[0]
+	u.jobs[0] = nil // frees what the job holds
+	u.jobs = u.jobs[1:]
+	q.waiting--
+	q.clock = max(q.clock, u.used)
+	expected := u.cost
+	u.used += expected
+	u.running++
+	q.orderLocked(u)
+	q.mu.Unlock()
+
+	begin := time.Now()
+	defer func() { // also if the job panics
+		took := time.Since(begin)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		u.running--
+		u.used += took - expected
+		u.cost, u.ended = took, time.Now()
+		if u.place >= 0 {
+			heap.Fix(&q.order, u.place)
+		}
+		if q.orderLocked(u); u.place >= 0 {
+			q.wakeLocked() // this worker goes on with it, unless the job has panicked
+		}
+	}()
+	job()
+	return true
+}
+
+// rememberFor is how long what a user used is remembered at least.
+const rememberFor = 10 * time.Second
+
+// forgetLocked drops users who have had no jobs for a while. It looks at all of them,
+// and so is called only when they have become twice as many.
+func (q *Queue) forgetLocked() {
+	before := time.Now().Add(-rememberFor)
+	for a, u := range q.users {
+		if len(u.jobs) == 0 && u.running == 0 && (u.used <= q.clock || u.ended.Before(before)) {
+			delete(q.users, a)
+		}
+	}
+	q.crowded = max(64, 2*len(q.users))
+}
+
+// byUse is a heap of users: first who has used the least.
+type byUse []*user
+
+func (h byUse) Len() int           { return len(h) }
+func (h byUse) Less(i, j int) bool { return h[i].used < h[j].used }
+func (h byUse) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *byUse) Push(x any) {
+	u := x.(*user)
+	u.place = len(*h)
+	*h = append(*h, u)
+}
+
+func (h *byUse) Pop() any {
+	all := *h
+	u := all[len(all)-1]
+	all[len(all)-1] = nil
+	*h, u.place = all[:len(all)-1], -1
+	return u
+}

@@ -1,0 +1,164 @@
+package share_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/share"
+)
+
+func account(u string) im.Account { return im.Account{Tenant: im.DefaultTenant, User: im.User(u)} }
+
+// start runs a queue until the test ends, in a bubble of fake time.
+func start(t *testing.T, o share.Options) *share.Queue {
+	q := share.New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { q.Run(ctx); close(ended) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return q
+}
+
+// A user whose jobs are expensive waits for their own jobs: who asks for little gets
+// every other job done at once, however much the greedy one has queued before.
+func TestLittleGoesBeforeMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := start(t, share.Options{Workers: 1, PerUser: 1, Waiting: 1000, UserWaiting: 1000})
+		for range 100 {
+			q.Add(account("greedy"), func() { time.Sleep(100 * time.Millisecond) })
+		}
+		time.Sleep(time.Second)
+		for range 20 {
+			begin := time.Now()
+			q.Do(t.Context(), account("modest"), func() { time.Sleep(time.Millisecond) })
+			if took := time.Since(begin); took > 101*time.Millisecond {
+				t.Errorf("a job of 1 ms took %v", took)
+			}
+		}
+	})
+}
+
+// Workers are divided by the time that jobs take, not by their number.
+func TestUsersGetTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := start(t, share.Options{Workers: 1, PerUser: 1, Waiting: 10_000, UserWaiting: 10_000})
+		var mu sync.Mutex
+		spent := map[string]time.Duration{}
+		for u, each := range map[string]time.Duration{"a": time.Millisecond, "b": 10 * time.Millisecond, "c": 40 * time.Millisecond} {
+			for range 5 * time.Second / each {
+				q.Add(account(u), func() {
+					time.Sleep(each)
+					mu.Lock()
+					spent[u] += each
+					mu.Unlock()
+				})
+			}
+		}
+		time.Sleep(9 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		for u, d := range spent {
+			if d < 2900*time.Millisecond || d > 3100*time.Millisecond {
+				t.Errorf("user %s got %v of 9 s, want a third: %v", u, d, spent)
+			}
+		}
+	})
+}
+
+func TestJobsOfOneUserLeaveWorkersToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := start(t, share.Options{Workers: 3, PerUser: 2, Waiting: 100, UserWaiting: 10})
+		hold := make(chan struct{})
+		took := 0
+		for range 20 {
+			if q.Add(account("greedy"), func() { <-hold }) {
+				took++
+			}
+		}
+		synctest.Wait()
+		if took != 12 || q.Waiting() != 10 {
+			t.Errorf("%d jobs of one user are taken, %d wait; want 12 and 10", took, q.Waiting())
+		}
+		if !q.Do(t.Context(), account("modest"), func() {}) {
+			t.Error("the queue is full for another user")
+		}
+		close(hold)
+		synctest.Wait()
+		if n := q.Waiting(); n != 0 {
+			t.Errorf("%d jobs wait", n)
+		}
+	})
+}
+
+// The queue of all users has a bound. Those who have filled it do not keep out a user
+// who has few jobs.
+func TestFullQueueTakesWhoHasLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := start(t, share.Options{Workers: 1, PerUser: 1, Waiting: 100, UserWaiting: 60})
+		hold := make(chan struct{})
+		add := func(u string) bool { return q.Add(account(u), func() { <-hold }) }
+		for i := range 121 {
+			add(fmt.Sprint("greedy", i%2))
+			synctest.Wait()
+		}
+		if n := q.Waiting(); n != 100 {
+			t.Fatalf("%d jobs wait, want 100", n)
+		}
+		if add("greedy0") || !add("modest") {
+			t.Error("a full queue takes the greedy, or refuses the modest")
+		}
+		for i := range 1000 {
+			add(fmt.Sprint("crowd", i))
+		}
+		if n := q.Waiting(); n != 200 {
+			t.Errorf("%d jobs wait, want 200", n)
+		}
+		close(hold)
+	})
+}
+
+func TestDoGivesUpWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := start(t, share.Options{Workers: 1, PerUser: 1, Waiting: 10, UserWaiting: 10})
+		hold := make(chan struct{})
+		q.Add(account("a"), func() { <-hold })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if q.Do(ctx, account("a"), func() { t.Error("a job runs whose caller has gone") }) {
+			t.Error("a job that did not run is done")
+		}
+		close(hold)
+		synctest.Wait()
+		defer func() {
+			if p := recover(); p != "broken" {
+				t.Errorf("the caller got the panic %v", p)
+			}
+		}()
+		q.Do(t.Context(), account("a"), func() { panic("broken") })
+	})
+}
+
+// What a user used is forgotten in the end, or the memory would grow with each one.
+func TestUsersAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := start(t, share.Options{Workers: 4, PerUser: 4, Waiting: 10, UserWaiting: 10})
+		var most []int
+		for i := range 5000 {
+			q.Do(t.Context(), account(fmt.Sprint(i)), func() { time.Sleep(10 * time.Millisecond) })
+			most = append(most, q.Users())
+		}
+		if n := slices.Max(most); n > 3000 {
+			t.Errorf("%d users are kept, of the last 10 s there are 1,000", n)
+		}
+	})
+}
