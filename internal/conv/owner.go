@@ -20,8 +20,8 @@ import (
 // (intake.go); History (history.go); State, Record, Members and Leavers (state.go);
 // Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted, Receipts and
 // ChangedAt (receipts.go); Published, MembershipSince and MembershipMoved
-// (publish.go); Sealed and Lost (tenure.go); Loaded (memory.go); InboxesLack and InboxLag
-// (inboxlag.go). Its own are Changed (sync.go) and those below.
+// (publish.go); Changes (changes.go); Sealed and Lost (tenure.go); Loaded (memory.go);
+// InboxesLack and InboxLag (inboxlag.go). Its own are Changed (sync.go) and those below.
 type Owner struct {
 	*memory
 	*intake
@@ -60,10 +60,14 @@ func newOwner(ctx context.Context, o *Options, n *node, st store.Store, fan *fan
 	if cm.epoch, cm.pos, err = st.Takeover(ctx, f, holder); err != nil {
 		return nil, fmt.Errorf("take over feed %d: %w", f, err)
 	}
+	pub.changes = NewChangeIndex(len(st.Feeds()), cm.pos)
 	pub.published.Store(uint64(cm.pos))
 	pub.lastMembership.Store(uint64(cm.pos))
 	return ow, nil
 }
+
+// Changes is the index of the conversations of the feed that changed last.
+func (ow *Owner) Changes() *ChangeIndex { return ow.changes }
 
 // Feed is the feed that this Owner holds.
 func (ow *Owner) Feed() store.Feed { return ow.committer.feed }

@@ -23,6 +23,7 @@ type publisher struct {
 	intake  *intake
 	cursors *cursors
 	formers *formers
+	changes *ChangeIndex
 	fan     *fanout.Fan
 
 	// lose ends the tenure of the feed. b may be nil. Its sends were not answered:
@@ -83,6 +84,9 @@ func (p *publisher) finish(b *batch, err error) {
 
 // publishHeads moves what readers see.
 func (p *publisher) publishHeads(b *batch) {
+	if b.writes() {
+		p.changes.touchAll(b) // first: who reads a position finds what changed up to it
+	}
 	kinds := uint32(0)
 	for i := range b.heads {
 		m := &b.heads[i]

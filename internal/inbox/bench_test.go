@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
@@ -116,6 +118,89 @@ func BenchmarkSync5000(b *testing.B) {
 			sync()
 		}
 		b.ReportMetric((cpu()-before).Seconds()*1e3/float64(b.N), "cpu-ms/op")
+	})
+}
+
+// BenchmarkLists syncs users with 10,000 conversations each: one alone and 25 at once,
+// from the beginning; and one without news, with everything in memory, and right after
+// a start.
+func BenchmarkLists(b *testing.B) {
+	w := newWorld(b)
+	const users, n = 25, 10_000
+	for u := range users {
+		var first []*conv.Send
+		for i := range n {
+			name := fmt.Sprint("user", u)
+			s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, fmt.Sprint(name, "-", i))}, Keyed: true}
+			s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: "group"}
+			s.Entry.ClientMsgId, s.Entry.Body = "first", &petrelv1.Message_Members{Members: &petrelv1.MemberChange{Added: refs(0, name)}}
+			first = append(first, s)
+		}
+		w.many(first)
+		w.settle()
+	}
+	all := func(u int) []byte {
+		var token []byte
+		for got := 0; ; {
+			p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: im.User(fmt.Sprint("user", u))}, token, 0)
+			if err != nil {
+				b.Error(err)
+				return nil
+			}
+			if got, token = got+len(p.Convs), p.Token; !p.More {
+				if got != n {
+					b.Errorf("%d conversations", got)
+				}
+				return token
+			}
+		}
+	}
+	perConv := func(b *testing.B, users int) {
+		for b.Loop() {
+			before := cpu()
+			var g errgroup.Group
+			for u := range users {
+				g.Go(func() error { all(u); return nil })
+			}
+			_ = g.Wait() // all reports
+			b.ReportMetric((cpu()-before).Seconds()*1e6/float64(users*n), "cpu-us/conv")
+		}
+	}
+	for range 2 { // the first time nothing is in memory
+		b.Run("one", func(b *testing.B) { perConv(b, 1) })
+		b.Run("25", func(b *testing.B) { perConv(b, users) })
+	}
+	token := all(0)
+	again := func(b *testing.B) {
+		p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "user0"}, token, 0)
+		if err != nil || len(p.Convs) != 0 || p.More {
+			b.Fatal(p, err)
+		}
+	}
+	b.Run("nothing-new/warm", func(b *testing.B) {
+		again(b)
+		const times = 200
+		before := cpu()
+		for b.Loop() {
+			for range times {
+				again(b)
+			}
+		}
+		b.ReportMetric((cpu()-before).Seconds()*1e3/float64(b.N*times), "cpu-ms/sync")
+	})
+	b.Run("nothing-new/cold", func(b *testing.B) {
+		var used time.Duration
+		for b.Loop() {
+			b.StopTimer()
+			w.stop()
+			w.start()
+			w.settle()
+			b.StartTimer()
+			before := cpu()
+			again(b)
+			used += cpu() - before
+		}
+		b.ReportMetric(used.Seconds()*1e3/float64(b.N), "cpu-ms/sync")
 	})
 }
 

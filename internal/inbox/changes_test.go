@@ -130,6 +130,9 @@ func TestF12DevicesThatSyncByTokenKnowEverything(t *testing.T) {
 				in[i] = true
 			}
 		case 5:
+			if rng.IntN(2) == 0 {
+				w.save()
+			}
 			if step%10 == 0 {
 				w.restart()
 			}

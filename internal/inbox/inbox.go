@@ -7,7 +7,6 @@ package inbox
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,9 +33,12 @@ type Consumer struct {
 	store store.Store
 	log   *slog.Logger
 	feed  store.Feed
-	done  im.Pos // everything up to here is in the inboxes
-	saved im.Pos
-	was   []byte // the record of the place, as it was read or written last; nil: there is none
+	index *conv.ChangeIndex // of the feed
+
+	done    im.Pos // everything up to here is in the inboxes
+	saved   place
+	was     []byte // the record of the place, as it was read or written last; nil: there is none
+	rewrite bool   // nothing that is stored of the index is to be relied on
 
 	rebuild im.Pos // up to here conversations are carried anew, whatever happened in them
 
@@ -66,16 +68,14 @@ const carryAgain = 200 * time.Millisecond
 
 // NewConsumer continues where the last one of ow's feed stopped.
 func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv.Owner, st store.Store) (*Consumer, error) {
-	c := &Consumer{convs: cs, owner: ow, store: st, log: log, feed: ow.Feed(), asked: make(chan struct{}, 1)}
+	c := &Consumer{convs: cs, owner: ow, store: st, log: log, feed: ow.Feed(), index: ow.Changes(), asked: make(chan struct{}, 1)}
 	var err error
-	if c.done, c.was, err = c.place(ctx); err != nil {
+	if c.saved, c.was, err = c.place(ctx); err != nil {
 		return nil, err
 	}
-	c.saved, c.reached = c.done, c.done
+	c.done, c.reached = c.saved.done, c.saved.done
 	return c, nil
 }
-
-func (c *Consumer) key() []byte { return fmt.Appendf(nil, "inbox/%d", c.feed) }
 
 // Await returns when the inboxes have every change of membership that was
 // published before the call, or when ctx ends.
@@ -113,6 +113,7 @@ func (c *Consumer) arrived() {
 
 // Run follows the feed until ctx ends.
 func (c *Consumer) Run(ctx context.Context) error {
+	c.loadIndex(ctx)
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
 	for {
@@ -138,28 +139,6 @@ func (c *Consumer) Run(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// save keeps the place and lets the feed forget what is behind it. When another
-// consumer has the feed by now, on another node, its place stays.
-func (c *Consumer) save(ctx context.Context) error {
-	if c.done == c.saved {
-		return nil
-	}
-	value := binary.BigEndian.AppendUint64(nil, uint64(c.done))
-	err := c.store.Update(ctx, []store.RecordPut{{Table: store.Consumers, Key: c.key(), Value: value, Check: true, Was: c.was}})
-	if errors.Is(err, store.ErrChanged) {
-		_, c.was, err = c.place(ctx)
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	c.saved, c.was = c.done, value
-	if c.done <= conv.RefanCommits {
-		return nil
-	}
-	return c.store.TrimFeed(ctx, c.feed, c.done-conv.RefanCommits)
 }
 
 // batch is how many inbox entries are sent at once; underWay is how many batches wait

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -49,13 +50,24 @@ type world struct {
 	allowed  string // what the consumer may log; "": nothing
 }
 
-// counting counts the rows that are read. A test may do something while a
-// cursor is read, and before rows are.
+// counting counts what is read. A test may do something while a cursor is read,
+// and before rows are.
 type counting struct {
 	store.Store
 	read     atomic.Int64
+	looks    atomic.Int64 // for heads, cursors and members
 	onCursor func(im.User)
 	onRows   func(im.Key)
+}
+
+func (s *counting) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
+	s.looks.Add(1)
+	return s.Store.LastRow(ctx, c)
+}
+
+func (s *counting) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error {
+	s.looks.Add(1)
+	return s.Store.Members(ctx, c, fn)
 }
 
 func (s *counting) Rows(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error {
@@ -76,6 +88,7 @@ func (s *counting) RowsDown(ctx context.Context, c im.Key, from, to im.Seq, fn f
 }
 
 func (s *counting) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error) {
+	s.looks.Add(1)
 	rec, err := s.Store.Cursor(ctx, c, u)
 	if f := s.onCursor; f != nil {
 		f(u)
@@ -145,6 +158,22 @@ func (w *world) consume() {
 	}
 	w.consumer = c
 	w.stopFeed = w.run("inboxes", c.Run)
+}
+
+// forgetLists throws away what is stored of lists.
+func (w *world) forgetLists() {
+	w.t.Helper()
+	var puts []store.RecordPut
+	err := w.store.Records(context.Background(), store.Lists, im.DefaultTenant, nil, func(key, _ []byte) bool {
+		puts = append(puts, store.RecordPut{Table: store.Lists, Tenant: im.DefaultTenant, Key: slices.Clone(key)})
+		return true
+	})
+	if err == nil {
+		err = w.store.Update(context.Background(), puts)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // kill ends the consumer; what it has not saved is forgotten.

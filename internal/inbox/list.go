@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +15,6 @@ import (
 // item is a conversation in a user's list, as the inbox's entries left it.
 type item struct {
 	id    im.ConvID
-	conv  string
 	kind  petrelv1.ConvKind
 	peer  string
 	title string // when the user left, else when they joined
@@ -23,70 +23,113 @@ type item struct {
 	at    im.Seq // of the newest inbox entry about it
 }
 
-// list is what a user's inbox comes to. It never changes.
+// list is what a user's inbox comes to, up to an entry. It never changes. A long one
+// is stored, in parts (stored.go), and some are kept in memory.
 type list struct {
-	items    []item                       // sorted by conv
-	settings map[string]map[string]string // conv, "" for the account → name → value
+	parts    []part                       // ascending by their conversations
+	settings map[string]map[string]string // conv, "" for the account → name → value; nil with set > 0: they are in the store only
 	head     im.Seq                       // of the inbox, up to which it was read
+	read     int                          // bytes of the entries up to head
+	set      int                          // bytes of the settings, with what their maps take
 
-	read int // bytes of the entries up to head
-	set  int // bytes of the settings, with what their maps take
+	stored header // what the store has of the list, or of an older one
 }
 
-// A list of at least keepFrom entries or keepBytes of them is kept: a shorter
-// one is read again in less than a millisecond, and there are many of them. It
-// does not matter what the entries are: somebody with two conversations who
-// changes a setting each day has a long inbox too.
+// part is some conversations of a list.
+type part struct {
+	first im.ConvID
+	convs int
+	items *items // nil: they are in the store only
+}
+
+// Lists of at least keepFrom entries or keepBytes of them are stored and kept in
+// memory: a shorter inbox is read again in about a millisecond, and there are many
+// of them. It does not matter what the entries are: somebody with two conversations
+// who changes a setting each day has a long inbox too.
 //
-// All kept lists take maxKept bytes, one of them at least minKept.
+// Those in memory take keptBytes, one of them at least minKept.
 const (
 	keepFrom  = 500
 	keepBytes = 256 << 10
-	maxKept   = 16 << 20
+	keptBytes = 16 << 20
 	minKept   = 4 << 10
 
-	itemBytes    = 250 // about what an item takes
 	settingBytes = 100 // about what a setting takes beside its texts
 )
 
-// bytes is about what l takes when it is kept.
-func (l *list) bytes() int { return max(minKept, len(l.items)*itemBytes+l.set) }
+// long tells whether l is stored and kept.
+func (l *list) long() bool { return l.head >= keepFrom || l.read >= keepBytes }
 
-// lists keeps long lists, so that a page of a sync, or a look at the settings,
-// reads only what was added to the inbox since the last one. A full one forgets
-// any.
+// convs is how many conversations are in the list.
+func (l *list) convs() int {
+	n := 0
+	for _, p := range l.parts {
+		n += p.convs
+	}
+	return n
+}
+
+// bytes is about what l takes in memory.
+func (l *list) bytes() int {
+	n := l.set
+	for _, p := range l.parts {
+		if p.items != nil {
+			n += p.items.bytes()
+		}
+	}
+	return max(minKept, n)
+}
+
+// from returns the first part that may hold conversations after id, and false if id is
+// after all of them.
+func (l *list) from(id im.ConvID) int {
+	i, found := slices.BinarySearchFunc(l.parts, id, func(p part, id im.ConvID) int { return compare(p.first, id) })
+	if !found && i > 0 {
+		i--
+	}
+	return i
+}
+
+// lists keeps long lists in memory. A full one forgets any.
 type lists struct {
 	mu   sync.Mutex // tier 0; guards the fields below
 	of   map[im.Account]*list
 	kept int // bytes
 }
 
+// get returns the list of a user, nil if it is not kept.
 func (ls *lists) get(a im.Account) *list {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	return ls.of[a]
+}
+
+// drop forgets the list of a user.
+func (ls *lists) drop(a im.Account) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
 	if l := ls.of[a]; l != nil {
-		return l
+		ls.dropLocked(a, l)
 	}
-	return &list{}
 }
 
 func (ls *lists) put(a im.Account, l *list) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if old := ls.of[a]; old != nil {
-		if old.head >= l.head {
+		if old.head > l.head || old.head == l.head && old.stored.head >= l.stored.head {
 			return
 		}
-		ls.drop(a, old)
+		ls.dropLocked(a, old)
 	}
-	if l.head < keepFrom && l.read < keepBytes || l.bytes() > maxKept {
+	if !l.long() || l.bytes() > keptBytes {
 		return
 	}
 	for other, old := range ls.of {
-		if ls.kept+l.bytes() <= maxKept {
+		if ls.kept+l.bytes() <= keptBytes {
 			break
 		}
-		ls.drop(other, old)
+		ls.dropLocked(other, old)
 	}
 	if ls.of == nil {
 		ls.of = map[im.Account]*list{}
@@ -95,56 +138,96 @@ func (ls *lists) put(a im.Account, l *list) {
 	ls.kept += l.bytes()
 }
 
-// drop is called with mu held.
-func (ls *lists) drop(a im.Account, l *list) {
+func (ls *lists) dropLocked(a im.Account, l *list) {
 	delete(ls.of, a)
 	ls.kept -= l.bytes()
 }
 
-// list folds the user's inbox. What it returns must not be modified.
-func (y *Syncer) list(ctx context.Context, a im.Account) (*list, error) {
-	old := y.lists.get(a)
-	f := folding{list: *old}
-	head, err := eachEntry(ctx, y.Router, a, old.head, f.add)
-	if err != nil {
-		return nil, err
+// withList calls f with the user's list as the inbox is now, which must not be
+// modified. It calls it again if a part of the list is gone meanwhile. What is stored
+// does not count in the end: it may be damaged.
+func (y *Syncer) withList(ctx context.Context, a im.Account, f func(*list) error) error {
+	for try := 0; ; try++ {
+		l, err := y.list(ctx, a, try > 1)
+		if err == nil {
+			err = f(l)
+		}
+		if !errors.Is(err, errGone) {
+			return err
+		}
+		im.Assert(try <= 2, "a list that was just folded lacks a part")
+		y.lists.drop(a)
 	}
-	if head <= old.head { // nothing is new
+}
+
+// list begins with what is in memory or stored, unless the list is to be folded from
+// its beginning, and folds the entries that came after. Errors: errGone.
+func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, error) {
+	old := y.lists.get(a)
+	if old == nil {
+		var err error
+		if old, err = y.load(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	if anew {
+		old = &list{stored: header{record: old.stored.record, name: old.stored.name, parts: old.stored.parts}}
+	}
+	var f *folding
+	var failed error
+	head, err := eachEntry(ctx, y.Router, a, old.head, func(e *petrelv1.InboxEntry, q im.Seq, bytes int) {
+		if f == nil && failed == nil {
+			var all *list
+			if all, failed = y.whole(ctx, a, old); failed == nil {
+				f = &folding{list: *all}
+			}
+		}
+		if failed == nil {
+			failed = f.add(e, q, bytes)
+		}
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case failed != nil:
+		return nil, failed
+	case f == nil: // nothing is new
 		return old, nil
 	}
-	l, err := f.end(head)
-	if err != nil {
-		return nil, err
+	l := f.end(head)
+	if l.dueToStore() {
+		l.stored = y.store(ctx, a, l)
 	}
 	y.lists.put(a, l)
 	return l, nil
 }
 
-// folding makes the next list of one. What the two share is copied when it
-// changes.
+// folding makes the next list of one that is whole. What the two share is copied when
+// it changes.
 type folding struct {
 	list
-	byConv map[string]*item // the items; nil: they are the same
-	own    map[string]bool  // whose settings are not the former list's
+	touched map[im.ConvID]*item // what is new of conversations
+	own     map[string]bool     // whose settings are not the former list's
 }
 
-func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) {
+func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) error {
 	f.read += bytes
 	switch e := e.GetEntry().(type) {
 	case *petrelv1.InboxEntry_Joined:
-		it := f.touch(e.Joined.Conv, q)
-		if !it.moves(e.Joined.Seq) {
-			return
+		it, err := f.touch(e.Joined.Conv, q)
+		if err != nil || !it.moves(e.Joined.Seq) {
+			return err
 		}
-		it.kind, it.peer, it.title, it.left = e.Joined.Kind, strings.Clone(e.Joined.Peer), strings.Clone(e.Joined.Title), false
+		it.kind, it.peer, it.title, it.left = e.Joined.Kind, e.Joined.Peer, e.Joined.Title, false
 	case *petrelv1.InboxEntry_Left:
-		it := f.touch(e.Left.Conv, q)
-		if !it.moves(e.Left.Seq) {
-			return
+		it, err := f.touch(e.Left.Conv, q)
+		if err != nil || !it.moves(e.Left.Seq) {
+			return err
 		}
-		it.left, it.title = true, strings.Clone(e.Left.Title)
+		it.left, it.title = true, e.Left.Title
 	case *petrelv1.InboxEntry_Role:
-		f.touch(e.Role.Conv, q)
+		_, err := f.touch(e.Role.Conv, q)
+		return err
 	case *petrelv1.InboxEntry_Settings:
 		values := f.settingsOf(strings.Clone(e.Settings.Conv)) // what is kept does not hold the row
 		for name, v := range e.Settings.Values {
@@ -162,10 +245,11 @@ func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) {
 			delete(f.settings, e.Settings.Conv)
 		}
 	}
+	return nil
 }
 
-// moves tells whether a joining or leaving at q is the newest: behind a reset of
-// the consumer one may be entered again that is not.
+// moves tells whether a joining or leaving at q is the newest: after a reset of the
+// consumer one may be entered again that is not.
 func (it *item) moves(q uint64) bool {
 	if im.Seq(q) < it.since {
 		return false
@@ -175,20 +259,28 @@ func (it *item) moves(q uint64) bool {
 }
 
 // touch is the item of a conversation that an entry is about.
-func (f *folding) touch(conv string, q im.Seq) *item {
-	if f.byConv == nil {
-		f.byConv = make(map[string]*item, len(f.items))
-		for _, it := range f.items {
-			f.byConv[it.conv] = &it
-		}
+func (f *folding) touch(conv string, q im.Seq) (*item, error) {
+	id, err := im.ParseConvID(conv)
+	if err != nil {
+		return nil, err
 	}
-	it := f.byConv[conv]
+	it := f.touched[id]
 	if it == nil {
-		it = &item{conv: strings.Clone(conv)}
-		f.byConv[it.conv] = it
+		it = &item{id: id}
+		if len(f.parts) > 0 {
+			if all := f.parts[f.from(id)].items; all != nil {
+				if i, found := all.find(id); found {
+					*it = all.item(i)
+				}
+			}
+		}
+		if f.touched == nil {
+			f.touched = map[im.ConvID]*item{}
+		}
+		f.touched[id] = it
 	}
 	it.at = q
-	return it
+	return it, nil
 }
 
 // settingsOf are the settings of a conversation, to be changed.
@@ -211,20 +303,47 @@ func (f *folding) settingsOf(conv string) map[string]string {
 }
 
 // end is the list up to head.
-func (f *folding) end(head im.Seq) (*list, error) {
+func (f *folding) end(head im.Seq) *list {
 	l := f.list
 	l.head = head
-	if f.byConv == nil {
-		return &l, nil
+	if len(f.touched) == 0 {
+		return &l
 	}
-	l.items = make([]item, 0, len(f.byConv))
-	for _, it := range f.byConv {
-		var err error
-		if it.id, err = im.ParseConvID(it.conv); err != nil {
-			return nil, err
+	news := slices.SortedFunc(maps.Values(f.touched), func(a, b *item) int { return compare(a.id, b.id) })
+	l.parts = nil
+	var now *items
+	add := func(from *items, i int, it *item) { // of from, or else it
+		if now == nil || len(now.ids) == partConvs {
+			now = &items{}
+			l.parts = append(l.parts, part{items: now})
 		}
-		l.items = append(l.items, *it)
+		if from != nil {
+			now.copy(from, i)
+		} else {
+			now.add(it)
+		}
 	}
-	slices.SortFunc(l.items, func(a, b item) int { return strings.Compare(a.conv, b.conv) })
-	return &l, nil
+	for _, p := range f.parts {
+		for i, id := range p.items.ids {
+			for len(news) > 0 && compare(news[0].id, id) < 0 {
+				add(nil, 0, news[0])
+				news = news[1:]
+			}
+			if len(news) > 0 && news[0].id == id {
+				add(nil, 0, news[0])
+				news = news[1:]
+			} else {
+				add(p.items, i, nil)
+			}
+		}
+	}
+	for _, it := range news {
+		add(nil, 0, it)
+	}
+	for i := range l.parts {
+		p := &l.parts[i]
+		p.first, p.convs = p.items.ids[0], len(p.items.ids)
+		p.items.clip()
+	}
+	return &l
 }

@@ -15,13 +15,23 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
+// conversations is a list's part of n conversations.
+func conversations(n int) part {
+	all := &items{}
+	for i := range n {
+		all.add(&item{id: im.ConvID{0: byte(im.Group), 1: byte(i >> 16), 2: byte(i >> 8), 3: byte(i)}})
+	}
+	all.clip()
+	return part{convs: n, items: all}
+}
+
 func TestKeptListsAreBounded(t *testing.T) {
 	var ls lists
 	for i := range 1000 {
 		a := im.Account{Tenant: im.DefaultTenant, User: im.User(fmt.Sprint(i % 300))}
-		n := i * 37 % 2000
+		n := i * 37 % 4000
 		// Of each kind one: long, of large entries, short, with many settings.
-		l := &list{items: make([]item, n), head: im.Seq(keepFrom + i)}
+		l := &list{parts: []part{conversations(n)}, head: im.Seq(keepFrom + i)}
 		switch i % 4 {
 		case 1:
 			l.head, l.read = im.Seq(i%300), keepBytes
@@ -30,27 +40,24 @@ func TestKeptListsAreBounded(t *testing.T) {
 		case 3:
 			l.set = n * 100
 		}
-		// A former one of the same user may be newer here.
-		if old := ls.of[a]; old != nil {
-			ls.drop(a, old)
-		}
+		ls.drop(a) // a former one of the same user may be newer here
 		ls.put(a, l)
 		if kept := ls.of[a] == l; kept != (l.head >= keepFrom || l.read >= keepBytes) {
 			t.Fatalf("a list of %d entries, %d bytes: kept %t", l.head, l.read, kept)
 		}
 		sum := 0
 		for _, l := range ls.of {
-			sum += max(4096, len(l.items)*250+l.set)
+			sum += max(4096, l.convs()*32+l.set)
 		}
-		if sum != ls.kept || sum > maxKept {
-			t.Fatalf("%d bytes are kept, counted %d, limit %d", sum, ls.kept, maxKept)
+		if sum != ls.kept || sum > keptBytes {
+			t.Fatalf("%d bytes are kept, counted %d, limit %d", sum, ls.kept, keptBytes)
 		}
 	}
-	if ls.kept < maxKept/2 {
+	if ls.kept < keptBytes/2 {
 		t.Errorf("only %d bytes are kept", ls.kept)
 	}
-	ls.put(im.Account{User: "much"}, &list{items: make([]item, maxKept/itemBytes+1), head: keepFrom})
-	if len(ls.of) < 2 || ls.get(im.Account{User: "much"}).head != 0 {
+	ls.put(im.Account{User: "much"}, &list{set: keptBytes + 1, head: keepFrom})
+	if len(ls.of) < 2 || ls.get(im.Account{User: "much"}) != nil {
 		t.Error("a list that never fits drives out the others")
 	}
 }
@@ -60,7 +67,7 @@ func TestKeptListIsTheNewest(t *testing.T) {
 	var ls lists
 	a := im.Account{Tenant: im.DefaultTenant, User: "alice"}
 	for _, head := range []im.Seq{2, 1} {
-		ls.put(a, &list{items: make([]item, keepFrom), head: keepFrom + head})
+		ls.put(a, &list{head: keepFrom + head})
 	}
 	if got := ls.get(a).head; got != keepFrom+2 {
 		t.Errorf("list up to %d, want %d", got, keepFrom+2)
@@ -85,13 +92,15 @@ func TestListGoesByTheNewestJoiningOrLeaving(t *testing.T) {
 	} {
 		f := folding{}
 		for i, e := range c.entries {
-			f.add(e, im.Seq(i+1), 10)
+			if err := f.add(e, im.Seq(i+1), 10); err != nil {
+				t.Fatal(err)
+			}
 		}
-		l, err := f.end(im.Seq(len(c.entries)))
-		if err != nil || len(l.items) != 1 {
-			t.Fatal(l, err)
+		l := f.end(im.Seq(len(c.entries)))
+		if l.convs() != 1 {
+			t.Fatal(l)
 		}
-		if it := l.items[0]; it.left != c.left || it.title != c.title || it.at != im.Seq(len(c.entries)) {
+		if it := l.parts[0].items.item(0); it.left != c.left || it.title != c.title || it.at != im.Seq(len(c.entries)) {
 			t.Errorf("%s: %+v", what, it)
 		}
 	}
@@ -122,12 +131,12 @@ func TestPlaceOfANewerConsumerStays(t *testing.T) {
 	}()
 	u := &untrimmed{Store: st}
 	node := func() *Consumer {
-		c := &Consumer{store: u}
+		c := &Consumer{store: u, index: conv.NewChangeIndex(1, 0)}
 		var err error
-		if c.done, c.was, err = c.place(t.Context()); err != nil {
+		if c.saved, c.was, err = c.place(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.saved = c.done
+		c.done = c.saved.done
 		return c
 	}
 	save := func(c *Consumer, done, want im.Pos) {

@@ -2,9 +2,7 @@ package inbox
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/petrel-im/petrel/internal/conv"
@@ -14,19 +12,6 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
-
-// place reads how far the inboxes were when somebody saved it last; nil: nobody
-// has.
-func (c *Consumer) place(ctx context.Context) (im.Pos, []byte, error) {
-	value, err := c.store.Record(ctx, store.Consumers, 0, c.key())
-	if err != nil {
-		return 0, nil, fmt.Errorf("read pos of the inbox consumer: %w", err)
-	}
-	if len(value) != 8 {
-		return 0, value, nil
-	}
-	return im.Pos(binary.BigEndian.Uint64(value)), value, nil
-}
 
 // reset finds a place to go on from when what comes next was trimmed.
 //
@@ -39,13 +24,13 @@ func (c *Consumer) place(ctx context.Context) (im.Pos, []byte, error) {
 // list of who joined or left it in what was trimmed as it was, until they do so
 // again. Resets counts this, and the log says how much it was.
 func (c *Consumer) reset(ctx context.Context, upTo im.Pos) error {
-	saved, value, err := c.place(ctx)
+	other, value, err := c.place(ctx)
 	if err != nil {
 		return err
 	}
 	c.was = value
-	if saved > c.done {
-		c.done, c.saved = saved, saved
+	if other.done > c.done {
+		c.done, c.saved, c.rewrite = other.done, other, true
 		return nil
 	}
 	first, err := c.firstKept(ctx, upTo)

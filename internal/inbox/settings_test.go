@@ -46,6 +46,7 @@ func TestLongInboxIsReadOnce(t *testing.T) {
 				w.setOne("", fmt.Sprint("name ", i%8), strings.Repeat("x", c.bytes)+fmt.Sprint(i))
 			}
 			_, token := w.all("alice", nil)
+			w.forgetLists()
 			w.restart() // rows come from the store
 			w.settle()
 			before := w.rows.read.Load()
@@ -54,6 +55,9 @@ func TestLongInboxIsReadOnce(t *testing.T) {
 			if n := first - before; n < int64(c.entries)/2 {
 				t.Fatalf("the first look reads %d rows of %d: this test shows nothing", n, c.entries)
 			}
+			w.restart()
+			w.settle()
+			first = w.rows.read.Load()
 			for range 20 {
 				if d := cmp.Diff(want, w.settings(alice)); d != "" {
 					t.Fatalf("settings (-want +got):\n%s", d)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"github.com/dchest/siphash"
 
@@ -30,75 +29,195 @@ type Syncer struct {
 // pageConvs is how many conversations one page of a sync names.
 const pageConvs = 200
 
-// askConvs is how many conversations of a list are asked about at once.
-const askConvs = 256
-
 // pageBytes is about how much of newest messages one page holds.
 const pageBytes = 256 << 10
 
 // Sync lists the conversations of a user that changed since token, each with
 // the newest so many of its messages. The caller has put the session into the
 // online table before. Codes: bad_token. Spec: P-6.2, P-6.3.
-func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest int) (*petrelv1.SyncPage, error) {
-	t, err := y.open(a, token)
-	if err != nil {
-		return nil, err
-	}
-	l, err := y.list(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	if err := y.checkInbox(ctx, a, t, l.head); err != nil {
-		return nil, err
-	}
-	if t.Next == nil {
-		t.Next = &storepb.SyncPlace{Inbox: uint64(l.head)}
-	}
-	page, bytes := &petrelv1.SyncPage{}, 0
-	items := l.items
-	if t.Resume != "" {
-		i, found := slices.BinarySearchFunc(items, t.Resume, func(it item, conv string) int { return strings.Compare(it.conv, conv) })
-		if found {
-			i++
-		}
-		items = items[i:]
-	}
-	for len(items) > 0 && !page.More {
-		n := min(len(items), askConvs)
-		asks := make([]*convpb.Ask, n)
-		for i := range asks {
-			asks[i] = items[i].ask(t.Known, y.Router)
-		}
-		changes, places, err := y.Router.Changes(ctx, a, asks, newest)
+//
+// A page costs what it lists. Which conversations there are is known from the user's
+// list, which is kept, and which of them may have changed from the owners' indexes of
+// changes. Only these are read.
+func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest int) (page *petrelv1.SyncPage, err error) {
+	err = y.withList(ctx, a, func(l *list) error {
+		t, err := y.open(a, token)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := y.checkFeeds(ctx, a, t, places); err != nil {
-			return nil, err
+		if err := y.checkInbox(ctx, a, t, l.head); err != nil {
+			return err
 		}
-		t.Next.Feeds = addPlaces(t.Next.Feeds, places)
-		for _, state := range changes {
-			if state == nil {
-				continue
-			}
-			if len(page.Convs) == pageConvs || bytes > pageBytes {
-				page.More = true
-				break
-			}
-			for _, m := range state.Newest {
-				bytes += m.SizeVT()
-			}
-			page.Convs = append(page.Convs, state)
+		if t.Next == nil {
+			t.Next = &storepb.SyncPlace{Inbox: uint64(l.head)}
 		}
-		items = items[n:]
+		p := pager{y: y, account: a, list: l, token: t, newest: newest}
+		if err := p.fill(ctx); err != nil {
+			return err
+		}
+		page = &p.page
+		if page.More {
+			t.Resume = p.last[:]
+		} else {
+			t = &storepb.SyncToken{Known: t.Next}
+		}
+		page.Token, err = y.seal(a, t)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	if page.More {
-		t.Resume = page.Convs[len(page.Convs)-1].Conv
-	} else {
-		t = &storepb.SyncToken{Known: t.Next}
+	return page, nil
+}
+
+// pager fills one page of a sync.
+type pager struct {
+	y       *Syncer
+	account im.Account
+	list    *list
+	token   *storepb.SyncToken
+	newest  int
+
+	page  petrelv1.SyncPage
+	bytes int       // of newest messages in page
+	read  int       // conversations that were asked about
+	last  im.ConvID // of these
+}
+
+// full tells whether the page takes no more.
+func (p *pager) full() bool { return len(p.page.Convs) >= pageConvs || p.bytes > pageBytes }
+
+func (p *pager) fill(ctx context.Context) error {
+	l := *p.list
+	l.parts = slices.Clone(l.parts)
+	first, after := 0, im.ConvID{}
+	if len(p.token.Resume) == len(after) {
+		after = im.ConvID(p.token.Resume)
+		first = l.from(after)
 	}
-	page.Token, err = y.seal(a, t)
-	return page, err
+	loaded := 0
+	for i := first; i < len(l.parts) && !p.page.More; i++ {
+		all, err := p.y.items(ctx, p.account, p.list, i)
+		if err != nil {
+			return err
+		}
+		if l.parts[i].items == nil {
+			l.parts[i].items = all
+			loaded++
+		}
+		begin, found := all.find(after)
+		if found {
+			begin++
+		}
+		if err := p.part(ctx, all, begin); err != nil {
+			return err
+		}
+	}
+	if loaded > 0 && loaded == len(l.parts) { // so the next sync finds them in memory
+		p.y.lists.put(p.account, &l)
+	}
+	return nil
+}
+
+// part adds the conversations of a part from begin on that have news.
+func (p *pager) part(ctx context.Context, all *items, begin int) error {
+	left, err := p.candidates(ctx, all, begin)
+	if err != nil {
+		return err
+	}
+	for len(left) > 0 {
+		if p.full() {
+			p.page.More = true
+			return nil
+		}
+		n := min(len(left), p.atOnce())
+		if err := p.ask(ctx, all, left[:n]); err != nil {
+			return err
+		}
+		left = left[n:]
+	}
+	return nil
+}
+
+// candidates returns the places in all, from begin on, of the conversations that may
+// have news.
+func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, error) {
+	known := p.token.Known
+	var left, sift []int
+	var ids []im.ConvID
+	for i := begin; i < len(all.ids); i++ {
+		if known == nil || uint64(all.at[i]) > known.Inbox {
+			left = append(left, i)
+		} else {
+			sift = append(sift, i)
+			ids = append(ids, all.ids[i])
+		}
+	}
+	maybe, places, err := p.y.Router.Sift(ctx, p.account, ids, func(f store.Feed) im.Pos { return posOf(known, f) })
+	if err != nil {
+		return nil, err
+	}
+	if err := p.note(ctx, places); err != nil {
+		return nil, err
+	}
+	if len(maybe) == 0 {
+		return left, nil
+	}
+	for _, i := range maybe {
+		left = append(left, sift[i])
+	}
+	slices.Sort(left)
+	return left, nil
+}
+
+// atOnce is about how many conversations still fit the page.
+func (p *pager) atOnce() int {
+	n := pageConvs - len(p.page.Convs)
+	switch {
+	case p.newest == 0:
+		return n
+	case p.read == 0:
+		return min(n, 8)
+	}
+	each := max(1, p.bytes/p.read)
+	return min(n, 1+(pageBytes-p.bytes)/each, 4*p.read)
+}
+
+// ask asks the owners about some conversations.
+func (p *pager) ask(ctx context.Context, all *items, places []int) error {
+	asks := make([]*convpb.Ask, len(places))
+	for i, at := range places {
+		it := all.item(at)
+		asks[i] = it.ask(p.token.Known, p.y.Router)
+	}
+	changes, positions, err := p.y.Router.Changes(ctx, p.account, asks, p.newest)
+	if err != nil {
+		return err
+	}
+	if err := p.note(ctx, positions); err != nil {
+		return err
+	}
+	for _, state := range changes {
+		if state == nil {
+			continue
+		}
+		for _, m := range state.Newest {
+			p.bytes += m.SizeVT()
+		}
+		p.page.Convs = append(p.page.Convs, state)
+	}
+	p.read += len(places)
+	p.last = all.ids[places[len(places)-1]]
+	return nil
+}
+
+// note notes where feeds were before the look at their conversations.
+func (p *pager) note(ctx context.Context, places route.Places) error {
+	if err := p.y.checkFeeds(ctx, p.account, p.token, places); err != nil {
+		return err
+	}
+	p.token.Next.Feeds = addPlaces(p.token.Next.Feeds, places)
+	return nil
 }
 
 // addPlaces adds the places of feeds that were not asked before.

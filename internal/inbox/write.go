@@ -42,11 +42,12 @@ func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxE
 // conversations: conv → name → value. A value that was set to "" is not there.
 // The maps must not be modified.
 func (y *Syncer) Settings(ctx context.Context, a im.Account) (map[string]map[string]string, error) {
-	l, err := y.list(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	return l.settings, nil
+	var all map[string]map[string]string
+	err := y.withList(ctx, a, func(l *list) (err error) {
+		all, err = y.settings(ctx, a, l)
+		return err
+	})
+	return all, err
 }
 
 // eachEntry calls f for the entries of a user's inbox above last, oldest first,

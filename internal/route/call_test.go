@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -124,4 +126,37 @@ func TestF19AFormerOwnerRefusesNothingFromMemory(t *testing.T) {
 	if r := one.Send(convtest.Message(key, "bob", "k1", 1, "stored")); r.Err != nil || !r.Repeat {
 		t.Errorf("sent again to the former owner, who knows no bob: %+v, want a repeat", r)
 	}
+}
+
+// A sift asks every owner, on whichever node it is, and an owner that does not answer
+// rules nothing out.
+func TestSiftAsksTheOwners(t *testing.T) {
+	t.Parallel() // it mostly waits
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	bob := im.Account{Tenant: im.DefaultTenant, User: "bob"}
+	quiet, busy := one.Group("alice", "bob"), one.Group("alice", "bob")
+	convs := []im.ConvID{quiet.Conv, busy.Conv}
+	before := one.Convs.Owner(0).Published()
+	since := func(store.Feed) im.Pos { return before }
+	sift := func(n *node, want ...int) {
+		t.Helper()
+		left, places, err := n.router.Sift(t.Context(), bob, convs, since)
+		if err != nil || !slices.Equal(left, want) || places[0] < before {
+			t.Errorf("%v may have changed, at %v, %v; want %v", left, places, err, want)
+		}
+	}
+	sift(one)
+	sift(two)
+	one.MustSend(convtest.Message(busy, "alice", "k1", 1, "news"))
+	sift(one, 1)
+	sift(two, 1)
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
+		t.Fatal(err)
+	}
+	left, places, err := one.router.Sift(t.Context(), bob, convs, since)
+	if err != nil || !slices.Equal(left, []int{0, 1}) || len(places) != 0 {
+		t.Errorf("the former owner says %v at %v, %v; it knows nothing", left, places, err)
+	}
+	sift(two, 0, 1) // it has the feed, and nothing of what was before
 }

@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -155,7 +156,7 @@ func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.As
 	for f, ow := range mine { // the positions before the heads
 		r.Feeds = append(r.Feeds, &storepb.FeedPos{Feed: uint32(f), Pos: uint64(ow.Published())})
 	}
-	err = eachAtOnce(len(asks), func(i int) error {
+	err = eachAtOnce(len(asks), o.readAtOnce(), func(i int) error {
 		ow := mine[o.convs.FeedOf(im.ConvID(asks[i].Conv))]
 		if ow == nil {
 			r.Changes[i] = &convpb.Change{NotOwner: true}
@@ -168,16 +169,21 @@ func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.As
 	return r, err
 }
 
-// confirmAll returns the Owners here of some conversations. The store is asked
-// once about all of them.
+// confirmAll returns the Owners here of some conversations.
 func (o *owners) confirmAll(ctx context.Context, asks []*convpb.Ask) (map[store.Feed]*conv.Owner, error) {
+	feeds := map[store.Feed]bool{}
+	for _, ask := range asks {
+		feeds[o.convs.FeedOf(im.ConvID(ask.Conv))] = true
+	}
+	return o.confirmFeeds(ctx, feeds)
+}
+
+// confirmFeeds returns the Owners here of some feeds. The store is asked once about
+// all of them.
+func (o *owners) confirmFeeds(ctx context.Context, asked map[store.Feed]bool) (map[store.Feed]*conv.Owner, error) {
 	mine := map[store.Feed]*conv.Owner{}
 	var feeds []store.Feed
-	for _, ask := range asks {
-		f := o.convs.FeedOf(im.ConvID(ask.Conv))
-		if mine[f] != nil {
-			continue
-		}
+	for f := range asked {
 		if ow := o.convs.Owner(f); ow != nil && !ow.Lost() {
 			mine[f] = ow
 			feeds = append(feeds, f)
@@ -199,17 +205,25 @@ func (o *owners) confirmAll(ctx context.Context, asks []*convpb.Ask) (map[store.
 	return mine, nil
 }
 
-// readAtOnce is how many conversations of one question are read at once. Those
-// that are not in memory wait for the store, most of the time for its network.
-const readAtOnce = 16
+// readAtOnce is how many conversations of one question are read at once. In a cluster
+// those that are not in memory wait for the network of the store. An embedded store
+// needs the processor: more at once would only take it from messages.
+func (o *owners) readAtOnce() int {
+	if o.cluster == nil {
+		return 2
+	}
+	return 16
+}
 
-// eachAtOnce calls f for 0 to n−1, readAtOnce at a time, until one fails.
-func eachAtOnce(n int, f func(i int) error) error {
+// eachAtOnce calls f for 0 to n−1, so many at a time, until one fails. After each one
+// it lets others have the processor: a question of thousands of conversations must not
+// make a message wait.
+func eachAtOnce(n, atOnce int, f func(i int) error) error {
 	var g errgroup.Group
 	var next atomic.Int64
-	for range min(readAtOnce, n) {
+	for range min(atOnce, n) {
 		g.Go(func() error {
-			for {
+			for ; ; runtime.Gosched() {
 				i := int(next.Add(1)) - 1
 				if i >= n {
 					return nil

@@ -266,6 +266,7 @@ const (
 	Devices   Table = 6 // key: user id, 0, device id
 	Requests  Table = 7 // tenant 0; key: SHA-256 of caller, method and request id
 	Nodes     Table = 8 // tenant 0; key: id of the node
+	Lists     Table = 9 // key: user id, 0, and what package inbox stores of the user's list
 )
 
 // RecordPut writes or deletes one record. With Check it does so only while the

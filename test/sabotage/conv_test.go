@@ -276,4 +276,38 @@ var convRules = []rule{
 		patches: []patch{{"internal/conv/inboxlag.go", `if kind == im.Inbox || l.InboxLag() <= l.limit {`, `if true {`}},
 		guards:  []guard{{"internal/conv", "^TestNoConversationBeginsWhileTheInboxesAreFarBehind$"}},
 	},
+	{
+		name:    "floors-stay",
+		holds:   "a conversation that falls out of the index of changes raises its floor",
+		patches: []patch{{"internal/conv/changes.go", `l.raise(min(pos, oldest))`, `l.raise(0)`}},
+		guards:  []guard{{"internal/conv", "^TestIndexOfChangesLeavesNothingOut$"}},
+	},
+	{
+		name:    "cursors-are-no-change",
+		holds:   "a cursor that moves is in the index of changes",
+		patches: []patch{{"internal/conv/changes.go", `x.touch(b.cursors[i].c.key, pos)`, `_ = i`}},
+		guards:  []guard{{"internal/inbox", "^TestF12SyncNamesWhoseCursorsMoved$"}},
+	},
+	{
+		name:    "index-forgets",
+		holds:   "what was touched since it was saved is saved again",
+		patches: []patch{{"internal/conv/changes.go", `x.dirty[page].Store(1)`, `_ = page`}},
+		guards:  []guard{{"internal/conv", "^TestSavedIndexOfChangesLeavesNothingOut$"}},
+	},
+	{
+		name:    "index-knows-it-all",
+		holds:   "an owner that has just taken a feed over rules out nothing of what was before",
+		patches: []patch{{"internal/conv/changes.go", `x.unknown.Store(uint64(unknown))`, `x.unknown.Store(0)`}},
+		guards:  []guard{{"internal/conv", "^TestSavedIndexOfChangesLeavesNothingOut$"}, {"internal/route", "^TestSiftAsksTheOwners$"}},
+	},
+	{
+		name:  "page-reads-more",
+		holds: "a page of history reads what it answers",
+		patches: []patch{{"internal/conv/history.go", `if len(p.rows) > 0 && p.bytes+len(stored) > MaxPageBytes {
+			p.more = true
+			return false`, `if len(p.rows) > 0 && p.bytes+len(stored) > MaxPageBytes {
+			p.more = true
+			return true`}},
+		guards: []guard{{"internal/conv", "^TestPageOfHistoryReadsWhatItAnswers$"}},
+	},
 }

@@ -28,4 +28,22 @@ var inboxRules = []rule{
 		patches: []patch{{"internal/inbox/proof.go", `if holders[i].Pos < seen[f] {`, `if true {`}},
 		guards:  []guard{{"internal/inbox", "^TestTokenAheadOfAnOwnerButNotOfTheStoreProvesNothing$"}},
 	},
+	{
+		name:    "index-without-its-feed",
+		holds:   "what changed after the index was stored is read from the feed",
+		patches: []patch{{"internal/inbox/place.go", `c.index.Touch(im.Key{Tenant: im.Tenant(it.Tenant), Conv: im.ConvID(it.Conv)}, pos)`, `_ = it`}},
+		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
+	},
+	{
+		name:    "fold-always",
+		holds:   "a long list is stored",
+		patches: []patch{{"internal/inbox/stored.go", `return l.long() && l.set <= maxStoredSettings &&`, `return false && l.set <= maxStoredSettings &&`}},
+		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
+	},
+	{
+		name:    "read-all-conversations",
+		holds:   "a sync reads only the conversations that may have changed",
+		patches: []patch{{"internal/route/sift.go", `s.maybe[i] = x.index == nil ||`, `s.maybe[i] = true ||`}},
+		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
+	},
 }

@@ -55,4 +55,22 @@ var sessionRules = []rule{
 		patches: []patch{{"internal/fanout/outbox.go", `maxBytes >= 0 && o.unansweredSends > 0 &&`, `maxBytes >= 0 &&`}},
 		guards:  []guard{{"internal/fanout", "^TestWindowTakesNoMoreThanItSays$"}},
 	},
+	{
+		name:    "hellos-behind-reads",
+		holds:   "a hello does not wait for the reads of those who are logged in",
+		patches: []patch{{"internal/session/hello.go", `s.hub.asyncOn(s.hub.queueHello, s.Out,`, `s.hub.asyncOn(s.queueRead, s.Out,`}},
+		guards:  []guard{{"internal/session", "^TestReadsOfGreedyUsersDelayNoHello$"}},
+	},
+	{
+		name:    "first-come-first-served",
+		holds:   "whose jobs have taken the least time gets the next worker",
+		patches: []patch{{"internal/share/share.go", `return h[i].used < h[j].used`, `return h[i].used > h[j].used`}},
+		guards:  []guard{{"internal/share", "^TestLittleGoesBeforeMuch$"}, {"internal/share", "^TestUsersGetTheSameTime$"}},
+	},
+	{
+		name:    "workers-for-one",
+		holds:   "one user does not hold all workers",
+		patches: []patch{{"internal/share/share.go", `u.running < q.o.PerUser {`, `true {`}},
+		guards:  []guard{{"internal/share", "^TestJobsOfOneUserLeaveWorkersToOthers$"}, {"internal/session", "^TestReadsOfGreedyUsersDelayNoHello$"}},
+	},
 }

@@ -949,6 +949,112 @@ func (x *Change) GetNotOwner() bool {
 	return false
 }
 
+// SiftChanges asks which conversations of a user's list may have changed since
+// positions of their feeds. Conversations that nobody changed lately cost little.
+type SiftChanges struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Convs         []byte                 `protobuf:"bytes,1,opt,name=convs,proto3" json:"convs,omitempty"` // 16 bytes each
+	Since         []*storepb.FeedPos     `protobuf:"bytes,2,rep,name=since,proto3" json:"since,omitempty"` // of a feed that is missing: 0
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SiftChanges) Reset() {
+	*x = SiftChanges{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SiftChanges) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SiftChanges) ProtoMessage() {}
+
+func (x *SiftChanges) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SiftChanges.ProtoReflect.Descriptor instead.
+func (*SiftChanges) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SiftChanges) GetConvs() []byte {
+	if x != nil {
+		return x.Convs
+	}
+	return nil
+}
+
+func (x *SiftChanges) GetSince() []*storepb.FeedPos {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+type Sifted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Maybe         []byte                 `protobuf:"bytes,1,opt,name=maybe,proto3" json:"maybe,omitempty"` // a bit for each conversation, the lowest first: it may have changed, or another node knows
+	Feeds         []*storepb.FeedPos     `protobuf:"bytes,2,rep,name=feeds,proto3" json:"feeds,omitempty"` // where the feeds were before the look
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sifted) Reset() {
+	*x = Sifted{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sifted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sifted) ProtoMessage() {}
+
+func (x *Sifted) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sifted.ProtoReflect.Descriptor instead.
+func (*Sifted) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Sifted) GetMaybe() []byte {
+	if x != nil {
+		return x.Maybe
+	}
+	return nil
+}
+
+func (x *Sifted) GetFeeds() []*storepb.FeedPos {
+	if x != nil {
+		return x.Feeds
+	}
+	return nil
+}
+
 var File_petrel_conv_v1_conv_proto protoreflect.FileDescriptor
 
 const file_petrel_conv_v1_conv_proto_rawDesc = "" +
@@ -1011,7 +1117,13 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"Q\n" +
 	"\x06Change\x12*\n" +
 	"\x05state\x18\x01 \x01(\v2\x14.petrel.v1.ConvStateR\x05state\x12\x1b\n" +
-	"\tnot_owner\x18\x02 \x01(\bR\bnotOwnerB2Z0github.com/petrel-im/petrel/internal/conv/convpbb\x06proto3"
+	"\tnot_owner\x18\x02 \x01(\bR\bnotOwner\"S\n" +
+	"\vSiftChanges\x12\x14\n" +
+	"\x05convs\x18\x01 \x01(\fR\x05convs\x12.\n" +
+	"\x05since\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05since\"N\n" +
+	"\x06Sifted\x12\x14\n" +
+	"\x05maybe\x18\x01 \x01(\fR\x05maybe\x12.\n" +
+	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feedsB2Z0github.com/petrel-im/petrel/internal/conv/convpbb\x06proto3"
 
 var (
 	file_petrel_conv_v1_conv_proto_rawDescOnce sync.Once
@@ -1025,7 +1137,7 @@ func file_petrel_conv_v1_conv_proto_rawDescGZIP() []byte {
 	return file_petrel_conv_v1_conv_proto_rawDescData
 }
 
-var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_petrel_conv_v1_conv_proto_goTypes = []any{
 	(*GetHistory)(nil),         // 0: petrel.conv.v1.GetHistory
 	(*History)(nil),            // 1: petrel.conv.v1.History
@@ -1044,28 +1156,32 @@ var file_petrel_conv_v1_conv_proto_goTypes = []any{
 	(*Ask)(nil),                // 14: petrel.conv.v1.Ask
 	(*Changes)(nil),            // 15: petrel.conv.v1.Changes
 	(*Change)(nil),             // 16: petrel.conv.v1.Change
-	(petrelv1.Role)(0),         // 17: petrel.v1.Role
-	(petrelv1.ConvKind)(0),     // 18: petrel.v1.ConvKind
-	(*petrelv1.MemberRef)(nil), // 19: petrel.v1.MemberRef
-	(*petrelv1.Receipt)(nil),   // 20: petrel.v1.Receipt
-	(*storepb.FeedPos)(nil),    // 21: petrel.store.v1.FeedPos
-	(*petrelv1.ConvState)(nil), // 22: petrel.v1.ConvState
+	(*SiftChanges)(nil),        // 17: petrel.conv.v1.SiftChanges
+	(*Sifted)(nil),             // 18: petrel.conv.v1.Sifted
+	(petrelv1.Role)(0),         // 19: petrel.v1.Role
+	(petrelv1.ConvKind)(0),     // 20: petrel.v1.ConvKind
+	(*petrelv1.MemberRef)(nil), // 21: petrel.v1.MemberRef
+	(*petrelv1.Receipt)(nil),   // 22: petrel.v1.Receipt
+	(*storepb.FeedPos)(nil),    // 23: petrel.store.v1.FeedPos
+	(*petrelv1.ConvState)(nil), // 24: petrel.v1.ConvState
 }
 var file_petrel_conv_v1_conv_proto_depIdxs = []int32{
-	17, // 0: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
-	18, // 1: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
-	19, // 2: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
-	20, // 3: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
+	19, // 0: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
+	20, // 1: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
+	21, // 2: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
+	22, // 3: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
 	14, // 4: petrel.conv.v1.ListChanges.asks:type_name -> petrel.conv.v1.Ask
-	18, // 5: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
+	20, // 5: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
 	16, // 6: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
-	21, // 7: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
-	22, // 8: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	23, // 7: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
+	24, // 8: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
+	23, // 9: petrel.conv.v1.SiftChanges.since:type_name -> petrel.store.v1.FeedPos
+	23, // 10: petrel.conv.v1.Sifted.feeds:type_name -> petrel.store.v1.FeedPos
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_petrel_conv_v1_conv_proto_init() }
@@ -1079,7 +1195,7 @@ func file_petrel_conv_v1_conv_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_conv_v1_conv_proto_rawDesc), len(file_petrel_conv_v1_conv_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

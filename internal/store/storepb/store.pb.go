@@ -928,7 +928,7 @@ type SyncToken struct {
 	HistoryId     uint64                 `protobuf:"varint,1,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`
 	Known         *SyncPlace             `protobuf:"bytes,2,opt,name=known,proto3" json:"known,omitempty"`   // the client knows everything up to here
 	Next          *SyncPlace             `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`     // with resume: what known becomes when the last page is out
-	Resume        string                 `protobuf:"bytes,4,opt,name=resume,proto3" json:"resume,omitempty"` // the conversation behind which the next page begins
+	Resume        []byte                 `protobuf:"bytes,4,opt,name=resume,proto3" json:"resume,omitempty"` // the conversation, 16 bytes, after which the next page begins
 	Check         uint64                 `protobuf:"fixed64,5,opt,name=check,proto3" json:"check,omitempty"` // keyed hash of the other fields
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -985,11 +985,11 @@ func (x *SyncToken) GetNext() *SyncPlace {
 	return nil
 }
 
-func (x *SyncToken) GetResume() string {
+func (x *SyncToken) GetResume() []byte {
 	if x != nil {
 		return x.Resume
 	}
-	return ""
+	return nil
 }
 
 func (x *SyncToken) GetCheck() uint64 {
@@ -1051,6 +1051,249 @@ func (x *SyncPlace) GetFeeds() []*FeedPos {
 	return nil
 }
 
+// List is a user's list of conversations, as the inbox up to an entry left it. It is
+// made from the inbox, and can be made again. Its parts are records of their own.
+type List struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Head          uint64                 `protobuf:"varint,1,opt,name=head,proto3" json:"head,omitempty"`                            // of the inbox
+	HistoryId     uint64                 `protobuf:"varint,2,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"` // of the store; another one: the list is void
+	Name          uint64                 `protobuf:"fixed64,3,opt,name=name,proto3" json:"name,omitempty"`                           // random; in the keys of its parts
+	Parts         []*ListPart            `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
+	ReadBytes     uint64                 `protobuf:"varint,5,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`             // of the inbox up to head
+	SettingsBytes uint64                 `protobuf:"varint,6,opt,name=settings_bytes,json=settingsBytes,proto3" json:"settings_bytes,omitempty"` // what the settings take in memory
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *List) Reset() {
+	*x = List{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *List) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*List) ProtoMessage() {}
+
+func (x *List) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use List.ProtoReflect.Descriptor instead.
+func (*List) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *List) GetHead() uint64 {
+	if x != nil {
+		return x.Head
+	}
+	return 0
+}
+
+func (x *List) GetHistoryId() uint64 {
+	if x != nil {
+		return x.HistoryId
+	}
+	return 0
+}
+
+func (x *List) GetName() uint64 {
+	if x != nil {
+		return x.Name
+	}
+	return 0
+}
+
+func (x *List) GetParts() []*ListPart {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *List) GetReadBytes() uint64 {
+	if x != nil {
+		return x.ReadBytes
+	}
+	return 0
+}
+
+func (x *List) GetSettingsBytes() uint64 {
+	if x != nil {
+		return x.SettingsBytes
+	}
+	return 0
+}
+
+type ListPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         []byte                 `protobuf:"bytes,1,opt,name=first,proto3" json:"first,omitempty"`  // the lowest conversation in it, 16 bytes
+	Convs         uint32                 `protobuf:"varint,2,opt,name=convs,proto3" json:"convs,omitempty"` // how many
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPart) Reset() {
+	*x = ListPart{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPart) ProtoMessage() {}
+
+func (x *ListPart) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPart.ProtoReflect.Descriptor instead.
+func (*ListPart) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListPart) GetFirst() []byte {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *ListPart) GetConvs() uint32 {
+	if x != nil {
+		return x.Convs
+	}
+	return 0
+}
+
+// ListSettings are the settings of a list.
+type ListSettings struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Settings      []*ListSetting         `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSettings) Reset() {
+	*x = ListSettings{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSettings) ProtoMessage() {}
+
+func (x *ListSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSettings.ProtoReflect.Descriptor instead.
+func (*ListSettings) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListSettings) GetSettings() []*ListSetting {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+type ListSetting struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"` // empty: of the account
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSetting) Reset() {
+	*x = ListSetting{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSetting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSetting) ProtoMessage() {}
+
+func (x *ListSetting) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSetting.ProtoReflect.Descriptor instead.
+func (*ListSetting) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListSetting) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *ListSetting) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ListSetting) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 type FeedPos struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Feed          uint32                 `protobuf:"varint,1,opt,name=feed,proto3" json:"feed,omitempty"`
@@ -1061,7 +1304,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1316,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1329,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -1127,7 +1370,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1382,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1395,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Node) GetIncarnation() uint64 {
@@ -1262,7 +1505,7 @@ type Hearing struct {
 
 func (x *Hearing) Reset() {
 	*x = Hearing{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1517,7 @@ func (x *Hearing) String() string {
 func (*Hearing) ProtoMessage() {}
 
 func (x *Hearing) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1530,7 @@ func (x *Hearing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hearing.ProtoReflect.Descriptor instead.
 func (*Hearing) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Hearing) GetNodes() []string {
@@ -1309,7 +1552,7 @@ type FeedEpoch struct {
 
 func (x *FeedEpoch) Reset() {
 	*x = FeedEpoch{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1564,7 @@ func (x *FeedEpoch) String() string {
 func (*FeedEpoch) ProtoMessage() {}
 
 func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1577,7 @@ func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
 func (*FeedEpoch) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FeedEpoch) GetFeed() uint32 {
@@ -1365,7 +1608,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1620,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1633,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -1433,7 +1676,7 @@ type Seen struct {
 
 func (x *Seen) Reset() {
 	*x = Seen{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1688,7 @@ func (x *Seen) String() string {
 func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1701,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Seen) GetGenerations() []*Generation {
@@ -1485,7 +1728,7 @@ type Positions struct {
 
 func (x *Positions) Reset() {
 	*x = Positions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1740,7 @@ func (x *Positions) String() string {
 func (*Positions) ProtoMessage() {}
 
 func (x *Positions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1753,7 @@ func (x *Positions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Positions.ProtoReflect.Descriptor instead.
 func (*Positions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Positions) GetNext() []uint64 {
@@ -1532,7 +1775,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1787,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1800,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Lost) GetTimeMs() uint64 {
@@ -1585,7 +1828,7 @@ type LostFeed struct {
 
 func (x *LostFeed) Reset() {
 	*x = LostFeed{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1840,7 @@ func (x *LostFeed) String() string {
 func (*LostFeed) ProtoMessage() {}
 
 func (x *LostFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1853,7 @@ func (x *LostFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostFeed.ProtoReflect.Descriptor instead.
 func (*LostFeed) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LostFeed) GetFeed() uint32 {
@@ -1722,11 +1965,29 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"history_id\x18\x01 \x01(\x04R\thistoryId\x120\n" +
 	"\x05known\x18\x02 \x01(\v2\x1a.petrel.store.v1.SyncPlaceR\x05known\x12.\n" +
 	"\x04next\x18\x03 \x01(\v2\x1a.petrel.store.v1.SyncPlaceR\x04next\x12\x16\n" +
-	"\x06resume\x18\x04 \x01(\tR\x06resume\x12\x14\n" +
+	"\x06resume\x18\x04 \x01(\fR\x06resume\x12\x14\n" +
 	"\x05check\x18\x05 \x01(\x06R\x05check\"Q\n" +
 	"\tSyncPlace\x12\x14\n" +
 	"\x05inbox\x18\x01 \x01(\x04R\x05inbox\x12.\n" +
-	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"/\n" +
+	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"\xc4\x01\n" +
+	"\x04List\x12\x12\n" +
+	"\x04head\x18\x01 \x01(\x04R\x04head\x12\x1d\n" +
+	"\n" +
+	"history_id\x18\x02 \x01(\x04R\thistoryId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\x06R\x04name\x12/\n" +
+	"\x05parts\x18\x04 \x03(\v2\x19.petrel.store.v1.ListPartR\x05parts\x12\x1d\n" +
+	"\n" +
+	"read_bytes\x18\x05 \x01(\x04R\treadBytes\x12%\n" +
+	"\x0esettings_bytes\x18\x06 \x01(\x04R\rsettingsBytes\"6\n" +
+	"\bListPart\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\fR\x05first\x12\x14\n" +
+	"\x05convs\x18\x02 \x01(\rR\x05convs\"H\n" +
+	"\fListSettings\x128\n" +
+	"\bsettings\x18\x01 \x03(\v2\x1c.petrel.store.v1.ListSettingR\bsettings\"K\n" +
+	"\vListSetting\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\"/\n" +
 	"\aFeedPos\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x10\n" +
 	"\x03pos\x18\x02 \x01(\x04R\x03pos\"\xd9\x03\n" +
@@ -1783,7 +2044,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
@@ -1799,15 +2060,19 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Token)(nil),        // 11: petrel.store.v1.Token
 	(*SyncToken)(nil),    // 12: petrel.store.v1.SyncToken
 	(*SyncPlace)(nil),    // 13: petrel.store.v1.SyncPlace
-	(*FeedPos)(nil),      // 14: petrel.store.v1.FeedPos
-	(*Node)(nil),         // 15: petrel.store.v1.Node
-	(*Hearing)(nil),      // 16: petrel.store.v1.Hearing
-	(*FeedEpoch)(nil),    // 17: petrel.store.v1.FeedEpoch
-	(*Generation)(nil),   // 18: petrel.store.v1.Generation
-	(*Seen)(nil),         // 19: petrel.store.v1.Seen
-	(*Positions)(nil),    // 20: petrel.store.v1.Positions
-	(*Lost)(nil),         // 21: petrel.store.v1.Lost
-	(*LostFeed)(nil),     // 22: petrel.store.v1.LostFeed
+	(*List)(nil),         // 14: petrel.store.v1.List
+	(*ListPart)(nil),     // 15: petrel.store.v1.ListPart
+	(*ListSettings)(nil), // 16: petrel.store.v1.ListSettings
+	(*ListSetting)(nil),  // 17: petrel.store.v1.ListSetting
+	(*FeedPos)(nil),      // 18: petrel.store.v1.FeedPos
+	(*Node)(nil),         // 19: petrel.store.v1.Node
+	(*Hearing)(nil),      // 20: petrel.store.v1.Hearing
+	(*FeedEpoch)(nil),    // 21: petrel.store.v1.FeedEpoch
+	(*Generation)(nil),   // 22: petrel.store.v1.Generation
+	(*Seen)(nil),         // 23: petrel.store.v1.Seen
+	(*Positions)(nil),    // 24: petrel.store.v1.Positions
+	(*Lost)(nil),         // 25: petrel.store.v1.Lost
+	(*LostFeed)(nil),     // 26: petrel.store.v1.LostFeed
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
@@ -1815,18 +2080,20 @@ var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	9,  // 2: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
 	13, // 3: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
 	13, // 4: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	14, // 5: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	17, // 6: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
-	17, // 7: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
-	16, // 8: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
-	19, // 9: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
-	18, // 10: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
-	22, // 11: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	18, // 5: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	15, // 6: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
+	17, // 7: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
+	21, // 8: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	21, // 9: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	20, // 10: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
+	23, // 11: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
+	22, // 12: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
+	26, // 13: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -1840,7 +2107,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,286 @@
+package conv
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// ChangeIndex tells which conversations of a feed may have changed since a position,
+// without reading them. A user comes back and has 10,000 conversations, of which 3
+// have news: the index passes these 3 and hardly any other, at some 30 ns for each that
+// it rules out.
+//
+// It is a table of fixed size. A conversation has one line in it, by a hash, and the
+// line holds a fingerprint and the newest position of the conversations there that
+// changed last. What does not fit raises the floor of the line: of each conversation
+// that is not in the line, the index knows only that it did not change after the
+// floor. So it may name a conversation that has not changed, and never leaves out one
+// that has. Whoever asks reads those that are named.
+//
+// A publisher touches the index before it publishes. Readers take no lock.
+type ChangeIndex struct {
+	pages []atomic.Pointer[changePage] // nil: nothing there was touched
+
+	// What changed up to here and is not in the index is not known: im.Pos. Nothing
+	// is known of a feed that was just taken over, until what was saved is loaded.
+	unknown atomic.Uint64
+
+	dirty []atomic.Uint32 // 1 for each page that was touched since Save took it
+
+	mu sync.Mutex // tier 0; held by who touches: a publisher for a commit, Load for a page
+}
+
+const (
+	// changeLines is how many lines the indexes of all feeds have: 16 MB, which hold
+	// the 1.8 million conversations that changed last.
+	changeLines = 1 << 18
+
+	linesPerPage = 64
+	slotsPerLine = 7
+)
+
+// changeLine is a cache line. A slot is a fingerprint in its highest 16 bits and the
+// position below them; 0: it is empty.
+type changeLine struct {
+	slots [slotsPerLine]atomic.Uint64
+	floor atomic.Uint64
+}
+
+type changePage [linesPerPage]changeLine
+
+const slotPos = 1<<48 - 1
+
+// NewChangeIndex makes the index of one of so many feeds, of which nothing is known up
+// to a position.
+func NewChangeIndex(feeds int, unknown im.Pos) *ChangeIndex {
+	pages := max(1, changeLines/linesPerPage/max(1, feeds))
+	x := &ChangeIndex{pages: make([]atomic.Pointer[changePage], pages), dirty: make([]atomic.Uint32, pages)}
+	x.unknown.Store(uint64(unknown))
+	return x
+}
+
+// place is where a conversation stands in the index.
+func (x *ChangeIndex) place(key im.Key) (page, line int, print uint64) {
+	// Ids are hashes or random. The first bytes are the kind and the partition, which
+	// are the same for all conversations of some feeds.
+	h := binary.LittleEndian.Uint64(key.Conv[8:]) ^ uint64(key.Tenant)*0x9e3779b97f4a7c15
+	print = h >> 48
+	if print == 0 {
+		print = 1
+	}
+	n := int(h & math.MaxUint32)
+	return n / linesPerPage % len(x.pages), n % linesPerPage, print
+}
+
+// touch notes that a conversation changed at pos. The caller holds mu.
+func (x *ChangeIndex) touch(key im.Key, pos im.Pos) {
+	page, line, print := x.place(key)
+	x.pageOf(page)[line].touch(print, uint64(pos))
+	x.dirty[page].Store(1)
+}
+
+// pageOf is called with mu held.
+func (x *ChangeIndex) pageOf(i int) *changePage {
+	p := x.pages[i].Load()
+	if p == nil {
+		p = &changePage{}
+		x.pages[i].Store(p)
+	}
+	return p
+}
+
+func (l *changeLine) touch(print, pos uint64) {
+	im.Assert(pos <= slotPos, "position %d is above 2^48", pos)
+	oldest, at := uint64(math.MaxUint64), 0
+	for i := range l.slots {
+		v := l.slots[i].Load()
+		if v>>48 == print {
+			if v&slotPos < pos {
+				l.slots[i].Store(print<<48 | pos)
+			}
+			return
+		}
+		if v&slotPos < oldest {
+			oldest, at = v&slotPos, i
+		}
+	}
+	// The floor first: a reader who finds the conversation no more finds the floor.
+	l.raise(min(pos, oldest))
+	if pos > oldest {
+		l.slots[at].Store(print<<48 | pos)
+	}
+}
+
+// raise is called with mu held.
+func (l *changeLine) raise(floor uint64) {
+	if l.floor.Load() < floor {
+		l.floor.Store(floor)
+	}
+}
+
+// MayHaveChanged tells whether a conversation may have changed after since. Every
+// change up to a position that was published before the call counts.
+func (x *ChangeIndex) MayHaveChanged(key im.Key, since im.Pos) bool {
+	if uint64(since) < x.unknown.Load() {
+		return true
+	}
+	page, line, print := x.place(key)
+	p := x.pages[page].Load()
+	if p == nil {
+		return false
+	}
+	l := &p[line]
+	for i := range l.slots {
+		if v := l.slots[i].Load(); v>>48 == print {
+			return v&slotPos > uint64(since)
+		}
+	}
+	return l.floor.Load() > uint64(since) // after the slots, see touch
+}
+
+// touchAll notes the conversations that a commit changed.
+func (x *ChangeIndex) touchAll(b *batch) {
+	pos := b.pos()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i := range b.heads {
+		x.touch(b.heads[i].c.key, pos)
+	}
+	for i := range b.cursors {
+		x.touch(b.cursors[i].c.key, pos)
+	}
+}
+
+// Touch notes that a conversation changed at pos, as the feed says.
+func (x *ChangeIndex) Touch(key im.Key, pos im.Pos) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.touch(key, pos)
+}
+
+// Unknown is the position up to which the index does not know everything.
+func (x *ChangeIndex) Unknown() im.Pos { return im.Pos(x.unknown.Load()) }
+
+// Know is called when every change after a position is in the index.
+func (x *ChangeIndex) Know(after im.Pos) { x.unknown.Store(uint64(after)) }
+
+// Ranges is into how many parts Range cuts the index.
+func (x *ChangeIndex) Ranges() int { return min(64, len(x.pages)) }
+
+// Range encodes one part of the index.
+func (x *ChangeIndex) Range(n int) []byte {
+	size := len(x.pages) / x.Ranges()
+	var b []byte
+	for i := n * size; i < (n+1)*size; i++ {
+		b = x.appendPage(b, i, 0)
+	}
+	return b
+}
+
+// News encodes what changed after a position in the pages that were touched since the
+// last call.
+func (x *ChangeIndex) News(after im.Pos) []byte {
+	var b []byte
+	for i := range x.dirty {
+		if x.dirty[i].Load() != 0 {
+			x.dirty[i].Store(0) // first: what is touched from here on is dirty again
+			b = x.appendPage(b, i, uint64(after))
+		}
+	}
+	return b
+}
+
+// Redo makes the next News encode all pages: what the last ones encoded was not saved.
+func (x *ChangeIndex) Redo() {
+	for i := range x.dirty {
+		if x.pages[i].Load() != nil {
+			x.dirty[i].Store(1)
+		}
+	}
+}
+
+// appendPage encodes the lines of a page that have anything after a position:
+//
+//	uvarint  number of the line in the index
+//	uvarint  floor
+//	uvarint  number of slots
+//	and for each slot: 2 bytes fingerprint, uvarint position
+func (x *ChangeIndex) appendPage(b []byte, page int, after uint64) []byte {
+	p := x.pages[page].Load()
+	if p == nil {
+		return b
+	}
+	for i := range p {
+		l := &p[i]
+		var slots [slotsPerLine]uint64
+		n := 0
+		for j := range l.slots {
+			if v := l.slots[j].Load(); v&slotPos > after {
+				slots[n] = v
+				n++
+			}
+		}
+		floor := l.floor.Load() // after the slots, see touch
+		if n == 0 && floor <= after {
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(page*linesPerPage+i))
+		b = binary.AppendUvarint(b, floor)
+		b = binary.AppendUvarint(b, uint64(n))
+		for _, v := range slots[:n] {
+			b = binary.BigEndian.AppendUint16(b, uint16(v>>48))
+			b = binary.AppendUvarint(b, v&slotPos)
+		}
+	}
+	return b
+}
+
+// Load adds what Range or News has encoded. Errors: ErrCorrupt.
+func (x *ChangeIndex) Load(b []byte) error {
+	number := func() (v uint64) {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			b = nil
+			return math.MaxUint64
+		}
+		b = b[n:]
+		return v
+	}
+	for len(b) > 0 {
+		line, floor, n := number(), number(), number()
+		if line >= uint64(len(x.pages)*linesPerPage) || floor > slotPos || n > slotsPerLine {
+			return fmt.Errorf("load an index of changes: line %d: %w", line, store.ErrCorrupt)
+		}
+		slots := make([]uint64, n)
+		for i := range slots {
+			if len(b) < 3 {
+				return fmt.Errorf("load an index of changes: line %d: %w", line, store.ErrCorrupt)
+			}
+			print := uint64(binary.BigEndian.Uint16(b))
+			b = b[2:]
+			pos := number()
+			if print == 0 || pos > slotPos {
+				return fmt.Errorf("load an index of changes: line %d: %w", line, store.ErrCorrupt)
+			}
+			slots[i] = print<<48 | pos
+		}
+		// The newest first, so that it stays when the line is full.
+		slices.SortFunc(slots, func(a, b uint64) int { return -cmp.Compare(a&slotPos, b&slotPos) })
+		x.mu.Lock()
+		l := &x.pageOf(int(line) / linesPerPage)[line%linesPerPage]
+		l.raise(floor)
+		for _, v := range slots {
+			l.touch(v>>48, v&slotPos)
+		}
+		x.mu.Unlock()
+	}
+	return nil
+}
