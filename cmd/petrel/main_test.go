@@ -90,6 +90,8 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 			value = "json"
 		case o.Name == "store.id":
 			value = "0123456789abcdef"
+		case o.Name == "jwt.keys_url":
+			value = "https://id.example/keys"
 		case o.Name == "listen.http", o.Name == "listen.tcp", o.Name == "listen.admin":
 			value = "127.0.0.1:1"
 		}
@@ -100,6 +102,9 @@ func TestEveryOptionHasAFlag(t *testing.T) {
 					args = append(args, "--"+config.FlagName(name)+"=x")
 				}
 			}
+		}
+		if o.Name == "jwt.keys_url" {
+			args = append(args, "--jwt-issuer=x", "--jwt-audience=x")
 		}
 		r := petrel(t, nil, args...)
 		var values []config.Value

@@ -112,7 +112,7 @@ func TestGroupsAreMadeAndChanged(t *testing.T) {
 	made.want(t, exitOK)
 	conv := strings.TrimSpace(made.out)
 	petrel(t, s.env(), "conv", "create", "--key", "order-1", "alice").want(t, exitOK, conv+" (existed already)")
-	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitFailed, "error not_member")
+	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitFailed, "error no_conversation")
 	petrel(t, s.env(), "conv", "members", "add", conv, "carol").want(t, exitOK, "seq")
 	petrel(t, s.env(), "send", "--as", "carol", "--conv", conv, "hi").want(t, exitOK)
 	petrel(t, s.env(), "tail", "--as", "bob", "--conv", conv, "--last", "1", "--count", "1").want(t, exitOK, `"Team"`, "carol: hi")

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,6 +99,7 @@ func writeUser(w io.Writer, u *petrelv1.UserInfo) {
 	if u.Disabled {
 		fmt.Fprintln(w, "state     disabled: cannot log in; `petrel user enable` ends that")
 	}
+	fmt.Fprintf(w, "source    %s\n", strings.Join(append([]string{u.Source}, u.Linked...), ", "))
 	fmt.Fprintf(w, "password  %s\n", yesNo(u.HasPassword))
 	fmt.Fprintf(w, "sessions  %d\n", u.Sessions)
 }
@@ -191,6 +193,33 @@ func newUserDisable(c *cli) *cobra.Command {
 		}),
 	}
 	addTenant(cmd, &q.Tenant)
+	return cmd
+}
+
+func newUserLink(c *cli) *cobra.Command {
+	var q petrelv1.LinkUserRequest
+	cmd := &cobra.Command{
+		Use:   "link USER",
+		Short: "Let the identity provider log in a user who registered",
+		Long: "An account belongs to whoever made it: a JWT of the identity provider does not log in to an account that was made by registration. This\n" +
+			"links the two. The password goes and all tokens are revoked, since nobody can know who registered the name, unless --keep-password says otherwise.",
+		Example: "  petrel user link boss@corp.example",
+		Args:    cobra.ExactArgs(1),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.User, q.RequestId = args[0], rand.Text()
+			u, err := call(ctx, api, "link "+q.User, api.LinkUser, &q)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return writeLine(c.out, u)
+			}
+			fmt.Fprintf(c.out, "%s logs in by the identity provider\n", u.User)
+			return nil
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	cmd.Flags().BoolVar(&q.KeepPassword, "keep-password", false, "whoever registered the name is the same person: the password and the tokens stay")
 	return cmd
 }
 

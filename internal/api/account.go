@@ -21,7 +21,7 @@ func identity(ctx context.Context) user.Identity { return callOf(ctx).caller.ide
 
 // GetAccount describes the caller.
 func (s *Server) GetAccount(ctx context.Context, _ *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error) {
-	return account(s.users.Account(ctx, identity(ctx).Account))
+	return ownAccount(s.users.Account(ctx, identity(ctx).Account))
 }
 
 // UpdateAccount changes what others see of the caller.
@@ -30,7 +30,16 @@ func (s *Server) UpdateAccount(ctx context.Context, r *connect.Request[petrelv1.
 	if err := s.pace(a); err != nil {
 		return nil, err
 	}
-	return account(s.users.UpdateAccount(ctx, a, r.Msg.DisplayName))
+	return ownAccount(s.users.UpdateAccount(ctx, a, r.Msg.DisplayName))
+}
+
+// SetAddPolicy says who may add the caller to groups. Spec: P-8.8.
+func (s *Server) SetAddPolicy(ctx context.Context, r *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+	a := identity(ctx).Account
+	if err := s.pace(a); err != nil {
+		return nil, err
+	}
+	return ownAccount(s.users.SetAddPolicy(ctx, a, user.AddPolicy(r.Msg.Policy)))
 }
 
 // GetUser describes another user of the caller's tenant.
@@ -40,6 +49,16 @@ func (s *Server) GetUser(ctx context.Context, r *connect.Request[petrelv1.GetUse
 		return nil, err
 	}
 	return account(s.users.Account(ctx, im.Account{Tenant: a.Tenant, User: im.User(r.Msg.User)}))
+}
+
+// ownAccount is the caller's account with what others do not see.
+func ownAccount(i user.Info, err error) (*connect.Response[petrelv1.Account], error) {
+	res, err := account(i, err)
+	if err != nil {
+		return nil, err
+	}
+	res.Msg.AddPolicy = petrelv1.AddPolicy(i.AddPolicy)
+	return res, nil
 }
 
 func account(i user.Info, err error) (*connect.Response[petrelv1.Account], error) {

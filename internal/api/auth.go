@@ -15,7 +15,8 @@ import (
 // Spec: P-11.1.
 func (s *Server) Register(ctx context.Context, r *connect.Request[petrelv1.RegisterRequest]) (*connect.Response[petrelv1.LoginResponse], error) {
 	m := r.Msg
-	l, err := s.users.Register(ctx, m.Tenant, im.User(m.User), m.Password, m.DisplayName, deviceRef(m.Device), remote(r))
+	n := user.Newcomer{Tenant: m.Tenant, User: im.User(m.User), Password: m.Password, DisplayName: m.DisplayName, Invitation: m.Invitation}
+	l, err := s.users.Register(ctx, n, deviceRef(m.Device), remote(r))
 	return s.loggedIn(ctx, l, err)
 }
 

@@ -53,6 +53,7 @@ var table = map[string]method{
 
 	"petrel.v1.AccountService/GetAccount":     {access: aUser},
 	"petrel.v1.AccountService/UpdateAccount":  {access: aUser, repeat: recorded},
+	"petrel.v1.AccountService/SetAddPolicy":   {access: aUser, repeat: recorded},
 	"petrel.v1.AccountService/ChangePassword": {access: aUser, repeat: recorded},
 	"petrel.v1.AccountService/ListDevices":    {access: aUser},
 	"petrel.v1.AccountService/RenameDevice":   {access: aUser, repeat: recorded},
@@ -87,6 +88,10 @@ var table = map[string]method{
 	"petrel.v1.AdminService/DisableUser":           {access: aKey, scope: scopeUsers, repeat: recorded},
 	"petrel.v1.AdminService/EnableUser":            {access: aKey, scope: scopeUsers, repeat: recorded},
 	"petrel.v1.AdminService/SetPassword":           {access: aKey, scope: scopeUsers, repeat: recorded},
+	"petrel.v1.AdminService/LinkUser":              {access: aKey, scope: scopeUsers, repeat: recorded},
+	"petrel.v1.AdminService/GetTenant":             {access: aKey, scope: scopeUsers},
+	"petrel.v1.AdminService/SetRegistration":       {access: aKey, scope: scopeUsers, repeat: recorded},
+	"petrel.v1.AdminService/CreateInvitation":      {access: aKey, scope: scopeUsers, repeat: recorded},
 	"petrel.v1.AdminService/RevokeDevice":          {access: aKey, scope: scopeUsers, repeat: recorded},
 	"petrel.v1.AdminService/CreateGroup":           {access: aKey, scope: scopeConversations, repeat: natural},
 	"petrel.v1.AdminService/ChangeMembers":         {access: aKey, scope: scopeConversations, repeat: entry},

@@ -121,6 +121,19 @@ func (s adminService) SetPassword(ctx context.Context, r *connect.Request[petrel
 	return s.withDevices(ctx, a, i, err)
 }
 
+// LinkUser lets the identity provider log a user in. Spec: P-11.6.
+func (s adminService) LinkUser(ctx context.Context, r *connect.Request[petrelv1.LinkUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	a, err := s.account(ctx, r.Msg.Tenant, r.Msg.User)
+	if err != nil {
+		return nil, err
+	}
+	i, err := s.users.Link(ctx, a, r.Msg.KeepPassword)
+	if err == nil && !r.Msg.KeepPassword {
+		_, err = s.o.CloseUser(ctx, a, im.CodeRevoked)
+	}
+	return s.withDevices(ctx, a, i, err)
+}
+
 func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err error) (*connect.Response[petrelv1.UserInfo], error) {
 	if err != nil {
 		return nil, err
@@ -135,5 +148,5 @@ func (s *Server) withDevices(ctx context.Context, a im.Account, i user.Info, err
 }
 
 func userInfo(i user.Info) *petrelv1.UserInfo {
-	return &petrelv1.UserInfo{User: string(i.User), DisplayName: i.DisplayName, CreatedMs: uint64(i.Created.UnixMilli()), Disabled: i.Disabled, HasPassword: i.HasPassword}
+	return &petrelv1.UserInfo{User: string(i.User), DisplayName: i.DisplayName, CreatedMs: uint64(i.Created.UnixMilli()), Disabled: i.Disabled, HasPassword: i.HasPassword, Source: i.Source, Linked: i.Linked}
 }

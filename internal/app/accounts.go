@@ -4,9 +4,23 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/user"
 )
+
+// registrations are the values of accounts.registration.
+var registrations = map[string]user.Registration{"auto": user.AsConfigured, "open": user.Open, "invitation": user.ByInvitation, "closed": user.Closed}
+
+// loopbackOnly tells whether no other host reaches the listeners for clients.
+func (a *App) loopbackOnly() bool {
+	for _, addr := range []string{a.cfg.Listen.HTTP, a.cfg.Listen.TCP} {
+		if addr != "" && !config.Loopback(addr) {
+			return false
+		}
+	}
+	return true
+}
 
 // accounts maps the configuration to the options of the accounts.
 func (a *App) accounts() (user.Options, error) {
@@ -14,20 +28,26 @@ func (a *App) accounts() (user.Options, error) {
 	o := user.Options{
 		Shared:  len(a.store.Feeds()) > 1,                // an embedded store has one, and no other node
 		Changed: func(x im.Account) { a.hub.Changed(x) }, // no account changes before there is a hub
-		Log:     a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, NoRegistration: !c.Registration, ManyPerKind: !c.OnePerKind,
+		Log:     a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, Registration: registrations[c.Registration], Loopback: a.loopbackOnly(), ManyPerKind: !c.OnePerKind,
 		Rates: user.Rates{
 			Logins: int(c.LoginsPerMin), LoginsPerIP: int(c.LoginsPerIPPerMin), Registrations: int(c.RegistrationsPerIPPerH),
 			LookUps: int(c.LookUpsPerMin), Refreshes: int(c.RefreshesPerMin),
 		},
 	}
+	if o.Registration == user.AsConfigured && o.Loopback {
+		a.log.Info("everybody on this host may register in the default tenant, because no other host reaches the server; accounts.registration says otherwise")
+	}
 	j := &a.cfg.JWT
+	if j.KeyFile == "" && j.KeysURL == "" {
+		return o, nil
+	}
+	o.JWT = &user.JWT{Algorithm: j.Algorithm, KeysURL: j.KeysURL, Issuer: j.Issuer, Audience: j.Audience, Tenant: j.Tenant}
 	if j.KeyFile == "" {
 		return o, nil
 	}
-	key, err := os.ReadFile(j.KeyFile)
-	if err != nil {
+	var err error
+	if o.JWT.Key, err = os.ReadFile(j.KeyFile); err != nil {
 		return o, fmt.Errorf("read jwt.key_file: %w", err)
 	}
-	o.JWT = &user.JWT{Algorithm: j.Algorithm, Key: key, Issuer: j.Issuer, Audience: j.Audience, Tenant: j.Tenant}
 	return o, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 )
 
@@ -38,12 +39,24 @@ func (c *Config) check() Problems {
 		}
 		fail(set, "", missing+" is not set", "set both, or neither")
 	}
-	for _, o := range []struct{ key, value string }{{"jwt.issuer", c.JWT.Issuer}, {"jwt.audience", c.JWT.Audience}} {
-		if o.value == "" && c.JWT.KeyFile != "" {
-			fail("jwt.key_file", c.JWT.KeyFile, o.key+" is not set: a JWT that the provider made for somebody else would log in here", "set "+o.key)
+	from, provider := "jwt.key_file", c.JWT.KeyFile
+	if c.JWT.KeysURL != "" {
+		from, provider = "jwt.keys_url", c.JWT.KeysURL
+		switch u, err := url.Parse(c.JWT.KeysURL); {
+		case c.JWT.KeyFile != "":
+			fail("jwt.keys_url", c.JWT.KeysURL, "jwt.key_file is set too", "set one of them")
+		case c.JWT.Algorithm == "HS256":
+			fail("jwt.keys_url", c.JWT.KeysURL, "jwt.algorithm is HS256, whose key is a secret and not published", "set jwt.algorithm to EdDSA, ES256 or RS256")
+		case err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !Loopback(net.JoinHostPort(u.Hostname(), "80"))):
+			fail("jwt.keys_url", c.JWT.KeysURL, "somebody on the way could put keys of their own into it", "allowed: https://…, and http:// on the loopback")
 		}
-		if o.value != "" && c.JWT.KeyFile == "" {
-			fail(o.key, o.value, "jwt.key_file is not set: no JWT is taken", "set jwt.key_file, or leave this out")
+	}
+	for _, o := range []struct{ key, value string }{{"jwt.issuer", c.JWT.Issuer}, {"jwt.audience", c.JWT.Audience}} {
+		if o.value == "" && provider != "" {
+			fail(from, provider, o.key+" is not set: a JWT that the provider made for somebody else would log in here", "set "+o.key)
+		}
+		if o.value != "" && provider == "" {
+			fail(o.key, o.value, "jwt.key_file is not set: no JWT is taken", "set jwt.key_file or jwt.keys_url, or leave this out")
 		}
 	}
 	if c.Listen.HTTP == "" && c.Listen.TCP == "" {

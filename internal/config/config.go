@@ -170,7 +170,7 @@ type Memory struct {
 
 // Accounts are how people log in. -1 means no limit of a rate.
 type Accounts struct {
-	Registration bool
+	Registration string // auto, open, invitation or closed
 	OnePerKind   bool
 	AccessTTL    time.Duration
 	RefreshTTL   time.Duration
@@ -184,7 +184,8 @@ type Accounts struct {
 
 // JWT is the identity provider whose tokens log users in.
 type JWT struct {
-	KeyFile   string // empty: there is none
+	KeyFile   string // empty: there is none, or KeysURL is set
+	KeysURL   string // where the provider publishes its keys
 	Algorithm string
 	Issuer    string
 	Audience  string

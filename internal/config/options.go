@@ -98,8 +98,9 @@ func options(c *Config) []option {
 		share("memory.conversations", &c.Memory.ConversationBytes, 1*mib, 1<<40,
 			"Memory for conversations that were used lately: members, ids of the newest messages, cursors. When they need more, those leave memory that were not used for the longest time. 0: a 32nd of memory.total, from 16MiB to 256MiB."),
 
-		boolean("accounts.registration", &c.Accounts.Registration, true, "Let people register with a password by themselves. false: only the operator and the identity provider create users."),
-		boolean("accounts.one_per_kind", &c.Accounts.OnePerKind, true, "A login ends the sessions and the tokens of the user's other device of the same kind (phone, desktop, web, …)."),
+		choice("accounts.registration", &c.Accounts.Registration, "auto", []string{"auto", "open", "invitation", "closed"},
+			"Who may make an account with a password, in tenants for which the operator has not set it. auto: everybody in the default tenant as long as the server listens on the loopback only, and nobody otherwise. closed: only the operator and the identity provider create users."),
+		boolean("accounts.one_per_kind", &c.Accounts.OnePerKind, true, "A login ends the sessions and the tokens of the user's other device of the same kind (phone, desktop, …). Of the kind web a user has up to five: the oldest one ends."),
 		duration("accounts.access_ttl", &c.Accounts.AccessTTL, time.Hour, 1*time.Minute, 30*24*time.Hour, "How long the access token of a login or a refresh is valid. A session goes on after its token has expired."),
 		duration("accounts.refresh_ttl", &c.Accounts.RefreshTTL, 30*24*time.Hour, 1*time.Hour, 366*24*time.Hour, "How long a refresh token is valid. Each works once. A device that is not used for this long has to log in again."),
 		unlimited("accounts.logins_per_min", &c.Accounts.LoginsPerMin, 5, "Most attempts to log in to one account in a minute with a password: from one IP address, and by one device that has logged in before, wherever it is. All other devices together have ten times as many; what is beyond that is delayed, and then refused."),
@@ -109,6 +110,7 @@ func options(c *Config) []option {
 		unlimited("accounts.refreshes_per_min", &c.Accounts.RefreshesPerMin, 60, "Most refreshes of tokens by one user in a minute."),
 
 		text("jwt.key_file", &c.JWT.KeyFile, "", "File with the public key of the identity provider as PEM, or, for HS256, with the shared secret of at least 32 bytes. Empty: no JWT is accepted."),
+		text("jwt.keys_url", &c.JWT.KeysURL, "", "URL at which the identity provider publishes its keys (JWKS), instead of jwt.key_file. They are fetched again every 15 minutes, and when a JWT names a key that is not known."),
 		choice("jwt.algorithm", &c.JWT.Algorithm, "EdDSA", []string{"EdDSA", "ES256", "RS256", "HS256"}, "The only algorithm that is accepted, whatever the JWT itself says."),
 		text("jwt.issuer", &c.JWT.Issuer, "", "Issuer that a JWT must name in iss."),
 		text("jwt.audience", &c.JWT.Audience, "", "Audience that a JWT must name in aud."),

@@ -53,6 +53,7 @@ var testConfig = map[string]string{
 	"limits.anonymous_calls_per_ip_per_s": "-1",
 	"accounts.logins_per_min":             "-1",
 	"accounts.logins_per_ip_per_min":      "-1",
+	"accounts.registration":               "open",
 	"accounts.registrations_per_ip_per_h": "-1",
 	"accounts.look_ups_per_min":           "-1",
 	"accounts.refreshes_per_min":          "-1",

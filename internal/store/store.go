@@ -267,6 +267,9 @@ const (
 	Requests  Table = 7 // tenant 0; key: SHA-256 of caller, method and request id
 	Nodes     Table = 8 // tenant 0; key: id of the node
 	Lists     Table = 9 // key: user id, 0, and what package inbox stores of the user's list
+
+	Invitations Table = 10 // key: SHA-256 of the code
+	Names       Table = 11 // key: how a user id looks; value: the user id
 )
 
 // RecordPut writes or deletes one record. With Check it does so only while the

@@ -1,6 +1,7 @@
 package user
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -18,10 +19,16 @@ type Info struct {
 	Created     time.Time
 	Disabled    bool
 	HasPassword bool
+	AddPolicy   AddPolicy
+	Source      string   // who made the user: "operator", "registration", or "jwt ISSUER"
+	Linked      []string // further sources that may log the user in
 }
 
 func describe(user im.User, u *storepb.User) Info {
-	return Info{User: user, DisplayName: u.DisplayName, Created: time.UnixMilli(int64(u.CreatedMs)).UTC(), Disabled: u.Disabled, HasPassword: u.Password != ""}
+	return Info{
+		User: user, DisplayName: u.DisplayName, Created: time.UnixMilli(int64(u.CreatedMs)).UTC(), Disabled: u.Disabled, HasPassword: u.Password != "",
+		AddPolicy: AddPolicy(u.AddPolicy), Source: cmp.Or(u.Source, "operator"), Linked: u.Linked,
+	}
 }
 
 // Account describes a user to other users: one who is disabled is not there.
@@ -83,6 +90,27 @@ func (us *Users) UpdateAccount(ctx context.Context, a im.Account, displayName st
 	}
 	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
 		u.DisplayName = displayName
+		return nil
+	})
+}
+
+// AddPolicy says who may add a user to groups. The numbers are those of
+// petrel.v1.AddPolicy, and part of the format.
+type AddPolicy uint32
+
+// Who may add a user to groups. The operator always may.
+const (
+	ByEverybody AddPolicy = 1 // also 0
+	ByNobody    AddPolicy = 2
+)
+
+// SetAddPolicy says who may add a user to groups. Codes: invalid, no_user. Spec: P-8.8.
+func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (Info, error) {
+	if p > ByNobody {
+		return Info{}, im.Errorf(im.CodeInvalid, "policy is everybody or nobody")
+	}
+	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
+		u.AddPolicy = uint32(p)
 		return nil
 	})
 }

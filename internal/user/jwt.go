@@ -2,8 +2,10 @@ package user
 
 import (
 	"bytes"
+	"context"
 	"crypto/rsa"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -22,19 +24,29 @@ const (
 // verifier checks the tokens of one identity provider.
 type verifier struct {
 	tenant string
-	key    any // what the algorithm's method takes
+	issuer string
+	key    any     // what the algorithm's method takes
+	keys   *keySet // instead of key; nil: there is one key
 	with   []jwt.ParserOption
 }
 
-func newVerifier(o *JWT) (*verifier, error) {
+// newVerifier makes the verifier of a provider. A set of keys is kept up to date until ctx
+// ends.
+func newVerifier(ctx context.Context, log *slog.Logger, o *JWT) (*verifier, error) {
 	if o.Issuer == "" || o.Audience == "" {
 		return nil, fmt.Errorf("open identity provider: issuer and audience must be set")
 	}
-	v := &verifier{tenant: named(o.Tenant), with: []jwt.ParserOption{
+	v := &verifier{tenant: named(o.Tenant), issuer: o.Issuer, with: []jwt.ParserOption{
 		jwt.WithValidMethods([]string{o.Algorithm}), jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience),
 		jwt.WithExpirationRequired(), jwt.WithLeeway(jwtLeeway), jwt.WithStrictDecoding(),
 	}}
 	var err error
+	if o.KeysURL != "" {
+		if v.keys, err = openKeySet(ctx, log, o); err != nil {
+			return nil, fmt.Errorf("open identity provider: %w", err)
+		}
+		return v, nil
+	}
 	switch o.Algorithm {
 	case "EdDSA":
 		v.key, err = jwt.ParseEdPublicKeyFromPEM(o.Key)
@@ -61,6 +73,19 @@ func newVerifier(o *JWT) (*verifier, error) {
 	return v, nil
 }
 
+// keyOf is the key of a token. A token with crit says that it means nothing to whoever
+// does not understand the extensions that it names (RFC 7515, 4.1.11). This server
+// understands none.
+func (v *verifier) keyOf(t *jwt.Token) (any, error) {
+	if _, ok := t.Header["crit"]; ok {
+		return nil, fmt.Errorf("the header has crit, and no extension is known here")
+	}
+	if v.keys != nil {
+		return v.keys.keyOf(t)
+	}
+	return v.key, nil
+}
+
 // subject checks a token and returns its user.
 func (v *verifier) subject(token string, now time.Time) (im.User, error) {
 	if len(token) > maxJWT {
@@ -68,7 +93,7 @@ func (v *verifier) subject(token string, now time.Time) (im.User, error) {
 	}
 	var c jwt.RegisteredClaims
 	p := jwt.NewParser(append(v.with, jwt.WithTimeFunc(func() time.Time { return now }))...)
-	if _, err := p.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) { return v.key, nil }); err != nil {
+	if _, err := p.ParseWithClaims(token, &c, v.keyOf); err != nil {
 		return "", fmt.Errorf("check JWT: %w", err)
 	}
 	if c.ExpiresAt.Sub(now) > maxJWTLife {

@@ -25,8 +25,8 @@ type Login struct {
 	AccessExpires  time.Time
 	RefreshExpires time.Time
 
-	// Ended are the devices whose earlier sessions end with replaced: those of
-	// the same kind, the device itself if it was logged in, and those that were
+	// Ended are the devices whose earlier sessions end with replaced: those that are
+	// too many of the kind, the device itself if it was logged in, and those that were
 	// forgotten because there are too many.
 	Ended []string
 }
@@ -41,19 +41,21 @@ const maxAccess = 16
 // maxMintTTL is the longest life of a minted access token.
 const maxMintTTL = 30 * 24 * time.Hour
 
+// Newcomer is who registers.
+type Newcomer struct {
+	Tenant      string // by name; "": the default one
+	User        im.User
+	Password    string
+	DisplayName string
+	Invitation  string // "": none
+}
+
 // Register makes a user with a password and logs their first device in. remote
 // is the client's address; the zero value is not limited.
 // Codes: forbidden, invalid, user_exists, rate_limited, overloaded.
 // Spec: P-11.1.
-func (us *Users) Register(ctx context.Context, tenantName string, user im.User, password, displayName string, ref DeviceRef, remote netip.Addr) (*Login, error) {
-	if us.o.NoRegistration {
-		return nil, im.Errorf(im.CodeForbidden, "registration is off on this server")
-	}
-	t, err := us.Tenant(ctx, tenantName)
-	if err != nil {
-		return nil, err
-	}
-	for _, err := range []error{user.Check(), checkPassword(user, password), checkDisplayName(displayName), ref.check()} {
+func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote netip.Addr) (*Login, error) {
+	for _, err := range []error{n.User.Check(), checkPassword(n.User, n.Password), checkDisplayName(n.DisplayName), ref.check()} {
 		if err != nil {
 			return nil, err
 		}
@@ -62,23 +64,41 @@ func (us *Users) Register(ctx context.Context, tenantName string, user im.User, 
 	if err := us.rates.registrations.Take(us.now(), remote, rate.Per(n, time.Hour, n)); err != nil {
 		return nil, err
 	}
-	a := im.Account{Tenant: t, User: user}
-	taken := im.Errorf(im.CodeUserExists, "the user id %s is taken", user)
+	t, err := us.Tenant(ctx, n.Tenant)
+	if err != nil && im.CodeOf(err) != im.CodeInvalid {
+		return nil, err
+	}
+	if err := us.newChange().admitRegistration(ctx, t, &n); err != nil {
+		return nil, err
+	}
+	if err := checkName(n.User, n.DisplayName); err != nil {
+		return nil, err
+	}
+	a := im.Account{Tenant: t, User: n.User}
+	if err := us.newChange().claim(ctx, a, true); err != nil {
+		return nil, err
+	}
 	if ok, err := us.Exists(ctx, a); err != nil {
 		return nil, err
 	} else if ok {
-		return nil, taken // without the work of a hash
+		return nil, taken(n.User) // without the work of a hash
 	}
-	hash, err := us.hasher.hash(ctx, false, password)
+	hash, err := us.hasher.hash(ctx, false, n.Password)
 	if err != nil {
 		return nil, err
 	}
-	return us.logIn(ctx, a, tenantName, ref, us.o.AccessTTL, func(u *storepb.User) (*storepb.User, error) {
+	return us.logIn(ctx, a, n.Tenant, ref, us.o.AccessTTL, func(c *change, u *storepb.User) (*storepb.User, error) {
 		if u != nil {
-			return nil, taken
+			return nil, taken(n.User)
+		}
+		if err := c.admitRegistration(ctx, t, &n); err != nil {
+			return nil, err
+		}
+		if err := c.claim(ctx, a, true); err != nil {
+			return nil, err
 		}
 		u = us.newUser()
-		u.Password, u.DisplayName = hash, displayName
+		u.Password, u.DisplayName, u.Source = hash, n.DisplayName, byRegistration
 		return u, nil
 	})
 }
@@ -114,7 +134,7 @@ func (us *Users) LogIn(ctx context.Context, tenantName string, user im.User, pas
 	if err != nil {
 		return nil, err
 	}
-	return us.logIn(ctx, a, tenantName, ref, us.o.AccessTTL, func(u *storepb.User) (*storepb.User, error) {
+	return us.logIn(ctx, a, tenantName, ref, us.o.AccessTTL, func(_ *change, u *storepb.User) (*storepb.User, error) {
 		if u == nil || u.Disabled || u.Password != stored { // changed meanwhile
 			return nil, &im.Error{Code: im.CodeBadCredentials}
 		}
@@ -179,7 +199,7 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 	if err := us.allow(rateExchange, a, us.o.Rates.Logins); err != nil {
 		return nil, err
 	}
-	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, im.CodeBadCredentials)
+	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, us.jwt.source(), im.CodeBadCredentials)
 }
 
 // Mint logs a device in on the word of the application's back end; tenant and
@@ -202,17 +222,19 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 	if err != nil {
 		return nil, err
 	}
-	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, im.CodeForbidden)
+	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden)
 }
 
-// vouched logs a device in for whom somebody else vouches. A disabled user is
-// refused with code.
-func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, code im.Code) (*Login, error) {
-	return us.logIn(ctx, a, tenantName, ref, ttl, func(u *storepb.User) (*storepb.User, error) {
+// vouched logs a device in for whom a source vouches. A user who is disabled, or belongs
+// to a source that this one was not linked with, is refused with code.
+func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, source string, code im.Code) (*Login, error) {
+	return us.logIn(ctx, a, tenantName, ref, ttl, func(c *change, u *storepb.User) (*storepb.User, error) {
 		if u == nil {
 			u = us.newUser()
+			u.Source = source
+			return u, c.claim(ctx, a, false)
 		}
-		if u.Disabled {
+		if u.Disabled || !speaksFor(source, u) {
 			return nil, &im.Error{Code: code}
 		}
 		return u, nil
@@ -221,12 +243,12 @@ func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, r
 
 // logIn gives a login of a device the next number of its user, voids what it
 // ends, and makes all of it durable at once. admit gets the user's record, nil
-// if there is none, and returns the one to go on with. Spec: P-11.4.
-func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, admit func(*storepb.User) (*storepb.User, error)) (l *Login, err error) {
+// if there is none, and returns the one to go on with; it may plan more. Spec: P-11.4.
+func (us *Users) logIn(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, admit func(*change, *storepb.User) (*storepb.User, error)) (l *Login, err error) {
 	err = us.change(ctx, []im.Account{a}, func(c *change) error {
 		u, err := c.user(ctx, a)
 		if err == nil {
-			u, err = admit(u)
+			u, err = admit(c, u)
 		}
 		if err != nil {
 			return err
@@ -254,7 +276,7 @@ func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, num
 	}
 	l := &Login{Account: a, Device: ref.ID, Number: number}
 	var d *storepb.Device
-	others := 0
+	others, ofKind := 0, 0
 	for _, o := range list { // newest first
 		if o.id == ref.ID {
 			d = o.Device
@@ -262,7 +284,11 @@ func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, num
 			continue
 		}
 		others++
-		replace := !us.o.ManyPerKind && ref.Kind != "" && o.Kind == ref.Kind && !o.Revoked
+		replace := false
+		if !us.o.ManyPerKind && ref.Kind != "" && o.Kind == ref.Kind && !o.Revoked {
+			ofKind++
+			replace = ofKind >= perKind(ref.Kind)
+		}
 		if replace || others >= maxDevices {
 			l.Ended = append(l.Ended, o.id)
 		}
@@ -290,6 +316,15 @@ func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, num
 	var seed [32]byte
 	_, _ = rand.Read(seed[:]) // never fails
 	return l, c.issue(l, tenantName, d, seed, ttl)
+}
+
+// perKind is how many devices of a kind a user has at the same time. Somebody uses
+// several browsers, and they must not log each other out. Spec: P-11.4.
+func perKind(kind string) int {
+	if kind == "web" {
+		return 5
+	}
+	return 1
 }
 
 // issue gives a device a new pair of tokens, made of the seed.

@@ -45,7 +45,7 @@ func people(t *testing.T, change ...func(*user.Options)) *world {
 
 func (w *world) register(u im.User, ref user.DeviceRef) *user.Login {
 	w.t.Helper()
-	l, err := w.users.Register(context.Background(), "", u, password, "", ref, home)
+	l, err := w.users.Register(context.Background(), user.Newcomer{User: u, Password: password}, ref, home)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func (w *world) wantAccess(what, token string, want im.Code) {
 // Spec: P-11.1.
 func TestRegisterLogsTheFirstDeviceIn(t *testing.T) {
 	w := people(t)
-	l, err := w.users.Register(context.Background(), "", "alice", password, "Alice 海燕", phone(1), home)
+	l, err := w.users.Register(context.Background(), user.Newcomer{User: "alice", Password: password, DisplayName: "Alice 海燕"}, phone(1), home)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,13 +106,13 @@ func TestRegisterLogsTheFirstDeviceIn(t *testing.T) {
 	}
 	w.wantRefused("the refresh token as access token", l.Refresh)
 	info, err := w.users.Account(context.Background(), alice)
-	if d := cmp.Diff(user.Info{User: "alice", DisplayName: "Alice 海燕", Created: w.now.UTC(), HasPassword: true}, info); d != "" || err != nil {
+	if d := cmp.Diff(user.Info{User: "alice", DisplayName: "Alice 海燕", Created: w.now.UTC(), HasPassword: true, Source: "registration"}, info); d != "" || err != nil {
 		t.Errorf("account, %v (-want +got):\n%s", err, d)
 	}
-	_, err = w.users.Register(context.Background(), "", "alice", "another password", "", phone(2), home)
+	_, err = w.users.Register(context.Background(), user.Newcomer{User: "alice", Password: "another password"}, phone(2), home)
 	w.wantCode("a taken id", err, im.CodeUserExists)
 	w.token("", "bob")
-	_, err = w.users.Register(context.Background(), "", "bob", password, "", phone(1), home)
+	_, err = w.users.Register(context.Background(), user.Newcomer{User: "bob", Password: password}, phone(1), home)
 	w.wantCode("an id that the operator made", err, im.CodeUserExists)
 	w.reopen()
 	if l := w.logIn("alice", phone(1)); l.Number != 2 {
@@ -131,22 +131,22 @@ func TestRegisterRefusesWhatIsNotAllowed(t *testing.T) {
 	}{
 		"short password": {"", "carol", "1234567", "", phone(1)}, "long password": {"", "carol", strings.Repeat("x", 1025), "", phone(1)},
 		"common password": {"", "carol", "Password123", "", phone(1)}, "the user id": {"", "caroline.smith", "Caroline.Smith", "", phone(1)},
-		"no user": {"", "", password, "", phone(1)}, "bad user": {"", "a/b", password, "", phone(1)}, "unknown tenant": {"acme", "carol", password, "", phone(1)},
+		"no user": {"", "", password, "", phone(1)}, "bad user": {"", "a/b", password, "", phone(1)},
 		"long name": {"", "carol", password, strings.Repeat("x", 129), phone(1)}, "no device": {"", "carol", password, "", user.DeviceRef{Kind: "phone"}},
 		"long device": {"", "carol", password, "", user.DeviceRef{ID: strings.Repeat("x", 65)}}, "long kind": {"", "carol", password, "", user.DeviceRef{ID: "d", Kind: strings.Repeat("x", 33)}},
 		"long device name": {"", "carol", password, "", user.DeviceRef{ID: "d", Name: strings.Repeat("x", 65)}},
 	} {
-		_, err := w.users.Register(context.Background(), c.tenant, c.user, c.pw, c.shown, c.ref, home)
+		_, err := w.users.Register(context.Background(), user.Newcomer{Tenant: c.tenant, User: c.user, Password: c.pw, DisplayName: c.shown}, c.ref, home)
 		w.wantCode(what, err, im.CodeInvalid)
 	}
 	if ok, err := w.users.Exists(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "carol"}); ok || err != nil {
 		t.Errorf("a refused call made a user: %t, %v", ok, err)
 	}
-	if _, err := w.users.Register(context.Background(), "", "carol", strings.Repeat("y", 1024), "", user.DeviceRef{ID: strings.Repeat("x", 64)}, home); err != nil {
+	if _, err := w.users.Register(context.Background(), user.Newcomer{User: "carol", Password: strings.Repeat("y", 1024)}, user.DeviceRef{ID: strings.Repeat("x", 64)}, home); err != nil {
 		t.Errorf("the longest that is allowed: %v", err)
 	}
-	closed := people(t, func(o *user.Options) { o.NoRegistration = true })
-	_, err := closed.users.Register(context.Background(), "", "carol", password, "", phone(1), home)
+	closed := people(t, func(o *user.Options) { o.Registration = user.Closed })
+	_, err := closed.users.Register(context.Background(), user.Newcomer{User: "carol", Password: password}, phone(1), home)
 	closed.wantCode("registration is off", err, im.CodeForbidden)
 }
 
@@ -157,7 +157,7 @@ func TestRegisterOfOneIdByManyAtOnceMakesOneUser(t *testing.T) {
 	codes := map[string]int{}
 	for i := range 4 {
 		wg.Go(func() {
-			_, err := w.users.Register(context.Background(), "", "alice", password, "", phone(i), home)
+			_, err := w.users.Register(context.Background(), user.Newcomer{User: "alice", Password: password}, phone(i), home)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -473,7 +473,7 @@ func TestTriesAreLimitedForEachUserAndEachAddress(t *testing.T) {
 	w.wantCode("a minute later", try("u", "", "198.51.100.1"), im.CodeBadCredentials)
 
 	register := func(n int) error {
-		_, err := w.users.Register(context.Background(), "", im.User(fmt.Sprint("r", n)), password, "", phone(1), netip.MustParseAddr("198.51.100.7"))
+		_, err := w.users.Register(context.Background(), user.Newcomer{User: im.User(fmt.Sprint("r", n)), Password: password}, phone(1), netip.MustParseAddr("198.51.100.7"))
 		return err
 	}
 	for i := range 10 {

@@ -226,11 +226,11 @@ func TestUserMadeOnTwoNodesIsMadeOnce(t *testing.T) {
 	b = fresh.node()
 	fresh.between(store.Users, func() { // the look before the hash is made
 		fresh.between(store.Users, func() {
-			_, err := b.Register(context.Background(), "", "alice", "another password", "", phone(2), home)
+			_, err := b.Register(context.Background(), user.Newcomer{User: "alice", Password: "another password"}, phone(2), home)
 			fresh.no(err)
 		})
 	})
-	_, err = fresh.users.Register(context.Background(), "", "alice", password, "", phone(1), home)
+	_, err = fresh.users.Register(context.Background(), user.Newcomer{User: "alice", Password: password}, phone(1), home)
 	fresh.wantCode("registered on another node", err, im.CodeUserExists)
 	_, err = fresh.users.LogIn(context.Background(), "", "alice", "another password", phone(2), home)
 	fresh.no(err)

@@ -12,12 +12,16 @@ type Options struct {
 	Log *slog.Logger
 	Now func() time.Time // token times and rates; nil: the wall clock
 
-	AccessTTL      time.Duration // of access tokens of devices; 1 h
-	RefreshTTL     time.Duration // of refresh tokens; 30 days
-	NoRegistration bool          // Register is forbidden
-	ManyPerKind    bool          // a login does not replace the other devices of its kind
-	Rates          Rates
-	JWT            *JWT // nil: Exchange is unsupported
+	AccessTTL    time.Duration // of access tokens of devices; 1 h
+	RefreshTTL   time.Duration // of refresh tokens; 30 days
+	Registration Registration  // in tenants that have no setting of their own; 0: see Loopback
+	ManyPerKind  bool          // a login does not replace the other devices of its kind
+	Rates        Rates
+	JWT          *JWT // nil: Exchange is unsupported
+
+	// Loopback: only this host reaches the server. Then people may register in the default
+	// tenant, as long as nothing else is configured or set.
+	Loopback bool
 
 	// Shared: other nodes work on the store too, and each may show a setup code.
 	Shared bool
@@ -42,6 +46,7 @@ type Rates struct {
 type JWT struct {
 	Algorithm string // EdDSA, ES256, RS256 or HS256; no other is taken
 	Key       []byte // PEM of the public key; for HS256 the secret, at least 32 bytes
+	KeysURL   string // instead of Key: where the provider publishes its keys as a JWK set; not with HS256
 	Issuer    string
 	Audience  string
 	Tenant    string // of the users; "": the default one

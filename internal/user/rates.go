@@ -2,6 +2,7 @@ package user
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -54,9 +55,48 @@ func (us *Users) allow(what byte, a im.Account, n int) error {
 
 func perMinute(n int) rate.Limit { return rate.Per(n, time.Minute, n) }
 
-// AllowLookUp counts a look-up of another user by a. Codes: rate_limited.
+// AllowLookUp counts a look-up of another user by a. Codes: rate_limited,
+// overloaded. Spec: P-8.9.
 func (us *Users) AllowLookUp(a im.Account) error {
 	return us.allow(rateLookUp, a, us.o.Rates.LookUps)
+}
+
+// LookUp finds users to whom another user writes, or whom they add to a group. To
+// find all of them costs nothing. If one is missing, every name that was looked up counts
+// like a look-up by AllowLookUp, from the same bucket: who tries names gets no more
+// answers by one method than by another, and none by all of them together when the bucket
+// is empty. Without by the operator asks, who may know. With adding it refuses those who
+// do not let others add them to groups. Codes: no_user, forbidden, rate_limited.
+// Spec: P-8.8, P-8.9.
+func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, adding bool) error {
+	k, limit := userKey{rateLookUp, by}, perMinute(us.o.Rates.LookUps)
+	if by.User == "" {
+		limit = rate.Limit{Every: -1}
+	}
+	if err := us.rates.users.Ready(us.now(), k, limit); err != nil {
+		return err
+	}
+	for i, u := range users {
+		a := im.Account{Tenant: by.Tenant, User: u}
+		rec, err := us.read(ctx, a)
+		if err != nil {
+			return fmt.Errorf("look up user %s: %w", u, err)
+		}
+		refusal := noUser(a)
+		if rec != nil {
+			if !adding || AddPolicy(rec.AddPolicy) != ByNobody {
+				continue
+			}
+			refusal = im.Errorf(im.CodeForbidden, "%.64s does not let others add them to groups", u)
+		}
+		for range i + 1 {
+			if us.rates.users.Take(us.now(), k, limit) != nil {
+				break // empty
+			}
+		}
+		return refusal
+	}
+	return nil
 }
 
 // maxRepeats is how many repeats of an answered call with a password are

@@ -112,7 +112,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, fs: vfs.NewMem(), now: time.UnixMilli(1795262400000)}
+	w := &world{t: t, fs: vfs.NewMem(), now: time.UnixMilli(1795262400000), o: user.Options{Registration: user.Open}}
 	w.open()
 	t.Cleanup(w.close)
 	return w

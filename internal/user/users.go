@@ -32,7 +32,8 @@ type Users struct {
 	setup   []byte               // SHA-256 of the last setup code made here
 }
 
-// New opens the accounts of a store.
+// New opens the accounts of a store. Until ctx ends, the keys of an identity provider
+// that publishes them are kept up to date.
 func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 	o.fill()
 	us := &Users{
@@ -41,7 +42,7 @@ func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 	}
 	if o.JWT != nil {
 		var err error
-		if us.jwt, err = newVerifier(o.JWT); err != nil {
+		if us.jwt, err = newVerifier(ctx, o.Log, o.JWT); err != nil {
 			return nil, err
 		}
 	}
@@ -113,6 +114,9 @@ func (us *Users) Create(ctx context.Context, tenantName string, users []im.User)
 				}
 				if created = rec == nil; created {
 					rec = us.newUser()
+					if err := c.claim(ctx, a, false); err != nil {
+						return err
+					}
 				}
 				// Also of one who was there: a revocation between the look at their
 				// epoch and the commit would make the new token void.

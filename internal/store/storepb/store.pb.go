@@ -440,6 +440,7 @@ type Tenant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Registration  uint32                 `protobuf:"varint,3,opt,name=registration,proto3" json:"registration,omitempty"` // petrel.v1.Registration; 0: as the configuration says
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -488,6 +489,66 @@ func (x *Tenant) GetName() string {
 	return ""
 }
 
+func (x *Tenant) GetRegistration() uint32 {
+	if x != nil {
+		return x.Registration
+	}
+	return 0
+}
+
+// Invitation is stored under the SHA-256 of its code.
+type Invitation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ExpiresMs     uint64                 `protobuf:"varint,1,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	Uses          uint32                 `protobuf:"varint,2,opt,name=uses,proto3" json:"uses,omitempty"` // that are left
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Invitation) Reset() {
+	*x = Invitation{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Invitation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Invitation) ProtoMessage() {}
+
+func (x *Invitation) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Invitation.ProtoReflect.Descriptor instead.
+func (*Invitation) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Invitation) GetExpiresMs() uint64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *Invitation) GetUses() uint32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
 type User struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CreatedMs     uint64                 `protobuf:"varint,1,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
@@ -495,14 +556,17 @@ type User struct {
 	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`      // tokens of an older epoch are void
 	Password      string                 `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"` // argon2id, as a PHC string; empty: none
 	DisplayName   string                 `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	Logins        uint64                 `protobuf:"varint,6,opt,name=logins,proto3" json:"logins,omitempty"` // number of the newest login
+	Logins        uint64                 `protobuf:"varint,6,opt,name=logins,proto3" json:"logins,omitempty"`                        // number of the newest login
+	Source        string                 `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`                         // who made the user: "" the operator, "registration", or "jwt ISSUER"
+	Linked        []string               `protobuf:"bytes,8,rep,name=linked,proto3" json:"linked,omitempty"`                         // further sources that the operator lets log the user in
+	AddPolicy     uint32                 `protobuf:"varint,9,opt,name=add_policy,json=addPolicy,proto3" json:"add_policy,omitempty"` // petrel.v1.AddPolicy: who may add the user to groups; 0: everybody
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +578,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +591,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{7}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *User) GetCreatedMs() uint64 {
@@ -572,6 +636,27 @@ func (x *User) GetLogins() uint64 {
 	return 0
 }
 
+func (x *User) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *User) GetLinked() []string {
+	if x != nil {
+		return x.Linked
+	}
+	return nil
+}
+
+func (x *User) GetAddPolicy() uint32 {
+	if x != nil {
+		return x.AddPolicy
+	}
+	return 0
+}
+
 // Device is one installation of a user, under the user id, a 0 byte and the
 // device id.
 type Device struct {
@@ -593,7 +678,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +690,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +703,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Device) GetKind() string {
@@ -709,7 +794,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +806,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +819,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Access) GetKey() []byte {
@@ -764,7 +849,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +861,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +874,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Request) GetDigest() []byte {
@@ -831,7 +916,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +928,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +941,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Token) GetUser() string {
@@ -936,7 +1021,7 @@ type SyncToken struct {
 
 func (x *SyncToken) Reset() {
 	*x = SyncToken{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1033,7 @@ func (x *SyncToken) String() string {
 func (*SyncToken) ProtoMessage() {}
 
 func (x *SyncToken) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1046,7 @@ func (x *SyncToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncToken.ProtoReflect.Descriptor instead.
 func (*SyncToken) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SyncToken) GetHistoryId() uint64 {
@@ -1009,7 +1094,7 @@ type SyncPlace struct {
 
 func (x *SyncPlace) Reset() {
 	*x = SyncPlace{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1106,7 @@ func (x *SyncPlace) String() string {
 func (*SyncPlace) ProtoMessage() {}
 
 func (x *SyncPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1119,7 @@ func (x *SyncPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
 func (*SyncPlace) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SyncPlace) GetInbox() uint64 {
@@ -1914,10 +1999,16 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\x04R\x04from\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05kinds\x18\x05 \x01(\rR\x05kinds\"4\n" +
+	"\x05kinds\x18\x05 \x01(\rR\x05kinds\"X\n" +
 	"\x06Tenant\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xae\x01\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
+	"\fregistration\x18\x03 \x01(\rR\fregistration\"?\n" +
+	"\n" +
+	"Invitation\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x01 \x01(\x04R\texpiresMs\x12\x12\n" +
+	"\x04uses\x18\x02 \x01(\rR\x04uses\"\xfd\x01\n" +
 	"\x04User\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x01 \x01(\x04R\tcreatedMs\x12\x1a\n" +
@@ -1925,7 +2016,11 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x1a\n" +
 	"\bpassword\x18\x04 \x01(\tR\bpassword\x12!\n" +
 	"\fdisplay_name\x18\x05 \x01(\tR\vdisplayName\x12\x16\n" +
-	"\x06logins\x18\x06 \x01(\x04R\x06logins\"\xbe\x02\n" +
+	"\x06logins\x18\x06 \x01(\x04R\x06logins\x12\x16\n" +
+	"\x06source\x18\a \x01(\tR\x06source\x12\x16\n" +
+	"\x06linked\x18\b \x03(\tR\x06linked\x12\x1d\n" +
+	"\n" +
+	"add_policy\x18\t \x01(\rR\taddPolicy\"\xbe\x02\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +

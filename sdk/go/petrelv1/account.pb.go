@@ -21,6 +21,56 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// AddPolicy says who may add a user to groups.
+type AddPolicy int32
+
+const (
+	AddPolicy_ADD_POLICY_UNSPECIFIED AddPolicy = 0 // everybody
+	AddPolicy_ADD_POLICY_EVERYBODY   AddPolicy = 1
+	AddPolicy_ADD_POLICY_NOBODY      AddPolicy = 2 // but the operator
+)
+
+// Enum value maps for AddPolicy.
+var (
+	AddPolicy_name = map[int32]string{
+		0: "ADD_POLICY_UNSPECIFIED",
+		1: "ADD_POLICY_EVERYBODY",
+		2: "ADD_POLICY_NOBODY",
+	}
+	AddPolicy_value = map[string]int32{
+		"ADD_POLICY_UNSPECIFIED": 0,
+		"ADD_POLICY_EVERYBODY":   1,
+		"ADD_POLICY_NOBODY":      2,
+	}
+)
+
+func (x AddPolicy) Enum() *AddPolicy {
+	p := new(AddPolicy)
+	*p = x
+	return p
+}
+
+func (x AddPolicy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AddPolicy) Descriptor() protoreflect.EnumDescriptor {
+	return file_petrel_v1_account_proto_enumTypes[0].Descriptor()
+}
+
+func (AddPolicy) Type() protoreflect.EnumType {
+	return &file_petrel_v1_account_proto_enumTypes[0]
+}
+
+func (x AddPolicy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AddPolicy.Descriptor instead.
+func (AddPolicy) EnumDescriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{0}
+}
+
 // DeviceRef names the installation that logs in.
 type DeviceRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -90,6 +140,7 @@ type RegisterRequest struct {
 	DisplayName   string                 `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	Device        *DeviceRef             `protobuf:"bytes,5,opt,name=device,proto3" json:"device,omitempty"`
 	RequestId     string                 `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // clause P-12.4
+	Invitation    string                 `protobuf:"bytes,7,opt,name=invitation,proto3" json:"invitation,omitempty"`                // a code that the operator made; where registration is by invitation
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -162,6 +213,13 @@ func (x *RegisterRequest) GetDevice() *DeviceRef {
 func (x *RegisterRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RegisterRequest) GetInvitation() string {
+	if x != nil {
+		return x.Invitation
 	}
 	return ""
 }
@@ -496,6 +554,7 @@ type Account struct {
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	DisplayName   string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes
 	CreatedMs     uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	AddPolicy     AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"` // of the caller's own account; others do not see it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -551,6 +610,65 @@ func (x *Account) GetCreatedMs() uint64 {
 	return 0
 }
 
+func (x *Account) GetAddPolicy() AddPolicy {
+	if x != nil {
+		return x.AddPolicy
+	}
+	return AddPolicy_ADD_POLICY_UNSPECIFIED
+}
+
+type SetAddPolicyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Policy        AddPolicy              `protobuf:"varint,1,opt,name=policy,proto3,enum=petrel.v1.AddPolicy" json:"policy,omitempty"`
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAddPolicyRequest) Reset() {
+	*x = SetAddPolicyRequest{}
+	mi := &file_petrel_v1_account_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAddPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAddPolicyRequest) ProtoMessage() {}
+
+func (x *SetAddPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAddPolicyRequest.ProtoReflect.Descriptor instead.
+func (*SetAddPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SetAddPolicyRequest) GetPolicy() AddPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return AddPolicy_ADD_POLICY_UNSPECIFIED
+}
+
+func (x *SetAddPolicyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type UpdateAccountRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DisplayName   string                 `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
@@ -561,7 +679,7 @@ type UpdateAccountRequest struct {
 
 func (x *UpdateAccountRequest) Reset() {
 	*x = UpdateAccountRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[8]
+	mi := &file_petrel_v1_account_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +691,7 @@ func (x *UpdateAccountRequest) String() string {
 func (*UpdateAccountRequest) ProtoMessage() {}
 
 func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[8]
+	mi := &file_petrel_v1_account_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +704,7 @@ func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccountRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{8}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UpdateAccountRequest) GetDisplayName() string {
@@ -614,7 +732,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[9]
+	mi := &file_petrel_v1_account_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +744,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[9]
+	mi := &file_petrel_v1_account_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +757,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{9}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ChangePasswordRequest) GetOldPassword() string {
@@ -672,7 +790,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[10]
+	mi := &file_petrel_v1_account_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +802,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[10]
+	mi := &file_petrel_v1_account_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +815,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{10}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ChangePasswordResponse) GetSessions() uint32 {
@@ -715,7 +833,7 @@ type ListDevicesRequest struct {
 
 func (x *ListDevicesRequest) Reset() {
 	*x = ListDevicesRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[11]
+	mi := &file_petrel_v1_account_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +845,7 @@ func (x *ListDevicesRequest) String() string {
 func (*ListDevicesRequest) ProtoMessage() {}
 
 func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[11]
+	mi := &file_petrel_v1_account_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +858,7 @@ func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesRequest.ProtoReflect.Descriptor instead.
 func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{11}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{12}
 }
 
 type ListDevicesResponse struct {
@@ -752,7 +870,7 @@ type ListDevicesResponse struct {
 
 func (x *ListDevicesResponse) Reset() {
 	*x = ListDevicesResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[12]
+	mi := &file_petrel_v1_account_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +882,7 @@ func (x *ListDevicesResponse) String() string {
 func (*ListDevicesResponse) ProtoMessage() {}
 
 func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[12]
+	mi := &file_petrel_v1_account_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +895,7 @@ func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesResponse.ProtoReflect.Descriptor instead.
 func (*ListDevicesResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{12}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListDevicesResponse) GetDevices() []*Device {
@@ -804,7 +922,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_v1_account_proto_msgTypes[13]
+	mi := &file_petrel_v1_account_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +934,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[13]
+	mi := &file_petrel_v1_account_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +947,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{13}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Device) GetId() string {
@@ -906,7 +1024,7 @@ type RenameDeviceRequest struct {
 
 func (x *RenameDeviceRequest) Reset() {
 	*x = RenameDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[14]
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1036,7 @@ func (x *RenameDeviceRequest) String() string {
 func (*RenameDeviceRequest) ProtoMessage() {}
 
 func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[14]
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1049,7 @@ func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RenameDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{14}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RenameDeviceRequest) GetDevice() string {
@@ -965,7 +1083,7 @@ type RevokeDeviceRequest struct {
 
 func (x *RevokeDeviceRequest) Reset() {
 	*x = RevokeDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1095,7 @@ func (x *RevokeDeviceRequest) String() string {
 func (*RevokeDeviceRequest) ProtoMessage() {}
 
 func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1108,7 @@ func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RevokeDeviceRequest) GetDevice() string {
@@ -1016,7 +1134,7 @@ type RevokeDeviceResponse struct {
 
 func (x *RevokeDeviceResponse) Reset() {
 	*x = RevokeDeviceResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1146,7 @@ func (x *RevokeDeviceResponse) String() string {
 func (*RevokeDeviceResponse) ProtoMessage() {}
 
 func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1159,7 @@ func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RevokeDeviceResponse) GetSessions() uint32 {
@@ -1060,7 +1178,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1190,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1203,7 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LogoutRequest) GetRequestId() string {
@@ -1103,7 +1221,7 @@ type LogoutResponse struct {
 
 func (x *LogoutResponse) Reset() {
 	*x = LogoutResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1233,7 @@ func (x *LogoutResponse) String() string {
 func (*LogoutResponse) ProtoMessage() {}
 
 func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1246,7 @@ func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutResponse.ProtoReflect.Descriptor instead.
 func (*LogoutResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
 }
 
 type GetUserRequest struct {
@@ -1140,7 +1258,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1270,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1283,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetUserRequest) GetUser() string {
@@ -1183,7 +1301,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1313,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1326,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
 }
 
 type GetSettingsResponse struct {
@@ -1220,7 +1338,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1350,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1363,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetSettingsResponse) GetSettings() []*Settings {
@@ -1267,7 +1385,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1397,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1410,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Settings) GetConv() string {
@@ -1320,7 +1438,7 @@ type ChangeSettingsRequest struct {
 
 func (x *ChangeSettingsRequest) Reset() {
 	*x = ChangeSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1450,7 @@ func (x *ChangeSettingsRequest) String() string {
 func (*ChangeSettingsRequest) ProtoMessage() {}
 
 func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1463,7 @@ func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettingsRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ChangeSettingsRequest) GetConv() string {
@@ -1379,7 +1497,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1509,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1522,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ChangeResponse) GetSeq() uint64 {
@@ -1422,7 +1540,7 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\tDeviceRef\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\"\xc9\x01\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"\xe9\x01\n" +
 	"\x0fRegisterRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1a\n" +
@@ -1430,7 +1548,10 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName\x12,\n" +
 	"\x06device\x18\x05 \x01(\v2\x14.petrel.v1.DeviceRefR\x06device\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestId\"\xa3\x01\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x12\x1e\n" +
+	"\n" +
+	"invitation\x18\a \x01(\tR\n" +
+	"invitation\"\xa3\x01\n" +
 	"\fLoginRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1a\n" +
@@ -1456,12 +1577,18 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x12refresh_expires_ms\x18\x05 \x01(\x04R\x10refreshExpiresMs\x12\x16\n" +
 	"\x06device\x18\x06 \x01(\tR\x06device\x12\x1a\n" +
 	"\bgateways\x18\a \x03(\tR\bgateways\"\x13\n" +
-	"\x11GetAccountRequest\"_\n" +
+	"\x11GetAccountRequest\"\x94\x01\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
 	"\n" +
-	"created_ms\x18\x03 \x01(\x04R\tcreatedMs\"X\n" +
+	"created_ms\x18\x03 \x01(\x04R\tcreatedMs\x123\n" +
+	"\n" +
+	"add_policy\x18\x04 \x01(\x0e2\x14.petrel.v1.AddPolicyR\taddPolicy\"b\n" +
+	"\x13SetAddPolicyRequest\x12,\n" +
+	"\x06policy\x18\x01 \x01(\x0e2\x14.petrel.v1.AddPolicyR\x06policy\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"X\n" +
 	"\x14UpdateAccountRequest\x12!\n" +
 	"\fdisplay_name\x18\x01 \x01(\tR\vdisplayName\x12\x1d\n" +
 	"\n" +
@@ -1521,16 +1648,21 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\"\n" +
 	"\x0eChangeResponse\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq2\x8d\x02\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq*X\n" +
+	"\tAddPolicy\x12\x1a\n" +
+	"\x16ADD_POLICY_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14ADD_POLICY_EVERYBODY\x10\x01\x12\x15\n" +
+	"\x11ADD_POLICY_NOBODY\x10\x022\x8d\x02\n" +
 	"\vAuthService\x12@\n" +
 	"\bRegister\x12\x1a.petrel.v1.RegisterRequest\x1a\x18.petrel.v1.LoginResponse\x12:\n" +
 	"\x05Login\x12\x17.petrel.v1.LoginRequest\x1a\x18.petrel.v1.LoginResponse\x12>\n" +
 	"\aRefresh\x12\x19.petrel.v1.RefreshRequest\x1a\x18.petrel.v1.LoginResponse\x12@\n" +
-	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xe5\x05\n" +
+	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xa9\x06\n" +
 	"\x0eAccountService\x12>\n" +
 	"\n" +
 	"GetAccount\x12\x1c.petrel.v1.GetAccountRequest\x1a\x12.petrel.v1.Account\x12D\n" +
-	"\rUpdateAccount\x12\x1f.petrel.v1.UpdateAccountRequest\x1a\x12.petrel.v1.Account\x12U\n" +
+	"\rUpdateAccount\x12\x1f.petrel.v1.UpdateAccountRequest\x1a\x12.petrel.v1.Account\x12B\n" +
+	"\fSetAddPolicy\x12\x1e.petrel.v1.SetAddPolicyRequest\x1a\x12.petrel.v1.Account\x12U\n" +
 	"\x0eChangePassword\x12 .petrel.v1.ChangePasswordRequest\x1a!.petrel.v1.ChangePasswordResponse\x12L\n" +
 	"\vListDevices\x12\x1d.petrel.v1.ListDevicesRequest\x1a\x1e.petrel.v1.ListDevicesResponse\x12A\n" +
 	"\fRenameDevice\x12\x1e.petrel.v1.RenameDeviceRequest\x1a\x11.petrel.v1.Device\x12O\n" +
@@ -1552,77 +1684,84 @@ func file_petrel_v1_account_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_account_proto_rawDescData
 }
 
-var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_petrel_v1_account_proto_goTypes = []any{
-	(*DeviceRef)(nil),              // 0: petrel.v1.DeviceRef
-	(*RegisterRequest)(nil),        // 1: petrel.v1.RegisterRequest
-	(*LoginRequest)(nil),           // 2: petrel.v1.LoginRequest
-	(*RefreshRequest)(nil),         // 3: petrel.v1.RefreshRequest
-	(*ExchangeRequest)(nil),        // 4: petrel.v1.ExchangeRequest
-	(*LoginResponse)(nil),          // 5: petrel.v1.LoginResponse
-	(*GetAccountRequest)(nil),      // 6: petrel.v1.GetAccountRequest
-	(*Account)(nil),                // 7: petrel.v1.Account
-	(*UpdateAccountRequest)(nil),   // 8: petrel.v1.UpdateAccountRequest
-	(*ChangePasswordRequest)(nil),  // 9: petrel.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil), // 10: petrel.v1.ChangePasswordResponse
-	(*ListDevicesRequest)(nil),     // 11: petrel.v1.ListDevicesRequest
-	(*ListDevicesResponse)(nil),    // 12: petrel.v1.ListDevicesResponse
-	(*Device)(nil),                 // 13: petrel.v1.Device
-	(*RenameDeviceRequest)(nil),    // 14: petrel.v1.RenameDeviceRequest
-	(*RevokeDeviceRequest)(nil),    // 15: petrel.v1.RevokeDeviceRequest
-	(*RevokeDeviceResponse)(nil),   // 16: petrel.v1.RevokeDeviceResponse
-	(*LogoutRequest)(nil),          // 17: petrel.v1.LogoutRequest
-	(*LogoutResponse)(nil),         // 18: petrel.v1.LogoutResponse
-	(*GetUserRequest)(nil),         // 19: petrel.v1.GetUserRequest
-	(*GetSettingsRequest)(nil),     // 20: petrel.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),    // 21: petrel.v1.GetSettingsResponse
-	(*Settings)(nil),               // 22: petrel.v1.Settings
-	(*ChangeSettingsRequest)(nil),  // 23: petrel.v1.ChangeSettingsRequest
-	(*ChangeResponse)(nil),         // 24: petrel.v1.ChangeResponse
-	nil,                            // 25: petrel.v1.Settings.ValuesEntry
-	nil,                            // 26: petrel.v1.ChangeSettingsRequest.ValuesEntry
+	(AddPolicy)(0),                 // 0: petrel.v1.AddPolicy
+	(*DeviceRef)(nil),              // 1: petrel.v1.DeviceRef
+	(*RegisterRequest)(nil),        // 2: petrel.v1.RegisterRequest
+	(*LoginRequest)(nil),           // 3: petrel.v1.LoginRequest
+	(*RefreshRequest)(nil),         // 4: petrel.v1.RefreshRequest
+	(*ExchangeRequest)(nil),        // 5: petrel.v1.ExchangeRequest
+	(*LoginResponse)(nil),          // 6: petrel.v1.LoginResponse
+	(*GetAccountRequest)(nil),      // 7: petrel.v1.GetAccountRequest
+	(*Account)(nil),                // 8: petrel.v1.Account
+	(*SetAddPolicyRequest)(nil),    // 9: petrel.v1.SetAddPolicyRequest
+	(*UpdateAccountRequest)(nil),   // 10: petrel.v1.UpdateAccountRequest
+	(*ChangePasswordRequest)(nil),  // 11: petrel.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil), // 12: petrel.v1.ChangePasswordResponse
+	(*ListDevicesRequest)(nil),     // 13: petrel.v1.ListDevicesRequest
+	(*ListDevicesResponse)(nil),    // 14: petrel.v1.ListDevicesResponse
+	(*Device)(nil),                 // 15: petrel.v1.Device
+	(*RenameDeviceRequest)(nil),    // 16: petrel.v1.RenameDeviceRequest
+	(*RevokeDeviceRequest)(nil),    // 17: petrel.v1.RevokeDeviceRequest
+	(*RevokeDeviceResponse)(nil),   // 18: petrel.v1.RevokeDeviceResponse
+	(*LogoutRequest)(nil),          // 19: petrel.v1.LogoutRequest
+	(*LogoutResponse)(nil),         // 20: petrel.v1.LogoutResponse
+	(*GetUserRequest)(nil),         // 21: petrel.v1.GetUserRequest
+	(*GetSettingsRequest)(nil),     // 22: petrel.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),    // 23: petrel.v1.GetSettingsResponse
+	(*Settings)(nil),               // 24: petrel.v1.Settings
+	(*ChangeSettingsRequest)(nil),  // 25: petrel.v1.ChangeSettingsRequest
+	(*ChangeResponse)(nil),         // 26: petrel.v1.ChangeResponse
+	nil,                            // 27: petrel.v1.Settings.ValuesEntry
+	nil,                            // 28: petrel.v1.ChangeSettingsRequest.ValuesEntry
 }
 var file_petrel_v1_account_proto_depIdxs = []int32{
-	0,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
-	0,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
-	0,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
-	13, // 3: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
-	22, // 4: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
-	25, // 5: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
-	26, // 6: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
-	1,  // 7: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
-	2,  // 8: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
-	3,  // 9: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
-	4,  // 10: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
-	6,  // 11: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
-	8,  // 12: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
-	9,  // 13: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
-	11, // 14: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
-	14, // 15: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
-	15, // 16: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
-	17, // 17: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
-	19, // 18: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
-	20, // 19: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
-	23, // 20: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
-	5,  // 21: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
-	5,  // 22: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
-	5,  // 23: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
-	5,  // 24: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
-	7,  // 25: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
-	7,  // 26: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
-	10, // 27: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
-	12, // 28: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
-	13, // 29: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
-	16, // 30: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	18, // 31: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
-	7,  // 32: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
-	21, // 33: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
-	24, // 34: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
-	21, // [21:35] is the sub-list for method output_type
-	7,  // [7:21] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	1,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
+	1,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
+	1,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
+	0,  // 3: petrel.v1.Account.add_policy:type_name -> petrel.v1.AddPolicy
+	0,  // 4: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
+	15, // 5: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
+	24, // 6: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
+	27, // 7: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
+	28, // 8: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
+	2,  // 9: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
+	3,  // 10: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
+	4,  // 11: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
+	5,  // 12: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
+	7,  // 13: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
+	10, // 14: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
+	9,  // 15: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
+	11, // 16: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
+	13, // 17: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
+	16, // 18: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
+	17, // 19: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
+	19, // 20: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
+	21, // 21: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
+	22, // 22: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
+	25, // 23: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
+	6,  // 24: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
+	6,  // 25: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
+	6,  // 26: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
+	6,  // 27: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
+	8,  // 28: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
+	8,  // 29: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
+	8,  // 30: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
+	12, // 31: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
+	14, // 32: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
+	15, // 33: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
+	18, // 34: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	20, // 35: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
+	8,  // 36: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
+	23, // 37: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
+	26, // 38: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
+	24, // [24:39] is the sub-list for method output_type
+	9,  // [9:24] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_account_proto_init() }
@@ -1635,13 +1774,14 @@ func file_petrel_v1_account_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_account_proto_rawDesc), len(file_petrel_v1_account_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   27,
+			NumEnums:      1,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
 		GoTypes:           file_petrel_v1_account_proto_goTypes,
 		DependencyIndexes: file_petrel_v1_account_proto_depIdxs,
+		EnumInfos:         file_petrel_v1_account_proto_enumTypes,
 		MessageInfos:      file_petrel_v1_account_proto_msgTypes,
 	}.Build()
 	File_petrel_v1_account_proto = out.File

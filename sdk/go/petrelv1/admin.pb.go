@@ -21,6 +21,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Registration says who may make an account with a password.
+type Registration int32
+
+const (
+	Registration_REGISTRATION_UNSPECIFIED Registration = 0 // as the option accounts.registration says
+	Registration_REGISTRATION_OPEN        Registration = 1
+	Registration_REGISTRATION_INVITATION  Registration = 2 // who has a code of CreateInvitation
+	Registration_REGISTRATION_CLOSED      Registration = 3
+)
+
+// Enum value maps for Registration.
+var (
+	Registration_name = map[int32]string{
+		0: "REGISTRATION_UNSPECIFIED",
+		1: "REGISTRATION_OPEN",
+		2: "REGISTRATION_INVITATION",
+		3: "REGISTRATION_CLOSED",
+	}
+	Registration_value = map[string]int32{
+		"REGISTRATION_UNSPECIFIED": 0,
+		"REGISTRATION_OPEN":        1,
+		"REGISTRATION_INVITATION":  2,
+		"REGISTRATION_CLOSED":      3,
+	}
+)
+
+func (x Registration) Enum() *Registration {
+	p := new(Registration)
+	*p = x
+	return p
+}
+
+func (x Registration) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Registration) Descriptor() protoreflect.EnumDescriptor {
+	return file_petrel_v1_admin_proto_enumTypes[0].Descriptor()
+}
+
+func (Registration) Type() protoreflect.EnumType {
+	return &file_petrel_v1_admin_proto_enumTypes[0]
+}
+
+func (x Registration) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Registration.Descriptor instead.
+func (Registration) EnumDescriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{0}
+}
+
 type RedeemRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
@@ -1327,6 +1380,8 @@ type UserInfo struct {
 	HasPassword   bool                   `protobuf:"varint,5,opt,name=has_password,json=hasPassword,proto3" json:"has_password,omitempty"`
 	Devices       []*Device              `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`    // by GetUser, DisableUser, EnableUser and SetPassword only
 	Sessions      uint32                 `protobuf:"varint,7,opt,name=sessions,proto3" json:"sessions,omitempty"` // connected now, also those without a device; as devices
+	Source        string                 `protobuf:"bytes,8,opt,name=source,proto3" json:"source,omitempty"`      // who made the user: "operator", "registration", or "jwt ISSUER"
+	Linked        []string               `protobuf:"bytes,9,rep,name=linked,proto3" json:"linked,omitempty"`      // further sources that may log the user in, by LinkUser
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1408,6 +1463,20 @@ func (x *UserInfo) GetSessions() uint32 {
 		return x.Sessions
 	}
 	return 0
+}
+
+func (x *UserInfo) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *UserInfo) GetLinked() []string {
+	if x != nil {
+		return x.Linked
+	}
+	return nil
 }
 
 type DisableUserRequest struct {
@@ -1598,6 +1667,358 @@ func (x *SetPasswordRequest) GetRequestId() string {
 	return ""
 }
 
+type LinkUserRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	KeepPassword  bool                   `protobuf:"varint,3,opt,name=keep_password,json=keepPassword,proto3" json:"keep_password,omitempty"`
+	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinkUserRequest) Reset() {
+	*x = LinkUserRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinkUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinkUserRequest) ProtoMessage() {}
+
+func (x *LinkUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinkUserRequest.ProtoReflect.Descriptor instead.
+func (*LinkUserRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *LinkUserRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *LinkUserRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *LinkUserRequest) GetKeepPassword() bool {
+	if x != nil {
+		return x.KeepPassword
+	}
+	return false
+}
+
+func (x *LinkUserRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type GetTenantRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTenantRequest) Reset() {
+	*x = GetTenantRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTenantRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTenantRequest) ProtoMessage() {}
+
+func (x *GetTenantRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTenantRequest.ProtoReflect.Descriptor instead.
+func (*GetTenantRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *GetTenantRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+type TenantInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"` // as it was set; unspecified: it was not
+	Effective     Registration           `protobuf:"varint,3,opt,name=effective,proto3,enum=petrel.v1.Registration" json:"effective,omitempty"`       // what holds now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantInfo) Reset() {
+	*x = TenantInfo{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantInfo) ProtoMessage() {}
+
+func (x *TenantInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantInfo.ProtoReflect.Descriptor instead.
+func (*TenantInfo) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *TenantInfo) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantInfo) GetRegistration() Registration {
+	if x != nil {
+		return x.Registration
+	}
+	return Registration_REGISTRATION_UNSPECIFIED
+}
+
+func (x *TenantInfo) GetEffective() Registration {
+	if x != nil {
+		return x.Effective
+	}
+	return Registration_REGISTRATION_UNSPECIFIED
+}
+
+type SetRegistrationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Registration  Registration           `protobuf:"varint,2,opt,name=registration,proto3,enum=petrel.v1.Registration" json:"registration,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetRegistrationRequest) Reset() {
+	*x = SetRegistrationRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetRegistrationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetRegistrationRequest) ProtoMessage() {}
+
+func (x *SetRegistrationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetRegistrationRequest.ProtoReflect.Descriptor instead.
+func (*SetRegistrationRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SetRegistrationRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *SetRegistrationRequest) GetRegistration() Registration {
+	if x != nil {
+		return x.Registration
+	}
+	return Registration_REGISTRATION_UNSPECIFIED
+}
+
+func (x *SetRegistrationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type CreateInvitationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Uses          uint32                 `protobuf:"varint,2,opt,name=uses,proto3" json:"uses,omitempty"`             // how many may register with it, 1 to 10000; 0: 1
+	TtlS          uint64                 `protobuf:"varint,3,opt,name=ttl_s,json=ttlS,proto3" json:"ttl_s,omitempty"` // at most 366 days; 0: 7 days
+	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateInvitationRequest) Reset() {
+	*x = CreateInvitationRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateInvitationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateInvitationRequest) ProtoMessage() {}
+
+func (x *CreateInvitationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateInvitationRequest.ProtoReflect.Descriptor instead.
+func (*CreateInvitationRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *CreateInvitationRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *CreateInvitationRequest) GetUses() uint32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+func (x *CreateInvitationRequest) GetTtlS() uint64 {
+	if x != nil {
+		return x.TtlS
+	}
+	return 0
+}
+
+func (x *CreateInvitationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type CreateInvitationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"` // shown once; the server keeps its hash
+	ExpiresMs     uint64                 `protobuf:"varint,2,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateInvitationResponse) Reset() {
+	*x = CreateInvitationResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateInvitationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateInvitationResponse) ProtoMessage() {}
+
+func (x *CreateInvitationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateInvitationResponse.ProtoReflect.Descriptor instead.
+func (*CreateInvitationResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *CreateInvitationResponse) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *CreateInvitationResponse) GetExpiresMs() uint64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
 type AdminRevokeDeviceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -1610,7 +2031,7 @@ type AdminRevokeDeviceRequest struct {
 
 func (x *AdminRevokeDeviceRequest) Reset() {
 	*x = AdminRevokeDeviceRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +2043,7 @@ func (x *AdminRevokeDeviceRequest) String() string {
 func (*AdminRevokeDeviceRequest) ProtoMessage() {}
 
 func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[27]
+	mi := &file_petrel_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +2056,7 @@ func (x *AdminRevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*AdminRevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AdminRevokeDeviceRequest) GetTenant() string {
@@ -1679,7 +2100,7 @@ type MintTokenRequest struct {
 
 func (x *MintTokenRequest) Reset() {
 	*x = MintTokenRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +2112,7 @@ func (x *MintTokenRequest) String() string {
 func (*MintTokenRequest) ProtoMessage() {}
 
 func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[28]
+	mi := &file_petrel_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +2125,7 @@ func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
 func (*MintTokenRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MintTokenRequest) GetTenant() string {
@@ -1754,7 +2175,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +2187,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[29]
+	mi := &file_petrel_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +2200,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -1820,7 +2241,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +2253,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[30]
+	mi := &file_petrel_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +2266,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CreateKeyResponse) GetKey() string {
@@ -1875,7 +2296,7 @@ type KeyInfo struct {
 
 func (x *KeyInfo) Reset() {
 	*x = KeyInfo{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2308,7 @@ func (x *KeyInfo) String() string {
 func (*KeyInfo) ProtoMessage() {}
 
 func (x *KeyInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[31]
+	mi := &file_petrel_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2321,7 @@ func (x *KeyInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyInfo.ProtoReflect.Descriptor instead.
 func (*KeyInfo) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *KeyInfo) GetId() string {
@@ -1946,7 +2367,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2379,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[32]
+	mi := &file_petrel_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2392,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 type ListKeysResponse struct {
@@ -1983,7 +2404,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2416,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[33]
+	mi := &file_petrel_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2429,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyInfo {
@@ -2028,7 +2449,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2461,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[34]
+	mi := &file_petrel_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2474,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -2078,7 +2499,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2511,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[35]
+	mi := &file_petrel_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2524,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 type ListUserConversationsRequest struct {
@@ -2117,7 +2538,7 @@ type ListUserConversationsRequest struct {
 
 func (x *ListUserConversationsRequest) Reset() {
 	*x = ListUserConversationsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2550,7 @@ func (x *ListUserConversationsRequest) String() string {
 func (*ListUserConversationsRequest) ProtoMessage() {}
 
 func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[36]
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2563,7 @@ func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListUserConversationsRequest) GetTenant() string {
@@ -2176,7 +2597,7 @@ type ListUserConversationsResponse struct {
 
 func (x *ListUserConversationsResponse) Reset() {
 	*x = ListUserConversationsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2609,7 @@ func (x *ListUserConversationsResponse) String() string {
 func (*ListUserConversationsResponse) ProtoMessage() {}
 
 func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[37]
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2622,7 @@ func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListUserConversationsResponse) GetConvs() []*ConvState {
@@ -2230,7 +2651,7 @@ type AdminListMembersRequest struct {
 
 func (x *AdminListMembersRequest) Reset() {
 	*x = AdminListMembersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2663,7 @@ func (x *AdminListMembersRequest) String() string {
 func (*AdminListMembersRequest) ProtoMessage() {}
 
 func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[38]
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2676,7 @@ func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminListMembersRequest.ProtoReflect.Descriptor instead.
 func (*AdminListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AdminListMembersRequest) GetTenant() string {
@@ -2298,7 +2719,7 @@ type AdminRenameGroupRequest struct {
 
 func (x *AdminRenameGroupRequest) Reset() {
 	*x = AdminRenameGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2731,7 @@ func (x *AdminRenameGroupRequest) String() string {
 func (*AdminRenameGroupRequest) ProtoMessage() {}
 
 func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[39]
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2744,7 @@ func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRenameGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminRenameGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AdminRenameGroupRequest) GetTenant() string {
@@ -2365,7 +2786,7 @@ type AdminDissolveGroupRequest struct {
 
 func (x *AdminDissolveGroupRequest) Reset() {
 	*x = AdminDissolveGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2798,7 @@ func (x *AdminDissolveGroupRequest) String() string {
 func (*AdminDissolveGroupRequest) ProtoMessage() {}
 
 func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[40]
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2811,7 @@ func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminDissolveGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminDissolveGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AdminDissolveGroupRequest) GetTenant() string {
@@ -2422,7 +2843,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2855,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[41]
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2868,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 // ClusterState is the cluster as one node sees it.
@@ -2468,7 +2889,7 @@ type ClusterState struct {
 
 func (x *ClusterState) Reset() {
 	*x = ClusterState{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2901,7 @@ func (x *ClusterState) String() string {
 func (*ClusterState) ProtoMessage() {}
 
 func (x *ClusterState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2914,7 @@ func (x *ClusterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
 func (*ClusterState) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ClusterState) GetAnsweredBy() string {
@@ -2581,7 +3002,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +3014,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +3027,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ClusterNode) GetNode() string {
@@ -2709,7 +3130,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +3142,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +3155,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -2755,7 +3176,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +3188,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +3201,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DrainNodeResponse) GetPartitions() uint32 {
@@ -2813,7 +3234,7 @@ type ResumeNodeRequest struct {
 
 func (x *ResumeNodeRequest) Reset() {
 	*x = ResumeNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +3246,7 @@ func (x *ResumeNodeRequest) String() string {
 func (*ResumeNodeRequest) ProtoMessage() {}
 
 func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +3259,7 @@ func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ResumeNodeRequest) GetNode() string {
@@ -2856,7 +3277,7 @@ type ResumeNodeResponse struct {
 
 func (x *ResumeNodeResponse) Reset() {
 	*x = ResumeNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +3289,7 @@ func (x *ResumeNodeResponse) String() string {
 func (*ResumeNodeResponse) ProtoMessage() {}
 
 func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +3302,7 @@ func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 type RebalanceClusterRequest struct {
@@ -2892,7 +3313,7 @@ type RebalanceClusterRequest struct {
 
 func (x *RebalanceClusterRequest) Reset() {
 	*x = RebalanceClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3325,7 @@ func (x *RebalanceClusterRequest) String() string {
 func (*RebalanceClusterRequest) ProtoMessage() {}
 
 func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3338,7 @@ func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 type MovePartitionRequest struct {
@@ -2930,7 +3351,7 @@ type MovePartitionRequest struct {
 
 func (x *MovePartitionRequest) Reset() {
 	*x = MovePartitionRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3363,7 @@ func (x *MovePartitionRequest) String() string {
 func (*MovePartitionRequest) ProtoMessage() {}
 
 func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3376,7 @@ func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
 func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *MovePartitionRequest) GetPartition() uint32 {
@@ -2982,7 +3403,7 @@ type MovePartitionResponse struct {
 
 func (x *MovePartitionResponse) Reset() {
 	*x = MovePartitionResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2994,7 +3415,7 @@ func (x *MovePartitionResponse) String() string {
 func (*MovePartitionResponse) ProtoMessage() {}
 
 func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3007,7 +3428,7 @@ func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
 func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *MovePartitionResponse) GetDatabases() []uint32 {
@@ -3032,7 +3453,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3044,7 +3465,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3057,7 +3478,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 type FinalizeClusterResponse struct {
@@ -3070,7 +3491,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3082,7 +3503,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3095,7 +3516,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *FinalizeClusterResponse) GetFrom() uint32 {
@@ -3206,7 +3627,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"A\n" +
 	"\x13AdminGetUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\"\xe8\x01\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\"\x98\x02\n" +
 	"\bUserInfo\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -3215,7 +3636,9 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\bdisabled\x18\x04 \x01(\bR\bdisabled\x12!\n" +
 	"\fhas_password\x18\x05 \x01(\bR\vhasPassword\x12+\n" +
 	"\adevices\x18\x06 \x03(\v2\x11.petrel.v1.DeviceR\adevices\x12\x1a\n" +
-	"\bsessions\x18\a \x01(\rR\bsessions\"_\n" +
+	"\bsessions\x18\a \x01(\rR\bsessions\x12\x16\n" +
+	"\x06source\x18\b \x01(\tR\x06source\x12\x16\n" +
+	"\x06linked\x18\t \x03(\tR\x06linked\"_\n" +
 	"\x12DisableUserRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1d\n" +
@@ -3231,7 +3654,35 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1a\n" +
 	"\bpassword\x18\x03 \x01(\tR\bpassword\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"}\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"\x81\x01\n" +
+	"\x0fLinkUserRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12#\n" +
+	"\rkeep_password\x18\x03 \x01(\bR\fkeepPassword\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"*\n" +
+	"\x10GetTenantRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x98\x01\n" +
+	"\n" +
+	"TenantInfo\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12;\n" +
+	"\fregistration\x18\x02 \x01(\x0e2\x17.petrel.v1.RegistrationR\fregistration\x125\n" +
+	"\teffective\x18\x03 \x01(\x0e2\x17.petrel.v1.RegistrationR\teffective\"\x8c\x01\n" +
+	"\x16SetRegistrationRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12;\n" +
+	"\fregistration\x18\x02 \x01(\x0e2\x17.petrel.v1.RegistrationR\fregistration\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"y\n" +
+	"\x17CreateInvitationRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04uses\x18\x02 \x01(\rR\x04uses\x12\x13\n" +
+	"\x05ttl_s\x18\x03 \x01(\x04R\x04ttlS\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"M\n" +
+	"\x18CreateInvitationResponse\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x02 \x01(\x04R\texpiresMs\"}\n" +
 	"\x18AdminRevokeDeviceRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
@@ -3344,9 +3795,14 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x16FinalizeClusterRequest\"=\n" +
 	"\x17FinalizeClusterResponse\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\rR\x02to2M\n" +
+	"\x02to\x18\x02 \x01(\rR\x02to*y\n" +
+	"\fRegistration\x12\x1c\n" +
+	"\x18REGISTRATION_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11REGISTRATION_OPEN\x10\x01\x12\x1b\n" +
+	"\x17REGISTRATION_INVITATION\x10\x02\x12\x17\n" +
+	"\x13REGISTRATION_CLOSED\x10\x032M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\x9e\x12\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xc6\x14\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12V\n" +
@@ -3363,7 +3819,11 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\vDisableUser\x12\x1d.petrel.v1.DisableUserRequest\x1a\x13.petrel.v1.UserInfo\x12?\n" +
 	"\n" +
 	"EnableUser\x12\x1c.petrel.v1.EnableUserRequest\x1a\x13.petrel.v1.UserInfo\x12A\n" +
-	"\vSetPassword\x12\x1d.petrel.v1.SetPasswordRequest\x1a\x13.petrel.v1.UserInfo\x12T\n" +
+	"\vSetPassword\x12\x1d.petrel.v1.SetPasswordRequest\x1a\x13.petrel.v1.UserInfo\x12;\n" +
+	"\bLinkUser\x12\x1a.petrel.v1.LinkUserRequest\x1a\x13.petrel.v1.UserInfo\x12?\n" +
+	"\tGetTenant\x12\x1b.petrel.v1.GetTenantRequest\x1a\x15.petrel.v1.TenantInfo\x12K\n" +
+	"\x0fSetRegistration\x12!.petrel.v1.SetRegistrationRequest\x1a\x15.petrel.v1.TenantInfo\x12[\n" +
+	"\x10CreateInvitation\x12\".petrel.v1.CreateInvitationRequest\x1a#.petrel.v1.CreateInvitationResponse\x12T\n" +
 	"\fRevokeDevice\x12#.petrel.v1.AdminRevokeDeviceRequest\x1a\x1f.petrel.v1.RevokeDeviceResponse\x12B\n" +
 	"\tMintToken\x12\x1b.petrel.v1.MintTokenRequest\x1a\x18.petrel.v1.LoginResponse\x12F\n" +
 	"\tCreateKey\x12\x1b.petrel.v1.CreateKeyRequest\x1a\x1c.petrel.v1.CreateKeyResponse\x12C\n" +
@@ -3396,157 +3856,176 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_admin_proto_rawDescData
 }
 
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_petrel_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_petrel_v1_admin_proto_goTypes = []any{
-	(*RedeemRequest)(nil),                 // 0: petrel.v1.RedeemRequest
-	(*RedeemResponse)(nil),                // 1: petrel.v1.RedeemResponse
-	(*CreateUsersRequest)(nil),            // 2: petrel.v1.CreateUsersRequest
-	(*CreateUsersResponse)(nil),           // 3: petrel.v1.CreateUsersResponse
-	(*UserToken)(nil),                     // 4: petrel.v1.UserToken
-	(*RevokeTokensRequest)(nil),           // 5: petrel.v1.RevokeTokensRequest
-	(*RevokeTokensResponse)(nil),          // 6: petrel.v1.RevokeTokensResponse
-	(*AdminCreateGroupRequest)(nil),       // 7: petrel.v1.AdminCreateGroupRequest
-	(*AdminCreateGroupResponse)(nil),      // 8: petrel.v1.AdminCreateGroupResponse
-	(*ChangeMembersRequest)(nil),          // 9: petrel.v1.ChangeMembersRequest
-	(*SendAsRequest)(nil),                 // 10: petrel.v1.SendAsRequest
-	(*AdminGetHistoryRequest)(nil),        // 11: petrel.v1.AdminGetHistoryRequest
-	(*GetLimitsRequest)(nil),              // 12: petrel.v1.GetLimitsRequest
-	(*ServerLimits)(nil),                  // 13: petrel.v1.ServerLimits
-	(*GetStatsRequest)(nil),               // 14: petrel.v1.GetStatsRequest
-	(*CompactRequest)(nil),                // 15: petrel.v1.CompactRequest
-	(*CreateCheckpointRequest)(nil),       // 16: petrel.v1.CreateCheckpointRequest
-	(*CreateCheckpointResponse)(nil),      // 17: petrel.v1.CreateCheckpointResponse
-	(*CompactResponse)(nil),               // 18: petrel.v1.CompactResponse
-	(*Stats)(nil),                         // 19: petrel.v1.Stats
-	(*ListUsersRequest)(nil),              // 20: petrel.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),             // 21: petrel.v1.ListUsersResponse
-	(*AdminGetUserRequest)(nil),           // 22: petrel.v1.AdminGetUserRequest
-	(*UserInfo)(nil),                      // 23: petrel.v1.UserInfo
-	(*DisableUserRequest)(nil),            // 24: petrel.v1.DisableUserRequest
-	(*EnableUserRequest)(nil),             // 25: petrel.v1.EnableUserRequest
-	(*SetPasswordRequest)(nil),            // 26: petrel.v1.SetPasswordRequest
-	(*AdminRevokeDeviceRequest)(nil),      // 27: petrel.v1.AdminRevokeDeviceRequest
-	(*MintTokenRequest)(nil),              // 28: petrel.v1.MintTokenRequest
-	(*CreateKeyRequest)(nil),              // 29: petrel.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),             // 30: petrel.v1.CreateKeyResponse
-	(*KeyInfo)(nil),                       // 31: petrel.v1.KeyInfo
-	(*ListKeysRequest)(nil),               // 32: petrel.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),              // 33: petrel.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),              // 34: petrel.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),             // 35: petrel.v1.RevokeKeyResponse
-	(*ListUserConversationsRequest)(nil),  // 36: petrel.v1.ListUserConversationsRequest
-	(*ListUserConversationsResponse)(nil), // 37: petrel.v1.ListUserConversationsResponse
-	(*AdminListMembersRequest)(nil),       // 38: petrel.v1.AdminListMembersRequest
-	(*AdminRenameGroupRequest)(nil),       // 39: petrel.v1.AdminRenameGroupRequest
-	(*AdminDissolveGroupRequest)(nil),     // 40: petrel.v1.AdminDissolveGroupRequest
-	(*GetClusterRequest)(nil),             // 41: petrel.v1.GetClusterRequest
-	(*ClusterState)(nil),                  // 42: petrel.v1.ClusterState
-	(*ClusterNode)(nil),                   // 43: petrel.v1.ClusterNode
-	(*DrainNodeRequest)(nil),              // 44: petrel.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),             // 45: petrel.v1.DrainNodeResponse
-	(*ResumeNodeRequest)(nil),             // 46: petrel.v1.ResumeNodeRequest
-	(*ResumeNodeResponse)(nil),            // 47: petrel.v1.ResumeNodeResponse
-	(*RebalanceClusterRequest)(nil),       // 48: petrel.v1.RebalanceClusterRequest
-	(*MovePartitionRequest)(nil),          // 49: petrel.v1.MovePartitionRequest
-	(*MovePartitionResponse)(nil),         // 50: petrel.v1.MovePartitionResponse
-	(*FinalizeClusterRequest)(nil),        // 51: petrel.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),       // 52: petrel.v1.FinalizeClusterResponse
-	(*MemberRef)(nil),                     // 53: petrel.v1.MemberRef
-	(*MemberChange)(nil),                  // 54: petrel.v1.MemberChange
-	(*Send)(nil),                          // 55: petrel.v1.Send
-	(*GetHistory)(nil),                    // 56: petrel.v1.GetHistory
-	(*Device)(nil),                        // 57: petrel.v1.Device
-	(*DeviceRef)(nil),                     // 58: petrel.v1.DeviceRef
-	(*ConvState)(nil),                     // 59: petrel.v1.ConvState
-	(*ChangeResponse)(nil),                // 60: petrel.v1.ChangeResponse
-	(*Ack)(nil),                           // 61: petrel.v1.Ack
-	(*HistoryPage)(nil),                   // 62: petrel.v1.HistoryPage
-	(*RevokeDeviceResponse)(nil),          // 63: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                 // 64: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),           // 65: petrel.v1.ListMembersResponse
+	(Registration)(0),                     // 0: petrel.v1.Registration
+	(*RedeemRequest)(nil),                 // 1: petrel.v1.RedeemRequest
+	(*RedeemResponse)(nil),                // 2: petrel.v1.RedeemResponse
+	(*CreateUsersRequest)(nil),            // 3: petrel.v1.CreateUsersRequest
+	(*CreateUsersResponse)(nil),           // 4: petrel.v1.CreateUsersResponse
+	(*UserToken)(nil),                     // 5: petrel.v1.UserToken
+	(*RevokeTokensRequest)(nil),           // 6: petrel.v1.RevokeTokensRequest
+	(*RevokeTokensResponse)(nil),          // 7: petrel.v1.RevokeTokensResponse
+	(*AdminCreateGroupRequest)(nil),       // 8: petrel.v1.AdminCreateGroupRequest
+	(*AdminCreateGroupResponse)(nil),      // 9: petrel.v1.AdminCreateGroupResponse
+	(*ChangeMembersRequest)(nil),          // 10: petrel.v1.ChangeMembersRequest
+	(*SendAsRequest)(nil),                 // 11: petrel.v1.SendAsRequest
+	(*AdminGetHistoryRequest)(nil),        // 12: petrel.v1.AdminGetHistoryRequest
+	(*GetLimitsRequest)(nil),              // 13: petrel.v1.GetLimitsRequest
+	(*ServerLimits)(nil),                  // 14: petrel.v1.ServerLimits
+	(*GetStatsRequest)(nil),               // 15: petrel.v1.GetStatsRequest
+	(*CompactRequest)(nil),                // 16: petrel.v1.CompactRequest
+	(*CreateCheckpointRequest)(nil),       // 17: petrel.v1.CreateCheckpointRequest
+	(*CreateCheckpointResponse)(nil),      // 18: petrel.v1.CreateCheckpointResponse
+	(*CompactResponse)(nil),               // 19: petrel.v1.CompactResponse
+	(*Stats)(nil),                         // 20: petrel.v1.Stats
+	(*ListUsersRequest)(nil),              // 21: petrel.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),             // 22: petrel.v1.ListUsersResponse
+	(*AdminGetUserRequest)(nil),           // 23: petrel.v1.AdminGetUserRequest
+	(*UserInfo)(nil),                      // 24: petrel.v1.UserInfo
+	(*DisableUserRequest)(nil),            // 25: petrel.v1.DisableUserRequest
+	(*EnableUserRequest)(nil),             // 26: petrel.v1.EnableUserRequest
+	(*SetPasswordRequest)(nil),            // 27: petrel.v1.SetPasswordRequest
+	(*LinkUserRequest)(nil),               // 28: petrel.v1.LinkUserRequest
+	(*GetTenantRequest)(nil),              // 29: petrel.v1.GetTenantRequest
+	(*TenantInfo)(nil),                    // 30: petrel.v1.TenantInfo
+	(*SetRegistrationRequest)(nil),        // 31: petrel.v1.SetRegistrationRequest
+	(*CreateInvitationRequest)(nil),       // 32: petrel.v1.CreateInvitationRequest
+	(*CreateInvitationResponse)(nil),      // 33: petrel.v1.CreateInvitationResponse
+	(*AdminRevokeDeviceRequest)(nil),      // 34: petrel.v1.AdminRevokeDeviceRequest
+	(*MintTokenRequest)(nil),              // 35: petrel.v1.MintTokenRequest
+	(*CreateKeyRequest)(nil),              // 36: petrel.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),             // 37: petrel.v1.CreateKeyResponse
+	(*KeyInfo)(nil),                       // 38: petrel.v1.KeyInfo
+	(*ListKeysRequest)(nil),               // 39: petrel.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),              // 40: petrel.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),              // 41: petrel.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),             // 42: petrel.v1.RevokeKeyResponse
+	(*ListUserConversationsRequest)(nil),  // 43: petrel.v1.ListUserConversationsRequest
+	(*ListUserConversationsResponse)(nil), // 44: petrel.v1.ListUserConversationsResponse
+	(*AdminListMembersRequest)(nil),       // 45: petrel.v1.AdminListMembersRequest
+	(*AdminRenameGroupRequest)(nil),       // 46: petrel.v1.AdminRenameGroupRequest
+	(*AdminDissolveGroupRequest)(nil),     // 47: petrel.v1.AdminDissolveGroupRequest
+	(*GetClusterRequest)(nil),             // 48: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                  // 49: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                   // 50: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),              // 51: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 52: petrel.v1.DrainNodeResponse
+	(*ResumeNodeRequest)(nil),             // 53: petrel.v1.ResumeNodeRequest
+	(*ResumeNodeResponse)(nil),            // 54: petrel.v1.ResumeNodeResponse
+	(*RebalanceClusterRequest)(nil),       // 55: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),          // 56: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),         // 57: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),        // 58: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),       // 59: petrel.v1.FinalizeClusterResponse
+	(*MemberRef)(nil),                     // 60: petrel.v1.MemberRef
+	(*MemberChange)(nil),                  // 61: petrel.v1.MemberChange
+	(*Send)(nil),                          // 62: petrel.v1.Send
+	(*GetHistory)(nil),                    // 63: petrel.v1.GetHistory
+	(*Device)(nil),                        // 64: petrel.v1.Device
+	(*DeviceRef)(nil),                     // 65: petrel.v1.DeviceRef
+	(*ConvState)(nil),                     // 66: petrel.v1.ConvState
+	(*ChangeResponse)(nil),                // 67: petrel.v1.ChangeResponse
+	(*Ack)(nil),                           // 68: petrel.v1.Ack
+	(*HistoryPage)(nil),                   // 69: petrel.v1.HistoryPage
+	(*RevokeDeviceResponse)(nil),          // 70: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                 // 71: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),           // 72: petrel.v1.ListMembersResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
-	4,  // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	53, // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
-	54, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	55, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	56, // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
-	23, // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	57, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
-	58, // 7: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
-	31, // 8: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
-	31, // 9: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	59, // 10: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	43, // 11: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
-	0,  // 12: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
-	2,  // 13: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
-	5,  // 14: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
-	7,  // 15: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
-	9,  // 16: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
-	10, // 17: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
-	11, // 18: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
-	12, // 19: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
-	13, // 20: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
-	14, // 21: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	20, // 22: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	22, // 23: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
-	24, // 24: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	25, // 25: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
-	26, // 26: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	27, // 27: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
-	28, // 28: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	29, // 29: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	32, // 30: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	34, // 31: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	36, // 32: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	38, // 33: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
-	39, // 34: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
-	40, // 35: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
-	15, // 36: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	16, // 37: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
-	41, // 38: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	44, // 39: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	46, // 40: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
-	48, // 41: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	49, // 42: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	51, // 43: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	1,  // 44: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	3,  // 45: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	6,  // 46: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	8,  // 47: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
-	60, // 48: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
-	61, // 49: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
-	62, // 50: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
-	13, // 51: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
-	13, // 52: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
-	19, // 53: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	21, // 54: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	23, // 55: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	23, // 56: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	23, // 57: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
-	23, // 58: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	63, // 59: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	64, // 60: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	30, // 61: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	33, // 62: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	35, // 63: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	37, // 64: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	65, // 65: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
-	60, // 66: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
-	60, // 67: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
-	18, // 68: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	17, // 69: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
-	42, // 70: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	45, // 71: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	47, // 72: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
-	42, // 73: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	50, // 74: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	52, // 75: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	44, // [44:76] is the sub-list for method output_type
-	12, // [12:44] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	5,  // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
+	60, // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
+	61, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	62, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	63, // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	24, // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
+	64, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	0,  // 7: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
+	0,  // 8: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
+	0,  // 9: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
+	65, // 10: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	38, // 11: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
+	38, // 12: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
+	66, // 13: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	50, // 14: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	1,  // 15: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
+	3,  // 16: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
+	6,  // 17: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
+	8,  // 18: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
+	10, // 19: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
+	11, // 20: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
+	12, // 21: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
+	13, // 22: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
+	14, // 23: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
+	15, // 24: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
+	21, // 25: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	23, // 26: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
+	25, // 27: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	26, // 28: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	27, // 29: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	28, // 30: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
+	29, // 31: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
+	31, // 32: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
+	32, // 33: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
+	34, // 34: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
+	35, // 35: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	36, // 36: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	39, // 37: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	41, // 38: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	43, // 39: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	45, // 40: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
+	46, // 41: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
+	47, // 42: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
+	16, // 43: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	17, // 44: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
+	48, // 45: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	51, // 46: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	53, // 47: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	55, // 48: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	56, // 49: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	58, // 50: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	2,  // 51: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	4,  // 52: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	7,  // 53: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	9,  // 54: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
+	67, // 55: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
+	68, // 56: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
+	69, // 57: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
+	14, // 58: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
+	14, // 59: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
+	20, // 60: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	22, // 61: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	24, // 62: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	24, // 63: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	24, // 64: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	24, // 65: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	24, // 66: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
+	30, // 67: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
+	30, // 68: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
+	33, // 69: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
+	70, // 70: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	71, // 71: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	37, // 72: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	40, // 73: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	42, // 74: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	44, // 75: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	72, // 76: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	67, // 77: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	67, // 78: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	19, // 79: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	18, // 80: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
+	49, // 81: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	52, // 82: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	54, // 83: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	49, // 84: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	57, // 85: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	59, // 86: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	51, // [51:87] is the sub-list for method output_type
+	15, // [15:51] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_admin_proto_init() }
@@ -3563,13 +4042,14 @@ func file_petrel_v1_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   53,
+			NumEnums:      1,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
 		GoTypes:           file_petrel_v1_admin_proto_goTypes,
 		DependencyIndexes: file_petrel_v1_admin_proto_depIdxs,
+		EnumInfos:         file_petrel_v1_admin_proto_enumTypes,
 		MessageInfos:      file_petrel_v1_admin_proto_msgTypes,
 	}.Build()
 	File_petrel_v1_admin_proto = out.File

@@ -49,6 +49,9 @@ const (
 	// AccountServiceUpdateAccountProcedure is the fully-qualified name of the AccountService's
 	// UpdateAccount RPC.
 	AccountServiceUpdateAccountProcedure = "/petrel.v1.AccountService/UpdateAccount"
+	// AccountServiceSetAddPolicyProcedure is the fully-qualified name of the AccountService's
+	// SetAddPolicy RPC.
+	AccountServiceSetAddPolicyProcedure = "/petrel.v1.AccountService/SetAddPolicy"
 	// AccountServiceChangePasswordProcedure is the fully-qualified name of the AccountService's
 	// ChangePassword RPC.
 	AccountServiceChangePasswordProcedure = "/petrel.v1.AccountService/ChangePassword"
@@ -76,7 +79,8 @@ const (
 // AuthServiceClient is a client for the petrel.v1.AuthService service.
 type AuthServiceClient interface {
 	// Register makes a user with a password and logs their first device in.
-	// Errors: user_exists, invalid, forbidden (registration is off), rate_limited.
+	// Errors: user_exists, invalid, forbidden (registration is closed, or there is no
+	// such tenant, or the invitation does not hold), rate_limited.
 	Register(context.Context, *connect.Request[petrelv1.RegisterRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Login logs a device in with a password. Earlier tokens of the same device
 	// become void. If the server allows one device of each kind, another device of
@@ -161,7 +165,8 @@ func (c *authServiceClient) Exchange(ctx context.Context, req *connect.Request[p
 // AuthServiceHandler is an implementation of the petrel.v1.AuthService service.
 type AuthServiceHandler interface {
 	// Register makes a user with a password and logs their first device in.
-	// Errors: user_exists, invalid, forbidden (registration is off), rate_limited.
+	// Errors: user_exists, invalid, forbidden (registration is closed, or there is no
+	// such tenant, or the invitation does not hold), rate_limited.
 	Register(context.Context, *connect.Request[petrelv1.RegisterRequest]) (*connect.Response[petrelv1.LoginResponse], error)
 	// Login logs a device in with a password. Earlier tokens of the same device
 	// become void. If the server allows one device of each kind, another device of
@@ -249,6 +254,9 @@ type AccountServiceClient interface {
 	GetAccount(context.Context, *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error)
 	// UpdateAccount changes what others see of the caller.
 	UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error)
+	// SetAddPolicy says who may add the caller to groups. The operator always may.
+	// Errors: invalid.
+	SetAddPolicy(context.Context, *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword changes the caller's password, and revokes the tokens of all
 	// other devices.
 	// Errors: bad_credentials, invalid.
@@ -293,6 +301,12 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			httpClient,
 			baseURL+AccountServiceUpdateAccountProcedure,
 			connect.WithSchema(accountServiceMethods.ByName("UpdateAccount")),
+			connect.WithClientOptions(opts...),
+		),
+		setAddPolicy: connect.NewClient[petrelv1.SetAddPolicyRequest, petrelv1.Account](
+			httpClient,
+			baseURL+AccountServiceSetAddPolicyProcedure,
+			connect.WithSchema(accountServiceMethods.ByName("SetAddPolicy")),
 			connect.WithClientOptions(opts...),
 		),
 		changePassword: connect.NewClient[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse](
@@ -350,6 +364,7 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 type accountServiceClient struct {
 	getAccount     *connect.Client[petrelv1.GetAccountRequest, petrelv1.Account]
 	updateAccount  *connect.Client[petrelv1.UpdateAccountRequest, petrelv1.Account]
+	setAddPolicy   *connect.Client[petrelv1.SetAddPolicyRequest, petrelv1.Account]
 	changePassword *connect.Client[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse]
 	listDevices    *connect.Client[petrelv1.ListDevicesRequest, petrelv1.ListDevicesResponse]
 	renameDevice   *connect.Client[petrelv1.RenameDeviceRequest, petrelv1.Device]
@@ -368,6 +383,11 @@ func (c *accountServiceClient) GetAccount(ctx context.Context, req *connect.Requ
 // UpdateAccount calls petrel.v1.AccountService.UpdateAccount.
 func (c *accountServiceClient) UpdateAccount(ctx context.Context, req *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error) {
 	return c.updateAccount.CallUnary(ctx, req)
+}
+
+// SetAddPolicy calls petrel.v1.AccountService.SetAddPolicy.
+func (c *accountServiceClient) SetAddPolicy(ctx context.Context, req *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+	return c.setAddPolicy.CallUnary(ctx, req)
 }
 
 // ChangePassword calls petrel.v1.AccountService.ChangePassword.
@@ -416,6 +436,9 @@ type AccountServiceHandler interface {
 	GetAccount(context.Context, *connect.Request[petrelv1.GetAccountRequest]) (*connect.Response[petrelv1.Account], error)
 	// UpdateAccount changes what others see of the caller.
 	UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error)
+	// SetAddPolicy says who may add the caller to groups. The operator always may.
+	// Errors: invalid.
+	SetAddPolicy(context.Context, *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword changes the caller's password, and revokes the tokens of all
 	// other devices.
 	// Errors: bad_credentials, invalid.
@@ -456,6 +479,12 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 		AccountServiceUpdateAccountProcedure,
 		svc.UpdateAccount,
 		connect.WithSchema(accountServiceMethods.ByName("UpdateAccount")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accountServiceSetAddPolicyHandler := connect.NewUnaryHandler(
+		AccountServiceSetAddPolicyProcedure,
+		svc.SetAddPolicy,
+		connect.WithSchema(accountServiceMethods.ByName("SetAddPolicy")),
 		connect.WithHandlerOptions(opts...),
 	)
 	accountServiceChangePasswordHandler := connect.NewUnaryHandler(
@@ -512,6 +541,8 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 			accountServiceGetAccountHandler.ServeHTTP(w, r)
 		case AccountServiceUpdateAccountProcedure:
 			accountServiceUpdateAccountHandler.ServeHTTP(w, r)
+		case AccountServiceSetAddPolicyProcedure:
+			accountServiceSetAddPolicyHandler.ServeHTTP(w, r)
 		case AccountServiceChangePasswordProcedure:
 			accountServiceChangePasswordHandler.ServeHTTP(w, r)
 		case AccountServiceListDevicesProcedure:
@@ -543,6 +574,10 @@ func (UnimplementedAccountServiceHandler) GetAccount(context.Context, *connect.R
 
 func (UnimplementedAccountServiceHandler) UpdateAccount(context.Context, *connect.Request[petrelv1.UpdateAccountRequest]) (*connect.Response[petrelv1.Account], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.UpdateAccount is not implemented"))
+}
+
+func (UnimplementedAccountServiceHandler) SetAddPolicy(context.Context, *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.SetAddPolicy is not implemented"))
 }
 
 func (UnimplementedAccountServiceHandler) ChangePassword(context.Context, *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error) {

@@ -71,6 +71,16 @@ const (
 	// AdminServiceSetPasswordProcedure is the fully-qualified name of the AdminService's SetPassword
 	// RPC.
 	AdminServiceSetPasswordProcedure = "/petrel.v1.AdminService/SetPassword"
+	// AdminServiceLinkUserProcedure is the fully-qualified name of the AdminService's LinkUser RPC.
+	AdminServiceLinkUserProcedure = "/petrel.v1.AdminService/LinkUser"
+	// AdminServiceGetTenantProcedure is the fully-qualified name of the AdminService's GetTenant RPC.
+	AdminServiceGetTenantProcedure = "/petrel.v1.AdminService/GetTenant"
+	// AdminServiceSetRegistrationProcedure is the fully-qualified name of the AdminService's
+	// SetRegistration RPC.
+	AdminServiceSetRegistrationProcedure = "/petrel.v1.AdminService/SetRegistration"
+	// AdminServiceCreateInvitationProcedure is the fully-qualified name of the AdminService's
+	// CreateInvitation RPC.
+	AdminServiceCreateInvitationProcedure = "/petrel.v1.AdminService/CreateInvitation"
 	// AdminServiceRevokeDeviceProcedure is the fully-qualified name of the AdminService's RevokeDevice
 	// RPC.
 	AdminServiceRevokeDeviceProcedure = "/petrel.v1.AdminService/RevokeDevice"
@@ -237,6 +247,23 @@ type AdminServiceClient interface {
 	// SetPassword sets the password of a user, and revokes all tokens of the user.
 	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// LinkUser lets the identity provider that the operator has configured log in a
+	// user who was made by registration. Unless keep_password is set, the password goes
+	// and all tokens are revoked: whoever registered the name is out.
+	// Errors: unsupported (no identity provider is configured), no_user.
+	// Scope: users.
+	LinkUser(context.Context, *connect.Request[petrelv1.LinkUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// GetTenant describes a tenant. Errors: invalid.
+	// Scope: users.
+	GetTenant(context.Context, *connect.Request[petrelv1.GetTenantRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// SetRegistration says who may register in a tenant, which is made if there is
+	// none. Errors: invalid.
+	// Scope: users.
+	SetRegistration(context.Context, *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// CreateInvitation makes a code with which people register where registration is
+	// by invitation. Errors: invalid.
+	// Scope: users.
+	CreateInvitation(context.Context, *connect.Request[petrelv1.CreateInvitationRequest]) (*connect.Response[petrelv1.CreateInvitationResponse], error)
 	// RevokeDevice revokes the tokens of a device and ends its sessions.
 	// Errors: no_user, no_device.
 	// Scope: users.
@@ -400,6 +427,30 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("SetPassword")),
 			connect.WithClientOptions(opts...),
 		),
+		linkUser: connect.NewClient[petrelv1.LinkUserRequest, petrelv1.UserInfo](
+			httpClient,
+			baseURL+AdminServiceLinkUserProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("LinkUser")),
+			connect.WithClientOptions(opts...),
+		),
+		getTenant: connect.NewClient[petrelv1.GetTenantRequest, petrelv1.TenantInfo](
+			httpClient,
+			baseURL+AdminServiceGetTenantProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetTenant")),
+			connect.WithClientOptions(opts...),
+		),
+		setRegistration: connect.NewClient[petrelv1.SetRegistrationRequest, petrelv1.TenantInfo](
+			httpClient,
+			baseURL+AdminServiceSetRegistrationProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("SetRegistration")),
+			connect.WithClientOptions(opts...),
+		),
+		createInvitation: connect.NewClient[petrelv1.CreateInvitationRequest, petrelv1.CreateInvitationResponse](
+			httpClient,
+			baseURL+AdminServiceCreateInvitationProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("CreateInvitation")),
+			connect.WithClientOptions(opts...),
+		),
 		revokeDevice: connect.NewClient[petrelv1.AdminRevokeDeviceRequest, petrelv1.RevokeDeviceResponse](
 			httpClient,
 			baseURL+AdminServiceRevokeDeviceProcedure,
@@ -521,6 +572,10 @@ type adminServiceClient struct {
 	disableUser           *connect.Client[petrelv1.DisableUserRequest, petrelv1.UserInfo]
 	enableUser            *connect.Client[petrelv1.EnableUserRequest, petrelv1.UserInfo]
 	setPassword           *connect.Client[petrelv1.SetPasswordRequest, petrelv1.UserInfo]
+	linkUser              *connect.Client[petrelv1.LinkUserRequest, petrelv1.UserInfo]
+	getTenant             *connect.Client[petrelv1.GetTenantRequest, petrelv1.TenantInfo]
+	setRegistration       *connect.Client[petrelv1.SetRegistrationRequest, petrelv1.TenantInfo]
+	createInvitation      *connect.Client[petrelv1.CreateInvitationRequest, petrelv1.CreateInvitationResponse]
 	revokeDevice          *connect.Client[petrelv1.AdminRevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
 	mintToken             *connect.Client[petrelv1.MintTokenRequest, petrelv1.LoginResponse]
 	createKey             *connect.Client[petrelv1.CreateKeyRequest, petrelv1.CreateKeyResponse]
@@ -608,6 +663,26 @@ func (c *adminServiceClient) EnableUser(ctx context.Context, req *connect.Reques
 // SetPassword calls petrel.v1.AdminService.SetPassword.
 func (c *adminServiceClient) SetPassword(ctx context.Context, req *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	return c.setPassword.CallUnary(ctx, req)
+}
+
+// LinkUser calls petrel.v1.AdminService.LinkUser.
+func (c *adminServiceClient) LinkUser(ctx context.Context, req *connect.Request[petrelv1.LinkUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	return c.linkUser.CallUnary(ctx, req)
+}
+
+// GetTenant calls petrel.v1.AdminService.GetTenant.
+func (c *adminServiceClient) GetTenant(ctx context.Context, req *connect.Request[petrelv1.GetTenantRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return c.getTenant.CallUnary(ctx, req)
+}
+
+// SetRegistration calls petrel.v1.AdminService.SetRegistration.
+func (c *adminServiceClient) SetRegistration(ctx context.Context, req *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return c.setRegistration.CallUnary(ctx, req)
+}
+
+// CreateInvitation calls petrel.v1.AdminService.CreateInvitation.
+func (c *adminServiceClient) CreateInvitation(ctx context.Context, req *connect.Request[petrelv1.CreateInvitationRequest]) (*connect.Response[petrelv1.CreateInvitationResponse], error) {
+	return c.createInvitation.CallUnary(ctx, req)
 }
 
 // RevokeDevice calls petrel.v1.AdminService.RevokeDevice.
@@ -744,6 +819,23 @@ type AdminServiceHandler interface {
 	// SetPassword sets the password of a user, and revokes all tokens of the user.
 	// Scope: users.
 	SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// LinkUser lets the identity provider that the operator has configured log in a
+	// user who was made by registration. Unless keep_password is set, the password goes
+	// and all tokens are revoked: whoever registered the name is out.
+	// Errors: unsupported (no identity provider is configured), no_user.
+	// Scope: users.
+	LinkUser(context.Context, *connect.Request[petrelv1.LinkUserRequest]) (*connect.Response[petrelv1.UserInfo], error)
+	// GetTenant describes a tenant. Errors: invalid.
+	// Scope: users.
+	GetTenant(context.Context, *connect.Request[petrelv1.GetTenantRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// SetRegistration says who may register in a tenant, which is made if there is
+	// none. Errors: invalid.
+	// Scope: users.
+	SetRegistration(context.Context, *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error)
+	// CreateInvitation makes a code with which people register where registration is
+	// by invitation. Errors: invalid.
+	// Scope: users.
+	CreateInvitation(context.Context, *connect.Request[petrelv1.CreateInvitationRequest]) (*connect.Response[petrelv1.CreateInvitationResponse], error)
 	// RevokeDevice revokes the tokens of a device and ends its sessions.
 	// Errors: no_user, no_device.
 	// Scope: users.
@@ -903,6 +995,30 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("SetPassword")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceLinkUserHandler := connect.NewUnaryHandler(
+		AdminServiceLinkUserProcedure,
+		svc.LinkUser,
+		connect.WithSchema(adminServiceMethods.ByName("LinkUser")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceGetTenantHandler := connect.NewUnaryHandler(
+		AdminServiceGetTenantProcedure,
+		svc.GetTenant,
+		connect.WithSchema(adminServiceMethods.ByName("GetTenant")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceSetRegistrationHandler := connect.NewUnaryHandler(
+		AdminServiceSetRegistrationProcedure,
+		svc.SetRegistration,
+		connect.WithSchema(adminServiceMethods.ByName("SetRegistration")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceCreateInvitationHandler := connect.NewUnaryHandler(
+		AdminServiceCreateInvitationProcedure,
+		svc.CreateInvitation,
+		connect.WithSchema(adminServiceMethods.ByName("CreateInvitation")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceRevokeDeviceHandler := connect.NewUnaryHandler(
 		AdminServiceRevokeDeviceProcedure,
 		svc.RevokeDevice,
@@ -1035,6 +1151,14 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceEnableUserHandler.ServeHTTP(w, r)
 		case AdminServiceSetPasswordProcedure:
 			adminServiceSetPasswordHandler.ServeHTTP(w, r)
+		case AdminServiceLinkUserProcedure:
+			adminServiceLinkUserHandler.ServeHTTP(w, r)
+		case AdminServiceGetTenantProcedure:
+			adminServiceGetTenantHandler.ServeHTTP(w, r)
+		case AdminServiceSetRegistrationProcedure:
+			adminServiceSetRegistrationHandler.ServeHTTP(w, r)
+		case AdminServiceCreateInvitationProcedure:
+			adminServiceCreateInvitationHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeDeviceProcedure:
 			adminServiceRevokeDeviceHandler.ServeHTTP(w, r)
 		case AdminServiceMintTokenProcedure:
@@ -1132,6 +1256,22 @@ func (UnimplementedAdminServiceHandler) EnableUser(context.Context, *connect.Req
 
 func (UnimplementedAdminServiceHandler) SetPassword(context.Context, *connect.Request[petrelv1.SetPasswordRequest]) (*connect.Response[petrelv1.UserInfo], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetPassword is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) LinkUser(context.Context, *connect.Request[petrelv1.LinkUserRequest]) (*connect.Response[petrelv1.UserInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.LinkUser is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetTenant(context.Context, *connect.Request[petrelv1.GetTenantRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.GetTenant is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) SetRegistration(context.Context, *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.SetRegistration is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) CreateInvitation(context.Context, *connect.Request[petrelv1.CreateInvitationRequest]) (*connect.Response[petrelv1.CreateInvitationResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.CreateInvitation is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) RevokeDevice(context.Context, *connect.Request[petrelv1.AdminRevokeDeviceRequest]) (*connect.Response[petrelv1.RevokeDeviceResponse], error) {

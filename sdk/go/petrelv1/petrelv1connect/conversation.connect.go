@@ -103,7 +103,7 @@ type ConversationServiceClient interface {
 	// can still read what they could read before.
 	DissolveGroup(context.Context, *connect.Request[petrelv1.DissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// GetConversation tells the same of one conversation as a sync does.
-	// Errors: no_conversation, not_member.
+	// Errors: no_conversation.
 	GetConversation(context.Context, *connect.Request[petrelv1.GetConversationRequest]) (*connect.Response[petrelv1.ConvState], error)
 	// ListMembers lists the members of a conversation, to a member.
 	// Errors: no_conversation, not_member.
@@ -271,7 +271,7 @@ type ConversationServiceHandler interface {
 	// can still read what they could read before.
 	DissolveGroup(context.Context, *connect.Request[petrelv1.DissolveGroupRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 	// GetConversation tells the same of one conversation as a sync does.
-	// Errors: no_conversation, not_member.
+	// Errors: no_conversation.
 	GetConversation(context.Context, *connect.Request[petrelv1.GetConversationRequest]) (*connect.Response[petrelv1.ConvState], error)
 	// ListMembers lists the members of a conversation, to a member.
 	// Errors: no_conversation, not_member.

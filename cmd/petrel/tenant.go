@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+func newTenant(c *cli) *cobra.Command {
+	return group("tenant", "Say who may register in a tenant, and invite people",
+		"  petrel tenant show\n  petrel tenant registration invitation --tenant acme\n  petrel tenant invite --tenant acme",
+		newTenantShow(c), newTenantRegistration(c), newTenantInvite(c))
+}
+
+// registrations are the settings by the words of the command line.
+var registrations = map[string]petrelv1.Registration{
+	"default":    petrelv1.Registration_REGISTRATION_UNSPECIFIED,
+	"open":       petrelv1.Registration_REGISTRATION_OPEN,
+	"invitation": petrelv1.Registration_REGISTRATION_INVITATION,
+	"closed":     petrelv1.Registration_REGISTRATION_CLOSED,
+}
+
+func registrationWord(r petrelv1.Registration) string {
+	for word, value := range registrations {
+		if value == r {
+			return word
+		}
+	}
+	return r.String()
+}
+
+func newTenantShow(c *cli) *cobra.Command {
+	var q petrelv1.GetTenantRequest
+	cmd := &cobra.Command{
+		Use:     "show",
+		Short:   "Show who may register",
+		Example: "  petrel tenant show --tenant acme",
+		Args:    cobra.NoArgs,
+		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
+			t, err := call(ctx, api, "show the tenant", api.GetTenant, &q)
+			if err != nil {
+				return err
+			}
+			return c.writeTenant(t)
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	return cmd
+}
+
+func (c *cli) writeTenant(t *petrelv1.TenantInfo) error {
+	if c.json {
+		return writeLine(c.out, t)
+	}
+	how := ""
+	if t.Registration == petrelv1.Registration_REGISTRATION_UNSPECIFIED {
+		how = " (by accounts.registration)"
+	}
+	_, err := fmt.Fprintf(c.out, "tenant        %s\nregistration  %s%s\n", t.Tenant, registrationWord(t.Effective), how)
+	return err
+}
+
+func newTenantRegistration(c *cli) *cobra.Command {
+	var q petrelv1.SetRegistrationRequest
+	cmd := &cobra.Command{
+		Use:   "registration open|invitation|closed|default",
+		Short: "Say who may register",
+		Long: "Says who may make an account with a password: everybody (open), whoever has a code of `petrel tenant invite` (invitation), or\n" +
+			"nobody (closed). With default, the option accounts.registration decides. A tenant that does not exist is made.",
+		Example:   "  petrel tenant registration closed\n  petrel tenant registration invitation --tenant acme",
+		ValidArgs: slices.Sorted(maps.Keys(registrations)),
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {
+			q.Registration, q.RequestId = registrations[args[0]], rand.Text()
+			t, err := call(ctx, api, "set who may register", api.SetRegistration, &q)
+			if err != nil {
+				return err
+			}
+			return c.writeTenant(t)
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	return cmd
+}
+
+func newTenantInvite(c *cli) *cobra.Command {
+	var q petrelv1.CreateInvitationRequest
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use:     "invite",
+		Short:   "Make a code with which people register",
+		Long:    "Makes a code for a tenant whose registration is by invitation. It is shown once. The client sends it with the registration.",
+		Example: "  petrel tenant invite --tenant acme --uses 20 --ttl 48h",
+		Args:    cobra.NoArgs,
+		RunE: c.operator(func(ctx context.Context, api *admin, _ []string) error {
+			q.TtlS, q.RequestId = uint64(ttl/time.Second), rand.Text()
+			i, err := call(ctx, api, "make an invitation", api.CreateInvitation, &q)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return writeLine(c.out, i)
+			}
+			_, err = io.WriteString(c.out, i.Code+"\n")
+			return err
+		}),
+	}
+	addTenant(cmd, &q.Tenant)
+	cmd.Flags().Uint32Var(&q.Uses, "uses", 1, "how many people may register with it")
+	cmd.Flags().DurationVar(&ttl, "ttl", 7*24*time.Hour, "for how long it is valid")
+	return cmd
+}

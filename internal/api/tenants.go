@@ -1,0 +1,35 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// GetTenant describes a tenant.
+func (s adminService) GetTenant(ctx context.Context, r *connect.Request[petrelv1.GetTenantRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return tenantInfo(s.users.DescribeTenant(ctx, r.Msg.Tenant))
+}
+
+// SetRegistration says who may register in a tenant. Spec: P-11.1.
+func (s adminService) SetRegistration(ctx context.Context, r *connect.Request[petrelv1.SetRegistrationRequest]) (*connect.Response[petrelv1.TenantInfo], error) {
+	return tenantInfo(s.users.SetRegistration(ctx, r.Msg.Tenant, user.Registration(r.Msg.Registration)))
+}
+
+// CreateInvitation makes a code with which people register. Spec: P-11.1.
+func (s adminService) CreateInvitation(ctx context.Context, r *connect.Request[petrelv1.CreateInvitationRequest]) (*connect.Response[petrelv1.CreateInvitationResponse], error) {
+	m := r.Msg
+	const day = 24 * 60 * 60 // seconds
+	code, expires, err := s.users.Invite(ctx, m.Tenant, int(m.Uses), time.Duration(min(m.TtlS, 1000*day))*time.Second)
+	return respond(&petrelv1.CreateInvitationResponse{Code: code, ExpiresMs: uint64(expires.UnixMilli())}, err)
+}
+
+func tenantInfo(i user.TenantInfo, err error) (*connect.Response[petrelv1.TenantInfo], error) {
+	return respond(&petrelv1.TenantInfo{
+		Tenant: i.Name, Registration: petrelv1.Registration(i.Set), Effective: petrelv1.Registration(i.Effective),
+	}, err)
+}

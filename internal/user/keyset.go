@@ -1,0 +1,66 @@
+package user
+
+import (
+	"context"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/MicahParks/keyfunc/v3"
+	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/time/rate"
+)
+
+const (
+	keySetEvery   = 15 * time.Minute // how often the keys are fetched; a key that is gone works for so long
+	keySetUnknown = 10 * time.Second // from one fetch for a key that is not known to the next one, however many ask
+	keySetTimeout = 5 * time.Second  // of one fetch
+)
+
+// keySet is the keys that an identity provider publishes (RFC 7517). A provider changes
+// its keys without telling anybody: a JWT with an unknown key has the set fetched again.
+type keySet struct{ keys keyfunc.Keyfunc }
+
+// setAlgorithms are those whose keys are public.
+var setAlgorithms = []string{"EdDSA", "ES256", "RS256"}
+
+// openKeySet fetches the keys, and goes on doing so until ctx ends. A provider that does
+// not answer at the start does not keep the server from starting.
+func openKeySet(ctx context.Context, log *slog.Logger, o *JWT) (*keySet, error) {
+	if !slices.Contains(setAlgorithms, o.Algorithm) {
+		return nil, fmt.Errorf("a set of keys is for EdDSA, ES256 and RS256, not for %q", o.Algorithm)
+	}
+	keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{o.KeysURL}, keyfunc.Override{
+		Client:            &http.Client{Timeout: keySetTimeout},
+		HTTPTimeout:       keySetTimeout,
+		RefreshInterval:   keySetEvery,
+		RefreshUnknownKID: rate.NewLimiter(rate.Every(keySetUnknown), 2),
+		RateLimitWaitMax:  time.Millisecond, // who comes too soon is refused, and waits for nobody
+		RefreshErrorHandlerFunc: func(u string) func(context.Context, error) {
+			return func(ctx context.Context, err error) {
+				log.WarnContext(ctx, "fetch the keys of the identity provider failed", "url", u, "err", err)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the keys at %s: %w", o.KeysURL, err)
+	}
+	return &keySet{keys}, nil
+}
+
+// keyOf is the key that a token names. One that names none is refused: which key is meant
+// must not be found out by trying all of them.
+func (k *keySet) keyOf(t *jwt.Token) (any, error) {
+	if _, ok := t.Header["kid"].(string); !ok {
+		return nil, errors.New("the header has no kid")
+	}
+	key, err := k.keys.Keyfunc(t)
+	if r, ok := key.(*rsa.PublicKey); ok && err == nil && r.N.BitLen() < minRSABits {
+		err = fmt.Errorf("an RSA key has at least %d bits", minRSABits)
+	}
+	return key, err
+}

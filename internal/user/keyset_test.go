@@ -1,0 +1,128 @@
+package user_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+)
+
+// publisher is an identity provider that publishes its keys.
+type publisher struct {
+	t   *testing.T
+	url string
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	keys    map[string]ed25519.PrivateKey
+	fetches int
+	broken  bool
+}
+
+func newPublisher(t *testing.T) *publisher {
+	p := &publisher{t: t, keys: map[string]ed25519.PrivateKey{}}
+	srv := httptest.NewServer(p)
+	t.Cleanup(srv.Close)
+	p.url = srv.URL
+	return p
+}
+
+func (p *publisher) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fetches++
+	if p.broken {
+		http.Error(w, "away", http.StatusBadGateway)
+		return
+	}
+	list := []map[string]string{}
+	for kid, k := range p.keys {
+		public, _ := k.Public().(ed25519.PublicKey)
+		list = append(list, map[string]string{"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": kid, "x": base64.RawURLEncoding.EncodeToString(public)})
+	}
+	if err := json.NewEncoder(w).Encode(map[string]any{"keys": list}); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// rotate publishes one key alone, and returns how it signs.
+func (p *publisher) rotate(kid string) func(jwt.MapClaims) string {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys = map[string]ed25519.PrivateKey{kid: key}
+	return func(c jwt.MapClaims) string {
+		token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, c)
+		if kid != "" {
+			token.Header["kid"] = kid
+		}
+		s, err := token.SignedString(key)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return s
+	}
+}
+
+// The provider changes its keys, and tells nobody. Spec: P-11.2.
+func TestKeysOfTheProviderRotate(t *testing.T) {
+	p := newPublisher(t)
+	p.broken = true // the server starts all the same
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	w := people(t)
+	w.o.JWT = &user.JWT{Algorithm: "EdDSA", KeysURL: p.url, Issuer: "https://id.example", Audience: "petrel"}
+	us, err := user.New(ctx, w.o, w.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange := func(token string) error {
+		_, err := us.Exchange(ctx, "", token, phone(1))
+		return err
+	}
+	one := p.rotate("one")
+	p.mu.Lock()
+	p.broken = false
+	p.mu.Unlock()
+	w.no(exchange(one(claims(w.now, nil))))
+	two := p.rotate("two")
+	w.no(exchange(two(claims(w.now, nil))))
+	w.wantCode("a key that is gone", exchange(one(claims(w.now, nil))), im.CodeBadCredentials)
+
+	p.mu.Lock()
+	before := p.fetches
+	p.mu.Unlock()
+	other := newPublisher(t)
+	for range 50 {
+		w.wantCode("a key of somebody else", exchange(other.rotate("three")(claims(w.now, nil))), im.CodeBadCredentials)
+	}
+	w.wantCode("the id of a known key, of somebody else", exchange(other.rotate("two")(claims(w.now, nil))), im.CodeBadCredentials)
+	w.wantCode("no id of a key", exchange(other.rotate("")(claims(w.now, nil))), im.CodeBadCredentials)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.fetches - before; n > 2 {
+		t.Errorf("50 unknown keys had the set fetched %d times", n)
+	}
+}
+
+func TestASetOfKeysIsForPublicKeys(t *testing.T) {
+	w := people(t)
+	for _, algorithm := range []string{"HS256", "none", ""} {
+		o := user.Options{JWT: &user.JWT{Algorithm: algorithm, KeysURL: "http://127.0.0.1:1/keys", Issuer: "i", Audience: "a"}}
+		if _, err := user.New(t.Context(), o, w.store); err == nil {
+			t.Errorf("algorithm %q takes a set of keys", algorithm)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package user
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// reserved are names that people take for the operator, in the form of looks. Nobody
+// registers them; the operator makes users of any name.
+var reserved = []string{
+	"abuse", "admin", "administrator", "all", "anonymous", "bot", "channel", "everyone", "help", "helpdesk", "here", "hostmaster", "me", "mod",
+	"moderator", "noreply", "nobody", "no-reply", "null", "official", "operator", "owner", "petrel", "postmaster", "root", "security", "server",
+	"service", "staff", "support", "sysadmin", "system", "undefined", "webmaster",
+}
+
+// official are those of them that also a display name must not have: others are names of
+// people, like Mod, or say nothing.
+var official = []string{
+	"admin", "administrator", "moderator", "official", "operator", "petrel", "root", "security", "staff", "support", "sysadmin", "system",
+}
+
+// asLetters are characters of user ids that are taken for others: those of the table of
+// confusable characters of Unicode (TR39) that are both in the alphabet of user ids.
+var asLetters = strings.NewReplacer("0", "O", "1", "l", "I", "l", "m", "rn")
+
+// looks are the forms by which two user ids are taken for each other: if one form of a
+// new id is a form of one that exists, people cannot tell the two apart. One form is the
+// id in small letters, so that Alice is alice; the other one has first what looks alike
+// made the same, so that A1ice and AIice are alice.
+func looks(u im.User) []string {
+	small, alike := strings.ToLower(string(u)), strings.ToLower(asLetters.Replace(string(u)))
+	if small == alike {
+		return []string{small}
+	}
+	return []string{small, alike}
+}
+
+// checkName refuses names that people would take for the operator. Texts in other
+// scripts are normalized first: a wide or a bold "admin" reads like any other. Codes: invalid.
+func checkName(u im.User, displayName string) error {
+	shown := cases.Fold().String(norm.NFKC.String(displayName))
+	shown = strings.Join(strings.FieldsFunc(shown, func(r rune) bool { return !('a' <= r && r <= 'z') }), "")
+	if slices.Contains(official, shown) {
+		return im.Errorf(im.CodeInvalid, "the name %s is reserved", shown)
+	}
+	for _, form := range looks(u) {
+		if slices.Contains(reserved, form) || slices.Contains(reserved, strings.Trim(form, "._@+-0123456789")) {
+			return im.Errorf(im.CodeInvalid, "the name %.64s is reserved", form)
+		}
+	}
+	return nil
+}
+
+// claim notes how the id of a new user looks. With alone it refuses an id that looks like
+// another one. Codes: user_exists.
+func (c *change) claim(ctx context.Context, a im.Account, alone bool) error {
+	for _, form := range looks(a.User) {
+		value, err := c.record(ctx, store.Names, a.Tenant, []byte(form))
+		if err != nil {
+			return err
+		}
+		switch {
+		case value == nil:
+			c.put(store.Names, a.Tenant, []byte(form), []byte(a.User))
+		case alone && im.User(value) != a.User:
+			return taken(a.User)
+		}
+	}
+	return nil
+}
+
+func taken(u im.User) error { return im.Errorf(im.CodeUserExists, "the user id %s is taken", u) }

@@ -1,0 +1,47 @@
+package user_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
+)
+
+// Nobody registers a name that people would take for another one, or for the operator.
+// Spec: P-11.1.
+func TestRegisterRefusesNamesThatLookAlike(t *testing.T) {
+	w := people(t)
+	w.token("", "Operator.Made")
+	for _, u := range []im.User{"alice", "milo", "bo0b"} {
+		w.register(u, phone(1))
+	}
+	try := func(u im.User, shown string) error {
+		_, err := w.users.Register(context.Background(), user.Newcomer{User: u, Password: password, DisplayName: shown}, phone(1), home)
+		return err
+	}
+	for _, u := range []im.User{"Alice", "ALICE", "aIice", "a1ice", "rnilo", "Milo", "booB", "BO0b", "operator.made", "0perator.Made"} {
+		w.wantCode(string(u), try(u, ""), im.CodeUserExists)
+	}
+	for _, u := range []im.User{"admin", "Admin", "ADMIN", "system", "SYSTEM", "root", "petrel", "admin1", "_admin_", "supp0rt"} {
+		w.wantCode(string(u), try(u, ""), im.CodeInvalid)
+	}
+	for i, shown := range []string{"admin", "Admin", "ＡＤＭＩＮ", "𝐚𝐝𝐦𝐢𝐧", "A d m i n", "System!", "ﬀ"} {
+		err := try(im.User(fmt.Sprint("shown", i)), shown)
+		if shown == "ﬀ" {
+			w.no(err)
+			continue
+		}
+		w.wantCode(shown, err, im.CodeInvalid)
+	}
+	for _, u := range []im.User{"alicia", "mil", "administratrice", "carol"} {
+		w.no(try(u, "Somebody Else"))
+	}
+	w.reopen()
+	w.wantCode("after a restart", try("ALICE", ""), im.CodeUserExists)
+	// In another tenant it is another name. The operator makes users of any name.
+	w.token("acme", "alice")
+	w.token("", "ALICE")
+	w.token("", "admin")
+}
