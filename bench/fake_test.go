@@ -25,6 +25,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1/petrelv1connect"
 )
 
+// someStore makes ids like those of a store.
+var someStore = im.NewIDs([16]byte{1})
+
 // fake is a server that keeps everything in memory, speaks the frames by
 // internal/wire, and can be told to do wrong.
 type fake struct {
@@ -301,7 +304,7 @@ func (f *fake) send(s *fakeSession, id uint64, m *petrelv1.Send) {
 	ack := wire.Ack{ID: id, TimeMs: 1}
 	conv := m.Conv
 	if m.User != "" {
-		conv = im.DirectID(1, im.User(s.user), im.User(m.User)).String()
+		conv = someStore.Direct(1, im.User(s.user), im.User(m.User)).String()
 		ack.Conv = conv
 		if f.convs[conv] == nil { // a first entry by nobody, as a server may write it
 			f.convs[conv] = &fakeConv{members: []string{s.user, m.User}, k: map[string]uint64{}}

@@ -115,7 +115,7 @@ func TestEveryCodeHasAConnectCodeOfItsStatus(t *testing.T) {
 func TestInternalErrorsNameTheLineOfTheLog(t *testing.T) {
 	w := newWorld(t)
 	w.store.fail(errors.New("broken disk"))
-	r := w.curl("AdminService", "GetHistory", "Bearer "+w.key, `{"history":{"conv":"`+im.KeyedGroupID(1, "x").String()+`"}}`)
+	r := w.curl("AdminService", "GetHistory", "Bearer "+w.key, `{"history":{"conv":"`+someStore.KeyedGroup(1, "x").String()+`"}}`)
 	d := r.detail(t)
 	if r.status != http.StatusInternalServerError || r.code != im.CodeInternal || d.GetRequestId() == "" || strings.Contains(r.body, "broken disk") {
 		t.Errorf("%d %s %s, detail %v; want %s, a request id and no cause", r.status, r.code, r.body, d, im.CodeInternal)

@@ -69,6 +69,9 @@ func (b *breakable) Conversation(ctx context.Context, c im.Key) (rec *storepb.Co
 	return b.Store.Conversation(ctx, c)
 }
 
+// someStore makes ids like those of a store.
+var someStore = im.NewIDs([16]byte{1})
+
 // world is the services on HTTP, over a store in memory.
 type world struct {
 	t      *testing.T
@@ -102,9 +105,9 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	t.Cleanup(func() { w.must(st.Close()) })
 	w.store = &breakable{Store: st}
-	w.users, err = user.New(ctx, user.Options{}, w.store)
+	w.users, err = user.New(ctx, user.Options{Registration: user.Open}, w.store)
 	w.must(err)
-	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists}, w.store, fanout.NewTable())
+	w.convs, err = conv.New(ctx, conv.Options{LookUp: w.users.LookUp}, w.store, fanout.NewTable())
 	w.must(err)
 	w.router = route.New(route.Options{}, w.convs, w.store)
 	w.inbox, err = inbox.NewConsumer(ctx, slog.New(slog.DiscardHandler), w.convs, w.convs.Owners()[0], w.store)

@@ -37,7 +37,7 @@ func (s adminService) CreateGroup(ctx context.Context, r *connect.Request[petrel
 	}
 	id, k := im.NewGroupID(), randomID()
 	if m.Key != "" {
-		id, k = im.KeyedGroupID(t, m.Key), "create"
+		id, k = s.convs.IDs().KeyedGroup(t, m.Key), "create"
 	}
 	send := &conv.Send{Conv: im.Key{Tenant: t, Conv: id}, Keyed: true, Create: record(m.Title, m.Key)}
 	send.Entry.ClientMsgId = k
@@ -76,15 +76,17 @@ func (s adminService) SendAs(ctx context.Context, r *connect.Request[petrelv1.Se
 		return nil, err
 	}
 	from := im.Account{Tenant: t, User: im.User(r.Msg.From)}
-	if ok, err := s.users.Exists(ctx, from); err != nil {
-		return nil, err
-	} else if !ok {
-		return nil, im.Errorf(im.CodeNoUser, "there is no user %.64s", r.Msg.From)
-	}
 	if r.Msg.Send == nil {
 		return nil, im.Errorf(im.CodeInvalid, "send is missing")
 	}
-	send, e := conv.Prepare(from, r.Msg.Send, s.o.BodyBytes())
+	named := []im.User{from.User}
+	if r.Msg.Send.User != "" {
+		named = append(named, im.User(r.Msg.Send.User)) // else the sender would have tried a name
+	}
+	if err := s.users.LookUp(ctx, im.Account{Tenant: t}, named, false); err != nil {
+		return nil, err
+	}
+	send, e := conv.Prepare(s.convs.IDs(), from, r.Msg.Send, s.o.BodyBytes())
 	if e != nil {
 		return nil, e
 	}
@@ -213,6 +215,9 @@ func (s *Server) checkMembers(ctx context.Context, t im.Tenant, ch *petrelv1.Mem
 // who never was a member. Whether they are one now is the conversation's to say:
 // a repeated call is answered as before. Codes: not_member, no_conversation.
 func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.MemberChange) error {
+	if _, err := route.Ask(ctx, s.route, conv.Query{Conv: key}, (*conv.Owner).Record, &convpb.GetRecord{}); err != nil {
+		return err
+	}
 	users := slices.Concat(ch.Removed, ch.Left)
 	for _, m := range ch.Roles {
 		users = append(users, m.User)
@@ -222,7 +227,7 @@ func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.Mem
 			continue
 		}
 		err := s.wasMember(ctx, key, im.User(u))
-		if err != nil && im.CodeOf(err) == im.CodeNotMember {
+		if err != nil && im.CodeOf(err) == im.CodeNoConversation {
 			return im.Errorf(im.CodeNotMember, "%s never was a member of the conversation", u)
 		}
 		if err != nil {
@@ -232,8 +237,7 @@ func (s *Server) checkStanding(ctx context.Context, key im.Key, ch *petrelv1.Mem
 	return nil
 }
 
-// wasMember tells whether a user is or was a member. Codes: not_member,
-// no_conversation.
+// wasMember tells whether a user is or was a member. Codes: no_conversation.
 func (s *Server) wasMember(ctx context.Context, key im.Key, u im.User) error {
 	_, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: u}, (*conv.Owner).State, &convpb.GetState{})
 	return err

@@ -111,7 +111,7 @@ func TestChangeMembersRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.makeUsers("", "aaron", "alice", "bob", "zed")
 	id := w.group("", "team", "alice", "bob").Conv
-	direct := im.DirectID(im.DefaultTenant, "alice", "bob").String()
+	direct := w.convs.IDs().Direct(im.DefaultTenant, "alice", "bob").String()
 	if _, err := w.sendAs("alice", &petrelv1.Send{User: "bob", ClientMsgId: "k", Body: &petrelv1.Send_Text{Text: "x"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +124,9 @@ func TestChangeMembersRefuses(t *testing.T) {
 		"nothing":                        {id, nil, im.CodeInvalid},
 		"an empty change":                {id, &petrelv1.MemberChange{}, im.CodeInvalid},
 		"garbage":                        {"garbage", add, im.CodeNoConversation},
-		"a group that does not exist":    {im.KeyedGroupID(1, "none").String(), add, im.CodeNoConversation},
+		"a group that does not exist":    {someStore.KeyedGroup(1, "none").String(), add, im.CodeNoConversation},
 		"a direct conversation":          {direct, add, im.CodeForbidden},
-		"an inbox":                       {im.InboxID(1, "alice").String(), add, im.CodeForbidden},
+		"an inbox":                       {w.convs.IDs().Inbox(1, "alice").String(), add, im.CodeForbidden},
 		"added who does not exist":       {id, &petrelv1.MemberChange{Added: refs(0, "nobody")}, im.CodeNoUser},
 		"removed who does not exist":     {id, &petrelv1.MemberChange{Removed: []string{"nobody"}}, im.CodeNoUser},
 		"removed is no id":               {id, &petrelv1.MemberChange{Removed: []string{""}}, im.CodeNoUser},
@@ -165,7 +165,7 @@ func TestSendAsIsASendOfTheUser(t *testing.T) {
 		}
 	}
 	r, err := w.sendAs("alice", &petrelv1.Send{User: "bob", ClientMsgId: "k", Body: &petrelv1.Send_Text{Text: "hello"}})
-	if err != nil || r.Conv != im.DirectID(1, "alice", "bob").String() || r.Seq != 1 {
+	if err != nil || r.Conv != w.convs.IDs().Direct(1, "alice", "bob").String() || r.Seq != 1 {
 		t.Errorf("to a user: %v, %v", r, err)
 	}
 	with := func(change func(*petrelv1.Send)) *petrelv1.Send {
@@ -183,13 +183,13 @@ func TestSendAsIsASendOfTheUser(t *testing.T) {
 		"nobody":               {"nobody", send, im.CodeNoUser},
 		"the server":           {"", send, im.CodeNoUser},
 		"of another tenant":    {"mallory", send, im.CodeNoUser},
-		"no member":            {"eve", send, im.CodeNotMember},
+		"no member":            {"eve", send, im.CodeNoConversation},
 		"other body":           {"alice", with(func(s *petrelv1.Send) { s.ClientMsgId, s.Body = "k", &petrelv1.Send_Text{Text: "other"} }), im.CodeConflict},
 		"too large":            {"alice", with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Text{Text: strings.Repeat("x", 1001)} }), im.CodeTooLarge},
 		"no target":            {"alice", with(func(s *petrelv1.Send) { s.Conv = "" }), im.CodeInvalid},
 		"no id":                {"alice", with(func(s *petrelv1.Send) { s.ClientMsgId = "" }), im.CodeInvalid},
 		"an edit":              {"alice", with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 2}} }), im.CodeInvalid},
-		"own inbox":            {"alice", with(func(s *petrelv1.Send) { s.Conv = im.InboxID(1, "alice").String() }), im.CodeForbidden},
+		"own inbox":            {"alice", with(func(s *petrelv1.Send) { s.Conv = w.convs.IDs().Inbox(1, "alice").String() }), im.CodeForbidden},
 		"after above the head": {"alice", with(func(s *petrelv1.Send) { s.After = proto.Uint64(99) }), im.CodeAfterAhead},
 	} {
 		_, err := w.sendAs(c.from, c.s)
@@ -232,13 +232,13 @@ func TestChangesAreInTheListsWhenTheyAreAnswered(t *testing.T) {
 	}
 	for i := range 20 {
 		id := w.group("", fmt.Sprint("group ", i), "alice").Conv
-		if got := w.history(im.InboxID(1, "alice").String()).Head; got != uint64(i+1) || awaited != 2*i+1 {
+		if got := w.history(w.convs.IDs().Inbox(1, "alice").String()).Head; got != uint64(i+1) || awaited != 2*i+1 {
 			t.Fatalf("after %d groups the list has %d entries, and was awaited %d times", i+1, got, awaited)
 		}
 		if _, err := w.change(id, "", &petrelv1.MemberChange{Added: refs(0, "bob")}); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.history(im.InboxID(1, "bob").String()).Head; got != uint64(i+1) || awaited != 2*i+2 {
+		if got := w.history(w.convs.IDs().Inbox(1, "bob").String()).Head; got != uint64(i+1) || awaited != 2*i+2 {
 			t.Fatalf("after %d changes the list has %d entries, and was awaited %d times", i+1, got, awaited)
 		}
 	}

@@ -34,7 +34,7 @@ func (s *Server) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.Cr
 	}
 	id := im.NewGroupID()
 	if m.RequestId != "" {
-		id = im.RequestedGroupID(a, m.RequestId)
+		id = s.convs.IDs().RequestedGroup(a, m.RequestId)
 	}
 	change := &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: string(a.User), Role: petrelv1.Role_ROLE_OWNER}}}
 	for _, u := range m.Users {

@@ -21,7 +21,7 @@ func (s *Server) Send(ctx context.Context, r *connect.Request[petrelv1.Send]) (*
 	if err := s.pace(a); err != nil {
 		return nil, err
 	}
-	send, e := conv.Prepare(a, r.Msg, s.o.BodyBytes())
+	send, e := conv.Prepare(s.convs.IDs(), a, r.Msg, s.o.BodyBytes())
 	if e != nil {
 		return nil, e
 	}

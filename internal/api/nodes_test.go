@@ -25,6 +25,7 @@ func (w *world) nodes(o user.Options) petrelv1connect.AdminServiceClient {
 	var others petrelv1connect.AdminServiceClient
 	for range 2 {
 		var err error
+		o.Registration = user.Open
 		w.users, err = user.New(context.Background(), o, w.store)
 		w.must(err)
 		w.serve()

@@ -222,7 +222,7 @@ func TestRepeatsWithAPasswordAreLimited(t *testing.T) {
 	w := newWorld(t)
 	var err error
 	now := time.Now()
-	w.users, err = user.New(t.Context(), user.Options{Rates: user.Rates{Logins: 2, LoginsPerIP: 1}, Now: func() time.Time { return now }}, w.store)
+	w.users, err = user.New(t.Context(), user.Options{Registration: user.Open, Rates: user.Rates{Logins: 2, LoginsPerIP: 1}, Now: func() time.Time { return now }}, w.store)
 	w.must(err)
 	w.serve()
 	repeat := func(what string, allowed int, call func() reply) {

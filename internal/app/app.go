@@ -131,7 +131,7 @@ func (a *App) open(ctx context.Context) error {
 	}
 	l := &a.cfg.Limits
 	o := conv.Options{
-		Log: a.log, UserExists: a.users.Exists, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
+		Log: a.log, LookUp: a.users.LookUp, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
 		MemoryBytes: int(a.budgets.Conversations),
 		EditWindow:  orNone(a.cfg.Messages.EditWindow), RecallWindow: orNone(a.cfg.Messages.RecallWindow),
 		Holder: a.node.holder(), Nodes: a.node.fan,
@@ -146,6 +146,7 @@ func (a *App) open(ctx context.Context) error {
 	a.sync = &inbox.Syncer{Router: a.router, Store: a.store, Refute: a.refute}
 	a.reads = session.NewReads()
 	a.hub = session.New(session.Options{
+		IDs: a.convs.IDs(),
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
 		Gateways: a.gateways, Reads: a.reads,
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))

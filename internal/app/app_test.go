@@ -416,7 +416,7 @@ func TestWhatIsInFlightAtTheEndIsStoredWhenItIsAcked(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = start(t, dir)
-	st, err := route.Ask(context.Background(), s.router, conv.Query{Conv: im.Key{Tenant: 1, Conv: im.DirectID(1, "alice", "bob")}, User: "alice"}, (*conv.Owner).State, &convpb.GetState{})
+	st, err := route.Ask(context.Background(), s.router, conv.Query{Conv: im.Key{Tenant: 1, Conv: s.convs.IDs().Direct(1, "alice", "bob")}, User: "alice"}, (*conv.Owner).State, &convpb.GetState{})
 	if acked > 0 && (err != nil || uint64(st.Head) < acked) {
 		t.Errorf("acked up to %d, stored up to %d, %v", acked, st.Head, err)
 	}

@@ -67,7 +67,7 @@ func TestNoSendIsPoison(t *testing.T) {
 					stored[p.k] = p.body
 				}
 			}
-			checkStored(t, c, im.DirectID(im.DefaultTenant, from, "bob").String(), stored)
+			checkStored(t, c, s.convs.IDs().Direct(im.DefaultTenant, from, "bob").String(), stored)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package conv
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -20,15 +19,16 @@ const MaxTitle = 256
 // before it, also those of the same batch.
 type admission struct {
 	o        *Options
+	ids      *im.IDs
 	now      uint64 // Unix milliseconds
 	rewriter *rewriter
 	inboxLag *inboxLag
 }
 
-// admit decides about one send, and returns what the entry makes of the
-// conversation's info. A change of members is cut to what takes effect. A
+// admit decides about one send, whose sender has a role in the conversation, and
+// returns what the entry makes of the conversation's info. A change of members is cut to what takes effect. A
 // refusal is an *im.Error, settled; or overloaded, which is not. Spec: P-4.5.
-func (a *admission) admit(c *conv, s *Send) (*info, error) {
+func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if in.record == nil {
 		if q, _, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {
@@ -36,7 +36,7 @@ func (a *admission) admit(c *conv, s *Send) (*info, error) {
 		}
 		return a.create(c, s)
 	}
-	if from != "" && in.members.Role(from) == 0 {
+	if from != "" && role == 0 {
 		return nil, &im.Error{Code: im.CodeNotMember}
 	}
 	if from != "" && c.key.Conv.Kind() == im.Inbox {
@@ -85,7 +85,7 @@ func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (
 		return nil, im.Errorf(im.CodeInvalid, "the new owner is not a member")
 	}
 	if from != "" {
-		if err := a.checkAdded(c, in.members, done); err != nil {
+		if err := a.checkAdded(c, from, done); err != nil {
 			return nil, err
 		}
 	}
@@ -197,8 +197,8 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 	var err error
 	switch kind := c.key.Conv.Kind(); {
 	case kind == im.Direct && from != "" && s.Peer != "":
-		im.Assert(im.DirectID(c.key.Tenant, from, s.Peer) == c.key.Conv, "direct conversation of other users")
-		if err := a.checkUser(im.Account{Tenant: c.key.Tenant, User: s.Peer}); err != nil {
+		im.Assert(a.ids.Direct(c.key.Tenant, from, s.Peer) == c.key.Conv, "direct conversation of other users")
+		if err := a.lookUp(c, from, []im.User{s.Peer}, false); err != nil {
 			return nil, err
 		}
 		// What stays in memory must not keep the frame, which has the message in it.
@@ -213,7 +213,7 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 			return nil, err
 		}
 	default:
-		return nil, &im.Error{Code: im.CodeNoConversation}
+		return nil, noConversation()
 	}
 	in.record.CreatedMs = a.now
 	return in, nil
@@ -247,7 +247,7 @@ func (a *admission) createGroup(c *conv, s *Send) (*info, error) {
 		return nil, im.Errorf(im.CodeForbidden, "the user who makes a group is its owner")
 	}
 	if from != "" {
-		if err := a.checkAdded(c, noMembers, done); err != nil {
+		if err := a.checkAdded(c, from, done); err != nil {
 			return nil, err
 		}
 	}
@@ -255,31 +255,26 @@ func (a *admission) createGroup(c *conv, s *Send) (*info, error) {
 	return &info{record: s.Create, members: members}, nil
 }
 
-// checkAdded refuses users who do not exist. It does not look up those who were
-// members before: they do exist.
-// The operator's changes are looked at before they come here. Codes: no_user.
-func (a *admission) checkAdded(c *conv, before *Members, done *petrelv1.MemberChange) error {
+// checkAdded refuses users who do not exist, or do not let others add them to groups. The
+// operator's changes are looked at before they come here. Codes: no_user, forbidden,
+// rate_limited.
+func (a *admission) checkAdded(c *conv, from im.User, done *petrelv1.MemberChange) error {
+	var asked []im.User
 	for _, r := range done.Added {
-		if _, known := before.find(im.User(r.User)); known {
-			continue
-		}
-		if err := a.checkUser(im.Account{Tenant: c.key.Tenant, User: im.User(r.User)}); err != nil {
-			return err
+		if im.User(r.User) != from {
+			asked = append(asked, im.User(r.User))
 		}
 	}
-	return nil
-}
-
-func (a *admission) checkUser(u im.Account) error {
-	if a.o.UserExists == nil {
+	if len(asked) == 0 {
 		return nil
 	}
-	ok, err := a.o.UserExists(context.Background(), u)
-	if err != nil {
-		return fmt.Errorf("look up user %s: %w", u, err)
+	return a.lookUp(c, from, asked, true)
+}
+
+// lookUp finds users on behalf of the sender.
+func (a *admission) lookUp(c *conv, from im.User, users []im.User, adding bool) error {
+	if a.o.LookUp == nil {
+		return nil
 	}
-	if !ok {
-		return im.Errorf(im.CodeNoUser, "there is no user %.64s", u.User)
-	}
-	return nil
+	return a.o.LookUp(context.Background(), im.Account{Tenant: c.key.Tenant, User: from}, users, adding)
 }

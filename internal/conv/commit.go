@@ -28,6 +28,7 @@ type committer struct {
 	o         *Options
 	store     store.Store
 	hash      hasher
+	ids       *im.IDs
 	intake    *intake
 	cursors   *cursors
 	formers   *formers
@@ -200,7 +201,7 @@ func (cm *committer) build(b *batch) {
 	bu := &builder{cm: cm, b: b, now: uint64(cm.o.Now().UnixMilli())}
 	bu.dedupe = deduper{store: cm.store, batch: b}
 	bu.rewriter = rewriter{o: cm.o, store: cm.store, formers: cm.formers, batch: b, now: bu.now}
-	bu.admission = admission{o: cm.o, now: bu.now, rewriter: &bu.rewriter, inboxLag: cm.inboxLag}
+	bu.admission = admission{o: cm.o, ids: cm.ids, now: bu.now, rewriter: &bu.rewriter, inboxLag: cm.inboxLag}
 	b.commit.Feed, b.commit.Epoch, b.commit.Holder, b.commit.From = cm.feed, cm.epoch, cm.holder, cm.pos
 	for i := range b.work {
 		bu.conversation(&b.work[i])
@@ -256,10 +257,15 @@ func (bu *builder) conversation(w *work) {
 	})
 }
 
-// decide settles one send: a repeat, a refusal, or a new row. It returns the kind
-// of the row, 0 without one.
+// decide settles one send: that of a stranger, a repeat, a refusal, or a new row. It
+// returns the kind of the row, 0 without one.
 func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	s.Entry.Conv = c.id
+	role, known := c.log.info.members.standing(im.User(s.Entry.From))
+	if !known && s.needsStanding() { // before dedupe, which tells of the head
+		bu.b.answer(s, nil, Result{Err: noConversation()})
+		return 0, nil
+	}
 	id := identity{bu.cm.hash.id(im.User(s.Entry.From), s.Entry.ClientMsgId), bu.cm.hash.first(s)}
 	r, found, slot, err := bu.dedupe.find(c, s, id)
 	if errors.Is(err, errScan) {
@@ -272,7 +278,7 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	}
 	var next *info
 	if err == nil {
-		next, err = bu.admission.admit(c, s)
+		next, err = bu.admission.admit(c, s, role)
 	}
 	if err != nil {
 		bu.b.answer(s, nil, Result{Err: bu.refusal(c, err)})

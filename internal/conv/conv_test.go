@@ -3,6 +3,7 @@ package conv_test
 import (
 	"context"
 	"flag"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +23,9 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "16") // the parallel tests mostly wait
 	goleak.VerifyTestMain(m)
 }
+
+// someStore makes ids like those of a store.
+var someStore = im.NewIDs([16]byte{1})
 
 // world is a node that owns all of its store, and can start again.
 type world struct {
@@ -50,9 +54,14 @@ func (w *world) start(t *testing.T) {
 	st := convtest.OpenStore(t, w.fs)
 	w.Node = convtest.NewNode(t, st)
 	w.Open(conv.Options{
-		Now:         func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) },
 		MemoryBytes: w.bytes,
-		UserExists:  func(_ context.Context, a im.Account) (bool, error) { return a.User != "nobody", nil },
+		Now:         func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) },
+		LookUp: func(_ context.Context, _ im.Account, users []im.User, _ bool) error {
+			if slices.Contains(users, "nobody") {
+				return &im.Error{Code: im.CodeNoUser}
+			}
+			return nil
+		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	w.ended = make(chan error, 1)

@@ -26,6 +26,7 @@ type conv struct {
 	place      int          // in memory.clock
 	bytes      int          // what is counted for it in node.convBytes
 	cursors    *userCursors // nil: nobody has moved a cursor lately
+	examined   *examination // nil: no send waits to be examined
 
 	// The log's side. Only the committer touches it, and a loader before done is
 	// closed or while state is scanning.
@@ -120,4 +121,6 @@ func (c *conv) size() int {
 }
 
 // unusedLocked tells whether c may leave memory.
-func (c *conv) unusedLocked() bool { return c.state == idle && c.uses == 0 && len(c.queue) == 0 }
+func (c *conv) unusedLocked() bool {
+	return c.state == idle && c.uses == 0 && len(c.queue) == 0 && c.examined == nil
+}

@@ -8,7 +8,8 @@
 // Read the files in this order. A send, from its frame to the queue of its
 // conversation: send.go, convs.go with options.go, intake.go, conversation.go with
 // members.go. How conversations get into memory: memory.go, hash.go (the tail, by
-// which repeats are found), node.go (the loaders). How the committer makes a commit:
+// which repeats are found), node.go (the loaders), stranger.go (who may not know that the
+// conversation exists). How the committer makes a commit:
 // commit.go, batch.go, dedupe.go, admit.go, rewrite.go, formerrow.go. What happens
 // when it is durable: publish.go. Who owns a feed, and for how long: owner.go,
 // tenure.go, refan.go. Questions: history.go, state.go, sync.go. The cursors of users:
@@ -56,6 +57,7 @@ type Elsewhere struct {
 type Convs struct {
 	o         *Options
 	store     store.Store
+	ids       *im.IDs
 	table     *fanout.Table
 	node      node
 	elsewhere Elsewhere                              // set before Run
@@ -80,7 +82,7 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 		last = max(last, f)
 	}
 	cs := &Convs{
-		o: &o, store: st, table: table, failed: make(chan error, 1),
+		o: &o, store: st, ids: im.NewIDs(st.Info().Secret), table: table, failed: make(chan error, 1),
 		owners: make([]atomic.Pointer[Owner], int(last)+1), fans: make([]*fanout.Fan, int(last)+1),
 	}
 	cs.node.loaders.ready = sync.NewCond(&cs.node.loaders.mu)
@@ -135,6 +137,9 @@ func (cs *Convs) submit(f store.Feed, sends []*Send, k *fanout.WakeUps) {
 	}
 	e.Submit(f, sends, k)
 }
+
+// IDs derives the ids of this store's conversations.
+func (cs *Convs) IDs() *im.IDs { return cs.ids }
 
 // FeedOf is the feed that holds a conversation.
 func (cs *Convs) FeedOf(c im.ConvID) store.Feed { return cs.store.FeedOf(im.PartitionOf(c)) }
@@ -204,7 +209,7 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	fan := fanout.New(cs.table)
 	fan.Remote = cs.o.Nodes
 	holder := max(cs.o.Holder, 1)
-	ow, err := newOwner(ctx, cs.o, &cs.node, cs.store, fan, f, holder, cs.confirm)
+	ow, err := newOwner(ctx, cs.o, &cs.node, cs.store, cs.ids, fan, f, holder, cs.confirm)
 	if err != nil {
 		return 0, err
 	}

@@ -56,7 +56,7 @@ type cursors struct {
 // MoveCursor moves a user's cursors forward, cut to what is published and to what
 // the user may read, and returns them when they are durable.
 //
-// Codes: no_conversation, not_member (never was one); unsettled: overloaded,
+// Codes: no_conversation; unsettled: overloaded,
 // disk_full, store_stalled. Spec: P-8.6.
 func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCursor) (*petrelv1.CursorMoved, error) {
 	type answer struct {
@@ -89,14 +89,11 @@ func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
 	if err := Refusal(cu.mem.store.Writable()); err != nil {
 		return err
 	}
-	c, at, in, end, err := cu.reader.open(ctx, m.Conv)
+	c, at, in, end, err := cu.reader.enter(ctx, Query{Conv: m.Conv, User: m.User})
 	if err != nil {
 		return err
 	}
 	defer end()
-	if _, _, ok := in.members.reach(m.User, at.head); !ok {
-		return &im.Error{Code: im.CodeNotMember}
-	}
 	to := Cursor{Delivered: in.members.readableUpTo(m.User, min(m.Delivered, at.head)), Read: in.members.readableUpTo(m.User, min(m.Read, at.head))}
 	if len(in.members.current) > MaxReceipts {
 		to.Delivered = 0

@@ -218,8 +218,8 @@ func TestCursorIsCutToWhatTheUserMayRead(t *testing.T) {
 	w.MustSend(convtest.Kick(key, "kick 2", "bob")) // 13
 	w.upTo(key, "alice", 15)
 	w.wantMoved("after the last", w.move(key, "bob", 15, 15, nil), "13 13")
-	w.wantMoved("of a stranger", w.move(key, "mallory", 1, 1, nil), "not_member")
-	none := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, "none")}
+	w.wantMoved("of a stranger", w.move(key, "mallory", 1, 1, nil), "no_conversation")
+	none := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, "none")}
 	w.wantMoved("of nothing", w.move(none, "alice", 1, 1, nil), "no_conversation")
 	if _, err := w.receiptsOf(key, "bob"); im.CodeOf(err) != im.CodeNotMember {
 		t.Errorf("receipts for who has left: %v", err)

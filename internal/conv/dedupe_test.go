@@ -130,7 +130,7 @@ func TestOrderIsKeptBehindAScan(t *testing.T) {
 func TestDirectConversationComesToBeByWriting(t *testing.T) {
 	w := newWorld(t)
 	to := func(from, peer im.User, k string) *conv.Send {
-		s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, from, peer)}, from, k, -1, "hi")
+		s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, from, peer)}, from, k, -1, "hi")
 		s.Peer = peer
 		return s
 	}
@@ -138,10 +138,10 @@ func TestDirectConversationComesToBeByWriting(t *testing.T) {
 		t.Errorf("seqs %d and %d, want 1 and 2", a, b)
 	}
 	convtest.WantCode(t, w.Send(to("alice", "nobody", "1")), im.CodeNoUser)
-	unknown := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "x", "y")}
+	unknown := im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "x", "y")}
 	convtest.WantCode(t, w.Send(convtest.Message(unknown, "alice", "2", 0, "hi")), im.CodeNoConversation)
-	known := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "alice", "bob")}
-	convtest.WantCode(t, w.Send(convtest.Message(known, "eve", "3", 0, "hi")), im.CodeNotMember)
+	known := im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
+	convtest.WantCode(t, w.Send(convtest.Message(known, "eve", "3", 0, "hi")), im.CodeNoConversation)
 }
 
 func TestAddingAMemberOnceMoreKeepsTheirRole(t *testing.T) {
@@ -172,7 +172,7 @@ func TestChangesOfStrangersWriteNoRecord(t *testing.T) {
 	w.MustSend(convtest.Entry(key, "all", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "carol"}}, Removed: []string{"zed", "aaron"}, Roles: []*petrelv1.MemberRef{{User: "mallory", Role: petrelv1.Role_ROLE_ADMIN}}}))
 	for range 2 {
 		for _, u := range []im.User{"zed", "aaron"} {
-			if _, err := w.look(key, u); im.CodeOf(err) != im.CodeNotMember {
+			if _, err := w.look(key, u); im.CodeOf(err) != im.CodeNoConversation {
 				t.Errorf("%s is let in: %v", u, err)
 			}
 		}
@@ -186,7 +186,7 @@ func TestChangesOfStrangersWriteNoRecord(t *testing.T) {
 // A map has no order: the same settings are the same body.
 func TestSettingsSentAgainAreARepeat(t *testing.T) {
 	w := newWorld(t)
-	inbox := im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "alice")}
+	inbox := im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Inbox(im.DefaultTenant, "alice")}
 	settings := func() *conv.Send {
 		s := &conv.Send{Conv: inbox, Peer: "alice", Keyed: true}
 		s.Entry.ClientMsgId = "settings"

@@ -142,8 +142,11 @@ func TestRolesDecideWhoMayChangeAGroup(t *testing.T) {
 				continue
 			}
 			want := im.CodeForbidden
-			if u == "ex" || u == "stranger" {
+			switch u {
+			case "ex":
 				want = im.CodeNotMember
+			case "stranger":
+				want = im.CodeNoConversation
 			}
 			t.Run(what+" by "+string(u), func(t *testing.T) { convtest.WantCode(t, w.Send(by(u, c.s(what+string(u)))), want) })
 		}
@@ -289,7 +292,7 @@ func TestTitleIsRenamedWithItsEntry(t *testing.T) {
 	if got := title(); got != strings.Repeat("x", 256) {
 		t.Errorf("after a restart the title is %q", got)
 	}
-	direct := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "mia", "max")}, "mia", "k", -1, "hi")
+	direct := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "mia", "max")}, "mia", "k", -1, "hi")
 	direct.Peer = "max"
 	w.MustSend(direct)
 	convtest.WantCode(t, w.Send(by("mia", rename(direct.Conv, "5", "us"))), im.CodeForbidden)
@@ -298,7 +301,7 @@ func TestTitleIsRenamedWithItsEntry(t *testing.T) {
 
 func TestUserMakesAGroupOnce(t *testing.T) {
 	w := newWorld(t)
-	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, "made once")}
+	key := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, "made once")}
 	create := func(from im.User, title string, refs ...*petrelv1.MemberRef) *conv.Send {
 		s := by(from, convtest.Entry(key, "r:1", &petrelv1.MemberChange{Added: refs}))
 		s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: title}
@@ -328,12 +331,12 @@ func TestUserMakesAGroupOnce(t *testing.T) {
 func TestMembersAreForMembers(t *testing.T) {
 	w := newWorld(t)
 	key := w.ranked()
-	for _, u := range []im.User{"ex", "stranger"} {
-		if _, _, err := w.memberPage(key, u, "", 0); im.CodeOf(err) != im.CodeNotMember {
-			t.Errorf("%s is told the members: %v", u, err)
+	for u, want := range map[im.User]im.Code{"ex": im.CodeNotMember, "stranger": im.CodeNoConversation} {
+		if _, _, err := w.memberPage(key, u, "", 0); im.CodeOf(err) != want {
+			t.Errorf("%s asks for the members: %v, want %s", u, err, want)
 		}
 	}
-	unknown := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, "unknown")}
+	unknown := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, "unknown")}
 	if _, _, err := w.memberPage(unknown, "", "", 0); im.CodeOf(err) != im.CodeNoConversation {
 		t.Errorf("the members of no conversation: %v", err)
 	}
@@ -363,7 +366,7 @@ func TestGroupOfTenThousand(t *testing.T) {
 	for i := range conv.MaxMembers {
 		refs = append(refs, ref(fmt.Sprint("user", i*7919%conv.MaxMembers), 0))
 	}
-	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, "large")}
+	key := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, "large")}
 	s := convtest.Entry(key, "create", &petrelv1.MemberChange{Added: append(refs, refs[:100]...)})
 	s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
 	w.MustSend(s)

@@ -44,7 +44,7 @@ func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *i
 	at, in = c.published()
 	if in.record == nil {
 		r.mem.release(c)
-		return nil, point{}, nil, nil, &im.Error{Code: im.CodeNoConversation}
+		return nil, point{}, nil, nil, noConversation()
 	}
 	return c, at, in, func() { r.mem.release(c) }, nil
 }
@@ -52,19 +52,16 @@ func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *i
 // History reads a page of entries: upwards from q.After, or, with q.Before set,
 // downwards from q.Before; both ends are exclusive. A q.Limit of 0 or above MaxPage
 // means MaxPage. Entries outside of the user's stays are left out. Every read ends at
-// the published head. Codes: no_conversation, not_member. Spec: P-5.2.
+// the published head. Codes: no_conversation. Spec: P-5.2.
 func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*convpb.History, error) {
-	c, at, in, end, err := r.open(ctx, by.Conv)
+	c, at, in, end, err := r.enter(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	first, last := im.Seq(1), at.head
 	if by.User != "" {
-		var ok bool
-		if first, last, ok = in.members.reach(by.User, at.head); !ok {
-			return nil, &im.Error{Code: im.CodeNotMember}
-		}
+		first, last = in.members.reach(by.User, at.head)
 		last = min(last, at.head)
 	}
 	p := &page{limit: MaxPage}

@@ -55,6 +55,9 @@ func (in *intake) enqueueLocked(s *Send) bool {
 		return false
 	}
 	s.bytes = s.Size()
+	if c.mustExamineLocked(s) {
+		return in.examineLocked(c, s)
+	}
 	if c.queueBytes+s.bytes > m.o.QueueBytes || !m.node.reserve(s.bytes, m.o.InFlightBytes) {
 		return false
 	}
@@ -63,6 +66,18 @@ func (in *intake) enqueueLocked(s *Send) bool {
 	c.queue = append(c.queue, s)
 	in.activateLocked(c)
 	return true
+}
+
+// refuse answers sends that are in no queue any more.
+func (in *intake) refuse(sends []*Send, e *im.Error) {
+	bytes := 0
+	for _, s := range sends {
+		bytes += s.bytes
+	}
+	var k fanout.WakeUps
+	AnswerAll(sends, e, &k)
+	in.release(nil, len(sends), bytes)
+	k.Flush()
 }
 
 // reserve takes bytes from a budget; false: they would exceed it. Callers at the same
@@ -104,17 +119,9 @@ func (in *intake) loaded(c *conv, err error) {
 	}
 	in.mem.mu.Unlock()
 	in.signal()
-	if len(failed) == 0 {
-		return
+	if len(failed) > 0 {
+		in.refuse(failed, unread(err))
 	}
-	bytes := 0
-	for _, s := range failed {
-		bytes += s.bytes
-	}
-	var k fanout.WakeUps
-	AnswerAll(failed, unread(err), &k)
-	in.release(nil, len(failed), bytes)
-	k.Flush()
 }
 
 // work is what the committer does for one conversation in one batch.
@@ -228,6 +235,10 @@ func (in *intake) orphans() []*Send {
 	for _, c := range in.mem.convs {
 		all = append(all, c.queue...)
 		c.queue, c.queueBytes = nil, 0
+		if c.examined != nil {
+			all = append(all, c.examined.sends...)
+			c.examined.sends = nil
+		}
 	}
 	for _, s := range all {
 		bytes += s.bytes

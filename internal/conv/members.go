@@ -45,24 +45,32 @@ func (m *Members) Role(u im.User) petrelv1.Role {
 	return 0
 }
 
+// standing is u's role, and whether u is or was a member. Nobody else learns that the
+// conversation exists.
+func (m *Members) standing(u im.User) (role petrelv1.Role, known bool) {
+	i, known := m.find(u)
+	if !known {
+		return 0, false
+	}
+	return m.all[i].role, true
+}
+
 // atLeast tells whether a member has a role or a higher one.
 func (m *Members) atLeast(u im.User, role petrelv1.Role) bool {
 	return m.Role(u) >= role
 }
 
-// reach is the first and last seq that u may read, given the head; false: u was
-// never a member.
-func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq, ok bool) {
-	i, ok := m.find(u)
-	if !ok || len(m.all[i].stays) == 0 {
-		return 0, 0, false
-	}
+// reach is the first and last seq that u, who is or was a member, may read, given the
+// head.
+func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq) {
+	i, known := m.find(u)
+	im.Assert(known && len(m.all[i].stays) > 0, "reach of %s, who never was a member", u)
 	w := m.all[i].stays
 	first, last = w[0].from, w[len(w)-1].to
 	if last == 0 {
 		last = head
 	}
-	return first, last, true
+	return first, last
 }
 
 // stay is a range of seqs that a user may read, both ends included; it is empty

@@ -25,6 +25,12 @@ type memory struct {
 	// loading or scanning. intake sets it.
 	loaded func(c *conv, err error)
 
+	// refuse answers sends that are in no queue any more. intake sets it.
+	refuse func(sends []*Send, e *im.Error)
+
+	// confirm asks whether this node still owns the feed, as in committer.
+	confirm func() error
+
 	mu     sync.Mutex // tier 2; guards convs, sealed, and in every conv the fields that say so
 	convs  map[im.Key]*conv
 	clock  []*conv // all of convs; hand goes round in it
@@ -99,7 +105,13 @@ func (m *memory) newestPos(key im.Key) (pos im.Pos, known bool) {
 // load reads a conversation's state. A conversation with an append under way
 // never leaves memory, so what is read here is durable.
 func (m *memory) load(c *conv) {
-	err := m.read(context.Background(), c)
+	wanted, err := m.admitted(c)
+	if !wanted {
+		return
+	}
+	if err == nil {
+		err = m.read(context.Background(), c)
+	}
 	if c.err = err; err != nil {
 		m.mu.Lock()
 		m.removeLocked(c)

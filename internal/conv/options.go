@@ -14,9 +14,11 @@ type Options struct {
 	Log *slog.Logger
 	Now func() time.Time // wall clock of message times
 
-	// UserExists tells whether a user may be written to, or be added to a
-	// group, for the first time. nil: everybody.
-	UserExists func(ctx context.Context, a im.Account) (bool, error)
+	// LookUp finds users of by's tenant who are written to, or added to a group, for the
+	// first time. by is the user who does so; without a user it is the operator. Codes:
+	// no_user; forbidden, with adding, of those who do not let others add them; and those
+	// that keep users from trying names. nil: everybody is there.
+	LookUp func(ctx context.Context, by im.Account, users []im.User, adding bool) error
 
 	// How long after its time a message may be edited and recalled by its
 	// sender. 24 hours; below 0: for ever.

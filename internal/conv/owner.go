@@ -34,11 +34,11 @@ type Owner struct {
 }
 
 // newOwner takes a feed over; from here on no other Owner of it writes.
-func newOwner(ctx context.Context, o *Options, n *node, st store.Store, fan *fanout.Fan, f store.Feed, holder uint64, confirm func(*Owner) error) (*Owner, error) {
+func newOwner(ctx context.Context, o *Options, n *node, st store.Store, ids *im.IDs, fan *fanout.Fan, f store.Feed, holder uint64, confirm func(*Owner) error) (*Owner, error) {
 	hash := hasher{st.Info().Secret}
 	mem := &memory{o: o, node: n, store: st, hash: hash, convs: map[im.Key]*conv{}}
 	in := &intake{mem: mem, wake: make(chan struct{}, 1)}
-	mem.loaded = in.loaded
+	mem.loaded, mem.refuse = in.loaded, in.refuse
 	old := &formers{}
 	rd := &reader{mem: mem, formers: old}
 	cu := &cursors{mem: mem, reader: rd, fan: fan, wake: in.signal, cooled: time.NewTimer(flushEvery)}
@@ -51,10 +51,11 @@ func newOwner(ctx context.Context, o *Options, n *node, st store.Store, fan *fan
 	}
 	ow := &Owner{memory: mem, intake: in, reader: rd, cursors: cu, publisher: pub, tenure: newTenure(mem), inboxLag: &inboxLag{now: o.Now, limit: o.InboxLag}}
 	pub.lose = ow.lose
+	mem.confirm = func() error { return confirm(ow) }
 	cm := &ow.committer
 	*cm = committer{
-		o: o, store: st, hash: hash, intake: in, cursors: cu, formers: old, publisher: pub, tenure: ow.tenure, inboxLag: ow.inboxLag,
-		confirm: func() error { return confirm(ow) }, feed: f, holder: holder,
+		o: o, store: st, hash: hash, ids: ids, intake: in, cursors: cu, formers: old, publisher: pub, tenure: ow.tenure, inboxLag: ow.inboxLag,
+		confirm: mem.confirm, feed: f, holder: holder,
 	}
 	var err error
 	if cm.epoch, cm.pos, err = st.Takeover(ctx, f, holder); err != nil {

@@ -39,7 +39,7 @@ func (cu *cursors) inMemory(key im.Key, u im.User) (Cursor, bool) {
 }
 
 // ReadCounted is the counted at a user's read cursor, plus the messages above it that
-// the user may not read: those are never unread. Codes: no_conversation, not_member.
+// the user may not read: those are never unread. Codes: no_conversation.
 // Spec: P-8.7.
 func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cursor) (uint64, error) {
 	c, now, in, end, err := cu.reader.open(ctx, key)
@@ -49,7 +49,7 @@ func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cu
 	defer end()
 	i, ok := in.members.find(u)
 	if !ok {
-		return 0, &im.Error{Code: im.CodeNotMember}
+		return 0, noConversation()
 	}
 	n, reached := at.Counted, at.Read
 	for _, s := range in.members.all[i].stays {
@@ -71,10 +71,10 @@ func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cu
 
 // Receipts lists how far the members of a conversation are, ascending by user;
 // those who never moved are left out. Of a conversation with more than
-// MaxReceipts members it tells only read. Codes: no_conversation, not_member.
+// MaxReceipts members it tells only read. Codes: no_conversation, not_member (was one).
 // Spec: P-8.6.
 func (cu *cursors) Receipts(ctx context.Context, by Query, _ *convpb.ListReceipts) (*convpb.Receipts, error) {
-	c, _, in, end, err := cu.reader.open(ctx, by.Conv)
+	c, _, in, end, err := cu.reader.enter(ctx, by)
 	if err != nil {
 		return nil, err
 	}

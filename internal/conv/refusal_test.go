@@ -42,7 +42,7 @@ func TestWhatIsQueuedBehindARefusedKickIsNotJudgedByIt(t *testing.T) {
 
 func TestARefusedCreationIsNoRepeat(t *testing.T) {
 	w := newWorld(t)
-	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, "crew")}
+	key := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, "crew")}
 	create := func() *conv.Send {
 		s := convtest.Entry(key, "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{ref("alice", 0)}})
 		s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}

@@ -23,7 +23,7 @@ import (
 // about is a send that is about an earlier entry, as a frame brings it.
 func about(key im.Key, from im.User, k string, f *petrelv1.Send) *conv.Send {
 	f.Conv, f.ClientMsgId = key.Conv.String(), k
-	s, err := conv.Prepare(im.Account{Tenant: key.Tenant, User: from}, f, 48<<10)
+	s, err := conv.Prepare(someStore, im.Account{Tenant: key.Tenant, User: from}, f, 48<<10)
 	if err != nil {
 		panic(err)
 	}
@@ -288,11 +288,11 @@ func TestWhatCanBeAimedAt(t *testing.T) {
 	for _, s := range []*conv.Send{recall(key, "", "op", 1), recall(key, "", "op", 13), edit(key, "", "op", 6, "x"), pin(key, "olga", "p", 10, false)} {
 		convtest.WantCode(t, w.Send(s), im.CodeNoTarget)
 	}
-	direct := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "mia", "max")}
+	direct := im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "mia", "max")}
 	first := edit(direct, "mia", "x", 1, "x")
 	first.Peer = "max"
 	convtest.WantCode(t, w.Send(first), im.CodeNoTarget)
-	inbox := im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "mia")}
+	inbox := im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Inbox(im.DefaultTenant, "mia")}
 	convtest.WantCode(t, w.Send(recall(inbox, "mia", "x", 1)), im.CodeNoConversation)
 	if got := len(w.history(key, "")); got != 12 {
 		t.Errorf("%d entries, want 12", got)
@@ -334,7 +334,7 @@ func TestWhoEditsRecallsAndPins(t *testing.T) {
 	convtest.WantCode(t, w.Send(recall(key, "max", "mine", q)), im.CodeNotMember)
 	w.MustSend(recall(key, "adam", "left", q))
 
-	hello := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "mia", "olga")}, "mia", "k", -1, "hi")
+	hello := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "mia", "olga")}, "mia", "k", -1, "hi")
 	hello.Peer = "olga"
 	w.MustSend(hello)
 	convtest.WantCode(t, w.Send(recall(hello.Conv, "olga", "r", 1)), im.CodeForbidden)

@@ -220,7 +220,8 @@ func TestF17RejoinKeepsTheFirstStay(t *testing.T) {
 // nobody.
 func TestF17RefusedBatchLeavesTheMembersAsTheyWere(t *testing.T) {
 	w := newWorld(t)
-	key := w.Group("alice", "bob")
+	key := w.Group("alice", "bob", "eve")
+	w.MustSend(convtest.Kick(key, "kick eve", "eve"))
 	eve := w.Online("eve")
 	w.Gate.Refuse(true)
 	for _, r := range w.together(convtest.Kick(key, "kick", "bob"), convtest.Add(key, "add", "eve"), convtest.Message(key, "eve", "e", 1, "x")) {
@@ -228,15 +229,15 @@ func TestF17RefusedBatchLeavesTheMembersAsTheyWere(t *testing.T) {
 	}
 	w.Gate.Refuse(false)
 	convtest.WantCode(t, w.Send(convtest.Message(key, "eve", "e", 1, "x")), im.CodeNotMember)
-	if q := w.MustSend(convtest.Message(key, "bob", "b", 1, "still here")); q != 2 {
-		t.Errorf("seq %d, want 2", q)
+	if q := w.MustSend(convtest.Message(key, "bob", "b", 1, "still here")); q != 3 {
+		t.Errorf("seq %d, want 3", q)
 	}
 	if got := eve.Got(); len(got) != 0 {
 		t.Errorf("eve was pushed %v", got)
 	}
 	// The same change, asked for again, is done.
-	if q := w.MustSend(convtest.Kick(key, "kick", "bob")); q != 3 {
-		t.Errorf("seq %d, want 3", q)
+	if q := w.MustSend(convtest.Kick(key, "kick", "bob")); q != 4 {
+		t.Errorf("seq %d, want 4", q)
 	}
 	convtest.WantCode(t, w.Send(convtest.Message(key, "bob", "c", 1, "x")), im.CodeNotMember)
 }

@@ -53,10 +53,10 @@ type Result struct {
 }
 
 // Prepare turns a client's send frame into a Send, whose texts share the
-// frame's memory. maxBody is in bytes. The caller sets who waits for the answer.
+// frame's memory. ids are those of the store; maxBody is in bytes. The caller sets who waits for the answer.
 // Codes, all of them about the frame alone: invalid, too_large,
 // no_conversation, unsupported. Spec: P-4.1, P-4.2.
-func Prepare(from im.Account, f *petrelv1.Send, maxBody int) (*Send, *im.Error) {
+func Prepare(ids *im.IDs, from im.Account, f *petrelv1.Send, maxBody int) (*Send, *im.Error) {
 	s := &Send{Conv: im.Key{Tenant: from.Tenant}, Keyed: f.After == nil}
 	if f.After != nil {
 		s.After = im.Seq(*f.After)
@@ -69,7 +69,7 @@ func Prepare(from im.Account, f *petrelv1.Send, maxBody int) (*Send, *im.Error) 
 		if err := s.Peer.Check(); err != nil {
 			return nil, asError(err)
 		}
-		s.Conv.Conv = im.DirectID(from.Tenant, from.User, s.Peer)
+		s.Conv.Conv = ids.Direct(from.Tenant, from.User, s.Peer)
 	default:
 		id, err := im.ParseConvID(f.Conv)
 		if err != nil {

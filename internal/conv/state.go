@@ -9,21 +9,37 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// State is how a conversation stands for a user, below the published head.
-// Codes: no_conversation, not_member.
+// State is how a conversation stands for a user who is or was a member, below the
+// published head. Codes: no_conversation.
 func (r *reader) State(ctx context.Context, by Query, _ *convpb.GetState) (*convpb.State, error) {
-	c, at, in, end, err := r.open(ctx, by.Conv)
+	c, at, in, end, err := r.enter(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	first, last, ok := in.members.reach(by.User, at.head)
-	if !ok {
-		return nil, &im.Error{Code: im.CodeNotMember}
+	return r.standing(ctx, c, at, in, by.User)
+}
+
+// listed is State of a conversation that is in the user's own list: it costs no look
+// into the store for the user's record. Codes: no_conversation.
+func (r *reader) listed(ctx context.Context, key im.Key, u im.User) (*convpb.State, error) {
+	c, at, in, end, err := r.open(ctx, key)
+	if err != nil {
+		return nil, err
 	}
+	defer end()
+	if _, known := in.members.standing(u); !known {
+		return nil, noConversation()
+	}
+	return r.standing(ctx, c, at, in, u)
+}
+
+// standing is how c stands for u, who is or was a member.
+func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im.User) (*convpb.State, error) {
+	first, last := in.members.reach(u, at.head)
 	st := &convpb.State{
 		Head: uint64(min(last, at.head)), Counted: at.counted, FirstSeq: uint64(in.firstSeq()), Joined: uint64(first), Pos: uint64(at.pos),
-		Role: in.members.Role(by.User), Title: in.record.Title,
+		Role: in.members.Role(u), Title: in.record.Title,
 	}
 	if st.Role != 0 {
 		return st, nil
@@ -42,7 +58,7 @@ func (r *reader) State(ctx context.Context, by Query, _ *convpb.GetState) (*conv
 // Record is the kind and title of a conversation, and the users of a direct
 // one. Codes: no_conversation.
 func (r *reader) Record(ctx context.Context, by Query, _ *convpb.GetRecord) (*convpb.Record, error) {
-	_, _, in, end, err := r.open(ctx, by.Conv)
+	_, _, in, end, err := r.enter(ctx, by)
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +70,10 @@ func (r *reader) Record(ctx context.Context, by Query, _ *convpb.GetRecord) (*co
 const MaxMemberPage = 1000
 
 // Members lists the members after the user q.After, ascending by user. A q.Limit of 0
-// or above MaxMemberPage means MaxMemberPage. Codes: no_conversation, not_member.
+// or above MaxMemberPage means MaxMemberPage. Codes: no_conversation, not_member (was one).
 // Spec: P-8.2.
 func (r *reader) Members(ctx context.Context, by Query, q *convpb.ListMembers) (*convpb.Members, error) {
-	_, _, in, end, err := r.open(ctx, by.Conv)
+	_, _, in, end, err := r.enter(ctx, by)
 	if err != nil {
 		return nil, err
 	}

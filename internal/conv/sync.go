@@ -26,7 +26,7 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 	}
 	state, err := ow.syncState(ctx, key, a.User, q)
 	if err != nil {
-		if im.CodeOf(err) == im.CodeNotMember {
+		if im.CodeOf(err) == im.CodeNoConversation {
 			return nil, nil // the conversation decides; the user's list follows later
 		}
 		return damagedState(key, q, err)
@@ -91,7 +91,7 @@ func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb
 			return nil, err
 		}
 	}
-	st, err := ow.State(ctx, Query{Conv: key, User: u}, nil)
+	st, err := ow.listed(ctx, key, u)
 	if err != nil {
 		return nil, err
 	}

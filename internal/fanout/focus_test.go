@@ -12,6 +12,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
+// someStore makes ids like those of a store.
+var someStore = im.NewIDs([16]byte{1})
+
 // listening returns a connection whose client has the capabilities focus and cursor.
 func listening(t *testing.T, f *Fan, u im.User, limit int) *screen {
 	s := connect(t, u, limit)
@@ -24,7 +27,7 @@ func listening(t *testing.T, f *Fan, u im.User, limit int) *screen {
 func convs(n int) []im.ConvID {
 	ids := make([]im.ConvID, n)
 	for i := range ids {
-		ids[i] = im.KeyedGroupID(im.DefaultTenant, fmt.Sprint("team ", i))
+		ids[i] = someStore.KeyedGroup(im.DefaultTenant, fmt.Sprint("team ", i))
 	}
 	return ids
 }
@@ -110,7 +113,7 @@ func TestFocusIsAboutEventsOfOthers(t *testing.T) {
 	bob.out.Window(1, -1, -1)
 	own.Sender, own.Ack = Origin{Out: bob.out, ID: 7, Bytes: 1}, wire.Ack{Seq: 2}
 	f.say("bob", entry(ids[0], 1, "others"), own, entry(ids[0], 3, "others"))
-	f.say("bob", entry(im.InboxID(im.DefaultTenant, "bob"), 1, "joined"))
+	f.say("bob", entry(someStore.Inbox(im.DefaultTenant, "bob"), 1, "joined"))
 	bob.out.Answer(pong(8), &WakeUps{})
 	bob.wantHints("a sender", map[string]uint64{ids[0].String(): 3}, "ack 2 of 7", "1:joined", "pong 8")
 	f.say("bob", entry(ids[0], 4, "others"))
@@ -203,7 +206,7 @@ func (s *screen) wantHintsNot(what string) {
 func TestInboxEntryWithoutRoomIsLagged(t *testing.T) {
 	f := New(NewTable())
 	bob := listening(t, f, "bob", 10)
-	f.say("bob", entry(im.InboxID(im.DefaultTenant, "bob"), 1, "joined"))
+	f.say("bob", entry(someStore.Inbox(im.DefaultTenant, "bob"), 1, "joined"))
 	bob.wantHints("", map[string]uint64{}, "lagged")
 }
 

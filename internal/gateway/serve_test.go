@@ -84,10 +84,10 @@ func serve(t *testing.T, o Options, l session.Limits) *server {
 	s.users, err = user.New(ctx, user.Options{}, st)
 	must(t, err)
 	s.table = fanout.NewTable()
-	convs, err := conv.New(ctx, conv.Options{UserExists: s.users.Exists}, st, s.table)
+	convs, err := conv.New(ctx, conv.Options{LookUp: s.users.LookUp}, st, s.table)
 	must(t, err)
 	router := route.New(route.Options{}, convs, st)
-	s.hub = session.New(session.Options{Heartbeat: o.Heartbeat, Misses: o.Misses}, s.users, convs, router, &inbox.Syncer{Router: router, Store: st}, s.table, l)
+	s.hub = session.New(session.Options{IDs: convs.IDs(), Heartbeat: o.Heartbeat, Misses: o.Misses}, s.users, convs, router, &inbox.Syncer{Router: router, Store: st}, s.table, l)
 	s.token = s.newUsers("alice")[0]
 	o.HTTPAddr, o.TCPAddr = "127.0.0.1:0", "127.0.0.1:0"
 	s.Gateway, err = New(o, s.hub)

@@ -1,7 +1,7 @@
 // Package im is the vocabulary of Petrel: the identifiers and numbers that
 // every other package uses, and the errors that a client may see.
 //
-// Read im.go for the identifiers, then errors.go. The file codes_gen.go is
+// Read im.go for the identifiers, ids.go for those that are derived, then errors.go. The file codes_gen.go is
 // generated from proto/errors.yaml.
 //
 // The package imports nothing but the standard library. So it may not know how
@@ -10,9 +10,7 @@ package im
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 )
 
@@ -89,8 +87,8 @@ const (
 )
 
 // ConvID is the id of a conversation within a tenant. The first byte is the kind.
-// The other 15 bytes are a hash of what the conversation is for (of the two users
-// of a direct conversation, for example), or random.
+// The other 15 bytes are a keyed hash of what the conversation is for (of the two
+// users of a direct conversation, for example; see IDs), or random.
 type ConvID [16]byte
 
 // Kind is the kind of the conversation that c names.
@@ -123,56 +121,11 @@ func ParseConvID(s string) (ConvID, error) {
 	return ConvID{}, Errorf(CodeNoConversation, "there is no conversation %.32q", s)
 }
 
-// DirectID returns the id of the direct conversation of a and b. The order of a
-// and b does not matter. With a == b it holds the user's notes to themselves.
-//
-// No call creates a direct conversation; its id follows from its users. So two
-// users who write their first messages to each other at the same time write into
-// the same conversation.
-func DirectID(t Tenant, a, b User) ConvID {
-	if b < a {
-		a, b = b, a
-	}
-	return derive(Direct, t, string(a), string(b))
-}
-
-// InboxID returns the id of the inbox of u.
-func InboxID(t Tenant, u User) ConvID { return derive(Inbox, t, string(u)) }
-
-// KeyedGroupID returns the id of the group that an application calls key.
-func KeyedGroupID(t Tenant, key string) ConvID { return derive(Group, t, key) }
-
-// RequestedGroupID returns the id of the group that a user creates with a request
-// id. A repeated request has the same id, so it creates no second group.
-func RequestedGroupID(a Account, request string) ConvID {
-	return derive(Group, a.Tenant, string(a.User), request)
-}
-
 // NewGroupID returns a random group id.
 func NewGroupID() ConvID {
 	var c ConvID
 	_, _ = rand.Read(c[1:]) // never fails
 	c[0] = byte(Group)
-	return c
-}
-
-// derive hashes kind, tenant and parts. It writes the length of each part before
-// the part. Without the lengths the users "ab" and "c" would have the same
-// conversation as "a" and "bc".
-func derive(k Kind, t Tenant, parts ...string) ConvID {
-	h := sha256.New()
-	var b [5]byte
-	b[0] = byte(k)
-	binary.BigEndian.PutUint32(b[1:], uint32(t))
-	h.Write(b[:])
-	for _, p := range parts {
-		binary.BigEndian.PutUint32(b[1:], uint32(len(p)))
-		h.Write(b[1:])
-		h.Write([]byte(p))
-	}
-	var c ConvID
-	copy(c[1:], h.Sum(nil))
-	c[0] = byte(k)
 	return c
 }
 

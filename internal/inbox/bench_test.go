@@ -60,10 +60,10 @@ func BenchmarkSync5000(b *testing.B) {
 		s := &conv.Send{Keyed: true}
 		s.Entry.ClientMsgId = "first"
 		if i%2 == 0 {
-			keys[i] = im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "alice", peer)}
+			keys[i] = im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Direct(im.DefaultTenant, "alice", peer)}
 			s.Peer, s.Entry.From, s.Entry.Body = "alice", string(peer), &petrelv1.Message_Text{Text: "hello"}
 		} else {
-			keys[i] = im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, string(peer))}
+			keys[i] = im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, string(peer))}
 			s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: "group"}
 			s.Entry.Body = &petrelv1.Message_Members{Members: &petrelv1.MemberChange{Added: refs(0, string(peer), "alice", "bob", "carol", "dave")}}
 		}

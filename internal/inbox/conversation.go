@@ -11,9 +11,9 @@ import (
 )
 
 // Conversation is what a sync says of one conversation, to a user who is or was
-// a member. Codes: no_conversation, not_member.
+// a member. Codes: no_conversation.
 func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (*petrelv1.ConvState, error) {
-	rec, err := route.Ask(ctx, y.Router, conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}}, (*conv.Owner).Record, &convpb.GetRecord{})
+	rec, err := route.Ask(ctx, y.Router, conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User}, (*conv.Owner).Record, &convpb.GetRecord{})
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (
 	}
 	changes, _, err := y.Router.Changes(ctx, a, []*convpb.Ask{ask}, 0)
 	if err == nil && changes[0] == nil {
-		err = &im.Error{Code: im.CodeNotMember}
+		err = &im.Error{Code: im.CodeNoConversation}
 	}
 	if err != nil {
 		return nil, err

@@ -283,7 +283,7 @@ func (c *Consumer) changes(ctx context.Context, key im.Key, from im.Seq, count i
 	}
 	var sends []*conv.Send
 	add := func(u string, e *petrelv1.InboxEntry, seq im.Seq) {
-		sends = append(sends, entry(key, im.User(u), e, seq))
+		sends = append(sends, c.entry(key, im.User(u), e, seq))
 	}
 	if rec.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT {
 		for i, u := range rec.Users {
@@ -359,8 +359,8 @@ func (c *Consumer) eachChange(ctx context.Context, key im.Key, from im.Seq, coun
 // entry is the append of one inbox entry. Its id names the cause, so that the
 // same change is never entered twice, and what it says, for a change that
 // concerns a user in more than one way.
-func entry(cause im.Key, u im.User, e *petrelv1.InboxEntry, q im.Seq) *conv.Send {
-	s := &conv.Send{Conv: im.Key{Tenant: cause.Tenant, Conv: im.InboxID(cause.Tenant, u)}, Peer: u, Keyed: true}
+func (c *Consumer) entry(cause im.Key, u im.User, e *petrelv1.InboxEntry, q im.Seq) *conv.Send {
+	s := &conv.Send{Conv: im.Key{Tenant: cause.Tenant, Conv: c.convs.IDs().Inbox(cause.Tenant, u)}, Peer: u, Keyed: true}
 	what := "joined"
 	switch e.Entry.(type) {
 	case *petrelv1.InboxEntry_Left:

@@ -33,6 +33,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // deadline bounds what a working server does at once.
 const deadline = 20 * time.Second
 
+// someStore makes ids like those of a store.
+var someStore = im.NewIDs([16]byte{1})
+
 // world is a store with its conversations and inboxes.
 type world struct {
 	t        testing.TB
@@ -253,7 +256,7 @@ func refs(role petrelv1.Role, users ...string) []*petrelv1.MemberRef {
 // group makes a group with members.
 func (w *world) group(name string, users ...string) im.Key {
 	w.t.Helper()
-	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, name)}
+	key := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, name)}
 	s := w.entry(key, &petrelv1.MemberChange{Added: refs(0, users...)})
 	s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: name}
 	w.mustSend(s)
@@ -271,7 +274,7 @@ func (w *world) say(key im.Key, from im.User, text string) im.Seq {
 // direct sends a text to a user.
 func (w *world) direct(from, to im.User, text string) im.Key {
 	w.t.Helper()
-	s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, from, to)}, Peer: to, Keyed: true}
+	s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Direct(im.DefaultTenant, from, to)}, Peer: to, Keyed: true}
 	s.Entry.From, s.Entry.ClientMsgId, s.Entry.Body = string(from), w.id(), &petrelv1.Message_Text{Text: text}
 	w.mustSend(s)
 	return s.Conv
@@ -289,7 +292,7 @@ func (w *world) look(key im.Key, u im.User) (*convpb.State, error) {
 func (w *world) inbox(u im.User) []string {
 	w.t.Helper()
 	var all []string
-	key := im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, u)}
+	key := im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Inbox(im.DefaultTenant, u)}
 	for after := im.Seq(0); ; {
 		p, err := w.rowsOf(key, u, &convpb.GetHistory{After: uint64(after)})
 		if im.CodeOf(err) == im.CodeNoConversation && err != nil {
@@ -399,7 +402,7 @@ func TestEntriesComeOnceThoughTheConsumerStartsAgain(t *testing.T) {
 		if i == 7 {
 			w.restart()
 		}
-		direct := im.DirectID(im.DefaultTenant, "alice", im.User(fmt.Sprint("peer", i))).String()
+		direct := w.convs.IDs().Direct(im.DefaultTenant, "alice", im.User(fmt.Sprint("peer", i))).String()
 		want["alice"] = append(want["alice"], "joined "+id+"@1 GROUP peer= title="+name, "joined "+direct+"@1 DIRECT peer=peer"+fmt.Sprint(i)+" title=")
 		want["bob"] = append(want["bob"], "joined "+id+"@1 GROUP peer= title="+name, "left "+id+"@2")
 	}
@@ -622,8 +625,8 @@ func TestInboxIsReadByItsUserOnly(t *testing.T) {
 	w.direct("alice", "bob", "hi")
 	w.settle()
 	for _, u := range []im.User{"bob", "eve"} {
-		_, err := w.rowsOf(im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "alice")}, u, &convpb.GetHistory{})
-		if im.CodeOf(err) != im.CodeNotMember {
+		_, err := w.rowsOf(im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Inbox(im.DefaultTenant, "alice")}, u, &convpb.GetHistory{})
+		if im.CodeOf(err) != im.CodeNoConversation {
 			t.Errorf("%s reads alice's inbox: %v", u, err)
 		}
 	}

@@ -77,7 +77,7 @@ func TestKeptListIsTheNewest(t *testing.T) {
 // Behind a reset of the consumer an older joining or leaving may be entered
 // again; the newest one decides.
 func TestListGoesByTheNewestJoiningOrLeaving(t *testing.T) {
-	key := im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, "team")}
+	key := im.Key{Tenant: im.DefaultTenant, Conv: im.NewGroupID()}
 	in := func(q uint64, title string) *petrelv1.InboxEntry {
 		return joined(&petrelv1.InboxJoined{Conv: key.Conv.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Seq: q, Title: title})
 	}

@@ -19,7 +19,7 @@ import (
 // has this k), store_stalled (unknown: ctx ended), and those of conv.Convs.Submit.
 // Spec: P-8.5.
 func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxEntry, k string) (im.Seq, error) {
-	s := &conv.Send{Conv: im.Key{Tenant: a.Tenant, Conv: im.InboxID(a.Tenant, a.User)}, Peer: a.User, Keyed: true}
+	s := &conv.Send{Conv: im.Key{Tenant: a.Tenant, Conv: cs.IDs().Inbox(a.Tenant, a.User)}, Peer: a.User, Keyed: true}
 	s.Entry.ClientMsgId = k
 	s.Entry.Body = &petrelv1.Message_Inbox{Inbox: e}
 	done := make(chan conv.Result, 1)
@@ -54,7 +54,7 @@ func (y *Syncer) Settings(ctx context.Context, a im.Account) (map[string]map[str
 // with their seqs and sizes, and returns the seq of the newest one; 0: the inbox
 // is empty. What f gets is valid during the call.
 func eachEntry(ctx context.Context, r *route.Router, a im.Account, last im.Seq, f func(*petrelv1.InboxEntry, im.Seq, int)) (im.Seq, error) {
-	key := im.Key{Tenant: a.Tenant, Conv: im.InboxID(a.Tenant, a.User)}
+	key := im.Key{Tenant: a.Tenant, Conv: r.IDs().Inbox(a.Tenant, a.User)}
 	for more := true; more; {
 		p, err := route.Ask(ctx, r, conv.Query{Conv: key}, (*conv.Owner).History, &convpb.GetHistory{After: uint64(last)})
 		if err != nil && im.CodeOf(err) == im.CodeNoConversation {

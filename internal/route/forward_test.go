@@ -41,7 +41,7 @@ func TestASendFromAnotherNodeIsStoredAndPushedEverywhere(t *testing.T) {
 	if r := two.Send(convtest.Message(key, "alice", "k1", 1, "hi")); r.Err != nil || !r.Repeat || r.Seq != 2 {
 		t.Errorf("sent again: %+v, want a repeat of 2", r)
 	}
-	if r := two.Send(convtest.Message(key, "carol", "k2", 1, "hi")); im.CodeOf(r.Err) != im.CodeNotMember {
+	if r := two.Send(convtest.Message(key, "carol", "k2", 1, "hi")); im.CodeOf(r.Err) != im.CodeNoConversation {
 		t.Errorf("a stranger's send from another node: %+v", r)
 	}
 	for id, n := range c.nodes {
@@ -290,9 +290,9 @@ func TestF18BothBeginADirectConversationAtOnce(t *testing.T) {
 	one, two := c.owner(), c.other()
 	for n := range 20 {
 		alice, bob := im.User(fmt.Sprint("alice ", n)), im.User(fmt.Sprint("bob ", n))
-		key := im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, alice, bob)}
+		key := im.Key{Tenant: im.DefaultTenant, Conv: one.Convs.IDs().Direct(im.DefaultTenant, alice, bob)}
 		to := func(from, peer im.User) *conv.Send {
-			s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, from, peer)}, from, "k", -1, "hi")
+			s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: one.Convs.IDs().Direct(im.DefaultTenant, from, peer)}, from, "k", -1, "hi")
 			s.Peer = peer
 			return s
 		}

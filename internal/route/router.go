@@ -115,6 +115,9 @@ func (r *Router) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	return epoch, err
 }
 
+// IDs derives the ids of this store's conversations.
+func (r *Router) IDs() *im.IDs { return r.convs.IDs() }
+
 // FeedOf is the feed that holds a conversation.
 func (r *Router) FeedOf(c im.ConvID) store.Feed { return r.convs.FeedOf(c) }
 

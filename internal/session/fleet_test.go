@@ -181,6 +181,7 @@ func (f *fleet) start(id im.Node) *site {
 	}
 	s.fan = fanout.New(s.table)
 	o := session.Options{Version: "test", RechecksPerSecond: f.rechecksPerSecond}
+	o.IDs = someStore
 	s.hub = session.New(o, s.users, nil, nil, nil, s.table, session.Limits{
 		ConnectionsPerUser: -1, SendsPerSecond: -1, WindowSends: 64, WindowBytes: 256 << 10, OutboxBytes: 256 << 10, BodyBytes: 1000,
 	})
@@ -328,7 +329,7 @@ func (c *conn) gets() bool {
 	c.seq++
 	text := "event " + strconv.Itoa(c.seq)
 	row := wire.AppendMessage(nil, &petrelv1.Message{
-		Conv: im.InboxID(im.DefaultTenant, c.user).String(), Seq: uint64(c.seq), From: "eve", Body: &petrelv1.Message_Text{Text: text},
+		Conv: someStore.Inbox(im.DefaultTenant, c.user).String(), Seq: uint64(c.seq), From: "eve", Body: &petrelv1.Message_Text{Text: text},
 	})
 	c.at.fan.Deliver(im.DefaultTenant, []im.User{c.user}, []fanout.Item{{Row: row}})
 	c.at.fan.Flush()

@@ -65,15 +65,15 @@ func parseFocus(f *petrelv1.SetFocus) (map[im.ConvID]bool, error) {
 }
 
 // heads reads the heads of conversations. It leaves out those of which the user is
-// not a member.
+// not a member, and those that do not exist. Spec: P-8.9.
 func (s *Session) heads(ctx context.Context, convs []im.ConvID) ([]*petrelv1.Hint, error) {
 	a := s.Out.Account
 	heads := make([]*petrelv1.Hint, 0, len(convs))
 	for _, id := range convs {
 		by := conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User}
 		st, err := route.Ask(ctx, s.hub.route, by, (*conv.Owner).State, &convpb.GetState{})
-		switch code := im.CodeOf(err); {
-		case err != nil && (code == im.CodeNoConversation || code == im.CodeNotMember):
+		switch {
+		case err != nil && im.CodeOf(err) == im.CodeNoConversation:
 		case err != nil:
 			return nil, fmt.Errorf("read head of %s: %w", id, err)
 		case st.Role != 0:

@@ -62,7 +62,7 @@ func heads(hints []*petrelv1.Hint) map[string]uint64 {
 func TestFocusSaysWhereTheConversationsAreAndHintsTheRest(t *testing.T) {
 	w := newWorld(t).start()
 	one, two, other := w.group("one", "alice", "bob"), w.group("two", "alice", "bob"), w.group("other", "bob")
-	none := im.KeyedGroupID(im.DefaultTenant, "none").String()
+	none := someStore.KeyedGroup(im.DefaultTenant, "none").String()
 	alice := w.listen(w.token("", "alice"))
 	w.say(one, "bob", "k1", "whole without a focus")
 	alice.want("2:whole without a focus")
@@ -105,7 +105,7 @@ func TestFocusThatIsNoneIsRefused(t *testing.T) {
 	both.GetFocus().All = true
 	many := focus(3)
 	for i := range 1001 {
-		many.GetFocus().Convs = append(many.GetFocus().Convs, im.KeyedGroupID(im.DefaultTenant, fmt.Sprint(i)).String())
+		many.GetFocus().Convs = append(many.GetFocus().Convs, someStore.KeyedGroup(im.DefaultTenant, fmt.Sprint(i)).String())
 	}
 	alice.send(both, many, focus(4, "garbage"))
 	alice.want("invalid of 2", "invalid of 3", "no_conversation of 4")
@@ -229,10 +229,10 @@ func TestCursorIsAnsweredAndOthersGetAReceipt(t *testing.T) {
 	if got := plain.next().GetCursor(); got.GetDelivered() != 2 {
 		t.Errorf("answer %v", got)
 	}
-	phone.send(cursor(4, "garbage", 1, 1), cursor(5, im.KeyedGroupID(im.DefaultTenant, "none").String(), 1, 1))
+	phone.send(cursor(4, "garbage", 1, 1), cursor(5, someStore.KeyedGroup(im.DefaultTenant, "none").String(), 1, 1))
 	phone.want("no_conversation of 4", "no_conversation of 5")
 	phone.send(cursor(6, other, 1, 1))
-	phone.want("not_member of 6")
+	phone.want("no_conversation of 6")
 	for _, c := range []*client{phone, laptop, plain, alice} {
 		c.wantNothing()
 	}
@@ -298,7 +298,7 @@ func TestSyncWithNewest(t *testing.T) {
 func TestAFocusThatFailsLags(t *testing.T) {
 	w := newWorld(t).start()
 	one := w.group("one", "alice", "bob")
-	bad := im.KeyedGroupID(im.DefaultTenant, "bad").String()
+	bad := someStore.KeyedGroup(im.DefaultTenant, "bad").String()
 	alice := w.listen(w.token("", "alice"))
 	w.store.breakConversations(errDisk)
 	defer w.store.breakConversations(nil)

@@ -127,7 +127,7 @@ func (s *Session) welcomeFrame(id uint64, a im.Account, l *Limits) *petrelv1.Ser
 	_, _ = rand.Read(b[:]) // never fails
 	o := &s.hub.o
 	return &petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{
-		Version: Version, Session: hex.EncodeToString(b[:]), User: string(a.User), Inbox: im.InboxID(a.Tenant, a.User).String(),
+		Version: Version, Session: hex.EncodeToString(b[:]), User: string(a.User), Inbox: o.IDs.Inbox(a.Tenant, a.User).String(),
 		HistoryId: fmt.Sprintf("%016x", o.HistoryID), ServerTimeMs: uint64(o.Now().UnixMilli()),
 		HeartbeatMs: uint32(o.Heartbeat.Milliseconds()), HeartbeatMisses: uint32(o.Misses),
 		Window: &petrelv1.Window{Sends: announced(l.WindowSends), Bytes: announced(l.WindowBytes)},

@@ -42,6 +42,7 @@ type Options struct {
 	Now       func() time.Time
 	Version   string        // of the server, for the welcome
 	HistoryID uint64        // of the store
+	IDs       *im.IDs       // of the store
 	Heartbeat time.Duration // for the welcome; the gateway sends the pings
 	Misses    int
 	Gateways  func(im.Account) []string // addresses where a user should connect, best first; nil: the welcome names none

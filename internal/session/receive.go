@@ -111,7 +111,7 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps
 		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeDraining, RetryAfter: 2 * time.Second}, k)
 		return nil
 	}
-	send, err := conv.Prepare(s.Out.Account, f, s.hub.Limits().BodyBytes)
+	send, err := conv.Prepare(s.hub.o.IDs, s.Out.Account, f, s.hub.Limits().BodyBytes)
 	if err != nil {
 		origin.Reply(wire.Ack{}, err, k)
 		return nil

@@ -38,10 +38,10 @@ func TestRefusedReads(t *testing.T) {
 	alice := w.login(w.token("", "alice"))
 	alice.send(history(2, "garbage"))
 	alice.want("no_conversation of 2")
-	alice.send(history(3, im.KeyedGroupID(im.DefaultTenant, "none").String()))
+	alice.send(history(3, someStore.KeyedGroup(im.DefaultTenant, "none").String()))
 	alice.want("no_conversation of 3")
 	alice.send(history(4, other))
-	alice.want("not_member of 4")
+	alice.want("no_conversation of 4")
 	alice.send(syncFrame(5, []byte("garbage")))
 	alice.want("bad_token of 5")
 	stranger := w.login(w.token("acme", "bob"))
@@ -70,7 +70,7 @@ func (w *world) blockLoads() (waiting chan im.Key, open func()) {
 // store to find that out.
 func (w *world) nowhere() string {
 	w.unknown++
-	return im.KeyedGroupID(im.DefaultTenant, fmt.Sprint("nowhere ", w.unknown)).String()
+	return someStore.KeyedGroup(im.DefaultTenant, fmt.Sprint("nowhere ", w.unknown)).String()
 }
 
 // Spec: P-2.2.

@@ -34,7 +34,7 @@ func TestSendsOfOneReadAreStoredInTheirOrder(t *testing.T) {
 	f := text(7, "", "k3", "hi")
 	f.GetSend().User, f.GetSend().After = "bob", proto.Uint64(0)
 	alice.send(f)
-	if a := alice.next().GetAck(); a.GetConv() != im.DirectID(im.DefaultTenant, "alice", "bob").String() || a.GetSeq() != 1 || a.GetTimeMs() != 1795262400000 {
+	if a := alice.next().GetAck(); a.GetConv() != w.convs.IDs().Direct(im.DefaultTenant, "alice", "bob").String() || a.GetSeq() != 1 || a.GetTimeMs() != 1795262400000 {
 		t.Errorf("ack %v", a)
 	}
 }
@@ -104,7 +104,7 @@ func TestRefusedSends(t *testing.T) {
 	team, other := w.group("team", "alice", "bob"), w.group("other", "bob")
 	w.token("", "bob")
 	alice := w.login(w.token("", "alice"))
-	inbox := im.InboxID(im.DefaultTenant, "alice").String()
+	inbox := w.convs.IDs().Inbox(im.DefaultTenant, "alice").String()
 	with := func(change func(*petrelv1.Send)) *petrelv1.ClientFrame {
 		f := text(2, team, "k", "x")
 		change(f.GetSend())
@@ -131,8 +131,7 @@ func TestRefusedSends(t *testing.T) {
 				s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 1, Body: &petrelv1.Edit_Data{Data: make([]byte, 1001)}}}
 			}),
 		},
-		im.CodeNoConversation: {with(func(s *petrelv1.Send) { s.Conv = "garbage" }), with(func(s *petrelv1.Send) { s.Conv, s.After = im.KeyedGroupID(1, "none").String(), nil })},
-		im.CodeNotMember:      {with(func(s *petrelv1.Send) { s.Conv = other })},
+		im.CodeNoConversation: {with(func(s *petrelv1.Send) { s.Conv = "garbage" }), with(func(s *petrelv1.Send) { s.Conv, s.After = someStore.KeyedGroup(1, "none").String(), nil }), with(func(s *petrelv1.Send) { s.Conv = other })},
 		im.CodeNoUser:         {with(func(s *petrelv1.Send) { s.Conv, s.User, s.After = "", "nobody", nil })},
 		im.CodeForbidden:      {with(func(s *petrelv1.Send) { s.Conv = inbox })},
 		im.CodeNoTarget: { // entry 1 is no message
@@ -178,7 +177,7 @@ func TestWindowExceededEndsTheConnection(t *testing.T) {
 	for _, by := range []string{"sends", "bytes"} {
 		t.Run(by, func(t *testing.T) {
 			w := newWorld(t)
-			one := len(mustMarshal(t, text(2, im.KeyedGroupID(1, "team").String(), "k1", "xxxx")))
+			one := len(mustMarshal(t, text(2, someStore.KeyedGroup(1, "team").String(), "k1", "xxxx")))
 			if w.limits.WindowSends = 3; by == "bytes" {
 				w.limits.WindowSends, w.limits.WindowBytes = -1, 3*one
 			}

@@ -43,7 +43,7 @@ type staged struct {
 	mu     sync.Mutex
 	held   chan struct{} // commits become durable when it is closed; nil: at once
 	record func(t store.Table, key []byte, after bool) error
-	read   func(c im.Key) // before a conversation's record is read
+	read   func(c im.Key) // before the record of a conversation or of one member is read
 	broken error          // returned by such a read
 }
 
@@ -85,16 +85,27 @@ func (s *staged) Record(ctx context.Context, t store.Table, tenant im.Tenant, ke
 }
 
 func (s *staged) Conversation(ctx context.Context, c im.Key) (*storepb.Conversation, error) {
+	if err := s.reads(c); err != nil {
+		return nil, err
+	}
+	return s.Store.Conversation(ctx, c)
+}
+
+func (s *staged) Member(ctx context.Context, c im.Key, u im.User) (*storepb.Member, error) {
+	if err := s.reads(c); err != nil {
+		return nil, err
+	}
+	return s.Store.Member(ctx, c, u)
+}
+
+func (s *staged) reads(c im.Key) error {
 	s.mu.Lock()
 	f, err := s.read, s.broken
 	s.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	if f != nil {
+	if err == nil && f != nil {
 		f(c)
 	}
-	return s.Store.Conversation(ctx, c)
+	return err
 }
 
 func (s *staged) Append(b *store.Batch, done func(error)) {
@@ -143,6 +154,9 @@ func (l *logLines) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// someStore makes ids like those of a store.
+var someStore = im.NewIDs([16]byte{1})
 
 // world is a server without a network.
 type world struct {
@@ -205,7 +219,7 @@ func (w *world) start() *world {
 	w.store, w.table = &staged{Store: st}, fanout.NewTable()
 	w.users, err = user.New(ctx, user.Options{Now: w.clock}, w.store)
 	w.must(err)
-	w.convs, err = conv.New(ctx, conv.Options{UserExists: w.users.Exists, Now: w.clock, IdleAfter: 20 * time.Millisecond}, w.store, w.table)
+	w.convs, err = conv.New(ctx, conv.Options{LookUp: w.users.LookUp, Now: w.clock, IdleAfter: 20 * time.Millisecond}, w.store, w.table)
 	w.must(err)
 	w.router = route.New(route.Options{}, w.convs, w.store)
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
@@ -213,6 +227,7 @@ func (w *world) start() *world {
 	w.must(err)
 	w.o.Log, w.o.Now, w.o.Version, w.o.HistoryID = log, w.clock, "test", st.Info().HistoryID
 	w.o.Heartbeat, w.o.Misses = 30*time.Second, 2
+	w.o.IDs = w.convs.IDs()
 	w.hub = session.New(w.o, w.users, w.convs, w.router, &inbox.Syncer{Router: w.router, Store: st}, w.table, w.limits)
 	w.net = localbus.New()
 	b, err := w.net.Join("one")
@@ -264,7 +279,7 @@ func account(u im.User) im.Account { return im.Account{Tenant: im.DefaultTenant,
 
 // newGroup is the send that creates a group.
 func newGroup(name string, users ...string) *conv.Send {
-	s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, name)}, Keyed: true}
+	s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, name)}, Keyed: true}
 	s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: name}
 	change := &petrelv1.MemberChange{}
 	for _, u := range users {

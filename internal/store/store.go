@@ -107,6 +107,10 @@ type Store interface {
 	Members(ctx context.Context, c im.Key, fn func(im.User, *storepb.Member) bool) error
 	Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error
 
+	// Member returns one user's record, nil if the user never was a member. To look
+	// for it takes the same work in a conversation that exists as in one that does not.
+	Member(ctx context.Context, c im.Key, u im.User) (*storepb.Member, error)
+
 	// Cursor returns one user's cursor, nil if there is none.
 	Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error)
 

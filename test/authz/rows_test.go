@@ -11,10 +11,10 @@ const (
 	//            anonymous other left member admin owner revoked foreign noscope scope
 	anybody    = "ok        ok    ok   ok     ok    ok    ok      ok      ok      ok"
 	ownAccount = "U         ok    ok   ok     ok    ok    U       ok      U       U"
-	admins     = "U         NM    NM   F      ok    ok    U       NC      U       U"
-	ownerOnly  = "U         NM    NM   F      F     ok    U       NC      U       U"
-	members    = "U         NM    NM   ok     ok    ok    U       NC      U       U"
-	pastToo    = "U         NM    ok   ok     ok    ok    U       NC      U       U"
+	admins     = "U         NC    NM   F      ok    ok    U       NC      U       U"
+	ownerOnly  = "U         NC    NM   F      F     ok    U       NC      U       U"
+	members    = "U         NC    NM   ok     ok    ok    U       NC      U       U"
+	pastToo    = "U         NC    ok   ok     ok    ok    U       NC      U       U"
 	operator   = "U         U     U    U      U     U     U       U       F       ok"
 	alone      = "U         U     U    U      U     U     U       U       F       NN" // this server is no cluster
 )
@@ -50,6 +50,7 @@ var methods = map[string]row{
 
 	account + "GetAccount":    {same(&petrelv1.GetAccountRequest{}), ownAccount},
 	account + "UpdateAccount": {same(&petrelv1.UpdateAccountRequest{DisplayName: "x"}), ownAccount},
+	account + "SetAddPolicy":  {same(&petrelv1.SetAddPolicyRequest{Policy: petrelv1.AddPolicy_ADD_POLICY_NOBODY}), ownAccount},
 	account + "ChangePassword": {same(&petrelv1.ChangePasswordRequest{OldPassword: password, NewPassword: "another " + password}),
 		"U BC BC BC BC BC U BC U U"}, // nobody here has a password
 	account + "ListDevices": {same(&petrelv1.ListDevicesRequest{}), ownAccount},
@@ -76,7 +77,7 @@ var methods = map[string]row{
 	convs + "RemoveMembers": {to(func(w *world) *petrelv1.RemoveMembersRequest {
 		return &petrelv1.RemoveMembersRequest{Conv: w.conv, Users: []string{w.name("member2")}}
 	}), admins},
-	convs + "LeaveGroup": {to(func(w *world) *petrelv1.LeaveGroupRequest { return &petrelv1.LeaveGroupRequest{Conv: w.conv} }), "U NM NM ok ok F U NC U U"},
+	convs + "LeaveGroup": {to(func(w *world) *petrelv1.LeaveGroupRequest { return &petrelv1.LeaveGroupRequest{Conv: w.conv} }), "U NC NM ok ok F U NC U U"},
 	convs + "SetRole": {to(func(w *world) *petrelv1.SetRoleRequest {
 		return &petrelv1.SetRoleRequest{Conv: w.conv, User: w.name("member2"), Role: petrelv1.Role_ROLE_ADMIN}
 	}), ownerOnly},
@@ -135,8 +136,14 @@ var methods = map[string]row{
 	admin + "MintToken": {to(func(w *world) *petrelv1.MintTokenRequest {
 		return &petrelv1.MintTokenRequest{User: w.name("member2"), Device: device("minted")}
 	}), operator},
-	admin + "CreateKey": {same(&petrelv1.CreateKeyRequest{Name: "x", Scopes: []string{"server"}}), operator},
-	admin + "ListKeys":  {same(&petrelv1.ListKeysRequest{}), operator},
+	admin + "LinkUser": {to(func(w *world) *petrelv1.LinkUserRequest {
+		return &petrelv1.LinkUserRequest{User: w.name("member2")}
+	}), "U U U U U U U U F US"}, // this server has no identity provider
+	admin + "GetTenant":        {same(&petrelv1.GetTenantRequest{}), operator},
+	admin + "SetRegistration":  {same(&petrelv1.SetRegistrationRequest{Registration: petrelv1.Registration_REGISTRATION_OPEN}), operator},
+	admin + "CreateInvitation": {same(&petrelv1.CreateInvitationRequest{}), operator},
+	admin + "CreateKey":        {same(&petrelv1.CreateKeyRequest{Name: "x", Scopes: []string{"server"}}), operator},
+	admin + "ListKeys":         {same(&petrelv1.ListKeysRequest{}), operator},
 	admin + "RevokeKey": {to(func(w *world) *petrelv1.RevokeKeyRequest {
 		return &petrelv1.RevokeKeyRequest{Id: w.makeKey("x", "server").Info.Id}
 	}), operator},
@@ -165,10 +172,10 @@ var methods = map[string]row{
 const (
 	//               anonymous other left member admin owner revoked foreign noscope scope
 	anySession    = "HE        ok    ok   ok     ok    ok    R       ok      U       U"
-	frameAdmins   = "HE        NM    NM   F      ok    ok    R       NC      U       U"
-	frameMembers  = "HE        NM    NM   ok     ok    ok    R       NC      U       U"
-	framePastToo  = "HE        NM    ok   ok     ok    ok    R       NC      U       U"
-	frameSender   = "HE        NM    NM   F      F     ok    R       NC      U       U"
+	frameAdmins   = "HE        NC    NM   F      ok    ok    R       NC      U       U"
+	frameMembers  = "HE        NC    NM   ok     ok    ok    R       NC      U       U"
+	framePastToo  = "HE        NC    ok   ok     ok    ok    R       NC      U       U"
+	frameSender   = "HE        NC    NM   F      F     ok    R       NC      U       U"
 	framePosition = framePastToo // up to what they may read
 )
 

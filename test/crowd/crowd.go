@@ -260,7 +260,7 @@ func (w *Crowd) Storm(ctx context.Context, n int) time.Duration {
 }
 
 // Intruder connects the outsider to url. What it returns sends to a group of
-// which they are no member: whoever answers not_member has decided something.
+// which they are no member: whoever answers no_conversation has decided something.
 func (w *Crowd) Intruder(url string) func(ctx context.Context) error {
 	w.t.Helper()
 	c, err := wiretest.Dial(w.t.Context(), wiretest.Options{URL: url, Token: w.tokens[w.o.Outsider.User], Device: "intruder", Queue: clientQueue})

@@ -273,7 +273,7 @@ func (w *Crowd) intrude(ctx context.Context, r Role) {
 			if n++; err == nil {
 				l.note(&l.ghost, "somebody who is no member was acked")
 			}
-			if code := codeOf(err); code == im.CodeNotMember {
+			if code := codeOf(err); code == im.CodeNoConversation {
 				l.add(&l.refused, 1)
 			} else if wiretest.Unknown(err) {
 				break

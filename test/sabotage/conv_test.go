@@ -29,7 +29,7 @@ var convRules = []rule{
 		patches: []patch{{
 			"internal/conv/commit.go",
 			`r, found, slot, err := bu.dedupe.find(c, s, id)`,
-			`if _, err := bu.admission.admit(c, s); err != nil {
+			`if _, err := bu.admission.admit(c, s, role); err != nil {
 				bu.b.answer(s, nil, Result{Err: &im.Error{Code: im.CodeOf(err)}})
 				return 0, nil
 			}
@@ -66,9 +66,12 @@ var convRules = []rule{
 		name:  "skip-membership",
 		holds: "only members send and read",
 		patches: []patch{
-			{"internal/conv/admit.go", `if from != "" && in.members.Role(from) == 0 {`, `if false {`},
+			{"internal/conv/admit.go", `if from != "" && role == 0 {`, `if false {`},
+			{"internal/conv/commit.go", `if !known && s.needsStanding() {`, `if false {`},
+			{"internal/conv/stranger.go", `return rec == nil, err`, `return rec == nil && false, err`},
+			{"internal/conv/stranger.go", `by.User != "" && !known {`, `false {`},
 			{"internal/conv/state.go", `if by.User != "" && in.members.Role(by.User) == 0 {`, `if false {`},
-			{"internal/conv/history.go", `first, last, ok = in.members.reach(by.User, at.head); !ok`, `ok = true; !ok`},
+			{"internal/conv/history.go", `first, last = in.members.reach(by.User, at.head)`, `last = at.head`},
 			{"internal/conv/history.go", `parts = in.members.readable(by.User, from, to)`, ``},
 		},
 		guards: []guard{
@@ -76,6 +79,33 @@ var convRules = []rule{
 			{"test/scenario", "^TestScenarios$/^membership$/^Pebble$/^TCPJSON$"},
 			{"test/crash", "^TestKill9LosesNothing$"},
 		},
+	},
+	{
+		name:    "stranger-is-told",
+		holds:   "a stranger is answered as if there were no conversation",
+		patches: []patch{{"internal/conv/stranger.go", `in.refuse(theirs, noConversation())`, `in.refuse(theirs, &im.Error{Code: im.CodeNotMember})`}},
+		guards: []guard{
+			{"internal/conv", "^TestAStrangersSendTellsNothing$"},
+			{"test/authz", "^TestNoAnswerTellsThatAConversationExists$"},
+		},
+	},
+	{
+		name:    "stranger-loads",
+		holds:   "what a stranger asks loads no conversation",
+		patches: []patch{{"internal/conv/stranger.go", `if by.User != "" && !r.mem.knows(by.Conv, by.User) {`, `if false {`}},
+		guards:  []guard{{"internal/conv", "^TestAStrangerCostsOneLook$"}},
+	},
+	{
+		name:    "examined-out-of-order",
+		holds:   "a send does not pass an earlier one of its sender that is examined",
+		patches: []patch{{"internal/conv/stranger.go", `c.examined != nil && slices.ContainsFunc(`, `c.examined != nil && false && slices.ContainsFunc(`}},
+		guards:  []guard{{"internal/conv", "^TestExaminedSendsKeepTheirOrder$"}},
+	},
+	{
+		name:    "ids-without-key",
+		holds:   "nobody without the secret of the store can compute an id",
+		patches: []patch{{"internal/im/ids.go", `return &IDs{key: [sha256.Size]byte(h.Sum(nil))}`, `return &IDs{}`}},
+		guards:  []guard{{"internal/im", "^TestDerivedIDsDiffer$"}},
 	},
 	{
 		name:  "trust-memory",

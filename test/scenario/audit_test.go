@@ -271,7 +271,11 @@ func (w *world) auditSends(c *auditedConv, sends []sendKey, byKey map[sendKey]ui
 	}
 	for _, x := range w.ledger.denied {
 		q, there := byKey[sendKey{conv, x.frame.ClientMsgId, x.by}]
-		if x.conv == conv && there && messageBody(rows[q-1]) == sendBody(x.frame) {
+		of := x.conv
+		if of == noConversation { // others have begun it meanwhile
+			of, _ = w.resolve(x.by, "d:"+x.frame.User)
+		}
+		if of == conv && there && messageBody(rows[q-1]) == sendBody(x.frame) {
 			w.fatalf("audit of %v: %s of %s was refused and is stored at seq %d", p, x.frame.ClientMsgId, x.by.name, q)
 		}
 	}

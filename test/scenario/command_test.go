@@ -398,7 +398,7 @@ func (w *world) sendAs(s *session, t *tenant, a args) error {
 	}
 	if peer != "" {
 		x.conv = r.Msg.Conv
-		w.names[x.conv] = place{tenant: u.tenant, a: u.name, b: peer}
+		w.learn(u.tenant, u.name, peer, x.conv)
 		u.list(change{x.conv, 1})
 		u.tenant.users[peer].list(change{x.conv, 1})
 	}

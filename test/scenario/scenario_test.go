@@ -148,7 +148,7 @@ func waysOf(lines []line) []way {
 func newWorld(t *testing.T, together *shared, file string, c combination, way way, lines []line) *world {
 	w := &world{
 		t: t, file: file, way: way, ledger: newLedger(),
-		tenants: map[string]*tenant{}, names: map[string]place{}, sessions: map[string]*session{},
+		tenants: map[string]*tenant{}, names: map[string]place{}, directs: map[place]string{}, sessions: map[string]*session{},
 	}
 	if needsOwnServers(lines) {
 		w.nodes, w.database = c.start(t, imtest.Options{TLS: way.tls, Config: configOf(t, lines), Process: needsCluster(lines)})

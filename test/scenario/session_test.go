@@ -160,7 +160,6 @@ func (s *session) welcome(w *petrelv1.Welcome) {
 	s.historyID = w.HistoryId
 	s.conn.Welcome = w
 	s.user.inbox = w.Inbox
-	s.w.learnNumber(s.user)
 }
 
 // take moves what arrives into frames, while the session reads.

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/petrel-im/petrel/internal/im"
+	"connectrpc.com/connect"
+
 	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -28,6 +29,7 @@ type world struct {
 
 	tenants  map[string]*tenant
 	names    map[string]place // by conversation id
+	directs  map[place]string // the ids of direct conversations, as far as they are known
 	sessions map[string]*session
 	order    []string // of sessions, as they came up
 	ledger   *ledger
@@ -38,9 +40,8 @@ type world struct {
 }
 
 type tenant struct {
-	name   string    // in the file
-	id     string    // for the servers
-	number im.Tenant // 0: not known yet
+	name   string // in the file
+	id     string // for the servers
 	users  map[string]*user
 	groups map[string]string // name → conversation id
 }
@@ -69,11 +70,14 @@ type sent struct {
 	answered bool // ack or settled error
 }
 
+// noConversation is the id of no conversation: of a direct one that nobody has begun.
+const noConversation = "dAAAAAAAAAAAAAAAAAAAA"
+
 // place is what a conversation is called.
 type place struct {
 	tenant *tenant
 	group  string // "": a direct one of a and b
-	a, b   string
+	a, b   string // in order
 }
 
 // pace names lines that keep their order among themselves only: which of an
@@ -109,9 +113,6 @@ func (w *world) tenant(name string) *tenant {
 	t := w.tenants[name]
 	if t == nil {
 		t = &tenant{name: name, id: w.guest + name, users: map[string]*user{}, groups: map[string]string{}}
-		if t.id == "" {
-			t.number = im.DefaultTenant
-		}
 		w.tenants[name] = t
 	}
 	return t
@@ -154,23 +155,42 @@ func (w *world) session(name string) *session {
 	return s
 }
 
-// learnNumber finds a tenant's number by the inbox id of one of its users,
-// which is derived from it.
-func (w *world) learnNumber(u *user) {
+// learn notes the id of the direct conversation of a and b. A client cannot compute
+// it; it hears of it from the server.
+func (w *world) learn(t *tenant, a, b, conv string) {
 	w.t.Helper()
-	for n := im.Tenant(1); u.tenant.number == 0 && n < 10_000; n++ {
-		if im.InboxID(n, im.User(u.name)).String() == u.inbox {
-			u.tenant.number = n
-		}
+	p := place{tenant: t, a: min(a, b), b: max(a, b)}
+	if id, ok := w.directs[p]; ok && id != conv {
+		w.fatalf("the direct conversation of %s and %s is %s, and was %s", a, b, conv, id)
 	}
-	if im.InboxID(u.tenant.number, im.User(u.name)).String() != u.inbox {
-		w.fatalf("inbox of %s: got %s, which is not derived from tenant and user", u.name, u.inbox)
+	if other, ok := w.names[conv]; ok && other != p {
+		w.fatalf("%s is the conversation %v, and the direct one of %s and %s", conv, other, a, b)
+	}
+	w.directs[p], w.names[conv] = conv, p
+}
+
+// lookUp asks the server whose direct conversation conv is.
+func (w *world) lookUp(u *user, conv string) {
+	w.t.Helper()
+	for _, t := range w.tenants {
+		if u != nil && t != u.tenant {
+			continue
+		}
+		r, err := w.node().Admin.ListMembers(w.deadline(), connect.NewRequest(&petrelv1.AdminListMembersRequest{Tenant: t.id, Conv: conv}))
+		if err != nil || len(r.Msg.Members) == 0 {
+			continue
+		}
+		w.learn(t, r.Msg.Members[0].User, r.Msg.Members[len(r.Msg.Members)-1].User, conv)
 	}
 }
 
 // nameOf is what u calls a conversation.
 func (w *world) nameOf(u *user, conv string) string {
 	p, ok := w.names[conv]
+	if !ok && strings.HasPrefix(conv, "d") {
+		w.lookUp(u, conv)
+		p, ok = w.names[conv]
+	}
 	switch {
 	case !ok:
 		return "conv:" + conv
@@ -223,11 +243,14 @@ func (w *world) resolve(u *user, name string) (conv, peer string) {
 	if !ok {
 		a, b, peer = u.name, pair, pair
 	}
-	conv = im.DirectID(t.number, im.User(a), im.User(b)).String()
-	if t.number != 0 {
-		w.names[conv] = place{tenant: t, a: a, b: b}
+	conv, known := w.directs[place{tenant: t, a: min(a, b), b: max(a, b)}]
+	switch {
+	case known:
+		return conv, peer
+	case peer == "":
+		w.fatalf("nobody has heard of the direct conversation of %s and %s", a, b)
 	}
-	return conv, peer
+	return noConversation, peer
 }
 
 // list notes what the inbox of a user must say.

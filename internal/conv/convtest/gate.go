@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -19,6 +18,7 @@ type Gate struct {
 	failed  chan struct{}
 	durable atomic.Uint64 // the highest seq in the commits that are durable
 	stalled atomic.Bool
+	reads   reads
 
 	mu       sync.Mutex    // tier 0; guards the fields below
 	held     chan struct{} // closed when the gate opens; nil: it is open
@@ -43,6 +43,9 @@ const (
 	atStore               // before the store gets it
 	atAnswer              // durable, and nobody is told
 )
+
+// newestRow stands for the last row in the ranges of Damage.
+const newestRow = im.Seq(1<<64 - 1)
 
 var errBroken = errors.New("broken disk")
 
@@ -145,14 +148,6 @@ func (g *Gate) damage(c im.Key, from, to im.Seq) error {
 		return fmt.Errorf("read %s: %w", c, store.ErrCorrupt)
 	}
 	return nil
-}
-
-// LastRow is of store.Store.
-func (g *Gate) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
-	if err := g.damage(c, math.MaxUint64, math.MaxUint64); err != nil {
-		return nil, err
-	}
-	return g.Store.LastRow(ctx, c)
 }
 
 // Dedupe is of store.Store.

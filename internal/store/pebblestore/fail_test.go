@@ -31,6 +31,7 @@ func wantFailed(t *testing.T, st *Store, w *writer) {
 	_, last := st.LastRow(ctx, conv)
 	_, conversation := st.Conversation(ctx, conv)
 	_, cursor := st.Cursor(ctx, conv, "u")
+	_, member := st.Member(ctx, conv, "u")
 	_, dedupe := st.Dedupe(ctx, conv, 1)
 	_, record := st.Record(ctx, store.Users, 1, []byte("a"))
 	_, _, takeover := st.Takeover(ctx, feed, holder)
@@ -41,6 +42,7 @@ func wantFailed(t *testing.T, st *Store, w *writer) {
 		"Rows":     st.Rows(ctx, conv, 1, 1, func(store.Row) bool { return true }),
 		"Members":  st.Members(ctx, conv, func(im.User, *storepb.Member) bool { return true }),
 		"Cursor":   cursor,
+		"Member":   member,
 		"Cursors":  st.Cursors(ctx, conv, func(im.User, *storepb.Cursor) bool { return true }),
 		"ScanFeed": st.ScanFeed(ctx, feed, 0, 1, func(im.Pos, *storepb.FeedEntry) bool { return true }),
 		"Records":  st.Records(ctx, store.Users, 1, nil, func(_, _ []byte) bool { return true }),

@@ -283,6 +283,22 @@ func (s *Store) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb
 	return nil
 }
 
+// Member implements store.Store.
+func (s *Store) Member(ctx context.Context, c im.Key, u im.User) (rec *storepb.Member, err error) {
+	err = s.read(ctx, func() error {
+		v, err := s.get(append(convKey(kindMember, c), u...))
+		if err != nil || v == nil {
+			return err
+		}
+		rec = new(storepb.Member)
+		return asRecord(rec.UnmarshalVT(v))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read member %s of %s: %w", u, c, err)
+	}
+	return rec, nil
+}
+
 // Cursors implements store.Store.
 func (s *Store) Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error {
 	err := s.users(ctx, kindCursor, c, func(u im.User, v []byte) (bool, error) {

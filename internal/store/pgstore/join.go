@@ -132,17 +132,19 @@ func (l *lookup[K]) pass() {
 
 // lookups are those of one database.
 type lookups struct {
-	cursors lookup[cursorKey]
+	cursors lookup[userKey]
+	members lookup[userKey]
 	convs   lookup[im.Key]
 }
 
-type cursorKey struct {
+// userKey names what a conversation has of one user.
+type userKey struct {
 	conv im.Key
 	user im.User
 }
 
 func (l *lookups) init(d *database) {
-	l.cursors.read, l.convs.read = d.readCursors, d.readConversations
+	l.cursors.read, l.members.read, l.convs.read = d.readUsers(oneCursor, allCursors), d.readUsers(oneMember, allMembers), d.readConversations
 }
 
 // Each statement names one row by its whole key. The subquery, which OFFSET keeps
@@ -153,24 +155,32 @@ const (
 	allCursors = `SELECT k.i, c.record FROM unnest($1::int[], $2::int[], $3::uuid[], $4::text[]) WITH ORDINALITY AS k(part, tenant, conv, member, i),
 LATERAL (SELECT record FROM petrel.cursors AS c WHERE c.part = k.part AND c.tenant = k.tenant AND c.conv = k.conv AND c.member = k.member OFFSET 0) AS c`
 
+	oneMember  = `SELECT record FROM petrel.members WHERE part = $1 AND tenant = $2 AND conv = $3 AND member = $4`
+	allMembers = `SELECT k.i, m.record FROM unnest($1::int[], $2::int[], $3::uuid[], $4::text[]) WITH ORDINALITY AS k(part, tenant, conv, member, i),
+LATERAL (SELECT record FROM petrel.members AS m WHERE m.part = k.part AND m.tenant = k.tenant AND m.conv = k.conv AND m.member = k.member OFFSET 0) AS m`
+
 	oneConversation  = `SELECT record FROM petrel.convs WHERE part = $1 AND tenant = $2 AND conv = $3`
 	allConversations = `SELECT k.i, c.record FROM unnest($1::int[], $2::int[], $3::uuid[]) WITH ORDINALITY AS k(part, tenant, conv, i),
 LATERAL (SELECT record FROM petrel.convs AS c WHERE c.part = k.part AND c.tenant = k.tenant AND c.conv = k.conv OFFSET 0) AS c`
 )
 
-func (d *database) readCursors(ctx context.Context, keys []cursorKey) ([][]byte, error) {
-	if len(keys) == 1 {
-		part, tenant, conv := key(keys[0].conv)
-		v, err := collectOne(ctx, d, scanBytes, oneCursor, part, tenant, conv, string(keys[0].user))
-		return [][]byte{v}, err
+// readUsers reads what conversations have of users, by a statement for one of them and
+// another one for several.
+func (d *database) readUsers(one, several string) func(context.Context, []userKey) ([][]byte, error) {
+	return func(ctx context.Context, keys []userKey) ([][]byte, error) {
+		if len(keys) == 1 {
+			part, tenant, conv := key(keys[0].conv)
+			v, err := collectOne(ctx, d, scanBytes, one, part, tenant, conv, string(keys[0].user))
+			return [][]byte{v}, err
+		}
+		var a keyArrays
+		users := make([]string, len(keys))
+		for i, k := range keys {
+			a.add(k.conv)
+			users[i] = string(k.user)
+		}
+		return d.collectAll(ctx, len(keys), several, a.parts, a.tenants, a.convs, users)
 	}
-	var a keyArrays
-	users := make([]string, len(keys))
-	for i, k := range keys {
-		a.add(k.conv)
-		users[i] = string(k.user)
-	}
-	return d.collectAll(ctx, len(keys), allCursors, a.parts, a.tenants, a.convs, users)
 }
 
 func (d *database) readConversations(ctx context.Context, keys []im.Key) ([][]byte, error) {

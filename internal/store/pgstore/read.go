@@ -217,6 +217,19 @@ func (s *Store) Members(ctx context.Context, c im.Key, fn func(im.User, *storepb
 	return nil
 }
 
+// Member implements store.Store.
+func (s *Store) Member(ctx context.Context, c im.Key, u im.User) (*storepb.Member, error) {
+	v, err := s.holding(c).members.get(ctx, userKey{c, u})
+	var rec *storepb.Member
+	if err == nil && v != nil {
+		rec, err = parse[storepb.Member](s.holding(c), &sums{}, address{kind: kindMember, conv: c, name: string(u)}, v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read member %s of %s: %w", u, c, err)
+	}
+	return rec, nil
+}
+
 // Cursors implements store.Store.
 func (s *Store) Cursors(ctx context.Context, c im.Key, fn func(im.User, *storepb.Cursor) bool) error {
 	err := users(ctx, s.holding(c), kindCursor, c,
@@ -258,7 +271,7 @@ func users[T any, M interface {
 
 // Cursor implements store.Store.
 func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error) {
-	v, err := s.holding(c).cursors.get(ctx, cursorKey{c, u})
+	v, err := s.holding(c).cursors.get(ctx, userKey{c, u})
 	var rec *storepb.Cursor
 	if err == nil && v != nil {
 		rec, err = parse[storepb.Cursor](s.holding(c), &sums{}, address{kind: kindCursor, conv: c, name: string(u)}, v)

@@ -23,6 +23,7 @@ func TestValueThatWasNotStoredSoIsCorrupt(t *testing.T) {
 	members := func(st *Store) error {
 		return st.Members(ctx, c, func(im.User, *storepb.Member) bool { return true })
 	}
+	member := func(st *Store) error { _, err := st.Member(ctx, c, "ann"); return err }
 	cursor := func(st *Store) error { _, err := st.Cursor(ctx, c, "ann"); return err }
 	feed := func(st *Store) error {
 		return st.ScanFeed(ctx, 1, 0, 1, func(im.Pos, *storepb.FeedEntry) bool { return true })
@@ -47,6 +48,7 @@ func TestValueThatWasNotStoredSoIsCorrupt(t *testing.T) {
 		{"dedupe, another hash", `UPDATE petrel.dedupe SET hash = 5`, dedupe},
 		{"head record", flip("convs", "record", "true"), head},
 		{"member", flip("members", "record", "member = 'ann'"), members},
+		{"member alone", flip("members", "record", "member = 'ann'"), member},
 		{"member, of another user", `UPDATE petrel.members SET member = 'bob'`, members},
 		{"cursor", flip("cursors", "record", "true"), cursor},
 		{"cursor, cut to nothing", `UPDATE petrel.cursors SET record = ''`, cursor},

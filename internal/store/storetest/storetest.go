@@ -250,11 +250,16 @@ func (s *suite) batch() {
 	cursor, err := s.Cursor(s.ctx, c, "ann")
 	s.must(err)
 	s.same(cursor.GetRead(), uint64(1))
-	for u, k := range map[im.User]im.Key{"an": c, "anne": c, "ann": d} {
+	member, err := s.Member(s.ctx, c, "ann")
+	s.must(err)
+	s.same(member.GetRole(), uint32(3))
+	for u, k := range map[im.User]im.Key{"an": c, "anne": c, "ann": d, "bob": key(1, 9)} {
 		cursor, err = s.Cursor(s.ctx, k, u)
 		s.must(err)
-		if cursor != nil {
-			s.Fatalf("got cursor %v of %s in %s, which was never written", cursor, u, k)
+		member, err = s.Member(s.ctx, k, u)
+		s.must(err)
+		if cursor != nil || member != nil {
+			s.Fatalf("got cursor %v and member %v of %s in %s, which were never written", cursor, member, u, k)
 		}
 	}
 	var feed []string
