@@ -96,7 +96,7 @@ func TestCallsOfStrangersAreCountedBeforeTheyAreRead(t *testing.T) {
 		w.must(err)
 		q.RemoteAddr = from
 		q.Header.Set("Content-Type", "application/json")
-		w.srv.serve(rec, q, nil)
+		w.srv.serve(rec, q, Public, http.NewServeMux())
 		return rec.status, im.Code(rec.header.Get(errorHeader)), body.n
 	}
 	for i := range strangerBurst {
@@ -122,7 +122,7 @@ func TestCallsOfStrangersAreCountedBeforeTheyAreRead(t *testing.T) {
 	w.must(err)
 	q.Header.Set("Content-Type", "application/json")
 	rec := &keptAnswer{header: http.Header{}}
-	w.srv.serve(rec, q, nil)
+	w.srv.serve(rec, q, Public, http.NewServeMux())
 	if code := im.Code(rec.header.Get(errorHeader)); code != im.CodeUnauthenticated || body.n != 0 {
 		t.Errorf("without a key: %s after %d bytes, want unauthenticated after none", code, body.n)
 	}

@@ -26,9 +26,9 @@ func newNarrowWorld(t *testing.T) *world {
 }
 
 // direct is the n-th message to the i-th partner of alice.
-func direct(i, n int) *conv.Send {
+func (w *world) direct(i, n int) *conv.Send {
 	peer := im.User(fmt.Sprintf("peer-%d", i))
-	s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: im.DirectID(im.DefaultTenant, "alice", peer)}, "alice", fmt.Sprintf("k%d", n), n-1, "hi")
+	s := convtest.Message(im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "alice", peer)}, "alice", fmt.Sprintf("k%d", n), n-1, "hi")
 	s.Peer = peer
 	return s
 }
@@ -63,7 +63,7 @@ func TestConversationsInMemoryKeepToTheirBudget(t *testing.T) {
 	const convs = 1000
 	for n := 1; n <= 2; n++ {
 		for i := range convs {
-			if q := w.MustSend(direct(i, n)); q != im.Seq(n) {
+			if q := w.MustSend(w.direct(i, n)); q != im.Seq(n) {
 				t.Fatalf("message %d to partner %d has seq %d", n, i, q)
 			}
 		}
@@ -76,7 +76,7 @@ func TestConversationsInMemoryKeepToTheirBudget(t *testing.T) {
 		t.Errorf("%d conversations left memory to make room", w.Convs.Evicted())
 	}
 	for _, i := range []int{0, convs / 2, convs - 1} {
-		if r := w.Send(direct(i, 1)); r.Err != nil || !r.Repeat || r.Seq != 1 {
+		if r := w.Send(w.direct(i, 1)); r.Err != nil || !r.Repeat || r.Seq != 1 {
 			t.Errorf("a repeat to partner %d, which has left memory: %+v", i, r)
 		}
 	}
@@ -104,7 +104,7 @@ func TestConversationsInUseStayInMemory(t *testing.T) {
 	var under []chan conv.Result // way
 	var refused conv.Result
 	eventually(t, "a conversation is refused", func() bool {
-		ch := w.Submit(direct(len(under), 1))[0]
+		ch := w.Submit(w.direct(len(under), 1))[0]
 		select {
 		case refused = <-ch:
 			return true
@@ -120,7 +120,7 @@ func TestConversationsInUseStayInMemory(t *testing.T) {
 	if n, budget := w.Convs.MemoryBytes(); n <= 2*budget {
 		t.Errorf("refused at %d bytes of %d", n, budget)
 	}
-	if _, err := w.look(direct(100_000, 1).Conv, "alice"); im.CodeOf(err) != im.CodeOverloaded {
+	if _, err := w.look(w.direct(100_000, 1).Conv, "alice"); im.CodeOf(err) != im.CodeOverloaded {
 		t.Errorf("reading another conversation: %v", err)
 	}
 	if w.Convs.Evicted() > 0 {
@@ -132,7 +132,7 @@ func TestConversationsInUseStayInMemory(t *testing.T) {
 			t.Errorf("message to partner %d: %+v", i, r)
 		}
 	}
-	eventually(t, "there is room again", func() bool { return w.Send(direct(len(under), 1)).Err == nil })
+	eventually(t, "there is room again", func() bool { return w.Send(w.direct(len(under), 1)).Err == nil })
 	w.withinBudget()
 }
 
@@ -153,7 +153,7 @@ func TestConversationKeepsNothingOfAFrame(t *testing.T) {
 	}
 	var frames []weak.Pointer[[40 << 10]byte]
 	first := func() {
-		s := direct(1, 1)
+		s := w.direct(1, 1)
 		peer, from := string(s.Peer), s.Entry.From
 		frames = append(frames, view(&peer, &from, &s.Entry.ClientMsgId))
 		s.Peer, s.Entry.From = im.User(peer), from
@@ -187,10 +187,10 @@ func TestNoConversationBeginsWhileTheInboxesAreFarBehind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	key := w.Group("alice", "bob")
-	w.MustSend(direct(1, 1))
+	w.MustSend(w.direct(1, 1))
 	now := func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) }
 	w.owner().InboxesLack(uint64(now().UnixMilli()))
-	w.MustSend(direct(2, 1)) // they are behind, but not far
+	w.MustSend(w.direct(2, 1)) // they are behind, but not far
 	if lag, _ := w.Convs.InboxLag(); lag > 5*time.Second {
 		t.Errorf("behind by %v", lag)
 	}
@@ -198,22 +198,22 @@ func TestNoConversationBeginsWhileTheInboxesAreFarBehind(t *testing.T) {
 	if lag, limit := w.Convs.InboxLag(); lag < time.Minute || limit > time.Minute {
 		t.Errorf("behind by %v, with a limit of %v", lag, limit)
 	}
-	convtest.WantCode(t, w.Send(direct(3, 1)), im.CodeOverloaded)
+	convtest.WantCode(t, w.Send(w.direct(3, 1)), im.CodeOverloaded)
 	convtest.WantCode(t, w.Send(convtest.Add(key, "add", "carol")), im.CodeOverloaded)
 	s := convtest.Entry(convtest.NewGroup(), "create", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{{User: "alice"}}})
 	s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP)}
 	convtest.WantCode(t, w.Send(s), im.CodeOverloaded)
 
-	w.MustSend(direct(1, 2)) // a conversation that is there goes on
+	w.MustSend(w.direct(1, 2)) // a conversation that is there goes on
 	w.MustSend(convtest.Message(key, "alice", "k", 1, "hi"))
-	if r := w.Send(direct(2, 1)); r.Err != nil || !r.Repeat {
+	if r := w.Send(w.direct(2, 1)); r.Err != nil || !r.Repeat {
 		t.Errorf("a repeat of a first message: %+v", r)
 	}
-	inbox := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.InboxID(im.DefaultTenant, "alice")}, Peer: "alice", Keyed: true}
+	inbox := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Inbox(im.DefaultTenant, "alice")}, Peer: "alice", Keyed: true}
 	inbox.Entry.ClientMsgId, inbox.Entry.Body = "k", &petrelv1.Message_Inbox{Inbox: &petrelv1.InboxEntry{}}
 	w.MustSend(inbox) // or they would never catch up
 
 	w.owner().InboxesLack(0)
-	w.MustSend(direct(3, 1))
+	w.MustSend(w.direct(3, 1))
 	w.MustSend(convtest.Add(key, "add", "carol"))
 }

@@ -131,7 +131,7 @@ func BenchmarkLists(b *testing.B) {
 		var first []*conv.Send
 		for i := range n {
 			name := fmt.Sprint("user", u)
-			s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, fmt.Sprint(name, "-", i))}, Keyed: true}
+			s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, fmt.Sprint(name, "-", i))}, Keyed: true}
 			s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: "group"}
 			s.Entry.ClientMsgId, s.Entry.Body = "first", &petrelv1.Message_Members{Members: &petrelv1.MemberChange{Added: refs(0, name)}}
 			first = append(first, s)

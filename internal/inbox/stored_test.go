@@ -32,7 +32,7 @@ func (w *world) groups(n int) []im.Key {
 	var keys []im.Key
 	var sends []*conv.Send
 	for i := range n {
-		s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: im.KeyedGroupID(im.DefaultTenant, fmt.Sprint(w.id(), " ", i))}, Keyed: true}
+		s := &conv.Send{Conv: im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, fmt.Sprint(w.id(), " ", i))}, Keyed: true}
 		s.Create = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_GROUP), Title: fmt.Sprint("group ", i)}
 		s.Entry.ClientMsgId, s.Entry.Body = "first", &petrelv1.Message_Members{Members: &petrelv1.MemberChange{Added: refs(0, "alice", "bob")}}
 		keys, sends = append(keys, s.Conv), append(sends, s)

@@ -7,6 +7,7 @@ package share
 import (
 	"container/heap"
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,6 +69,7 @@ func (q *Queue) Run(ctx context.Context) {
 				select {
 				case <-q.wake:
 					for ctx.Err() == nil && q.runNext() {
+						runtime.Gosched() // many short jobs must not keep others from the processor
 					}
 				case <-ctx.Done():
 					return

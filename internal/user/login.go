@@ -60,8 +60,8 @@ func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote
 			return nil, err
 		}
 	}
-	n := us.o.Rates.Registrations
-	if err := us.rates.registrations.Take(us.now(), remote, rate.Per(n, time.Hour, n)); err != nil {
+	limit := rate.Per(us.o.Rates.Registrations, time.Hour, us.o.Rates.Registrations)
+	if err := us.rates.registrations.Take(us.now(), remote, limit); err != nil {
 		return nil, err
 	}
 	t, err := us.Tenant(ctx, n.Tenant)

@@ -1152,7 +1152,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1164,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1177,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *List) GetHead() uint64 {
@@ -1232,7 +1232,7 @@ type ListPart struct {
 
 func (x *ListPart) Reset() {
 	*x = ListPart{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1244,7 @@ func (x *ListPart) String() string {
 func (*ListPart) ProtoMessage() {}
 
 func (x *ListPart) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1257,7 @@ func (x *ListPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPart.ProtoReflect.Descriptor instead.
 func (*ListPart) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListPart) GetFirst() []byte {
@@ -1284,7 +1284,7 @@ type ListSettings struct {
 
 func (x *ListSettings) Reset() {
 	*x = ListSettings{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1296,7 @@ func (x *ListSettings) String() string {
 func (*ListSettings) ProtoMessage() {}
 
 func (x *ListSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1309,7 @@ func (x *ListSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSettings.ProtoReflect.Descriptor instead.
 func (*ListSettings) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListSettings) GetSettings() []*ListSetting {
@@ -1330,7 +1330,7 @@ type ListSetting struct {
 
 func (x *ListSetting) Reset() {
 	*x = ListSetting{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1342,7 @@ func (x *ListSetting) String() string {
 func (*ListSetting) ProtoMessage() {}
 
 func (x *ListSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1355,7 @@ func (x *ListSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSetting.ProtoReflect.Descriptor instead.
 func (*ListSetting) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListSetting) GetConv() string {
@@ -1389,7 +1389,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1401,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1414,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -1455,7 +1455,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1467,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1480,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Node) GetIncarnation() uint64 {
@@ -1590,7 +1590,7 @@ type Hearing struct {
 
 func (x *Hearing) Reset() {
 	*x = Hearing{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1602,7 @@ func (x *Hearing) String() string {
 func (*Hearing) ProtoMessage() {}
 
 func (x *Hearing) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1615,7 @@ func (x *Hearing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hearing.ProtoReflect.Descriptor instead.
 func (*Hearing) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Hearing) GetNodes() []string {
@@ -1637,7 +1637,7 @@ type FeedEpoch struct {
 
 func (x *FeedEpoch) Reset() {
 	*x = FeedEpoch{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1649,7 @@ func (x *FeedEpoch) String() string {
 func (*FeedEpoch) ProtoMessage() {}
 
 func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1662,7 @@ func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
 func (*FeedEpoch) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FeedEpoch) GetFeed() uint32 {
@@ -1693,7 +1693,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +1705,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +1718,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -1761,7 +1761,7 @@ type Seen struct {
 
 func (x *Seen) Reset() {
 	*x = Seen{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1773,7 @@ func (x *Seen) String() string {
 func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1786,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Seen) GetGenerations() []*Generation {
@@ -1813,7 +1813,7 @@ type Positions struct {
 
 func (x *Positions) Reset() {
 	*x = Positions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1825,7 @@ func (x *Positions) String() string {
 func (*Positions) ProtoMessage() {}
 
 func (x *Positions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1838,7 @@ func (x *Positions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Positions.ProtoReflect.Descriptor instead.
 func (*Positions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Positions) GetNext() []uint64 {
@@ -1860,7 +1860,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +1872,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +1885,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Lost) GetTimeMs() uint64 {
@@ -1913,7 +1913,7 @@ type LostFeed struct {
 
 func (x *LostFeed) Reset() {
 	*x = LostFeed{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1925,7 +1925,7 @@ func (x *LostFeed) String() string {
 func (*LostFeed) ProtoMessage() {}
 
 func (x *LostFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1938,7 +1938,7 @@ func (x *LostFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostFeed.ProtoReflect.Descriptor instead.
 func (*LostFeed) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LostFeed) GetFeed() uint32 {
@@ -2139,7 +2139,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
@@ -2148,42 +2148,43 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*FeedEntry)(nil),    // 4: petrel.store.v1.FeedEntry
 	(*FeedItem)(nil),     // 5: petrel.store.v1.FeedItem
 	(*Tenant)(nil),       // 6: petrel.store.v1.Tenant
-	(*User)(nil),         // 7: petrel.store.v1.User
-	(*Device)(nil),       // 8: petrel.store.v1.Device
-	(*Access)(nil),       // 9: petrel.store.v1.Access
-	(*Request)(nil),      // 10: petrel.store.v1.Request
-	(*Token)(nil),        // 11: petrel.store.v1.Token
-	(*SyncToken)(nil),    // 12: petrel.store.v1.SyncToken
-	(*SyncPlace)(nil),    // 13: petrel.store.v1.SyncPlace
-	(*List)(nil),         // 14: petrel.store.v1.List
-	(*ListPart)(nil),     // 15: petrel.store.v1.ListPart
-	(*ListSettings)(nil), // 16: petrel.store.v1.ListSettings
-	(*ListSetting)(nil),  // 17: petrel.store.v1.ListSetting
-	(*FeedPos)(nil),      // 18: petrel.store.v1.FeedPos
-	(*Node)(nil),         // 19: petrel.store.v1.Node
-	(*Hearing)(nil),      // 20: petrel.store.v1.Hearing
-	(*FeedEpoch)(nil),    // 21: petrel.store.v1.FeedEpoch
-	(*Generation)(nil),   // 22: petrel.store.v1.Generation
-	(*Seen)(nil),         // 23: petrel.store.v1.Seen
-	(*Positions)(nil),    // 24: petrel.store.v1.Positions
-	(*Lost)(nil),         // 25: petrel.store.v1.Lost
-	(*LostFeed)(nil),     // 26: petrel.store.v1.LostFeed
+	(*Invitation)(nil),   // 7: petrel.store.v1.Invitation
+	(*User)(nil),         // 8: petrel.store.v1.User
+	(*Device)(nil),       // 9: petrel.store.v1.Device
+	(*Access)(nil),       // 10: petrel.store.v1.Access
+	(*Request)(nil),      // 11: petrel.store.v1.Request
+	(*Token)(nil),        // 12: petrel.store.v1.Token
+	(*SyncToken)(nil),    // 13: petrel.store.v1.SyncToken
+	(*SyncPlace)(nil),    // 14: petrel.store.v1.SyncPlace
+	(*List)(nil),         // 15: petrel.store.v1.List
+	(*ListPart)(nil),     // 16: petrel.store.v1.ListPart
+	(*ListSettings)(nil), // 17: petrel.store.v1.ListSettings
+	(*ListSetting)(nil),  // 18: petrel.store.v1.ListSetting
+	(*FeedPos)(nil),      // 19: petrel.store.v1.FeedPos
+	(*Node)(nil),         // 20: petrel.store.v1.Node
+	(*Hearing)(nil),      // 21: petrel.store.v1.Hearing
+	(*FeedEpoch)(nil),    // 22: petrel.store.v1.FeedEpoch
+	(*Generation)(nil),   // 23: petrel.store.v1.Generation
+	(*Seen)(nil),         // 24: petrel.store.v1.Seen
+	(*Positions)(nil),    // 25: petrel.store.v1.Positions
+	(*Lost)(nil),         // 26: petrel.store.v1.Lost
+	(*LostFeed)(nil),     // 27: petrel.store.v1.LostFeed
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
 	5,  // 1: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
-	9,  // 2: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
-	13, // 3: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
-	13, // 4: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	18, // 5: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	15, // 6: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
-	17, // 7: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
-	21, // 8: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
-	21, // 9: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
-	20, // 10: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
-	23, // 11: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
-	22, // 12: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
-	26, // 13: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
+	10, // 2: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
+	14, // 3: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	14, // 4: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	19, // 5: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	16, // 6: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
+	18, // 7: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
+	22, // 8: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	22, // 9: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	21, // 10: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
+	24, // 11: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
+	23, // 12: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
+	27, // 13: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
 	14, // [14:14] is the sub-list for method output_type
 	14, // [14:14] is the sub-list for method input_type
 	14, // [14:14] is the sub-list for extension type_name
@@ -2202,7 +2203,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
