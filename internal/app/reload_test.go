@@ -201,7 +201,7 @@ func TestReloadEndsNoConnection(t *testing.T) {
 
 	was := done()
 	s.configure("[listen]\norigins = [\"https://app.example.org\"]\nhosts = [\"*.example.net\"]\nback_ends = false\n[limits]\nsends_per_s = 7\nwindow_sends = 5\n" +
-		"[log]\nlevel = \"warn\"\n[metrics]\ntoken = \"a token of operators\"\n[accounts]\nregistration = false\n")
+		"[log]\nlevel = \"warn\"\n[metrics]\ntoken = \"a token of operators\"\n[accounts]\nregistration = \"closed\"\n")
 	s.hangups <- syscall.SIGHUP
 	until(t, "the options are taken over", func() bool { return done() > was && s.level.Level() == slog.LevelWarn })
 	if l := s.hub.Limits(); l.SendsPerSecond != 7 || l.WindowSends != 5 || l.ConnectionsPerUser != 10 {

@@ -99,6 +99,8 @@ func TestALongTailIsCounted(t *testing.T) {
 func TestConversationsInUseStayInMemory(t *testing.T) {
 	t.Parallel()
 	w := newNarrowWorld(t)
+	w.MustSend(w.direct(100_000, 1))
+	w.restart() // it is not in memory now
 	open := w.Gate.Shut()
 	defer open()
 	var under []chan conv.Result // way
