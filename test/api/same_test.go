@@ -136,7 +136,8 @@ var rows = map[string]row{
 		request: fixed(&petrelv1.ChangePasswordRequest{OldPassword: "correct horse battery", NewPassword: "staple of a new kind", RequestId: "r1"}),
 		as:      func(p *parties) string { return p.registered("changes").AccessToken },
 	},
-	"AccountService/ListDevices": {request: fixed(&petrelv1.ListDevicesRequest{}), masks: []protoreflect.Name{"sessions", "client"}},
+	"AccountService/SetAddPolicy": {request: fixed(&petrelv1.SetAddPolicyRequest{Policy: petrelv1.AddPolicy_ADD_POLICY_NOBODY, RequestId: "r1"})},
+	"AccountService/ListDevices":  {request: fixed(&petrelv1.ListDevicesRequest{}), masks: []protoreflect.Name{"sessions", "client"}},
 	"AccountService/RenameDevice": {request: func(p *parties) proto.Message {
 		p.token("alice", "tablet")
 		return &petrelv1.RenameDeviceRequest{Device: "tablet", Name: "of the kitchen", RequestId: "r1"}
@@ -229,6 +230,12 @@ var rows = map[string]row{
 	"AdminService/EnableUser": {request: func(p *parties) proto.Message {
 		return &petrelv1.EnableUserRequest{User: p.name("bob"), RequestId: "r1"}
 	}},
+	"AdminService/LinkUser": {request: func(p *parties) proto.Message {
+		return &petrelv1.LinkUserRequest{User: p.name("bob"), RequestId: "r1"}
+	}},
+	"AdminService/GetTenant":        {request: fixed(&petrelv1.GetTenantRequest{})},
+	"AdminService/SetRegistration":  {request: fixed(&petrelv1.SetRegistrationRequest{Registration: petrelv1.Registration_REGISTRATION_OPEN, RequestId: "r1"})},
+	"AdminService/CreateInvitation": {request: fixed(&petrelv1.CreateInvitationRequest{RequestId: "r1"})},
 	"AdminService/SetPassword": {request: func(p *parties) proto.Message {
 		return &petrelv1.SetPasswordRequest{User: p.name("bob"), Password: "correct horse battery", RequestId: "r1"}
 	}},
