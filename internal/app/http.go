@@ -146,7 +146,7 @@ func (a *App) ownValues() []metrics.Value {
 		{Name: "petrel_connections_limit", Help: "Most connections of clients: limits.connections, or what the limit of open files allows.", Read: func() float64 { return float64(a.hub.Limits().Connections) }},
 		{Name: "petrel_connections_refused_total", Help: "Connections that were refused, because a limit was reached.", Counter: true, Read: count(func() uint64 { return a.gateway.Stats().Refused })},
 		{Name: "petrel_inbox_resets_total", Help: "Times that feed entries with changes of membership were trimmed before the inboxes had taken the changes.", Counter: true, Read: count(a.inboxes.Resets)},
-		{Name: "petrel_inboxes_behind_seconds", Help: "Age of the oldest change of membership that is not in the lists of conversations yet, in seconds. Beyond 10 s no conversation begins.", Read: func() float64 {
+		{Name: "petrel_inboxes_behind_seconds", Help: "Age of the oldest change of membership that is not in the lists of conversations yet, in seconds. Beyond 30 s no conversation begins.", Read: func() float64 {
 			lag, _ := a.convs.InboxLag()
 			return lag.Seconds()
 		}},

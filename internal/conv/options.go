@@ -27,7 +27,7 @@ type Options struct {
 	QueueBytes    int           // of sends waiting in one conversation; 1 MiB
 	InFlightBytes int           // of sends admitted and not answered, on the whole node; 64 MiB
 	IdleAfter     time.Duration // an unused conversation leaves memory after this; 1 minute
-	InboxLag      time.Duration // no conversation begins while the inboxes are further behind; 10 seconds
+	InboxLag      time.Duration // no conversation begins while the inboxes are further behind; 30 seconds
 	MemoryBytes   int           // of conversations in memory, on the whole node; 128 MiB
 	Loaders       int           // goroutines that read conversations from the store; 4
 	WaitingMoves  int           // of cursors, not durable yet, on the whole node; 262,144
@@ -65,7 +65,7 @@ func (o Options) withDefaults() Options {
 		o.IdleAfter = time.Minute
 	}
 	if o.InboxLag == 0 {
-		o.InboxLag = 10 * time.Second
+		o.InboxLag = 30 * time.Second
 	}
 	if o.MemoryBytes == 0 {
 		o.MemoryBytes = 128 << 20
