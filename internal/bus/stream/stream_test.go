@@ -409,7 +409,8 @@ func TestF9bOverflowBecomesHints(t *testing.T) {
 		a.bus.Cut("b", false)
 		pass(time.Second)
 		got = strings.Split(b.news(), ", ")
-		if n := strings.Count(strings.Join(got, ", "), "a reset"); n != 1 || got[0] != "a reset" || got[len(got)-1] != "a frame "+string(rune('A'+999%26)) {
+		// A second one, if not all was taken yet when the cut ended, and overflowed again.
+		if n := strings.Count(strings.Join(got, ", "), "a reset"); n < 1 || n > 2 || got[0] != "a reset" || got[len(got)-1] != "a frame "+string(rune('A'+999%26)) {
 			t.Errorf("%d resets: %q … %q", n, got[0], got[len(got)-1])
 		}
 	})
