@@ -67,9 +67,9 @@ var convRules = []rule{
 		holds: "only members send and read",
 		patches: []patch{
 			{"internal/conv/admit.go", `if from != "" && role == 0 {`, `if false {`},
-			{"internal/conv/commit.go", `if !known && s.needsStanding() {`, `if false {`},
+			{"internal/conv/commit.go", `if !known && s.needsStanding() {`, `if !known && false {`},
 			{"internal/conv/stranger.go", `return rec == nil, err`, `return rec == nil && false, err`},
-			{"internal/conv/stranger.go", `by.User != "" && !known {`, `false {`},
+			{"internal/conv/stranger.go", `by.User != "" && !known {`, `!known && false {`},
 			{"internal/conv/state.go", `if by.User != "" && in.members.Role(by.User) == 0 {`, `if false {`},
 			{"internal/conv/history.go", `first, last = in.members.reach(by.User, at.head)`, `last = at.head`},
 			{"internal/conv/history.go", `parts = in.members.readable(by.User, from, to)`, ``},
