@@ -83,9 +83,13 @@ type change struct {
 	was  map[string][]byte // by table, tenant and key, of what was read; nil: there was none
 	puts []store.RecordPut
 	ends im.Account // whose tokens it ends; the zero account: nobody's
+
+	claimed map[string]bool // forms of names that puts notes unread
 }
 
-func (us *Users) newChange() *change { return &change{us: us, was: map[string][]byte{}} }
+func (us *Users) newChange() *change {
+	return &change{us: us, was: map[string][]byte{}, claimed: map[string]bool{}}
+}
 
 // maxTries is how often a change begins anew because a record has changed. On
 // one node they queue for a turn, so others are as many as there are nodes.

@@ -59,9 +59,17 @@ func checkName(u im.User, displayName string) error {
 }
 
 // claim notes how the id of a new user looks. With alone it refuses an id that looks like
-// another one. Codes: user_exists.
+// another one. Codes: user_exists. Without it nothing is read, as back ends create a
+// thousand users at once: of those who look alike, one is noted.
 func (c *change) claim(ctx context.Context, a im.Account, alone bool) error {
 	for _, form := range looks(a.User) {
+		if !alone {
+			if !c.claimed[form] {
+				c.claimed[form] = true
+				c.put(store.Names, a.Tenant, []byte(form), []byte(a.User))
+			}
+			continue
+		}
 		value, err := c.record(ctx, store.Names, a.Tenant, []byte(form))
 		if err != nil {
 			return err
@@ -69,7 +77,7 @@ func (c *change) claim(ctx context.Context, a im.Account, alone bool) error {
 		switch {
 		case value == nil:
 			c.put(store.Names, a.Tenant, []byte(form), []byte(a.User))
-		case alone && im.User(value) != a.User:
+		case im.User(value) != a.User:
 			return taken(a.User)
 		}
 	}
