@@ -80,21 +80,23 @@ const (
 // bounds are of fields of requests, by "Type.field". Bounds in bytes stand in the
 // texts: a schema counts characters.
 var bounds = map[string]object{
-	"RegisterRequest.user":            {"pattern": userPattern},
-	"MintTokenRequest.user":           {"pattern": userPattern},
-	"MintTokenRequest.ttlS":           {"maximum": 2592000},
-	"CreateUsersRequest.users":        {"maxItems": 1000, "items": object{"type": "string", "pattern": userPattern}},
-	"AdminCreateGroupRequest.members": {"maxItems": 10000},
-	"AddMembersRequest.users":         {"maxItems": 1000},
-	"RemoveMembersRequest.users":      {"maxItems": 1000},
-	"CreateKeyRequest.scopes":         {"items": object{"type": "string", "enum": []any{"admin", "users", "tokens", "conversations", "messages", "server", "backup"}}},
-	"ChangeSettingsRequest.values":    {"minProperties": 1, "maxProperties": 64, "propertyNames": object{"minLength": 1}},
-	"SetRoleRequest.role":             {"$ref": nil, "enum": []any{"ROLE_MEMBER", "ROLE_ADMIN", 1, 2}},
-	"Edit.target":                     {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"Recall.target":                   {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"Reaction.target":                 {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"Pin.target":                      {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"Reaction.emoji":                  {"maxLength": 8},
+	"RegisterRequest.user":                {"pattern": userPattern},
+	"MintTokenRequest.user":               {"pattern": userPattern},
+	"MintTokenRequest.ttlS":               {"maximum": 2592000},
+	"CreateUsersRequest.users":            {"maxItems": 1000, "items": object{"type": "string", "pattern": userPattern}},
+	"AdminCreateGroupRequest.members":     {"maxItems": 10000},
+	"AddMembersRequest.users":             {"maxItems": 1000},
+	"RemoveMembersRequest.users":          {"maxItems": 1000},
+	"CreateKeyRequest.scopes":             {"items": object{"type": "string", "enum": []any{"admin", "users", "tokens", "conversations", "messages", "server", "backup"}}},
+	"ChangeSettingsRequest.values":        {"minProperties": 1, "maxProperties": 64, "propertyNames": object{"minLength": 1}},
+	"SetAddPolicyRequest.policy":          {"$ref": nil, "enum": []any{"ADD_POLICY_UNSPECIFIED", "ADD_POLICY_EVERYBODY", "ADD_POLICY_NOBODY", 0, 1, 2, nil}},
+	"SetRegistrationRequest.registration": {"$ref": nil, "enum": []any{"REGISTRATION_UNSPECIFIED", "REGISTRATION_OPEN", "REGISTRATION_INVITATION", "REGISTRATION_CLOSED", 0, 1, 2, 3, nil}},
+	"SetRoleRequest.role":                 {"$ref": nil, "enum": []any{"ROLE_MEMBER", "ROLE_ADMIN", 1, 2}},
+	"Edit.target":                         {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"Recall.target":                       {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"Reaction.target":                     {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"Pin.target":                          {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"Reaction.emoji":                      {"maxLength": 8},
 }
 
 // skipped are the fields that an example does without.
