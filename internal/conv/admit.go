@@ -30,11 +30,16 @@ type admission struct {
 // refusal is an *im.Error, settled; or overloaded, which is not. Spec: P-4.5.
 func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
-	if in.record == nil {
+	if in.record == nil && c.log.head == 0 {
 		if q, _, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {
 			return nil, noTarget(q)
 		}
 		return a.create(c, s)
+	}
+	if next, err := a.restore(c, s); err != nil {
+		return nil, err
+	} else if next != in {
+		in, role = next, next.members.Role(from)
 	}
 	if from != "" && role == 0 {
 		return nil, &im.Error{Code: im.CodeNotMember}
@@ -201,13 +206,9 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 		if err := a.lookUp(c, from, []im.User{s.Peer}, false); err != nil {
 			return nil, err
 		}
-		// What stays in memory must not keep the frame, which has the message in it.
-		low, high := strings.Clone(string(min(from, s.Peer))), strings.Clone(string(max(from, s.Peer)))
-		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: []string{low, high}}
-		in.members = first(&petrelv1.MemberRef{User: low}, &petrelv1.MemberRef{User: high})
+		in = direct(from, s.Peer)
 	case kind == im.Inbox && from == "" && s.Peer != "":
-		in.record = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_INBOX), Participants: []string{strings.Clone(string(s.Peer))}}
-		in.members = first(&petrelv1.MemberRef{User: string(s.Peer), Role: petrelv1.Role_ROLE_OWNER})
+		in = inbox(s.Peer)
 	case s.Create != nil:
 		if in, err = a.createGroup(c, s); err != nil {
 			return nil, err
@@ -217,6 +218,73 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 	}
 	in.record.CreatedMs = a.now
 	return in, nil
+}
+
+// direct is a direct conversation of two users, who may be the same. The names are
+// copied: what stays in memory must not keep the frame, which has the message in it.
+func direct(a, b im.User) *info {
+	low, high := strings.Clone(string(min(a, b))), strings.Clone(string(max(a, b)))
+	return &info{
+		record:  &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: []string{low, high}},
+		members: first(&petrelv1.MemberRef{User: low}, &petrelv1.MemberRef{User: high}),
+	}
+}
+
+// inbox is the inbox of a user.
+func inbox(u im.User) *info {
+	name := strings.Clone(string(u))
+	return &info{
+		record:  &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_INBOX), Participants: []string{name}},
+		members: first(&petrelv1.MemberRef{User: name, Role: petrelv1.Role_ROLE_OWNER}),
+	}
+}
+
+// restore returns the info of a direct conversation or an inbox with its users as
+// members again, if damage took the records of some. The id of such a conversation is
+// made from its users, so it proves who they are; their standing never changes.
+func (a *admission) restore(c *conv, s *Send) (*info, error) {
+	in := c.log.info
+	whole := a.users(c, s)
+	switch {
+	case whole != nil:
+	case in.record == nil:
+		return nil, noConversation()
+	default:
+		return in, nil
+	}
+	if err := a.inboxLag.check(c.key.Conv.Kind()); err != nil {
+		return nil, err
+	}
+	whole.record.CreatedMs = a.now
+	if in.record != nil {
+		whole.record.CreatedMs, whole.record.FirstSeq = in.record.CreatedMs, in.record.FirstSeq
+	}
+	return whole, nil
+}
+
+// users is a direct conversation or an inbox as it has to be, nil: it is so, or nobody
+// knows. The id is derived only where it may not be so.
+func (a *admission) users(c *conv, s *Send) *info {
+	in, from := c.log.info, im.User(s.Entry.From)
+	n := len(in.members.all)
+	switch c.key.Conv.Kind() {
+	case im.Inbox:
+		if (in.record == nil || n == 0) && s.Peer != "" && a.ids.Inbox(c.key.Tenant, s.Peer) == c.key.Conv {
+			return inbox(s.Peer)
+		}
+	case im.Direct:
+		one, other := from, s.Peer
+		if other == "" && in.record != nil && len(in.record.Participants) == 2 {
+			one, other = im.User(in.record.Participants[0]), im.User(in.record.Participants[1])
+		}
+		if in.record != nil && (n == 2 || n == 1 && one == other) { // with one member, of a user with themselves
+			return nil
+		}
+		if one != "" && other != "" && a.ids.Direct(c.key.Tenant, one, other) == c.key.Conv {
+			return direct(one, other)
+		}
+	}
+	return nil
 }
 
 // first returns the members of a new conversation: they may read from seq 1.

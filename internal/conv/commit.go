@@ -343,7 +343,7 @@ func (bu *builder) write(c *conv, s *Send, next *info) {
 	var changed []im.User
 	switch {
 	case next.members == before.members:
-	case before.record == nil:
+	case before.record == nil || c.key.Conv.Kind() != im.Group: // new, or restored
 		changed = next.members.users()
 	default:
 		changed = before.members.changed(s.Entry.GetMembers())

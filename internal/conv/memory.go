@@ -133,6 +133,8 @@ func (m *memory) read(ctx context.Context, c *conv) error {
 		if in.members, err = readMembers(ctx, m.store, c.key); err != nil {
 			return err
 		}
+	}
+	if rec != nil || c.key.Conv.Kind() != im.Group { // damage may have taken the record of a direct conversation or an inbox; its seqs go on
 		if at, err = readPoint(ctx, m.store, c.key); err != nil {
 			return err
 		}

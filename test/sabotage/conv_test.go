@@ -47,6 +47,15 @@ var convRules = []rule{
 		guards:  []guard{{"internal/conv", "^TestDamageConcerns"}},
 	},
 	{
+		name:  "lost-users",
+		holds: "users of a direct conversation whose records are lost write on, after the last seq",
+		patches: []patch{
+			{"internal/conv/admit.go", `whole := a.users(c, s)`, `whole, _ := (*info)(nil), a.users`},
+			{"internal/conv/memory.go", `if rec != nil || c.key.Conv.Kind() != im.Group {`, `if rec != nil {`},
+		},
+		guards: []guard{{"internal/conv", "LostItsRecordsIsRestored$"}},
+	},
+	{
 		name:    "damage-is-internal",
 		holds:   "what meets damage says so",
 		patches: []patch{{"internal/conv/send.go", `return errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrCorrupt)`, `return errors.Is(err, store.ErrStalled)`}},
@@ -297,7 +306,7 @@ var convRules = []rule{
 	{
 		name:    "keep-frame",
 		holds:   "a conversation in memory keeps nothing of a frame",
-		patches: []patch{{"internal/conv/admit.go", `strings.Clone(string(max(from, s.Peer)))`, `string(max(from, s.Peer))`}},
+		patches: []patch{{"internal/conv/admit.go", `strings.Clone(string(max(a, b)))`, `string(max(a, b))`}},
 		guards:  []guard{{"internal/conv", "^TestConversationKeepsNothingOfAFrame$"}},
 	},
 	{
