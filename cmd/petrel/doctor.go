@@ -57,7 +57,9 @@ func newDoctor(c *cli) *cobra.Command {
 			}
 			vs := examine(cmd.Context(), conf)
 			if verify {
-				vs = append(vs, checkStore(conf, newLog(io.Discard, conf.Log, new(slog.LevelVar))))
+				o := c.storeOptions(conf)
+				o.Log = slog.New(slog.DiscardHandler) // what it finds is in the verdict
+				vs = append(vs, checkStore(conf, o))
 			}
 			if err := c.print(vs, func(w io.Writer) { writeVerdicts(w, vs) }); err != nil {
 				return err
@@ -74,7 +76,7 @@ func newDoctor(c *cli) *cobra.Command {
 }
 
 // checkStore reads the whole embedded store.
-func checkStore(conf *config.Config, log *slog.Logger) verdict {
+func checkStore(conf *config.Config, o pebblestore.Options) verdict {
 	v := verdict{Check: "store", State: stateFail, Fix: "stop the server and run petrel repair --data " + conf.Store.Dir}
 	if len(conf.Store.Postgres) > 0 {
 		return verdict{Check: "store", State: stateWarn, Found: "the store is in PostgreSQL", Fix: "pg_amcheck reads a database"}
@@ -82,14 +84,17 @@ func checkStore(conf *config.Config, log *slog.Logger) verdict {
 	if _, err := os.Stat(conf.Store.Dir); err != nil {
 		return verdict{Check: "store", State: stateWarn, Found: "there is none yet in " + conf.Store.Dir}
 	}
-	got, err := pebblestore.Examine(pebblestore.Options{Dir: conf.Store.Dir, Log: log})
+	got, err := pebblestore.Examine(o)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return verdict{Check: "store", State: stateWarn, Found: "there is none yet in " + conf.Store.Dir}
 	case err != nil:
 		v.Found, v.Fix = err.Error(), "stop the server first; while it runs, /readyz names the damage that it has found"
 	case got.Refused != nil:
-		v.Found, _, _ = strings.Cut(got.Refused.Error(), "; run ")
+		v.Found, v.Fix = got.Refused.Error(), ""
+		if i := strings.LastIndex(v.Found, "; "); i >= 0 { // as a start says it, see cannotServe
+			v.Found, v.Fix = v.Found[:i], v.Found[i+2:]
+		}
 	case len(got.Damage) > 0:
 		v.Found = strings.Join(got.Damage, "; ")
 		v.Values = map[string]any{"damage": got.Damage}

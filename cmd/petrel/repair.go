@@ -92,6 +92,7 @@ func newRepair(c *cli) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&renew, "new-history", false, "draw a new history id for a store that is sound, or an earlier state; with store.postgres it is always drawn")
+	addOptionFlags(cmd.Flags())
 	return cmd
 }
 

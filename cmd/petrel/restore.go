@@ -70,5 +70,6 @@ func newRestore(c *cli) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&from, "from", "", "`FOLDER` of a backup or of backups, or - for the standard input")
 	cmd.Flags().BoolVar(&adopt, "adopt", false, "draw a new history id for databases that were restored")
+	addOptionFlags(cmd.Flags())
 	return cmd
 }

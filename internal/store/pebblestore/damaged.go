@@ -12,6 +12,7 @@ type Damaged struct {
 	Dir     string
 	Missing string // what was found, when it is not commits
 	Cause   error  // what Pebble says, if it was Pebble that found it
+	Mark    string // path of the store mark, if it was the mark that told
 	// Rewound: nothing in the folder is damaged, but it may be an earlier state of
 	// what clients were told. Renew accepts it, Repair does not.
 	Rewound bool
@@ -37,8 +38,11 @@ func (d *Damaged) Error() string {
 	if d.Cause != nil {
 		fmt.Fprintf(&b, ": %v", d.Cause)
 	}
-	if d.Rewound {
-		fmt.Fprintf(&b, "; put the newest state of the folder back, or run \"petrel repair --new-history --data %s\" to go on with this one: clients then drop what they have stored", d.Dir)
+	if mark := ""; d.Rewound {
+		if d.Mark != "" {
+			mark = " --store-mark " + d.Mark
+		}
+		fmt.Fprintf(&b, "; put the newest state of the folder back, or run \"petrel repair --new-history --data %s%s\" to go on with this one: clients then drop what they have stored", d.Dir, mark)
 	} else {
 		fmt.Fprintf(&b, "; run \"petrel repair --data %s\" to accept the loss", d.Dir)
 	}

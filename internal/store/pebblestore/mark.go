@@ -3,6 +3,8 @@ package pebblestore
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -24,10 +26,28 @@ type mark struct {
 	History string `json:"history"` // history id, 16 hex digits
 	Commit  uint64 `json:"commit"`  // number of a commit that was acked
 	TimeMs  uint64 `json:"time_ms"` // of that commit, Unix milliseconds
+	Folder  string `json:"folder"`  // data folder of the store, absolute
 }
 
-func newMark(id identity, l last) mark {
-	return mark{Store: hex(id.store), History: hex(id.history), Commit: l.n, TimeMs: l.timeMs}
+func newMark(dir string, id identity, l last) mark {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return mark{Store: hex(id.store), History: hex(id.history), Commit: l.n, TimeMs: l.timeMs, Folder: dir}
+}
+
+// elsewhere tells whether the mark is of a store in another folder than dir, which is
+// still there. So a restore that is tried beside the store does not take its mark.
+func (m *mark) elsewhere(dir string) bool {
+	theirs, err := os.Stat(m.Folder)
+	if err != nil {
+		return false // moved, or seen from another container
+	}
+	if _, err := os.Stat(filepath.Join(m.Folder, "store")); err != nil {
+		return false
+	}
+	ours, err := os.Stat(dir)
+	return err != nil || !os.SameFile(theirs, ours)
 }
 
 func hex(id uint64) string { return fmt.Sprintf("%016x", id) }
@@ -64,14 +84,17 @@ func (f *finding) checkMark(o Options) error {
 		return err
 	}
 	switch {
+	case m.elsewhere(o.Dir):
+		return fmt.Errorf("%w: the mark %s is of the store in %s, which is there; name another file in store.mark, or none, to try %s beside it, or delete the mark if this one replaces it",
+			ErrOtherStore, o.Mark, m.Folder, o.Dir)
 	case m.Store != hex(f.id.store):
 		return fmt.Errorf("%w: the mark %s is of store %s, and the folder holds store %s; mount the folder of that store, or delete the mark if this one is meant",
 			ErrOtherStore, o.Mark, m.Store, hex(f.id.store))
 	case m.History != hex(f.id.history):
-		return &Damaged{Dir: o.Dir, Rewound: true, WitnessedMs: m.TimeMs, Missing: fmt.Sprintf(
+		return &Damaged{Dir: o.Dir, Rewound: true, Mark: o.Mark, WitnessedMs: m.TimeMs, Missing: fmt.Sprintf(
 			"the mark %s is of history %s, and the folder holds history %s of the store", o.Mark, m.History, hex(f.id.history))}
 	case m.Commit > f.last.n:
-		return &Damaged{Dir: o.Dir, Rewound: true, First: f.last.n + 1, Last: m.Commit, RecoveredMs: f.last.timeMs, WitnessedMs: m.TimeMs}
+		return &Damaged{Dir: o.Dir, Rewound: true, Mark: o.Mark, First: f.last.n + 1, Last: m.Commit, RecoveredMs: f.last.timeMs, WitnessedMs: m.TimeMs}
 	}
 	return nil
 }
@@ -115,7 +138,7 @@ func (s *Store) keepMark() {
 
 func (s *Store) saveMark(l last) bool {
 	k := &s.marking
-	err := writeMark(s.o.Mark, newMark(identity{store: s.info.StoreID, history: s.info.HistoryID}, l))
+	err := writeMark(s.o.Mark, newMark(s.o.Dir, identity{store: s.info.StoreID, history: s.info.HistoryID}, l))
 	if err != nil {
 		k.failures.Add(1)
 		if !k.failing {

@@ -132,3 +132,39 @@ func TestRefutedStoreIsNotServedAgain(t *testing.T) {
 	}
 	mustClose(t, mustOpen(t, o))
 }
+
+func TestATrialRestoreLeavesTheMarkToTheStoreThatServes(t *testing.T) {
+	o := marked(t)
+	fill(t, o, 10)
+	to := filepath.Join(t.TempDir(), "backups")
+	if _, err := Backup(t.Context(), o, BackupOptions{To: to}); err != nil {
+		t.Fatal(err)
+	}
+	was, err := os.ReadFile(o.Mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := o
+	trial.Dir = o.Dir + "-trial"
+	if _, err := Restore(t.Context(), trial, RestoreOptions{From: to}); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := Open(trial); !errors.Is(err, ErrOtherStore) || !strings.Contains(err.Error(), o.Dir+", which is there; name another file in store.mark") {
+		t.Errorf("the trial with the mark of the other one: %v, %v", st, err)
+	}
+	if now, err := os.ReadFile(o.Mark); err != nil || string(now) != string(was) {
+		t.Errorf("the mark was %s and is %s, %v", was, now, err)
+	}
+	without := trial
+	without.Mark = ""
+	mustClose(t, mustOpen(t, without))
+	mustClose(t, mustOpen(t, o))
+	// One that replaces the other takes the mark.
+	if err := os.RemoveAll(o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(t.Context(), o, RestoreOptions{From: to}); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, mustOpen(t, o))
+}

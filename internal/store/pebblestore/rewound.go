@@ -103,7 +103,10 @@ func (p place) settle(o Options, f *finding) error {
 	if err := syncDir(p.fs, p.dir); err != nil || o.Mark == "" {
 		return err
 	}
-	if err := writeMark(o.Mark, newMark(f.id, f.last)); err != nil {
+	if m, err := readMark(o.Mark); err == nil && m != nil && m.elsewhere(o.Dir) {
+		return nil
+	}
+	if err := writeMark(o.Mark, newMark(o.Dir, f.id, f.last)); err != nil {
 		return fmt.Errorf("write the store mark: %w", err)
 	}
 	return nil
