@@ -13,6 +13,7 @@ import (
 type restored struct {
 	Data      string `json:"data"`
 	Backup    string `json:"backup"`
+	StoreID   string `json:"store_id"`
 	Commit    uint64 `json:"commit,string"` // the last of the backup
 	Time      uint64 `json:"commit_time_ms,string"`
 	HistoryID string `json:"history_id"`
@@ -60,9 +61,10 @@ func newRestore(c *cli) *cobra.Command {
 			if err != nil {
 				return badBackup(err)
 			}
-			out := restored{conf.Store.Dir, done.Name, done.Commit, done.CommitMs, fmt.Sprintf("%016x", done.Report.HistoryID), done.Manifest.HistoryID}
+			out := restored{conf.Store.Dir, done.Name, done.StoreID, done.Commit, done.CommitMs, fmt.Sprintf("%016x", done.Report.HistoryID), done.Manifest.HistoryID}
 			return c.print(out, func(w io.Writer) {
 				fmt.Fprintf(w, "restored   %s into %s\n", out.Backup, out.Data)
+				fmt.Fprintf(w, "store      %s\n", out.StoreID)
 				fmt.Fprintf(w, "holds      commits up to %d, of %s\n", out.Commit, clock(out.Time))
 				repaired{HistoryID: out.HistoryID}.writeHistory(w)
 			})

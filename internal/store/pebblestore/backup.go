@@ -224,6 +224,9 @@ func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err erro
 	if err != nil {
 		return t, err
 	}
+	if before != nil && before.StoreID != m.StoreID {
+		return t, fmt.Errorf("%s holds backups of the store %s, and this is the store %s; name another folder for its backups", to, before.StoreID, m.StoreID)
+	}
 	m.Name = next
 	part := c.fs.PathJoin(to, m.Name+partSuffix)
 	if err := c.fs.MkdirAll(part, 0o700); err != nil {
@@ -235,7 +238,7 @@ func (c *copier) toFolder(to string, src *source, m Manifest) (t Taken, err erro
 		}
 	}()
 	had := map[string]File{}
-	if before != nil && before.StoreID == m.StoreID && before.HistoryID == m.HistoryID {
+	if before != nil && before.HistoryID == m.HistoryID {
 		m.Continues, m.ContinuesSHA256 = before.Name, before.sum
 		for _, f := range before.Files {
 			had[f.Name] = f

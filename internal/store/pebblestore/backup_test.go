@@ -691,3 +691,29 @@ func TestCheckpointsAreMadeOneAtATime(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAFolderTakesTheBackupsOfOneStore(t *testing.T) {
+	one, other := onDisk(t), onDisk(t)
+	fill(t, one, 3)
+	fill(t, other, 3)
+	to, apart := filepath.Join(t.TempDir(), "backups"), filepath.Join(t.TempDir(), "backups")
+	for _, folder := range []string{to, apart} {
+		if _, err := Backup(t.Context(), one, BackupOptions{To: folder}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Backup(t.Context(), other, BackupOptions{To: to}); err == nil || !strings.Contains(err.Error(), "; name another folder") {
+		t.Errorf("a backup of another store: %v", err)
+	}
+	if _, err := Backup(t.Context(), other, BackupOptions{To: filepath.Join(to, "other")}); err != nil {
+		t.Fatal(err)
+	}
+	copied(t, filepath.Join(to, "other", backupName(1)), filepath.Join(apart, backupName(2)))
+	fresh := onDisk(t)
+	if _, err := Restore(t.Context(), fresh, RestoreOptions{From: apart}); err == nil || !strings.Contains(err.Error(), "; name the one to restore") {
+		t.Errorf("the newest of two stores: %v", err)
+	}
+	if r, err := Restore(t.Context(), fresh, RestoreOptions{From: filepath.Join(apart, backupName(1))}); err != nil || r.Name != backupName(1) {
+		t.Errorf("the one that was named: %+v, %v", r, err)
+	}
+}

@@ -61,6 +61,12 @@ func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error)
 		if m, err = readManifest(o.FS, from); err != nil {
 			return Restored{}, err
 		}
+		for _, older := range all[:len(all)-1] {
+			// Of one that cannot be read nobody knows whose it is.
+			if x, err := readManifest(o.FS, older); err == nil && x.StoreID != m.StoreID {
+				return Restored{}, fmt.Errorf("%s is of the store %s, and %s of the store %s; name the one to restore", older, x.StoreID, from, m.StoreID)
+			}
+		}
 	}
 	lock, err := p.acquire()
 	if err != nil {
