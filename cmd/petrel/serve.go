@@ -18,6 +18,7 @@ import (
 	"github.com/petrel-im/petrel/internal/bus/natsbus"
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
@@ -80,6 +81,9 @@ func cannotServe(err error) error {
 		f.code, f.what, f.why = "rewound", "the store may be an earlier state of what clients were told, so the server does not start", f.what
 	} else if ok {
 		f.code, f.what, f.why = "damaged", "the store has lost or changed messages that were acked, so the server does not start", f.what
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		return &fault{exit: exitFailed, code: string(im.CodeDiskFull), what: "the disk is full", why: err.Error(), fix: "free some space there, then try again: nothing that was acked is lost", err: err}
 	}
 	for _, k := range folderFaults {
 		if errors.Is(err, k.is) {

@@ -10,10 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // live is a server that runs in this process.
@@ -254,4 +258,24 @@ func TestADamagedStoreIsRefusedUntilItIsRepaired(t *testing.T) {
 	s = serveHere(t, data, "127.0.0.1:0")
 	petrel(t, s.env(), "send", "--as", "bob", "--to", "alice", "after").want(t, exitOK)
 	petrel(t, nil, "repair", "--data", data).want(t, exitFailed, "locked by")
+}
+
+func TestFaultsOfFilesSayWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	file := fileWith(t, "x")
+	free := []string{"--listen-http", "127.0.0.1:0", "--listen-tcp", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0"}
+	for _, q := range []struct {
+		args []string
+		want string
+	}{
+		{append([]string{"serve", "--data", file}, free...), "fix   choose a folder with --data"},
+		{append([]string{"serve", "--data", filepath.Join(dir, "data"), "--store-mark", dir}, free...), "fix   name a file that this user may read in store.mark"},
+		{[]string{"restore", "--from", filepath.Join(dir, "nope"), "--data", filepath.Join(dir, "new")}, "fix   name a backup, or a folder of backups"},
+	} {
+		petrel(t, nil, q.args...).want(t, exitFailed, q.want)
+	}
+	f := asFault(cannotServe(fmt.Errorf("open data: %w: %w", store.ErrFailed, &os.PathError{Op: "write", Path: "1.sst", Err: syscall.ENOSPC})))
+	if f.code != string(im.CodeDiskFull) || !strings.Contains(f.fix, "free some space") {
+		t.Errorf("a full disk: %+v", f)
+	}
 }

@@ -18,7 +18,7 @@ func Read[M any](path string, check func(*M) error) (*M, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("read the store mark: %w", err)
+		return nil, fmt.Errorf("read the store mark: %w; name a file that this user may read in store.mark", err)
 	}
 	m := new(M)
 	if err = json.Unmarshal(b, m); err == nil {

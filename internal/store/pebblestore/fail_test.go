@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -275,4 +276,22 @@ func TestF20HungSyncMakesWritableRefuse(t *testing.T) {
 		t.Errorf("the append that hung: %v", err)
 	}
 	eventually(t, "answers again", func() bool { return st.Writable() == nil })
+}
+
+func TestStartOnAFullDiskSaysSo(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	st := mustOpen(t, mem(fs))
+	newWriter(t, st).add(t, 5)
+	disk := killed(fs)
+	mustClose(t, st)
+	full := mem(&hookFS{FS: disk, at: func(e event) error {
+		if isFile(e.path, "sst") && e.op == "write" && !e.after {
+			return syscall.ENOSPC
+		}
+		return nil
+	}})
+	if st, err := Open(full); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, %v, want %v", st, err, syscall.ENOSPC)
+	}
+	mustClose(t, mustOpen(t, mem(killed(disk))))
 }

@@ -47,6 +47,9 @@ func (o Options) place() place {
 func Open(o Options) (*Store, error) {
 	o = o.withDefaults()
 	p := o.place()
+	if err := p.isFolder(); err != nil {
+		return nil, err
+	}
 	if err := p.unfinished(); err != nil {
 		return nil, err
 	}
@@ -75,10 +78,21 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
+// isFolder refuses a file in the place of the data folder.
+func (p place) isFolder() error {
+	if st, err := p.fs.Stat(p.dir); err == nil && !st.IsDir() {
+		return fmt.Errorf("open %s: it is a file; choose a folder with --data", p.dir)
+	}
+	return nil
+}
+
 // acquire makes the folder and locks it.
 func (p place) acquire() (io.Closer, error) {
 	if err := makeDir(p.fs, p.dir); err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
+	}
+	if err := p.isFolder(); err != nil {
+		return nil, err
 	}
 	lock, err := p.fs.Lock(p.lock)
 	if err != nil {

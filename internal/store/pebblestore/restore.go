@@ -163,7 +163,7 @@ func (p place) prepare() error {
 func foldersOf(fs vfs.FS, dir string) ([]string, error) {
 	names, err := fs.List(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("look for backups: %w; name a backup, or a folder of backups", err)
 	}
 	all := backupsIn(names)
 	if len(all) == 0 {
