@@ -692,6 +692,25 @@ func TestCheckpointsAreMadeOneAtATime(t *testing.T) {
 	}
 }
 
+func TestATarThatGoesOnIsNoBackup(t *testing.T) {
+	o := onDisk(t)
+	fill(t, o, 3)
+	var tape bytes.Buffer
+	if _, err := Backup(t.Context(), o, BackupOptions{Stream: &tape}); err != nil {
+		t.Fatal(err)
+	}
+	whole := tape.Bytes()
+	for what, in := range map[string][]byte{"text": append(bytes.Clone(whole), "text"...), "the tar twice": bytes.Repeat(whole, 2)} {
+		_, err := Restore(t.Context(), onDisk(t), RestoreOptions{Stream: bytes.NewReader(in)})
+		if _, ok := errors.AsType[*BadBackup](err); !ok {
+			t.Errorf("%s: got %v, want a bad backup", what, err)
+		}
+	}
+	if _, err := Restore(t.Context(), onDisk(t), RestoreOptions{Stream: bytes.NewReader(append(bytes.Clone(whole), make([]byte, 10240)...))}); err != nil {
+		t.Errorf("with zeros at the end: %v", err)
+	}
+}
+
 func TestAFolderTakesTheBackupsOfOneStore(t *testing.T) {
 	one, other := onDisk(t), onDisk(t)
 	fill(t, one, 3)

@@ -267,6 +267,9 @@ func (c *copier) unpack(in io.Reader, to string) (*Manifest, error) {
 		}
 		got[name] = File{Name: name, Bytes: h.Size, SHA256: sum}
 	}
+	if err := onlyZeros(in); err != nil {
+		return nil, err
+	}
 	m, err := parseManifest("", parts)
 	if err != nil {
 		return nil, err
@@ -285,6 +288,23 @@ func (c *copier) unpack(in io.Reader, to string) (*Manifest, error) {
 		return nil, &BadBackup{"", name, "the manifest does not name it"}
 	}
 	return m, nil
+}
+
+// onlyZeros reads what follows the end of a tar: tools fill it up with zeros.
+// Errors: *BadBackup.
+func onlyZeros(in io.Reader) error {
+	b := make([]byte, 64<<10)
+	for {
+		n, err := in.Read(b)
+		if slices.ContainsFunc(b[:n], func(x byte) bool { return x != 0 }) {
+			return &BadBackup{What: "something follows the end of its tar"}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
 }
 
 // checkStore opens the files of a backup in dir, and compares with its manifest
