@@ -27,6 +27,7 @@ type repaired struct {
 	Files     []string `json:"files,omitempty"`
 	Lost      []string `json:"lost,omitempty"` // what cannot be read any more
 	LostRows  uint64   `json:"lost_entries,string,omitempty"`
+	More      bool     `json:"lost_more,omitempty"` // messages of which nothing tells may be lost, too
 
 	// Of a store in databases.
 	Former  string    `json:"former_history_id,omitempty"`
@@ -83,7 +84,7 @@ func newRepair(c *cli) *cobra.Command {
 			}
 			out := repaired{
 				Recovered: r.Recovered, Time: r.RecoveredMs, HistoryID: fmt.Sprintf("%016x", r.HistoryID), Aside: r.Aside, Files: r.Files,
-				Lost: r.Lost, LostRows: r.LostRows,
+				Lost: r.Lost, LostRows: r.LostRows, More: r.More,
 			}
 			if r.Found != nil {
 				out.Found = r.Found.Error()
@@ -128,12 +129,26 @@ func (r repaired) write(w io.Writer) {
 		fmt.Fprintf(w, "set aside  %s in %s\n", strings.Join(r.Files, ", "), r.Aside)
 	}
 	if len(r.Lost) > 0 {
-		fmt.Fprintf(w, "lost       %d messages and other entries, which are empty places now:\n", r.LostRows)
+		r.writeLost(w)
 		for _, what := range r.Lost {
 			fmt.Fprintf(w, "           %s\n", what)
 		}
 	}
 	r.writeHistory(w)
+}
+
+// writeLost says how many messages are lost, as far as anything tells of them.
+func (r repaired) writeLost(w io.Writer) {
+	switch {
+	case r.LostRows > 0 && r.More:
+		fmt.Fprintf(w, "lost       at least %d messages, which are empty places now, and other entries. More may be lost: nothing tells how many:\n", r.LostRows)
+	case r.LostRows > 0:
+		fmt.Fprintf(w, "lost       %d messages, which are empty places now, and other entries:\n", r.LostRows)
+	case r.More:
+		fmt.Fprintf(w, "lost       entries, and messages that nothing tells of, so there are no empty places for them:\n")
+	default:
+		fmt.Fprintf(w, "lost       entries, but no messages:\n")
+	}
 }
 
 func (r repaired) writeHistory(w io.Writer) {

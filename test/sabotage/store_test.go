@@ -139,6 +139,24 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairTakesTheCopy"}},
 	},
 	{
+		name:    "give-up-between-blocks",
+		holds:   "each damaged block of a table costs only what is in it",
+		patches: []patch{{"internal/store/pebblestore/blocks.go", `behind = behind || b == nil`, `if behind = behind || b == nil; behind && len(d.at) > 20 { d.at = d.at[20:] }`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedBlocksCostWhatIsInThem$/^two_blocks$"}},
+	},
+	{
+		name:    "need-the-index",
+		holds:   "a table whose index is damaged is read block by block, around other damage too",
+		patches: []patch{{"internal/store/pebblestore/blocks.go", `if b = decodeBlock(d.schema, d.content[f.from:f.end]); b != nil {`, `if false {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedBlocksCostWhatIsInThem$/^two_blocks_and_the_footer$"}},
+	},
+	{
+		name:    "fill-other-holes",
+		holds:   "no place is emptied but in the hole where its row stood",
+		patches: []patch{{"internal/store/pebblestore/salvage.go", `bytes.Compare(rows, upper) >= 0 ||`, `false && bytes.Compare(rows, upper) >= 0 &&`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedBlocksCostWhatIsInThem$/^five_blocks$"}},
+	},
+	{
 		name:    "sector-is-no-damage",
 		holds:   "a sector that cannot be read is damage, not the end of the store",
 		patches: []patch{{"internal/store/pebblestore/tables.go", `	return n, asDamage(err)`, `	return n, err`}},

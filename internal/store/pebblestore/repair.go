@@ -31,6 +31,7 @@ type Report struct {
 
 	Lost     []string // what cannot be read any more, for people: entries of conversations, ranges of keys
 	LostRows uint64   // entries that are empty places now
+	More     bool     // more may be lost at the ends of conversations: nothing is left that tells of it
 }
 
 // Repair accepts the loss of a store that Open refuses. It keeps the longest

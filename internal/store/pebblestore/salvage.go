@@ -129,8 +129,10 @@ func (p place) replaceTables(o Options, bad []table, r *Report) ([]wide, error) 
 		if err := p.keepAside(r.Aside, t.name); err != nil {
 			return nil, err
 		}
-		if err := p.writeRepairing(holes); err != nil {
-			return nil, err
+		if len(holes) > 0 {
+			if err := p.writeRepairing(holes); err != nil {
+				return nil, err
+			}
 		}
 		if err := p.replace(fresh, t.name); err != nil {
 			return nil, err
@@ -255,6 +257,7 @@ func (s *settler) run(known identity, acked testimony) error {
 	}
 	for _, h := range s.holes {
 		s.r.Lost = append(s.r.Lost, h.File+": "+h.hole().String())
+		s.r.More = s.r.More || h.hole().endsConversation()
 		if err := s.dropOlder(h.hole()); err != nil {
 			return err
 		}
@@ -436,6 +439,15 @@ func (s *settler) readFeed() error {
 	})
 }
 
+// endsConversation tells whether the last row of a conversation may have been in h.
+func (h hole) endsConversation() bool {
+	rows := hole{[]byte{kindRow}, []byte{kindRow + 1}}
+	if bytes.Compare(h.from, rows.to) >= 0 || bytes.Compare(h.to, rows.from) <= 0 {
+		return false
+	}
+	return len(h.from) < convKeyLen || !bytes.HasPrefix(h.to, h.from[:convKeyLen])
+}
+
 // inRows tells whether rows of c may be lost.
 func (s *settler) inRows(c im.Key) bool {
 	lower := convKey(kindRow, c)
@@ -567,6 +579,10 @@ func (s *settler) fillRows(h hole) error {
 	}
 	st := Store{db: s.db}
 	for c := range convs {
+		rows := convKey(kindRow, c)
+		if bytes.Compare(rows, upper) >= 0 || bytes.Compare(after(bytes.Clone(rows)), lower) <= 0 {
+			continue // the feed names it, and its rows are elsewhere
+		}
 		v, err := st.get(convKey(kindConversation, c))
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ type scar struct {
 	timeMs uint64
 }
 
-// keyScars is the prefix of the scars: number of the table(8) index(1).
+// keyScars is the prefix of the scars: number of the table(8) index(4).
 var keyScars = []byte("sscar")
 
 // keyMarks is the prefix of the marks: a key that stands in a scar, and is sound.
@@ -32,7 +32,7 @@ var keyMarks = []byte("sok")
 
 func (s scar) key(i int) []byte {
 	n, _ := tableNumber(s.file)
-	return append(binary.BigEndian.AppendUint64(bytes.Clone(keyScars), n), byte(i))
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(bytes.Clone(keyScars), n), uint32(i))
 }
 
 func (s scar) encode() []byte {
@@ -45,7 +45,7 @@ func (s scar) encode() []byte {
 
 func parseScar(key, b []byte) (scar, error) {
 	bad := fmt.Errorf("read scar %x: %w", key, store.ErrCorrupt)
-	if len(key) != len(keyScars)+9 {
+	if len(key) != len(keyScars)+12 {
 		return scar{}, bad
 	}
 	s := scar{file: tableName(binary.BigEndian.Uint64(key[len(keyScars):]))}

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/sstable/block"
+	"github.com/cockroachdb/pebble/v2/sstable/colblk"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/store"
@@ -129,117 +130,112 @@ func checkTable(po *pebble.Options, fs vfs.FS, dir string, t table, read func(in
 }
 
 // salvage passes what can be read of a table to w, in order, and returns where it
-// has holes. It finds the first and the last block that cannot be read; blocks
-// between those are given up as well. w may be nil.
-func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawWriter) ([]hole, error) {
+// has holes: each block is read by its own checksum, where the index says or, if that
+// cannot be read, where the block before it ends. w may be nil.
+func salvage(po *pebble.Options, fs vfs.FS, path string, t table, w sstable.RawWriter) (holes []hole, err error) {
+	in, err := fs.Open(path)
+	if isNotExist(err) {
+		return []hole{t.whole}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	f := &tableReader{File: in}
+	defer func() { _ = f.Close() }() // read-only
+	s := &salvager{po: po, t: t, w: w, blocks: dataBlocks{schema: po.KeySchemas[po.KeySchema], file: f}}
 	r, err := openTable(po, fs, path, nil)
+	if err == nil && r != nil {
+		var l *sstable.Layout
+		if l, err = r.Layout(); err == nil {
+			s.blocks.known, s.blocks.at = true, l.Data
+		}
+	}
+	if r != nil {
+		defer func() { _ = r.Close() }() // read-only
+	}
 	if err != nil && !pebble.IsCorruptionError(err) {
 		return nil, err
 	}
-	if r == nil {
-		return []hole{t.whole}, nil
+	if !s.blocks.known {
+		if s.blocks.content, err = readWhole(f); err != nil {
+			return nil, err
+		}
 	}
-	s := &salvager{r: r, w: w}
-	holes, err := s.points(t.whole)
-	if err == nil {
-		err = s.deletions()
+	if holes, err = s.points(); err != nil || r == nil || w == nil {
+		return holes, err
 	}
-	if e := r.Close(); err == nil {
-		err = e
-	}
-	return holes, err
+	return holes, s.deletions(r)
 }
 
 type salvager struct {
-	r    *sstable.Reader
-	w    sstable.RawWriter
-	last []byte // key of the newest entry that was passed on
+	po     *pebble.Options
+	t      table
+	blocks dataBlocks
+	w      sstable.RawWriter
+	last   []byte // key of the newest entry that was passed on; nil: there was none
 }
 
-func (s *salvager) iter() (sstable.Iterator, error) {
-	return s.r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
-}
-
-func (s *salvager) points(whole hole) ([]hole, error) {
-	broken, err := s.pass(nil)
-	if err != nil || !broken {
-		return nil, err
-	}
-	h := whole
-	if s.last != nil {
-		h.from = next(s.last)
-	}
-	first, err := s.firstBehind()
-	if err != nil {
-		return nil, err
-	}
-	if first == nil || bytes.Compare(first, h.from) < 0 {
-		return []hole{h}, nil
-	}
-	h.to = first
-	if broken, err = s.pass(first); err != nil || !broken {
-		return []hole{h}, err
-	}
-	return []hole{h, {next(s.last), whole.to}}, nil // it was read a moment ago
-}
-
-// pass passes the entries from a key on to w, until the end or damage.
-func (s *salvager) pass(from []byte) (broken bool, err error) {
-	it, err := s.iter()
-	if err != nil {
-		return corrupt(err)
-	}
-	kv := it.First()
-	if from != nil {
-		kv = it.SeekGE(from, 0)
-	}
-	for ; kv != nil; kv = it.Next() {
-		v, _, err := kv.Value(nil)
+// points passes the entries on.
+func (s *salvager) points() (holes []hole, err error) {
+	from := s.t.whole.from // where a hole would begin
+	open := false          // there is one
+	for {
+		b, behind, err := s.blocks.next()
 		if err != nil {
-			_ = it.Close() // the first error says more
-			return corrupt(err)
+			return nil, err
+		}
+		open = open || behind
+		if b == nil {
+			break
+		}
+		first, err := s.pass(b)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil { // nothing in it is in use, or it is not of this table
+			continue
+		}
+		if open {
+			holes = append(holes, hole{from, first})
+		}
+		from, open = next(s.last), false
+	}
+	if open && bytes.Compare(from, s.t.whole.to) < 0 {
+		holes = append(holes, hole{from, s.t.whole.to})
+	}
+	return holes, nil
+}
+
+// pass passes the entries of a block on, and returns the first key. Those that a newer
+// one in the same table has replaced are left out: the newer one may be in a hole.
+func (s *salvager) pass(b *colblk.DataBlockDecoder) (first []byte, err error) {
+	var it colblk.DataBlockIter
+	it.InitOnce(s.blocks.schema, s.po.Comparer, nil)
+	if err := it.Init(b, block.IterTransforms{HideObsoletePoints: true}); err != nil {
+		return nil, err
+	}
+	defer func() { _ = it.Close() }() // it holds nothing
+	for kv := it.First(); kv != nil; kv = it.Next() {
+		if first == nil {
+			if !s.t.whole.has(kv.K.UserKey) || s.last != nil && bytes.Compare(kv.K.UserKey, s.last) < 0 {
+				return nil, nil
+			}
+			first = bytes.Clone(kv.K.UserKey)
 		}
 		if s.w != nil {
-			if err := s.w.Add(kv.K, v, false); err != nil {
-				_ = it.Close() // the first error says more
-				return false, err
+			if err := s.w.Add(kv.K, kv.InPlaceValue(), false); err != nil {
+				return nil, err
 			}
 		}
 		s.last = append(s.last[:0], kv.K.UserKey...)
 	}
-	err = it.Error()
-	if e := it.Close(); err == nil {
-		err = e
-	}
-	return corrupt(err)
-}
-
-// firstBehind is the first key behind the last damage; nil: there is none.
-func (s *salvager) firstBehind() (first []byte, err error) {
-	it, err := s.iter()
-	if err != nil {
-		_, err = corrupt(err)
-		return nil, err
-	}
-	for kv := it.Last(); kv != nil; kv = it.Prev() {
-		if _, _, err := kv.Value(nil); err != nil {
-			break
-		}
-		first = append(first[:0], kv.K.UserKey...)
-	}
-	_, err = corrupt(it.Error())
-	_ = it.Close() // its error is the same
-	return first, err
+	return first, it.Error()
 }
 
 // deletions copies the deletions of ranges. If they cannot be read they are given
 // up: only rows below first_seq and entries of the feed below the trim were
 // deleted so, and nobody asks for those.
-func (s *salvager) deletions() error {
-	if s.w == nil {
-		return nil
-	}
-	it, err := s.r.NewRawRangeDelIter(context.Background(), sstable.NoFragmentTransforms, sstable.NoReadEnv)
+func (s *salvager) deletions(r *sstable.Reader) error {
+	it, err := r.NewRawRangeDelIter(context.Background(), sstable.NoFragmentTransforms, sstable.NoReadEnv)
 	if err != nil || it == nil {
 		_, err = corrupt(err)
 		return err
