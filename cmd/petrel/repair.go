@@ -27,7 +27,10 @@ type repaired struct {
 	Files     []string `json:"files,omitempty"`
 	Lost      []string `json:"lost,omitempty"` // what cannot be read any more
 	LostRows  uint64   `json:"lost_entries,string,omitempty"`
-	More      bool     `json:"lost_more,omitempty"` // messages of which nothing tells may be lost, too
+	LostFrom  uint64   `json:"lost_from_commit,string,omitempty"` // commits that were acked and are gone
+	LostTo    uint64   `json:"lost_to_commit,string,omitempty"`
+	LostTime  uint64   `json:"lost_time_ms,string,omitempty"` // of the last of them
+	More      bool     `json:"lost_more,omitempty"`           // messages of which nothing tells may be lost, too
 
 	// Of a store in databases.
 	Former  string    `json:"former_history_id,omitempty"`
@@ -84,7 +87,7 @@ func newRepair(c *cli) *cobra.Command {
 			}
 			out := repaired{
 				Recovered: r.Recovered, Time: r.RecoveredMs, HistoryID: fmt.Sprintf("%016x", r.HistoryID), Aside: r.Aside, Files: r.Files,
-				Lost: r.Lost, LostRows: r.LostRows, More: r.More,
+				Lost: r.Lost, LostRows: r.LostRows, More: r.More, LostFrom: r.LostFrom, LostTo: r.LostTo, LostTime: r.LostMs,
 			}
 			if r.Found != nil {
 				out.Found = r.Found.Error()
@@ -127,6 +130,10 @@ func (r repaired) write(w io.Writer) {
 	fmt.Fprintln(w)
 	if r.Aside != "" {
 		fmt.Fprintf(w, "set aside  %s in %s\n", strings.Join(r.Files, ", "), r.Aside)
+	}
+	if r.LostTo > 0 {
+		fmt.Fprintf(w, "lost       commits %d to %d, the last of %s, with the messages and all else in them\n",
+			r.LostFrom, r.LostTo, time.UnixMilli(int64(r.LostTime)).UTC().Format(time.RFC3339))
 	}
 	if len(r.Lost) > 0 {
 		r.writeLost(w)

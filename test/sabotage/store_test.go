@@ -157,6 +157,24 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestDamagedBlocksCostWhatIsInThem$/^five_blocks$"}},
 	},
 	{
+		name:    "hide-lost-commits",
+		holds:   "repair names the commits that are gone",
+		patches: []patch{{"internal/store/pebblestore/repair.go", `acked.n > f.last.n {`, `acked.n > f.last.n && false {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairNamesTheCommitsThatAreGone$"}},
+	},
+	{
+		name:    "stop-at-options",
+		holds:   "a damaged file of options keeps no store from being repaired",
+		patches: []patch{{"internal/store/pebblestore/repair.go", `if newest == "" {`, `if true {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairSetsADamagedOptionsFileAside$"}},
+	},
+	{
+		name:    "use-the-damaged-manifest",
+		holds:   "without the newest manifest and its copy the one before is used",
+		patches: []patch{{"internal/store/pebblestore/repair.go", `return missing != "" || err != nil`, `return false`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairTakesTheManifestBefore$"}},
+	},
+	{
 		name:    "sector-is-no-damage",
 		holds:   "a sector that cannot be read is damage, not the end of the store",
 		patches: []patch{{"internal/store/pebblestore/tables.go", `	return n, asDamage(err)`, `	return n, err`}},

@@ -26,6 +26,10 @@ type Report struct {
 	RecoveredMs uint64 // its time, Unix milliseconds
 	HistoryID   uint64 // the new one
 
+	// LostFrom and LostTo are the numbers of the commits that were acked and are gone,
+	// with all that was in them, 0 if there are none. LostMs is the time of the last.
+	LostFrom, LostTo, LostMs uint64
+
 	Aside string   // folder with what was taken out, empty if nothing was
 	Files []string // in Aside: log files and tables, as they were
 
@@ -67,6 +71,10 @@ func repair(o Options, p place) (Report, error) {
 	} else if err != nil {
 		return Report{}, err
 	}
+	r := Report{}
+	if err := p.dropOptions(o, &r); err != nil {
+		return Report{}, err
+	}
 	f, err := inspect(o, p)
 	if err == nil { // as far as a start looks
 		all, err := p.tables(o)
@@ -77,14 +85,13 @@ func repair(o Options, p place) (Report, error) {
 		if err != nil {
 			return Report{}, err
 		}
-		if len(bad) == 0 && len(f.scars) == 0 {
+		if len(bad) == 0 && len(f.scars) == 0 && len(r.Files) == 0 {
 			return Report{}, ErrSound
 		}
-		r := Report{Found: &Damaged{Dir: p.dir, Missing: "a part of what is stored cannot be read"}}
+		r.Found = &Damaged{Dir: p.dir, Missing: "a part of what is stored cannot be read"}
 		err = p.mendAll(o, bad, &r)
 		return r, err
 	}
-	r := Report{}
 	if d, ok := errors.AsType[*Damaged](err); ok && !d.Rewound {
 		r.Found = d
 	} else {
@@ -123,6 +130,54 @@ func repair(o Options, p place) (Report, error) {
 	}
 	err = p.mendAll(o, bad, &r)
 	return r, err
+}
+
+// dropOptions sets Pebble's files of options aside if it refuses the newest. They are for
+// people, and a start writes a new one.
+func (p place) dropOptions(o Options, r *Report) error {
+	names, err := p.fs.List(p.db)
+	if err != nil {
+		return err
+	}
+	const prefix = "OPTIONS-"
+	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
+	newest, number := "", uint64(0)
+	for _, n := range names {
+		if i, err := strconv.ParseUint(strings.TrimPrefix(n, prefix), 10, 64); err == nil && i >= number {
+			newest, number = n, i
+		}
+	}
+	if newest == "" {
+		return nil
+	}
+	b, err := readFile(p.fs, p.fs.PathJoin(p.db, newest))
+	if err = asDamage(err); err != nil && !pebble.IsCorruptionError(err) {
+		return err
+	}
+	if err == nil && tableOptions(o).CheckCompatibility(p.db, string(b)) == nil {
+		return nil
+	}
+	o.Log.Warn("a file of options is damaged and is set aside: a start writes a new one", "file", newest)
+	return p.takeOut(names, r)
+}
+
+// takeOut moves files of the database into the folder aside.
+func (p place) takeOut(names []string, r *Report) (err error) {
+	if r.Aside == "" {
+		if r.Aside, err = p.newAside(); err != nil {
+			return err
+		}
+	}
+	for _, n := range names {
+		if err := p.fs.Rename(p.fs.PathJoin(p.db, n), p.fs.PathJoin(r.Aside, n)); err != nil {
+			return err
+		}
+		r.Files = append(r.Files, n)
+	}
+	if err := syncDir(p.fs, r.Aside); err != nil {
+		return err
+	}
+	return syncDir(p.fs, p.db)
 }
 
 // mendAll replaces the damaged tables, settles what is lost, and begins a new
@@ -284,7 +339,15 @@ func isMarker(name string, names []string) bool {
 // its inventory had no name yet. Without both it is the newest there is.
 func (p place) manifestToUse(inv inventory, names []string, pointed string) string {
 	number, ok := manifestNumber(pointed)
-	if !ok || !slices.Contains(names, pointed) {
+	damaged := func(name string) bool {
+		i := slices.IndexFunc(inv.manifests, func(m manifest) bool { return manifestFile(m.number) == name })
+		if i < 0 {
+			return false
+		}
+		missing, err := inv.manifests[i].check(p.fs, p.fs.PathJoin(p.db, name), name)
+		return missing != "" || err != nil
+	}
+	if !ok || !slices.Contains(names, pointed) || damaged(pointed) {
 		number, pointed = 0, ""
 	}
 	for _, m := range slices.Backward(inv.manifests) {
@@ -298,7 +361,7 @@ func (p place) manifestToUse(inv inventory, names []string, pointed string) stri
 	}
 	newest := ""
 	for _, n := range names {
-		if i, ok := manifestNumber(n); ok && i >= number {
+		if i, ok := manifestNumber(n); ok && i >= number && !damaged(n) {
 			newest, number = n, i
 		}
 	}
@@ -460,6 +523,9 @@ func (p place) finish(o Options, r *Report) error {
 		return err
 	}
 	r.Recovered, r.RecoveredMs = f.last.n, f.last.timeMs
+	if _, acked := p.witnessed(); acked.n > f.last.n {
+		r.LostFrom, r.LostTo, r.LostMs = f.last.n+1, acked.n, acked.timeMs
+	}
 	f.id.history = newIdentity().history
 	r.HistoryID = f.id.history
 	if err := writeIdentity(p.fs, fresh, f.id); err != nil {
