@@ -85,6 +85,11 @@ func cannotServe(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return &fault{exit: exitFailed, code: string(im.CodeDiskFull), what: "the disk is full", why: err.Error(), fix: "free some space there, then try again: nothing that was acked is lost", err: err}
 	}
+	if _, ok := errors.AsType[*pebblestore.Damaged](err); !ok && errors.Is(err, app.ErrDamaged) {
+		f.code, f.what = "damaged", "a part of the store that a start needs cannot be read, so the server does not start"
+		f.why = strings.TrimSuffix(err.Error(), ": <corruption detail carrier>") // says nothing
+		f.fix = "restore a backup, or, with the embedded store, run \"petrel repair\" with the same --data or --config to accept the loss"
+	}
 	for _, k := range folderFaults {
 		if errors.Is(err, k.is) {
 			f.exit, f.code, f.what, f.why = k.exit, k.code, k.what, f.what

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -277,5 +278,13 @@ func TestFaultsOfFilesSayWhatToDo(t *testing.T) {
 	f := asFault(cannotServe(fmt.Errorf("open data: %w: %w", store.ErrFailed, &os.PathError{Op: "write", Path: "1.sst", Err: syscall.ENOSPC})))
 	if f.code != string(im.CodeDiskFull) || !strings.Contains(f.fix, "free some space") {
 		t.Errorf("a full disk: %+v", f)
+	}
+}
+
+func TestDamageThatAStartMeetsIsAFault(t *testing.T) {
+	err := cannotServe(fmt.Errorf("read tenants: %w: bad block: <corruption detail carrier>", store.ErrCorrupt))
+	f, ok := errors.AsType[*fault](err)
+	if !ok || f.exit != exitFailed || f.code != "damaged" || !strings.Contains(f.fix, "petrel repair") || !strings.Contains(f.why, "bad block") || strings.Contains(f.why, "carrier") {
+		t.Errorf("got %+v", f)
 	}
 }

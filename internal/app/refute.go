@@ -14,6 +14,10 @@ import (
 // back to an earlier state.
 var ErrRewound = store.ErrRewound
 
+// ErrDamaged is in the error of New and Run when a part of the store that they need
+// cannot be read.
+var ErrDamaged = store.ErrCorrupt
+
 // refuted is the subject of the message that ends all nodes: the store that they
 // share has gone back to an earlier state.
 const refuted bus.Subject = "refuted"
