@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // soundTown is a disk with a town that is in tables, and the largest of them.
@@ -92,5 +94,29 @@ func TestUnknownLossIsSaid(t *testing.T) {
 	}
 	if !r.More || r.LostRows >= uint64(tn.rows()) {
 		t.Errorf("of %d rows the report says %d are lost, more: %v, want more", tn.rows(), r.LostRows, r.More)
+	}
+}
+
+func TestLostRecordsAreNamed(t *testing.T) {
+	sum := []byte("\xab\xcd5678901234567890123456789012")
+	for want, key := range map[string][]byte{
+		"admin key with the hash abcd353637383930": recordKey(store.Tokens, 0, sum),
+		"token with the hash abcd353637383930":     recordKey(store.Tokens, 1, sum),
+		`setting "setup"`:                          recordKey(store.Settings, 0, []byte("setup")),
+		`user "ann" in tenant 7`:                   recordKey(store.Users, 7, []byte("ann")),
+		`device "phone of ann"`:                    recordKey(store.Devices, 1, []byte("ann\x00phone")),
+		`list of conversations of "ann"`:           recordKey(store.Lists, 1, []byte("ann\x00x")),
+	} {
+		if got := place1(key); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	for want, h := range map[bool]hole{
+		true:  {recordKey(store.Users, 1, nil), recordKey(store.Settings, 1, nil)},
+		false: {recordKey(store.Tokens, 1, nil), recordKey(store.Settings, 1, nil)},
+	} {
+		if got := h.lostKeys() != ""; got != want {
+			t.Errorf("%s: keys may be lost: %v, want %v", h, got, want)
+		}
 	}
 }

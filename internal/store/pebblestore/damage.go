@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // damage is what a running store knows of tables that cannot be read. What meets it
@@ -153,7 +155,48 @@ func place1(key []byte) string {
 	case key[0] == kindFeed && len(key) >= feedKeyLen:
 		return fmt.Sprintf("feed entry %d", binary.BigEndian.Uint64(key[3:]))
 	case key[0] == kindRecord && len(key) >= tableKeyLen:
-		return fmt.Sprintf("record of table %d %q", key[1], strings.TrimRight(string(key[tableKeyLen:]), "\x00"))
+		return placeOfRecord(store.Table(key[1]), binary.BigEndian.Uint32(key[2:]), strings.TrimRight(string(key[tableKeyLen:]), "\x00"))
 	}
 	return fmt.Sprintf("key %q", key)
+}
+
+var tableNames = map[store.Table]string{
+	store.Tenants: "tenant", store.Users: "user", store.Tokens: "token", store.Consumers: "position of the consumer", store.Settings: "setting",
+	store.Devices: "device", store.Requests: "answer to the request", store.Nodes: "node", store.Lists: "list of conversations of", store.Invitations: "invitation",
+	store.Names: "look of the user id",
+}
+
+// placeOfRecord names one record. A hash is of no use to people; its first bytes tell
+// one record from others.
+func placeOfRecord(t store.Table, tenant uint32, key string) string {
+	name, ok := tableNames[t]
+	if !ok {
+		name = fmt.Sprintf("record of table %d", t)
+	}
+	switch t {
+	case store.Tokens, store.Requests, store.Invitations:
+		if t == store.Tokens && tenant == 0 {
+			name = "admin key"
+		}
+		return fmt.Sprintf("%s with the hash %x", name, key[:min(len(key), 8)])
+	case store.Devices, store.Lists:
+		user, rest, _ := strings.Cut(key, "\x00")
+		if key = user; t == store.Devices {
+			key = rest + " of " + user
+		}
+	}
+	if tenant > 1 {
+		return fmt.Sprintf("%s %q in tenant %d", name, key, tenant)
+	}
+	return fmt.Sprintf("%s %q", name, key)
+}
+
+// lostKeys says what to do if h may have held admin keys.
+func (h hole) lostKeys() string {
+	keys := hole{recordKey(store.Tokens, 0, nil), recordKey(store.Tokens, 1, nil)}
+	if bytes.Compare(h.from, keys.to) >= 0 || bytes.Compare(h.to, keys.from) <= 0 {
+		return ""
+	}
+	return "admin keys may be lost: if the command line is told unauthenticated, make a new key with another admin key, " +
+		"or, without any, with the setup link that the next start prints"
 }

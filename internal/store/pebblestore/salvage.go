@@ -257,6 +257,9 @@ func (s *settler) run(known identity, acked testimony) error {
 	}
 	for _, h := range s.holes {
 		s.r.Lost = append(s.r.Lost, h.File+": "+h.hole().String())
+		if what := h.hole().lostKeys(); what != "" {
+			s.r.Lost = append(s.r.Lost, what)
+		}
 		s.r.More = s.r.More || h.hole().endsConversation()
 		if err := s.dropOlder(h.hole()); err != nil {
 			return err
