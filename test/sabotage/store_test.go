@@ -171,7 +171,7 @@ var pebbleRules = []rule{
 	{
 		name:    "use-the-damaged-manifest",
 		holds:   "without the newest manifest and its copy the one before is used",
-		patches: []patch{{"internal/store/pebblestore/repair.go", `return missing != "" || err != nil`, `return false`}},
+		patches: []patch{{"internal/store/pebblestore/repair.go", `return missing != "" || err != nil`, `return missing == "never" && err != nil`}},
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairTakesTheManifestBefore$"}},
 	},
 	{
