@@ -60,12 +60,19 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
 		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       60 * time.Second,
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // what strangers do wrong
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
 }
+
+// idleTimeout is how long a connection may wait for its next request. A client or a
+// balancer that keeps it for longer would send a request into a connection that is
+// being closed, and cannot know whether it arrived: so this is longer than what they
+// keep (Go 90 s, balancers of AWS 60 s, of Google 600 s). If they become too many,
+// those that have waited longest are closed before (limits.enterHTTP).
+const idleTimeout = 620 * time.Second
 
 // boundHTTP2 is what one connection of HTTP/2 may make the server hold. The
 // library bounds streams that are reset at once, and headers that do not end.

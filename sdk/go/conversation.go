@@ -19,6 +19,7 @@ type conv struct {
 	known    bool // a sync has said what it is
 	kind     petrelv1.ConvKind
 	title    string
+	titleAt  uint64 // the seq up to which the entries have said what the title is
 	peer     string
 	role     petrelv1.Role
 	left     bool
@@ -53,13 +54,23 @@ func (v *conv) floor() uint64 {
 
 // merge applies what a sync says. Spec: P-6.2.
 func (v *conv) merge(s *petrelv1.ConvState) {
-	v.kind, v.title, v.peer, v.role, v.left = s.Kind, s.Title, s.Peer, s.Role, s.Left
+	v.kind, v.peer, v.role, v.left = s.Kind, s.Peer, s.Role, s.Left
+	v.retitle(s.Head, s.Title)
 	v.joined, v.firstSeq = s.Joined, s.FirstSeq
 	if v.head = max(v.head, s.Head); s.Left {
 		v.head = max(s.Head, v.have)
 	}
 	v.heardCounted(s.Head, s.Counted)
 	v.mergeCursors(s)
+}
+
+// retitle takes the title as it was at seq. Pushes and the pages of syncs and of
+// histories come in any order: without the seq the page of a sync that was read
+// before the group was renamed would bring the old title back for good.
+func (v *conv) retitle(seq uint64, title string) {
+	if seq >= v.titleAt {
+		v.title, v.titleAt = title, seq
+	}
 }
 
 // heardCounted notes the count of an entry.
@@ -220,7 +231,7 @@ func (c *Client) append(v *conv, m *petrelv1.Message) {
 	c.keep(m)
 	c.fold(v, m)
 	if p := m.GetProfile(); p != nil {
-		v.title = p.Title
+		v.retitle(m.Seq, p.Title)
 		c.changed.List = true
 	}
 	if m.From == c.meta.User && m.From != "" {

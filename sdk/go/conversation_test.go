@@ -75,6 +75,37 @@ func TestNothingIsShownBehindAGap(t *testing.T) {
 	})
 }
 
+// The page of a sync may have been read before an entry that was pushed meanwhile.
+func TestAnOlderSyncBringsNoOldTitleBack(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		v.title = "boat"
+		v.add(text("bob", "1"))
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		var late func() // answers the sync under way as it stood when it was asked
+		s.onFrame = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			if f.GetSync() == nil || late != nil {
+				return false
+			}
+			p := &petrelv1.SyncPage{Convs: []*petrelv1.ConvState{v.state(0)}, Token: []byte("g1=1;")}
+			late = func() { ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Sync{Sync: p}}) }
+			return true
+		}
+		s.sessions[0].write(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Lagged{Lagged: &petrelv1.Lagged{}}})
+		synctest.Wait()
+		v.title = "ship"
+		s.post("g1", &petrelv1.Message{From: "bob", Body: &petrelv1.Message_Profile{Profile: &petrelv1.Profile{Title: "ship"}}})
+		synctest.Wait()
+		late()
+		synctest.Wait()
+		got, _ := c.Conversation("g1")
+		expect(t, "title", got.Title, "ship")
+		expect(t, "run", stop(), nil)
+	})
+}
+
 func TestFirstMeetingLoadsTheNewestAndOlderPagesBack(t *testing.T) {
 	for _, caps := range [][]string{nil, {capNewest}} {
 		play(t, func(t *testing.T, s *fake) {
