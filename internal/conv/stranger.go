@@ -77,7 +77,7 @@ func (m *memory) admitted(c *conv) (bool, error) {
 			return true, nil
 		}
 		if len(c.queue) == 0 {
-			delete(m.convs, c.key)
+			m.removeLocked(c)
 			m.mu.Unlock()
 			return false, nil
 		}
