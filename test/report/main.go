@@ -1,6 +1,6 @@
 // Command report reads what `go test -json` writes. It prints the lines that go
 // test prints without -json, and at the end which packages and which tests took
-// longest. It fails if a package failed, or if there was none.
+// longest, and why tests failed. It fails if a package failed, or if there was none.
 //
 //	go test -json ./... | go run ./test/report
 package main
@@ -57,7 +57,8 @@ type report struct {
 	parents  map[name]bool     // tests that have subtests: their time is that of the subtests
 	packages []timing
 	tests    []timing
-	failed   int // packages
+	failures []string // what tests that failed said of it
+	failed   int      // packages
 }
 
 // read reads all events, and then prints the tables.
@@ -79,6 +80,12 @@ func (r *report) read(in io.Reader) error {
 	}
 	r.table("packages", r.packages)
 	r.table("tests", slices.DeleteFunc(r.tests, func(t timing) bool { return r.parents[t.name] }))
+	if len(r.failures) > 0 {
+		fmt.Fprintln(r.out, "\nwhy tests failed")
+		for _, l := range r.failures {
+			fmt.Fprint(r.out, l)
+		}
+	}
 	switch {
 	case r.failed > 0:
 		return fmt.Errorf("%d packages failed", r.failed)
@@ -144,8 +151,27 @@ func (r *report) unended(pkg string) []name {
 
 var progress = regexp.MustCompile(`^=== (RUN|PAUSE|CONT|NAME) `)
 
+// why is on lines that say why a test failed: not on those in which a helper prints
+// the log of a server.
+var why = regexp.MustCompile(`^\s*(\w+_test\.go:\d+:|panic:|fatal error:|WARNING: DATA RACE)`)
+
+// said is how many such lines of one test are kept.
+const said = 5
+
 // print prints the lines of a test, all or those to show, and forgets them.
 func (r *report) print(n name, all bool) {
+	if all {
+		kept := 0
+		for _, l := range r.lines[n] {
+			if kept < said && why.MatchString(l) {
+				if kept == 0 {
+					r.failures = append(r.failures, fmt.Sprintf("%s %s\n", n.pkg, n.test))
+				}
+				r.failures = append(r.failures, l)
+				kept++
+			}
+		}
+	}
 	for _, l := range r.lines[n] {
 		if !progress.MatchString(l) && (all || r.show != nil && r.show.MatchString(l)) {
 			fmt.Fprint(r.out, l)

@@ -46,7 +46,8 @@ func TestFailuresAreShownWhole(t *testing.T) {
 		`{"ImportPath":"q","Action":"build-output","Output":"x.go:1: no\n"}`,
 		`{"Action":"output","Package":"q","Output":"FAIL\tq [build failed]\n"}`,
 		`{"Action":"fail","Package":"q"}`,
-		`{"Action":"output","Package":"p","Test":"TestA","Output":"    a.go:1: wrong\n"}`,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:1: wrong\n"}`,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"    help.go:1: log of the server\n"}`,
 		`{"Action":"output","Package":"p","Test":"TestA","Output":"--- FAIL: TestA\n"}`,
 		`{"Action":"fail","Package":"p","Test":"TestA"}`,
 		`{"Action":"output","Package":"p","Test":"TestB","Output":"=== RUN   TestB\n"}`,
@@ -56,9 +57,13 @@ func TestFailuresAreShownWhole(t *testing.T) {
 		`{"Action":"output","Package":"r","Output":"ok  \tr\t8.0s\n"}`,
 		`{"Action":"pass","Package":"r"}`,
 	)
-	want := "x.go:1: no\nFAIL\tq [build failed]\n    a.go:1: wrong\n--- FAIL: TestA\npanic: it ran for too long\nFAIL\tp\t8.0s\nok  \tr\t8.0s\n"
+	want := "x.go:1: no\nFAIL\tq [build failed]\n    a_test.go:1: wrong\n    help.go:1: log of the server\n--- FAIL: TestA\npanic: it ran for too long\nFAIL\tp\t8.0s\nok  \tr\t8.0s\n"
 	if before, _, _ := strings.Cut(got, "\nslowest"); before != want {
 		t.Errorf("got\n%s\nwant\n%s", before, want)
+	}
+	last := "\nwhy tests failed\np TestA\n    a_test.go:1: wrong\np TestB\npanic: it ran for too long\n"
+	if !strings.HasSuffix(got, last) {
+		t.Errorf("got\n%s\nwant at the end\n%s", got, last)
 	}
 	if err == nil || err.Error() != "2 packages failed" {
 		t.Errorf("got %v, want 2 packages failed", err)
