@@ -140,7 +140,7 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 	petrel(t, a.env(), "send", "--as", "bob", "--to", "alice", "behind").want(t, exitOK)
 	await(t, "tail", seen).want(t, exitOK, "bob: before", "bob: behind")
 
-	wantFigures(t, a)
+	wantFigures(t, a, b)
 
 	petrel(t, a.env(), "cluster", "drain", "a").want(t, exitFailed, "error not_now", "no other node takes partitions")
 	petrel(t, toB, "cluster", "resume", "b").want(t, exitOK, "b takes partitions and clients again")
@@ -169,7 +169,7 @@ func (s *live) as(key string) *live {
 
 // wantFigures looks at what anybody can read of a cluster of a, and b, which is
 // drained.
-func wantFigures(t *testing.T, s *live) {
+func wantFigures(t *testing.T, s, drained *live) {
 	t.Helper()
 	var v struct {
 		Nodes []struct {
@@ -193,10 +193,14 @@ func wantFigures(t *testing.T, s *live) {
 			t.Errorf("/metrics has no %s", want)
 		}
 	}
-	for _, name := range []string{"petrel_feed_takeovers_total", "petrel_stream_frames_sent_total", "petrel_stream_frames_applied_total", "petrel_fanout_frames_total", "petrel_bus_sent_total", "petrel_bus_received_bytes_total"} {
+	for _, name := range []string{"petrel_feed_takeovers_total", "petrel_stream_frames_sent_total", "petrel_stream_frames_applied_total", "petrel_bus_sent_total", "petrel_bus_received_bytes_total"} {
 		if !strings.Contains(figures, "\n"+name+" ") || strings.Contains(figures, "\n"+name+" 0\n") {
 			t.Errorf("/metrics has no %s above 0", name)
 		}
+	}
+	_, others := get(t, drained, "/metrics") // either node had the conversation while alice was at the other one
+	if n := "\npetrel_fanout_frames_total "; !strings.Contains(figures, n) || strings.Contains(figures, n+"0\n") && strings.Contains(others, n+"0\n") {
+		t.Error("/metrics has no petrel_fanout_frames_total above 0, at either node")
 	}
 	// A HELP is read alone: "their bytes" would point at the figure above it.
 	for line := range strings.Lines(figures) {
