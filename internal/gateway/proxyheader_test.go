@@ -182,8 +182,7 @@ func TestProxyHeaderOfAStrangerIsNotRead(t *testing.T) {
 	}
 	s := serve(t, o, noLimits())
 	s.behindProxy(wire.TCP, proxyHeader("198.51.100.1:1")).end(im.CodeUnknownCodec, 0)
-	p := s.behindProxy(wire.WebSocket, proxyHeader("198.51.100.1:1"))
-	p.write([]byte(upgradeRequest))
+	p := s.behindProxy(wire.WebSocket, append(proxyHeader("198.51.100.1:1"), upgradeRequest...)) // at once: the answer to the header ends the connection
 	if status := p.readResponse(); status != 400 {
 		t.Errorf("the upgrade ends with %d, want 400", status)
 	}
