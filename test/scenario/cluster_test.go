@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -139,11 +140,15 @@ func (s *session) dropAcks() {
 	s.lines[""] = slices.DeleteFunc(s.lines[""], func(l string) bool { return strings.HasPrefix(l, "ack ") })
 }
 
+// lags tells whether a session may be told to look for what it missed, though the
+// file does not say so: nodes that lose sight of each other for a moment do that.
+func (s *session) lags() bool { return s.mayLag || len(s.w.nodes) > 1 }
+
 // recover does what a client does that lags: it syncs and reads what it lacks.
 // What was missed is put where it would have been.
 func (s *session) recover() {
 	s.w.t.Helper()
-	later := s.lines[""]
+	later, known := s.lines[""], maps.Clone(s.heads)
 	var missed []string
 	for more := true; more; {
 		page, err := s.conn.Sync(s.w.deadline(), s.syncToken)
@@ -153,14 +158,15 @@ func (s *session) recover() {
 		s.synced(page)
 		s.syncToken, more = page.Token, page.More
 		for _, c := range page.Convs {
-			missed = append(missed, s.missed(c.Conv, c.Head)...)
+			missed = append(missed, s.missed(c.Conv, known[c.Conv], c.Head)...)
 		}
 	}
 	s.lines[""] = append(missed, later...)
 }
 
-// missed reads what the session lacks of a conversation up to a head.
-func (s *session) missed(conv string, head uint64) (lines []string) {
+// missed reads what the session lacks of a conversation up to a head. The sync before
+// said that known is the head.
+func (s *session) missed(conv string, known, head uint64) (lines []string) {
 	s.w.t.Helper()
 	after := uint64(0)
 	for s.seen[conv][after+1] {
@@ -174,7 +180,11 @@ func (s *session) missed(conv string, head uint64) (lines []string) {
 		for _, m := range p.Messages {
 			if !s.seen[conv][m.Seq] {
 				s.told(m)
-				lines = append(lines, "message "+s.w.nameOf(s.user, conv)+" "+entryText(m))
+				mark := ""
+				if m.Seq <= known {
+					mark = belowMark
+				}
+				lines = append(lines, mark+"message "+s.w.nameOf(s.user, conv)+" "+entryText(m))
 			}
 			after = m.Seq
 		}

@@ -104,6 +104,8 @@ func (w *world) directSession(s *session, a args) {
 		s.close()
 	case "stops reading":
 		s.read(false)
+	case "may lag":
+		s.mayLag = true
 	case "is cut off":
 		s.waitCut()
 	case "reads again":

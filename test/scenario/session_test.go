@@ -41,6 +41,7 @@ type session struct {
 	spent     string                  // the refresh token that was used last
 	kind      string                  // of the device; "": by the session's name
 	onConn    bool                    // API calls go over the connection
+	mayLag    bool                    // more is sent than the server queues for a session that gets no core for a moment
 	historyID string                  // of what the session remembers
 
 	changed chan struct{} // capacity 1; a token: the fields below changed
