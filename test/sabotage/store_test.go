@@ -30,6 +30,24 @@ var pebbleRules = []rule{
 		},
 	},
 	{
+		name:    "forget-the-seal",
+		holds:   "a folder over which an older copy was written is refused",
+		patches: []patch{{"internal/store/pebblestore/seal.go", `if v.seal.number != 0 {`, `if v.seal.number > 2 {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestOlderFilesWrittenOverTheFolderAreNoticed$/^cp_-a,_copied_while_it_ran,_closed$"}},
+	},
+	{
+		name:    "name-the-seal-first",
+		holds:   "a seal is durable before the witness names it",
+		patches: []patch{{"internal/store/pebblestore/seal.go", `err = syncDir(p.fs, p.dir)`, `err = error(nil)`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestSealIsThereAfterAPowerCut$"}},
+	},
+	{
+		name:    "seal-another-store",
+		holds:   "no seal is made in a folder that has taken the place of the store's own",
+		patches: []patch{{"internal/store/pebblestore/seal.go", `|| !s.holdsFolder() {`, `{`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestSealLeavesAStoreAloneThatTookThePlace$"}},
+	},
+	{
 		name:    "believe-store-over-mark",
 		holds:   "a store that is behind its mark is refused",
 		patches: []patch{{"internal/store/pebblestore/mark.go", `case m.Commit > f.last.n:`, `case false:`}},

@@ -51,6 +51,14 @@ func filesOf(t testing.TB, fs vfs.FS, kind string) []string {
 	if kind == "witness" {
 		return []string{"data/witness"}
 	}
+	if kind == "seal" {
+		for _, n := range []uint64{1, 2} {
+			path := "data/" + seal{number: n}.name()
+			if _, err := fs.Stat(path); err == nil {
+				return []string{path}
+			}
+		}
+	}
 	names, err := fs.List("data/store")
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +124,7 @@ func TestDamageIsNeverServed(t *testing.T) {
 	seed := newSeed(t)
 	begun := time.Now()
 	kinds := []string{"flip", "zero", "truncate", "delete"}
-	targets := []string{"log", "sst", "manifest", "marker", "witness"}
+	targets := []string{"log", "sst", "manifest", "marker", "witness", "options", "copy", "seal"}
 	counts := map[string]int{}
 	var base *vfs.MemFS
 	var promise storetest.Promise
@@ -199,6 +207,9 @@ func outcome(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) stri
 func repaired(t *testing.T, fs *vfs.MemFS, p storetest.Promise, what string) string {
 	t.Helper()
 	r, err := Repair(busy(fs))
+	if d, ok := errors.AsType[*Damaged](err); ok && d.Rewound {
+		r, err = Renew(busy(fs))
+	}
 	if err != nil {
 		t.Logf("%s: repair: %v", what, err)
 		return "cannot be repaired"

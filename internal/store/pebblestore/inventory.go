@@ -23,6 +23,7 @@ type inventory struct {
 	turn      uint64     // counts the inventories written
 	manifests []manifest // the current one last, and before it the one it replaces until the marker has moved
 	logs      []logFile  // every log file whose name is durable and that was not given up
+	seal      seal
 }
 
 // manifest is the part of a manifest that was synced.
@@ -56,6 +57,8 @@ func (v inventory) encode(slot []byte, id uint64) error {
 		b = binary.AppendUvarint(b, l.length)
 		b = l.file.append(b)
 	}
+	b = binary.AppendUvarint(b, v.seal.number)
+	b = v.seal.file.append(b)
 	if len(b)+24 > len(slot) {
 		return fmt.Errorf("%d log files do not fit into the inventory", len(v.logs))
 	}
@@ -96,6 +99,7 @@ func parseInventory(slot []byte) (inventory, error) {
 	for i := range v.logs {
 		v.logs[i] = logFile{number: number(), length: number(), file: fileID{inode: number(), born: number()}}
 	}
+	v.seal = seal{number: number(), file: fileID{inode: number(), born: number()}}
 	return v, nil
 }
 

@@ -73,6 +73,7 @@ func Open(o Options) (*Store, error) {
 	s.tasks.Go(s.answer)
 	s.tasks.Go(s.watch)
 	s.tasks.Go(s.watchFolder)
+	s.tasks.Go(s.keepSeal)
 	s.tasks.Go(s.mender)
 	s.tasks.Go(s.scrub)
 	return s, nil
@@ -205,6 +206,9 @@ func open(o Options, p place) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w: the configuration names store %s in store.id, and the folder holds store %s; mount the folder of that store, or correct store.id",
 			p.dir, ErrOtherStore, hex(o.StoreID), hex(f.id.store))
 	}
+	if o.Mark == "" {
+		o.Log.Info("store.mark is not set: a disk that is set back to a snapshot is noticed only when a client proves it")
+	}
 	if f.unmarked {
 		o.Log.Warn("the store mark is missing, so it cannot tell whether the store is the newest state: it is made anew", "file", o.Mark)
 	}
@@ -234,6 +238,9 @@ func inspect(o Options, p place) (*finding, error) {
 	}
 	if f.inv, err = s.inventory(); err != nil {
 		return nil, damaged(err.Error(), nil)
+	}
+	if err := f.checkCopied(o, p); err != nil {
+		return nil, err
 	}
 	if missing, err := f.inv.check(p.fs, p.db); err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
@@ -489,6 +496,10 @@ func start(o Options, p place, f *finding) (*Store, error) {
 		out.fail(err)
 		_ = w.close() // the first error says more
 		return nil, fmt.Errorf("open %s: write witness: %w", p.dir, err)
+	}
+	if err := s.reseal(s.last.n); err != nil {
+		_ = w.close() // the first error says more
+		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
 	s.space.check()
 	return s, nil

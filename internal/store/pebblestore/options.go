@@ -35,7 +35,8 @@ type Options struct {
 	ScrubEvery time.Duration // all tables are read once in this time in search of damage, 7 days; negative: never
 	ScrubRate  int64         // bytes per second that are read for that, 8 MiB
 
-	tune func(*pebble.Options) // for tests: smaller files
+	tune     func(*pebble.Options) // for tests: smaller files
+	anyState bool                  // repair a store that may be an earlier state, too
 }
 
 func (o Options) withDefaults() Options {

@@ -88,6 +88,7 @@ type Store struct {
 	commits       atomic.Uint64
 	space         space
 	marking       marking
+	sealing       sealing
 	stalled       atomic.Bool   // a commit hangs in the disk
 	stop          chan struct{} // closed by Close: ends the goroutines in tasks
 	tasks         sync.WaitGroup
@@ -201,6 +202,9 @@ func (s *Store) Close() error {
 	case <-s.out.ch:
 	}
 	var err error
+	if s.out.err() == nil {
+		err = s.reseal(s.queue.synced().n)
+	}
 	if s.out.err() == nil {
 		err = closePebble(s.db, s.guard)
 	}

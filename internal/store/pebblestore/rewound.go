@@ -35,26 +35,33 @@ func (p place) note(proof string) error {
 	return syncDir(p.fs, p.dir)
 }
 
-// checkRewound looks for signs that the folder is an earlier state, or a copy,
-// of what clients were told of.
+// checkRewound looks for signs that the folder is an earlier state of what clients were
+// told of.
 func (f *finding) checkRewound(o Options, p place) error {
+	if o.anyState {
+		return nil
+	}
 	if b, err := readFile(p.fs, p.rewound); err == nil {
 		return &Damaged{Dir: p.dir, Rewound: true, WitnessedMs: f.acked.timeMs, Missing: "the store is an earlier state of itself: " + string(b)}
 	} else if !isNotExist(err) {
 		return fmt.Errorf("open %s: %w", p.dir, err)
 	}
-	if err := f.checkMark(o); err != nil {
-		return err
-	}
-	if o.AcceptCopies {
+	return f.checkMark(o)
+}
+
+// checkCopied refuses a folder that was put back from a copy. It comes before everything
+// that is about damage: a copy of links to the files has a newer witness than it has
+// logs, and repair would accept that as a loss without asking.
+func (f *finding) checkCopied(o Options, p place) error {
+	if o.AcceptCopies || o.anyState {
 		return nil
 	}
-	name, err := f.inv.copied(p.fs, p.db)
+	what, err := p.copied(f.inv)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", p.dir, err)
 	}
-	if name != "" {
-		return &Damaged{Dir: p.dir, Rewound: true, WitnessedMs: f.acked.timeMs, Missing: fmt.Sprintf("the folder was put back from a copy: %s is not the file that the server wrote", name)}
+	if what != "" {
+		return &Damaged{Dir: p.dir, Rewound: true, WitnessedMs: f.acked.timeMs, Missing: "the folder was put back from a copy: " + what}
 	}
 	return nil
 }
@@ -82,10 +89,13 @@ func Renew(o Options) (Report, error) {
 func renew(o Options, p place) (Report, error) {
 	_, err := inspect(o, p)
 	d, ok := errors.AsType[*Damaged](err)
-	switch {
-	case ok && !d.Rewound:
+	if ok && d.Rewound { // and damaged, perhaps
+		o.anyState = true
+		_, err = inspect(o, p)
+	}
+	if _, damaged := errors.AsType[*Damaged](err); damaged {
 		return repair(o, p)
-	case err != nil && !ok:
+	} else if err != nil {
 		return Report{}, err
 	}
 	r := Report{Found: d}
