@@ -14,6 +14,7 @@ const RowLost byte = 1 << 3
 const (
 	fieldConv    = 1
 	fieldSeq     = 2
+	fieldFrom    = 3
 	fieldCounted = 6
 	fieldLost    = 20
 )
@@ -45,31 +46,44 @@ func IsLost(row []byte) bool {
 
 // Counted is the field counted of a row; 0 if it cannot be read.
 func Counted(row []byte) (counted uint64) {
+	counted, _ = protowire.ConsumeVarint(field(row, fieldCounted, protowire.VarintType))
+	return counted
+}
+
+// Sender is the user who sent the entry of a row; empty for the server itself, or if it
+// cannot be read. It shares the memory of row.
+func Sender(row []byte) []byte {
+	from, _ := protowire.ConsumeBytes(field(row, fieldFrom, protowire.BytesType))
+	return from
+}
+
+// field is the value of a field of the message in a row, nil if it has none.
+func field(row []byte, number protowire.Number, as protowire.Type) []byte {
 	_, wire, err := SplitRow(row)
 	if err != nil {
-		return 0
+		return nil
 	}
 	_, _, n := protowire.ConsumeTag(wire)
 	if n < 0 {
-		return 0
+		return nil
 	}
 	m, size := protowire.ConsumeBytes(wire[n:])
 	if size < 0 {
-		return 0
+		return nil
 	}
 	for len(m) > 0 {
 		f, t, n := protowire.ConsumeTag(m)
 		if n < 0 {
-			return 0
-		}
-		if f == fieldCounted && t == protowire.VarintType {
-			counted, _ = protowire.ConsumeVarint(m[n:])
+			return nil
 		}
 		size := protowire.ConsumeFieldValue(f, t, m[n:])
 		if size < 0 {
-			return 0
+			return nil
+		}
+		if f == number && t == as {
+			return m[n : n+size]
 		}
 		m = m[n+size:]
 	}
-	return counted
+	return nil
 }

@@ -187,6 +187,12 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairSetsADamagedOptionsFileAside$"}},
 	},
 	{
+		name:    "guess-the-users",
+		holds:   "the users whom a repair gives a conversation are those whom its id proves",
+		patches: []patch{{"internal/store/pebblestore/participants.go", `if s.ids.Direct(c.Tenant, a, b) == c.Conv {`, `if s.ids.Direct(c.Tenant, a, b) != (im.ConvID{}) {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairFindsWhoseADirectConversationWas$"}},
+	},
+	{
 		name:    "use-the-damaged-manifest",
 		holds:   "without the newest manifest and its copy the one before is used",
 		patches: []patch{{"internal/store/pebblestore/repair.go", `return missing != "" || err != nil`, `return missing == "never" && err != nil`}},

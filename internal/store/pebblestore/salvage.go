@@ -236,6 +236,7 @@ type settler struct {
 	r     *Report
 	last  last
 	heads map[im.Key]im.Seq // what the feed says of conversations in holes
+	ids   *im.IDs
 	b     *pebble.Batch
 }
 
@@ -267,6 +268,11 @@ func (s *settler) run(known identity, acked testimony) error {
 	}
 	for _, h := range s.holes {
 		if err := s.rebuildRecords(h.hole()); err != nil {
+			return err
+		}
+	}
+	for _, h := range s.holes {
+		if err := s.restoreMembers(h.hole()); err != nil {
 			return err
 		}
 	}
@@ -361,10 +367,15 @@ func (s *settler) own(known identity, acked testimony) error {
 			if known.partitions == 0 {
 				return errors.New("the identity of the store is lost, in the witness too")
 			}
-			if err := s.b.Set(keyIdentity, known.encode(), nil); err != nil {
+			id = known.encode()
+			if err := s.b.Set(keyIdentity, id, nil); err != nil {
 				return err
 			}
 		}
+		if known, err = parseIdentity(id); err != nil {
+			return err
+		}
+		s.ids = im.NewIDs(known.secret)
 		format := binary.BigEndian.AppendUint32(nil, store.FormatLevel)
 		return s.b.Set(keyFormat, binary.BigEndian.AppendUint32(format, store.FormatLevel), nil)
 	})
@@ -470,7 +481,7 @@ func (s *settler) dropOlder(h hole) error {
 			if k[0] != kindRow && k[0] != kindMember && k[0] != kindRecord || st.marked(k) {
 				return nil
 			}
-			if k[0] != kindRow {
+			if k[0] == kindRecord || k[0] == kindMember && !derived(keyOf(k)) { // the others are restored
 				s.r.Lost = append(s.r.Lost, place1(k))
 			}
 			return s.b.Delete(bytes.Clone(k), nil)
@@ -481,14 +492,8 @@ func (s *settler) dropOlder(h hole) error {
 // rebuildRecords makes the head records anew that are gone, of conversations that
 // have rows. What only the record knew is lost: the title of a group and its key.
 func (s *settler) rebuildRecords(h hole) error {
-	lower, upper := []byte{kindConversation}, []byte{kindConversation + 1}
-	if bytes.Compare(h.from, lower) > 0 {
-		lower = h.from
-	}
-	if bytes.Compare(h.to, upper) < 0 {
-		upper = h.to
-	}
-	if bytes.Compare(lower, upper) >= 0 {
+	lower, upper := h.within(kindConversation)
+	if lower == nil {
 		return nil
 	}
 	at := bytes.Clone(lower)
@@ -509,7 +514,7 @@ func (s *settler) rebuildRecords(h hole) error {
 				ok = it.Next()
 				continue
 			}
-			c := im.Key{Tenant: im.Tenant(binary.BigEndian.Uint32(k[1:])), Conv: im.ConvID(k[5:convKeyLen])}
+			c := keyOf(k)
 			if err := s.rebuildRecord(c, seqOf(k)); err != nil {
 				return err
 			}
@@ -532,30 +537,21 @@ func (s *settler) rebuildRecord(c im.Key, first im.Seq) error {
 		first = 0 // what was before it is lost, not removed
 	}
 	rec := &storepb.Conversation{FirstSeq: uint64(first), CreatedMs: s.last.timeMs}
-	var users []string
-	err := s.each(convKey(kindMember, c), after(convKey(kindMember, c)), func(k, _ []byte) error {
-		users = append(users, string(k[convKeyLen:]))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	switch c.Conv.Kind() {
-	case im.Direct:
-		rec.Kind, rec.Participants = 1, users
-		if len(users) == 1 { // with themselves
-			rec.Participants = []string{users[0], users[0]}
+	if rec.Kind = kindGroup; !derived(c) {
+		s.r.Lost = append(s.r.Lost, "conversation "+c.Conv.String()+": title and key")
+	} else {
+		users, err := s.participants(c)
+		if err != nil {
+			return err
 		}
-	case im.Inbox:
-		rec.Kind, rec.Participants = 5, users
-	default:
-		rec.Kind = 2
+		if users == nil {
+			s.r.Lost = append(s.r.Lost, "conversation "+c.Conv.String()+": nobody knows whose it was; its users cannot read it until one of them sends again")
+			return nil
+		}
+		if rec.Kind, rec.Participants = kindDirect, users; c.Conv.Kind() == im.Inbox {
+			rec.Kind = kindInbox
+		}
 	}
-	if len(rec.Participants) == 0 && rec.Kind != 2 {
-		s.r.Lost = append(s.r.Lost, "conversation "+c.Conv.String()+": nobody knows whose it was")
-		return nil
-	}
-	s.r.Lost = append(s.r.Lost, "conversation "+c.Conv.String()+": title and key")
 	v, err := rec.MarshalVT()
 	if err != nil {
 		return err
@@ -566,14 +562,8 @@ func (s *settler) rebuildRecord(c im.Key, first im.Seq) error {
 // fillRows puts empty places where rows are gone, up to the highest seq that
 // anything tells of.
 func (s *settler) fillRows(h hole) error {
-	lower, upper := h.from, h.to
-	if bytes.Compare(lower, []byte{kindRow}) < 0 {
-		lower = []byte{kindRow}
-	}
-	if end := []byte{kindRow + 1}; bytes.Compare(upper, end) > 0 {
-		upper = end
-	}
-	if bytes.Compare(lower, upper) >= 0 {
+	lower, upper := h.within(kindRow)
+	if lower == nil {
 		return nil
 	}
 	convs, err := s.conversations(lower, upper)
@@ -626,7 +616,7 @@ func (s *settler) conversations(lower, upper []byte) (map[im.Key]bool, error) {
 				ok = it.Next()
 				continue
 			}
-			c := im.Key{Tenant: im.Tenant(binary.BigEndian.Uint32(k[1:])), Conv: im.ConvID(k[5:convKeyLen])}
+			c := keyOf(k)
 			convs[c] = true
 			ok = it.SeekGE(after(convKey(kind, c)))
 		}
