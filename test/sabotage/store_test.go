@@ -187,6 +187,12 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairSetsADamagedOptionsFileAside$"}},
 	},
 	{
+		name:    "new-history-for-options",
+		holds:   "a repair that loses nothing but a file of options keeps the history id",
+		patches: []patch{{"internal/store/pebblestore/repair.go", `if len(bad) == 0 && len(f.scars) == 0 {`, `if len(bad) < 0 {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairSetsADamagedOptionsFileAside$"}},
+	},
+	{
 		name:    "guess-the-users",
 		holds:   "the users whom a repair gives a conversation are those whom its id proves",
 		patches: []patch{{"internal/store/pebblestore/participants.go", `if s.ids.Direct(c.Tenant, a, b) == c.Conv {`, `if s.ids.Direct(c.Tenant, a, b) != (im.ConvID{}) {`}},

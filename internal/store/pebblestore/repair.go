@@ -24,7 +24,8 @@ type Report struct {
 
 	Recovered   uint64 // number of the last commit that is kept
 	RecoveredMs uint64 // its time, Unix milliseconds
-	HistoryID   uint64 // the new one
+	HistoryID   uint64 // the new one, unless SameHistory
+	SameHistory bool   // what was damaged had nothing in it: the store is as it was
 
 	// LostFrom and LostTo are the numbers of the commits that were acked and are gone,
 	// with all that was in them, 0 if there are none. LostMs is the time of the last.
@@ -44,7 +45,8 @@ type Report struct {
 //
 // Of a table that is missing or damaged it keeps what can be read. Rows that are gone
 // become empty places, so the seqs of a conversation stay without holes; the report
-// names them. ErrSound: nothing was wrong, in the tables neither.
+// names them. A store that has lost nothing but a file of options keeps its history id.
+// ErrSound: nothing was wrong, in the tables neither.
 func Repair(o Options) (Report, error) {
 	o = o.withDefaults()
 	p := o.place()
@@ -87,6 +89,11 @@ func repair(o Options, p place) (Report, error) {
 		}
 		if len(bad) == 0 && len(f.scars) == 0 && len(r.Files) == 0 {
 			return Report{}, ErrSound
+		}
+		if len(bad) == 0 && len(f.scars) == 0 {
+			r.Found = &Damaged{Dir: p.dir, Missing: "the file " + r.Files[len(r.Files)-1] + " is damaged"}
+			r.Recovered, r.RecoveredMs, r.HistoryID, r.SameHistory = f.last.n, f.last.timeMs, f.id.history, true
+			return r, nil
 		}
 		r.Found = &Damaged{Dir: p.dir, Missing: "a part of what is stored cannot be read"}
 		err = p.mendAll(o, bad, &r)

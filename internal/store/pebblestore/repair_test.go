@@ -231,6 +231,7 @@ func TestRepairSetsADamagedOptionsFileAside(t *testing.T) {
 	st := mustOpen(t, mem(fs))
 	newWriter(t, st).add(t, 20)
 	mustClose(t, st)
+	history := st.Info().HistoryID
 	names, err := fs.List("data/store")
 	if err != nil {
 		t.Fatal(err)
@@ -251,6 +252,9 @@ func TestRepairSetsADamagedOptionsFileAside(t *testing.T) {
 	}
 	again := mustOpen(t, mem(fs))
 	defer mustClose(t, again)
+	if now := again.Info().HistoryID; now != history || !r.SameHistory || r.HistoryID != history {
+		t.Errorf("history %x after %x, and %+v: all clients would begin anew for nothing", now, history, r)
+	}
 	if got := lastSeq(t, again); got != 20 {
 		t.Errorf("last row is %d, want 20", got)
 	}
