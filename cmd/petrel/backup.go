@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	sdk "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -150,6 +151,9 @@ func (c *cli) checkpoint(ctx context.Context, cmd *cobra.Command) (string, error
 	// It may take longer than other calls.
 	api := &admin{AdminServiceClient: petrelv1connect.NewAdminServiceClient(&http.Client{}, t.admin, sdk.Credentials(sdk.StaticToken(key))), url: t.admin}
 	r, err := call(ctx, api, "ask the server for a checkpoint", api.CreateCheckpoint, &petrelv1.CreateCheckpointRequest{})
+	if f, ok := errors.AsType[*fault](err); ok && f.code == string(im.CodeDiskFull) {
+		f.fix = "free some space on the disk of the data folder; or stop the server and run this again: the backup of a stopped server needs no space there"
+	}
 	if err != nil {
 		return "", err
 	}

@@ -115,6 +115,12 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestRestoreThatIsCutShort"}},
 	},
 	{
+		name:    "flush-on-a-full-disk",
+		holds:   "a backup writes no table on a disk that is nearly full",
+		patches: []patch{{"internal/store/pebblestore/checkpoint.go", `if !full {`, `if full || !full {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestNearlyFullDiskIsBackedUp$"}},
+	},
+	{
 		name:    "end-at-damage",
 		holds:   "a table that a compaction cannot read is rewritten, and the store goes on",
 		patches: []patch{{"internal/store/pebblestore/mend.go", `	return s.mend(*t)`, `	s.out.fail(was); return was`}},

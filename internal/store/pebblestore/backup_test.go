@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -593,6 +594,47 @@ func TestFullDiskEndsACheckpointAndNotTheStore(t *testing.T) {
 	defer mustClose(t, again)
 	if n := wantRows(t, again); n != 800 {
 		t.Errorf("%d rows, want 800", n)
+	}
+}
+
+// A backup goes to another disk, and an operator wants one most when this disk is
+// nearly full.
+func TestNearlyFullDiskIsBackedUp(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	var free atomic.Uint64
+	free.Store(1 << 40)
+	flushed := func() (n int) { return len(filesOf(t, fs, "sst")) }
+	o := mem(fs)
+	o.MinFreeBytes, o.CheckEvery, o.FreeBytes = 1<<30, time.Millisecond, func() (uint64, error) { return free.Load(), nil }
+	st := mustOpen(t, o)
+	defer mustClose(t, st)
+	newWriter(t, st).add(t, 50)
+	free.Store(1 << 29)
+	eventually(t, "the disk is nearly full", func() bool { return errors.Is(st.Writable(), store.ErrFull) })
+	tables := flushed()
+	if _, err := Backup(t.Context(), o, online(st, "backups")); err != nil {
+		t.Fatal(err)
+	}
+	if flushed() != tables {
+		t.Error("the checkpoint wrote a table into the store: without space for it, the store ends")
+	}
+	verifies(t, mem(fs), "backups", 1)
+	to := mem(fs)
+	to.Dir = "restored"
+	if _, err := Restore(t.Context(), to, RestoreOptions{From: "backups"}); err != nil {
+		t.Fatal(err)
+	}
+	again := mustOpen(t, to)
+	defer mustClose(t, again)
+	if n := wantRows(t, again); n != 50 {
+		t.Errorf("%d rows, want 50", n)
+	}
+	free.Store(1000) // less than the log
+	if _, err := Backup(t.Context(), o, online(st, "backups")); !errors.Is(err, store.ErrFull) {
+		t.Errorf("got %v, want %v", err, store.ErrFull)
+	}
+	if err := st.out.err(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // checkpointPrefix begins the names of checkpoints, which are folders beside the
@@ -26,7 +28,8 @@ var ErrBusy = errors.New("another checkpoint is being made")
 // next start: then its reader has ended, or has to begin again.
 //
 // All that was acked before the call is in the checkpoint, and nothing that the
-// store itself could still lose.
+// store itself could still lose. A nearly full disk takes one, too, as long as it has
+// room for a copy of the log.
 // Errors: ErrBusy, store.ErrFull; after any other the store goes on as well.
 func (s *Store) Checkpoint(ctx context.Context) (name string, err error) {
 	if err := s.enter(); err != nil {
@@ -37,7 +40,7 @@ func (s *Store) Checkpoint(ctx context.Context) (name string, err error) {
 		return "", ErrBusy
 	}
 	defer s.checkpointing.Store(false)
-	if err := s.Writable(); err != nil { // a nearly full disk among others
+	if err := s.Writable(); err != nil && !errors.Is(err, store.ErrFull) {
 		return "", err
 	}
 	name = checkpointPrefix + strings.ToLower(rand.Text())
@@ -54,10 +57,17 @@ func (s *Store) checkpoint(ctx context.Context, dir string) error {
 	if err := s.o.place().dropCheckpoints(); err != nil {
 		return err
 	}
+	full := s.space.full.Load()
+	if full && !s.roomForCheckpoint() {
+		return store.ErrFull
+	}
 	err := caught(func() error {
-		// The log is copied, so the less is in it the better.
-		if err := s.db.Flush(); err != nil {
-			return err
+		// The log is copied, so the less is in it the better. But a flush that finds no
+		// space ends the store, and a checkpoint does not.
+		if !full {
+			if err := s.db.Flush(); err != nil {
+				return err
+			}
 		}
 		return s.db.Checkpoint(dir)
 	})
@@ -67,6 +77,13 @@ func (s *Store) checkpoint(ctx context.Context, dir string) error {
 	// The log was copied as it could be read, which is ahead of the disk. This
 	// commit is behind all that was copied: once it is witnessed, so is that.
 	return s.write(ctx, 64, func(*pebble.Batch) error { return nil })
+}
+
+// roomForCheckpoint tells whether the disk still has half of its free space when the
+// log was copied. The store needs it for its own tables.
+func (s *Store) roomForCheckpoint() bool {
+	free, err := s.space.free()
+	return err == nil && free/2 > s.db.Metrics().WAL.Size
 }
 
 // dropCheckpoints removes what backups have left behind.

@@ -104,7 +104,7 @@ func (p place) acquire() (io.Closer, error) {
 		_ = lock.Close() // the first error says more
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
-	if err := writeFile(p.fs, p.pid, strconv.Itoa(os.Getpid())); err != nil {
+	if err := writeFile(p.fs, p.pid, strconv.Itoa(os.Getpid())); err != nil && !errors.Is(err, syscall.ENOSPC) { // it is for people
 		_ = both.Close() // the first error says more
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
