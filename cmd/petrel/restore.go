@@ -29,7 +29,7 @@ func newRestore(c *cli) *cobra.Command {
 		Long: "Copies a backup into the data folder and checks every byte of it. --from names a backup, a folder of backups, of which it\n" +
 			"takes the newest, or - for a tar on the standard input. The data folder must not exist, or hold no store; files like\n" +
 			"admin.key may be there. The store gets a new history id: clients then drop what they have stored, and send again\n" +
-			"what they still have to send. A restore that was interrupted leaves no store; run it again.\n" +
+			"what they still have to send. A restore that was interrupted or has failed leaves no store; run it again.\n" +
 			"With store.postgres, restore all databases to the same time with their own tools, and then run `petrel restore\n" +
 			"--adopt`, which draws the new history id. Stop all nodes first.",
 		Example: "  petrel restore --from /var/backups/petrel --data /srv/petrel\n" +

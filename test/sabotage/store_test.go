@@ -115,6 +115,12 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestRestoreThatIsCutShort"}},
 	},
 	{
+		name:    "serve-after-a-failed-restore",
+		holds:   "no new store is made where a restore has failed",
+		patches: []patch{{"internal/store/pebblestore/restore.go", `p.empty(q.db)`, `_ = p.fs.RemoveAll(q.db)`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestFailedRestoreLeavesNoPlaceForANewStore$"}},
+	},
+	{
 		name:    "flush-on-a-full-disk",
 		holds:   "a backup writes no table on a disk that is nearly full",
 		patches: []patch{{"internal/store/pebblestore/checkpoint.go", `if !full {`, `if full || !full {`}},

@@ -340,7 +340,7 @@ func isNamed(t *testing.T, disk *vfs.MemFS, folder, name string) {
 	if _, ok := errors.AsType[*BadBackup](err); !ok || !strings.Contains(err.Error(), name) {
 		t.Errorf("%s: restore: got %v, want *BadBackup", name, err)
 	}
-	if st, err := disk.List("restored"); err == nil && slices.ContainsFunc(st, func(n string) bool { return n == "store" || n == restoring }) {
+	if st, err := disk.List("restored"); err == nil && slices.Contains(st, "store") {
 		t.Errorf("%s: a refused restore has left %v", name, st)
 	}
 }
@@ -396,6 +396,46 @@ func TestRestoreRefusesAFolderThatIsTaken(t *testing.T) {
 	rewriteNew(t, fs, "new/admin.key", "x")
 	if err := into("new"); err != nil {
 		t.Errorf("a folder with an admin key: %v", err)
+	}
+}
+
+// A service manager may start the server after the restore has failed.
+func TestFailedRestoreLeavesNoPlaceForANewStore(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	seqs := chain(t, fs, 1)
+	table := "backups/" + backupName(1) + "/"
+	names, err := fs.List(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table += names[slices.IndexFunc(names, isTable)]
+	whole := contentOf(t, fs, table)
+	rewriteFile(t, fs, table, flipped(whole, len(whole)/2))
+	o := busy(fs)
+	o.Dir = "restored"
+	if _, err := Restore(t.Context(), o, RestoreOptions{From: "nope"}); err == nil || !strings.Contains(err.Error(), "; name a backup") {
+		t.Errorf("no backup: got %v, want what to do", err)
+	}
+	if _, err := fs.Stat("restored"); !isNotExist(err) {
+		t.Errorf("a restore of nothing has made the folder: %v", err)
+	}
+	if _, err := Restore(t.Context(), o, RestoreOptions{From: "backups"}); err == nil {
+		t.Fatal("a damaged backup was restored")
+	}
+	if st, err := Open(o); err == nil || !strings.Contains(err.Error(), `run "petrel restore --data restored" again, or remove`) {
+		t.Errorf("open: %v, %v, want a refusal", st, err)
+	}
+	if left, err := fs.List("restored/" + restoring); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	rewriteFile(t, fs, table, whole)
+	if _, err := Restore(t.Context(), o, RestoreOptions{From: "backups"}); err != nil {
+		t.Fatal(err)
+	}
+	st := mustOpen(t, o)
+	defer mustClose(t, st)
+	if got := wantRows(t, st); got != seqs[0] {
+		t.Errorf("%d rows, want %d", got, seqs[0])
 	}
 }
 

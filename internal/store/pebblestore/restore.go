@@ -16,7 +16,7 @@ import (
 )
 
 // restoring is the folder, inside the data folder, of a restore that is not
-// finished. While it is there nothing opens the store.
+// finished, or has failed. While it is there nothing opens the store.
 const restoring = "restoring"
 
 // unfinished refuses a folder whose restore was cut short.
@@ -26,7 +26,11 @@ func (p place) unfinished() error {
 	} else if err != nil {
 		return err
 	}
-	return fmt.Errorf("open %s: a restore into this folder was not finished; run \"petrel restore --data %s\" again", p.dir, p.dir)
+	if _, err := p.fs.Stat(p.db); err == nil {
+		return nil // it was renamed when it was complete, and a power cut has left both names
+	}
+	return fmt.Errorf("open %s: a restore into this folder was not finished; run \"petrel restore --data %s\" again, or remove %s to make a new store",
+		p.dir, p.dir, p.fs.PathJoin(p.dir, restoring))
 }
 
 // RestoreOptions say where a backup is read.
@@ -45,7 +49,8 @@ type Restored struct {
 // Restore makes the store in o.Dir out of a backup, checks every byte of it, and
 // draws a new history id, which tells clients to drop what they remember. A
 // folder that is in use or holds anything of a store is refused. Until all is
-// done the folder holds no store that Open would take.
+// done, and after a failure, Open takes the folder for no store and makes none there: a
+// server that starts by itself would serve an empty one.
 // Errors: *BadBackup.
 func Restore(ctx context.Context, o Options, r RestoreOptions) (Restored, error) {
 	o = o.withDefaults()
@@ -95,7 +100,7 @@ func restore(ctx context.Context, o Options, p place, from string, m *Manifest, 
 	}
 	defer func() {
 		if err != nil {
-			_ = p.fs.RemoveAll(q.db) // else the next restore does it
+			p.empty(q.db)
 		}
 	}()
 	if err := syncDir(p.fs, p.dir); err != nil {
@@ -124,6 +129,15 @@ func restore(ctx context.Context, o Options, p place, from string, m *Manifest, 
 		return out, err
 	}
 	return out, syncDir(p.fs, p.dir)
+}
+
+// empty removes what an unfinished restore has left. The folder itself stays, and the next
+// restore removes the rest.
+func (p place) empty(dir string) {
+	names, _ := p.fs.List(dir) // as far as it can be read
+	for _, n := range names {
+		_ = p.fs.Remove(p.fs.PathJoin(dir, n))
+	}
 }
 
 // belongings are what a data folder may hold before a store comes into it:
