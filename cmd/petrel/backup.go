@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -134,7 +133,7 @@ func clock(ms uint64) string { return time.UnixMilli(int64(ms)).UTC().Format(tim
 // block cache is small: it reads everything once.
 func (c *cli) storeOptions(conf *config.Config) pebblestore.Options {
 	return pebblestore.Options{
-		Dir: conf.Store.Dir, Log: newLog(c.err, conf.Log, new(slog.LevelVar)), CacheBytes: 16 << 20, Mark: conf.Store.Mark, AcceptCopies: !conf.Store.RefuseCopies,
+		Dir: conf.Store.Dir, Log: toolLog(c.err, conf.Log), CacheBytes: 16 << 20, Mark: conf.Store.Mark, AcceptCopies: !conf.Store.RefuseCopies,
 	}
 }
 

@@ -182,7 +182,7 @@ func newConvHistory(c *cli) *cobra.Command {
 			if c.json {
 				err = writeLine(c.out, m)
 			} else {
-				_, err = fmt.Fprintf(c.out, "%s  #%d  %s: %s\n", time.UnixMilli(int64(m.TimeMs)).Format(time.DateTime), m.Seq, sender(m), content(m))
+				_, err = fmt.Fprintf(c.out, "%s  #%d  %s: %s\n", when(m, time.DateTime), m.Seq, sender(m), content(m))
 			}
 			if err != nil {
 				return err

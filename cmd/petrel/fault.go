@@ -123,6 +123,9 @@ func fromServer(url, doing string, err error) *fault {
 			f.fix = code.Info().Hint
 		}
 	}
+	if f.fix == "" && f.code == connect.CodeUnavailable.String() {
+		f.fix = "the server runs, but did not take the call: try again in a moment; /readyz of the server says what it lacks"
+	}
 	switch code {
 	case im.CodeNoMethod:
 		f.fix = "name a server that serves it with --server URL, or where operators reach it, its listen.admin, with --admin-server URL"

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -79,7 +78,7 @@ func newRepair(c *cli) *cobra.Command {
 			if renew {
 				repair = pebblestore.Renew
 			}
-			r, err := repair(pebblestore.Options{Dir: conf.Store.Dir, Log: newLog(c.err, conf.Log, new(slog.LevelVar)), Mark: conf.Store.Mark, AcceptCopies: !conf.Store.RefuseCopies})
+			r, err := repair(pebblestore.Options{Dir: conf.Store.Dir, Log: toolLog(c.err, conf.Log), Mark: conf.Store.Mark, AcceptCopies: !conf.Store.RefuseCopies})
 			if errors.Is(err, pebblestore.ErrSound) {
 				return c.print(repaired{Sound: true}, func(w io.Writer) { fmt.Fprintln(w, "the store is sound: there is nothing to repair") })
 			}
@@ -103,7 +102,7 @@ func newRepair(c *cli) *cobra.Command {
 
 // renew gives a store in databases a new history id.
 func (c *cli) renew(ctx context.Context, conf *config.Config) error {
-	r, err := pgstore.Renew(ctx, pgstore.Options{DSNs: conf.Store.Postgres, Mark: conf.Store.Mark, Log: newLog(c.err, conf.Log, new(slog.LevelVar))})
+	r, err := pgstore.Renew(ctx, pgstore.Options{DSNs: conf.Store.Postgres, Mark: conf.Store.Mark, Log: toolLog(c.err, conf.Log)})
 	if err != nil {
 		return cannotServe(err)
 	}

@@ -87,7 +87,7 @@ func cannotServe(err error) error {
 	}
 	if _, ok := errors.AsType[*pebblestore.Damaged](err); !ok && errors.Is(err, app.ErrDamaged) {
 		f.code, f.what = "damaged", "a part of the store that a start needs cannot be read, so the server does not start"
-		f.why = strings.TrimSuffix(err.Error(), ": <corruption detail carrier>") // says nothing
+		f.why = err.Error()
 		f.fix = "restore a backup, or, with the embedded store, run \"petrel repair\" with the same --data or --config to accept the loss"
 	}
 	for _, k := range folderFaults {
@@ -155,9 +155,21 @@ func newLog(w io.Writer, conf config.Log, level *slog.LevelVar) *slog.Logger {
 		if len(groups) == 0 && a.Key == slog.TimeKey {
 			a.Value = slog.StringValue(a.Value.Time().Format("15:04:05.000"))
 		}
+		if err, ok := a.Value.Any().(error); ok {
+			a.Value = slog.StringValue(err.Error()) // errors of Pebble would print their stacks
+		}
 		return a
 	}
 	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// toolLog is the log of a command that ends with a report or an error, which say all that
+// matters. So the log is written only if somebody asks for it.
+func toolLog(w io.Writer, conf config.Log) *slog.Logger {
+	if conf.Format == "auto" && conf.Level != "debug" {
+		return slog.New(slog.DiscardHandler)
+	}
+	return newLog(w, conf, new(slog.LevelVar))
 }
 
 // secretFiles makes every file that this process makes from now on one of its

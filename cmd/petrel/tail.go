@@ -72,8 +72,17 @@ func (c *cli) showEntry(m *petrelv1.Message, where sdk.Conversation) error {
 		return writeLine(c.out, m)
 	}
 	_, err := fmt.Fprintf(c.out, "%s  %s #%d  %s: %s\n",
-		time.UnixMilli(int64(m.TimeMs)).Format(time.TimeOnly), place(m, where), m.Seq, sender(m), content(m))
+		when(m, time.TimeOnly), place(m, where), m.Seq, sender(m), content(m))
 	return err
+}
+
+// when is the time of an entry, as wide as layout. An entry that damage has taken has
+// none. Spec: P-5.7.
+func when(m *petrelv1.Message, layout string) string {
+	if m.TimeMs == 0 {
+		return fmt.Sprintf("%-*s", len(layout), "-")
+	}
+	return time.UnixMilli(int64(m.TimeMs)).Format(layout)
 }
 
 // writeLine writes m as JSON by the mapping of P-1.4, on one line.
@@ -102,7 +111,11 @@ func place(m *petrelv1.Message, s sdk.Conversation) string {
 	return m.Conv
 }
 
+// An entry that damage has taken has no sender. Spec: P-5.7.
 func sender(m *petrelv1.Message) string {
+	if m.Lost {
+		return "(nobody knows)"
+	}
 	if m.From == "" {
 		return "(server)"
 	}

@@ -59,7 +59,7 @@ func (d *damage) found(file string, err error) {
 
 // listen has the damage that Pebble meets noted.
 func (d *damage) listen(l *pebble.EventListener) {
-	l.DataCorruption = func(i pebble.DataCorruptionInfo) { d.found(path.Base(i.Path), i.Details) }
+	l.DataCorruption = func(i pebble.DataCorruptionInfo) { d.found(path.Base(i.Path), plain{i.Details}) }
 }
 
 // next is a table to be mended, empty if there is none. One that could not be mended

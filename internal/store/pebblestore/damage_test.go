@@ -228,6 +228,34 @@ func TestBadBlockCostsABlock(t *testing.T) {
 	}
 }
 
+func TestDamageIsToldInOneLine(t *testing.T) {
+	fs, _, file := damagedTown(t, 50, 20)
+	o := mem(fs).withDefaults()
+	all, err := o.place().tables(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for _, tb := range all {
+		damage, err := checkTable(tableOptions(o), fs, "data/store", tb, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if damage == nil {
+			continue
+		}
+		told++
+		for _, text := range []string{damage.Error(), (&Damaged{Dir: "data", Missing: "x", Cause: damage}).Error()} {
+			if !strings.Contains(text, "checksum mismatch") || strings.ContainsAny(text, "<\n") {
+				t.Errorf("%s: got %q", file, text)
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d damaged tables, want 1", told)
+	}
+}
+
 func newWriterAt(t testing.TB, st *Store) *writer {
 	t.Helper()
 	w := &writer{st: st}

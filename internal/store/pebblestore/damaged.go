@@ -36,7 +36,7 @@ func (d *Damaged) Error() string {
 		b.WriteString(d.Missing)
 	}
 	if d.Cause != nil {
-		fmt.Fprintf(&b, ": %v", d.Cause)
+		fmt.Fprintf(&b, ": %v", plain{d.Cause})
 	}
 	if mark := ""; d.Rewound {
 		if d.Mark != "" {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -17,10 +18,21 @@ import (
 // asRead turns an error of Pebble into one of the contract.
 func asRead(err error) error {
 	if err != nil && pebble.IsCorruptionError(err) {
-		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, plain{err})
 	}
 	return err
 }
+
+// plain is an error of Pebble without the part of its text that is for Pebble only.
+type plain struct{ error }
+
+// Error implements error.
+func (p plain) Error() string {
+	return strings.ReplaceAll(p.error.Error(), "\n<corruption detail carrier>", "")
+}
+
+// Unwrap is the error itself.
+func (p plain) Unwrap() error { return p.error }
 
 // get returns a copy of the value of key, nil if there is none; an empty value
 // is not nil.

@@ -124,7 +124,7 @@ func checkTable(po *pebble.Options, fs vfs.FS, dir string, t table, read func(in
 		}
 	}
 	if err != nil && pebble.IsCorruptionError(err) {
-		return fmt.Errorf("table %s: %w: %w", t.name, store.ErrCorrupt, err), nil
+		return fmt.Errorf("table %s: %w: %w", t.name, store.ErrCorrupt, plain{err}), nil
 	}
 	return nil, err
 }
