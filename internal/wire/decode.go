@@ -19,6 +19,9 @@ func Decode(c Codec, b []byte, f *petrelv1.ClientFrame) *im.Error {
 			return &im.Error{Code: im.CodeBadUTF8}
 		}
 		if err := (protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 16}).Unmarshal(b, f); err != nil {
+			if field := halfPair(b); field != "" {
+				return im.Errorf(im.CodeBadFrame, "the text in %.60s has half of a surrogate pair, which is no character", field)
+			}
 			return im.Errorf(im.CodeBadFrame, "the frame is not the JSON of a ClientFrame: %.120s", err.Error())
 		}
 	} else if err := f.UnmarshalVTUnsafe(b); err != nil {

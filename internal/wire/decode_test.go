@@ -177,6 +177,32 @@ func TestMalformedFramesAreRefused(t *testing.T) {
 }
 
 // Spec: P-2.3: at most 16 levels.
+// The decoder says of half a pair only that the frame ends too early.
+func TestHalfASurrogatePairIsNamed(t *testing.T) {
+	for frame, want := range map[string]string{
+		`{"id":"1","send":{"user":"bob","text":"a\ud800"}}`:                       "send.text",
+		` {"id":"1","send":{"user":"bob","text":"a\udc00\ud800"}}`:                "send.text",
+		`{"id":"1","send":{"clientMsgId":"\ud800x","user":"bob"}}`:                "send.clientMsgId",
+		`{"id":"1","send":{"user":"bob","edit":{"text":"\\\ud800\u0041"}}}`:       "send.edit.text",
+		`{"id":"1","send":{"user":"bob","text":"\\ud800 \ud83d\ude00","x":7 }`:    "",
+		`{"id":"1","send":{"user":"bob","text":"\ud83d\ude00","after":"\ud800"}}`: "send.after",
+	} {
+		err := wire.Decode(wire.JSON, []byte(frame), &petrelv1.ClientFrame{})
+		if err == nil {
+			t.Errorf("%s: it was taken", frame)
+			continue
+		}
+		if named := strings.Contains(err.Error(), "half of a surrogate pair"); named != (want != "") || named && !strings.Contains(err.Error(), "the text in "+want+" has") {
+			t.Errorf("%s: got %v, want the field %q", frame, err, want)
+		}
+	}
+	for _, frame := range []string{`{"id":"1","send":{"user":"bob","text":"\\ud800"}}`, `{"id":"1","send":{"user":"bob","text":"\ud83d\ude00"}}`} {
+		if err := wire.Decode(wire.JSON, []byte(frame), &petrelv1.ClientFrame{}); err != nil {
+			t.Errorf("%s: %v", frame, err)
+		}
+	}
+}
+
 func TestDeepNestingIsRefused(t *testing.T) {
 	for _, open := range []string{"[", `{"a":`} {
 		nested := func(levels int) []byte {

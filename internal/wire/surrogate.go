@@ -1,0 +1,65 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"unicode/utf16"
+)
+
+// halfPair names the first field of a frame whose text has an escape of a lone
+// surrogate, such as \ud800, "" if there is none. It is called for frames that cannot be
+// decoded: the decoder says of these that the frame ends too early.
+func halfPair(b []byte) string {
+	return halfPairIn("", bytes.TrimSpace(b), 3) // the body, its field, and what is in that
+}
+
+func halfPairIn(name string, b json.RawMessage, depth int) string {
+	if len(b) == 0 || b[0] != '{' {
+		if len(b) > 0 && b[0] == '"' && loneSurrogate(b) {
+			return name
+		}
+		return ""
+	}
+	var fields map[string]json.RawMessage
+	if depth == 0 || json.Unmarshal(b, &fields) != nil {
+		return ""
+	}
+	if name != "" {
+		name += "."
+	}
+	for _, k := range slices.Sorted(maps.Keys(fields)) {
+		if found := halfPairIn(name+k, fields[k], depth-1); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// loneSurrogate tells whether a string of JSON has an escape of half a pair.
+func loneSurrogate(b []byte) bool {
+	unit := func(i int) (rune, bool) { // the escape that begins at i
+		if i+6 > len(b) || b[i] != '\\' || b[i+1] != 'u' {
+			return 0, false
+		}
+		n, err := strconv.ParseUint(string(b[i+2:i+6]), 16, 16)
+		return rune(n), err == nil
+	}
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		one, ok := unit(i)
+		if !ok || !utf16.IsSurrogate(one) {
+			i++ // what follows the backslash is no backslash of its own
+			continue
+		}
+		if other, ok := unit(i + 6); !ok || utf16.DecodeRune(one, other) == '\uFFFD' {
+			return true
+		}
+		i += 11
+	}
+	return false
+}
