@@ -193,6 +193,12 @@ var pebbleRules = []rule{
 		guards:  []guard{{"internal/store/pebblestore", "^TestRepairNamesTheCommitsThatAreGone$"}},
 	},
 	{
+		name:    "go-on-from-old-logs",
+		holds:   "a log file that was given up does not make a repair give up newer ones",
+		patches: []patch{{"internal/store/pebblestore/repair.go", `logs = slices.DeleteFunc(logs, p.givenUp())`, `_ = slices.DeleteFunc(logs[:0], p.givenUp())`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestRepairPassesOverALogThatWasGivenUp$"}},
+	},
+	{
 		name:    "stop-at-options",
 		holds:   "a damaged file of options keeps no store from being repaired",
 		patches: []patch{{"internal/store/pebblestore/repair.go", `if newest == "" {`, `if true {`}},

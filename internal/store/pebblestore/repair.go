@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -440,6 +441,7 @@ func (p place) findCuts(base *last) ([]logCut, error) {
 	if err != nil {
 		return nil, err
 	}
+	logs = slices.DeleteFunc(logs, p.givenUp())
 	var cuts []logCut
 	n, broken := uint64(0), false
 	if base != nil {
@@ -456,6 +458,20 @@ func (p place) findCuts(base *last) ([]logCut, error) {
 		}
 	}
 	return cuts, nil
+}
+
+// givenUp tells of a log file whether everything in it is in tables: then nothing reads
+// it, and only a power cut can have left it. The log need not go on from its end.
+func (p place) givenUp() func(wal.LogicalLog) bool {
+	var inv inventory
+	if s, err := readWitness(p.fs, p.witness); err == nil {
+		inv, _ = s.inventory() // without one every file counts
+	}
+	oldest := uint64(math.MaxUint64)
+	for _, l := range inv.logs {
+		oldest = min(oldest, l.number)
+	}
+	return func(l wal.LogicalLog) bool { return len(inv.logs) > 0 && uint64(l.Num) < oldest }
 }
 
 // follow reads a log file after commit n. keep is the length up to which it can

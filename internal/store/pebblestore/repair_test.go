@@ -226,6 +226,49 @@ func TestRepairNamesTheCommitsThatAreGone(t *testing.T) {
 	}
 }
 
+// A power cut brings a log file back whose removal was not synced. What was in it is in
+// tables, and so is what was in the log files between it and the newest.
+func TestRepairPassesOverALogThatWasGivenUp(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	st := mustOpen(t, mem(fs))
+	w := newWriter(t, st)
+	var first string
+	var content []byte
+	flush := func(rows int) {
+		t.Helper()
+		w.add(t, rows)
+		if err := st.db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.add(t, 5)
+	logs := filesOf(t, fs, "log")
+	first = logs[len(logs)-1]
+	content = contentOf(t, fs, first)
+	flush(5)
+	flush(10)
+	w.add(t, 10)
+	disk := killed(fs)
+	mustClose(t, st)
+	if _, err := disk.Stat(first); err == nil {
+		if err := disk.Remove(first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rewriteNew(t, disk, first, string(content))
+	tables := filesOf(t, disk, "sst")
+	rewriteFile(t, disk, tables[len(tables)-1], nil) // it has the number of the last commit in tables
+	r, err := Repair(mem(disk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := mustOpen(t, mem(disk))
+	defer mustClose(t, again)
+	if got := lastSeq(t, again); got != 30 || r.LostTo != 0 {
+		t.Errorf("last row is %d, want 30; lost %d to %d", got, r.LostFrom, r.LostTo)
+	}
+}
+
 func TestRepairSetsADamagedOptionsFileAside(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	st := mustOpen(t, mem(fs))
