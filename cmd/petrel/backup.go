@@ -96,7 +96,7 @@ func (c *cli) backup(cmd *cobra.Command, conf *config.Config, to, rate string) e
 		if isTerminal(c.out) {
 			return usage("a backup is no text for a terminal", "redirect the output into a file or to another command")
 		}
-		b.Stream = c.out
+		b.Stream = bare(c.out)
 	} else if inside(to, conf.Store.Dir) {
 		return usage(fmt.Sprintf("%s is in the data folder %s, so the backups would be lost with it", to, conf.Store.Dir), "name a folder on another disk")
 	}

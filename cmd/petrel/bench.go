@@ -115,7 +115,7 @@ func (r *benchRun) run(cmd *cobra.Command, c *cli) error {
 	if err := p.Check(); err != nil {
 		return usage(err.Error(), "")
 	}
-	p.Progress = bench.Draw(c.err, isTerminal(c.err))
+	p.Progress = bench.Draw(bare(c.err), isTerminal(c.err))
 	report, err := bench.Run(cmd.Context(), p)
 	if err != nil {
 		if p.URL == "" {
@@ -163,7 +163,7 @@ func (r *benchRun) runCluster(cmd *cobra.Command, c *cli, nodes []int) error {
 		if err := p.Check(); err != nil {
 			return usage(err.Error(), "")
 		}
-		p.Progress = bench.Draw(c.err, isTerminal(c.err))
+		p.Progress = bench.Draw(bare(c.err), isTerminal(c.err))
 		report, err := bench.Run(cmd.Context(), p)
 		if err != nil {
 			return fmt.Errorf("%d nodes: %w", n, err)

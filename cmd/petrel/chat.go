@@ -57,6 +57,7 @@ func newChat(c *cli) *cobra.Command {
 			if lines || !isTerminal(c.out) || !readsTerminal(c.in) {
 				err = chat.Plain(cmd.Context(), o, last, c.err)
 			} else {
+				o.Out = bare(c.out)
 				err = chat.Run(cmd.Context(), o)
 			}
 			if err != nil {

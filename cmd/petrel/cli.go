@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/terminal"
 )
 
 // cli is what all commands share: where they read and write, and the flags
@@ -22,7 +23,7 @@ import (
 type cli struct {
 	env []string // NAME=value
 	in  io.Reader
-	out io.Writer
+	out io.Writer // as err a terminal.Writer: texts of users do not steer a terminal
 	err io.Writer
 
 	json         bool
@@ -221,9 +222,18 @@ func readsTerminal(r io.Reader) bool {
 	return ok && term.IsTerminal(f.Fd())
 }
 
+// bare is what w writes to. It is for bytes that are no text, and for what moves the
+// cursor itself.
+func bare(w io.Writer) io.Writer {
+	if w, ok := w.(*terminal.Writer); ok {
+		return w.Unwrap()
+	}
+	return w
+}
+
 // isTerminal tells whether w is a terminal.
 func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := bare(w).(*os.File)
 	if !ok {
 		return false
 	}

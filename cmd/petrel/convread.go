@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/petrel-im/petrel/internal/terminal"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -56,7 +57,7 @@ func convName(s *petrelv1.ConvState) string {
 	case s.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT:
 		return "@" + s.Peer
 	case s.Title != "":
-		return printable(s.Title)
+		return s.Title
 	}
 	return "(without title)"
 }
@@ -93,7 +94,7 @@ func (t *table) row(m proto.Message, cells ...any) error {
 	}
 	texts := make([]string, len(cells))
 	for i, cell := range cells {
-		texts[i] = fmt.Sprint(cell)
+		texts[i] = terminal.Line(fmt.Sprint(cell))
 	}
 	t.add(texts)
 	return nil
@@ -182,7 +183,7 @@ func newConvHistory(c *cli) *cobra.Command {
 			if c.json {
 				err = writeLine(c.out, m)
 			} else {
-				_, err = fmt.Fprintf(c.out, "%s  #%d  %s: %s\n", when(m, time.DateTime), m.Seq, sender(m), content(m))
+				_, err = fmt.Fprintf(c.out, "%s  #%d  %s: %s\n", when(m, time.DateTime), m.Seq, terminal.Line(sender(m)), terminal.Line(content(m)))
 			}
 			if err != nil {
 				return err

@@ -47,10 +47,11 @@ func (f *fault) print(w io.Writer, asJSON bool) {
 		_ = e.Encode(map[string]any{"error": map[string]any{"code": f.code, "what": f.what, "why": f.why, "fix": f.fix, "exit": f.exit}}) // nowhere to report to
 		return
 	}
-	fmt.Fprintf(w, "error %s: %s\n", f.code, f.what)
-	for _, part := range []struct{ name, text string }{{"why", f.why}, {"fix", f.fix}} {
+	for _, part := range []struct{ name, text string }{{"", f.what}, {"why", f.why}, {"fix", f.fix}} {
 		for i, line := range strings.Split(part.text, "\n") {
 			switch {
+			case part.name == "" && i == 0:
+				fmt.Fprintf(w, "error %s: %s\n", f.code, line)
 			case line == "":
 			case i == 0:
 				fmt.Fprintf(w, "  %s   %s\n", part.name, line)

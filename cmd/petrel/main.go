@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/internal/terminal"
 )
 
 func main() {
@@ -22,7 +24,7 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args, env []string, in io.Reader, out, errOut io.Writer) int {
-	c := &cli{env: env, in: in, out: out, err: errOut}
+	c := &cli{env: env, in: in, out: terminal.NewWriter(out), err: terminal.NewWriter(errOut)}
 	root := newRoot(c)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -30,7 +32,7 @@ func run(ctx context.Context, args, env []string, in io.Reader, out, errOut io.W
 		return exitOK
 	}
 	f := asFault(err)
-	f.print(errOut, c.json)
+	f.print(c.err, c.json)
 	return f.exit
 }
 

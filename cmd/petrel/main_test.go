@@ -200,12 +200,6 @@ func TestDocsNameEveryCommandAndOption(t *testing.T) {
 	}
 }
 
-func TestMessagesCannotSteerTheTerminal(t *testing.T) {
-	if got, want := printable("a\x1b[2Jb\nc\u009bd海燕"), "a·[2Jb⏎c·d海燕"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // fileWith makes a file with this content and returns its name.
 func fileWith(t *testing.T, content string) string {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/petrel-im/petrel/internal/terminal"
 	sdk "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -72,7 +73,7 @@ func (c *cli) showEntry(m *petrelv1.Message, where sdk.Conversation) error {
 		return writeLine(c.out, m)
 	}
 	_, err := fmt.Fprintf(c.out, "%s  %s #%d  %s: %s\n",
-		when(m, time.TimeOnly), place(m, where), m.Seq, sender(m), content(m))
+		when(m, time.TimeOnly), terminal.Line(place(m, where)), m.Seq, terminal.Line(sender(m)), terminal.Line(content(m)))
 	return err
 }
 
@@ -122,13 +123,13 @@ func sender(m *petrelv1.Message) string {
 	return m.From
 }
 
-// content is the body of an entry in one line.
+// content is the body of an entry in words.
 func content(m *petrelv1.Message) string {
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Text:
-		return printable(b.Text)
+		return b.Text
 	case *petrelv1.Message_Data:
-		return fmt.Sprintf("(%d bytes of %s)", len(b.Data), printable(m.Type))
+		return fmt.Sprintf("(%d bytes of %s)", len(b.Data), m.Type)
 	case *petrelv1.Message_Members:
 		return members(b.Members)
 	case *petrelv1.Message_Profile:
@@ -136,18 +137,18 @@ func content(m *petrelv1.Message) string {
 	case *petrelv1.Message_Edit:
 		switch e := b.Edit.Body.(type) {
 		case *petrelv1.Edit_Text:
-			return fmt.Sprintf("(edited #%d) %s", b.Edit.Target, printable(e.Text))
+			return fmt.Sprintf("(edited #%d) %s", b.Edit.Target, e.Text)
 		case *petrelv1.Edit_Data:
-			return fmt.Sprintf("(edited #%d) (%d bytes of %s)", b.Edit.Target, len(e.Data), printable(b.Edit.Type))
+			return fmt.Sprintf("(edited #%d) (%d bytes of %s)", b.Edit.Target, len(e.Data), b.Edit.Type)
 		}
 		return fmt.Sprintf("(edited #%d)", b.Edit.Target)
 	case *petrelv1.Message_Recall:
 		return fmt.Sprintf("(recalled #%d)", b.Recall.Target)
 	case *petrelv1.Message_Reaction:
 		if b.Reaction.Removed {
-			return fmt.Sprintf("(took %s from #%d)", printable(b.Reaction.Emoji), b.Reaction.Target)
+			return fmt.Sprintf("(took %s from #%d)", b.Reaction.Emoji, b.Reaction.Target)
 		}
-		return fmt.Sprintf("(%s on #%d)", printable(b.Reaction.Emoji), b.Reaction.Target)
+		return fmt.Sprintf("(%s on #%d)", b.Reaction.Emoji, b.Reaction.Target)
 	case *petrelv1.Message_Pin:
 		if b.Pin.Removed {
 			return fmt.Sprintf("(unpinned #%d)", b.Pin.Target)
@@ -192,20 +193,4 @@ func members(c *petrelv1.MemberChange) string {
 
 func roleName(r petrelv1.Role) string {
 	return strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_"))
-}
-
-// printable keeps a message from steering the terminal.
-func printable(s string) string {
-	out := make([]rune, 0, len(s))
-	for _, r := range s {
-		switch {
-		case r == '\n':
-			out = append(out, '⏎')
-		case r < ' ', r == 0x7f, 0x80 <= r && r < 0xa0:
-			out = append(out, '·')
-		default:
-			out = append(out, r)
-		}
-	}
-	return string(out)
 }

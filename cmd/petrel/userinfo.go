@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/petrel-im/petrel/internal/terminal"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -33,7 +34,7 @@ func newUserList(c *cli) *cobra.Command {
 					if u.Disabled {
 						state = "disabled"
 					}
-					if err := t.row(u, u.User, printable(u.DisplayName), date(u.CreatedMs), yesNo(u.HasPassword), u.Sessions, state); err != nil {
+					if err := t.row(u, u.User, u.DisplayName, date(u.CreatedMs), yesNo(u.HasPassword), u.Sessions, state); err != nil {
 						return err
 					}
 					q.After = u.User
@@ -93,7 +94,7 @@ func newUserShow(c *cli) *cobra.Command {
 func writeUser(w io.Writer, u *petrelv1.UserInfo) {
 	fmt.Fprintf(w, "user      %s\n", u.User)
 	if u.DisplayName != "" {
-		fmt.Fprintf(w, "name      %s\n", printable(u.DisplayName))
+		fmt.Fprintf(w, "name      %s\n", terminal.Line(u.DisplayName))
 	}
 	fmt.Fprintf(w, "made      %s\n", date(u.CreatedMs))
 	if u.Disabled {
@@ -122,7 +123,7 @@ func orDash(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return printable(s)
+	return s
 }
 
 func newUserSessions(c *cli) *cobra.Command {

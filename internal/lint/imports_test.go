@@ -18,8 +18,8 @@ import (
 // the Go SDK, which the server shares with its users; the SDK imports nothing of
 // the server.
 var imports = map[string][]string{
-	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/cluster", "internal/config", "internal/im", "internal/store/pebblestore", "internal/store/pgstore", "internal/wire", "sdk/go"},
-	"cmd/petrel/chat": {"internal/wire", "sdk/go"},
+	"cmd/petrel":      {"bench", "cmd/petrel/chat", "internal/app", "internal/bus/natsbus", "internal/cluster", "internal/config", "internal/im", "internal/store/pebblestore", "internal/store/pgstore", "internal/terminal", "internal/wire", "sdk/go"},
+	"cmd/petrel/chat": {"internal/terminal", "internal/wire", "sdk/go"},
 	"bench":           {"internal/im", "internal/store/pgserver", "internal/wire", "sdk/go"},
 
 	"internal/app":     {anything},
@@ -54,6 +54,7 @@ var imports = map[string][]string{
 	"internal/lint":           {},
 	"internal/metrics":        {"internal/im"},
 	"internal/signal":         {},
+	"internal/terminal":       {},
 }
 
 // schema is the generated code of proto/petrel/v1.
@@ -63,7 +64,7 @@ const schema = "sdk/go/petrelv1"
 const anything = "*"
 
 // stdOnly are packages that import nothing but the standard library.
-var stdOnly = []string{"internal/im"}
+var stdOnly = []string{"internal/im", "internal/terminal"}
 
 // sdk is the Go SDK. A program that uses it links sdkModules and nothing of the
 // server. Its tests keep to that too, so that they run from the SDK alone.

@@ -27,7 +27,7 @@ func (e *editor) set(s string) {
 // join what stands there, as an accent does.
 func (e *editor) insert(s string) {
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
-	left := strings.Join(e.text[:e.at], "") + clean(s)
+	left := strings.Join(e.text[:e.at], "") + seen(s)
 	right := strings.Join(e.text[e.at:], "")
 	e.at = len(e.w.clusters(left))
 	e.text = e.w.clusters(left + right)

@@ -5,6 +5,8 @@ import (
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/petrel-im/petrel/internal/terminal"
 )
 
 // metrics measure text in cells, the way the terminal at hand does: most add up
@@ -13,9 +15,11 @@ type metrics ansi.Method
 
 func (w metrics) width(s string) int { return ansi.Method(w).StringWidth(s) }
 
-// shown is s without what terminals disagree about: many draw a sign and the
-// selector that makes an emoji of it (U+FE0F) in one cell, many in two.
+// shown is s as it is drawn. All texts of users pass here, so none steers the terminal.
+// Terminals disagree about U+FE0F: many draw a sign and this selector, which makes an
+// emoji of it, in one cell, many in two.
 func (w metrics) shown(s string) string {
+	s = clean(s)
 	if ansi.Method(w) == ansi.WcWidth {
 		return strings.ReplaceAll(s, "\ufe0f", "")
 	}
@@ -25,7 +29,7 @@ func (w metrics) shown(s string) string {
 // cut is s, a text without colours, in at most n cells; what is cut ends in an
 // ellipsis.
 func (w metrics) cut(s string, n int) string {
-	s = w.shown(s)
+	s = terminal.Line(w.shown(s))
 	if w.width(s) <= n {
 		return s
 	}
@@ -117,19 +121,20 @@ func wide(c string) bool {
 	return false
 }
 
-// clean keeps a text of somebody else from steering the terminal; line feeds
-// stay.
-func clean(s string) string {
+// clean keeps a text of somebody else from steering the terminal; line feeds stay.
+func clean(s string) string { return strings.ReplaceAll(terminal.Text(s), "\t", " ") }
+
+// seen leaves out of a text for the editor what nobody sees, but for what makes up
+// characters with their neighbours: those may not be there yet.
+func seen(s string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return r
+		switch one := string(r); {
 		case r == '\t':
 			return ' '
-		case r < ' ', 0x7f <= r && r < 0xa0, r == 0x200e, r == 0x200f, 0x202a <= r && r <= 0x202e, 0x2066 <= r && r <= 0x2069:
-			return '·'
+		case r == 0x200c, r == 0x200d, r == 0xfe0e, r == 0xfe0f, terminal.Text(one) == one:
+			return r
 		}
-		return r
+		return -1
 	}, s)
 }
 

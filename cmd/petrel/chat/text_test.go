@@ -53,7 +53,7 @@ func TestFillTakesItsCells(t *testing.T) {
 }
 
 func TestTextsCannotSteerTheTerminal(t *testing.T) {
-	if got, want := clean("a\x1b[2J\u009b\u202eb\nc\td"), "a·[2J··b\nc d"; got != want {
+	if got, want := clean("a\x1b[2J\u009b\u202eb\nc\td"), `a\u001b[2J\u009b\u202eb`+"\nc d"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -332,7 +332,7 @@ func (v *view) View() tea.View {
 	lines, x, y := v.frame()
 	s := tea.NewView(strings.Join(lines, "\n"))
 	s.AltScreen, s.ReportFocus = true, true
-	s.WindowTitle = "petrel · " + v.link.user
+	s.WindowTitle = "petrel · " + oneLine(v.link.user)
 	if n := v.unreadElsewhere(); n > 0 {
 		s.WindowTitle = fmt.Sprintf("(%d) %s", n, s.WindowTitle)
 	}

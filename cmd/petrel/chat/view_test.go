@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/petrel-im/petrel/internal/terminal"
 	petrel "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -265,5 +267,57 @@ func TestOrdersAreRead(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%q: got %q, want %q", tc.line, got, tc.want)
 		}
+	}
+}
+
+var colours = regexp.MustCompile("\x1b\\[[0-9;:]*m")
+
+// Nothing that users or servers wrote steers the terminal, wherever the screen shows it.
+func TestNothingOnTheScreenSteersTheTerminal(t *testing.T) {
+	const hostile = "a\x1b[2J\x1b[38;5;199m\u009b31m\u202eb\u200bc\U000e0041\x1b]0;title\x07"
+	for _, width := range []int{40, 90, 300} {
+		v := newTestView(t, width, 40)
+		v.w, v.edit.w = metrics(ansi.GraphemeWidth), metrics(ansi.GraphemeWidth)
+		v.link = link{user: hostile, why: hostile}
+		v.downSince = noon.Add(-time.Minute)
+		for i := range v.list {
+			v.list[i].name, v.list[i].preview = hostile, hostile
+		}
+		for i := range v.entries {
+			e := &v.entries[i]
+			e.from, e.text, e.why = hostile, hostile+"\n"+hostile, hostile
+			if e.reactions != "" {
+				e.reactions = hostile
+			}
+		}
+		check := func(what string) {
+			t.Helper()
+			screen := v.View()
+			lines, _, _ := v.frame()
+			seen := 0
+			for _, s := range append(lines, screen.WindowTitle) {
+				if s = colours.ReplaceAllString(s, ""); terminal.Text(s) != s {
+					t.Errorf("%d cells, %s: %+q", width, what, s)
+				}
+				seen += strings.Count(s, "\\u001b")
+			}
+			if seen == 0 {
+				t.Errorf("%d cells, %s: the text is not shown, so this tests nothing", width, what)
+			}
+			if strings.Contains(strings.Join(lines, ""), "\x1b[38;5;199m") {
+				t.Errorf("%d cells, %s: a colour of a user", width, what)
+			}
+		}
+		check("open")
+		v.edit.insert("before " + hostile)
+		check("editing")
+		v.inList = true
+		check("list")
+		v.inList, v.overlay = false, membersLines(&group{members: []*petrelv1.MemberRef{{User: hostile}}})
+		check("members")
+		v.overlay = nil
+		v.say("added %s", hostile)
+		v.link.live = true
+		check("said")
 	}
 }

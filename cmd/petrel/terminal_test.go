@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"github.com/spf13/cobra"
+
+	"github.com/petrel-im/petrel/internal/terminal"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// hostile is a text of a user that steers a terminal, turns the direction of what follows,
+// hides a character, and begins a line that looks like one of ours.
+const hostile = "a\x1b[2J\u009b31m\u202eb\u200bc\U000e0041\nFORGED line"
+
+// Whatever command prints what users wrote, none of it steers the terminal or begins a line
+// of its own. A new command has a row here, or prints nothing of users.
+func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--accounts-registration", "open")
+	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
+	token := jsonLines(t, petrel(t, s.env(), "user", "token", "alice", "--device", "phone-1", "--kind", "phone", "--name", hostile, "--json"))[0]["accessToken"].(string)
+	c := &cli{env: s.env(), data: s.data}
+	api, err := c.admin(t.Context(), target{url: "http://" + s.http, admin: "http://" + s.admin, data: s.data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.CreateKey(t.Context(), connect.NewRequest(&petrelv1.CreateKeyRequest{Name: hostile, Scopes: []string{"users"}})); err != nil {
+		t.Fatal(err)
+	}
+	alice := fileWith(t, token)
+	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "create", "--title", hostile, "alice:owner", "bob").out)
+	petrel(t, s.env(), "send", "--token-file", alice, "--conv", conv, hostile).want(t, exitOK)
+	petrel(t, s.env(), "send", "--token-file", alice, "--to", "bob", hostile).want(t, exitOK)
+
+	rows := map[string][]string{
+		"user list": {}, "user show": {"alice"}, "user sessions": {"alice", "--all"}, "key list": {},
+		"conv list": {"bob"}, "conv members": {conv}, "conv members list": {conv}, "conv history": {conv}, "conv export": {conv}, "conv rename": {conv, hostile},
+		"tail": {"--as", "bob", "--last", "5", "--count", "2"}, "chat": {"--as", "bob", "--plain", "--last", "5"},
+		"send": {"--as", "bob", "--to", hostile, "hi"}, "tenant show": {"--tenant", hostile}, "cluster status": {},
+		"user create": {hostile}, "user passwd": {hostile}, "user token": {hostile}, "user revoke": {hostile}, "user disable": {hostile}, "user enable": {hostile},
+		"user link": {hostile}, "key create": {hostile, "--scope", "users"}, "key revoke": {hostile}, "setup": {hostile},
+		"conv create": {"--title", hostile, "alice:owner"}, "conv dissolve": {hostile, "--yes"}, "conv members add": {conv, hostile}, "conv members remove": {conv, hostile},
+		"tenant registration": {hostile}, "tenant invite": {"--tenant", hostile}, "cluster drain": {hostile}, "cluster resume": {hostile}, "cluster move-partition": {hostile},
+	}
+	// These print nothing of users, but what the operator wrote or what they measure.
+	other := []string{
+		"backup", "backup list", "backup verify", "bench cluster", "bench connect", "bench direct", "bench group", "cluster finalize", "cluster rebalance",
+		"config check", "config default", "config show", "demo", "docs", "doctor", "repair", "restore", "serve", "version",
+	}
+	shown := 0
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		for _, format := range [][]string{nil, {"--json"}} {
+			args := slices.Concat(strings.Fields(name), rows[name], format)
+			r := withInput(t, "", s.env(), args...)
+			for what, text := range map[string]string{"out": r.out, "err": r.err} {
+				if terminal.Text(text) != text {
+					t.Errorf("%s %s: %+q", args, what, text)
+				}
+				for line := range strings.Lines(text) {
+					if strings.HasPrefix(line, "FORGED") {
+						t.Errorf("%s %s: a text begins a line: %+q", args, what, text)
+					}
+					if format != nil && what == "out" && !json.Valid([]byte(line)) && name != "chat" { // which has no JSON
+						t.Errorf("%s: no JSON: %+q", args, line)
+					}
+				}
+				shown += strings.Count(text, `\u202e`)
+			}
+		}
+	}
+	if shown < 20 {
+		t.Errorf("only %d texts of users were shown: the rows test nothing", shown)
+	}
+	for _, name := range leaves(newRoot(&cli{}), "") {
+		if _, ok := rows[name]; !ok && !slices.Contains(other, name) {
+			t.Errorf("petrel %s has no row", name)
+		}
+	}
+}
+
+// leaves are the commands that do something.
+func leaves(cmd *cobra.Command, above string) (all []string) {
+	for _, below := range cmd.Commands() {
+		if below.Name() == "help" || below.Name() == "completion" {
+			continue
+		}
+		name := strings.TrimSpace(above + " " + below.Name())
+		if below.Runnable() && !below.HasSubCommands() {
+			all = append(all, name)
+		}
+		all = append(all, leaves(below, name)...)
+	}
+	return all
+}
+
+// Commands write to cli.out and cli.err, which are terminal.Writers. Nothing else gets to
+// the terminal but what bare lets through: the bytes of a backup, the progress of a bench
+// and the full screen of chat, which has a test of its own.
+func TestCommandsWriteThroughTheGuard(t *testing.T) {
+	allowed := map[string]int{"main.go": 2, "backup.go": 1, "bench.go": 2, "chat.go": 1, "cli.go": 1}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if x, ok := n.Fun.(*ast.Ident); ok && x.Name == "bare" {
+					found[name]++
+				}
+			case *ast.SelectorExpr:
+				x, ok := n.X.(*ast.Ident)
+				if ok && (x.Name == "os" && (n.Sel.Name == "Stdout" || n.Sel.Name == "Stderr") || x.Name == "fmt" && strings.HasPrefix(n.Sel.Name, "Print") || x.Name == "log") {
+					found[name]++
+				}
+			}
+			return true
+		})
+	}
+	if !maps.Equal(found, allowed) {
+		t.Errorf("files that write past terminal.Writer, and how often: got %v, want %v", found, allowed)
+	}
+}
+
+// What users send is in no line of the log but as an escape, whatever the format.
+func TestLogShowsWhatNobodySees(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var out bytes.Buffer
+		c, err := (&cli{}).load(&cobra.Command{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Log.Format = format
+		log := newLog(terminal.NewWriter(&out), c.Log, new(slog.LevelVar))
+		log.Warn("refused", "user", hostile, "err", hostile)
+		if got := out.String(); terminal.Text(got) != got || strings.Count(got, "\n") != 1 || !strings.Contains(got, `\u202e`) {
+			t.Errorf("%s: %+q", format, got)
+		}
+	}
+}

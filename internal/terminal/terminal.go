@@ -1,0 +1,124 @@
+// Package terminal makes texts of users harmless where they meet a terminal or a log. A
+// text may hold control characters, which steer a terminal, controls of direction, which
+// show its parts in another order, and characters that nobody sees. Each of them is shown
+// as an escape, as in JSON: \u202e.
+//
+// Writer is for all that a command or a log writes; it leaves nothing through. Line is for
+// a name or a text within a line: without it a line feed in a name would begin a line of
+// its own.
+package terminal
+
+import (
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Line returns s in one line: a line feed is shown as ⏎, and a tab as a space.
+func Line(s string) string {
+	if !strings.ContainsAny(s, "\n\t") {
+		return Text(s)
+	}
+	return lines.Replace(Text(s))
+}
+
+var lines = strings.NewReplacer("\n", "⏎", "\t", " ")
+
+// Text returns s with its line feeds and tabs.
+func Text(s string) string {
+	if plain(s) {
+		return s
+	}
+	return string(appendShown(make([]byte, 0, len(s)+16), []byte(s)))
+}
+
+// Writer passes on what is written to it as Text shows it. An escape is one of JSON as
+// well, so JSON stays the JSON of the same values. A character must come in one write:
+// a part of one is shown as U+FFFD.
+type Writer struct{ to io.Writer }
+
+// NewWriter makes a Writer that writes to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{to: w} }
+
+// Unwrap is the writer to which w writes.
+func (w *Writer) Unwrap() io.Writer { return w.to }
+
+// Write is part of io.Writer.
+func (w *Writer) Write(b []byte) (int, error) {
+	if plain(b) {
+		return w.to.Write(b)
+	}
+	if _, err := w.to.Write(appendShown(make([]byte, 0, len(b)+16), b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// plain tells whether s has only characters of ASCII that are shown as they are.
+func plain[S string | []byte](s S) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' && c != '\n' && c != '\t' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func appendShown(to, b []byte) []byte {
+	before := rune(-1)
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		b = b[n:]
+		after, _ := utf8.DecodeRune(b)
+		if hidden(before, r, after) {
+			to = appendEscape(to, r)
+			before = -1
+		} else {
+			to = utf8.AppendRune(to, r) // of bytes that are no character U+FFFD
+			before = r
+		}
+	}
+	return to
+}
+
+const digits = "0123456789abcdef"
+
+// appendEscape writes r as JSON may: those beyond U+FFFF as two escapes.
+func appendEscape(to []byte, r rune) []byte {
+	if r > 0xffff {
+		r -= 0x10000
+		return appendEscape(appendEscape(to, 0xd800+r>>10), 0xdc00+r&0x3ff)
+	}
+	return append(to, '\\', 'u', digits[r>>12&0xf], digits[r>>8&0xf], digits[r>>4&0xf], digits[r&0xf])
+}
+
+// The characters that nobody sees, or that change what others see. Of those that make
+// up a character with their neighbours, hidden decides.
+var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point}
+
+// joining are the scripts that are written with U+200C and U+200D.
+var joining = []*unicode.RangeTable{unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Nko, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi,
+	unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar}
+
+// hidden tells whether r is shown as an escape between its neighbours. Emoji and some
+// scripts need characters that nobody sees alone; there, and only there, they stay.
+func hidden(before, r, after rune) bool {
+	switch {
+	case r == '\n', r == '\t':
+		return false
+	case r < 0x7f:
+		return r < ' '
+	case !unicode.In(r, unseen...), unicode.Is(unicode.Prepended_Concatenation_Mark, r): // the latter are signs before a number
+		return false
+	case r == 0x200c, r == 0x200d: // non-joiner, joiner
+		emoji := r == 0x200d && (unicode.In(before, unicode.So, unicode.Sk) || before == 0xfe0f) && unicode.Is(unicode.So, after)
+		return !emoji && !(unicode.In(before, joining...) && unicode.In(after, joining...))
+	case r == 0xfe0e, r == 0xfe0f: // as text, as emoji
+		keycap := after == 0x20e3 && before > ' ' && before < 0x7f
+		return !keycap && !unicode.In(before, unicode.So, unicode.Sm, unicode.Po)
+	case 0xe0100 <= r && r <= 0xe01ef: // variants of ideographs
+		return !unicode.Is(unicode.Han, before)
+	}
+	return true
+}
