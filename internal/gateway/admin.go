@@ -87,7 +87,7 @@ func (a *Admin) handler() http.Handler {
 	warn := func(host string) {
 		once.Do(func() { strangeHost(a.o.Log, "listen.admin", host) })
 	}
-	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), warn, keepTLS(own.Handler(a.o.Handler)))
+	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), warn, own.Handler(a.o.Handler))
 }
 
 // serveOn serves ln until it is closed.

@@ -41,13 +41,21 @@ func (g *Gateway) letPagesCall(api http.Handler) http.Handler {
 	}).Handler(api)
 }
 
-// keepTLS tells browsers to come by TLS only from now on. A browser keeps this for
+// bindBrowsers tells browsers that an answer is nothing but what it says it is: no page,
+// no script, nothing to put into a frame. Pages of the server say for themselves what
+// they need.
+//
+// With TLS it also tells them to come by TLS only from now on. A browser keeps this for
 // all ports of a name, so it is not said of this machine itself, where other
 // programs answer without TLS.
-func keepTLS(next http.Handler) http.Handler {
+func bindBrowsers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		if r.TLS != nil && !isLoopback(hostName(r.Host)) {
-			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		next.ServeHTTP(w, r)
 	})

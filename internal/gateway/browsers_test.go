@@ -90,3 +90,23 @@ func TestTLSIsModernAndStays(t *testing.T) {
 		}
 	}
 }
+
+// Whatever is asked for, a browser makes no page of the answer, and puts it into none.
+func TestBrowsersMakeNothingOfAnswers(t *testing.T) {
+	s := serve(t, Options{}, noLimits())
+	for _, c := range []struct{ method, path, host string }{
+		{http.MethodGet, "/", ""}, {http.MethodGet, Path, ""}, {http.MethodPost, "/petrel.v1.AuthService/Login", ""}, {http.MethodTrace, "/", ""}, {http.MethodGet, "/", "evil.example"},
+	} {
+		r, err := http.NewRequest(c.method, "http://"+s.HTTPAddr().String()+c.path, nil)
+		must(t, err)
+		r.Host = c.host
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+		must(t, err)
+		must(t, res.Body.Close())
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"} {
+			if got := res.Header.Get(name); got != want {
+				t.Errorf("%s %s of %q: %s %q, want %q", c.method, c.path, c.host, name, got, want)
+			}
+		}
+	}
+}

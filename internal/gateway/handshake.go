@@ -27,7 +27,7 @@ func (g *Gateway) server(base context.Context) *http.Server {
 	warn := func(host string) {
 		once.Do(func() { strangeHost(g.log, "listen.http", host) })
 	}
-	ours := checkHost(g.access.Load, onLoopback(g.HTTPAddr()), warn, keepTLS(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	ours := checkHost(g.access.Load, onLoopback(g.HTTPAddr()), warn, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.believe(r)
 		if r.URL.Path == Path && !g.o.HTTPOnly {
 			g.Upgrade(w, r)
@@ -35,7 +35,7 @@ func (g *Gateway) server(base context.Context) *http.Server {
 		}
 		g.forgetProxy(r)
 		rest.ServeHTTP(w, r)
-	})))
+	}))
 	srv := newServer(base, g.o.TLS, g.log, ours)
 	srv.ConnState = g.countHTTP
 	return srv
@@ -55,7 +55,7 @@ func newServer(base context.Context, config *tls.Config, log *slog.Logger, h htt
 	return &http.Server{
 		Protocols:         protocols,
 		HTTP2:             boundHTTP2(),
-		Handler:           h,
+		Handler:           bindBrowsers(h),
 		TLSConfig:         config,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
