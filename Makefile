@@ -32,7 +32,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd internal proto sdk/go test
 
-.PHONY: help serve build test check format vet lint fresh gen bench crash chaos-cluster hosts clean
+.PHONY: help serve build test check format vet lint fresh gen bench crash chaos-cluster fuzz hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -124,6 +124,15 @@ chaos-cluster: $(PYTHON) hosts ## the long chaos suite of a cluster, its cuts as
 	command -v nats-server >/dev/null || \
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends nats-server; }
 	go test -count=1 -timeout 0 -v $(or $(ARGS),-run 'TestChaos|TestRollback') ./test/chaos -args -times=-1
+
+# Go fuzzes one function at a time, so as many as there are cores run side by side.
+# What they find is in testdata/ of the package: commit it with the fix.
+FUZZTIME ?= 5m
+FUZZ     ?= Fuzz
+fuzz: ## random input for every decoder and for sessions; FUZZTIME=1h for each, FUZZ=FuzzSession for one
+	@grep -rlE '^func $(FUZZ)\w*\(f ' --include='*_test.go' $(GO_DIRS) | xargs -n1 dirname | sort -u | while read -r p; do \
+		grep -hoE '^func $(FUZZ)\w*\(f ' $$p/*_test.go | sed -E "s|^func (\w+).*|$$p \1|"; done | \
+		xargs -P "$$(getconf _NPROCESSORS_ONLN)" -n 2 sh -c 'go test -vet=off -ldflags=-w -run "^$$" -fuzz "^$$2$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s -parallel 1 ./$$1 || exit 1' sh
 
 clean: ## remove build/
 	rm -rf $(BUILD)

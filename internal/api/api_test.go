@@ -74,7 +74,7 @@ var someStore = im.NewIDs([16]byte{1})
 
 // world is the services on HTTP, over a store in memory.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	store  *breakable
 	users  *user.Users
 	convs  *conv.Convs
@@ -95,7 +95,7 @@ type world struct {
 	free   uint64       // what the disk has left
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t, free: 1 << 40}
 	ctx := context.Background()
 	st, err := pebblestore.Open(pebblestore.Options{

@@ -49,7 +49,7 @@ func newWorldOn(t *testing.T, fs vfs.FS) *world {
 	return w
 }
 
-func (w *world) start(t *testing.T) {
+func (w *world) start(t testing.TB) {
 	t.Helper()
 	st := convtest.OpenStore(t, w.fs)
 	w.Node = convtest.NewNode(t, st)

@@ -222,21 +222,6 @@ func TestNothingIsKeptWhileNothingIsIncomplete(t *testing.T) {
 	}
 }
 
-func FuzzWebSocketFrames(f *testing.F) {
-	f.Add(slices.Concat(masked(text, `{"a":1}`), masked(opText, `{`), masked(fin|opPing, "p"), masked(fin, `}`)), uint64(1))
-	f.Add(masked(bin, strings.Repeat("x", 3000)), uint64(2))
-	f.Add([]byte{bin, 0xFF, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4}, uint64(3))
-	f.Add([]byte{text, 2, '{', '}'}, uint64(4))
-	f.Fuzz(func(t *testing.T, b []byte, seed uint64) { splitsDoNotMatter(t, wire.WebSocket, b, seed) })
-}
-
-func FuzzTCPFrames(f *testing.F) {
-	f.Add([]byte("{\"a\":1}\n{}\n"), uint64(1))
-	f.Add(append(lengthFrame("abc"), lengthFrame(strings.Repeat("x", 3000))...), uint64(2))
-	f.Add([]byte("GET /"), uint64(3))
-	f.Fuzz(func(t *testing.T, b []byte, seed uint64) { splitsDoNotMatter(t, wire.TCP, b, seed) })
-}
-
 // splitsDoNotMatter checks that frames and fault are the same however the
 // bytes come.
 func splitsDoNotMatter(t *testing.T, fr wire.Framing, b []byte, seed uint64) {

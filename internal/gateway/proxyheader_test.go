@@ -66,17 +66,6 @@ func TestProxyHeaderIsReadAndNothingBehindIt(t *testing.T) {
 	}
 }
 
-func FuzzProxyHeader(f *testing.F) {
-	f.Add(proxyHeader("198.51.100.1:4711"))
-	f.Add(proxyHeader("[2001:db8::5]:1", 1, 2, 3))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		client, ok, err := readProxyHeader(bytes.NewReader(b))
-		if ok && (err != nil || !client.IsValid()) {
-			t.Errorf("%x: %s, %v", b, client, err)
-		}
-	})
-}
-
 // behindProxy connects as a proxy does for a client.
 func (s *server) behindProxy(fr wire.Framing, header []byte) *peer {
 	s.t.Helper()

@@ -173,6 +173,9 @@ func (c *caller) receive(from im.Node, payload []byte, reply func([]byte)) {
 	m := &routepb.Call{}
 	if err := m.UnmarshalVT(payload); err != nil || len(m.Conv) != len(im.ConvID{}) || reply == nil {
 		c.log.Error("read call failed", "node", from, "err", err)
+		if reply != nil { // or it would wait for its time
+			send(reply, &routepb.Reply{Error: wire.ErrorFrame(&im.Error{Code: im.CodeInternal})})
+		}
 		return
 	}
 	select {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // testCluster is some nodes on one store with one feed, which one of them owns.
 type testCluster struct {
-	t     *testing.T
+	t     testing.TB
 	store *pebblestore.Store
 	net   *localbus.Net
 	nodes map[im.Node]*node
@@ -45,11 +45,12 @@ type node struct {
 	id      im.Node
 	bus     *bustest.LossyBus
 	cluster *cluster.Cluster
+	streams *stream.Streams
 	router  *route.Router
 	end     func()
 }
 
-func startCluster(t *testing.T, ids ...im.Node) *testCluster {
+func startCluster(t testing.TB, ids ...im.Node) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t, store: convtest.OpenStore(t, vfs.NewMem()), net: localbus.New(), nodes: map[im.Node]*node{}}
 	t.Cleanup(func() {
@@ -77,6 +78,7 @@ func (c *testCluster) join(id im.Node, roles cluster.Roles) *node {
 	n := &node{Node: convtest.NewNode(c.t, c.store), id: id, bus: b}
 	n.cluster = cluster.New(cluster.Options{Roles: roles}, n.Gate, b)
 	streams := stream.New(b, n.cluster.Incarnation(), stream.Options{})
+	n.streams = streams
 	nodes := fanout.NewNodes(n.Table, streams, c.store.Info().Secret, nil)
 	n.Open(conv.Options{Holder: n.cluster.Incarnation(), Nodes: nodes})
 	n.router = route.New(route.Options{Cluster: n.cluster, Bus: b, Streams: streams, Nodes: nodes}, n.Convs, n.Gate)

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -47,6 +48,11 @@ func readSends(payload []byte) ([]*routepb.Send, error) {
 	var p routepb.Sends
 	if err := p.UnmarshalVTUnsafe(payload); err != nil {
 		return nil, err
+	}
+	for _, s := range p.Sends {
+		if len(s.Conv) != len(im.ConvID{}) {
+			return nil, fmt.Errorf("the id of a conversation has %d bytes", len(s.Conv))
+		}
 	}
 	for _, s := range p.Sends {
 		switch s.Entry.GetBody().(type) {

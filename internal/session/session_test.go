@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/bus/localbus"
@@ -317,9 +318,10 @@ func (w *world) texts(id string) []string {
 	return all
 }
 
-// client is one connection with the codec protobuf.
+// client is one connection on TCP.
 type client struct {
 	t       testing.TB
+	codec   wire.Codec
 	s       *session.Session
 	flusher *fanout.Flusher
 	wake    chan struct{}
@@ -331,15 +333,17 @@ type client struct {
 
 func (w *world) connect() *client { return open(w.t, w.hub) }
 
-func open(t testing.TB, h *session.Hub) *client {
-	c := &client{t: t, wake: make(chan struct{}, 1)}
+func open(t testing.TB, h *session.Hub) *client { return openIn(t, h, wire.Proto) }
+
+func openIn(t testing.TB, h *session.Hub, codec wire.Codec) *client {
+	c := &client{t: t, codec: codec, wake: make(chan struct{}, 1)}
 	c.flusher = fanout.NewFlusher(func() {
 		select {
 		case c.wake <- struct{}{}:
 		default:
 		}
 	})
-	c.s = h.Open(session.Conn{Encoding: wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, Flusher: c.flusher, Link: c})
+	c.s = h.Open(session.Conn{Encoding: wire.Encoding{Codec: codec, Framing: wire.TCP}, Flusher: c.flusher, Link: c})
 	t.Cleanup(c.close)
 	return c
 }
@@ -356,13 +360,21 @@ func (c *client) close() {
 func (c *client) send(frames ...*petrelv1.ClientFrame) bool {
 	var all [][]byte
 	for _, f := range frames {
-		b, err := proto.Marshal(f)
-		if err != nil {
-			c.t.Error(err)
-		}
-		all = append(all, b)
+		all = append(all, c.encode(f))
 	}
 	return c.read(all...)
+}
+
+func (c *client) encode(f *petrelv1.ClientFrame) []byte {
+	marshal := proto.Marshal
+	if c.codec == wire.JSON {
+		marshal = protojson.Marshal
+	}
+	b, err := marshal(f)
+	if err != nil {
+		c.t.Error(err)
+	}
+	return b
 }
 
 func (c *client) read(frames ...[]byte) bool {
@@ -384,13 +396,19 @@ func (c *client) take() {
 			c.end = end
 		}
 		for b := p.Bytes; len(b) > 0; {
-			n := binary.BigEndian.Uint32(b)
 			f := &petrelv1.ServerFrame{}
-			if err := proto.Unmarshal(b[4:4+n], f); err != nil {
+			var err error
+			if c.codec == wire.JSON {
+				line, rest, _ := bytes.Cut(b, []byte("\n"))
+				b, err = rest, protojson.Unmarshal(line, f)
+			} else {
+				n := 4 + binary.BigEndian.Uint32(b)
+				b, err = b[n:], proto.Unmarshal(b[4:n], f)
+			}
+			if err != nil {
 				c.t.Error(err)
 			}
 			c.frames = append(c.frames, f)
-			b = b[4+n:]
 		}
 		o.Wrote(p, 0)
 	}

@@ -43,18 +43,3 @@ func TestCutRowIsCorrupt(t *testing.T) {
 		t.Errorf("unknown format: got error %v, want %v", err, ErrCorrupt)
 	}
 }
-
-func FuzzSplitRow(f *testing.F) {
-	f.Add(AppendRowHead(nil, RowHead{Pos: 7, After: 6, MAC: 5}))
-	f.Add([]byte{1, 0, 0x80, 0x80})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		h, wire, err := SplitRow(b)
-		if err != nil {
-			return
-		}
-		again, rest, err := SplitRow(append(AppendRowHead(nil, h), wire...))
-		if err != nil || again != h || string(rest) != string(wire) {
-			t.Errorf("%x: got %+v %x, %v after encoding %+v again", b, again, rest, err, h)
-		}
-	})
-}

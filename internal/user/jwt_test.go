@@ -23,7 +23,7 @@ import (
 
 const sharedSecret = "0123456789abcdef0123456789abcdef"
 
-func publicPEM(t *testing.T, k crypto.PublicKey) []byte {
+func publicPEM(t testing.TB, k crypto.PublicKey) []byte {
 	t.Helper()
 	b, err := x509.MarshalPKIXPublicKey(k)
 	if err != nil {

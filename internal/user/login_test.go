@@ -33,7 +33,7 @@ func phone(n int) user.DeviceRef {
 }
 
 // people is a world without rates.
-func people(t *testing.T, change ...func(*user.Options)) *world {
+func people(t testing.TB, change ...func(*user.Options)) *world {
 	w := newWorld(t)
 	w.o.Rates = user.Rates{Logins: -1, LoginsPerIP: -1, Registrations: -1, LookUps: -1, Refreshes: -1}
 	for _, f := range change {

@@ -102,7 +102,7 @@ func (s *slow) hold() (open func()) {
 
 // world is the accounts of a store in memory.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	fs    vfs.FS
 	store *slow
 	users *user.Users
@@ -111,7 +111,7 @@ type world struct {
 	now   time.Time
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t, fs: vfs.NewMem(), now: time.UnixMilli(1795262400000), o: user.Options{Registration: user.Open}}
 	w.open()
 	t.Cleanup(w.close)

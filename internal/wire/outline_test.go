@@ -86,22 +86,3 @@ func TestFrameLimitHoldsEveryBody(t *testing.T) {
 		t.Errorf("no limit: got %d", got)
 	}
 }
-
-// IDOf reads the id that Decode reads.
-func FuzzIDOf(f *testing.F) {
-	for i, c := range codecs {
-		for _, b := range vectors(f, c) {
-			f.Add(b, i == 1)
-		}
-	}
-	f.Fuzz(func(t *testing.T, b []byte, binary bool) {
-		c := wire.JSON
-		if binary {
-			c = wire.Proto
-		}
-		got, code := decode(c, b)
-		if id := wire.IDOf(c, b); code == "" && id != 0 && id != got.Id {
-			t.Errorf("%q: id %d, decoded as %d", b, id, got.Id)
-		}
-	})
-}

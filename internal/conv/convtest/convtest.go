@@ -25,7 +25,7 @@ import (
 const Deadline = 20 * time.Second
 
 // OpenStore opens a small store on fs. The caller closes it.
-func OpenStore(t *testing.T, fs vfs.FS) *pebblestore.Store {
+func OpenStore(t testing.TB, fs vfs.FS) *pebblestore.Store {
 	t.Helper()
 	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: fs, CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
 	if err != nil {
@@ -37,14 +37,14 @@ func OpenStore(t *testing.T, fs vfs.FS) *pebblestore.Store {
 // Node is a node as far as conv knows it: a store, its conversations, and the
 // table of the users who are online.
 type Node struct {
-	T     *testing.T
+	T     testing.TB
 	Gate  *Gate
 	Table *fanout.Table
 	Convs *conv.Convs // nil until Open
 }
 
 // NewNode makes a node on st, with nobody online.
-func NewNode(t *testing.T, st store.Store) *Node {
+func NewNode(t testing.TB, st store.Store) *Node {
 	return &Node{T: t, Gate: &Gate{Store: st, failed: make(chan struct{})}, Table: fanout.NewTable()}
 }
 
@@ -148,7 +148,7 @@ func Add(key im.Key, k string, u im.User) *conv.Send {
 }
 
 // WantCode checks that a send was refused with a code.
-func WantCode(t *testing.T, r conv.Result, code im.Code) {
+func WantCode(t testing.TB, r conv.Result, code im.Code) {
 	t.Helper()
 	if r.Err == nil || r.Err.Code != code {
 		t.Errorf("answer %+v, want code %s", r, code)
@@ -157,7 +157,7 @@ func WantCode(t *testing.T, r conv.Result, code im.Code) {
 
 // History reads all that page shows of a conversation, as "seq:body". page reads
 // one page for one user.
-func History(t *testing.T, page func(*convpb.GetHistory) (*convpb.History, error)) []string {
+func History(t testing.TB, page func(*convpb.GetHistory) (*convpb.History, error)) []string {
 	t.Helper()
 	var all []string
 	for after := im.Seq(0); ; {

@@ -13,7 +13,7 @@ import (
 
 // Screen is a connection whose frames a test reads.
 type Screen struct {
-	t   *testing.T
+	t   testing.TB
 	Out *fanout.Outbox
 }
 

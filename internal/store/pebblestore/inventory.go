@@ -81,23 +81,31 @@ func parseInventory(slot []byte) (inventory, error) {
 	if n > len(slot)-24 || crc32.Checksum(slot[:20+n], castagnoli) != binary.BigEndian.Uint32(slot[20+n:]) {
 		return v, bad
 	}
-	b := slot[20 : 20+n]
-	number := func() uint64 { // the checksum holds, so there is one
+	b, sound := slot[20:20+n], true
+	number := func() uint64 {
 		x, n := binary.Uvarint(b)
+		sound = sound && n > 0
 		b = b[max(n, 0):]
 		return x
 	}
+	count := func() uint64 {
+		n := number()
+		sound = sound && n <= uint64(len(b)) // each has a byte at least
+		return n
+	}
 	v.turn = number()
-	v.manifests = make([]manifest, number())
-	for i := range v.manifests {
-		m := &v.manifests[i]
+	for i, n := uint64(0), count(); sound && i < n; i++ {
+		var m manifest
 		m.number, m.length = number(), number()
 		b = b[copy(m.sum[:], b):]
 		m.file = fileID{inode: number(), born: number()}
+		v.manifests = append(v.manifests, m)
 	}
-	v.logs = make([]logFile, number())
-	for i := range v.logs {
-		v.logs[i] = logFile{number: number(), length: number(), file: fileID{inode: number(), born: number()}}
+	for i, n := uint64(0), count(); sound && i < n; i++ {
+		v.logs = append(v.logs, logFile{number: number(), length: number(), file: fileID{inode: number(), born: number()}})
+	}
+	if !sound {
+		return inventory{}, errors.New("it ends too early")
 	}
 	v.seal = seal{number: number(), file: fileID{inode: number(), born: number()}}
 	return v, nil

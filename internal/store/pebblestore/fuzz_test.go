@@ -1,0 +1,161 @@
+package pebblestore
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// What a start, a repair or a restore reads that is not Pebble's own: kind chooses one of
+// the decoders. Nothing panics or takes memory without bound. What has a checksum is also
+// read as if it fitted: disks, and people with editors, write what they like.
+func FuzzFiles(f *testing.F) {
+	inv := inventory{turn: 7, manifests: []manifest{newManifest("MANIFEST-000001", []byte("x"))}, logs: []logFile{{number: 2, length: 3}, {number: 4}}}
+	var slot [slotBytes]byte
+	if err := inv.encode(slot[:], 9); err != nil {
+		f.Fatal(err)
+	}
+	b := Manifest{Format: backupFormat, Name: "n", StoreID: hex(1), HistoryID: hex(2), Files: []File{{Name: "000001.sst", Bytes: 1, SHA256: "x"}}}.encode()[0].content
+	for kind, b := range [][]byte{
+		testimony{store: 1, n: 2, timeMs: 3, log: 4}.encode(), slot[:bytes.LastIndexFunc(slot[:], func(r rune) bool { return r != 0 })+1], slot[20:200], b, b,
+		tarOf(f, map[string]string{streamFolder + "/000001.sst": "x", streamFolder + "/" + manifestName: string(b), streamFolder + "/" + manifestSum: string(sumLine(b))}),
+		[]byte(`{"store":"0000000000000001","history":"0000000000000002","commit":3,"time_ms":4,"folder":"x"}`),
+		scar{hole: hole{from: []byte("a"), to: []byte("b")}, timeMs: 5}.encode(), last{1, 2, 3}.append(nil), identity{store: 1}.encode(),
+		store.AppendRowHead(nil, store.RowHead{Pos: 7, After: 6, MAC: 5}), append(bytes.Repeat([]byte{1, 0, 7}, 30), 0),
+	} {
+		f.Add(byte(kind), b)
+	}
+	f.Add(byte(2), binary.AppendUvarint([]byte{1}, 1<<60)) // more files than there are bytes
+	po := &pebble.Options{}
+	po.EnsureDefaults()
+	name := filepath.Join(f.TempDir(), "mark")
+	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
+		switch kind % 12 {
+		case 0, 1: // a whole witness: its slots, and what is behind them
+			s := new(slots)
+			for i := range 4 {
+				copy(s.slot(i), b)
+			}
+			if got, err := s.commit(); err == nil && !bytes.HasPrefix(b, got.encode()) {
+				t.Errorf("%x is read as %+v", b, got)
+			}
+			_, _ = s.inventory() // an error names the damage
+		case 2:
+			b = b[:min(len(b), slotBytes-24)]
+			if v, err := parseInventory(inventorySlot(b)); err == nil && len(v.logs)+len(v.manifests) > len(b) {
+				t.Errorf("%x is read as %d files", b, len(v.logs)+len(v.manifests))
+			}
+		case 3, 4:
+			parts := map[string][]byte{manifestName: b, manifestSum: sumLine(b)}
+			if kind%12 == 4 {
+				parts[manifestSum] = b
+			}
+			wantBad(t, b, func() error { _, err := parseManifest("dir", parts); return err })
+		case 5:
+			fs := vfs.NewMem()
+			if err := fs.MkdirAll("a/b", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			c := copier{ctx: t.Context(), fs: fs}
+			wantBad(t, b, func() error { _, err := c.unpack(bytes.NewReader(b), "a/b"); return err })
+			for _, dir := range []string{"", "a"} {
+				if names, err := fs.List(dir); err != nil || len(names) != 1 {
+					t.Errorf("%x: the stream has written %v into %q, outside of the folder; %v", b, names, dir, err)
+				}
+			}
+		case 6:
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = readMark(name) // an error says what to do
+		case 7:
+			key := scar{file: tableName(1)}.key(1)
+			if s, err := parseScar(key, b); err == nil && !bytes.Equal(must(parseScar(key, s.encode())).from, s.from) {
+				t.Errorf("%x is read as %+v", b, s)
+			}
+			_, _ = parseScar(b, nil)
+		case 8:
+			if l, err := parseLast(b); err == nil && must(parseLast(l.append(nil))) != l {
+				t.Errorf("%x is read as %+v", b, l)
+			}
+		case 9:
+			if d, err := parseIdentity(b); err == nil && !bytes.Equal(d.encode(), b) {
+				t.Errorf("%x is read as %+v", b, d)
+			}
+		case 10:
+			h, wire, err := store.SplitRow(b)
+			if err != nil {
+				return
+			}
+			if again, rest, err := store.SplitRow(append(store.AppendRowHead(nil, h), wire...)); err != nil || again != h || string(rest) != string(wire) {
+				t.Errorf("%x: got %+v %x, %v after encoding %+v again", b, again, rest, err, h)
+			}
+		case 11:
+			if len(b) > 0 {
+				_ = decodeBlock(po.KeySchemas[po.KeySchema], b) // nil: it is no block
+			}
+		}
+	})
+}
+
+// inventorySlot is a slot whose checksum holds.
+func inventorySlot(b []byte) []byte {
+	var slot [slotBytes]byte
+	out := binary.BigEndian.AppendUint64(append(slot[:0], inventoryMagic...), 9)
+	out = append(binary.BigEndian.AppendUint32(out, uint32(len(b))), b...)
+	binary.BigEndian.PutUint32(slot[len(out):], crc32.Checksum(out, castagnoli))
+	return slot[:]
+}
+
+// An inventory that ends before what it says is refused, also if its checksum holds.
+func TestInventoryThatEndsTooEarlyIsRefused(t *testing.T) {
+	inv := inventory{turn: 7, manifests: []manifest{newManifest("MANIFEST-000001", []byte("x"))}, logs: []logFile{{number: 2, length: 3}, {number: 4}}}
+	var slot [slotBytes]byte
+	if err := inv.encode(slot[:], 9); err != nil {
+		t.Fatal(err)
+	}
+	whole := slot[20 : 20+binary.BigEndian.Uint32(slot[16:])]
+	for n := range len(whole) + 1 {
+		if v, err := parseInventory(inventorySlot(whole[:n])); (err == nil) != (n == len(whole)) {
+			t.Errorf("%d of %d bytes: %+v, %v", n, len(whole), v, err)
+		}
+	}
+}
+
+func must[T any](v T, _ error) T { return v }
+
+// wantBad checks that what is refused is refused as a bad backup.
+func wantBad(t *testing.T, b []byte, read func() error) {
+	t.Helper()
+	if _, ok := errors.AsType[*BadBackup](read()); !ok && read() != nil {
+		t.Errorf("%x: %v", b, read())
+	}
+}
+
+func tarOf(f *testing.F, files map[string]string) []byte {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for name, content := range files {
+		err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)), Typeflag: tar.TypeReg})
+		if err == nil {
+			_, err = w.Write([]byte(content))
+		}
+		if err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		f.Fatal(err)
+	}
+	return out.Bytes()
+}
