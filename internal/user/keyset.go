@@ -35,7 +35,7 @@ func openKeySet(ctx context.Context, log *slog.Logger, o *JWT) (*keySet, error) 
 		return nil, fmt.Errorf("a set of keys is for EdDSA, ES256 and RS256, not for %q", o.Algorithm)
 	}
 	keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{o.KeysURL}, keyfunc.Override{
-		Client:            &http.Client{Timeout: keySetTimeout},
+		Client:            &http.Client{Timeout: keySetTimeout, CheckRedirect: stay},
 		HTTPTimeout:       keySetTimeout,
 		RefreshInterval:   keySetEvery,
 		RefreshUnknownKID: rate.NewLimiter(rate.Every(keySetUnknown), 2),
@@ -51,6 +51,9 @@ func openKeySet(ctx context.Context, log *slog.Logger, o *JWT) (*keySet, error) 
 	}
 	return &keySet{keys}, nil
 }
+
+// stay keeps a fetch of keys at the address that the operator has named.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // keyOf is the key that a token names. One that names none is refused: which key is meant
 // must not be found out by trying all of them.

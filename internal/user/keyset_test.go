@@ -117,6 +117,28 @@ func TestKeysOfTheProviderRotate(t *testing.T) {
 	}
 }
 
+// Keys come from the address that the operator has named, and from no other one to which it
+// sends the server.
+func TestKeysOfAnotherAddressAreNotFetched(t *testing.T) {
+	other := newPublisher(t)
+	sign := other.rotate("one")
+	there := httptest.NewServer(http.RedirectHandler(other.url, http.StatusFound))
+	defer there.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	w := people(t)
+	w.o.JWT = &user.JWT{Algorithm: "EdDSA", KeysURL: there.URL, Issuer: "https://id.example", Audience: "petrel"}
+	us, err := user.New(ctx, w.o, w.store)
+	w.no(err)
+	_, err = us.Exchange(ctx, "", sign(claims(w.now, nil)), phone(1))
+	w.wantCode("a key of another address", err, im.CodeBadCredentials)
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	if other.fetches > 0 {
+		t.Errorf("the other address was asked %d times", other.fetches)
+	}
+}
+
 func TestASetOfKeysIsForPublicKeys(t *testing.T) {
 	w := people(t)
 	for _, algorithm := range []string{"HS256", "none", ""} {
