@@ -104,7 +104,7 @@ func leaves(cmd *cobra.Command, above string) (all []string) {
 	return all
 }
 
-// Commands write to cli.out and cli.err, which are terminal.Writers. Nothing else gets to
+// Commands write to cli.out and cli.err, each of which is a terminal.Writer. Nothing else gets to
 // the terminal but what bare lets through: the bytes of a backup, the progress of a bench
 // and the full screen of chat, which has a test of its own.
 func TestCommandsWriteThroughTheGuard(t *testing.T) {
@@ -155,6 +155,34 @@ func TestLogShowsWhatNobodySees(t *testing.T) {
 		log.Warn("refused", "user", hostile, "err", hostile)
 		if got := out.String(); terminal.Text(got) != got || strings.Count(got, "\n") != 1 || !strings.Contains(got, `\u202e`) {
 			t.Errorf("%s: %+q", format, got)
+		}
+	}
+}
+
+// At the lowest level the log has no message, no token, no password and no key.
+func TestNoMessageAndNoSecretIsLogged(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--log-level", "debug", "--accounts-registration", "open")
+	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
+	secrets := map[string]string{"message": "a-text-for-bob", "password": "swordfish-and-chips"}
+	petrel(t, s.env(), "send", "--as", "alice", "--to", "bob", secrets["message"]).want(t, exitOK)
+	withInput(t, secrets["password"]+"\n", s.env(), "user", "passwd", "alice").want(t, exitOK)
+	withInput(t, secrets["password"]+"\n/dm bob hello\n", s.env(), "chat", "--as", "alice", "--login", "--plain").want(t, exitOK)
+	petrel(t, s.env(), "send", "--to", "bob", "hi", "--token-file", fileWith(t, "pt_default.alice.not-a-token-of-ours")).want(t, exitAuth)
+	for what, name := range map[string]string{"admin key": filepath.Join(s.data, "admin.key"), "token": tokenFile(s.data, "", "bob")} {
+		secret, err := readSecret(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[what] = secret
+	}
+	secrets["refused token"] = "not-a-token-of-ours"
+	r := s.stop()
+	if !strings.Contains(r.err, "level\":\"DEBUG") {
+		t.Errorf("the log has no lines of the lowest level: %.500s", r.err)
+	}
+	for what, secret := range secrets {
+		if strings.Contains(r.out+r.err, secret) {
+			t.Errorf("the %s is in the output of the server", what)
 		}
 	}
 }

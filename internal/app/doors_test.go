@@ -58,3 +58,22 @@ func TestWhatIsTheOperatorsIsOnTheAdminListener(t *testing.T) {
 		t.Errorf("without back ends: %d %s", status, body)
 	}
 }
+
+// Nothing but what has a handler is there, for no method that nobody needs.
+func TestNoFolderIsServed(t *testing.T) {
+	s := start(t, t.TempDir())
+	for _, addr := range []string{s.HTTPAddr().String(), s.AdminAddr().String()} {
+		for _, path := range []string{"/docs/", "/store/", "/.git/config", "/petrel.toml", "/%2e%2e/petrel.toml", "/setup-link", "/docs/../admin.key"} {
+			if status, body := s.ask(http.MethodGet, addr, path, "", ""); status != http.StatusNotFound {
+				t.Errorf("GET %s of %s: %d %.200s", path, addr, status, body)
+			}
+		}
+		for _, method := range []string{http.MethodTrace, http.MethodPut, http.MethodDelete, "PROPFIND"} {
+			for _, path := range []string{"/healthz", "/docs", "/petrel.v1.AdminService/ListUsers"} {
+				if status, body := s.ask(method, addr, path, "", ""); status < 400 || strings.Contains(body, "Content-Type: application/json") { // what TRACE sends back
+					t.Errorf("%s %s of %s: %d %.200s", method, path, addr, status, body)
+				}
+			}
+		}
+	}
+}

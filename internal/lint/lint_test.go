@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -372,6 +373,34 @@ var rules = []struct {
 		good: []file{{catalogue, "errors:\n  - {code: a, text: x, clause: P-1.2}\n"}},
 		also: []file{{specification, spec}},
 	},
+	{
+		name: "what pages say of security is tested", rule: securityClaims,
+		bad: []file{
+			{securityPage, "## What is protected, and how\n\n- **Keys.** They are random (`TestA`). They are long.\n"},
+			{securityPage, "## What is protected, and how\n\n- **Keys.** They are random (`TestGone`).\n"},
+			{securityPage, "## What is safe\n\nKeys.\n"},
+			{asvsPage, "| id | state |\n"},
+			{asvsPage, strings.Replace(wholeASVS(), "| kept | x | `TestA` |", "| kept | x | |", 1)},
+			{asvsPage, strings.Replace(wholeASVS(), "| kept | x |", "| done | x |", 1)},
+			{asvsPage, strings.Replace(wholeASVS(), "| kept | x |", "| kept | |", 1)},
+			{asvsPage, wholeASVS() + "| V1.1.1 | not yet | x | |\n"},
+			{asvsPage, wholeASVS() + "| V1.1.9 | not yet | x | |\n"},
+		},
+		good: []file{
+			{securityPage, "## What is protected, and how\n\nWords.\n\n- **Keys.** They are random (`TestA`). In version 1.2 they\n  are long (`TestA`).\n\n## What is not\n\n- Nothing.\n"},
+			{asvsPage, wholeASVS()},
+		},
+		also: []file{{"internal/x/x_test.go", "package x\nfunc TestA(t *testing.T) {}\n"}},
+	},
+}
+
+// wholeASVS is a table with every requirement, a row for each part.
+func wholeASVS() string {
+	var b strings.Builder
+	for section, n := range asvsSections {
+		fmt.Fprintf(&b, "| %s.1–%s.%d | kept | x | `TestA` |\n", section, section, n)
+	}
+	return b.String()
 }
 
 func TestEveryRuleFindsWhatItForbids(t *testing.T) {
