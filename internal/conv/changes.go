@@ -33,7 +33,10 @@ type ChangeIndex struct {
 	// is known of a feed that was just taken over, until what was saved is loaded.
 	unknown atomic.Uint64
 
-	dirty []atomic.Uint32 // 1 for each page that was touched since Save took it
+	// The newest position in each block of lines. What is not newer is ruled out by 8
+	// bytes, which are in the cache of the processor: a line is somewhere in 16 MB, and
+	// takes 0.3 us to come.
+	newest []atomic.Uint64
 
 	mu sync.Mutex // tier 0; held by who touches: a publisher for a commit, Load for a page
 }
@@ -43,8 +46,10 @@ const (
 	// the 1.8 million conversations that changed last.
 	changeLines = 1 << 18
 
-	linesPerPage = 64
-	slotsPerLine = 7
+	linesPerPage  = 64
+	linesPerBlock = 8
+	blocksPerPage = linesPerPage / linesPerBlock
+	slotsPerLine  = 7
 )
 
 // changeLine is a cache line. A slot is a fingerprint in its highest 16 bits and the
@@ -62,7 +67,7 @@ const slotPos = 1<<48 - 1
 // to a position.
 func NewChangeIndex(feeds int, unknown im.Pos) *ChangeIndex {
 	pages := max(1, changeLines/linesPerPage/max(1, feeds))
-	x := &ChangeIndex{pages: make([]atomic.Pointer[changePage], pages), dirty: make([]atomic.Uint32, pages)}
+	x := &ChangeIndex{pages: make([]atomic.Pointer[changePage], pages), newest: make([]atomic.Uint64, pages*blocksPerPage)}
 	x.unknown.Store(uint64(unknown))
 	return x
 }
@@ -84,7 +89,14 @@ func (x *ChangeIndex) place(key im.Key) (page, line int, print uint64) {
 func (x *ChangeIndex) touch(key im.Key, pos im.Pos) {
 	page, line, print := x.place(key)
 	x.pageOf(page)[line].touch(print, uint64(pos))
-	x.dirty[page].Store(1)
+	x.noteNewest(page, line, uint64(pos))
+}
+
+// noteNewest is called with mu held.
+func (x *ChangeIndex) noteNewest(page, line int, pos uint64) {
+	if n := &x.newest[page*blocksPerPage+line/linesPerBlock]; n.Load() < pos {
+		n.Store(pos)
+	}
 }
 
 // pageOf is called with mu held.
@@ -133,11 +145,10 @@ func (x *ChangeIndex) MayHaveChanged(key im.Key, since im.Pos) bool {
 		return true
 	}
 	page, line, print := x.place(key)
-	p := x.pages[page].Load()
-	if p == nil {
+	if x.newest[page*blocksPerPage+line/linesPerBlock].Load() <= uint64(since) {
 		return false
 	}
-	l := &p[line]
+	l := &x.pages[page].Load()[line]
 	for i := range l.slots {
 		if v := l.slots[i].Load(); v>>48 == print {
 			return v&slotPos > uint64(since)
@@ -185,26 +196,18 @@ func (x *ChangeIndex) Range(n int) []byte {
 	return b
 }
 
-// News encodes what changed after a position in the pages that were touched since the
-// last call.
+// News encodes what changed after a position.
 func (x *ChangeIndex) News(after im.Pos) []byte {
 	var b []byte
-	for i := range x.dirty {
-		if x.dirty[i].Load() != 0 {
-			x.dirty[i].Store(0) // first: what is touched from here on is dirty again
-			b = x.appendPage(b, i, uint64(after))
+	for i := range x.pages {
+		for j := range blocksPerPage {
+			if x.newest[i*blocksPerPage+j].Load() > uint64(after) {
+				b = x.appendPage(b, i, uint64(after))
+				break
+			}
 		}
 	}
 	return b
-}
-
-// Redo makes the next News encode all pages: what the last ones encoded was not saved.
-func (x *ChangeIndex) Redo() {
-	for i := range x.dirty {
-		if x.pages[i].Load() != nil {
-			x.dirty[i].Store(1)
-		}
-	}
 }
 
 // appendPage encodes the lines of a page that have anything after a position:
@@ -275,10 +278,13 @@ func (x *ChangeIndex) Load(b []byte) error {
 		// The newest first, so that it stays when the line is full.
 		slices.SortFunc(slots, func(a, b uint64) int { return -cmp.Compare(a&slotPos, b&slotPos) })
 		x.mu.Lock()
-		l := &x.pageOf(int(line) / linesPerPage)[line%linesPerPage]
+		page, at := int(line)/linesPerPage, int(line%linesPerPage)
+		l := &x.pageOf(page)[at]
 		l.raise(floor)
+		x.noteNewest(page, at, floor)
 		for _, v := range slots {
 			l.touch(v>>48, v&slotPos)
+			x.noteNewest(page, at, v&slotPos)
 		}
 		x.mu.Unlock()
 	}

@@ -40,6 +40,7 @@ var someStore = im.NewIDs([16]byte{1})
 type world struct {
 	t        testing.TB
 	fs       vfs.FS
+	cache    int64 // bytes, of the store
 	store    store.Store
 	rows     *counting // the same
 	table    *fanout.Table
@@ -100,7 +101,7 @@ func (s *counting) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cu
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, fs: vfs.NewMem()}
+	w := &world{t: t, fs: vfs.NewMem(), cache: 8 << 20}
 	w.start()
 	t.Cleanup(func() { w.stop() })
 	return w
@@ -125,7 +126,7 @@ func (w *world) start() {
 // open is start without a consumer.
 func (w *world) open() {
 	w.t.Helper()
-	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: w.fs, CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
+	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: w.fs, CacheBytes: w.cache, MemTableBytes: 1 << 20, BallastBytes: -1})
 	if err != nil {
 		w.t.Fatal(err)
 	}

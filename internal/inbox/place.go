@@ -110,7 +110,6 @@ func (c *Consumer) save(ctx context.Context) error {
 	after := c.saved.done
 	if c.rewrite {
 		after = 0
-		c.index.Redo()
 	}
 	ranges := uint64(c.index.Ranges())
 	record := func(key, value []byte) store.RecordPut {
@@ -138,7 +137,6 @@ func (c *Consumer) save(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		c.index.Redo()
 		return err
 	}
 	c.saved, c.was, c.rewrite = p, puts[0].Value, false

@@ -19,7 +19,7 @@ import (
 func lost(t *testing.T, first, later func(w *world)) (future, back *world, proofs *[]string) {
 	t.Helper()
 	mem := vfs.NewCrashableMem()
-	future = &world{t: t, fs: mem}
+	future = &world{t: t, fs: mem, cache: 8 << 20}
 	future.start()
 	t.Cleanup(future.stop)
 	first(future)
@@ -27,7 +27,7 @@ func lost(t *testing.T, first, later func(w *world)) (future, back *world, proof
 	disk := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 	later(future)
 	future.settle()
-	back = &world{t: t, fs: disk}
+	back = &world{t: t, fs: disk, cache: 8 << 20}
 	back.start()
 	t.Cleanup(back.stop)
 	back.settle()

@@ -143,8 +143,8 @@ func (p *pager) part(ctx context.Context, all *items, begin int) error {
 // have news.
 func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, error) {
 	known := p.token.Known
-	var left, sift []int
-	var ids []im.ConvID
+	var left []int
+	sift, ids := make([]int, 0, len(all.ids)-begin), make([]im.ConvID, 0, len(all.ids)-begin)
 	for i := begin; i < len(all.ids); i++ {
 		if known == nil || uint64(all.at[i]) > known.Inbox {
 			left = append(left, i)
