@@ -2,6 +2,18 @@ package sabotage
 
 var pebbleRules = []rule{
 	{
+		name:    "log-of-the-store",
+		holds:   "a start reads what the log has of the store itself",
+		patches: []patch{{"internal/store/pebblestore/replay.go", `if v, ok := w.logged[string(key)]; ok {`, `if v, ok := w.logged[string(key)]; ok && v == nil {`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestLogIsReadAsAReplayWouldReadIt$"}},
+	},
+	{
+		name:    "ranges-in-the-log",
+		holds:   "a start replays a log that has what it does not understand",
+		patches: []patch{{"internal/store/pebblestore/replay.go", `bytes.Compare(value, []byte{kindStore}) > 0`, `false`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestLogIsReadAsAReplayWouldReadIt$"}},
+	},
+	{
 		name:  "ack-before-sync",
 		holds: "a commit is acknowledged when it and its witness are on the disk",
 		patches: []patch{

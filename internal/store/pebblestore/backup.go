@@ -195,14 +195,14 @@ func readable(o Options, dir string) (finding, error) {
 	if err != nil {
 		return f, fmt.Errorf("the database cannot be read: %w", err)
 	}
-	err = f.load(db)
+	err = f.load(&own{db: db})
 	if e := db.Close(); err == nil {
 		err = e
 	}
 	if err != nil {
 		return f, fmt.Errorf("the database cannot be read: %w", err)
 	}
-	if d, err := f.inv.checkLogs(o.FS, dir, g.played); err != nil {
+	if d, err := f.inv.checkLogs(o.FS, dir, g.played, nil); err != nil {
 		return f, err
 	} else if d != nil {
 		return f, fmt.Errorf("commits %d to %d are missing", d.First, d.Last)

@@ -224,7 +224,7 @@ func alone(fs *vfs.MemFS, o Options) (uint64, error) {
 		return 0, err
 	}
 	f := new(finding)
-	err = f.load(db)
+	err = f.load(&own{db: db})
 	if e := db.Close(); err == nil {
 		err = e
 	}

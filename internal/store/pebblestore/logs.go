@@ -9,37 +9,52 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/wal"
 
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// readLog calls fn with the number of each commit in a log file, until it
-// returns false. end is the offset behind the last commit for which it returned
-// true; err is nil if that is the end of the file or fn ended it.
-func readLog(l wal.LogicalLog, fn func(commit uint64) bool) (end int64, err error) {
+// eachBatch calls fn with each batch in a log file and the offset where it begins, until
+// it returns false. repr is valid during the call. end is the offset behind the last
+// batch for which it returned true; err is nil if that is the end of the file or fn
+// ended it.
+func eachBatch(l wal.LogicalLog, fn func(at int64, repr []byte) bool) (end int64, err error) {
 	r := l.OpenForRead()
 	defer func() { _ = r.Close() }() // read-only
+	var buf bytes.Buffer
 	for {
 		rec, at, err := r.NextRecord()
-		var repr []byte
 		if err == nil {
-			repr, err = io.ReadAll(rec)
+			buf.Reset()
+			_, err = buf.ReadFrom(rec)
 		}
 		if errors.Is(err, io.EOF) {
 			return at.Physical, nil
 		} else if err != nil {
 			return at.Physical, err
 		}
-		c, ok := commitOf(repr)
-		if !ok {
-			return at.Physical, store.ErrCorrupt
-		}
-		if !fn(c) {
+		if !fn(at.Physical, buf.Bytes()) {
 			return at.Physical, nil
 		}
 	}
+}
+
+// readLog calls fn with the number of each commit in a log file, until it
+// returns false. end is the offset behind the last commit for which it returned
+// true; err is nil if that is the end of the file or fn ended it.
+func readLog(l wal.LogicalLog, fn func(commit uint64) bool) (end int64, err error) {
+	whole := true
+	end, err = eachBatch(l, func(_ int64, repr []byte) bool {
+		c, ok := commitOf(repr)
+		whole = ok
+		return ok && fn(c)
+	})
+	if !whole {
+		err = store.ErrCorrupt
+	}
+	return end, err
 }
 
 // commitOf is the number of the commit that a batch in the log is.
@@ -68,36 +83,58 @@ const trailerBytes = 18 + 11
 // most damage to the others; but it takes one changed bit in the number of a
 // chunk for the end of the file. So these must go on from each other and reach
 // to their end.
-func (v inventory) checkLogs(fs vfs.FS, dir string, replayed []uint64) (*Damaged, error) {
-	if len(replayed) < 2 {
+//
+// If each is not nil, Pebble has not replayed the files: each gets all batches, and what
+// Pebble would refuse is an error.
+func (v inventory) checkLogs(fs vfs.FS, dir string, replayed []uint64, each func(repr []byte) error) (*Damaged, error) {
+	if len(replayed) < 2 && each == nil {
 		return nil, nil
 	}
 	logs, err := wal.Scan(wal.Dir{FS: fs, Dirname: dir})
 	if err != nil {
 		return nil, err
 	}
+	logs = slices.DeleteFunc(logs, func(l wal.LogicalLog) bool { return !slices.Contains(replayed, uint64(l.Num)) })
 	var gap, short *Damaged
 	n := uint64(0)
-	for _, l := range logs {
-		if !slices.Contains(replayed, uint64(l.Num)) {
-			continue
-		}
-		// An error is the torn end of the newest; in others Pebble has seen it.
-		end, _ := readLog(l, func(c uint64) bool {
-			if n > 0 && c != n+1 {
-				gap = &Damaged{First: n + 1, Last: c - 1}
+	for i, l := range logs {
+		end, whole := int64(0), true
+		var failed error
+		reached, err := eachBatch(l, func(at int64, repr []byte) bool {
+			if c, ok := commitOf(repr); !ok && whole {
+				end, whole = at, false
+			} else if whole && gap == nil {
+				if n > 0 && c != n+1 {
+					gap = &Damaged{First: n + 1, Last: c - 1}
+				}
+				n = c
 			}
-			n = c
-			return gap == nil
+			if each == nil {
+				return whole && gap == nil
+			}
+			failed = each(repr)
+			return failed == nil
 		})
-		if gap != nil {
-			return gap, nil // says more than the length
+		torn := i == len(logs)-1 && errors.Is(err, record.ErrUnexpectedEOF) // the end of the newest, which was never acked
+		switch {
+		case failed != nil:
+			return nil, failed
+		case each != nil && err != nil && !torn:
+			return nil, fmt.Errorf("read log file %s: %w", logName(uint64(l.Num)), err)
+		case gap != nil:
+			continue // says more than the length
 		}
-		i := slices.IndexFunc(v.logs, func(f logFile) bool { return f.number == uint64(l.Num) })
-		if i >= 0 && int64(v.logs[i].length) > end+trailerBytes {
-			name := logName(v.logs[i].number)
-			short = &Damaged{Missing: fmt.Sprintf("log file %s ends after %d of %d bytes", name, end, v.logs[i].length)}
+		if whole {
+			end = reached
 		}
+		j := slices.IndexFunc(v.logs, func(f logFile) bool { return f.number == uint64(l.Num) })
+		if j >= 0 && int64(v.logs[j].length) > end+trailerBytes && len(replayed) > 1 {
+			name := logName(v.logs[j].number)
+			short = &Damaged{Missing: fmt.Sprintf("log file %s ends after %d of %d bytes", name, end, v.logs[j].length)}
+		}
+	}
+	if gap != nil {
+		return gap, nil
 	}
 	return short, nil
 }

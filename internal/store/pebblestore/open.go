@@ -247,20 +247,13 @@ func inspect(o Options, p place) (*finding, error) {
 	} else if missing != "" {
 		return nil, damaged(missing, nil)
 	}
-	g := &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log), inv: f.inv}
-	db, err := openPebble(o, g)
-	if err != nil {
-		if isOurs(err) {
-			return nil, fmt.Errorf("open %s: %w", p.dir, err)
-		}
-		return nil, damaged("the database cannot be read", err)
+	lost, err := f.read(o, p, false)
+	if errors.Is(err, errOdd) {
+		lost, err = f.read(o, p, true)
 	}
-	err = f.load(db)
-	if e := db.Close(); err == nil {
-		err = e
-	}
-	if errors.Is(err, store.ErrCorrupt) {
-		return nil, damaged("the database cannot be read", err)
+	var corrupt *unreadable
+	if errors.As(err, &corrupt) {
+		return nil, damaged("the database cannot be read", corrupt.cause)
 	} else if err != nil {
 		return nil, fmt.Errorf("open %s: %w", p.dir, err)
 	}
@@ -272,13 +265,55 @@ func inspect(o Options, p place) (*finding, error) {
 		d.RecoveredMs, d.WitnessedMs = f.last.timeMs, f.acked.timeMs
 		return nil, d
 	}
-	if d, err := f.inv.checkLogs(p.fs, p.db, g.played); err != nil {
-		return nil, fmt.Errorf("open %s: %w", p.dir, err)
-	} else if d != nil {
-		d.Dir, d.WitnessedMs = p.dir, f.acked.timeMs
-		return nil, d
+	if lost != nil {
+		lost.Dir, lost.WitnessedMs = p.dir, f.acked.timeMs
+		return nil, lost
 	}
 	return f, f.checkRewound(o, p)
+}
+
+// read reads what the store says of itself, and looks for what its log lacks. It replays
+// the log only if asked to. Errors: *unreadable, errOdd, and those of the system.
+func (f *finding) read(o Options, p place, replay bool) (lost *Damaged, err error) {
+	g := &guard{FS: p.fs, dir: p.db, out: newOutage(o.Log), inv: f.inv}
+	if !replay {
+		g.FS = unreplayed{p.fs}
+	}
+	db, err := openPebble(o, g)
+	if err != nil {
+		return nil, asUnreadable(err)
+	}
+	w, each := &own{db: db, logged: map[string][]byte{}}, (func([]byte) error)(nil)
+	if !replay {
+		each = w.add
+	}
+	lost, err = f.inv.checkLogs(p.fs, p.db, g.played, each)
+	if err != nil && !errors.Is(err, errOdd) {
+		err = asUnreadable(err)
+	}
+	if err == nil {
+		if err = f.load(w); errors.Is(err, store.ErrCorrupt) {
+			err = &unreadable{err}
+		}
+	}
+	if e := db.Close(); err == nil {
+		err = e
+	}
+	return lost, err
+}
+
+// unreadable is an error about what is in the files of the database.
+type unreadable struct{ cause error }
+
+func (u *unreadable) Error() string { return u.cause.Error() }
+func (u *unreadable) Unwrap() error { return u.cause }
+
+// asUnreadable tells an error about what is in the files from one of the system.
+func asUnreadable(err error) error {
+	if isOurs(err) {
+		return err
+	}
+	return &unreadable{err}
 }
 
 // isOurs tells an error of the system, such as a lack of rights or of file
@@ -327,11 +362,8 @@ func openPebble(o Options, g *guard) (*pebble.DB, error) {
 }
 
 // load reads what the store says of itself.
-func (f *finding) load(db *pebble.DB) error {
-	get := func(key []byte) ([]byte, error) {
-		s := Store{db: db}
-		return s.get(key)
-	}
+func (f *finding) load(w *own) error {
+	get := w.get
 	format, err := get(keyFormat)
 	if err != nil {
 		return err
@@ -369,7 +401,7 @@ func (f *finding) load(db *pebble.DB) error {
 	} else if len(b) == 8 {
 		f.trim = im.Pos(binary.BigEndian.Uint64(b))
 	}
-	f.scars, err = readScars(db)
+	f.scars, err = w.scars()
 	return err
 }
 

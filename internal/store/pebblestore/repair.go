@@ -213,7 +213,7 @@ func (p place) scars(o Options) (scars, error) {
 	if err != nil {
 		return nil, fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
 	}
-	old, err := readScars(db)
+	old, err := (&own{db: db}).scars()
 	if e := db.Close(); err == nil {
 		err = e
 	}
@@ -534,7 +534,7 @@ func (p place) finish(o Options, r *Report) error {
 	if err != nil {
 		return fmt.Errorf("what is left cannot be read: %w; restore a backup", err)
 	}
-	err = f.load(db)
+	err = f.load(&own{db: db})
 	if e := db.Close(); err == nil {
 		err = e
 	}

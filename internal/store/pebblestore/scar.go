@@ -64,18 +64,6 @@ func parseScar(key, b []byte) (scar, error) {
 	return s, nil
 }
 
-// readScars reads the scars of db.
-func readScars(db *pebble.DB) (scars, error) {
-	var all scars
-	s := Store{db: db}
-	err := s.each(keyScars, func(k, v []byte) error {
-		sc, err := parseScar(k, v)
-		all = append(all, sc)
-		return err
-	})
-	return all, err
-}
-
 // scars are those of a store; none costs a reader one look at a pointer.
 type scars []scar
 
