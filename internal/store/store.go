@@ -126,9 +126,11 @@ type Store interface {
 	TrimFeed(ctx context.Context, f Feed, upTo im.Pos) error
 
 	// Record returns the value of a record, nil if there is none. Records
-	// calls fn for those whose key begins with prefix, ordered by key.
+	// calls fn for those whose key begins with prefix, ordered by key, until fn
+	// returns false. RecordsFrom does so for all whose key is from or greater.
 	Record(ctx context.Context, t Table, tenant im.Tenant, key []byte) ([]byte, error)
 	Records(ctx context.Context, t Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error
+	RecordsFrom(ctx context.Context, t Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error
 
 	// Update writes records as one durable unit; any node may. ErrChanged: one
 	// of them has Check and is not as it was; nothing was written.
@@ -274,6 +276,9 @@ const (
 
 	Invitations Table = 10 // key: SHA-256 of the code
 	Names       Table = 11 // key: how a user id looks; value: the user id
+
+	Audit      Table = 12 // tenant 0; key: when, number and node, see package audit
+	AuditHeads Table = 13 // tenant 0; key: node
 )
 
 // RecordPut writes or deletes one record. With Check it does so only while the

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -218,7 +217,7 @@ func (us *Users) List(ctx context.Context, t im.Tenant, after im.User, limit int
 	var list []Info
 	var bad error
 	more := false
-	see := func(key, value []byte) bool {
+	err := us.store.RecordsFrom(ctx, store.Users, t, []byte(after), func(key, value []byte) bool {
 		if im.User(key) == after {
 			return true
 		}
@@ -231,37 +230,12 @@ func (us *Users) List(ctx context.Context, t im.Tenant, after im.User, limit int
 			list = append(list, describe(im.User(key), u))
 		}
 		return bad == nil
+	})
+	if err == nil && bad != nil {
+		err = fmt.Errorf("list users: %w", store.ErrCorrupt)
 	}
-	for prefix := range behind(after) {
-		if err := us.store.Records(ctx, store.Users, t, []byte(prefix), see); err != nil {
-			return nil, false, err
-		}
-		if bad != nil {
-			return nil, false, fmt.Errorf("list users: %w", store.ErrCorrupt)
-		}
-		if more {
-			break
-		}
+	if err != nil {
+		return nil, false, err
 	}
 	return list, more, nil
-}
-
-// userBytes are the bytes of user ids, ascending.
-const userBytes = "+-.0123456789@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
-
-// behind are the prefixes that, one after the other, every id greater than u has,
-// in their order, so that a page need not read what stands before it.
-func behind(u im.User) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		if !yield(string(u)) {
-			return
-		}
-		for i := len(u) - 1; i >= 0; i-- {
-			for _, c := range []byte(userBytes) {
-				if c > u[i] && !yield(string(u[:i])+string(c)) {
-					return
-				}
-			}
-		}
-	}
 }

@@ -410,9 +410,23 @@ func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key
 
 // Records implements store.Store. key and value are valid during the call.
 func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
-	err := s.read(ctx, func() error {
-		lower := recordKey(t, tenant, prefix)
-		upper := after(bytes.Clone(lower))
+	lower := recordKey(t, tenant, prefix)
+	if err := s.records(ctx, lower, after(bytes.Clone(lower)), fn); err != nil {
+		return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
+	}
+	return nil
+}
+
+// RecordsFrom implements store.Store. key and value are valid during the call.
+func (s *Store) RecordsFrom(ctx context.Context, t store.Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error {
+	if err := s.records(ctx, recordKey(t, tenant, from), after(recordKey(t, tenant, nil)), fn); err != nil {
+		return fmt.Errorf("read table %d from %q: %w", t, from, err)
+	}
+	return nil
+}
+
+func (s *Store) records(ctx context.Context, lower, upper []byte, fn func(key, value []byte) bool) error {
+	return s.read(ctx, func() error {
 		if err := s.soundRange(lower, upper); err != nil {
 			return err
 		}
@@ -420,8 +434,4 @@ func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, pr
 			return fn(k[tableKeyLen:], v), nil
 		})
 	})
-	if err != nil {
-		return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
-	}
-	return nil
 }

@@ -360,20 +360,37 @@ func bare(b []byte) []byte {
 
 // Records implements store.Store.
 func (s *Store) Records(ctx context.Context, t store.Table, tenant im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
-	sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3 ORDER BY key LIMIT $4`, []any{int32(t), int32(tenant), bare(prefix), chunk}
+	if err := s.recordsIn(ctx, t, tenant, prefix, after(prefix), fn); err != nil {
+		return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
+	}
+	return nil
+}
+
+// RecordsFrom implements store.Store.
+func (s *Store) RecordsFrom(ctx context.Context, t store.Table, tenant im.Tenant, from []byte, fn func(key, value []byte) bool) error {
+	if err := s.recordsIn(ctx, t, tenant, from, nil, fn); err != nil {
+		return fmt.Errorf("read table %d from %q: %w", t, from, err)
+	}
+	return nil
+}
+
+// recordsIn reads the records from one key to another, which is not read; nil: to
+// the end.
+func (s *Store) recordsIn(ctx context.Context, t store.Table, tenant im.Tenant, from, below []byte, fn func(key, value []byte) bool) error {
+	sql, args := `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3 ORDER BY key LIMIT $4`, []any{int32(t), int32(tenant), bare(from), chunk}
 	sum := &sums{}
-	if below := after(prefix); below != nil {
+	if below != nil {
 		sql, args = `SELECT key, value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key >= $3 AND key < $5 ORDER BY key LIMIT $4`, append(args, below)
 	}
 	for {
 		rows, err := collect(ctx, s.records(), scanNamed, sql, args...)
 		if err != nil {
-			return fmt.Errorf("read table %d prefix %q: %w", t, prefix, err)
+			return err
 		}
 		for _, r := range rows {
 			v, err := s.records().sound(sum, recordAddress(t, tenant, r.name), r.value)
 			if err != nil {
-				return fmt.Errorf("read table %d key %q: %w", t, r.name, err)
+				return fmt.Errorf("key %q: %w", r.name, err)
 			}
 			if !fn(r.name, v) {
 				return nil

@@ -89,6 +89,16 @@ func (s *suite) records() {
 	s.same(list(store.Users, 1, ""), []string{"ann=a", "annette=e", "bob=b", "none="})
 	s.same(list(store.Users, 1, "\xff"), []string{"\xff\xff=x"})
 	s.same(list(store.Users, 2, ""), []string{"ann=other"})
+	from := func(key string, most int) (got []string) {
+		s.must(s.RecordsFrom(s.ctx, store.Users, 1, []byte(key), func(k, v []byte) bool {
+			got = append(got, fmt.Sprintf("%s=%s", k, v))
+			return len(got) < most
+		}))
+		return got
+	}
+	s.same(from("ann\x00", 9), []string{"annette=e", "bob=b", "none=", "\xff\xff=x"})
+	s.same(from("", 1), []string{"ann=a"})
+	s.same(len(from("\xff\xff\xff", 9)), 0)
 	s.same(list(store.Tokens, 1, ""), []string{"ann=t"})
 	s.same(len(list(store.Settings, 0, "")), 0)
 	v, err := s.Record(s.ctx, store.Users, 1, []byte("none"))
