@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/repeats"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
@@ -47,8 +49,10 @@ func newServe(c *cli) *cobra.Command {
 			secretFiles()
 			oneMoreProcessor()
 			level := new(slog.LevelVar)
+			log := repeats.New(newLog(c.err, conf.Log, level).Handler())
+			defer beside(log.Run)()
 			a, err := app.New(cmd.Context(), conf, app.Options{
-				Log: newLog(c.err, conf.Log, level), Level: level, Banner: c.out, Version: version,
+				Log: slog.New(log), Level: level, Banner: c.out, Version: version,
 				Hangups: hangups, Reload: func() (*config.Config, error) {
 					again, err := c.loadAgain(cmd, conf.File())
 					if f, ok := errors.AsType[*fault](err); ok && f.err != nil {
@@ -142,6 +146,17 @@ var databaseExits = map[string]int{
 	"database_unreachable": exitUnreachable, "database_refused": exitAuth, "database_unusable": exitFailed,
 	"store_too_new": exitFailed, "other_store": exitConfig, "store_in_use": exitConfig,
 	"database_behind": exitConfig, "rewound": exitFailed,
+}
+
+// beside runs f until stop is called, which waits for its end.
+func beside(f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { f(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 // newLog writes for people on a terminal and JSON elsewhere.
