@@ -28,6 +28,7 @@ type call struct {
 	err    *im.Error // how it ended, if it was refused
 
 	overdrawn bool // its body was too much, with all others under way
+	reached   bool // our code was: what Connect found before that is about what the caller sent
 }
 
 type callKey struct{}
@@ -210,7 +211,9 @@ func (s *Server) finish(a *answer, r *http.Request) {
 			e = tooLarge(bodyLimit(table[strings.TrimPrefix(r.URL.Path, "/")]))
 		} else if a.read.err != nil { // of HTTP: a chunk without a length, for example, or a peer that is gone
 			e = im.Errorf(im.CodeInvalid, "the body of the request cannot be read to its end")
-		} else if e = ofConnect(code, message); e == nil {
+		} else if e = ofConnect(code, message); e == nil && !callOf(r.Context()).reached {
+			e = im.Errorf(im.CodeInvalid, "%s", message)
+		} else if e == nil {
 			e = s.asCode(r.Context(), r.URL.Path, fmt.Errorf("%s: %s", code, message))
 		}
 	}

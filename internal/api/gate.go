@@ -108,6 +108,7 @@ func withinTenant(msg proto.Message, tenant string) bool {
 func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (res connect.AnyResponse, err error) {
 		begun := time.Now()
+		callOf(ctx).reached = true
 		within := ctx
 		if !table[procedure(req.Spec())].slow {
 			var cancel context.CancelFunc

@@ -31,4 +31,10 @@ var apiRules = []rule{
 		patches: []patch{{"internal/api/admission.go", `if a.bytes+n > maxBodies || a.owners[owner]+n > most {`, `if false {`}},
 		guards:  []guard{{"internal/api", "^TestBodiesUnderWayAreBoundedForEachAndForAll$"}},
 	},
+	{
+		name:    "strangers-are-our-errors",
+		holds:   "what a stranger sends is no error of the server",
+		patches: []patch{{"internal/api/front.go", `e == nil && !callOf(r.Context()).reached {`, `e == nil && false {`}},
+		guards:  []guard{{"internal/api", "^TestWhatStrangersSendIsNoErrorOfOurs$"}},
+	},
 }
