@@ -2,6 +2,7 @@ package conv
 
 import (
 	"context"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
@@ -37,6 +38,7 @@ type batch struct {
 	bytes     int // of all sends taken and not put back
 	rows      int // new ones
 	repeats   int
+	appended  time.Duration // of measure.Now, when it went to the store
 
 	staged []staged // rows of the conversation at hand
 }

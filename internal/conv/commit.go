@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -116,6 +117,7 @@ func (cm *committer) commit() error {
 		return cm.answerOnly(b)
 	}
 	cm.pos++
+	b.appended = measure.Now()
 	cm.store.Append(&b.commit, func(err error) { cm.publisher.finish(b, err) })
 	return nil
 }

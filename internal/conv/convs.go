@@ -29,6 +29,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -315,6 +316,10 @@ func (cs *Convs) AdmittedBytes() (bytes, budget int64) {
 
 // MovesWaiting is how many moves of cursors have no answer yet.
 func (cs *Convs) MovesWaiting() int { return int(cs.node.cursorMoves.Load()) }
+
+// CommitTimes are how long commits took that became durable here, from the append to
+// the word of the store.
+func (cs *Convs) CommitTimes() *measure.Histogram { return &cs.node.commits }
 
 // Accepted counts entries made durable here.
 func (cs *Convs) Accepted() uint64 { return cs.node.accepted.Load() }

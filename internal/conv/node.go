@@ -4,21 +4,24 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/petrel-im/petrel/internal/measure"
 )
 
 // node is what the owners of one node share: the goroutines that load
 // conversations, the budgets of the node, and its counters.
 type node struct {
 	loaders     loaders
-	inFlight    atomic.Int64  // bytes of sends admitted and not answered
-	convBytes   atomic.Int64  // of conversations in memory, about
-	evicted     atomic.Uint64 // conversations that left memory to make room for others
-	cursorMoves atomic.Int64  // moves of cursors that are not answered
-	accepted    atomic.Uint64 // entries made durable
-	repeats     atomic.Uint64 // sends answered from dedupe
-	stale       atomic.Uint64 // commits that the store refused: another node has the feed
-	taken       atomic.Uint64 // commits that are durable
-	refused     atomic.Uint64 // commits that the store did not take, or whose outcome is unknown
+	inFlight    atomic.Int64      // bytes of sends admitted and not answered
+	convBytes   atomic.Int64      // of conversations in memory, about
+	evicted     atomic.Uint64     // conversations that left memory to make room for others
+	cursorMoves atomic.Int64      // moves of cursors that are not answered
+	accepted    atomic.Uint64     // entries made durable
+	repeats     atomic.Uint64     // sends answered from dedupe
+	stale       atomic.Uint64     // commits that the store refused: another node has the feed
+	taken       atomic.Uint64     // commits that are durable
+	refused     atomic.Uint64     // commits that the store did not take, or whose outcome is unknown
+	commits     measure.Histogram // from an append to its end
 	warnings    warnings
 	damage      damageLog
 

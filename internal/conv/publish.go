@@ -7,6 +7,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 )
@@ -102,6 +103,7 @@ func (p *publisher) publishHeads(b *batch) {
 	if b.writes() {
 		p.published.Store(uint64(b.pos()))
 		p.node.taken.Add(1)
+		p.node.commits.Observe(measure.Now() - b.appended)
 		p.node.accepted.Add(uint64(b.rows))
 	}
 	p.node.repeats.Add(uint64(b.repeats))

@@ -17,6 +17,7 @@ package fanout
 import (
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -57,9 +58,10 @@ type Item struct {
 
 // Origin is the connection that waits for an answer to a send.
 type Origin struct {
-	Out   *Outbox // nil: no connection of this node waits
-	ID    uint64  // of the frame
-	Bytes int     // that the answer gives back to the window
+	Out   *Outbox       // nil: no connection of this node waits
+	ID    uint64        // of the frame
+	Bytes int           // that the answer gives back to the window
+	At    time.Duration // of measure.Now, when the frame came
 
 	Caller *Caller // another node waits; the fields above are not set
 }
@@ -73,10 +75,13 @@ func (g Origin) Reply(ack wire.Ack, err *im.Error, k *WakeUps) {
 		g.Caller.reply(ack, err)
 		return
 	}
+	m := g.Out.flusher.Meter
 	if err != nil {
+		m.refused(err.Code)
 		g.Out.answerSend(&petrelv1.ServerFrame{Id: g.ID, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(err)}}, wire.Ack{}, g.Bytes, k)
 		return
 	}
+	m.acked(k.Now() - g.At)
 	ack.ID = g.ID
 	g.Out.answerSend(nil, ack, g.Bytes, k)
 }

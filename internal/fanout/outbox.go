@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -391,11 +392,31 @@ func (o *Outbox) markLocked(k *WakeUps) {
 // for itself. The writer is woken once for all outboxes of a commit, so that it
 // writes everything that a connection gets in one call.
 type Flusher struct {
+	Meter *Meter // set before use; nil: nothing is counted
+
 	wake func() // makes the writer call Take soon; must not block
 
 	mu    sync.Mutex // tier 0; guards the fields below
 	dirty []*Outbox
 	armed bool // a wake-up is on its way, or waits in somebody's WakeUps
+}
+
+// Meter counts what the clients of a node are answered. A nil Meter counts nothing.
+type Meter struct {
+	Acks     measure.Histogram // from a send to its ack
+	Refusals *measure.Counts   // of frames, by code
+}
+
+func (m *Meter) acked(took time.Duration) {
+	if m != nil {
+		m.Acks.Observe(took)
+	}
+}
+
+func (m *Meter) refused(c im.Code) {
+	if m != nil {
+		m.Refusals.Add(string(c))
+	}
 }
 
 // NewFlusher makes a Flusher whose writer is woken by wake.
@@ -426,10 +447,23 @@ func (f *Flusher) add(o *Outbox, k *WakeUps) {
 // WakeUps are wake-ups of writers that wait for the end of a piece of work. So a
 // commit wakes each writer once, and not once for each outbox. Whoever fills a WakeUps
 // must call Flush: otherwise the writers sleep until somebody else wakes them.
-type WakeUps struct{ due []*Flusher }
+type WakeUps struct {
+	due []*Flusher
+	now time.Duration // 0: the clock was not read since the last Flush
+}
+
+// Now is the time of the piece of work, as of measure.Now: all that it answers is
+// measured with one look at the clock.
+func (k *WakeUps) Now() time.Duration {
+	if k.now == 0 {
+		k.now = measure.Now()
+	}
+	return k.now
+}
 
 // Flush wakes the writers.
 func (k *WakeUps) Flush() {
+	k.now = 0
 	for i, f := range k.due {
 		f.wake()
 		k.due[i] = nil
