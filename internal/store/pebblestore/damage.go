@@ -163,7 +163,7 @@ func place1(key []byte) string {
 var tableNames = map[store.Table]string{
 	store.Tenants: "tenant", store.Users: "user", store.Tokens: "token", store.Consumers: "position of the consumer", store.Settings: "setting",
 	store.Devices: "device", store.Requests: "answer to the request", store.Nodes: "node", store.Lists: "list of conversations of", store.Invitations: "invitation",
-	store.Names: "look of the user id",
+	store.Names: "look of the user id", store.Audit: "record of the audit log", store.AuditHeads: "end of the audit log of",
 }
 
 // placeOfRecord names one record. A hash is of no use to people; its first bytes tell
@@ -179,6 +179,10 @@ func placeOfRecord(t store.Table, tenant uint32, key string) string {
 			name = "admin key"
 		}
 		return fmt.Sprintf("%s with the hash %x", name, key[:min(len(key), 8)])
+	case store.Audit: // package audit makes the key
+		if len(key) >= 16 {
+			return fmt.Sprintf("record %d of node %q in the audit log", binary.BigEndian.Uint64([]byte(key[8:])), key[16:])
+		}
 	case store.Devices, store.Lists:
 		user, rest, _ := strings.Cut(key, "\x00")
 		if key = user; t == store.Devices {

@@ -1962,6 +1962,346 @@ func (x *LostFeed) GetFound() uint64 {
 	return 0
 }
 
+// AuditLink is one record of the audit log as it is stored: the record's bytes, and
+// what ties them to their place in the chain of their node. The hashes have 16 bytes.
+type AuditLink struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Record        []byte                 `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"` // AuditRecord
+	Before        []byte                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"` // the hash of the link before it in the chain
+	Hash          []byte                 `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`     // of node, before and record, with a key of the store
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditLink) Reset() {
+	*x = AuditLink{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditLink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditLink) ProtoMessage() {}
+
+func (x *AuditLink) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditLink.ProtoReflect.Descriptor instead.
+func (*AuditLink) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *AuditLink) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *AuditLink) GetBefore() []byte {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *AuditLink) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+// AuditRecord is one thing that happened.
+type AuditRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`               // in the chain of its node: 1, 2, 3, …
+	TimeMs        uint64                 `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // never before that of the record before it
+	Event         string                 `protobuf:"bytes,3,opt,name=event,proto3" json:"event,omitempty"`                  // the method that was called, or another name
+	Code          string                 `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`                    // why it was refused; empty: it was done
+	Key           string                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`                      // id of the admin key that was used
+	KeyName       string                 `protobuf:"bytes,6,opt,name=key_name,json=keyName,proto3" json:"key_name,omitempty"`
+	Tenant        string                 `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"` // who did it, with an access token
+	User          string                 `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
+	Device        string                 `protobuf:"bytes,9,opt,name=device,proto3" json:"device,omitempty"`
+	Address       string                 `protobuf:"bytes,10,opt,name=address,proto3" json:"address,omitempty"`
+	Details       []*AuditDetail         `protobuf:"bytes,11,rep,name=details,proto3" json:"details,omitempty"`
+	Count         uint64                 `protobuf:"varint,12,opt,name=count,proto3" json:"count,omitempty"`                    // how often it happened; 0: once
+	SinceMs       uint64                 `protobuf:"varint,13,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // with count: when the first of them happened
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRecord) Reset() {
+	*x = AuditRecord{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRecord) ProtoMessage() {}
+
+func (x *AuditRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
+func (*AuditRecord) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *AuditRecord) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *AuditRecord) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *AuditRecord) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetKeyName() string {
+	if x != nil {
+		return x.KeyName
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetDetails() []*AuditDetail {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+func (x *AuditRecord) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *AuditRecord) GetSinceMs() uint64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+type AuditDetail struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditDetail) Reset() {
+	*x = AuditDetail{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditDetail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditDetail) ProtoMessage() {}
+
+func (x *AuditDetail) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
+func (*AuditDetail) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *AuditDetail) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AuditDetail) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// AuditHead is where the chain of a node begins and ends.
+type AuditHead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`               // of the last record; 0: there is none
+	TimeMs        uint64                 `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // of it
+	Hash          []byte                 `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`                    // of its link
+	Oldest        uint64                 `protobuf:"varint,4,opt,name=oldest,proto3" json:"oldest,omitempty"`               // number of the oldest record that is kept; older ones were forgotten by age
+	Before        []byte                 `protobuf:"bytes,5,opt,name=before,proto3" json:"before,omitempty"`                // the hash of the link before that one
+	Seal          []byte                 `protobuf:"bytes,6,opt,name=seal,proto3" json:"seal,omitempty"`                    // of node and the fields above, with a key of the store
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditHead) Reset() {
+	*x = AuditHead{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditHead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditHead) ProtoMessage() {}
+
+func (x *AuditHead) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
+func (*AuditHead) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *AuditHead) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *AuditHead) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *AuditHead) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *AuditHead) GetOldest() uint64 {
+	if x != nil {
+		return x.Oldest
+	}
+	return 0
+}
+
+func (x *AuditHead) GetBefore() []byte {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *AuditHead) GetSeal() []byte {
+	if x != nil {
+		return x.Seal
+	}
+	return nil
+}
+
 var File_petrel_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_petrel_store_v1_store_proto_rawDesc = "" +
@@ -2125,7 +2465,36 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\bLostFeed\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x14\n" +
 	"\x05known\x18\x02 \x01(\x04R\x05known\x12\x14\n" +
-	"\x05found\x18\x03 \x01(\x04R\x05foundB4Z2github.com/petrel-im/petrel/internal/store/storepbb\x06proto3"
+	"\x05found\x18\x03 \x01(\x04R\x05found\"O\n" +
+	"\tAuditLink\x12\x16\n" +
+	"\x06record\x18\x01 \x01(\fR\x06record\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\fR\x06before\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\"\xdc\x02\n" +
+	"\vAuditRecord\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\x12\x14\n" +
+	"\x05event\x18\x03 \x01(\tR\x05event\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\x12\x10\n" +
+	"\x03key\x18\x05 \x01(\tR\x03key\x12\x19\n" +
+	"\bkey_name\x18\x06 \x01(\tR\akeyName\x12\x16\n" +
+	"\x06tenant\x18\a \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04user\x18\b \x01(\tR\x04user\x12\x16\n" +
+	"\x06device\x18\t \x01(\tR\x06device\x12\x18\n" +
+	"\aaddress\x18\n" +
+	" \x01(\tR\aaddress\x126\n" +
+	"\adetails\x18\v \x03(\v2\x1c.petrel.store.v1.AuditDetailR\adetails\x12\x14\n" +
+	"\x05count\x18\f \x01(\x04R\x05count\x12\x19\n" +
+	"\bsince_ms\x18\r \x01(\x04R\asinceMs\"7\n" +
+	"\vAuditDetail\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x94\x01\n" +
+	"\tAuditHead\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\x12\x16\n" +
+	"\x06oldest\x18\x04 \x01(\x04R\x06oldest\x12\x16\n" +
+	"\x06before\x18\x05 \x01(\fR\x06before\x12\x12\n" +
+	"\x04seal\x18\x06 \x01(\fR\x04sealB4Z2github.com/petrel-im/petrel/internal/store/storepbb\x06proto3"
 
 var (
 	file_petrel_store_v1_store_proto_rawDescOnce sync.Once
@@ -2139,7 +2508,7 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
 	(*Member)(nil),       // 1: petrel.store.v1.Member
@@ -2169,6 +2538,10 @@ var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Positions)(nil),    // 25: petrel.store.v1.Positions
 	(*Lost)(nil),         // 26: petrel.store.v1.Lost
 	(*LostFeed)(nil),     // 27: petrel.store.v1.LostFeed
+	(*AuditLink)(nil),    // 28: petrel.store.v1.AuditLink
+	(*AuditRecord)(nil),  // 29: petrel.store.v1.AuditRecord
+	(*AuditDetail)(nil),  // 30: petrel.store.v1.AuditDetail
+	(*AuditHead)(nil),    // 31: petrel.store.v1.AuditHead
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
@@ -2185,11 +2558,12 @@ var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	24, // 11: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
 	23, // 12: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
 	27, // 13: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	30, // 14: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -2203,7 +2577,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

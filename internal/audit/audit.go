@@ -1,0 +1,309 @@
+// Package audit keeps the audit log: who logged in and who was refused, and what
+// operators did. Each node appends to a chain of its own in the store. A record is
+// tied to the one before it by a hash with a key of the store, so a record that was
+// changed, removed or moved is noticed (read.go).
+//
+// What an operator did is durable before it is answered (Append). What strangers and
+// users do is written within a second (Note), and what is refused is summed up
+// (Summed): a flood costs a few records a minute, and no write for each.
+package audit
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// Options tune a Log; zero values are the defaults.
+type Options struct {
+	Log  *slog.Logger
+	Now  func() time.Time
+	Keep time.Duration // how long a record is kept; 0: for ever
+}
+
+// Record is one thing that happened.
+type Record struct {
+	Event   string  // the method that was called, or another name
+	Code    im.Code // why it was refused; empty: it was done
+	Key     string  // id of the admin key of the caller
+	KeyName string
+	Tenant  string // by name; with User: who called with an access token
+	User    im.User
+	Device  string
+	Address netip.Addr // of the caller; the zero value: not known
+	Details []Detail   // nothing secret
+}
+
+// WantsRight tells whether a code says that a caller has no right to something, or
+// must not know whether it is there.
+func WantsRight(c im.Code) bool {
+	switch c {
+	case im.CodeUnauthenticated, im.CodeForbidden, im.CodeNotMember, im.CodeNoConversation, im.CodeNoKey, im.CodeRevoked, im.CodeReplaced, im.CodeRefreshReused, im.CodeBadCredentials:
+		return true
+	}
+	return false
+}
+
+// Detail is a field of what was asked for.
+type Detail struct{ Name, Value string }
+
+const (
+	maxQueue  = 4096            // records that wait to be written
+	maxBatch  = 256             // records in one write
+	maxSums   = 128             // sums of one minute, by who and from where; what is beyond them is summed by its code alone
+	lazy      = time.Second     // in which what nobody waits for is written
+	sumTime   = time.Minute     // in which refusals are one record
+	headEvery = time.Hour       // in which the head is logged, if it has moved, and old records are forgotten
+	lastTime  = 2 * time.Second // for the last write
+)
+
+// Log is the audit log of one node. A nil Log takes everything and keeps nothing.
+type Log struct {
+	o     Options
+	store store.Store
+	node  im.Node
+	key   []byte
+
+	wake chan struct{} // capacity 1; a token: somebody waits for a record
+
+	Written, Dropped, Failed atomic.Uint64 // records written, records lost, writes that failed
+
+	// Only Run uses these.
+	head    *head  // nil: it has to be read
+	known   uint64 // the highest number that was read or written
+	said    uint64 // the number that was logged last
+	failing bool   // the last write failed
+
+	mu      sync.Mutex      // tier 0; guards the fields below
+	queue   []*item         // at most maxQueue
+	dropped uint64          // records that did not fit the queue since the last write
+	sums    map[sumKey]*sum // of refusals; those of one window
+	window  time.Time       // when the present window of sums began
+	ended   bool            // nothing is written any more
+}
+
+// item is a record that waits to be written.
+type item struct {
+	rec  *storepb.AuditRecord
+	done chan error // capacity 1; nil: nobody waits
+}
+
+// sumKey tells refusals apart.
+type sumKey struct {
+	event  string
+	code   im.Code
+	host   netip.Prefix
+	key    string
+	tenant string
+	user   im.User
+}
+
+type sum struct {
+	last    *storepb.AuditRecord
+	count   uint64 // without the first one, which has a record
+	sinceMs uint64 // when the second one happened
+}
+
+// New makes the log of a node. Run writes it.
+func New(o Options, st store.Store, node im.Node) *Log {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	secret := st.Info().Secret
+	h := hmac.New(sha256.New, secret[:])
+	h.Write([]byte("petrel audit log"))
+	return &Log{o: o, store: st, node: node, key: h.Sum(nil), wake: make(chan struct{}, 1), sums: map[sumKey]*sum{}, window: o.Now()}
+}
+
+// Append writes a record and returns when it is durable. Codes: overloaded,
+// disk_full, store_stalled.
+func (l *Log) Append(ctx context.Context, r *Record) error {
+	if l == nil {
+		return nil
+	}
+	it := &item{rec: l.encode(r), done: make(chan error, 1)}
+	if !l.enqueue(it) {
+		return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
+	}
+	signal.Set(l.wake)
+	select {
+	case err := <-it.done:
+		return err
+	case <-ctx.Done():
+		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	}
+}
+
+// Note has a record written within a second. It does not block. What does not fit the
+// queue is counted, and the count is a record of its own.
+func (l *Log) Note(r *Record) {
+	if l == nil {
+		return
+	}
+	l.enqueue(&item{rec: l.encode(r)})
+}
+
+// Summed notes what may happen often, like a refusal. The first record of a caller is
+// noted at once, as by Note. Those of the same event and code that follow within a
+// minute are one record: the last of them, with their count. It does not block.
+func (l *Log) Summed(r *Record) {
+	if l == nil {
+		return
+	}
+	rec := l.encode(r)
+	k := sumKey{r.Event, r.Code, rate.Host(r.Address), r.Key, r.Tenant, r.User}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sums[k] == nil && len(l.sums) >= maxSums {
+		k = sumKey{event: othersEvent, code: r.Code}
+		rec = &storepb.AuditRecord{TimeMs: rec.TimeMs, Event: othersEvent, Code: rec.Code}
+	}
+	s := l.sums[k]
+	if s == nil {
+		l.sums[k] = &sum{}
+		l.enqueueLocked(&item{rec: rec})
+		return
+	}
+	if s.count++; s.count == 1 {
+		s.sinceMs = rec.TimeMs
+	}
+	s.last = rec
+}
+
+// Events that are no methods.
+const (
+	othersEvent  = "others"  // refusals of more callers than are told apart
+	droppedEvent = "dropped" // records that were lost
+	brokenEvent  = "broken"  // the node found that its chain had been changed
+)
+
+func (l *Log) encode(r *Record) *storepb.AuditRecord {
+	rec := &storepb.AuditRecord{
+		TimeMs: uint64(l.o.Now().UnixMilli()), Event: r.Event, Code: string(r.Code), Key: r.Key, KeyName: r.KeyName,
+		Tenant: r.Tenant, User: string(r.User), Device: r.Device,
+	}
+	if r.Address.IsValid() {
+		rec.Address = r.Address.String()
+	}
+	for _, d := range r.Details {
+		rec.Details = append(rec.Details, &storepb.AuditDetail{Name: d.Name, Value: d.Value})
+	}
+	return rec
+}
+
+func (l *Log) enqueue(it *item) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.enqueueLocked(it)
+}
+
+func (l *Log) enqueueLocked(it *item) bool {
+	if l.ended || len(l.queue) >= maxQueue {
+		l.Dropped.Add(1)
+		l.dropped++
+		return false
+	}
+	l.queue = append(l.queue, it)
+	return true
+}
+
+// closeWindowLocked has the sums of a minute written, at the end of it.
+func (l *Log) closeWindowLocked(now time.Time, force bool) {
+	if !force && now.Sub(l.window) < sumTime {
+		return
+	}
+	l.window = now
+	for _, s := range l.sums {
+		if s.count == 0 {
+			continue
+		}
+		s.last.Count, s.last.SinceMs = s.count, s.sinceMs
+		l.enqueueLocked(&item{rec: s.last})
+	}
+	clear(l.sums)
+}
+
+// Run writes the log until ctx ends, and then what is left.
+func (l *Log) Run(ctx context.Context) error {
+	tick := time.NewTicker(lazy)
+	defer tick.Stop()
+	tidied := l.o.Now()
+	if _, err := l.present(ctx); err == nil { // else the first write reads it
+		l.tidy(ctx)
+	}
+	for {
+		select {
+		case <-l.wake:
+		case <-tick.C:
+			l.mu.Lock()
+			l.closeWindowLocked(l.o.Now(), false)
+			l.mu.Unlock()
+		case <-ctx.Done():
+			l.end()
+			return nil
+		}
+		l.writeAll(context.WithoutCancel(ctx))
+		if now := l.o.Now(); now.Sub(tidied) >= headEvery {
+			tidied = now
+			l.tidy(ctx)
+		}
+	}
+}
+
+// end writes what is left, and says where the chain ends.
+func (l *Log) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
+	defer cancel()
+	l.mu.Lock()
+	l.closeWindowLocked(l.o.Now(), true)
+	l.mu.Unlock()
+	l.writeAll(ctx)
+	l.mu.Lock()
+	l.ended = true
+	left := l.queue
+	l.queue = nil
+	l.mu.Unlock()
+	l.answer(left, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second})
+	l.sayHead()
+}
+
+// tidy says where the chain ends, and forgets what is too old.
+func (l *Log) tidy(ctx context.Context) {
+	l.sayHead()
+	if err := l.forget(ctx); err != nil && ctx.Err() == nil {
+		l.o.Log.WarnContext(ctx, "forget old records of the audit log failed", "err", err)
+	}
+}
+
+// sayHead logs where the chain ends: whoever keeps the log elsewhere can show later
+// that the end was cut off.
+func (l *Log) sayHead() {
+	if h := l.head; h != nil && h.rec.Number != l.said {
+		l.said = h.rec.Number
+		l.o.Log.Info("audit log", "head", Head{l.node, h.rec.Number, hex.EncodeToString(h.rec.Hash)}.String())
+	}
+}
+
+// answer tells whoever waits for a record what became of it.
+func (l *Log) answer(items []*item, err error) {
+	for _, it := range items {
+		if it.done != nil {
+			it.done <- err
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+)
+
+// Stored is a record as it was read.
+type Stored struct {
+	Node im.Node
+	*storepb.AuditRecord
+}
+
+// MaxPage is the longest page of List.
+const MaxPage = 1000
+
+// List reads a page of the records of all nodes, oldest first: those behind the token
+// of another page, or, without one, from a time on, in Unix milliseconds. next is the
+// token of the page behind it; empty: there are no more at present. A record that
+// cannot be read is left out. Codes: invalid.
+func (l *Log) List(ctx context.Context, sinceMs uint64, token []byte, limit int) (page []Stored, next []byte, err error) {
+	if l == nil {
+		return nil, nil, nil
+	}
+	if limit <= 0 || limit > MaxPage {
+		limit = MaxPage
+	}
+	from := be64(sinceMs)
+	if len(token) > 0 {
+		if _, _, _, ok := parseKey(token); !ok || len(token) > placeBytes+im.MaxUser {
+			return nil, nil, im.Errorf(im.CodeInvalid, "this is no token of a page")
+		}
+		from = append(bytes.Clone(token), 0) // the least key behind it
+	}
+	var last []byte
+	err = l.store.RecordsFrom(ctx, store.Audit, 0, from, func(key, value []byte) bool {
+		if len(page) == limit {
+			next = last
+			return false
+		}
+		last = bytes.Clone(key)
+		node, _, _, ok := parseKey(key)
+		link, rec := &storepb.AuditLink{}, &storepb.AuditRecord{}
+		if ok && link.UnmarshalVT(value) == nil && rec.UnmarshalVT(link.Record) == nil {
+			page = append(page, Stored{node, rec})
+		}
+		return true
+	})
+	return page, next, err
+}
+
+// Head is where the chain of a node ended at some time.
+type Head struct {
+	Node   im.Node
+	Number uint64
+	Hash   string // in hex
+}
+
+// Fault is a place at which the log is not as it was written.
+type Fault struct {
+	Node   im.Node
+	Number uint64 // of the record; 0: it is about the chain
+	What   string // one of the constants below
+	Text   string // for people
+}
+
+// What may be wrong with a record or a chain.
+const (
+	Changed = "changed" // its hash does not fit what it says, or a node found it so
+	Missing = "missing" // it was there
+	Moved   = "moved"   // it stands where it does not belong
+	Cut     = "cut"     // the end of a chain is missing
+	Unknown = "unknown" // it was never written by a node
+)
+
+// MaxFaults is how many faults are named.
+const MaxFaults = 1000
+
+// Verification is what a verification found.
+type Verification struct {
+	Records uint64
+	Heads   []Head  // where the chains end now
+	Faults  []Fault // at most MaxFaults
+}
+
+func (v *Verification) fault(node im.Node, number uint64, what, format string, args ...any) {
+	if len(v.Faults) < MaxFaults {
+		v.Faults = append(v.Faults, Fault{node, number, what, fmt.Sprintf(format, args...)})
+	}
+}
+
+// chainReader follows one chain through the log.
+type chainReader struct {
+	head   storepb.AuditHead
+	number uint64
+	hash   []byte
+	want   map[uint64]string // hashes that the log must have, by number
+}
+
+// Verify reads the whole log. known are heads that it must still have: what was
+// logged or printed earlier. Records that are written meanwhile do no harm.
+//
+// What cannot be known without such a head: that the end of a chain was put back to
+// an earlier state together with its head, or that a chain is gone with its head.
+func (l *Log) Verify(ctx context.Context, known []Head) (*Verification, error) {
+	if l == nil {
+		return &Verification{}, nil
+	}
+	const tries = 3
+	for try := 1; ; try++ {
+		before, err := l.oldest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v, err := l.verify(ctx, known)
+		if err != nil || len(v.Faults) == 0 || try == tries {
+			return v, err
+		}
+		// Records may have been forgotten by age while the log was read.
+		if after, err := l.oldest(ctx); err != nil || maps.Equal(before, after) {
+			return v, err
+		}
+	}
+}
+
+// oldest tells where the chains begin.
+func (l *Log) oldest(ctx context.Context) (map[im.Node]uint64, error) {
+	all := map[im.Node]uint64{}
+	err := l.store.Records(ctx, store.AuditHeads, 0, nil, func(key, value []byte) bool {
+		h := &storepb.AuditHead{}
+		_ = h.UnmarshalVT(value) // verify tells
+		all[im.Node(key)] = h.Oldest
+		return true
+	})
+	return all, err
+}
+
+func (l *Log) verify(ctx context.Context, known []Head) (*Verification, error) {
+	v := &Verification{}
+	chains := map[im.Node]*chainReader{}
+	err := l.store.Records(ctx, store.AuditHeads, 0, nil, func(key, value []byte) bool {
+		node, c := im.Node(key), &chainReader{want: map[uint64]string{}}
+		if c.head.UnmarshalVT(value) != nil || !hmac.Equal(c.head.Seal, l.seal(node, &c.head)) {
+			v.fault(node, 0, Changed, "the head of the chain of node %s is not as it was written", node)
+		}
+		c.number, c.hash = max(c.head.Oldest, 1)-1, bytes.Clone(c.head.Before)
+		chains[node] = c
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range known {
+		if c := chains[k.Node]; c == nil {
+			v.fault(k.Node, k.Number, Cut, "the log has no chain of node %s", k.Node)
+		} else {
+			c.want[k.Number] = k.Hash
+		}
+	}
+	err = l.store.RecordsFrom(ctx, store.Audit, 0, nil, func(key, value []byte) bool {
+		v.Records++
+		node, timeMs, number, ok := parseKey(key)
+		c := chains[node]
+		if !ok || c == nil {
+			v.fault(node, number, Unknown, "there is a record of a node %q that has no chain", node)
+			return true
+		}
+		l.follow(v, c, node, timeMs, number, value)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, node := range slices.Sorted(maps.Keys(chains)) {
+		c := chains[node]
+		c.end(v, node)
+		v.Heads = append(v.Heads, Head{node, c.number, hex.EncodeToString(c.hash)})
+	}
+	return v, nil
+}
+
+// follow checks the next record of a chain.
+func (l *Log) follow(v *Verification, c *chainReader, node im.Node, timeMs, number uint64, value []byte) {
+	link, rec := &storepb.AuditLink{}, &storepb.AuditRecord{}
+	sound := link.UnmarshalVT(value) == nil && rec.UnmarshalVT(link.Record) == nil
+	if sound {
+		sound = hmac.Equal(link.Hash, l.hash(node, link.Before, link.Record))
+	}
+	switch {
+	case number <= c.number:
+		v.fault(node, number, Moved, "record %d of node %s stands behind record %d", number, node, c.number)
+		return
+	case !sound:
+		v.fault(node, number, Changed, "record %d of node %s is not as it was written", number, node)
+	case rec.Number != number || rec.TimeMs != timeMs:
+		v.fault(node, number, Moved, "record %d of node %s stands where record %d belongs", rec.Number, node, number)
+	case rec.Event == brokenEvent:
+		v.fault(node, number, Changed, "at record %d node %s found that the end of its chain had been changed", number, node)
+	}
+	switch next := c.number + 1; {
+	case number == next+1:
+		v.fault(node, next, Missing, "record %d of node %s is missing", next, node)
+	case number > next:
+		v.fault(node, next, Missing, "records %d to %d of node %s are missing", next, number-1, node)
+	case sound && !bytes.Equal(link.Before, c.hash) && c.hash != nil:
+		v.fault(node, number, Changed, "record %d of node %s does not follow the one before it", number, node)
+	}
+	if c.number, c.hash = number, bytes.Clone(link.Hash); !sound {
+		c.hash = nil // one fault is enough
+	}
+	c.compare(v, node)
+}
+
+// compare compares the record that was read last with what must be there.
+func (c *chainReader) compare(v *Verification, node im.Node) {
+	if want, ok := c.want[c.number]; ok {
+		delete(c.want, c.number)
+		if want != hex.EncodeToString(c.hash) {
+			v.fault(node, c.number, Changed, "record %d of node %s has another hash than it had", c.number, node)
+		}
+	}
+	if c.number == c.head.Number && c.hash != nil && !bytes.Equal(c.hash, c.head.Hash) {
+		v.fault(node, c.number, Changed, "record %d of node %s is not the one at which the chain ends", c.number, node)
+	}
+}
+
+// end checks how a chain ends.
+func (c *chainReader) end(v *Verification, node im.Node) {
+	if c.number < c.head.Number {
+		v.fault(node, c.number+1, Cut, "the records of node %s end at %d, and there were %d", node, c.number, c.head.Number)
+	}
+	for number := range c.want {
+		if number > c.number {
+			v.fault(node, number, Cut, "the records of node %s end at %d, and there was a record %d", node, c.number, number)
+		}
+	}
+}
+
+// String is the head as it stands in the log: node:number:hash.
+func (h Head) String() string { return fmt.Sprintf("%s:%d:%s", h.Node, h.Number, h.Hash) }
