@@ -24,8 +24,8 @@ func newCluster(c *cli) *cobra.Command {
 		newClusterStatus(c), newClusterDrain(c), newClusterResume(c), newClusterRebalance(c), newClusterMove(c), newClusterFinalize(c))
 }
 
-// clusterCommand makes the RunE of a command whose call may take minutes.
-func (c *cli) clusterCommand(do func(ctx context.Context, api *admin, args []string) error) func(*cobra.Command, []string) error {
+// patientOperator is operator for a command whose call may take minutes.
+func (c *cli) patientOperator(do func(ctx context.Context, api *admin, args []string) error) func(*cobra.Command, []string) error {
 	return c.operator(func(ctx context.Context, api *admin, args []string) error {
 		patient := *api
 		patient.AdminServiceClient = petrelv1connect.NewAdminServiceClient(&http.Client{}, api.url, sdk.Credentials(sdk.StaticToken(api.key)))
@@ -134,7 +134,7 @@ func newClusterDrain(c *cli) *cobra.Command {
 			"be asked to do this to any other. A server that is stopped with SIGTERM drains by itself.",
 		Example: "  petrel cluster drain node-2",
 		Args:    cobra.ExactArgs(1),
-		RunE: c.clusterCommand(func(ctx context.Context, api *admin, args []string) error {
+		RunE: c.patientOperator(func(ctx context.Context, api *admin, args []string) error {
 			q.Node = args[0]
 			r, err := call(ctx, api, "drain "+q.Node, api.DrainNode, q)
 			if err != nil {
@@ -155,7 +155,7 @@ func newClusterResume(c *cli) *cobra.Command {
 		Long:    "Ends what `petrel cluster drain` began. Any node may be asked. A node that is started again is not drained any more.",
 		Example: "  petrel cluster resume node-2",
 		Args:    cobra.ExactArgs(1),
-		RunE: c.clusterCommand(func(ctx context.Context, api *admin, args []string) error {
+		RunE: c.patientOperator(func(ctx context.Context, api *admin, args []string) error {
 			q.Node = args[0]
 			r, err := call(ctx, api, "resume "+q.Node, api.ResumeNode, q)
 			if err != nil {
@@ -175,7 +175,7 @@ func newClusterRebalance(c *cli) *cobra.Command {
 			"after 30 s at the latest.",
 		Example: "  petrel cluster rebalance",
 		Args:    cobra.NoArgs,
-		RunE: c.clusterCommand(func(ctx context.Context, api *admin, _ []string) error {
+		RunE: c.patientOperator(func(ctx context.Context, api *admin, _ []string) error {
 			s, err := call(ctx, api, "rebalance", api.RebalanceCluster, &petrelv1.RebalanceClusterRequest{})
 			if err != nil {
 				return err
@@ -203,7 +203,7 @@ func newClusterMove(c *cli) *cobra.Command {
 			"partition where it was, or sealed: then sends to it wait until the same command is run again.",
 		Example: "  petrel cluster move-partition 17 --to 2\n  for p in $(seq 0 2 254); do petrel cluster move-partition $p --to 2; done",
 		Args:    cobra.ExactArgs(1),
-		RunE: c.clusterCommand(func(ctx context.Context, api *admin, args []string) error {
+		RunE: c.patientOperator(func(ctx context.Context, api *admin, args []string) error {
 			n, err := strconv.ParseUint(args[0], 10, 16)
 			if err != nil || n >= im.Partitions {
 				return usage(fmt.Sprintf("%q is not a partition", args[0]), fmt.Sprintf("partitions are 0 to %d", im.Partitions-1))
@@ -257,7 +257,7 @@ func newClusterFinalize(c *cli) *cobra.Command {
 			"then nodes of this release and of the previous one can run together, and going back is possible. Afterwards it is not.",
 		Example: "  petrel cluster finalize",
 		Args:    cobra.NoArgs,
-		RunE: c.clusterCommand(func(ctx context.Context, api *admin, _ []string) error {
+		RunE: c.patientOperator(func(ctx context.Context, api *admin, _ []string) error {
 			r, err := call(ctx, api, "finalize the upgrade", api.FinalizeCluster, &petrelv1.FinalizeClusterRequest{})
 			if err != nil {
 				return err

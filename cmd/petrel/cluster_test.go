@@ -142,6 +142,7 @@ func TestClusterIsLookedAfterFromAnyNode(t *testing.T) {
 
 	wantFigures(t, a, b)
 
+	petrel(t, toB, "audit", "verify").want(t, exitOK, "head  a:", "head  b:")
 	petrel(t, a.env(), "cluster", "drain", "a").want(t, exitFailed, "error not_now", "no other node takes partitions")
 	petrel(t, toB, "cluster", "resume", "b").want(t, exitOK, "b takes partitions and clients again")
 	petrel(t, a.env(), "cluster", "rebalance").want(t, exitOK, "256 partitions: 0 served by no node, 0 on their way")

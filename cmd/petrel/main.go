@@ -59,7 +59,7 @@ func newRoot(c *cli) *cobra.Command {
 	fs.StringVar(&c.adminServer, "admin-server", "", "`URL` at which operators reach the server (default PETREL_ADMIN_SERVER, else listen.admin of the configuration, or, with a --server that the configuration does not describe, that one)")
 	fs.StringVar(&c.adminKeyFile, "admin-key-file", "", "`FILE` with the admin key (default PETREL_ADMIN_KEY, else admin.key in the data folder)")
 	root.AddCommand(
-		newServe(c), newSetup(c), newUser(c), newTenant(c), newKey(c), newConv(c), newSend(c), newTail(c), newDemo(c), newChat(c), newBench(c),
+		newServe(c), newSetup(c), newUser(c), newTenant(c), newKey(c), newAudit(c), newConv(c), newSend(c), newTail(c), newDemo(c), newChat(c), newBench(c),
 		newCluster(c), newBackup(c), newRestore(c), newRepair(c), newConfig(c), newDoctor(c), newVersion(c), newDocs(c),
 	)
 	return root

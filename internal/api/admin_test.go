@@ -106,7 +106,7 @@ func TestEveryCodeHasAConnectCodeOfItsStatus(t *testing.T) {
 		}
 	}
 	s := New(Options{})
-	if got := s.fail(context.Background(), connect.Spec{}, fmt.Errorf("wrapped: %w", &im.Error{Code: im.CodeBehind, Head: 7})); codeOf(got) != im.CodeBehind {
+	if got := s.fail(context.Background(), connect.Spec{}, nil, fmt.Errorf("wrapped: %w", &im.Error{Code: im.CodeBehind, Head: 7})); codeOf(got) != im.CodeBehind {
 		t.Errorf("a wrapped error has the code %q", codeOf(got))
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
@@ -86,6 +87,7 @@ type world struct {
 	admin  petrelv1connect.AdminServiceClient
 	key    string
 
+	audit    *audit.Log // nil: nothing is recorded
 	redeemed int
 	shared   bool             // the servers are nodes on one store
 	now      func() time.Time // of the answers that are kept; nil: the wall clock
@@ -169,6 +171,7 @@ func (w *world) serve() {
 			return time.Now()
 		},
 		Inbox:     &inbox.Syncer{Router: w.router, Store: w.store},
+		Audit:     w.audit,
 		CloseUser: func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
 		CloseDevice: func(_ context.Context, a im.Account, _ string, code im.Code) (int, error) {
 			if code == im.CodeReplaced {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -14,12 +15,12 @@ import (
 // Call runs a method for the user of a session, through the handlers that HTTP
 // has, and so with the same answer. Request and answer are JSON or protobuf.
 // Codes: no_method, and those of the method. Spec: P-10.4.
-func (s *Server) Call(ctx context.Context, who user.Identity, name string, asJSON bool, request []byte) ([]byte, error) {
+func (s *Server) Call(ctx context.Context, who user.Identity, remote netip.Addr, name string, asJSON bool, request []byte) ([]byte, error) {
 	m, ok := table[name]
 	if !ok || m.access != aUser {
 		return nil, &im.Error{Code: im.CodeNoMethod}
 	}
-	c := &call{id: randomID(), caller: &caller{identity: who}}
+	c := &call{id: randomID(), remote: remote, caller: &caller{identity: who}}
 	r, err := http.NewRequestWithContext(context.WithValue(ctx, callKey{}, c), http.MethodPost, "/"+name, bytes.NewReader(request))
 	if err != nil {
 		return nil, im.Errorf(im.CodeNoMethod, "there is no method %.64q", name)

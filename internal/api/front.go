@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"strconv"
@@ -24,11 +25,13 @@ import (
 // call is one request on its way.
 type call struct {
 	id     string
-	caller *caller   // set by a session, else by the gate
-	err    *im.Error // how it ended, if it was refused
+	remote netip.Addr // of the caller; the zero value: not known
+	caller *caller    // set by a session, else by the gate
+	err    *im.Error  // how it ended, if it was refused
 
-	overdrawn bool // its body was too much, with all others under way
-	reached   bool // our code was: what Connect found before that is about what the caller sent
+	refused   *caller // whom the gate did not let past, if it knows; else nil
+	overdrawn bool    // its body was too much, with all others under way
+	reached   bool    // our code was: what Connect found before that is about what the caller sent
 }
 
 type callKey struct{}
@@ -46,7 +49,7 @@ func callOf(ctx context.Context) *call {
 // finds by itself the form of all others. What is no call goes to rest.
 // Spec: P-12.2, P-12.3.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, d Door, rest http.Handler) {
-	c := &call{id: randomID()}
+	c := &call{id: randomID(), remote: addrOf(r.RemoteAddr)}
 	w.Header().Set("Request-Id", c.id)
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 	a := &answer{ResponseWriter: w}
@@ -99,6 +102,7 @@ func (s *Server) refuse(a *answer, r *http.Request, e *im.Error) {
 		return // it has an answer, or a part of one
 	}
 	callOf(r.Context()).err = e
+	s.Refusals.Add(string(e.Code))
 	a.drop()
 	_ = s.errors.Write(a, r, asConnect(e)) // the caller is gone otherwise
 	a.complete(e)

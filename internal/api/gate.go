@@ -43,14 +43,15 @@ func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h 
 	c := callOf(ctx)
 	who, err := s.identify(ctx, procedure(spec), c.caller, h)
 	if err != nil {
-		return nil, s.fail(ctx, spec, err)
+		c.refused = who
+		return nil, s.fail(ctx, spec, nil, err)
 	}
 	c.caller = who
 	return ctx, nil
 }
 
-// identify tells who calls. before is who called before anything was read: the
-// user of a session.
+// identify tells who calls, also with forbidden. before is who called before anything
+// was read: the user of a session.
 func (s *Server) identify(ctx context.Context, name string, before *caller, h http.Header) (*caller, error) {
 	m := table[name]
 	credential := bearer(h)
@@ -67,10 +68,11 @@ func (s *Server) identify(ctx context.Context, name string, before *caller, h ht
 		if err != nil {
 			return nil, err
 		}
+		who := &caller{key: &key, credential: credential}
 		if !key.Covers(m.scope) {
-			return nil, im.Errorf(im.CodeForbidden, "this key does not have the scope %s", m.scope)
+			return who, im.Errorf(im.CodeForbidden, "this key does not have the scope %s", m.scope)
 		}
-		return &caller{key: &key, credential: credential}, nil
+		return who, nil
 	}
 	return nil, &im.Error{Code: im.CodeForbidden} // no line in the table
 }
@@ -120,18 +122,24 @@ func (s *Server) conclude(next connect.UnaryFunc) connect.UnaryFunc {
 				s.log.ErrorContext(ctx, "call panicked", "req", callOf(ctx).id, "err", fmt.Sprintf("%s: %v", req.Spec().Procedure, p), "stack", string(debug.Stack()))
 				res, err = nil, &im.Error{Code: im.CodeInternal, Request: callOf(ctx).id}
 			}
+			outcome := outcomeOK
 			if err != nil {
-				res, err = nil, s.fail(within, req.Spec(), err)
+				res, err = nil, s.fail(within, req.Spec(), req, err)
+				outcome = string(callOf(ctx).err.Code)
 			}
+			s.Calls[procedure(req.Spec())].Observe(time.Since(begun))
+			s.Logins[table[procedure(req.Spec())].login].Add(outcome)
 			s.log.DebugContext(ctx, "call", "method", procedure(req.Spec()), "req", callOf(ctx).id, "err", err, "took", time.Since(begun))
 		}()
 		return next(within, req)
 	}
 }
 
-// fail is err as the caller sees it.
-func (s *Server) fail(ctx context.Context, spec connect.Spec, err error) error {
+// fail is err as the caller sees it. req is nil if it was not read.
+func (s *Server) fail(ctx context.Context, spec connect.Spec, req connect.AnyRequest, err error) error {
 	e := s.asCode(ctx, procedure(spec), err)
 	callOf(ctx).err = e
+	s.Refusals.Add(string(e.Code))
+	s.traceRefusal(ctx, spec, req, e)
 	return asConnect(e)
 }

@@ -27,6 +27,8 @@ type method struct {
 	repeat repetition
 	slow   bool // may take minutes
 	setup  bool // makes the first admin key
+	trace  tracing
+	login  string // logs somebody in: how
 }
 
 // The scopes of admin keys. Spec: P-10.6.
@@ -44,21 +46,21 @@ const (
 // call what; a method of the schema without a line here is denied, and a test
 // fails.
 var table = map[string]method{
-	"petrel.v1.SetupService/Redeem": {access: anybody, repeat: natural, setup: true},
+	"petrel.v1.SetupService/Redeem": {access: anybody, repeat: natural, setup: true, trace: durably},
 
-	"petrel.v1.AuthService/Register": {access: anybody, repeat: recorded},
-	"petrel.v1.AuthService/Login":    {access: anybody, repeat: recorded},
-	"petrel.v1.AuthService/Refresh":  {access: anybody, repeat: natural},
-	"petrel.v1.AuthService/Exchange": {access: anybody, repeat: recorded},
+	"petrel.v1.AuthService/Register": {access: anybody, repeat: recorded, trace: lazily, login: "register"},
+	"petrel.v1.AuthService/Login":    {access: anybody, repeat: recorded, trace: lazily, login: "password"},
+	"petrel.v1.AuthService/Refresh":  {access: anybody, repeat: natural, login: "refresh"},
+	"petrel.v1.AuthService/Exchange": {access: anybody, repeat: recorded, trace: lazily, login: "jwt"},
 
 	"petrel.v1.AccountService/GetAccount":     {access: aUser},
 	"petrel.v1.AccountService/UpdateAccount":  {access: aUser, repeat: recorded},
 	"petrel.v1.AccountService/SetAddPolicy":   {access: aUser, repeat: recorded},
-	"petrel.v1.AccountService/ChangePassword": {access: aUser, repeat: recorded},
+	"petrel.v1.AccountService/ChangePassword": {access: aUser, repeat: recorded, trace: lazily},
 	"petrel.v1.AccountService/ListDevices":    {access: aUser},
 	"petrel.v1.AccountService/RenameDevice":   {access: aUser, repeat: recorded},
-	"petrel.v1.AccountService/RevokeDevice":   {access: aUser, repeat: recorded},
-	"petrel.v1.AccountService/Logout":         {access: aUser, repeat: recorded},
+	"petrel.v1.AccountService/RevokeDevice":   {access: aUser, repeat: recorded, trace: lazily},
+	"petrel.v1.AccountService/Logout":         {access: aUser, repeat: recorded, trace: lazily},
 	"petrel.v1.AccountService/GetUser":        {access: aUser},
 	"petrel.v1.AccountService/GetSettings":    {access: aUser},
 	"petrel.v1.AccountService/ChangeSettings": {access: aUser, repeat: entry},
@@ -82,7 +84,7 @@ var table = map[string]method{
 
 	"petrel.v1.AdminService/CreateUsers":           {access: aKey, scope: scopeTokens, repeat: natural},
 	"petrel.v1.AdminService/RevokeTokens":          {access: aKey, scope: scopeTokens, repeat: natural},
-	"petrel.v1.AdminService/MintToken":             {access: aKey, scope: scopeTokens, repeat: recorded},
+	"petrel.v1.AdminService/MintToken":             {access: aKey, scope: scopeTokens, repeat: recorded, login: "minted"},
 	"petrel.v1.AdminService/ListUsers":             {access: aKey, scope: scopeUsers},
 	"petrel.v1.AdminService/GetUser":               {access: aKey, scope: scopeUsers},
 	"petrel.v1.AdminService/DisableUser":           {access: aKey, scope: scopeUsers, repeat: recorded},
@@ -97,10 +99,10 @@ var table = map[string]method{
 	"petrel.v1.AdminService/ChangeMembers":         {access: aKey, scope: scopeConversations, repeat: entry},
 	"petrel.v1.AdminService/RenameGroup":           {access: aKey, scope: scopeConversations, repeat: entry},
 	"petrel.v1.AdminService/DissolveGroup":         {access: aKey, scope: scopeConversations, repeat: entry},
-	"petrel.v1.AdminService/ListUserConversations": {access: aKey, scope: scopeConversations},
+	"petrel.v1.AdminService/ListUserConversations": {access: aKey, scope: scopeConversations, trace: durably},
 	"petrel.v1.AdminService/ListMembers":           {access: aKey, scope: scopeConversations},
-	"petrel.v1.AdminService/SendAs":                {access: aKey, scope: scopeMessages, repeat: natural},
-	"petrel.v1.AdminService/GetHistory":            {access: aKey, scope: scopeMessages},
+	"petrel.v1.AdminService/SendAs":                {access: aKey, scope: scopeMessages, repeat: natural, trace: summed},
+	"petrel.v1.AdminService/GetHistory":            {access: aKey, scope: scopeMessages, trace: durably},
 	"petrel.v1.AdminService/GetLimits":             {access: aKey, scope: scopeServer},
 	"petrel.v1.AdminService/SetLimits":             {access: aKey, scope: scopeServer, repeat: natural},
 	"petrel.v1.AdminService/GetStats":              {access: aKey, scope: scopeServer},
@@ -115,6 +117,8 @@ var table = map[string]method{
 	"petrel.v1.AdminService/CreateKey":             {access: aKey, scope: scopeAdmin, repeat: recorded},
 	"petrel.v1.AdminService/ListKeys":              {access: aKey, scope: scopeAdmin},
 	"petrel.v1.AdminService/RevokeKey":             {access: aKey, scope: scopeAdmin, repeat: recorded},
+	"petrel.v1.AdminService/ListAudit":             {access: aKey, scope: scopeAdmin},
+	"petrel.v1.AdminService/VerifyAudit":           {access: aKey, scope: scopeAdmin, slow: true},
 }
 
 // Credential tells what a call of a method, "petrel.v1.Service/Method", carries:

@@ -1,8 +1,8 @@
 // Package api serves the protobuf services: one handler for curl with JSON,
 // gRPC, gRPC-Web and the calls of the long connection.
 //
-// The way of a call: front.go → admission.go (what its body may cost) → gate.go (who may) → once.go (repeats) → the
-// method, in the file of its subject. methods.go is the table of all of them.
+// The way of a call: front.go → admission.go (what its body may cost) → gate.go (who may) → once.go (repeats) →
+// trace.go (the audit log) → the method, in the file of its subject. methods.go is the table of all of them.
 // Spec: P-10, P-12.
 package api
 
@@ -15,9 +15,11 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/share"
@@ -37,6 +39,7 @@ type Options struct {
 	Route *route.Router
 	Inbox *inbox.Syncer
 	Reads *share.Queue // runs what reads a lot, for all users fairly; nil: the caller does
+	Audit *audit.Log   // nil: nothing is recorded
 
 	// Shared: other nodes serve calls on the store too. A call with a request id
 	// costs one write more then, which tells them that it is under way.
@@ -88,7 +91,15 @@ type Server struct {
 	rates    rate.Table[rateKey] // of what users do
 
 	admission admission
+
+	// Figures for operators. The maps are never changed.
+	Calls    map[string]*measure.Histogram // from a call to its answer, by method
+	Refusals *measure.Counts               // of calls, by code
+	Logins   map[string]*measure.Counts    // by how somebody logs in, and the code; ok: they did
 }
+
+// outcomeOK is that of what was not refused.
+const outcomeOK = "ok"
 
 // maxRequestBytes bounds a call's message.
 const maxRequestBytes = 1 << 20
@@ -111,13 +122,21 @@ func New(o Options) *Server {
 		o.Cluster.Gateways = func(im.Account) []string { return nil }
 	}
 	s := &Server{o: o, log: o.Log, users: o.Users, convs: o.Convs, route: o.Route}
+	s.Refusals = measure.NewCounts(im.Codes()...)
+	s.Calls, s.Logins = map[string]*measure.Histogram{}, map[string]*measure.Counts{}
+	for name, m := range table {
+		s.Calls[name] = &measure.Histogram{}
+		if m.login != "" {
+			s.Logins[m.login] = measure.NewCounts(append(im.Codes(), outcomeOK)...)
+		}
+	}
 	decoding := make(chan struct{}, max(1, runtime.NumCPU()/2))
 	opts := []connect.HandlerOption{
 		connect.WithReadMaxBytes(maxRequestBytes),
 		connect.WithCompression("gzip", nil, nil), // none: a small body must not become a large one
 		connect.WithCodec(jsonCodec{"json", decoding}), connect.WithCodec(jsonCodec{"json; charset=utf-8", decoding}),
 		connect.WithRequestGate(s.gate),
-		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once)),
+		connect.WithInterceptors(connect.UnaryInterceptorFunc(s.conclude), connect.UnaryInterceptorFunc(s.guardTenant), connect.UnaryInterceptorFunc(s.once), connect.UnaryInterceptorFunc(s.trace)),
 	}
 	s.errors = connect.NewErrorWriter(opts...)
 	mux := http.NewServeMux()

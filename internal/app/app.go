@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/api"
+	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/cluster"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/conv"
@@ -59,6 +60,7 @@ type App struct {
 	embedded  *pebblestore.Store // nil: the store is in databases
 	databases *pgstore.Store     // nil: it is embedded
 	node      node
+	audit     *audit.Log
 	table     *fanout.Table
 	convs     *conv.Convs
 	router    *route.Router
@@ -129,6 +131,7 @@ func (a *App) open(ctx context.Context) error {
 	if err := a.openNode(ctx); err != nil {
 		return err
 	}
+	a.openAudit()
 	l := &a.cfg.Limits
 	o := conv.Options{
 		Log: a.log, LookUp: a.users.LookUp, QueueBytes: int(l.ConvQueueBytes), InFlightBytes: int(l.AdmittedBytes),
@@ -148,7 +151,7 @@ func (a *App) open(ctx context.Context) error {
 	a.hub = session.New(session.Options{
 		IDs: a.convs.IDs(),
 		Log: a.log, Version: a.o.Version, HistoryID: info.HistoryID, Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses),
-		Gateways: a.gateways, Reads: a.reads,
+		Gateways: a.gateways, Reads: a.reads, Refused: a.noteRefusal,
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
 	if a.node.streams != nil {
@@ -263,6 +266,7 @@ func (a *App) Run(ctx context.Context) error {
 	r := newRunning(ctx)
 	defer r.stopAll()
 	r.start(r.below, "bus", a.node.bus.Run)
+	r.start(r.below, "audit log", a.audit.Run)
 	if err := a.joinNodes(ctx, r); err != nil {
 		r.end()
 		return errors.Join(err, a.store.Close())
@@ -302,6 +306,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	inFlight, err := a.drain(r.stopServing, served)
 	r.endWork()
+	a.audit.Note(&audit.Record{Event: "stop"})
 	a.leaveNodes()
 	r.end()
 	select {

@@ -456,14 +456,15 @@ func TestMetricsHaveTheirNames(t *testing.T) {
 	for _, name := range []string{
 		"petrel_entries_stored_total", "petrel_sends_repeated_total", "petrel_events_delivered_total", "petrel_events_lagged_total", "petrel_commits_total",
 		"petrel_store_disk_bytes", "petrel_store_writable", "petrel_sessions", "petrel_hellos_refused_total", "petrel_sends_waiting", "petrel_conversations_loaded", "petrel_inbox_resets_total",
-		"petrel_conversations_evicted_total", "petrel_inboxes_behind_seconds",
+		"petrel_conversations_evicted_total", "petrel_inboxes_behind_seconds", "petrel_disk_free_bytes",
+		"petrel_audit_records_total", "petrel_audit_dropped_total", "petrel_audit_failures_total",
 		"go_goroutines", "process_cpu_seconds_total",
 	} {
 		if !strings.Contains(body, "\n"+name+" ") || !strings.Contains(body, "# HELP "+name+" ") {
 			t.Errorf("/metrics has no %s with a value and a help", name)
 		}
 	}
-	for _, part := range []string{"conversations", "sends", "store"} {
+	for _, part := range []string{"conversations", "sends", "store", "process"} {
 		for _, name := range []string{"petrel_memory_bytes", "petrel_memory_budget_bytes"} {
 			if want := fmt.Sprintf("\n%s{part=%q} ", name, part); !strings.Contains(body, want) {
 				t.Errorf("/metrics has no %s", want)

@@ -69,6 +69,7 @@ func (a *App) memoryValues() []metrics.Value {
 				return float64(n)
 			}})
 	}
+	part("process", func() (int64, int64) { return int64(residentBytes()), a.budgets.Total })
 	part("conversations", a.convs.MemoryBytes)
 	part("sends", a.convs.AdmittedBytes)
 	if a.embedded != nil {

@@ -1,14 +1,38 @@
 package app
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/petrel-im/petrel/internal/bus/natsbus"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/metrics"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
 )
+
+// times are how long things take.
+func (a *App) times() []metrics.Times {
+	one := func(h *measure.Histogram) map[string]*measure.Histogram { return map[string]*measure.Histogram{"": h} }
+	return []metrics.Times{
+		{Name: "petrel_ack_seconds", Help: "Time from a send on a connection of this node to its ack.", Of: one(&a.hub.Meter.Acks)},
+		{Name: "petrel_commit_seconds", Help: "Time that the store takes to make a commit of this node durable.", Of: one(a.convs.CommitTimes())},
+		{Name: "petrel_request_seconds", Help: "Time from a request on a connection (hello, sync, history, focus, call) to its answer, unless it was refused.", Label: "request", Of: a.hub.Requests},
+		{Name: "petrel_call_seconds", Help: "Time from the moment when a call of the API, over HTTP or a connection, has been read, to its answer.", Label: "method", Of: a.api.Calls},
+	}
+}
+
+// counts are what is told apart by its outcome.
+func (a *App) counts() []metrics.Counts {
+	logins := maps.Clone(a.api.Logins)
+	logins["token"] = a.hub.Hellos
+	return []metrics.Counts{
+		{Name: "petrel_refusals_total", Help: "Refusals by code: of calls of the API, and of frames on connections. A call over a connection is both.", Labels: [2]string{"of", "code"},
+			Of: map[string]*measure.Counts{"call": a.api.Refusals, "frame": a.hub.Meter.Refusals}},
+		{Name: "petrel_logins_total", Help: "Logins by way and outcome: with a password or a JWT, by registration, refresh, or a token that a back end minted. The way token is a connection that says hello.", Labels: [2]string{"way", "outcome"}, Of: logins},
+	}
+}
 
 // clusterValues are those of a node among others; an embedded store has none.
 func (a *App) clusterValues() []metrics.Value {

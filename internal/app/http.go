@@ -3,6 +3,7 @@ package app
 import (
 	"crypto/subtle"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/http/pprof"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/petrel-im/petrel/internal/api"
 	"github.com/petrel-im/petrel/internal/cluster"
@@ -27,7 +30,7 @@ import (
 func (a *App) newAPI() *api.Server {
 	return api.New(api.Options{
 		Shared: len(a.store.Feeds()) > 1, // an embedded store has one, and no other node
-		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Route: a.router, Inbox: a.sync, Reads: a.reads,
+		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Route: a.router, Inbox: a.sync, Reads: a.reads, Audit: a.audit,
 		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.router.AwaitInboxes,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,
@@ -73,7 +76,9 @@ func (a *App) publicHandler() http.Handler {
 func (a *App) adminHandler() http.Handler {
 	mux := a.pages()
 	if a.cfg.Metrics.Enabled {
-		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(slices.Concat(a.values(), a.clusterValues(), a.reloadValues()))))
+		mux.Handle("GET /metrics", a.guardMetrics(metrics.Handler(metrics.Set{
+			Values: slices.Concat(a.values(), a.clusterValues(), a.reloadValues()), Times: a.times(), Counts: a.counts(),
+		})))
 	}
 	for path, h := range map[string]http.HandlerFunc{"": pprof.Index, "profile": pprof.Profile, "trace": pprof.Trace, "symbol": pprof.Symbol} {
 		mux.Handle("GET /debug/pprof/"+path, a.api.RequireKey(h))
@@ -107,7 +112,7 @@ func (a *App) guardMetrics(h http.Handler) http.Handler {
 }
 
 func (a *App) values() []metrics.Value {
-	return append(a.ownValues(), a.memoryValues()...)
+	return slices.Concat(a.ownValues(), a.memoryValues(), a.auditValues())
 }
 
 func (a *App) ownValues() []metrics.Value {
@@ -123,6 +128,13 @@ func (a *App) ownValues() []metrics.Value {
 		{Name: "petrel_commits_total", Help: "Commits that this node made. One commit carries the sends that were waiting together.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Commits) }},
 		{Name: "petrel_checkpoints_total", Help: "Checkpoints that were made for backups of the embedded store.", Counter: true, Read: func() float64 { return float64(a.store.Stats().Checkpoints) }},
 		{Name: "petrel_store_disk_bytes", Help: "Bytes that the store takes on disk.", Read: func() float64 { return float64(a.store.Stats().DiskBytes) }},
+		{Name: "petrel_disk_free_bytes", Help: "Free bytes on the disk of store.dir. Below store.min_free the embedded store refuses sends.", Read: func() float64 {
+			u, err := vfs.Default.GetDiskUsage(a.cfg.Store.Dir)
+			if err != nil {
+				return math.NaN()
+			}
+			return float64(u.AvailBytes)
+		}},
 		{Name: "petrel_store_writable", Help: "1 while the store takes writes, else 0.", Read: func() float64 {
 			if a.store.Writable() != nil {
 				return 0

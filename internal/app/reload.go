@@ -13,8 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/gateway"
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/metrics"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -112,6 +114,7 @@ func (a *App) reload() {
 	}
 	if err != nil {
 		a.reloads.refused.Add(1)
+		a.audit.Note(&audit.Record{Event: "reload", Code: im.CodeInvalid})
 		a.log.Error("configuration is not taken over: the server goes on with the one that it has", "err", err)
 		return
 	}
@@ -133,6 +136,7 @@ func (a *App) reload() {
 	if len(waiting) > 0 {
 		a.log.Warn("options have changed that wait for a restart", "options", waiting)
 	}
+	a.audit.Note(&audit.Record{Event: "reload", Details: []audit.Detail{{Name: "changed", Value: strings.Join(changed, ",")}}})
 	a.log.Info("configuration is taken over", "changed", changed)
 }
 

@@ -28,6 +28,7 @@ type Config struct {
 	Drain     Drain
 	Log       Log
 	Metrics   Metrics
+	Audit     Audit
 
 	origins map[string]Origin // by option name; what is not there has its default
 	file    string            // that was read; empty: none
@@ -219,4 +220,9 @@ type Log struct {
 type Metrics struct {
 	Enabled bool
 	Token   string // bearer token; empty: nobody is asked
+}
+
+// Audit is the audit log.
+type Audit struct {
+	Keep time.Duration // 0: for ever
 }

@@ -132,6 +132,8 @@ func options(c *Config) []option {
 
 		boolean("metrics.enabled", &c.Metrics.Enabled, true, "Serve /metrics on listen.admin."),
 		live(secret("metrics.token", &c.Metrics.Token, "the bearer token that /metrics asks for", "Bearer token that /metrics asks for. Empty: /metrics asks for none.")),
+
+		duration("audit.keep", &c.Audit.Keep, 90*24*time.Hour, 0, 10*366*24*time.Hour, "How long a record of the audit log is kept. 0: for ever."),
 	})
 }
 
@@ -174,4 +176,5 @@ var sectionDocs = map[string]string{
 	"drain":     "How the server stops.",
 	"log":       "The log, on standard error.",
 	"metrics":   "Prometheus metrics.",
+	"audit":     "The log of who logged in, who was refused, and what operators did.",
 }

@@ -113,7 +113,7 @@ func (c *conn) frame(f frame, r *reader, ctl *control) *fault {
 		if c.place != nil {
 			c.place.await(time.Time{}) // the answer to its hello is ours to give
 		}
-		c.sess = c.g.hub.Open(session.Conn{Remote: c.addr, Encoding: c.encoding(), Flusher: r.flusher, Link: c.link})
+		c.sess = c.g.hub.Open(session.Conn{Encoding: c.encoding(), Flusher: r.flusher, Link: c.link})
 	}
 	if limit := c.g.hub.Limits().OutboxBytes; limit >= 0 && c.link.busy(limit+maxAnswers) {
 		return &fault{err: im.Errorf(im.CodeSlowConsumer, "too many answers wait to be read")}
@@ -154,6 +154,14 @@ func (c *conn) letGo(l *limits) {
 		return
 	}
 	c.place.leave()
+}
+
+// ClientAddr is the address of the client; the zero value: only a proxy knows it.
+func (c *conn) ClientAddr() netip.Addr {
+	if c.proxy {
+		return netip.Addr{}
+	}
+	return c.addr
 }
 
 // encoding is how the server writes; JSON while the client has not chosen.

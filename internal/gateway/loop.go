@@ -51,6 +51,7 @@ func newLoop(g *Gateway) (*loop, error) {
 	l := &loop{g: g}
 	l.flushTask, l.tickTask = task(l.flush), task(l.tick)
 	l.reader.flusher = fanout.NewFlusher(func() { l.execute(l.flushTask) })
+	l.reader.flusher.Meter = &g.hub.Meter
 	var err error
 	l.client, err = gnet.NewClient(l,
 		gnet.WithNumEventLoop(1), // a loop that is chosen here, not by gnet

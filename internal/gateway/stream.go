@@ -57,6 +57,7 @@ func (s *stream) serve(early []byte) {
 	}
 	s.place.await(time.Now())
 	s.reader.flusher = fanout.NewFlusher(s.wake)
+	s.reader.flusher.Meter = &s.g.hub.Meter
 	s.opened = time.Now()
 	s.mark = s.opened
 	func() {

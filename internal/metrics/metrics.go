@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/petrel-im/petrel/internal/measure"
 )
 
 // Value is one figure. Names have the prefix petrel_, base units, and _total
@@ -20,16 +22,88 @@ type Value struct {
 	Read       func() float64
 }
 
-// Handler serves the values and those of the Go runtime and the process.
-func Handler(values []Value) http.Handler {
+// Times are durations in seconds, for each value of a label; those of which there was
+// none yet are left out.
+type Times struct {
+	Name, Help string
+	Label      string // "": there is one histogram, under ""
+	Of         map[string]*measure.Histogram
+}
+
+// Counts are counters for each value of two labels; those that are 0 are left out.
+type Counts struct {
+	Name, Help string
+	Labels     [2]string // of Of, and of the counts in it
+	Of         map[string]*measure.Counts
+}
+
+// Set is all that is exported.
+type Set struct {
+	Values []Value
+	Times  []Times
+	Counts []Counts
+}
+
+// Handler serves the set and the figures of the Go runtime and the process.
+func Handler(s Set) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, v := range values {
+	for _, v := range s.Values {
 		if v.Counter {
 			reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: v.Name, Help: v.Help, ConstLabels: v.Labels}, v.Read))
 		} else {
 			reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: v.Name, Help: v.Help, ConstLabels: v.Labels}, v.Read))
 		}
 	}
+	for _, t := range s.Times {
+		reg.MustRegister(t)
+	}
+	for _, c := range s.Counts {
+		reg.MustRegister(c)
+	}
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+}
+
+func (t Times) desc() *prometheus.Desc {
+	var labels []string
+	if t.Label != "" {
+		labels = []string{t.Label}
+	}
+	return prometheus.NewDesc(t.Name, t.Help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (t Times) Describe(ch chan<- *prometheus.Desc) { ch <- t.desc() }
+
+// Collect implements prometheus.Collector.
+func (t Times) Collect(ch chan<- prometheus.Metric) {
+	for name, h := range t.Of {
+		count, sum, below := h.Read()
+		if count == 0 && t.Label != "" {
+			continue
+		}
+		buckets := make(map[float64]uint64, len(below))
+		for i, n := range below {
+			buckets[measure.Bound(i).Seconds()] = n
+		}
+		var labels []string
+		if t.Label != "" {
+			labels = []string{name}
+		}
+		ch <- prometheus.MustNewConstHistogram(t.desc(), count, sum.Seconds(), buckets, labels...)
+	}
+}
+
+func (c Counts) desc() *prometheus.Desc { return prometheus.NewDesc(c.Name, c.Help, c.Labels[:], nil) }
+
+// Describe implements prometheus.Collector.
+func (c Counts) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc() }
+
+// Collect implements prometheus.Collector.
+func (c Counts) Collect(ch chan<- prometheus.Metric) {
+	for of, counts := range c.Of {
+		counts.Each(func(name string, n uint64) {
+			ch <- prometheus.MustNewConstMetric(c.desc(), prometheus.CounterValue, float64(n), of, name)
+		})
+	}
 }

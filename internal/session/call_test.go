@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestCallsOfOneUserLeaveWorkersToOthers(t *testing.T) {
 	in, out := make(chan struct{}, 128), make(chan struct{})
 	release := sync.OnceFunc(func() { close(out) })
 	defer release()
-	w.hub.AttachCalls(func(_ context.Context, who user.Identity, _ string, _ bool, _ []byte) ([]byte, error) {
+	w.hub.AttachCalls(func(_ context.Context, who user.Identity, _ netip.Addr, _ string, _ bool, _ []byte) ([]byte, error) {
 		if who.Account != account("alice") {
 			return []byte("{}"), nil
 		}

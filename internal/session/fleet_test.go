@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,7 +188,7 @@ func (f *fleet) start(id im.Node) *site {
 	})
 	s.hub.Attach(s.bus)
 	s.hub.AttachStreams(s.streams, s.others)
-	s.hub.AttachCalls(func(_ context.Context, _ user.Identity, method string, _ bool, _ []byte) ([]byte, error) {
+	s.hub.AttachCalls(func(_ context.Context, _ user.Identity, _ netip.Addr, method string, _ bool, _ []byte) ([]byte, error) {
 		took, err := time.ParseDuration(method)
 		<-time.After(took) // the method is the time that the call takes
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -45,12 +46,13 @@ func (s *Session) noteCapabilities(ofClient []string) {
 // answer is the first frame that the client gets.
 func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.WakeUps) {
 	s.phase.Store(checksHello)
+	at := k.Now()
 	if err := s.hub.checkHello(h); err != nil {
 		s.reject(id, err, k)
 		return
 	}
 	ok := s.hub.asyncOn(s.hub.queueHello, s.Out, func(ctx context.Context, k *fanout.WakeUps) {
-		if err := s.begin(ctx, id, h, k); err != nil {
+		if err := s.begin(ctx, id, h, at, k); err != nil {
 			s.reject(id, s.hub.clientError(s.Out.Account.User, "hello", err), k)
 		}
 	})
@@ -78,12 +80,14 @@ func (s *Session) reject(id uint64, e *im.Error, k *fanout.WakeUps) {
 		e = &im.Error{Code: im.CodeInternal, Message: e.Error(), Request: e.Request}
 	}
 	s.hub.Refused.Add(1)
+	s.hub.Hellos.Add(string(e.Code))
+	s.noteRefusal("hello", e.Code)
 	s.refuse(id, e, k)
 	s.Out.EndAfterAnswer(e, k)
 }
 
 // begin checks the token, enters the session into the online table and welcomes it.
-func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, k *fanout.WakeUps) error {
+func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came time.Duration, k *fanout.WakeUps) error {
 	at := s.hub.revocations.Now() // before the check: the token was valid then
 	who, err := s.hub.users.AuthenticateSession(ctx, h.Token)
 	if err != nil {
@@ -115,6 +119,8 @@ func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, k *fa
 	}
 	s.phase.Store(welcomed)
 	s.Out.Welcome(s.welcomeFrame(id, who.Account, l), k)
+	s.hub.Hellos.Add(outcomeOK)
+	s.hub.Requests["hello"].Observe(measure.Now() - came)
 	k.Flush() // before NoteClient writes to the store: the client need not wait for that
 	if err := s.hub.users.NoteClient(ctx, who, h.Client); err != nil {
 		s.hub.o.Log.Warn("store the client's name failed", "user", string(who.Account.User), "device", who.Device, "err", err)

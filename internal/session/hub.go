@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/user"
@@ -50,7 +52,18 @@ type Options struct {
 	Hellos    int                       // that are checked at the same time; 8
 	Waiting   int                       // hellos that may wait; 4096
 
+	// Refused is told of refused hellos and requests. It must not block. nil: nobody.
+	Refused func(Refusal)
+
 	RechecksPerSecond int // of sessions, while another node does not answer; 5000
+}
+
+// Refusal is what a client was refused.
+type Refusal struct {
+	Who    user.Identity // the zero value: nobody yet
+	Remote netip.Addr    // the client's address; the zero value: not known
+	What   string        // hello, or the name of the request
+	Code   im.Code
 }
 
 // Hub holds what the sessions of a node share.
@@ -76,11 +89,18 @@ type Hub struct {
 
 	Sessions atomic.Int64 // in the online table
 	Refused  atomic.Uint64
+
+	Meter    fanout.Meter                  // of all connections
+	Requests map[string]*measure.Histogram // from a request to its answer, by its name; never changed
+	Hellos   *measure.Counts               // by code; ok: welcomed
 }
 
-// CallFunc runs a method of the API for a user. Request and answer are JSON, or else
-// protobuf. Errors: no_method, and those of the method. Spec: P-10.4.
-type CallFunc func(ctx context.Context, who user.Identity, method string, json bool, request []byte) (answer []byte, err error)
+// outcomeOK is that of what was not refused.
+const outcomeOK = "ok"
+
+// CallFunc runs a method of the API for a user, whose client has an address. Request
+// and answer are JSON, or else protobuf. Errors: no_method, and those of the method. Spec: P-10.4.
+type CallFunc func(ctx context.Context, who user.Identity, remote netip.Addr, method string, json bool, request []byte) (answer []byte, err error)
 
 // New makes a hub.
 func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.Syncer, t *fanout.Table, l Limits) *Hub {
@@ -103,6 +123,11 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 		o.RechecksPerSecond = 5000
 	}
 	h := &Hub{o: o, users: us, convs: cs, route: r, sync: sy, table: t, revocations: fanout.NewRevocations(), hellos: make(chan func(), o.Waiting), reads: o.Reads, calls: newCalls()}
+	h.Meter.Refusals, h.Hellos = measure.NewCounts(im.Codes()...), measure.NewCounts(append(im.Codes(), outcomeOK)...)
+	h.Requests = map[string]*measure.Histogram{}
+	for _, name := range []string{"hello", "history", "sync", "focus", "call"} {
+		h.Requests[name] = &measure.Histogram{}
+	}
 	h.rechecks = newRechecker(us, t, h.revocations, o.RechecksPerSecond)
 	h.limits.Store(&l)
 	return h

@@ -7,6 +7,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -35,6 +36,7 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 		s.refuse(id, busy, k)
 		return
 	}
+	at := k.Now()
 	ok := s.hub.asyncOn(queue, s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		defer s.requests.Add(-1)
 		frame, err := f(ctx)
@@ -42,9 +44,14 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 			err = errHeld
 		}
 		if err != nil {
-			s.refuse(id, s.hub.clientError(s.Out.Account.User, what, err), k)
+			e := s.hub.clientError(s.Out.Account.User, what, err)
+			if what != "call" { // the API notes it
+				s.noteRefusal(what, e.Code)
+			}
+			s.refuse(id, e, k)
 			return
 		}
+		s.hub.Requests[what].Observe(measure.Now() - at)
 		frame.Id = id
 		s.Out.Answer(frame, k)
 	})

@@ -47,10 +47,9 @@ const (
 
 // Conn is what the gateway knows about a connection.
 type Conn struct {
-	Remote   netip.Addr
 	Encoding wire.Encoding
 	Flusher  *fanout.Flusher
-	Link     any // the gateway's connection; becomes Conn of the outbox
+	Link     any // the gateway's connection; becomes Conn of the outbox. It may have ClientAddr() netip.Addr
 }
 
 // Open makes the session of a connection whose codec is known.
@@ -71,8 +70,25 @@ func (h *Hub) Open(c Conn) *Session {
 // Identity is the user and the device of the session, once it is Ready.
 func (s *Session) Identity() user.Identity { return s.id }
 
+// remote is the address of the client; the zero value: not known. The connection
+// knows it: another field would make every session larger.
+func (s *Session) remote() netip.Addr {
+	if c, ok := s.Out.Conn.(interface{ ClientAddr() netip.Addr }); ok {
+		return c.ClientAddr()
+	}
+	return netip.Addr{}
+}
+
+// noteRefusal tells of what the client was refused.
+func (s *Session) noteRefusal(what string, code im.Code) {
+	if f := s.hub.o.Refused; f != nil {
+		f(Refusal{Who: s.id, Remote: s.remote(), What: what, Code: code})
+	}
+}
+
 // refuse answers a frame with an error.
 func (s *Session) refuse(id uint64, e *im.Error, k *fanout.WakeUps) {
+	s.hub.Meter.Refusals.Add(string(e.Code))
 	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Error{Error: wire.ErrorFrame(e)}}, k)
 }
 

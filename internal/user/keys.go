@@ -42,7 +42,7 @@ func (k *Key) Covers(scope string) bool {
 const keyIDBytes = 8
 
 func (us *Users) key(ctx context.Context, sum []byte, rec *storepb.Token) (Key, error) {
-	name, err := us.tenantName(ctx, im.Tenant(rec.Tenant))
+	name, err := us.TenantName(ctx, im.Tenant(rec.Tenant))
 	return Key{
 		ID: hex.EncodeToString(sum[:keyIDBytes]), Name: rec.Name, Tenant: im.Tenant(rec.Tenant), TenantName: name,
 		Scopes: rec.Scopes, Created: time.UnixMilli(int64(rec.CreatedMs)).UTC(),

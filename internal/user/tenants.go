@@ -134,8 +134,8 @@ func (c *change) nextTenant(ctx context.Context) (im.Tenant, error) {
 	return last, nil
 }
 
-// tenantName is a tenant's name; "" for 0.
-func (us *Users) tenantName(ctx context.Context, t im.Tenant) (string, error) {
+// TenantName is a tenant's name; "" for 0.
+func (us *Users) TenantName(ctx context.Context, t im.Tenant) (string, error) {
 	if t == 0 {
 		return "", nil
 	}

@@ -249,7 +249,9 @@ var rows = map[string]row{
 	"AdminService/CreateKey": {request: func(p *parties) proto.Message {
 		return &petrelv1.CreateKeyRequest{Name: p.name("key"), Scopes: []string{"users"}, RequestId: p.name("r")}
 	}},
-	"AdminService/ListKeys": {request: fixed(&petrelv1.ListKeysRequest{})},
+	"AdminService/ListKeys":    {request: fixed(&petrelv1.ListKeysRequest{})},
+	"AdminService/ListAudit":   {request: fixed(&petrelv1.ListAuditRequest{Limit: 1})},
+	"AdminService/VerifyAudit": {request: fixed(&petrelv1.VerifyAuditRequest{}), masks: []protoreflect.Name{"records", "heads"}},
 	"AdminService/RevokeKey": {request: func(p *parties) proto.Message {
 		return &petrelv1.RevokeKeyRequest{Id: p.key(), RequestId: p.name("r")}
 	}},

@@ -112,6 +112,8 @@ var methods = map[string]row{
 	admin + "GetHistory": {to(func(w *world) *petrelv1.AdminGetHistoryRequest {
 		return &petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: w.conv}}
 	}), operator},
+	admin + "ListAudit":        {same(&petrelv1.ListAuditRequest{Limit: 1}), operator},
+	admin + "VerifyAudit":      {same(&petrelv1.VerifyAuditRequest{}), operator},
 	admin + "GetLimits":        {same(&petrelv1.GetLimitsRequest{}), operator},
 	admin + "SetLimits":        {same(&petrelv1.ServerLimits{}), operator},
 	admin + "GetStats":         {same(&petrelv1.GetStatsRequest{}), operator},

@@ -109,6 +109,8 @@ var skipped = map[string][]string{
 	"CreateKeyRequest":             {"tenant"},
 	"ChangeSettingsRequest":        {"conv"},
 	"ListUserConversationsRequest": {"token"},
+	"ListAuditRequest":             {"token", "sinceMs"},
+	"VerifyAuditRequest":           {"heads"},
 }
 
 // examples are values of fields, by "Type.field" or by field.

@@ -2527,6 +2527,555 @@ func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
+type ListAuditRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SinceMs       uint64                 `protobuf:"varint,1,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // 0: from the oldest record on
+	Token         []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`                     // of the last page; since_ms does not count then
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`                    // at most 1000; 0: 1000
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditRequest) Reset() {
+	*x = ListAuditRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditRequest) ProtoMessage() {}
+
+func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
+func (*ListAuditRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ListAuditRequest) GetSinceMs() uint64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *ListAuditRequest) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *ListAuditRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListAuditResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Records       []*AuditRecord         `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	Token         []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // empty: there are no more at present
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditResponse) Reset() {
+	*x = ListAuditResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditResponse) ProtoMessage() {}
+
+func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
+func (*ListAuditResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ListAuditResponse) GetRecords() []*AuditRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *ListAuditResponse) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+// AuditRecord is one thing that happened. An empty field says that nothing is known.
+type AuditRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`      // that wrote it
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // among the records of the node: 1, 2, 3, …
+	TimeMs        uint64                 `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Event         string                 `protobuf:"bytes,4,opt,name=event,proto3" json:"event,omitempty"` // the method that was called, or hello, start, stop, reload, dropped
+	Code          string                 `protobuf:"bytes,5,opt,name=code,proto3" json:"code,omitempty"`   // why it was refused; empty: it was done
+	Key           string                 `protobuf:"bytes,6,opt,name=key,proto3" json:"key,omitempty"`     // id of the admin key of the caller
+	KeyName       string                 `protobuf:"bytes,7,opt,name=key_name,json=keyName,proto3" json:"key_name,omitempty"`
+	Tenant        string                 `protobuf:"bytes,8,opt,name=tenant,proto3" json:"tenant,omitempty"` // with user: who called with an access token
+	User          string                 `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"`
+	Device        string                 `protobuf:"bytes,10,opt,name=device,proto3" json:"device,omitempty"`
+	Address       string                 `protobuf:"bytes,11,opt,name=address,proto3" json:"address,omitempty"` // of the caller
+	Details       []*AuditDetail         `protobuf:"bytes,12,rep,name=details,proto3" json:"details,omitempty"`
+	Count         uint64                 `protobuf:"varint,13,opt,name=count,proto3" json:"count,omitempty"`                    // how often it happened; 0: once
+	SinceMs       uint64                 `protobuf:"varint,14,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // with count: when the first of them happened
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRecord) Reset() {
+	*x = AuditRecord{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRecord) ProtoMessage() {}
+
+func (x *AuditRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
+func (*AuditRecord) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *AuditRecord) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *AuditRecord) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *AuditRecord) GetEvent() string {
+	if x != nil {
+		return x.Event
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetKeyName() string {
+	if x != nil {
+		return x.KeyName
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetDetails() []*AuditDetail {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+func (x *AuditRecord) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *AuditRecord) GetSinceMs() uint64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+// AuditDetail is a field of the request. Passwords, tokens and texts of messages
+// are never among them.
+type AuditDetail struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditDetail) Reset() {
+	*x = AuditDetail{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditDetail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditDetail) ProtoMessage() {}
+
+func (x *AuditDetail) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
+func (*AuditDetail) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *AuditDetail) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AuditDetail) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+type VerifyAuditRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Heads         []*AuditHead           `protobuf:"bytes,1,rep,name=heads,proto3" json:"heads,omitempty"` // as they were known before; the log must still have them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyAuditRequest) Reset() {
+	*x = VerifyAuditRequest{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyAuditRequest) ProtoMessage() {}
+
+func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyAuditRequest.ProtoReflect.Descriptor instead.
+func (*VerifyAuditRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *VerifyAuditRequest) GetHeads() []*AuditHead {
+	if x != nil {
+		return x.Heads
+	}
+	return nil
+}
+
+type VerifyAuditResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Records       uint64                 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"` // that were read
+	Heads         []*AuditHead           `protobuf:"bytes,2,rep,name=heads,proto3" json:"heads,omitempty"`      // where the chains end now
+	Faults        []*AuditFault          `protobuf:"bytes,3,rep,name=faults,proto3" json:"faults,omitempty"`    // at most 1000; none: the log is whole
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyAuditResponse) Reset() {
+	*x = VerifyAuditResponse{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyAuditResponse) ProtoMessage() {}
+
+func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyAuditResponse.ProtoReflect.Descriptor instead.
+func (*VerifyAuditResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *VerifyAuditResponse) GetRecords() uint64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *VerifyAuditResponse) GetHeads() []*AuditHead {
+	if x != nil {
+		return x.Heads
+	}
+	return nil
+}
+
+func (x *VerifyAuditResponse) GetFaults() []*AuditFault {
+	if x != nil {
+		return x.Faults
+	}
+	return nil
+}
+
+// AuditHead is where the chain of a node ended at some time.
+type AuditHead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // of the last record
+	Hash          string                 `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`      // of it, in hex
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditHead) Reset() {
+	*x = AuditHead{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditHead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditHead) ProtoMessage() {}
+
+func (x *AuditHead) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
+func (*AuditHead) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *AuditHead) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AuditHead) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *AuditHead) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+// AuditFault is a place at which the log is not as it was written.
+type AuditFault struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // of the record; 0: it is about the chain
+	What          string                 `protobuf:"bytes,3,opt,name=what,proto3" json:"what,omitempty"`      // changed, missing, moved, cut or unknown
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`      // for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditFault) Reset() {
+	*x = AuditFault{}
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditFault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditFault) ProtoMessage() {}
+
+func (x *AuditFault) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditFault.ProtoReflect.Descriptor instead.
+func (*AuditFault) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *AuditFault) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AuditFault) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *AuditFault) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *AuditFault) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 type ListUserConversationsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -2538,7 +3087,7 @@ type ListUserConversationsRequest struct {
 
 func (x *ListUserConversationsRequest) Reset() {
 	*x = ListUserConversationsRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2550,7 +3099,7 @@ func (x *ListUserConversationsRequest) String() string {
 func (*ListUserConversationsRequest) ProtoMessage() {}
 
 func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[42]
+	mi := &file_petrel_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2563,7 +3112,7 @@ func (x *ListUserConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListUserConversationsRequest) GetTenant() string {
@@ -2597,7 +3146,7 @@ type ListUserConversationsResponse struct {
 
 func (x *ListUserConversationsResponse) Reset() {
 	*x = ListUserConversationsResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +3158,7 @@ func (x *ListUserConversationsResponse) String() string {
 func (*ListUserConversationsResponse) ProtoMessage() {}
 
 func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[43]
+	mi := &file_petrel_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +3171,7 @@ func (x *ListUserConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUserConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListUserConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListUserConversationsResponse) GetConvs() []*ConvState {
@@ -2651,7 +3200,7 @@ type AdminListMembersRequest struct {
 
 func (x *AdminListMembersRequest) Reset() {
 	*x = AdminListMembersRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +3212,7 @@ func (x *AdminListMembersRequest) String() string {
 func (*AdminListMembersRequest) ProtoMessage() {}
 
 func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[44]
+	mi := &file_petrel_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +3225,7 @@ func (x *AdminListMembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminListMembersRequest.ProtoReflect.Descriptor instead.
 func (*AdminListMembersRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AdminListMembersRequest) GetTenant() string {
@@ -2719,7 +3268,7 @@ type AdminRenameGroupRequest struct {
 
 func (x *AdminRenameGroupRequest) Reset() {
 	*x = AdminRenameGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +3280,7 @@ func (x *AdminRenameGroupRequest) String() string {
 func (*AdminRenameGroupRequest) ProtoMessage() {}
 
 func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[45]
+	mi := &file_petrel_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +3293,7 @@ func (x *AdminRenameGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminRenameGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminRenameGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AdminRenameGroupRequest) GetTenant() string {
@@ -2786,7 +3335,7 @@ type AdminDissolveGroupRequest struct {
 
 func (x *AdminDissolveGroupRequest) Reset() {
 	*x = AdminDissolveGroupRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +3347,7 @@ func (x *AdminDissolveGroupRequest) String() string {
 func (*AdminDissolveGroupRequest) ProtoMessage() {}
 
 func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[46]
+	mi := &file_petrel_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +3360,7 @@ func (x *AdminDissolveGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminDissolveGroupRequest.ProtoReflect.Descriptor instead.
 func (*AdminDissolveGroupRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *AdminDissolveGroupRequest) GetTenant() string {
@@ -2843,7 +3392,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2855,7 +3404,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[47]
+	mi := &file_petrel_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2868,7 +3417,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 // ClusterState is the cluster as one node sees it.
@@ -2889,7 +3438,7 @@ type ClusterState struct {
 
 func (x *ClusterState) Reset() {
 	*x = ClusterState{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3450,7 @@ func (x *ClusterState) String() string {
 func (*ClusterState) ProtoMessage() {}
 
 func (x *ClusterState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[48]
+	mi := &file_petrel_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3463,7 @@ func (x *ClusterState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterState.ProtoReflect.Descriptor instead.
 func (*ClusterState) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ClusterState) GetAnsweredBy() string {
@@ -3002,7 +3551,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3563,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[49]
+	mi := &file_petrel_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3576,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ClusterNode) GetNode() string {
@@ -3130,7 +3679,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3142,7 +3691,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[50]
+	mi := &file_petrel_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3155,7 +3704,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -3176,7 +3725,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +3737,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[51]
+	mi := &file_petrel_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +3750,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *DrainNodeResponse) GetPartitions() uint32 {
@@ -3234,7 +3783,7 @@ type ResumeNodeRequest struct {
 
 func (x *ResumeNodeRequest) Reset() {
 	*x = ResumeNodeRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3246,7 +3795,7 @@ func (x *ResumeNodeRequest) String() string {
 func (*ResumeNodeRequest) ProtoMessage() {}
 
 func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[52]
+	mi := &file_petrel_v1_admin_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3259,7 +3808,7 @@ func (x *ResumeNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeNodeRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ResumeNodeRequest) GetNode() string {
@@ -3277,7 +3826,7 @@ type ResumeNodeResponse struct {
 
 func (x *ResumeNodeResponse) Reset() {
 	*x = ResumeNodeResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3289,7 +3838,7 @@ func (x *ResumeNodeResponse) String() string {
 func (*ResumeNodeResponse) ProtoMessage() {}
 
 func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[53]
+	mi := &file_petrel_v1_admin_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3302,7 +3851,7 @@ func (x *ResumeNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeNodeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeNodeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{61}
 }
 
 type RebalanceClusterRequest struct {
@@ -3313,7 +3862,7 @@ type RebalanceClusterRequest struct {
 
 func (x *RebalanceClusterRequest) Reset() {
 	*x = RebalanceClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3325,7 +3874,7 @@ func (x *RebalanceClusterRequest) String() string {
 func (*RebalanceClusterRequest) ProtoMessage() {}
 
 func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[54]
+	mi := &file_petrel_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3338,7 +3887,7 @@ func (x *RebalanceClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceClusterRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 type MovePartitionRequest struct {
@@ -3351,7 +3900,7 @@ type MovePartitionRequest struct {
 
 func (x *MovePartitionRequest) Reset() {
 	*x = MovePartitionRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3363,7 +3912,7 @@ func (x *MovePartitionRequest) String() string {
 func (*MovePartitionRequest) ProtoMessage() {}
 
 func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[55]
+	mi := &file_petrel_v1_admin_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3376,7 +3925,7 @@ func (x *MovePartitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionRequest.ProtoReflect.Descriptor instead.
 func (*MovePartitionRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *MovePartitionRequest) GetPartition() uint32 {
@@ -3403,7 +3952,7 @@ type MovePartitionResponse struct {
 
 func (x *MovePartitionResponse) Reset() {
 	*x = MovePartitionResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3964,7 @@ func (x *MovePartitionResponse) String() string {
 func (*MovePartitionResponse) ProtoMessage() {}
 
 func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[56]
+	mi := &file_petrel_v1_admin_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3977,7 @@ func (x *MovePartitionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MovePartitionResponse.ProtoReflect.Descriptor instead.
 func (*MovePartitionResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *MovePartitionResponse) GetDatabases() []uint32 {
@@ -3453,7 +4002,7 @@ type FinalizeClusterRequest struct {
 
 func (x *FinalizeClusterRequest) Reset() {
 	*x = FinalizeClusterRequest{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3465,7 +4014,7 @@ func (x *FinalizeClusterRequest) String() string {
 func (*FinalizeClusterRequest) ProtoMessage() {}
 
 func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[57]
+	mi := &file_petrel_v1_admin_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3478,7 +4027,7 @@ func (x *FinalizeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterRequest.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{57}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{65}
 }
 
 type FinalizeClusterResponse struct {
@@ -3491,7 +4040,7 @@ type FinalizeClusterResponse struct {
 
 func (x *FinalizeClusterResponse) Reset() {
 	*x = FinalizeClusterResponse{}
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3503,7 +4052,7 @@ func (x *FinalizeClusterResponse) String() string {
 func (*FinalizeClusterResponse) ProtoMessage() {}
 
 func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_admin_proto_msgTypes[58]
+	mi := &file_petrel_v1_admin_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3516,7 +4065,7 @@ func (x *FinalizeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinalizeClusterResponse.ProtoReflect.Descriptor instead.
 func (*FinalizeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{58}
+	return file_petrel_v1_admin_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *FinalizeClusterResponse) GetFrom() uint32 {
@@ -3719,7 +4268,49 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"\x13\n" +
-	"\x11RevokeKeyResponse\"`\n" +
+	"\x11RevokeKeyResponse\"Y\n" +
+	"\x10ListAuditRequest\x12\x19\n" +
+	"\bsince_ms\x18\x01 \x01(\x04R\asinceMs\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\fR\x05token\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"[\n" +
+	"\x11ListAuditResponse\x120\n" +
+	"\arecords\x18\x01 \x03(\v2\x16.petrel.v1.AuditRecordR\arecords\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\fR\x05token\"\xea\x02\n" +
+	"\vAuditRecord\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x17\n" +
+	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\x12\x14\n" +
+	"\x05event\x18\x04 \x01(\tR\x05event\x12\x12\n" +
+	"\x04code\x18\x05 \x01(\tR\x04code\x12\x10\n" +
+	"\x03key\x18\x06 \x01(\tR\x03key\x12\x19\n" +
+	"\bkey_name\x18\a \x01(\tR\akeyName\x12\x16\n" +
+	"\x06tenant\x18\b \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04user\x18\t \x01(\tR\x04user\x12\x16\n" +
+	"\x06device\x18\n" +
+	" \x01(\tR\x06device\x12\x18\n" +
+	"\aaddress\x18\v \x01(\tR\aaddress\x120\n" +
+	"\adetails\x18\f \x03(\v2\x16.petrel.v1.AuditDetailR\adetails\x12\x14\n" +
+	"\x05count\x18\r \x01(\x04R\x05count\x12\x19\n" +
+	"\bsince_ms\x18\x0e \x01(\x04R\asinceMs\"7\n" +
+	"\vAuditDetail\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"@\n" +
+	"\x12VerifyAuditRequest\x12*\n" +
+	"\x05heads\x18\x01 \x03(\v2\x14.petrel.v1.AuditHeadR\x05heads\"\x8a\x01\n" +
+	"\x13VerifyAuditResponse\x12\x18\n" +
+	"\arecords\x18\x01 \x01(\x04R\arecords\x12*\n" +
+	"\x05heads\x18\x02 \x03(\v2\x14.petrel.v1.AuditHeadR\x05heads\x12-\n" +
+	"\x06faults\x18\x03 \x03(\v2\x15.petrel.v1.AuditFaultR\x06faults\"K\n" +
+	"\tAuditHead\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\tR\x04hash\"`\n" +
+	"\n" +
+	"AuditFault\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04what\x18\x03 \x01(\tR\x04what\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"`\n" +
 	"\x1cListUserConversationsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -3802,7 +4393,7 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\x17REGISTRATION_INVITATION\x10\x02\x12\x17\n" +
 	"\x13REGISTRATION_CLOSED\x10\x032M\n" +
 	"\fSetupService\x12=\n" +
-	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xc6\x14\n" +
+	"\x06Redeem\x12\x18.petrel.v1.RedeemRequest\x1a\x19.petrel.v1.RedeemResponse2\xdc\x15\n" +
 	"\fAdminService\x12L\n" +
 	"\vCreateUsers\x12\x1d.petrel.v1.CreateUsersRequest\x1a\x1e.petrel.v1.CreateUsersResponse\x12O\n" +
 	"\fRevokeTokens\x12\x1e.petrel.v1.RevokeTokensRequest\x1a\x1f.petrel.v1.RevokeTokensResponse\x12V\n" +
@@ -3828,7 +4419,9 @@ const file_petrel_v1_admin_proto_rawDesc = "" +
 	"\tMintToken\x12\x1b.petrel.v1.MintTokenRequest\x1a\x18.petrel.v1.LoginResponse\x12F\n" +
 	"\tCreateKey\x12\x1b.petrel.v1.CreateKeyRequest\x1a\x1c.petrel.v1.CreateKeyResponse\x12C\n" +
 	"\bListKeys\x12\x1a.petrel.v1.ListKeysRequest\x1a\x1b.petrel.v1.ListKeysResponse\x12F\n" +
-	"\tRevokeKey\x12\x1b.petrel.v1.RevokeKeyRequest\x1a\x1c.petrel.v1.RevokeKeyResponse\x12j\n" +
+	"\tRevokeKey\x12\x1b.petrel.v1.RevokeKeyRequest\x1a\x1c.petrel.v1.RevokeKeyResponse\x12F\n" +
+	"\tListAudit\x12\x1b.petrel.v1.ListAuditRequest\x1a\x1c.petrel.v1.ListAuditResponse\x12L\n" +
+	"\vVerifyAudit\x12\x1d.petrel.v1.VerifyAuditRequest\x1a\x1e.petrel.v1.VerifyAuditResponse\x12j\n" +
 	"\x15ListUserConversations\x12'.petrel.v1.ListUserConversationsRequest\x1a(.petrel.v1.ListUserConversationsResponse\x12Q\n" +
 	"\vListMembers\x12\".petrel.v1.AdminListMembersRequest\x1a\x1e.petrel.v1.ListMembersResponse\x12L\n" +
 	"\vRenameGroup\x12\".petrel.v1.AdminRenameGroupRequest\x1a\x19.petrel.v1.ChangeResponse\x12P\n" +
@@ -3857,7 +4450,7 @@ func file_petrel_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_petrel_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_petrel_v1_admin_proto_goTypes = []any{
 	(Registration)(0),                     // 0: petrel.v1.Registration
 	(*RedeemRequest)(nil),                 // 1: petrel.v1.RedeemRequest
@@ -3902,130 +4495,147 @@ var file_petrel_v1_admin_proto_goTypes = []any{
 	(*ListKeysResponse)(nil),              // 40: petrel.v1.ListKeysResponse
 	(*RevokeKeyRequest)(nil),              // 41: petrel.v1.RevokeKeyRequest
 	(*RevokeKeyResponse)(nil),             // 42: petrel.v1.RevokeKeyResponse
-	(*ListUserConversationsRequest)(nil),  // 43: petrel.v1.ListUserConversationsRequest
-	(*ListUserConversationsResponse)(nil), // 44: petrel.v1.ListUserConversationsResponse
-	(*AdminListMembersRequest)(nil),       // 45: petrel.v1.AdminListMembersRequest
-	(*AdminRenameGroupRequest)(nil),       // 46: petrel.v1.AdminRenameGroupRequest
-	(*AdminDissolveGroupRequest)(nil),     // 47: petrel.v1.AdminDissolveGroupRequest
-	(*GetClusterRequest)(nil),             // 48: petrel.v1.GetClusterRequest
-	(*ClusterState)(nil),                  // 49: petrel.v1.ClusterState
-	(*ClusterNode)(nil),                   // 50: petrel.v1.ClusterNode
-	(*DrainNodeRequest)(nil),              // 51: petrel.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),             // 52: petrel.v1.DrainNodeResponse
-	(*ResumeNodeRequest)(nil),             // 53: petrel.v1.ResumeNodeRequest
-	(*ResumeNodeResponse)(nil),            // 54: petrel.v1.ResumeNodeResponse
-	(*RebalanceClusterRequest)(nil),       // 55: petrel.v1.RebalanceClusterRequest
-	(*MovePartitionRequest)(nil),          // 56: petrel.v1.MovePartitionRequest
-	(*MovePartitionResponse)(nil),         // 57: petrel.v1.MovePartitionResponse
-	(*FinalizeClusterRequest)(nil),        // 58: petrel.v1.FinalizeClusterRequest
-	(*FinalizeClusterResponse)(nil),       // 59: petrel.v1.FinalizeClusterResponse
-	(*MemberRef)(nil),                     // 60: petrel.v1.MemberRef
-	(*MemberChange)(nil),                  // 61: petrel.v1.MemberChange
-	(*Send)(nil),                          // 62: petrel.v1.Send
-	(*GetHistory)(nil),                    // 63: petrel.v1.GetHistory
-	(*Device)(nil),                        // 64: petrel.v1.Device
-	(*DeviceRef)(nil),                     // 65: petrel.v1.DeviceRef
-	(*ConvState)(nil),                     // 66: petrel.v1.ConvState
-	(*ChangeResponse)(nil),                // 67: petrel.v1.ChangeResponse
-	(*Ack)(nil),                           // 68: petrel.v1.Ack
-	(*HistoryPage)(nil),                   // 69: petrel.v1.HistoryPage
-	(*RevokeDeviceResponse)(nil),          // 70: petrel.v1.RevokeDeviceResponse
-	(*LoginResponse)(nil),                 // 71: petrel.v1.LoginResponse
-	(*ListMembersResponse)(nil),           // 72: petrel.v1.ListMembersResponse
+	(*ListAuditRequest)(nil),              // 43: petrel.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),             // 44: petrel.v1.ListAuditResponse
+	(*AuditRecord)(nil),                   // 45: petrel.v1.AuditRecord
+	(*AuditDetail)(nil),                   // 46: petrel.v1.AuditDetail
+	(*VerifyAuditRequest)(nil),            // 47: petrel.v1.VerifyAuditRequest
+	(*VerifyAuditResponse)(nil),           // 48: petrel.v1.VerifyAuditResponse
+	(*AuditHead)(nil),                     // 49: petrel.v1.AuditHead
+	(*AuditFault)(nil),                    // 50: petrel.v1.AuditFault
+	(*ListUserConversationsRequest)(nil),  // 51: petrel.v1.ListUserConversationsRequest
+	(*ListUserConversationsResponse)(nil), // 52: petrel.v1.ListUserConversationsResponse
+	(*AdminListMembersRequest)(nil),       // 53: petrel.v1.AdminListMembersRequest
+	(*AdminRenameGroupRequest)(nil),       // 54: petrel.v1.AdminRenameGroupRequest
+	(*AdminDissolveGroupRequest)(nil),     // 55: petrel.v1.AdminDissolveGroupRequest
+	(*GetClusterRequest)(nil),             // 56: petrel.v1.GetClusterRequest
+	(*ClusterState)(nil),                  // 57: petrel.v1.ClusterState
+	(*ClusterNode)(nil),                   // 58: petrel.v1.ClusterNode
+	(*DrainNodeRequest)(nil),              // 59: petrel.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),             // 60: petrel.v1.DrainNodeResponse
+	(*ResumeNodeRequest)(nil),             // 61: petrel.v1.ResumeNodeRequest
+	(*ResumeNodeResponse)(nil),            // 62: petrel.v1.ResumeNodeResponse
+	(*RebalanceClusterRequest)(nil),       // 63: petrel.v1.RebalanceClusterRequest
+	(*MovePartitionRequest)(nil),          // 64: petrel.v1.MovePartitionRequest
+	(*MovePartitionResponse)(nil),         // 65: petrel.v1.MovePartitionResponse
+	(*FinalizeClusterRequest)(nil),        // 66: petrel.v1.FinalizeClusterRequest
+	(*FinalizeClusterResponse)(nil),       // 67: petrel.v1.FinalizeClusterResponse
+	(*MemberRef)(nil),                     // 68: petrel.v1.MemberRef
+	(*MemberChange)(nil),                  // 69: petrel.v1.MemberChange
+	(*Send)(nil),                          // 70: petrel.v1.Send
+	(*GetHistory)(nil),                    // 71: petrel.v1.GetHistory
+	(*Device)(nil),                        // 72: petrel.v1.Device
+	(*DeviceRef)(nil),                     // 73: petrel.v1.DeviceRef
+	(*ConvState)(nil),                     // 74: petrel.v1.ConvState
+	(*ChangeResponse)(nil),                // 75: petrel.v1.ChangeResponse
+	(*Ack)(nil),                           // 76: petrel.v1.Ack
+	(*HistoryPage)(nil),                   // 77: petrel.v1.HistoryPage
+	(*RevokeDeviceResponse)(nil),          // 78: petrel.v1.RevokeDeviceResponse
+	(*LoginResponse)(nil),                 // 79: petrel.v1.LoginResponse
+	(*ListMembersResponse)(nil),           // 80: petrel.v1.ListMembersResponse
 }
 var file_petrel_v1_admin_proto_depIdxs = []int32{
 	5,  // 0: petrel.v1.CreateUsersResponse.tokens:type_name -> petrel.v1.UserToken
-	60, // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
-	61, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
-	62, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
-	63, // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
+	68, // 1: petrel.v1.AdminCreateGroupRequest.members:type_name -> petrel.v1.MemberRef
+	69, // 2: petrel.v1.ChangeMembersRequest.change:type_name -> petrel.v1.MemberChange
+	70, // 3: petrel.v1.SendAsRequest.send:type_name -> petrel.v1.Send
+	71, // 4: petrel.v1.AdminGetHistoryRequest.history:type_name -> petrel.v1.GetHistory
 	24, // 5: petrel.v1.ListUsersResponse.users:type_name -> petrel.v1.UserInfo
-	64, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
+	72, // 6: petrel.v1.UserInfo.devices:type_name -> petrel.v1.Device
 	0,  // 7: petrel.v1.TenantInfo.registration:type_name -> petrel.v1.Registration
 	0,  // 8: petrel.v1.TenantInfo.effective:type_name -> petrel.v1.Registration
 	0,  // 9: petrel.v1.SetRegistrationRequest.registration:type_name -> petrel.v1.Registration
-	65, // 10: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
+	73, // 10: petrel.v1.MintTokenRequest.device:type_name -> petrel.v1.DeviceRef
 	38, // 11: petrel.v1.CreateKeyResponse.info:type_name -> petrel.v1.KeyInfo
 	38, // 12: petrel.v1.ListKeysResponse.keys:type_name -> petrel.v1.KeyInfo
-	66, // 13: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
-	50, // 14: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
-	1,  // 15: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
-	3,  // 16: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
-	6,  // 17: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
-	8,  // 18: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
-	10, // 19: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
-	11, // 20: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
-	12, // 21: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
-	13, // 22: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
-	14, // 23: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
-	15, // 24: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
-	21, // 25: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
-	23, // 26: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
-	25, // 27: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
-	26, // 28: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
-	27, // 29: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
-	28, // 30: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
-	29, // 31: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
-	31, // 32: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
-	32, // 33: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
-	34, // 34: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
-	35, // 35: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
-	36, // 36: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
-	39, // 37: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
-	41, // 38: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
-	43, // 39: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
-	45, // 40: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
-	46, // 41: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
-	47, // 42: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
-	16, // 43: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
-	17, // 44: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
-	48, // 45: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
-	51, // 46: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
-	53, // 47: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
-	55, // 48: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
-	56, // 49: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
-	58, // 50: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
-	2,  // 51: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
-	4,  // 52: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
-	7,  // 53: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
-	9,  // 54: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
-	67, // 55: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
-	68, // 56: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
-	69, // 57: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
-	14, // 58: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
-	14, // 59: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
-	20, // 60: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
-	22, // 61: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
-	24, // 62: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
-	24, // 63: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
-	24, // 64: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
-	24, // 65: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
-	24, // 66: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
-	30, // 67: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
-	30, // 68: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
-	33, // 69: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
-	70, // 70: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	71, // 71: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
-	37, // 72: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
-	40, // 73: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
-	42, // 74: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
-	44, // 75: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
-	72, // 76: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
-	67, // 77: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
-	67, // 78: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
-	19, // 79: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
-	18, // 80: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
-	49, // 81: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
-	52, // 82: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
-	54, // 83: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
-	49, // 84: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
-	57, // 85: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
-	59, // 86: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
-	51, // [51:87] is the sub-list for method output_type
-	15, // [15:51] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	45, // 13: petrel.v1.ListAuditResponse.records:type_name -> petrel.v1.AuditRecord
+	46, // 14: petrel.v1.AuditRecord.details:type_name -> petrel.v1.AuditDetail
+	49, // 15: petrel.v1.VerifyAuditRequest.heads:type_name -> petrel.v1.AuditHead
+	49, // 16: petrel.v1.VerifyAuditResponse.heads:type_name -> petrel.v1.AuditHead
+	50, // 17: petrel.v1.VerifyAuditResponse.faults:type_name -> petrel.v1.AuditFault
+	74, // 18: petrel.v1.ListUserConversationsResponse.convs:type_name -> petrel.v1.ConvState
+	58, // 19: petrel.v1.ClusterState.nodes:type_name -> petrel.v1.ClusterNode
+	1,  // 20: petrel.v1.SetupService.Redeem:input_type -> petrel.v1.RedeemRequest
+	3,  // 21: petrel.v1.AdminService.CreateUsers:input_type -> petrel.v1.CreateUsersRequest
+	6,  // 22: petrel.v1.AdminService.RevokeTokens:input_type -> petrel.v1.RevokeTokensRequest
+	8,  // 23: petrel.v1.AdminService.CreateGroup:input_type -> petrel.v1.AdminCreateGroupRequest
+	10, // 24: petrel.v1.AdminService.ChangeMembers:input_type -> petrel.v1.ChangeMembersRequest
+	11, // 25: petrel.v1.AdminService.SendAs:input_type -> petrel.v1.SendAsRequest
+	12, // 26: petrel.v1.AdminService.GetHistory:input_type -> petrel.v1.AdminGetHistoryRequest
+	13, // 27: petrel.v1.AdminService.GetLimits:input_type -> petrel.v1.GetLimitsRequest
+	14, // 28: petrel.v1.AdminService.SetLimits:input_type -> petrel.v1.ServerLimits
+	15, // 29: petrel.v1.AdminService.GetStats:input_type -> petrel.v1.GetStatsRequest
+	21, // 30: petrel.v1.AdminService.ListUsers:input_type -> petrel.v1.ListUsersRequest
+	23, // 31: petrel.v1.AdminService.GetUser:input_type -> petrel.v1.AdminGetUserRequest
+	25, // 32: petrel.v1.AdminService.DisableUser:input_type -> petrel.v1.DisableUserRequest
+	26, // 33: petrel.v1.AdminService.EnableUser:input_type -> petrel.v1.EnableUserRequest
+	27, // 34: petrel.v1.AdminService.SetPassword:input_type -> petrel.v1.SetPasswordRequest
+	28, // 35: petrel.v1.AdminService.LinkUser:input_type -> petrel.v1.LinkUserRequest
+	29, // 36: petrel.v1.AdminService.GetTenant:input_type -> petrel.v1.GetTenantRequest
+	31, // 37: petrel.v1.AdminService.SetRegistration:input_type -> petrel.v1.SetRegistrationRequest
+	32, // 38: petrel.v1.AdminService.CreateInvitation:input_type -> petrel.v1.CreateInvitationRequest
+	34, // 39: petrel.v1.AdminService.RevokeDevice:input_type -> petrel.v1.AdminRevokeDeviceRequest
+	35, // 40: petrel.v1.AdminService.MintToken:input_type -> petrel.v1.MintTokenRequest
+	36, // 41: petrel.v1.AdminService.CreateKey:input_type -> petrel.v1.CreateKeyRequest
+	39, // 42: petrel.v1.AdminService.ListKeys:input_type -> petrel.v1.ListKeysRequest
+	41, // 43: petrel.v1.AdminService.RevokeKey:input_type -> petrel.v1.RevokeKeyRequest
+	43, // 44: petrel.v1.AdminService.ListAudit:input_type -> petrel.v1.ListAuditRequest
+	47, // 45: petrel.v1.AdminService.VerifyAudit:input_type -> petrel.v1.VerifyAuditRequest
+	51, // 46: petrel.v1.AdminService.ListUserConversations:input_type -> petrel.v1.ListUserConversationsRequest
+	53, // 47: petrel.v1.AdminService.ListMembers:input_type -> petrel.v1.AdminListMembersRequest
+	54, // 48: petrel.v1.AdminService.RenameGroup:input_type -> petrel.v1.AdminRenameGroupRequest
+	55, // 49: petrel.v1.AdminService.DissolveGroup:input_type -> petrel.v1.AdminDissolveGroupRequest
+	16, // 50: petrel.v1.AdminService.Compact:input_type -> petrel.v1.CompactRequest
+	17, // 51: petrel.v1.AdminService.CreateCheckpoint:input_type -> petrel.v1.CreateCheckpointRequest
+	56, // 52: petrel.v1.AdminService.GetCluster:input_type -> petrel.v1.GetClusterRequest
+	59, // 53: petrel.v1.AdminService.DrainNode:input_type -> petrel.v1.DrainNodeRequest
+	61, // 54: petrel.v1.AdminService.ResumeNode:input_type -> petrel.v1.ResumeNodeRequest
+	63, // 55: petrel.v1.AdminService.RebalanceCluster:input_type -> petrel.v1.RebalanceClusterRequest
+	64, // 56: petrel.v1.AdminService.MovePartition:input_type -> petrel.v1.MovePartitionRequest
+	66, // 57: petrel.v1.AdminService.FinalizeCluster:input_type -> petrel.v1.FinalizeClusterRequest
+	2,  // 58: petrel.v1.SetupService.Redeem:output_type -> petrel.v1.RedeemResponse
+	4,  // 59: petrel.v1.AdminService.CreateUsers:output_type -> petrel.v1.CreateUsersResponse
+	7,  // 60: petrel.v1.AdminService.RevokeTokens:output_type -> petrel.v1.RevokeTokensResponse
+	9,  // 61: petrel.v1.AdminService.CreateGroup:output_type -> petrel.v1.AdminCreateGroupResponse
+	75, // 62: petrel.v1.AdminService.ChangeMembers:output_type -> petrel.v1.ChangeResponse
+	76, // 63: petrel.v1.AdminService.SendAs:output_type -> petrel.v1.Ack
+	77, // 64: petrel.v1.AdminService.GetHistory:output_type -> petrel.v1.HistoryPage
+	14, // 65: petrel.v1.AdminService.GetLimits:output_type -> petrel.v1.ServerLimits
+	14, // 66: petrel.v1.AdminService.SetLimits:output_type -> petrel.v1.ServerLimits
+	20, // 67: petrel.v1.AdminService.GetStats:output_type -> petrel.v1.Stats
+	22, // 68: petrel.v1.AdminService.ListUsers:output_type -> petrel.v1.ListUsersResponse
+	24, // 69: petrel.v1.AdminService.GetUser:output_type -> petrel.v1.UserInfo
+	24, // 70: petrel.v1.AdminService.DisableUser:output_type -> petrel.v1.UserInfo
+	24, // 71: petrel.v1.AdminService.EnableUser:output_type -> petrel.v1.UserInfo
+	24, // 72: petrel.v1.AdminService.SetPassword:output_type -> petrel.v1.UserInfo
+	24, // 73: petrel.v1.AdminService.LinkUser:output_type -> petrel.v1.UserInfo
+	30, // 74: petrel.v1.AdminService.GetTenant:output_type -> petrel.v1.TenantInfo
+	30, // 75: petrel.v1.AdminService.SetRegistration:output_type -> petrel.v1.TenantInfo
+	33, // 76: petrel.v1.AdminService.CreateInvitation:output_type -> petrel.v1.CreateInvitationResponse
+	78, // 77: petrel.v1.AdminService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	79, // 78: petrel.v1.AdminService.MintToken:output_type -> petrel.v1.LoginResponse
+	37, // 79: petrel.v1.AdminService.CreateKey:output_type -> petrel.v1.CreateKeyResponse
+	40, // 80: petrel.v1.AdminService.ListKeys:output_type -> petrel.v1.ListKeysResponse
+	42, // 81: petrel.v1.AdminService.RevokeKey:output_type -> petrel.v1.RevokeKeyResponse
+	44, // 82: petrel.v1.AdminService.ListAudit:output_type -> petrel.v1.ListAuditResponse
+	48, // 83: petrel.v1.AdminService.VerifyAudit:output_type -> petrel.v1.VerifyAuditResponse
+	52, // 84: petrel.v1.AdminService.ListUserConversations:output_type -> petrel.v1.ListUserConversationsResponse
+	80, // 85: petrel.v1.AdminService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	75, // 86: petrel.v1.AdminService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	75, // 87: petrel.v1.AdminService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	19, // 88: petrel.v1.AdminService.Compact:output_type -> petrel.v1.CompactResponse
+	18, // 89: petrel.v1.AdminService.CreateCheckpoint:output_type -> petrel.v1.CreateCheckpointResponse
+	57, // 90: petrel.v1.AdminService.GetCluster:output_type -> petrel.v1.ClusterState
+	60, // 91: petrel.v1.AdminService.DrainNode:output_type -> petrel.v1.DrainNodeResponse
+	62, // 92: petrel.v1.AdminService.ResumeNode:output_type -> petrel.v1.ResumeNodeResponse
+	57, // 93: petrel.v1.AdminService.RebalanceCluster:output_type -> petrel.v1.ClusterState
+	65, // 94: petrel.v1.AdminService.MovePartition:output_type -> petrel.v1.MovePartitionResponse
+	67, // 95: petrel.v1.AdminService.FinalizeCluster:output_type -> petrel.v1.FinalizeClusterResponse
+	58, // [58:96] is the sub-list for method output_type
+	20, // [20:58] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_admin_proto_init() }
@@ -4043,7 +4653,7 @@ func file_petrel_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_admin_proto_rawDesc), len(file_petrel_v1_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   59,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -92,6 +92,11 @@ const (
 	AdminServiceListKeysProcedure = "/petrel.v1.AdminService/ListKeys"
 	// AdminServiceRevokeKeyProcedure is the fully-qualified name of the AdminService's RevokeKey RPC.
 	AdminServiceRevokeKeyProcedure = "/petrel.v1.AdminService/RevokeKey"
+	// AdminServiceListAuditProcedure is the fully-qualified name of the AdminService's ListAudit RPC.
+	AdminServiceListAuditProcedure = "/petrel.v1.AdminService/ListAudit"
+	// AdminServiceVerifyAuditProcedure is the fully-qualified name of the AdminService's VerifyAudit
+	// RPC.
+	AdminServiceVerifyAuditProcedure = "/petrel.v1.AdminService/VerifyAudit"
 	// AdminServiceListUserConversationsProcedure is the fully-qualified name of the AdminService's
 	// ListUserConversations RPC.
 	AdminServiceListUserConversationsProcedure = "/petrel.v1.AdminService/ListUserConversations"
@@ -281,6 +286,13 @@ type AdminServiceClient interface {
 	// RevokeKey revokes an admin key. Errors: no_key.
 	// Scope: admin.
 	RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error)
+	// ListAudit reads a page of the audit log, oldest record first. Clause P-10.9.
+	// Scope: admin.
+	ListAudit(context.Context, *connect.Request[petrelv1.ListAuditRequest]) (*connect.Response[petrelv1.ListAuditResponse], error)
+	// VerifyAudit reads the whole audit log, and names every record that was changed,
+	// removed or moved. It may take minutes. Clause P-10.9.
+	// Scope: admin.
+	VerifyAudit(context.Context, *connect.Request[petrelv1.VerifyAuditRequest]) (*connect.Response[petrelv1.VerifyAuditResponse], error)
 	// ListUserConversations lists the conversations of a user, as a sync of the
 	// user does.
 	// Errors: no_user.
@@ -481,6 +493,18 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("RevokeKey")),
 			connect.WithClientOptions(opts...),
 		),
+		listAudit: connect.NewClient[petrelv1.ListAuditRequest, petrelv1.ListAuditResponse](
+			httpClient,
+			baseURL+AdminServiceListAuditProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListAudit")),
+			connect.WithClientOptions(opts...),
+		),
+		verifyAudit: connect.NewClient[petrelv1.VerifyAuditRequest, petrelv1.VerifyAuditResponse](
+			httpClient,
+			baseURL+AdminServiceVerifyAuditProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("VerifyAudit")),
+			connect.WithClientOptions(opts...),
+		),
 		listUserConversations: connect.NewClient[petrelv1.ListUserConversationsRequest, petrelv1.ListUserConversationsResponse](
 			httpClient,
 			baseURL+AdminServiceListUserConversationsProcedure,
@@ -581,6 +605,8 @@ type adminServiceClient struct {
 	createKey             *connect.Client[petrelv1.CreateKeyRequest, petrelv1.CreateKeyResponse]
 	listKeys              *connect.Client[petrelv1.ListKeysRequest, petrelv1.ListKeysResponse]
 	revokeKey             *connect.Client[petrelv1.RevokeKeyRequest, petrelv1.RevokeKeyResponse]
+	listAudit             *connect.Client[petrelv1.ListAuditRequest, petrelv1.ListAuditResponse]
+	verifyAudit           *connect.Client[petrelv1.VerifyAuditRequest, petrelv1.VerifyAuditResponse]
 	listUserConversations *connect.Client[petrelv1.ListUserConversationsRequest, petrelv1.ListUserConversationsResponse]
 	listMembers           *connect.Client[petrelv1.AdminListMembersRequest, petrelv1.ListMembersResponse]
 	renameGroup           *connect.Client[petrelv1.AdminRenameGroupRequest, petrelv1.ChangeResponse]
@@ -708,6 +734,16 @@ func (c *adminServiceClient) ListKeys(ctx context.Context, req *connect.Request[
 // RevokeKey calls petrel.v1.AdminService.RevokeKey.
 func (c *adminServiceClient) RevokeKey(ctx context.Context, req *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error) {
 	return c.revokeKey.CallUnary(ctx, req)
+}
+
+// ListAudit calls petrel.v1.AdminService.ListAudit.
+func (c *adminServiceClient) ListAudit(ctx context.Context, req *connect.Request[petrelv1.ListAuditRequest]) (*connect.Response[petrelv1.ListAuditResponse], error) {
+	return c.listAudit.CallUnary(ctx, req)
+}
+
+// VerifyAudit calls petrel.v1.AdminService.VerifyAudit.
+func (c *adminServiceClient) VerifyAudit(ctx context.Context, req *connect.Request[petrelv1.VerifyAuditRequest]) (*connect.Response[petrelv1.VerifyAuditResponse], error) {
+	return c.verifyAudit.CallUnary(ctx, req)
 }
 
 // ListUserConversations calls petrel.v1.AdminService.ListUserConversations.
@@ -853,6 +889,13 @@ type AdminServiceHandler interface {
 	// RevokeKey revokes an admin key. Errors: no_key.
 	// Scope: admin.
 	RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error)
+	// ListAudit reads a page of the audit log, oldest record first. Clause P-10.9.
+	// Scope: admin.
+	ListAudit(context.Context, *connect.Request[petrelv1.ListAuditRequest]) (*connect.Response[petrelv1.ListAuditResponse], error)
+	// VerifyAudit reads the whole audit log, and names every record that was changed,
+	// removed or moved. It may take minutes. Clause P-10.9.
+	// Scope: admin.
+	VerifyAudit(context.Context, *connect.Request[petrelv1.VerifyAuditRequest]) (*connect.Response[petrelv1.VerifyAuditResponse], error)
 	// ListUserConversations lists the conversations of a user, as a sync of the
 	// user does.
 	// Errors: no_user.
@@ -1049,6 +1092,18 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("RevokeKey")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceListAuditHandler := connect.NewUnaryHandler(
+		AdminServiceListAuditProcedure,
+		svc.ListAudit,
+		connect.WithSchema(adminServiceMethods.ByName("ListAudit")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceVerifyAuditHandler := connect.NewUnaryHandler(
+		AdminServiceVerifyAuditProcedure,
+		svc.VerifyAudit,
+		connect.WithSchema(adminServiceMethods.ByName("VerifyAudit")),
+		connect.WithHandlerOptions(opts...),
+	)
 	adminServiceListUserConversationsHandler := connect.NewUnaryHandler(
 		AdminServiceListUserConversationsProcedure,
 		svc.ListUserConversations,
@@ -1169,6 +1224,10 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceListKeysHandler.ServeHTTP(w, r)
 		case AdminServiceRevokeKeyProcedure:
 			adminServiceRevokeKeyHandler.ServeHTTP(w, r)
+		case AdminServiceListAuditProcedure:
+			adminServiceListAuditHandler.ServeHTTP(w, r)
+		case AdminServiceVerifyAuditProcedure:
+			adminServiceVerifyAuditHandler.ServeHTTP(w, r)
 		case AdminServiceListUserConversationsProcedure:
 			adminServiceListUserConversationsHandler.ServeHTTP(w, r)
 		case AdminServiceListMembersProcedure:
@@ -1292,6 +1351,14 @@ func (UnimplementedAdminServiceHandler) ListKeys(context.Context, *connect.Reque
 
 func (UnimplementedAdminServiceHandler) RevokeKey(context.Context, *connect.Request[petrelv1.RevokeKeyRequest]) (*connect.Response[petrelv1.RevokeKeyResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.RevokeKey is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListAudit(context.Context, *connect.Request[petrelv1.ListAuditRequest]) (*connect.Response[petrelv1.ListAuditResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.ListAudit is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) VerifyAudit(context.Context, *connect.Request[petrelv1.VerifyAuditRequest]) (*connect.Response[petrelv1.VerifyAuditResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AdminService.VerifyAudit is not implemented"))
 }
 
 func (UnimplementedAdminServiceHandler) ListUserConversations(context.Context, *connect.Request[petrelv1.ListUserConversationsRequest]) (*connect.Response[petrelv1.ListUserConversationsResponse], error) {

@@ -1,0 +1,57 @@
+package api
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/audit"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// ListAudit reads a page of the audit log. Spec: P-10.9.
+func (s adminService) ListAudit(ctx context.Context, r *connect.Request[petrelv1.ListAuditRequest]) (*connect.Response[petrelv1.ListAuditResponse], error) {
+	page, next, err := s.o.Audit.List(ctx, r.Msg.SinceMs, r.Msg.Token, int(min(r.Msg.Limit, audit.MaxPage)))
+	if err != nil {
+		return nil, err
+	}
+	res := &petrelv1.ListAuditResponse{Token: next}
+	for _, x := range page {
+		rec := &petrelv1.AuditRecord{
+			Node: string(x.Node), Number: x.Number, TimeMs: x.TimeMs, Event: x.Event, Code: x.Code, Key: x.Key, KeyName: x.KeyName,
+			Tenant: x.Tenant, User: x.User, Device: x.Device, Address: x.Address, Count: x.Count, SinceMs: x.SinceMs,
+		}
+		for _, d := range x.Details {
+			rec.Details = append(rec.Details, &petrelv1.AuditDetail{Name: d.Name, Value: d.Value})
+		}
+		res.Records = append(res.Records, rec)
+	}
+	return connect.NewResponse(res), nil
+}
+
+// maxHeads is how many heads one call compares.
+const maxHeads = 1000
+
+// VerifyAudit reads the whole audit log. Spec: P-10.9.
+func (s adminService) VerifyAudit(ctx context.Context, r *connect.Request[petrelv1.VerifyAuditRequest]) (*connect.Response[petrelv1.VerifyAuditResponse], error) {
+	if len(r.Msg.Heads) > maxHeads {
+		return nil, im.Errorf(im.CodeInvalid, "heads has at most %d entries", maxHeads)
+	}
+	var known []audit.Head
+	for _, h := range r.Msg.Heads {
+		known = append(known, audit.Head{Node: im.Node(h.Node), Number: h.Number, Hash: h.Hash})
+	}
+	v, err := s.o.Audit.Verify(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	res := &petrelv1.VerifyAuditResponse{Records: v.Records}
+	for _, h := range v.Heads {
+		res.Heads = append(res.Heads, &petrelv1.AuditHead{Node: string(h.Node), Number: h.Number, Hash: h.Hash})
+	}
+	for _, f := range v.Faults {
+		res.Faults = append(res.Faults, &petrelv1.AuditFault{Node: string(f.Node), Number: f.Number, What: f.What, Text: f.Text})
+	}
+	return connect.NewResponse(res), nil
+}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"context"
+
+	"github.com/petrel-im/petrel/internal/audit"
+	"github.com/petrel-im/petrel/internal/metrics"
+	"github.com/petrel-im/petrel/internal/session"
+)
+
+// openAudit makes the audit log of this node.
+func (a *App) openAudit() {
+	a.audit = audit.New(audit.Options{Log: a.log, Keep: a.cfg.Audit.Keep}, a.store, a.node.bus.Self())
+	a.audit.Note(&audit.Record{Event: "start", Details: []audit.Detail{{Name: "version", Value: a.o.Version}}})
+}
+
+// noteRefusal records what a session was refused for want of a right.
+func (a *App) noteRefusal(r session.Refusal) {
+	if !audit.WantsRight(r.Code) {
+		return
+	}
+	rec := &audit.Record{Event: r.What, Code: r.Code, Address: r.Remote, User: r.Who.Account.User, Device: r.Who.Device}
+	if rec.User != "" {
+		rec.Tenant, _ = a.users.TenantName(context.Background(), r.Who.Account.Tenant) // it is in memory
+	}
+	a.audit.Summed(rec)
+}
+
+// auditValues are the figures of the audit log.
+func (a *App) auditValues() []metrics.Value {
+	return []metrics.Value{
+		{Name: "petrel_audit_records_total", Help: "Records that this node wrote to the audit log.", Counter: true, Read: func() float64 { return float64(a.audit.Written.Load()) }},
+		{Name: "petrel_audit_dropped_total", Help: "Records of the audit log that were lost, because too many were waiting.", Counter: true, Read: func() float64 { return float64(a.audit.Dropped.Load()) }},
+		{Name: "petrel_audit_failures_total", Help: "Times that the audit log could not be written.", Counter: true, Read: func() float64 { return float64(a.audit.Failed.Load()) }},
+	}
+}
