@@ -76,12 +76,12 @@ func (l *limits) enter(a netip.Addr, proxy bool, lim *session.Limits, now time.T
 	if !proxy && l.rates.Take(now, a, rate.Per(n, time.Second, n)) != nil {
 		return nil, l.refuse(&refusedBy{"limits.new_connections_per_ip_per_s", "too many new connections of the IP address", time.Second})
 	}
-	p, victim, why := l.take(a, proxy, lim, now)
+	p, end, why := l.take(a, proxy, lim, now)
 	if why != nil {
 		return nil, l.refuse(why)
 	}
-	if victim != nil && victim.end != nil { // else whoever makes the connection finds that it has no place
-		victim.end()
+	if end != nil {
+		end()
 	}
 	return p, nil
 }
@@ -99,10 +99,12 @@ func (l *limits) refuse(r *refusedBy) *im.Error {
 	return tooMany(r.text, spread(r.after))
 }
 
-// take is enter behind the limit of the rate. victim has lost its place.
-func (l *limits) take(a netip.Addr, proxy bool, lim *session.Limits, now time.Time) (p, victim *place, why *refusedBy) {
+// take is enter behind the limit of the rate. end ends the connection that has lost its
+// place; nil: there is none, or whoever makes it finds that it has no place.
+func (l *limits) take(a netip.Addr, proxy bool, lim *session.Limits, now time.Time) (p *place, end func(), why *refusedBy) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var victim *place
 	s := sourceOf(a)
 	u := l.sources[s]
 	if proxy {
@@ -127,12 +129,13 @@ func (l *limits) take(a netip.Addr, proxy bool, lim *session.Limits, now time.Ti
 	}
 	if victim != nil {
 		l.leaveLocked(victim)
+		end = victim.end
 	}
 	p = &place{l: l, addr: a, proxy: proxy, silent: now}
 	p.e = l.waiting.PushBack(p)
 	l.total++
 	l.countLocked(a, proxy, usage{waiting: 1})
-	return p, victim, nil
+	return p, end, nil
 }
 
 // silentLocked is the oldest of some connections that has been silent for long
