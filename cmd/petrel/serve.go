@@ -49,10 +49,10 @@ func newServe(c *cli) *cobra.Command {
 			secretFiles()
 			oneMoreProcessor()
 			level := new(slog.LevelVar)
-			log := repeats.New(newLog(c.err, conf.Log, level).Handler())
-			defer beside(log.Run)()
+			summed := repeats.New(newLog(c.err, conf.Log, level).Handler())
+			defer beside(summed.Run)()
 			a, err := app.New(cmd.Context(), conf, app.Options{
-				Log: slog.New(log), Level: level, Banner: c.out, Version: version,
+				Log: slog.New(summed), Level: level, Banner: c.out, Version: version,
 				Hangups: hangups, Reload: func() (*config.Config, error) {
 					again, err := c.loadAgain(cmd, conf.File())
 					if f, ok := errors.AsType[*fault](err); ok && f.err != nil {

@@ -44,7 +44,7 @@ func TestNoTextOfUsersSteersTheTerminal(t *testing.T) {
 	petrel(t, s.env(), "send", "--token-file", alice, "--to", "bob", hostile).want(t, exitOK)
 
 	rows := map[string][]string{
-		"user list": {}, "user show": {"alice"}, "user sessions": {"alice", "--all"}, "key list": {},
+		"audit list": {}, "audit verify": {}, "user list": {}, "user show": {"alice"}, "user sessions": {"alice", "--all"}, "key list": {},
 		"conv list": {"bob"}, "conv members": {conv}, "conv members list": {conv}, "conv history": {conv}, "conv export": {conv}, "conv rename": {conv, hostile},
 		"tail": {"--as", "bob", "--last", "5", "--count", "2"}, "chat": {"--as", "bob", "--plain", "--last", "5"},
 		"send": {"--as", "bob", "--to", hostile, "hi"}, "tenant show": {"--tenant", hostile}, "cluster status": {},

@@ -104,10 +104,10 @@ func parseInventory(slot []byte) (inventory, error) {
 	for i, n := uint64(0), count(); sound && i < n; i++ {
 		v.logs = append(v.logs, logFile{number: number(), length: number(), file: fileID{inode: number(), born: number()}})
 	}
+	v.seal = seal{number: number(), file: fileID{inode: number(), born: number()}}
 	if !sound {
 		return inventory{}, errors.New("it ends too early")
 	}
-	v.seal = seal{number: number(), file: fileID{inode: number(), born: number()}}
 	return v, nil
 }
 
