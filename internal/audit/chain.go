@@ -166,7 +166,7 @@ func (l *Log) present(ctx context.Context) (*head, error) {
 
 // write writes some records behind the chain as one unit.
 func (l *Log) write(ctx context.Context, batch []*item) (err error) {
-	var meant []byte // the hash of the head that the last try was to write
+	var meant []byte // the hash of the head that a try of unknown outcome was to write
 	for range maxTries {
 		h, e := l.present(ctx)
 		if e != nil {
@@ -188,7 +188,10 @@ func (l *Log) write(ctx context.Context, batch []*item) (err error) {
 		if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrFailed) {
 			return err
 		}
-		l.head, meant = nil, next.rec.Hash
+		l.head = nil
+		if !errors.Is(err, store.ErrChanged) { // that says that nothing was written
+			meant = next.rec.Hash
+		}
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
