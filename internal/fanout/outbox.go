@@ -215,16 +215,17 @@ func (o *Outbox) Pending() int {
 }
 
 // End tells the client that the connection closes with e. The writer closes it
-// after what is pending. Only the first call has an effect.
-func (o *Outbox) End(e *im.Error, k *WakeUps) {
+// after what is pending. Only the first call has an effect, and returns true.
+func (o *Outbox) End(e *im.Error, k *WakeUps) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.end != nil || o.closed {
-		return
+		return false
 	}
 	o.appendLocked(wire.KickFrame(e))
 	o.end = e
 	o.markLocked(k)
+	return true
 }
 
 // EndAfterAnswer is End for a reason that the client has got already, in an answer.

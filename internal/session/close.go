@@ -149,11 +149,10 @@ func (h *Hub) closeHere(a im.Account, code im.Code, match func(*fanout.Outbox) b
 	var k fanout.WakeUps
 	n := 0
 	for _, o := range h.table.Of(a) {
-		if match(o) {
-			o.End(&im.Error{Code: code}, &k)
+		if match(o) && o.End(&im.Error{Code: code}, &k) {
 			n++
 		}
 	}
 	k.Flush()
-	return n
+	return n + h.rechecks.endedBefore(a, match)
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,9 +16,13 @@ import (
 const (
 	// recheckDelay is how long the recheck of an account waits at least. It waits up
 	// to twice as long, and for the rechecks that are under way then. Whoever revokes tokens also ends the sessions by CloseUser or
-	// CloseDevice, and counts them. An earlier recheck would end them first, and
-	// the count would be too low.
+	// CloseDevice, which costs less.
 	recheckDelay = 300 * time.Millisecond
+
+	// maxEnded is how many sessions that rechecks have ended are remembered, the newest;
+	// endedFor is for how long: CloseUser and CloseDevice still count them.
+	maxEnded = 1024
+	endedFor = 10 * time.Second
 
 	maxNotedAccounts = 1 << 16     // if more accounts are noted, all sessions are rechecked
 	recheckers       = 8           // rechecks that read the store at the same time
@@ -49,6 +54,12 @@ type rechecker struct {
 
 	mu             sync.Mutex // tier 0; guards the fields below
 	noted, waiting map[im.Account]bool
+	ended          []endedSession // by a recheck, oldest first
+}
+
+type endedSession struct {
+	o  *fanout.Outbox
+	at time.Time
 }
 
 func newRechecker(us *user.Users, t *fanout.Table, r *fanout.Revocations, perSecond int) *rechecker {
@@ -231,13 +242,44 @@ func (r *rechecker) recheckOne(ctx context.Context, o *fanout.Outbox) bool {
 		o.Confirm(at)
 	case code == im.CodeReplaced || code == im.CodeRevoked:
 		var k fanout.WakeUps
-		o.End(&im.Error{Code: code}, &k)
+		if o.End(&im.Error{Code: code}, &k) {
+			r.remember(o)
+		}
 		k.Flush()
 	default:
 		return false
 	}
 	r.storeAnswered.Store(int64(at))
 	return true
+}
+
+// remember notes a session that a recheck has ended.
+func (r *rechecker) remember(o *fanout.Outbox) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	r.ended = slices.DeleteFunc(r.ended, func(e endedSession) bool { return now.Sub(e.at) >= endedFor })
+	if len(r.ended) == maxEnded {
+		r.ended = slices.Delete(r.ended, 0, 1)
+	}
+	r.ended = append(r.ended, endedSession{o, now})
+}
+
+// endedBefore counts the sessions of an account that a recheck has ended a moment
+// before somebody ends those for which match returns true, and forgets them. Whoever
+// revoked the tokens would else be told of too few.
+func (r *rechecker) endedBefore(a im.Account, match func(*fanout.Outbox) bool) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	r.ended = slices.DeleteFunc(r.ended, func(e endedSession) bool {
+		theirs := e.o.Account == a && match(e.o)
+		if theirs && now.Sub(e.at) < endedFor {
+			n++
+		}
+		return theirs || now.Sub(e.at) >= endedFor
+	})
+	return n
 }
 
 // pause waits for d. It returns false if ctx has ended.

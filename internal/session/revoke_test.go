@@ -105,6 +105,32 @@ func TestTokensThatEndAtOneNodeEndSessionsAtAll(t *testing.T) {
 	}
 }
 
+// On a busy machine the rechecks end the sessions before whoever revoked the tokens comes
+// to do it. They are counted all the same, and once.
+func TestSessionsThatARecheckEndedAreCounted(t *testing.T) {
+	fleetOf(t, 3, func(f *fleet, all []*site) {
+		ctx := context.Background()
+		f.people(all)
+		f.must(all[1].users.RevokeDevice(ctx, account("alice"), "phone-1"))
+		pass(time.Second)
+		for i, want := range []int{3, 0} {
+			if n, err := all[1].hub.CloseDevice(ctx, account("alice"), "phone-1", im.CodeRevoked); n != want || err != nil {
+				t.Errorf("end of the phone, time %d: %d, %v; want %d", i+1, n, err, want)
+			}
+		}
+		f.must(all[1].users.Revoke(ctx, account("alice")))
+		pass(time.Second)
+		if n, err := all[2].hub.CloseUser(ctx, account("bob"), im.CodeRevoked); n != 3 || err != nil {
+			t.Errorf("end of bob: %d, %v; want 3", n, err)
+		}
+		for i, want := range []int{6, 0} {
+			if n, err := all[2].hub.CloseUser(ctx, account("alice"), im.CodeRevoked); n != want || err != nil {
+				t.Errorf("end of alice, time %d: %d, %v; want %d", i+1, n, err, want)
+			}
+		}
+	})
+}
+
 // The node where tokens are revoked dies before it tells another node.
 func TestTokensThatEndAtANodeThatDies(t *testing.T) {
 	for _, row := range []time.Duration{0, time.Second, 5 * time.Second} {
