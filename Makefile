@@ -126,13 +126,19 @@ chaos-cluster: $(PYTHON) hosts ## the long chaos suite of a cluster, its cuts as
 	go test -count=1 -timeout 0 -v $(or $(ARGS),-run 'TestChaos|TestRollback') ./test/chaos -args -times=-1
 
 # Go fuzzes one function at a time, so as many as there are cores run side by side.
-# What they find is in testdata/ of the package: commit it with the fix.
+# What they find is in testdata/ of the package: commit it with the fix. A run whose
+# last input was cut off by the end of its time says "context deadline exceeded" and
+# fails, though it has found nothing (golang.org/issue/75804, until Go 1.27): that is no
+# failure here.
 FUZZTIME ?= 5m
 FUZZ     ?= Fuzz
 fuzz: ## random input for every decoder and for sessions; FUZZTIME=1h for each, FUZZ=FuzzSession for one
 	@grep -rlE '^func $(FUZZ)\w*\(f ' --include='*_test.go' $(GO_DIRS) | xargs -n1 dirname | sort -u | while read -r p; do \
 		grep -hoE '^func $(FUZZ)\w*\(f ' $$p/*_test.go | sed -E "s|^func (\w+).*|$$p \1|"; done | \
-		xargs -P "$$(getconf _NPROCESSORS_ONLN)" -n 2 sh -c 'go test -vet=off -ldflags=-w -run "^$$" -fuzz "^$$2$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s -parallel 1 ./$$1 || exit 1' sh
+		xargs -P "$$(getconf _NPROCESSORS_ONLN)" -n 2 sh -c ' \
+			out=$$(go test -vet=off -ldflags=-w -run "^$$" -fuzz "^$$2$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s -parallel 1 ./$$1 2>&1) && ok=1 || ok=; \
+			echo "$$out"; \
+			[ $$ok ] || { echo "$$out" | grep -q "^    context deadline exceeded$$" && ! echo "$$out" | grep -qE "Failing input|panic:|_test.go:"; }' sh
 
 clean: ## remove build/
 	rm -rf $(BUILD)
