@@ -10,8 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/MicahParks/jwkset"
 	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 )
 
@@ -23,7 +25,12 @@ const (
 
 // keySet is the keys that an identity provider publishes (RFC 7517). A provider changes
 // its keys without telling anybody: a JWT with an unknown key has the set fetched again.
-type keySet struct{ keys keyfunc.Keyfunc }
+type keySet struct {
+	known   keyfunc.Keyfunc // as they were fetched last
+	fetched keyfunc.Keyfunc // fetches them when the key is not among them
+	every   *rate.Limiter   // fetches for keys that are not known
+	fetch   singleflight.Group
+}
 
 // setAlgorithms are those whose keys are public.
 var setAlgorithms = []string{"EdDSA", "ES256", "RS256"}
@@ -34,22 +41,35 @@ func openKeySet(ctx context.Context, log *slog.Logger, o *JWT) (*keySet, error) 
 	if !slices.Contains(setAlgorithms, o.Algorithm) {
 		return nil, fmt.Errorf("a set of keys is for EdDSA, ES256 and RS256, not for %q", o.Algorithm)
 	}
-	keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{o.KeysURL}, keyfunc.Override{
-		Client:            &http.Client{Timeout: keySetTimeout, CheckRedirect: stay},
-		HTTPTimeout:       keySetTimeout,
-		RefreshInterval:   keySetEvery,
-		RefreshUnknownKID: rate.NewLimiter(rate.Every(keySetUnknown), 2),
-		RateLimitWaitMax:  time.Millisecond, // who comes too soon is refused, and waits for nobody
-		RefreshErrorHandlerFunc: func(u string) func(context.Context, error) {
-			return func(ctx context.Context, err error) {
-				log.WarnContext(ctx, "fetch the keys of the identity provider failed", "url", u, "err", err)
-			}
+	set, err := jwkset.NewStorageFromHTTP(o.KeysURL, jwkset.HTTPClientStorageOptions{
+		Ctx:                       ctx,
+		Client:                    &http.Client{Timeout: keySetTimeout, CheckRedirect: stay},
+		HTTPTimeout:               keySetTimeout,
+		RefreshInterval:           keySetEvery,
+		NoErrorReturnFirstHTTPReq: true,
+		RefreshErrorHandler: func(ctx context.Context, err error) {
+			log.WarnContext(ctx, "fetch the keys of the identity provider failed", "url", o.KeysURL, "err", err)
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the keys at %s: %w", o.KeysURL, err)
 	}
-	return &keySet{keys}, nil
+	// The library's own limit is not used: the time that it lets a caller wait for its turn
+	// is the time of the fetch too.
+	fetched, err := jwkset.NewHTTPClient(jwkset.HTTPClientOptions{
+		HTTPURLs:          map[string]jwkset.Storage{o.KeysURL: set},
+		RefreshUnknownKID: rate.NewLimiter(rate.Inf, 1),
+		RateLimitWaitMax:  keySetTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	k := &keySet{every: rate.NewLimiter(rate.Every(keySetUnknown), 2)}
+	if k.known, err = keyfunc.New(keyfunc.Options{Ctx: ctx, Storage: set}); err != nil {
+		return nil, err
+	}
+	k.fetched, err = keyfunc.New(keyfunc.Options{Ctx: ctx, Storage: fetched})
+	return k, err
 }
 
 // stay keeps a fetch of keys at the address that the operator has named.
@@ -61,9 +81,24 @@ func (k *keySet) keyOf(t *jwt.Token) (any, error) {
 	if _, ok := t.Header["kid"].(string); !ok {
 		return nil, errors.New("the header has no kid")
 	}
-	key, err := k.keys.Keyfunc(t)
+	key, err := k.known.Keyfunc(t)
+	if errors.Is(err, jwkset.ErrKeyNotFound) {
+		k.refetch(t)
+		key, err = k.known.Keyfunc(t)
+	}
 	if r, ok := key.(*rsa.PublicKey); ok && err == nil && r.N.BitLen() < minRSABits {
 		err = fmt.Errorf("an RSA key has at least %d bits", minRSABits)
 	}
 	return key, err
+}
+
+// refetch fetches the keys once more, unless that was done a moment ago. Whoever comes
+// while a fetch is under way waits for it: after a rotation the first users come together.
+func (k *keySet) refetch(t *jwt.Token) {
+	_, _, _ = k.fetch.Do("", func() (any, error) {
+		if !k.every.Allow() {
+			return nil, nil //nolint:nilnil // only known is asked for its keys
+		}
+		return k.fetched.Keyfunc(t)
+	})
 }

@@ -10,8 +10,10 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/user"
@@ -36,9 +38,14 @@ func newPublisher(t *testing.T) *publisher {
 	return p
 }
 
-func (p *publisher) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (p *publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	select {
+	case <-time.After(20 * time.Millisecond): // as far away as most providers are
+	case <-r.Context().Done():
+		return
+	}
 	p.fetches++
 	if p.broken {
 		http.Error(w, "away", http.StatusBadGateway)
@@ -98,7 +105,11 @@ func TestKeysOfTheProviderRotate(t *testing.T) {
 	p.mu.Unlock()
 	w.no(exchange(one(claims(w.now, nil))))
 	two := p.rotate("two")
-	w.no(exchange(two(claims(w.now, nil))))
+	var together errgroup.Group // those who come first after a rotation come together
+	for range 8 {
+		together.Go(func() error { return exchange(two(claims(w.now, nil))) })
+	}
+	w.no(together.Wait())
 	w.wantCode("a key that is gone", exchange(one(claims(w.now, nil))), im.CodeBadCredentials)
 
 	p.mu.Lock()
