@@ -32,7 +32,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd internal proto sdk/go test
 
-.PHONY: help serve build test check format vet lint fresh gen bench crash chaos-cluster fuzz hosts clean
+.PHONY: help serve build test check format vet lint fresh gen bench crash chaos-cluster flood fuzz hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -54,7 +54,7 @@ build: ## build the binary, build/bin/petrel
 # forty test programs.
 GO_TEST  := go test -json -vet=off -ldflags=-w -timeout 15m
 LONG     := test/scenario cmd/petrel internal/cluster test/authz internal/store/pgstore internal/store/pebblestore
-UNRACED  := test/scenario test/foreign test/chaos internal/store/pebblestore test/crash test/way internal/lint
+UNRACED  := test/scenario test/foreign test/chaos test/flood internal/store/pebblestore test/crash test/way internal/lint
 ALONE    := test/sabotage
 packages  = $(addprefix ./,$(1))
 
@@ -124,6 +124,9 @@ chaos-cluster: $(PYTHON) hosts ## the long chaos suite of a cluster, its cuts as
 	command -v nats-server >/dev/null || \
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends nats-server; }
 	go test -count=1 -timeout 0 -v $(or $(ARGS),-run 'TestChaos|TestRollback') ./test/chaos -args -times=-1
+
+flood: ## what thousands of strangers cost those who are logged in; six minutes
+	PETREL_FLOOD_CONNECTIONS=10000 PETREL_FLOOD_SECONDS=60 go test -count=1 -timeout 0 -v ./test/flood
 
 # Go fuzzes one function at a time, so as many as there are cores run side by side.
 # What they find is in testdata/ of the package: commit it with the fix. A run whose

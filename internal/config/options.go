@@ -75,7 +75,7 @@ func options(c *Config) []option {
 		live(byFiles("limits.connections", &l.Connections, "Most connections of all clients together. 0 and -1: as many as the limit of open files allows, after what the store and HTTP need. A larger number is lowered to that.")),
 		live(unlimited("limits.connections_per_user", &l.ConnectionsPerUser, 10, "Most connections of one user.")),
 		live(unlimited("limits.connections_per_ip", &l.ConnectionsPerIP, 10_000, "Most sessions from one IP address (IPv6: from one /64): a whole office or mobile network may be behind it.")),
-		live(unlimited("limits.new_connections_per_ip_per_s", &l.NewConnectionsPerIPPerS, 100, "Most new connections from one IP address in a second. IPv6: from one /64; four times as many from a /56, 16 times as many from a /48.")),
+		live(unlimited("limits.new_connections_per_ip_per_s", &l.NewConnectionsPerIPPerS, 100, "Most new connections from one IP address in a second. The HTTP server reads as many KiB in a second from the clients of an address that have not logged in. IPv6: from one /64; four times as many from a /56, 16 times as many from a /48.")),
 
 		unlimited("limits.anonymous_calls_per_ip_per_s", &l.AnonymousCallsPerIPPerS, 20, "Most calls without a token or key (logins, registrations, refreshes) from one IP address in a second, on average; ten times as many at once. They are counted before their content is read. IPv6: from one /64; four times as many from a /56, 16 times as many from a /48."),
 		live(count("limits.window_sends", &l.WindowSends, 64, 1, 65536, "Most unanswered sends of one connection. The welcome tells the client.")),

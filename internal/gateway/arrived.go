@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// arrived is an accepted connection whose client is not its peer, or that has a TLS
-// handshake before it. It belongs to one goroutine until that is done.
+// arrived is an accepted connection whose client is not its peer, that has a TLS
+// handshake before it, or whose bytes are counted. It belongs to one goroutine until the
+// first two are done, and to its reader later.
 type arrived struct {
 	*net.TCPConn
 	client net.Addr // nil: the peer
+	meter  *meter   // of a connection of the HTTP server; nil: what it sends is not counted
 
 	turns  *turns               // while the handshake is under way
 	await  func(time.Time) bool // notes since when the peer has to say something, zero: we have to; false: the connection has to end
@@ -30,8 +32,11 @@ func (a *arrived) RemoteAddr() net.Addr {
 // Read reads. During the handshake it gives the core back while it waits for the
 // peer.
 func (a *arrived) Read(b []byte) (int, error) {
-	if a.turns == nil {
+	switch {
+	case a.turns == nil && a.meter == nil:
 		return a.TCPConn.Read(b)
+	case a.turns == nil:
+		return a.meter.read(a.TCPConn, b)
 	}
 	a.turns.end()
 	defer a.turns.begin()
@@ -46,6 +51,15 @@ func (a *arrived) Read(b []byte) (int, error) {
 	a.budget -= time.Since(begun)
 	a.await(time.Time{})
 	return n, err
+}
+
+// ofHTTP is the connection that has arrived, without TLS.
+func ofHTTP(nc net.Conn) (*arrived, bool) {
+	if t, ok := nc.(*tls.Conn); ok {
+		nc = t.NetConn()
+	}
+	a, ok := nc.(*arrived)
+	return a, ok
 }
 
 // turns shares out the cores that TLS handshakes may have. When ten thousand clients
@@ -75,7 +89,7 @@ func (g *Gateway) shake(nc net.Conn, await func(time.Time) bool) bool {
 	if !ok || t.ConnectionState().HandshakeComplete {
 		return true
 	}
-	a, ok := t.NetConn().(*arrived)
+	a, ok := ofHTTP(t)
 	if !ok {
 		return false
 	}

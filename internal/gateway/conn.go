@@ -65,6 +65,10 @@ func (c *conn) input(b []byte, r *reader) {
 	}
 	c.limit = c.frameLimit()
 	var ctl control
+	if ft := c.tooEarly(len(b)); ft != nil {
+		c.end(ft, r)
+		return
+	}
 	ft := c.cut(b, func(f frame) *fault { return c.frame(f, r, &ctl) })
 	if c.sess != nil && !c.left {
 		c.sess.ReadDone(&r.wakeUps)
@@ -82,6 +86,19 @@ func (c *conn) input(b []byte, r *reader) {
 	case ctl.op == opPing && !c.link.busy(maxUnread):
 		c.link.put(appendPong(nil, ctl.payload[:ctl.n]))
 	}
+}
+
+// tooEarly counts n bytes of a connection that is not welcomed. It has one hello to
+// say, with which others may come in one read: pings, and the frames that are refused.
+func (c *conn) tooEarly(n int) *im.Error {
+	if c.greeted() {
+		return nil
+	}
+	limit := c.g.hub.Limits().FrameBytesBeforeHello
+	if c.place.read += n; limit >= 0 && c.place.read > 2*limit+maxReadBuffer {
+		return im.Errorf(im.CodeFrameTooLarge, "the connection has sent more than a hello")
+	}
+	return nil
 }
 
 // control is what one read asks for by control frames: a close, or else the

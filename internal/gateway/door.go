@@ -73,9 +73,9 @@ func (d *door) prepare(a *arrived) net.Conn {
 		}
 	}
 	if d.config == nil {
-		return a
+		return g.measured(a)
 	}
-	t := tls.Server(a, d.config)
+	t := tls.Server(g.measured(a), d.config)
 	client, _ := remote(a.RemoteAddr().String())
 	if !g.shake(t, func(since time.Time) bool {
 		g.limits.rest(a, client, !since.IsZero(), since)

@@ -109,6 +109,7 @@ type Gateway struct {
 	http   net.Listener // nil: none
 	tcp    net.Listener
 	limits limits
+	meters meters
 	warned sync.Map // names of options that warnOnce has named
 	turns  turns
 	stats  stats
@@ -142,7 +143,7 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	o.setDefaults()
 	g := &Gateway{
 		o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{}),
-		turns: newTurns(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence}, refusals: refusals{max: o.MaxRefusals}, handOvers: make(chan struct{}, o.MaxUpgrades),
+		turns: newTurns(), meters: newMeters(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence}, refusals: refusals{max: o.MaxRefusals}, handOvers: make(chan struct{}, o.MaxUpgrades),
 	}
 	g.gone, g.goAway = context.WithCancel(context.Background())
 	g.setTicks()

@@ -38,6 +38,7 @@ func (g *Gateway) server(base context.Context) *http.Server {
 	}))
 	srv := newServer(base, g.o.TLS, g.log, ours)
 	srv.ConnState = g.countHTTP
+	srv.ConnContext = withVoucher
 	return srv
 }
 
@@ -97,11 +98,11 @@ func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 }
 
 func (g *Gateway) serveHTTP(srv *http.Server) error {
-	plain := httpListener{g.http, g}
+	all := httpListener{g.http, g}
 	if g.o.TLS == nil && !g.o.ProxyProtocol {
-		return ended(srv.Serve(plain))
+		return ended(srv.Serve(plain{all}))
 	}
-	d := newDoor(plain, srv.TLSConfig)
+	d := newDoor(all, srv.TLSConfig)
 	var running sync.WaitGroup
 	running.Go(d.run)
 	err := ended(srv.Serve(d))
@@ -163,6 +164,9 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 		p.leave()
 		g.tasks.Done()
 		return
+	}
+	if a, ok := ofHTTP(nc); ok {
+		a.meter = nil // limits of its own hold for it
 	}
 	var early []byte // frames sent right behind the request
 	if n := rw.Reader.Buffered(); n > 0 {

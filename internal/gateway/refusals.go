@@ -174,3 +174,15 @@ func (l httpListener) Accept() (net.Conn, error) {
 		l.g.turnAway(nc, responseOverHTTP(tooMany("the server has all the HTTP connections it takes", spread(time.Second))))
 	}
 }
+
+// plain is the listener of the HTTP server where nothing comes before HTTP.
+type plain struct{ httpListener }
+
+// Accept implements net.Listener.
+func (p plain) Accept() (net.Conn, error) {
+	nc, err := p.httpListener.Accept()
+	if t, ok := nc.(*net.TCPConn); ok {
+		return p.g.measured(&arrived{TCPConn: t}), nil
+	}
+	return nc, err
+}

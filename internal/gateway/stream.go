@@ -333,11 +333,11 @@ func (s *stream) drop() { _ = bottom(s.nc).Close() }
 
 // bottom is the socket of a connection.
 func bottom(nc net.Conn) net.Conn {
-	if t, ok := nc.(*tls.Conn); ok {
-		nc = t.NetConn()
-	}
-	if a, ok := nc.(*arrived); ok {
+	if a, ok := ofHTTP(nc); ok {
 		return a.TCPConn
+	}
+	if t, ok := nc.(*tls.Conn); ok {
+		return t.NetConn()
 	}
 	return nc
 }

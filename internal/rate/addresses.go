@@ -37,14 +37,20 @@ func network(a netip.Addr, bits int) netip.Prefix {
 // Take takes a token for an address. Of one that is not valid there is no
 // limit. Codes: rate_limited.
 func (s *Addresses) Take(now time.Time, a netip.Addr, l Limit) error {
+	return refusal(s.Reserve(now, 0, a, l))
+}
+
+// Reserve takes a token for an address if it is there within most, and returns how
+// long to wait until then. If that is longer it takes none.
+func (s *Addresses) Reserve(now time.Time, most time.Duration, a netip.Addr, l Limit) (wait time.Duration) {
 	if !a.IsValid() {
-		return nil
+		return 0
 	}
 	host := Host(a)
 	if host.Addr().Is4() {
-		return s.table.Take(now, host, l)
+		return s.table.Reserve(now, most, Claim[netip.Prefix]{host, l})
 	}
-	return s.table.TakeAll(now, Claim[netip.Prefix]{host, l.times(hostTimes)},
+	return s.table.Reserve(now, most, Claim[netip.Prefix]{host, l.times(hostTimes)},
 		Claim[netip.Prefix]{network(host.Addr(), homeBits), l.times(homeTimes)}, Claim[netip.Prefix]{network(host.Addr(), siteBits), l.times(siteTimes)})
 }
 

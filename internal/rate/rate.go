@@ -125,7 +125,12 @@ func (t *Table[K]) Take(now time.Time, k K, l Limit) error {
 // TakeAll takes a token for each claim, or, if one of them has to wait, none.
 // Codes: rate_limited.
 func (t *Table[K]) TakeAll(now time.Time, claims ...Claim[K]) error {
-	if wait := t.Reserve(now, 0, claims...); wait > 0 {
+	return refusal(t.Reserve(now, 0, claims...))
+}
+
+// refusal is what is said to somebody who would have to wait; nil: nobody has to.
+func refusal(wait time.Duration) error {
+	if wait > 0 {
 		return &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 	}
 	return nil

@@ -2,6 +2,24 @@ package sabotage
 
 var gatewayRules = []rule{
 	{
+		name:    "read-strangers-at-once",
+		holds:   "what strangers send is read slowly",
+		patches: []patch{{"internal/gateway/meter.go", `wait, ok := r.take(time.Now())`, `wait, ok := time.Duration(0), true`}},
+		guards:  []guard{{"internal/gateway", "^TestStrangersAreReadSlowly$"}},
+	},
+	{
+		name:    "count-the-known",
+		holds:   "what somebody who is known sends does not wait",
+		patches: []patch{{"internal/gateway/meter.go", `r.known.Store(vouchedBytes)`, `_ = vouchedBytes`}},
+		guards:  []guard{{"internal/gateway", "^TestWhoIsVouchedForIsReadAtOnce$"}},
+	},
+	{
+		name:    "listen-before-the-hello",
+		holds:   "a connection that is not welcomed says a hello and little else",
+		patches: []patch{{"internal/gateway/conn.go", `limit >= 0 && c.place.read > 2*limit+maxReadBuffer`, `false && limit >= 0 && c.place.read > 2*limit+maxReadBuffer`}},
+		guards:  []guard{{"internal/gateway", "^TestConnectionThatTalksBeforeItsHelloEnds$"}},
+	},
+	{
 		name:    "silent-ones-stay",
 		holds:   "connections that say nothing keep nobody out",
 		patches: []patch{{"internal/gateway/limits.go", `if p, ok := e.Value.(*place); ok && !p.silent.IsZero()`, `if p, ok := e.Value.(*place); false && ok && !p.silent.IsZero()`}},

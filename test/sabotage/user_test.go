@@ -28,7 +28,7 @@ var userRules = []rule{
 	{
 		name:    "every-network-counts",
 		holds:   "one subscriber has no more tries by having many IPv6 networks",
-		patches: []patch{{"internal/rate/addresses.go", `return s.table.TakeAll(`, `return s.table.TakeAll(now, Claim[netip.Prefix]{host, l}); return s.table.TakeAll(`}},
+		patches: []patch{{"internal/rate/addresses.go", `if host.Addr().Is4() {`, `if host.IsValid() {`}},
 		guards:  []guard{{"internal/rate", "^TestIPv6IsCountedInSteps$"}},
 	},
 	{

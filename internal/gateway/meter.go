@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	xrate "golang.org/x/time/rate"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
+)
+
+// What strangers may have the HTTP server read. A frame of HTTP/2 has as few as nine bytes
+// and costs microseconds of CPU, so a connection that is read as fast as it sends keeps a
+// core busy, whatever limits there are for requests. A stranger who sends more than this
+// waits, and the kernel makes them wait too.
+const (
+	meteredBytes = 1 << 10         // of one read, which takes one token
+	metersBurst  = 4               // tokens of an address at once, in seconds of its rate
+	freeReads    = 4               // of a connection that count for its address only: requests and headers of browsers fit into them
+	allReads     = 1000            // tokens per second of all further reads together
+	longestWait  = 5 * time.Second // a stranger who would have to wait for longer is cut off
+	vouchedBytes = 8 << 20         // read without counting after a request of somebody who is known
+)
+
+// meters are the tokens of strangers on the HTTP server.
+type meters struct {
+	of  rate.Addresses
+	all *xrate.Limiter
+}
+
+// errTooMuch is the error of a read, as the HTTP server knows them.
+var errTooMuch error = &net.OpError{Op: "read", Net: "tcp", Err: &im.Error{Code: im.CodeRateLimited}}
+
+func newMeters() meters { return meters{all: xrate.NewLimiter(allReads, 2*allReads)} }
+
+// meter counts what one connection of the HTTP server sends. Read is its reader's; vouched
+// may be called by any goroutine.
+type meter struct {
+	m     *meters
+	addr  netip.Addr
+	perS  int             // reads of the address; negative: no limit
+	gone  context.Context // ends the waiting
+	cut   func()          // is told that the connection is cut off
+	reads int             // so far, at most freeReads
+	known atomic.Int64    // bytes that are not counted
+}
+
+func (r *meter) vouched() {
+	r.known.Store(vouchedBytes)
+}
+
+// Read reads from nc, and waits for as long as the tokens say.
+func (r *meter) read(nc net.Conn, b []byte) (int, error) {
+	if r.known.Load() > 0 {
+		n, err := nc.Read(b)
+		r.known.Add(-int64(n))
+		return n, err
+	}
+	n, err := nc.Read(b[:min(len(b), meteredBytes)])
+	if n == 0 || r.known.Load() > 0 {
+		return n, err
+	}
+	wait, ok := r.take(time.Now())
+	if !ok {
+		r.cut()
+		return 0, errTooMuch // the HTTP server closes without a word, which would be one more to write
+	}
+	if wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-r.gone.Done():
+		}
+	}
+	return n, err
+}
+
+// take takes a token, and returns how long to wait for it; false: too long.
+func (r *meter) take(now time.Time) (wait time.Duration, ok bool) {
+	if r.perS >= 0 {
+		if wait = r.m.of.Reserve(now, longestWait, r.addr, rate.Per(r.perS, time.Second, metersBurst*r.perS)); wait > longestWait {
+			return wait, false
+		}
+	}
+	if r.reads < freeReads {
+		r.reads++
+		return wait, true
+	}
+	all := r.m.all.ReserveN(now, 1)
+	if wait = max(wait, all.DelayFrom(now)); wait > longestWait {
+		all.CancelAt(now)
+		return wait, false
+	}
+	return wait, true
+}
+
+// measured is a connection of the HTTP server whose bytes are counted, unless a proxy
+// sends them for many.
+func (g *Gateway) measured(a *arrived) *arrived {
+	if client, ok := remote(a.RemoteAddr().String()); ok && !g.trusted(client) {
+		a.meter = &meter{m: &g.meters, addr: client, perS: g.hub.Limits().NewPerIPPerSecond, gone: g.gone, cut: g.tooMuch}
+	}
+	return a
+}
+
+// tooMuch notes that a connection was cut off for what it sent.
+func (g *Gateway) tooMuch() {
+	g.stats.refused.Add(1)
+	if g.limits.refused != nil {
+		g.limits.refused("limits.new_connections_per_ip_per_s")
+	}
+}
+
+// withVoucher is the context of the requests of a connection.
+func withVoucher(ctx context.Context, nc net.Conn) context.Context {
+	if a, ok := ofHTTP(nc); ok && a.meter != nil {
+		return rate.WithVoucher(ctx, a.meter.vouched)
+	}
+	return ctx
+}

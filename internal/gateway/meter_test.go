@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// oneReadASecond has four reads of an address at once, and then one a second.
+func oneReadASecond(t *testing.T, h http.HandlerFunc) *server {
+	lim := noLimits()
+	lim.NewPerIPPerSecond = 1
+	return serve(t, Options{Handler: h}, lim)
+}
+
+// Whoever has sent too much waits, and is cut off if it would be for too long: the server
+// reads what an address may send, over however many connections.
+func TestStrangersAreReadSlowly(t *testing.T) {
+	t.Parallel()
+	s := oneReadASecond(t, func(http.ResponseWriter, *http.Request) {})
+	var cut atomic.Int32
+	for range 40 {
+		nc, err := net.Dial("tcp", s.HTTPAddr().String())
+		must(t, err)
+		defer func() { _ = nc.Close() }()
+		go func() {
+			if _, err := nc.Write([]byte("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")); err != nil {
+				cut.Add(1)
+				return
+			}
+			if _, err := http.ReadResponse(bufio.NewReader(nc), nil); err != nil {
+				cut.Add(1)
+			}
+		}()
+	}
+	until(t, "most of 40 connections of one address are cut off", func() bool { return cut.Load() >= 25 })
+}
+
+// What others send after a request of somebody who is known does not wait.
+func TestWhoIsVouchedForIsReadAtOnce(t *testing.T) {
+	t.Parallel()
+	s := oneReadASecond(t, func(_ http.ResponseWriter, r *http.Request) { rate.Vouch(r.Context()) })
+	nc, err := net.Dial("tcp", s.HTTPAddr().String())
+	must(t, err)
+	defer func() { _ = nc.Close() }()
+	must(t, nc.SetDeadline(time.Now().Add(patience)))
+	in := bufio.NewReader(nc)
+	for range 60 { // a stranger would need a minute
+		_, err := nc.Write([]byte("POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("x", 2000)))
+		must(t, err)
+		r, err := http.ReadResponse(in, nil)
+		must(t, err)
+		_, err = io.Copy(io.Discard, r.Body)
+		must(t, err)
+	}
+}
+
+func TestTokensOfStrangers(t *testing.T) {
+	m, now := newMeters(), time.Unix(1_000_000, 0)
+	of := func(perS int) *meter { return &meter{m: &m, addr: netip.MustParseAddr("192.0.2.1"), perS: perS} }
+	take := func(what string, r *meter, n int, want time.Duration) {
+		t.Helper()
+		for range n - 1 {
+			r.take(now)
+		}
+		if wait, ok := r.take(now); !ok || wait.Round(time.Millisecond) != want {
+			t.Errorf("%s: waits %v, %t; want %v", what, wait, ok, want)
+		}
+	}
+	a, b := of(10), of(10)
+	take("the burst of an address", a, 20, 0)
+	take("on another connection", b, 20, 0)
+	take("one more", a, 1, 100*time.Millisecond)
+	if _, ok := func() (time.Duration, bool) {
+		for range 49 {
+			b.take(now)
+		}
+		return b.take(now)
+	}(); ok {
+		t.Error("a stranger waits for longer than is of use")
+	}
+	now = now.Add(time.Hour)
+	free := of(-1)
+	take("all together", free, freeReads+2*allReads, 0)
+	take("one too many of all", free, 1, time.Second/allReads)
+	take("the first reads of a connection", of(-1), freeReads, 0)
+}
+
+// A connection has a hello to say, whatever else it says.
+func TestConnectionThatTalksBeforeItsHelloEnds(t *testing.T) {
+	t.Parallel()
+	for _, o := range []Options{{}, {Loops: -1}} {
+		p := serve(t, o, noLimits()).dial(wire.WebSocket)
+		ping := masked(fin|opPing, strings.Repeat("x", maxControl))
+		for range 300 {
+			if _, err := p.nc.Write(ping); err != nil {
+				break // it has ended already
+			}
+		}
+		p.end(im.CodeFrameTooLarge, 1009)
+	}
+}

@@ -1,0 +1,201 @@
+// Package flood measures what strangers cost those who are logged in: thousands of
+// connections without a login that say nothing, say little, or say much, and the time that
+// the acks of others take meanwhile.
+//
+// PETREL_FLOOD_CONNECTIONS sets how many there are at once (300), PETREL_FLOOD_SECONDS how long
+// each kind lasts (1). `make flood` runs them in full.
+package flood
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/internal/wire/wiretest"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+const (
+	defaultConnections = 300
+	defaultSeconds     = 1
+
+	senders = 20
+	every   = 100 * time.Millisecond // from one message of a sender to the next one
+
+	maxMemory = 256 << 20 // bytes that a flood may add to the server's memory
+)
+
+func TestMain(m *testing.M) {
+	imtest.ServeChild()
+	strangerChild()
+	os.Exit(m.Run())
+}
+
+// defaults are the limits of a server whose operator has set none: those that imtest lifts.
+var defaults = map[string]string{
+	"limits.unauthenticated_per_ip":       "20",
+	"limits.new_connections_per_ip_per_s": "100",
+	"limits.connections_per_ip":           "10000",
+	"limits.anonymous_calls_per_ip_per_s": "20",
+	"log.level":                           "error",
+}
+
+// Strangers have one core for themselves, the server may have both, and those who are
+// logged in go on. What they meet without a flood is measured beside a process of
+// strangers that does nothing.
+func TestFloodsOfStrangersDelayNobody(t *testing.T) {
+	n, seconds := number(t, "PETREL_FLOOD_CONNECTIONS", defaultConnections), number(t, "PETREL_FLOOD_SECONDS", defaultSeconds)
+	s := imtest.Start(t, imtest.Options{Process: true, Config: defaults})
+	friends := befriend(t, s)
+	var quiet time.Duration
+	for _, kind := range append([]string{""}, kinds()...) {
+		before := rss(t, s)
+		end := strangers(t, s, kind, n, seconds)
+		acks := friends.talk(t, s, time.Duration(seconds)*time.Second)
+		said := end()
+		p99 := acks.at(0.99)
+		t.Logf("%-10s connections=%d acks=%d p50=%v p99=%v max=%v rss=%d MiB (before %d) peak=%d MiB: %s", name(kind), n, len(acks.times),
+			acks.at(0.5), p99, acks.at(1), rss(t, s)>>20, before>>20, acks.peak>>20, said)
+		if acks.peak > before+maxMemory {
+			t.Errorf("%s: the server's memory grew by %d MiB", name(kind), (acks.peak-before)>>20)
+		}
+		if kind == "" {
+			quiet = p99
+		} else if seconds >= 30 && p99 > max(3*quiet, 20*time.Millisecond) { // a run of all tests shares the machine with others
+			t.Errorf("%s: ack p99 is %v; quiet it is %v", name(kind), p99, quiet)
+		}
+	}
+}
+
+func name(kind string) string {
+	if kind == "" {
+		return "quiet"
+	}
+	return kind
+}
+
+// friends are users who are logged in and write to others who are not.
+type friends []*wiretest.Conn
+
+func befriend(t *testing.T, s *imtest.Server) friends {
+	var users, f = []string{}, friends{}
+	for i := range senders {
+		users = append(users, fmt.Sprintf("ann%d", i), fmt.Sprintf("ben%d", i))
+	}
+	for i, token := range s.Users("", users...) {
+		if i%2 == 0 {
+			f = append(f, s.Dial(wire.WebSocket, wire.Proto, token, "phone"))
+		}
+	}
+	return f
+}
+
+// acks is how long each of them took, from when its message was due, and the most memory
+// that the server had meanwhile.
+type acks struct {
+	times []time.Duration // ascending
+	peak  uint64
+}
+
+func (a *acks) at(share float64) time.Duration {
+	return a.times[min(len(a.times)-1, int(share*float64(len(a.times))))].Round(10 * time.Microsecond)
+}
+
+// talk has everybody send for d.
+func (f friends) talk(t *testing.T, s *imtest.Server, d time.Duration) *acks {
+	var mu sync.Mutex
+	a := &acks{}
+	begin := time.Now()
+	var all sync.WaitGroup
+	for i, c := range f {
+		all.Go(func() {
+			first := begin.Add(time.Duration(i) * every / senders)
+			for due := first; due.Before(begin.Add(d)); due = due.Add(every) {
+				<-time.After(time.Until(due))
+				m := &petrelv1.Send{User: fmt.Sprintf("ben%d", i), ClientMsgId: fmt.Sprintf("%d-%d", i, due.UnixNano()), Body: &petrelv1.Send_Text{Text: "hello"}}
+				if _, err := c.Send(t.Context(), m); err != nil {
+					t.Errorf("send: %v", err)
+					return
+				}
+				took := time.Since(due)
+				mu.Lock()
+				a.times = append(a.times, took)
+				mu.Unlock()
+			}
+		})
+	}
+	for tick := time.Tick(500 * time.Millisecond); time.Since(begin) < d; <-tick {
+		a.peak = max(a.peak, rss(t, s))
+	}
+	all.Wait()
+	if len(a.times) == 0 {
+		t.Fatal("nothing was acked")
+	}
+	slices.Sort(a.times)
+	return a
+}
+
+func rss(t *testing.T, s *imtest.Server) uint64 {
+	r, err := s.Admin.GetStats(t.Context(), connect.NewRequest(&petrelv1.GetStatsRequest{}))
+	if err != nil {
+		t.Fatalf("the operator is not answered: %v", err)
+	}
+	return r.Msg.RssBytes
+}
+
+// strangers begin their flood in a process of their own. end ends it, and tells what they did.
+func strangers(t *testing.T, s *imtest.Server, kind string, n, seconds int) (end func() string) {
+	u, err := url.Parse(s.URL(wire.WebSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := url.Parse(s.URL(wire.TCP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(seconds+60)*time.Second)
+	cmd := exec.CommandContext(ctx, "taskset", "-c", "1", os.Args[0])
+	cmd.Env = append(os.Environ(), strangerEnv+"="+kind, "PETREL_FLOOD_HTTP="+u.Host, "PETREL_FLOOD_TCP="+v.Host, "PETREL_FLOOD_CONNECTIONS="+strconv.Itoa(n))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &stringWriter{first: make(chan struct{})}
+	cmd.Stdout = out
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start the strangers: %v", err)
+	}
+	<-out.first
+	return func() string {
+		defer cancel()
+		_ = in.Close() // it may have ended
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: the strangers ended with: %v", name(kind), err)
+		}
+		return out.String()
+	}
+}
+
+func number(t *testing.T, env string, otherwise int) int {
+	v := os.Getenv(env)
+	if v == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil {
+		t.Fatalf("%s=%s: %v", env, v, err)
+	}
+	return n
+}
