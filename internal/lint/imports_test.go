@@ -51,6 +51,7 @@ var imports = map[string][]string{
 	"internal/im":          {},
 	"internal/im/gencodes": {},
 
+	"internal/wire/genjson":   {},
 	"internal/api/genopenapi": {"internal/api", "internal/im"},
 	"internal/lint":           {},
 	"internal/measure":        {},

@@ -10,15 +10,18 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Decode reads one frame of a client. With the codec Proto the strings and bytes
-// of f share the memory of b, so the caller must not change b afterwards.
+// Decode reads one frame of a client into f, which must be empty. With the codec
+// Proto the strings and bytes of f share the memory of b, so the caller must not
+// change b afterwards.
 // Errors: bad_frame, bad_utf8. Spec: P-2.3, P-2.4.
 func Decode(c Codec, b []byte, f *petrelv1.ClientFrame) *im.Error {
 	if c == JSON {
 		if !utf8.Valid(b) {
 			return &im.Error{Code: im.CodeBadUTF8}
 		}
-		if err := (protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 16}).Unmarshal(b, f); err != nil {
+		if readJSON(string(b), f) {
+			// Usual frames are read without reflection.
+		} else if err := (protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 16}).Unmarshal(b, f); err != nil {
 			if field := halfPair(b); field != "" {
 				return im.Errorf(im.CodeBadFrame, "the text in %.60s has half of a surrogate pair, which is no character", field)
 			}

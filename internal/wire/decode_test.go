@@ -31,7 +31,7 @@ func decode(c wire.Codec, b []byte) (*petrelv1.ClientFrame, im.Code) {
 
 // encode encodes a frame as a client does that does not check whether its texts
 // are UTF-8.
-func encode(t *testing.T, c wire.Codec, f *petrelv1.ClientFrame) []byte {
+func encode(t testing.TB, c wire.Codec, f *petrelv1.ClientFrame) []byte {
 	t.Helper()
 	var b []byte
 	var err error

@@ -3,7 +3,8 @@
 //
 // Read encoding.go first. Then decode.go is what comes from clients; events.go,
 // with the frames that every message causes, and errors.go are what goes to them;
-// url.go finds secrets in URLs.
+// url.go finds secrets in URLs. reader.go and writer.go are JSON without reflection,
+// which is the same as that of protojson.
 //
 // The package owns the bytes of a frame, and nothing else. It may not know
 // connections, sessions or what a frame means. The generated schema is in
@@ -12,6 +13,7 @@ package wire
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -73,21 +75,25 @@ func AppendFrame(dst []byte, e Encoding, f *petrelv1.ServerFrame) []byte {
 }
 
 func appendJSON(dst []byte, fr Framing, f *petrelv1.ServerFrame) []byte {
-	b, err := protojson.MarshalOptions{}.Marshal(f)
-	if err != nil { // a text that is not UTF-8: Decode should have refused it
-		b = []byte(`{"error":{"code":"internal"}}`)
+	w := jsonWriter{b: dst}
+	w.writeServerFrame(f)
+	if !w.refused {
+		return frameText(w.b, fr, len(dst))
 	}
-	return appendText(dst, fr, b)
+	out, err := protojson.MarshalOptions{}.MarshalAppend(dst, f)
+	if err != nil { // a text that is not UTF-8: Decode should have refused it
+		out = append(dst, `{"error":{"code":"internal"}}`...)
+	}
+	return frameText(out, fr, len(dst))
 }
 
-// appendText appends the JSON text b with its framing.
-func appendText(dst []byte, fr Framing, b []byte) []byte {
-	dst = appendHeader(dst, Encoding{JSON, fr}, len(b))
-	dst = append(dst, b...)
+// frameText adds the framing to the JSON text that begins at b[from].
+func frameText(b []byte, fr Framing, from int) []byte {
 	if fr == TCP {
-		dst = append(dst, '\n')
+		return append(b, '\n')
 	}
-	return dst
+	var header [MaxHeader]byte
+	return slices.Insert(b, from, appendHeader(header[:0], Encoding{JSON, fr}, len(b)-from)...)
 }
 
 // appendHeader appends the bytes that the framing writes before a frame of n

@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
-	"strconv"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -56,7 +55,8 @@ func AppendEvents(dst []byte, e Encoding, messages [][]byte) []byte {
 			n++
 		}
 		if e.Codec == JSON {
-			dst = appendText(dst, e.Framing, eventsJSON(messages[:n]))
+			from := len(dst)
+			dst = frameText(appendEventsJSON(dst, messages[:n]), e.Framing, from)
 		} else {
 			const eventsTag = 5<<3 | 2
 			dst = appendHeader(dst, e, 1+protowire.SizeBytes(size))
@@ -71,23 +71,33 @@ func AppendEvents(dst []byte, e Encoding, messages [][]byte) []byte {
 	return dst
 }
 
-func eventsJSON(messages [][]byte) []byte {
-	b := []byte(`{"events":{"messages":[`)
-	for i, m := range messages {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendMessageJSON(b, m)
+func appendEventsJSON(dst []byte, messages [][]byte) []byte {
+	w := jsonWriter{b: append(dst, `{"events":{"messages":[`...)}
+	for _, stored := range messages {
+		w.element()
+		w.storedMessage(stored)
 	}
-	return append(b, "]}}"...)
+	return append(w.b, "]}}"...)
 }
 
-// appendMessageJSON appends one stored message in the canonical JSON mapping of
-// protobuf.
-func appendMessageJSON(dst, stored []byte) []byte {
+// storedMessage writes one stored message.
+func (w *jsonWriter) storedMessage(stored []byte) {
 	var m petrelv1.Message
-	err := ParseMessage(stored, &m)
-	if err == nil {
+	before := len(w.b)
+	if ParseMessage(stored, &m) == nil {
+		w.writeMessage(&m)
+		if !w.refused {
+			return
+		}
+	}
+	*w = jsonWriter{b: appendMessageSlowly(w.b[:before], stored)}
+}
+
+// appendMessageSlowly appends a stored message that jsonWriter refuses. It is a
+// function of its own so that the message of storedMessage stays on the stack.
+func appendMessageSlowly(dst, stored []byte) []byte {
+	var m petrelv1.Message
+	if ParseMessage(stored, &m) == nil {
 		if out, err := (protojson.MarshalOptions{}).MarshalAppend(dst, &m); err == nil {
 			return out
 		}
@@ -106,12 +116,12 @@ type Ack struct {
 }
 
 // AppendAck appends a as a frame. It writes the same bytes as AppendFrame, but
-// does not build a ServerFrame first: every message has an ack, and building it
-// costs an allocation each time.
+// allocates no ServerFrame: every message has an ack.
 func AppendAck(dst []byte, e Encoding, a Ack) []byte {
 	if e.Codec == JSON {
-		var text [192]byte
-		return appendText(dst, e.Framing, a.appendJSON(text[:0]))
+		w := jsonWriter{b: dst}
+		w.writeServerFrame(&petrelv1.ServerFrame{Id: a.ID, Body: &petrelv1.ServerFrame_Ack{Ack: &petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs}}})
+		return frameText(w.b, e.Framing, len(dst))
 	}
 	n := varintField(a.Seq) + varintField(a.TimeMs)
 	if a.Conv != "" {
@@ -142,40 +152,4 @@ func appendVarintField(dst []byte, field byte, v uint64) []byte {
 		return dst
 	}
 	return binary.AppendUvarint(append(dst, field<<3), v)
-}
-
-func (a Ack) appendJSON(b []byte) []byte {
-	b = append(b, '{')
-	if a.ID != 0 {
-		b = appendNumberJSON(b, `"id":"`, a.ID)
-		b = append(b, ',')
-	}
-	b = append(b, `"ack":{`...)
-	empty := len(b)
-	if a.Conv != "" { // a conversation id: no character of it needs escaping
-		b = append(b, `"conv":"`...)
-		b = append(b, a.Conv...)
-		b = append(b, '"')
-	}
-	for _, f := range [...]struct {
-		name  string
-		value uint64
-	}{{`"seq":"`, a.Seq}, {`"timeMs":"`, a.TimeMs}} {
-		if f.value == 0 {
-			continue
-		}
-		if len(b) > empty {
-			b = append(b, ',')
-		}
-		b = appendNumberJSON(b, f.name, f.value)
-	}
-	return append(b, "}}"...)
-}
-
-// appendNumberJSON appends a 64-bit number. In the JSON of protobuf it is a text:
-// a number in JavaScript has only 53 exact bits.
-func appendNumberJSON(b []byte, name string, v uint64) []byte {
-	b = append(b, name...)
-	b = strconv.AppendUint(b, v, 10)
-	return append(b, '"')
 }

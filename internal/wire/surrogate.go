@@ -40,26 +40,28 @@ func halfPairIn(name string, b json.RawMessage, depth int) string {
 
 // loneSurrogate tells whether a string of JSON has an escape of half a pair.
 func loneSurrogate(b []byte) bool {
-	unit := func(i int) (rune, bool) { // the escape that begins at i
-		if i+6 > len(b) || b[i] != '\\' || b[i+1] != 'u' {
-			return 0, false
-		}
-		n, err := strconv.ParseUint(string(b[i+2:i+6]), 16, 16)
-		return rune(n), err == nil
-	}
 	for i := 0; i < len(b); i++ {
 		if b[i] != '\\' {
 			continue
 		}
-		one, ok := unit(i)
+		one, ok := escapedUnit(b[i:])
 		if !ok || !utf16.IsSurrogate(one) {
 			i++ // what follows the backslash is no backslash of its own
 			continue
 		}
-		if other, ok := unit(i + 6); !ok || utf16.DecodeRune(one, other) == '\uFFFD' {
+		if other, ok := escapedUnit(b[i+6:]); !ok || utf16.DecodeRune(one, other) == '\uFFFD' {
 			return true
 		}
 		i += 11
 	}
 	return false
+}
+
+// escapedUnit reads the escape \u with which s begins, which is 6 bytes long.
+func escapedUnit[T string | []byte](s T) (rune, bool) {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(s[2:6]), 16, 16)
+	return rune(n), err == nil
 }

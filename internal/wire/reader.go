@@ -1,0 +1,259 @@
+package wire
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// jsonReader reads one frame of a client in JSON without reflection. Its functions
+// for messages are in reader_gen.go.
+//
+// It takes only what clients usually write: no unknown keys, no escapes in keys,
+// no exponents. All else it refuses, and protojson decides, which also says what is
+// wrong. So there is one rule: what the reader takes, protojson takes, as the same
+// frame.
+//
+// The texts that it returns share the memory of s, except those with escapes.
+type jsonReader struct {
+	s       string // valid UTF-8; empty after a refusal
+	i       int    // everything before s[i] is read
+	refused bool
+}
+
+// readJSON reads a frame into f, which must be empty. If it returns false, f has to
+// be read in another way.
+func readJSON(s string, f *petrelv1.ClientFrame) bool {
+	r := jsonReader{s: s}
+	r.readClientFrame(f)
+	r.space()
+	return !r.refused && r.i == len(r.s)
+}
+
+// refuse leaves the frame to protojson. Nothing is left to read, so all loops end.
+func (r *jsonReader) refuse() { *r = jsonReader{refused: true} }
+
+func (r *jsonReader) space() {
+	for r.i < len(r.s) && (r.s[r.i] == ' ' || r.s[r.i] == '\n' || r.s[r.i] == '\r' || r.s[r.i] == '\t') {
+		r.i++
+	}
+}
+
+// next reads c, without white space before it. It returns false if something else is
+// there.
+func (r *jsonReader) next(c byte) bool {
+	if r.i == len(r.s) || r.s[r.i] != c {
+		return false
+	}
+	r.i++
+	return true
+}
+
+// skip skips white space, and reads c.
+func (r *jsonReader) skip(c byte) bool {
+	r.space()
+	return r.next(c)
+}
+
+// skipWord skips white space, and reads a word. It does not look at what comes after
+// the word: what is no comma and no bracket is refused there.
+func (r *jsonReader) skipWord(word string) bool {
+	r.space()
+	if !strings.HasPrefix(r.s[r.i:], word) {
+		return false
+	}
+	r.i += len(word)
+	return true
+}
+
+// expect is skip for what has to be there.
+func (r *jsonReader) expect(c byte) {
+	if !r.skip(c) {
+		r.refuse()
+	}
+}
+
+// firstMember begins an object. It returns the key of the first member, or false if
+// there is none. The value is next.
+func (r *jsonReader) firstMember() (key string, ok bool) {
+	r.expect('{')
+	if r.skip('}') {
+		return "", false
+	}
+	return r.key()
+}
+
+// nextMember returns the key of the next member, or false after the last one.
+func (r *jsonReader) nextMember() (key string, ok bool) {
+	if r.skip(',') {
+		return r.key()
+	}
+	r.expect('}')
+	return "", false
+}
+
+func (r *jsonReader) key() (key string, ok bool) {
+	r.expect('"')
+	from := r.i
+	for r.i < len(r.s) && r.s[r.i] > ' ' && r.s[r.i] != '"' && r.s[r.i] != '\\' {
+		r.i++
+	}
+	key = r.s[from:r.i]
+	if !r.next('"') || !r.skip(':') {
+		r.refuse()
+	}
+	return key, !r.refused
+}
+
+// value returns whether there is a value to read, for a member whose key is read.
+// seen has the bits of all fields and oneofs of the object that have a value.
+// oneof is the bit of the field's oneof, or 0. A field may be null, but neither it
+// nor its oneof may come twice.
+func (r *jsonReader) value(seen *uint64, field, oneof uint64) bool {
+	again := *seen&field != 0
+	*seen |= field
+	if !again && r.skipWord("null") {
+		return false
+	}
+	if again || *seen&oneof != 0 {
+		r.refuse()
+		return false
+	}
+	*seen |= oneof
+	return true
+}
+
+// firstElement begins a list. It returns whether there is an element to read.
+func (r *jsonReader) firstElement() bool {
+	r.expect('[')
+	return !r.skip(']') && !r.refused
+}
+
+// nextElement returns whether there is another element to read.
+func (r *jsonReader) nextElement() bool {
+	if r.skip(',') {
+		return true
+	}
+	r.expect(']')
+	return false
+}
+
+func (r *jsonReader) bool() bool {
+	if r.skipWord("true") {
+		return true
+	}
+	if !r.skipWord("false") {
+		r.refuse()
+	}
+	return false
+}
+
+// number reads digits, which may be in quotes.
+func (r *jsonReader) number(bits int) uint64 {
+	quoted := r.skip('"')
+	from := r.i
+	for r.i < len(r.s) && '0' <= r.s[r.i] && r.s[r.i] <= '9' {
+		r.i++
+	}
+	digits := r.s[from:r.i]
+	v, err := strconv.ParseUint(digits, 10, bits)
+	if err != nil || len(digits) > 1 && digits[0] == '0' || quoted && !r.next('"') {
+		r.refuse()
+	}
+	return v
+}
+
+// bytes reads base64 of either alphabet, with padding or without it.
+func (r *jsonReader) bytes() []byte {
+	s := r.text()
+	enc := base64.StdEncoding
+	if strings.ContainsAny(s, "-_") {
+		enc = base64.URLEncoding
+	}
+	if len(s)%4 != 0 {
+		enc = enc.WithPadding(base64.NoPadding)
+	}
+	b, err := enc.DecodeString(s)
+	if err != nil {
+		r.refuse()
+	}
+	return b
+}
+
+func (r *jsonReader) text() string {
+	r.expect('"')
+	s, from := r.s, r.i
+	for i := from; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			r.i = i + 1
+			return s[from:i]
+		case c == '\\':
+			r.i = i
+			return r.escapedText(s[from:i])
+		case c < ' ':
+			r.refuse()
+			return ""
+		}
+	}
+	r.refuse()
+	return ""
+}
+
+// escapedText reads the rest of a text whose first escape is at r.i. before is what
+// comes before it.
+func (r *jsonReader) escapedText(before string) string {
+	var out strings.Builder
+	out.WriteString(before)
+	for r.i < len(r.s) {
+		switch c := r.s[r.i]; {
+		case c == '"':
+			r.i++
+			return out.String()
+		case c == '\\':
+			c, n := escaped(r.s[r.i:])
+			if n == 0 {
+				r.refuse()
+			}
+			out.WriteRune(c)
+			r.i += n
+		case c < ' ':
+			r.refuse()
+		default:
+			from := r.i
+			for r.i < len(r.s) && r.s[r.i] >= ' ' && r.s[r.i] != '"' && r.s[r.i] != '\\' {
+				r.i++
+			}
+			out.WriteString(r.s[from:r.i])
+		}
+	}
+	r.refuse()
+	return ""
+}
+
+// escaped reads the escape with which s begins, and returns the number of its bytes.
+// 0 means that it is none, or half of a surrogate pair.
+func escaped(s string) (c rune, n int) {
+	if len(s) < 2 {
+		return 0, 0
+	}
+	if i := strings.IndexByte(`"\/bfnrt`, s[1]); i >= 0 {
+		return rune("\"\\/\b\f\n\r\t"[i]), 2
+	}
+	c, ok := escapedUnit(s)
+	if !ok {
+		return 0, 0
+	}
+	if !utf16.IsSurrogate(c) {
+		return c, 6
+	}
+	low, ok := escapedUnit(s[6:])
+	if c = utf16.DecodeRune(c, low); !ok || c == utf8.RuneError {
+		return 0, 0
+	}
+	return c, 12
+}
