@@ -86,16 +86,18 @@ func (b *Bucket) take(l Limit) {
 // Full tells whether the bucket is as good as a new one.
 func (b *Bucket) Full(now time.Time) bool { return b.full <= now.UnixNano() }
 
-// Table has a bucket for each key, in memory that does not grow. Where there is
-// no room for a further key, the fullest bucket of a few is forgotten: it is the
-// one that refuses least, and its key has a full one again. So attackers who use
-// many names or addresses turn nobody away. They have to empty as many buckets as
-// there are before they win tries by it. The few are chosen by a secret, so that
-// nobody can aim at a bucket.
+// Table has a bucket for each key, in memory that is bounded. It grows while more
+// buckets are in use, and shrinks when fewer are. A bucket that is full is not in use:
+// a new one is the same. Where there is no room for a further key in a table that
+// cannot grow, the fullest bucket of a few is forgotten: it is the one that refuses
+// least, and its key has a full one again. So attackers who use many names or addresses
+// turn nobody away. They have to empty as many buckets as there are before they win
+// tries by it. The few are chosen by a secret, so that nobody can aim at a bucket.
 type Table[K comparable] struct {
-	mu    sync.Mutex // tier 0; guards the fields below
-	seed  maphash.Seed
-	slots []slot // nil before the first bucket
+	mu     sync.Mutex // tier 0; guards the fields below
+	seed   maphash.Seed
+	slots  []slot    // a power of two; nil before the first bucket
+	looked time.Time // when it was last considered to shrink
 }
 
 // slot holds the bucket of one key. Of the key it keeps a hash.
@@ -107,8 +109,10 @@ type slot struct {
 // MaxBuckets is how many buckets of a table may be in use, 1 MiB of them. Of ways
 // slots that a key may have, it gets one.
 const (
-	MaxBuckets = 1 << 16
-	ways       = 8
+	MaxBuckets  = 1 << 16
+	minBuckets  = 1 << 6
+	ways        = 8
+	shrinkEvery = time.Minute
 )
 
 // Claim is for a token of one key's bucket.
@@ -142,13 +146,13 @@ func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.slots == nil {
-		t.seed, t.slots = maphash.MakeSeed(), make([]slot, MaxBuckets)
+		t.seed = maphash.MakeSeed()
+		t.resizeLocked(now, minBuckets)
 	}
 	for _, c := range claims {
 		var full Bucket
 		b := &full
-		hash := maphash.Comparable(t.seed, c.Key)
-		if s := t.placeLocked(hash); s.hash == hash {
+		if s := t.findLocked(c.Key); s != nil {
 			b = &s.bucket
 		}
 		wait = max(wait, b.wait(now, c.Limit, most))
@@ -156,21 +160,81 @@ func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]
 	if wait > most {
 		return wait
 	}
+	t.shrinkLocked(now)
 	for _, c := range claims {
-		hash := maphash.Comparable(t.seed, c.Key)
-		s := t.placeLocked(hash)
-		if s.hash != hash {
-			*s = slot{hash: hash}
-			s.bucket.wait(now, c.Limit, most)
+		b := slot{hash: maphash.Comparable(t.seed, c.Key)}
+		if s := t.placeLocked(b.hash); s.hash == b.hash {
+			b = *s
 		}
-		s.bucket.take(c.Limit)
+		b.bucket.wait(now, c.Limit, most)
+		b.bucket.take(c.Limit)
+		if !b.bucket.Full(now) { // as it stays where there is no limit
+			t.putLocked(now, b)
+		}
 	}
 	return wait
 }
 
+// findLocked is where the bucket of a key is; nil: it has none, so a full one.
+func (t *Table[K]) findLocked(k K) *slot {
+	if t.slots == nil {
+		return nil
+	}
+	hash := maphash.Comparable(t.seed, k)
+	if s := t.placeLocked(hash); s.hash == hash {
+		return s
+	}
+	return nil
+}
+
+// putLocked stores a bucket, in a larger table if it would take the place of one that
+// is in use.
+func (t *Table[K]) putLocked(now time.Time, b slot) {
+	s := t.placeLocked(b.hash)
+	for s.hash != b.hash && !s.bucket.Full(now) && len(t.slots) < MaxBuckets {
+		t.resizeLocked(now, 2*len(t.slots))
+		s = t.placeLocked(b.hash)
+	}
+	*s = b
+}
+
+// shrinkLocked makes a table smaller of which little is in use. It counts what is only
+// once in a while.
+func (t *Table[K]) shrinkLocked(now time.Time) {
+	if since := now.Sub(t.looked); len(t.slots) == minBuckets || since >= 0 && since < shrinkEvery {
+		return
+	}
+	t.looked = now
+	used := 0
+	for i := range t.slots {
+		if !t.slots[i].bucket.Full(now) {
+			used++
+		}
+	}
+	n := len(t.slots)
+	for n > minBuckets && used <= n/16 {
+		n /= 2
+	}
+	if n < len(t.slots) {
+		t.resizeLocked(now, n)
+	}
+}
+
+// resizeLocked keeps the buckets that are in use in n slots, or in more if they do not
+// fit: no bucket in use is forgotten for want of slots that the table may have.
+func (t *Table[K]) resizeLocked(now time.Time, n int) {
+	old := t.slots
+	t.slots, t.looked = make([]slot, n), now
+	for _, s := range old {
+		if !s.bucket.Full(now) {
+			t.putLocked(now, s)
+		}
+	}
+}
+
 // placeLocked is where the bucket of a hash is, or else the one it replaces.
 func (t *Table[K]) placeLocked(hash uint64) *slot {
-	begin := hash % (MaxBuckets / ways) * ways
+	begin := hash % uint64(len(t.slots)/ways) * ways
 	set := t.slots[begin : begin+ways]
 	fullest := &set[0]
 	for i := range set {

@@ -1,6 +1,7 @@
 package rate
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -162,6 +163,62 @@ func TestFullTableTurnsNobodyAway(t *testing.T) {
 	}
 	// Those who took one token each have not won a try for whom has none left.
 	wantLimited(t, "the emptiest bucket", all.Take(now, victim, five), im.CodeRateLimited)
+}
+
+// A table has room for the buckets that are in use, and for few more: it grows with
+// them, forgets none of them, and shrinks when they are full again.
+func TestTableIsAsLargeAsItsUse(t *testing.T) {
+	const keys = 10_000
+	var all Table[int]
+	now, one := begin, Per(1, time.Minute, 1)
+	for i := range keys { // some of them at any time
+		if err := all.Take(now, i, Per(1, time.Millisecond, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := all.Take(now, i, Limit{Every: -1}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Millisecond)
+	}
+	if n := len(all.slots); n != minBuckets {
+		t.Errorf("one bucket is in use at a time, and the table has %d, want %d", n, minBuckets)
+	}
+	for i := range keys {
+		if err := all.Take(now, i, one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range keys {
+		wantLimited(t, fmt.Sprint("key ", i, " of a table that has grown"), all.Take(now, i, one), im.CodeRateLimited)
+	}
+	if n := len(all.slots); n < keys || n > MaxBuckets {
+		t.Errorf("%d buckets are in use, and the table has %d", keys, n)
+	}
+	now = now.Add(30 * time.Second)
+	if err := all.Take(now, -1, one); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(50 * time.Second) // the others are full again
+	if err := all.Take(now, -2, one); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(all.slots); n != minBuckets {
+		t.Errorf("two buckets are in use, and the table has %d, want %d", n, minBuckets)
+	}
+	wantLimited(t, "a key of a table that has shrunk", all.Take(now, -1, one), im.CodeRateLimited)
+}
+
+// Also who only asks is not refused for the time by which the clock was set back.
+func TestClockThatIsSetBackLocksNobodyOutWhoAsks(t *testing.T) {
+	var all Table[string]
+	one := Per(1, time.Minute, 1)
+	if err := all.Take(begin, "alice", one); err != nil {
+		t.Fatal(err)
+	}
+	wantLimited(t, "an hour earlier", all.Ready(begin.Add(-time.Hour), "alice", one), im.CodeRateLimited)
+	if err := all.Ready(begin.Add(time.Minute-time.Hour), "alice", one); err != nil {
+		t.Errorf("a minute after the clock was set back: %v", err)
+	}
 }
 
 // Nobody who knows the code knows which keys share their places.

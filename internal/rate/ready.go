@@ -1,7 +1,6 @@
 package rate
 
 import (
-	"hash/maphash"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -9,16 +8,14 @@ import (
 
 // Ready takes nothing, and says whether k's bucket has a token. Codes: rate_limited.
 func (t *Table[K]) Ready(now time.Time, k K, l Limit) error {
-	var b Bucket
+	var full Bucket
+	b := &full
 	t.mu.Lock()
-	if t.slots != nil {
-		hash := maphash.Comparable(t.seed, k)
-		if s := t.placeLocked(hash); s.hash == hash {
-			b = s.bucket
-		}
+	defer t.mu.Unlock()
+	if s := t.findLocked(k); s != nil {
+		b = &s.bucket
 	}
-	t.mu.Unlock()
-	if wait := b.Take(now, l); wait > 0 {
+	if wait := b.wait(now, l, 0); wait > 0 {
 		return &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 	}
 	return nil

@@ -30,6 +30,9 @@ const fewWaiting = 16
 // firstCost is what the first job of a user is expected to take.
 const firstCost = 100 * time.Microsecond
 
+// fewUsers are so many that it is not worth the time to look whom to forget.
+const fewUsers = 64
+
 // Queue is the jobs of all users.
 type Queue struct {
 	o    Options
@@ -43,8 +46,9 @@ type Queue struct {
 	crowded int           // so many users make Add look for some to forget
 }
 
-// user is the jobs of one user. A user without jobs stays in the map for a while: or
-// somebody who sends one job after the other would be a new user each time.
+// user is the jobs of one user. A user without jobs stays in the map until what they
+// used is paid off: or somebody who sends one job after the other would be a new user
+// each time. It is paid off with time, so nobody is remembered for little.
 type user struct {
 	account im.Account
 	jobs    []func() // oldest first
@@ -53,6 +57,26 @@ type user struct {
 	cost    time.Duration // of the last job that ended
 	ended   time.Time     // when that was
 	place   int           // in Queue.order; -1: not in it
+}
+
+// A user who has no jobs pays off what they used: each payOff milliseconds without jobs
+// pay for one millisecond of a worker. If one paid for one, somebody could use half of
+// a worker's time for ever, with a pause after each job that is as long as the job, and
+// would still be the first one each time. After rememberFor nothing is owed, however
+// much it was.
+const (
+	payOff      = 10
+	rememberFor = 10 * time.Second
+)
+
+// owedUsed is u.used without what has been paid off since the last job ended; never
+// less than clock: who did nothing for a while has saved nothing up.
+func (u *user) owedUsed(clock time.Duration, now time.Time) time.Duration {
+	idle := now.Sub(u.ended)
+	if idle >= rememberFor {
+		return clock
+	}
+	return max(u.used-idle/payOff, clock)
 }
 
 // New makes a queue.
@@ -99,7 +123,7 @@ func (q *Queue) Add(a im.Account, job func()) bool {
 	}
 	q.users[a] = u
 	if len(u.jobs) == 0 && u.running == 0 {
-		u.used = max(u.used, q.clock) // who did nothing for a while has saved nothing up
+		u.used = u.owedUsed(q.clock, time.Now())
 	}
 	u.jobs = append(u.jobs, job)
 	q.waiting++
@@ -206,19 +230,18 @@ func (q *Queue) runNext() bool {
 	return true
 }
 
-// rememberFor is how long what a user used is remembered at least.
-const rememberFor = 10 * time.Second
-
-// forgetLocked drops users who have had no jobs for a while. It looks at all of them,
-// and so is called only when they have become twice as many.
+// forgetLocked drops users who have no jobs and owe nothing. It looks at all of them,
+// and so is called only when they have become twice as many. Those who stay get a new
+// map: one that has grown never shrinks.
 func (q *Queue) forgetLocked() {
-	before := time.Now().Add(-rememberFor)
+	now := time.Now()
+	users := map[im.Account]*user{}
 	for a, u := range q.users {
-		if len(u.jobs) == 0 && u.running == 0 && (u.used <= q.clock || u.ended.Before(before)) {
-			delete(q.users, a)
+		if len(u.jobs) > 0 || u.running > 0 || u.owedUsed(q.clock, now) > q.clock {
+			users[a] = u
 		}
 	}
-	q.crowded = max(64, 2*len(q.users))
+	q.users, q.crowded = users, max(fewUsers, 2*len(users))
 }
 
 // byUse is a heap of users: first who has used the least.

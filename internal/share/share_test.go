@@ -148,17 +148,57 @@ func TestDoGivesUpWithItsContext(t *testing.T) {
 	})
 }
 
-// What a user used is forgotten in the end, or the memory would grow with each one.
+// What a user used is forgotten in the end, or the memory would grow with each one. Of
+// those who use little few are remembered at any time, however many there are: each
+// connection reads a little when it begins, and then nothing for hours.
 func TestUsersAreForgotten(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		took, pause time.Duration
+		most        int
+	}{
+		{"who used little", 100 * time.Microsecond, 100 * time.Microsecond, 70},
+		{"who used much", 10 * time.Millisecond, 0, 128}, // those of the last 100 ms are 10
+		{"who used more than is paid off in time", 5 * time.Second, 0, 70},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := start(t, share.Options{Workers: 4, PerUser: 4, Waiting: 10, UserWaiting: 10})
+				most := 0
+				for i := range 2000 {
+					q.Do(t.Context(), account(fmt.Sprint(i)), func() { time.Sleep(c.took) })
+					time.Sleep(c.pause)
+					most = max(most, q.Users())
+				}
+				if most > c.most {
+					t.Errorf("%d users are remembered, want at most %d", most, c.most)
+				}
+			})
+		})
+	}
+}
+
+// A pause pays for a part of the time that it is long. So who sends one job after the
+// other, with pauses in between, does not go before a user who asks for less.
+func TestPausesPayOffLessThanTheyTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := start(t, share.Options{Workers: 4, PerUser: 4, Waiting: 10, UserWaiting: 10})
-		var most []int
-		for i := range 5000 {
-			q.Do(t.Context(), account(fmt.Sprint(i)), func() { time.Sleep(10 * time.Millisecond) })
-			most = append(most, q.Users())
+		q := start(t, share.Options{Workers: 1, PerUser: 1, Waiting: 10, UserWaiting: 10})
+		for range 100 {
+			q.Do(t.Context(), account("greedy"), func() { time.Sleep(10 * time.Millisecond) })
+			time.Sleep(10 * time.Millisecond)
 		}
-		if n := slices.Max(most); n > 3000 {
-			t.Errorf("%d users are kept, of the last 10 s there are 1,000", n)
+		var order []string
+		hold, both := make(chan struct{}), sync.WaitGroup{}
+		q.Add(account("other"), func() { <-hold })
+		synctest.Wait()
+		for _, u := range []string{"greedy", "modest"} {
+			both.Add(1)
+			q.Add(account(u), func() { order = append(order, u); both.Done() })
+		}
+		close(hold)
+		both.Wait()
+		if want := []string{"modest", "greedy"}; !slices.Equal(order, want) {
+			t.Errorf("the order is %v, want %v", order, want)
 		}
 	})
 }

@@ -68,6 +68,18 @@ var sessionRules = []rule{
 		guards:  []guard{{"internal/share", "^TestLittleGoesBeforeMuch$"}, {"internal/share", "^TestUsersGetTheSameTime$"}},
 	},
 	{
+		name:    "pauses-are-pay",
+		holds:   "a pause pays off less of what a user used than it is long",
+		patches: []patch{{"internal/share/share.go", `u.used-idle/payOff`, `u.used-idle`}},
+		guards:  []guard{{"internal/share", "^TestPausesPayOffLessThanTheyTake$"}},
+	},
+	{
+		name:    "users-for-ever",
+		holds:   "users who read a little once are not remembered",
+		patches: []patch{{"internal/share/share.go", `u.used-idle/payOff`, `u.used`}},
+		guards:  []guard{{"internal/share", "^TestUsersAreForgotten$"}},
+	},
+	{
 		name:    "workers-for-one",
 		holds:   "one user does not hold all workers",
 		patches: []patch{{"internal/share/share.go", `u.running < q.o.PerUser {`, `true {`}},

@@ -22,8 +22,16 @@ var userRules = []rule{
 	{
 		name:    "full-table-refuses",
 		holds:   "a table of buckets that is full turns nobody away",
-		patches: []patch{{"internal/rate/rate.go", `*s = slot{hash: hash}`, `if s.hash != 0 { return time.Second + most }; *s = slot{hash: hash}`}},
+		patches: []patch{{"internal/rate/rate.go", `t.putLocked(now, b)`, `if s := t.placeLocked(b.hash); len(t.slots) == MaxBuckets && s.hash != 0 && s.hash != b.hash { return time.Second + most }; t.putLocked(now, b)`}},
 		guards:  []guard{{"internal/rate", "^TestFullTableTurnsNobodyAway$"}},
+	},
+	{
+		name:  "growing-table-forgets",
+		holds: "a table of buckets that grows or shrinks forgets none that is in use",
+		patches: []patch{{"internal/rate/rate.go", `		if !s.bucket.Full(now) {
+			t.putLocked(now, s)`, `		if !s.bucket.Full(now) && s.hash%3 > 0 {
+			t.putLocked(now, s)`}},
+		guards: []guard{{"internal/rate", "^TestTableIsAsLargeAsItsUse$"}},
 	},
 	{
 		name:    "every-network-counts",
