@@ -2,6 +2,12 @@ package sabotage
 
 var pebbleRules = []rule{
 	{
+		name:    "half-an-id",
+		holds:   "an id in the feed that is not whole is damage",
+		patches: []patch{{"internal/store/feed.go", `len(it.Conv) != len(im.ConvID{})`, `len(it.Conv) > 1000*len(im.ConvID{})`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestStoreInMemoryIsAStore$/half_an_id"}},
+	},
+	{
 		name:    "log-of-the-store",
 		holds:   "a start reads what the log has of the store itself",
 		patches: []patch{{"internal/store/pebblestore/replay.go", `if v, ok := w.logged[string(key)]; ok {`, `if v, ok := w.logged[string(key)]; ok && v == nil {`}},

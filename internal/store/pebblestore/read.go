@@ -368,6 +368,9 @@ func (s *Store) ScanFeed(ctx context.Context, f store.Feed, from, upTo im.Pos, f
 			if err := asRecord(e.UnmarshalVT(v)); err != nil {
 				return false, err
 			}
+			if err := store.CheckFeedEntry(e); err != nil {
+				return false, fmt.Errorf("commit %d: %w", next, err)
+			}
 			stopped = !fn(next, e)
 			next++
 			return !stopped, nil

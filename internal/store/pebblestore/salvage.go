@@ -425,7 +425,7 @@ func (s *settler) readFeed() error {
 		}
 		expect = pos + 1
 		var e storepb.FeedEntry
-		if e.UnmarshalVT(v) != nil {
+		if e.UnmarshalVT(v) != nil || store.CheckFeedEntry(&e) != nil {
 			return nil
 		}
 		for _, it := range e.Items {

@@ -301,8 +301,7 @@ func (m *move) tail(ctx context.Context, upTo im.Pos) error {
 	changed := map[im.Key]changes{}
 	err := m.s.ScanFeed(ctx, store.Feed(m.part), m.pos, upTo, func(_ im.Pos, e *storepb.FeedEntry) bool {
 		for _, it := range e.GetItems() {
-			k := im.Key{Tenant: im.Tenant(it.GetTenant())}
-			copy(k.Conv[:], it.GetConv())
+			k := im.Key{Tenant: im.Tenant(it.GetTenant()), Conv: im.ConvID(it.GetConv())}
 			c := changed[k]
 			if it.GetCount() > 0 && (c.from == 0 || it.GetFrom() < c.from) {
 				c.from = it.GetFrom()

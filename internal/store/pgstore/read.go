@@ -315,6 +315,9 @@ func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Po
 			break
 		}
 		e, err := parse[storepb.FeedEntry](d, sum, feedAddress(f, after+1), r.value)
+		if err == nil {
+			err = store.CheckFeedEntry(e)
+		}
 		if err != nil {
 			return after, false, fmt.Errorf("commit %d: %w", after+1, err)
 		}

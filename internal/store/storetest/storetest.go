@@ -42,6 +42,7 @@ func Run(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
 		{"users are ordered", (*suite).users},
 		{"each of many reads at the same time gets its own", (*suite).readsAtOnce},
 		{"rows below a seq are dropped", (*suite).drop},
+		{"a feed entry with half an id is damaged", (*suite).halfID},
 		{"the feed is trimmed", (*suite).trim},
 		{"records are listed by prefix and tenant", (*suite).records},
 		{"a record is put if it is as it was", (*suite).check},
@@ -316,6 +317,20 @@ func (s *suite) refused() {
 	s.same(len(s.people(c)), 0)
 	s.wants(s.ScanFeed(s.ctx, s.feed, 1, 2, func(im.Pos, *storepb.FeedEntry) bool { return true }), store.ErrCorrupt)
 	s.add(store.Batch{Rows: puts(c, 2, 2)})
+}
+
+// halfID: who reads the feed makes keys of the ids in it.
+func (s *suite) halfID() {
+	s.own()
+	c := key(1, 1)
+	for _, n := range []int{len(c.Conv) - 1, 0, len(c.Conv) + 1} {
+		id := append(c.Conv[:], 0)[:n]
+		s.add(store.Batch{Entry: &storepb.FeedEntry{Items: []*storepb.FeedItem{{Tenant: 1, Conv: id, From: 1, Count: 1}}}})
+		s.wants(s.ScanFeed(s.ctx, s.feed, s.pos-1, s.pos, func(im.Pos, *storepb.FeedEntry) bool {
+			s.Errorf("an id of %d bytes is read", n)
+			return true
+		}), store.ErrCorrupt)
+	}
 }
 
 func (s *suite) takeover() {
