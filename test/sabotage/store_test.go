@@ -256,6 +256,18 @@ var pebbleRules = []rule{
 
 var postgresRules = []rule{
 	{
+		name:    "plan-each-time",
+		holds:   "a connection plans a statement once",
+		patches: []patch{{"internal/store/pgstore/database.go", `"plan_cache_mode": "force_generic_plan"`, `"plan_cache_mode": "force_custom_plan"`}},
+		guards:  []guard{{"internal/store/pgstore", "^TestPlansAreKept"}},
+	},
+	{
+		name:    "plan-to-scan",
+		holds:   "a plan that is kept reads by the key, however small the table was",
+		patches: []patch{{"internal/store/pgstore/database.go", `"enable_seqscan": "off", `, ``}},
+		guards:  []guard{{"internal/store/pgstore", "^TestPlansAreKept"}},
+	},
+	{
 		name:    "value-of-another-key",
 		holds:   "reads that share a statement get each the value of their own key",
 		patches: []patch{{"internal/store/pgstore/join.go", `return s.values[i], nil`, `return s.values[min(i, 0)], nil`}},
