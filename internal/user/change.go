@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -173,6 +175,43 @@ func (c *change) user(ctx context.Context, a im.Account) (*storepb.User, error) 
 		return nil, err
 	}
 	return parseUser(a, value)
+}
+
+// readAtOnce is how many records a change of many users reads at a time: a database
+// reads with one statement what is asked for together.
+const readAtOnce = 64
+
+// users reads the records of many users; nil: there is none. Each is read once: of two
+// reads the later one may find what the other did not.
+func (c *change) users(ctx context.Context, accounts []im.Account) (map[im.User]*storepb.User, error) {
+	of := make(map[im.User]*storepb.User, len(accounts))
+	var once []im.Account
+	for _, a := range accounts {
+		if _, seen := of[a.User]; !seen {
+			of[a.User] = nil
+			once = append(once, a)
+		}
+	}
+	values := make([][]byte, len(once))
+	var reads errgroup.Group
+	reads.SetLimit(readAtOnce)
+	for i, a := range once {
+		reads.Go(func() (err error) {
+			values[i], err = c.us.store.Record(ctx, store.Users, a.Tenant, []byte(a.User))
+			return err
+		})
+	}
+	if err := reads.Wait(); err != nil {
+		return nil, err
+	}
+	for i, a := range once {
+		c.was[recordID(store.Users, a.Tenant, []byte(a.User))] = bytes.Clone(values[i])
+		var err error
+		if of[a.User], err = parseUser(a, values[i]); err != nil {
+			return nil, err
+		}
+	}
+	return of, nil
 }
 
 func (c *change) putUser(a im.Account, u *storepb.User) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,15 +28,14 @@ func (w *world) node() *user.Users {
 
 // between does f once, behind the next reading of a table by somebody else.
 func (w *world) between(table store.Table, f func()) {
-	done := false
+	var done atomic.Bool // reads may be under way at the same time
 	w.store.onRead(func(t store.Table) {
-		if t == table && !done {
-			done = true
+		if t == table && done.CompareAndSwap(false, true) {
 			f()
 		}
 	})
 	w.t.Cleanup(func() {
-		if !done {
+		if !done.Load() {
 			w.t.Error("nothing came between")
 		}
 	})

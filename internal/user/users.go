@@ -104,14 +104,16 @@ func (us *Users) Create(ctx context.Context, tenantName string, users []im.User)
 	var issued []Issued
 	err = us.change(ctx, accounts, func(c *change) error {
 		issued = issued[:0]
+		there, err := c.users(ctx, accounts)
+		if err != nil {
+			return err
+		}
 		recs := map[im.User]*storepb.User{}
 		for _, a := range accounts {
 			rec, seen := recs[a.User]
 			created := false
 			if !seen {
-				if rec, err = c.user(ctx, a); err != nil {
-					return err
-				}
+				rec = there[a.User]
 				if created = rec == nil; created {
 					rec = us.newUser()
 					if err := c.claim(ctx, a, false); err != nil {

@@ -135,6 +135,7 @@ type lookups struct {
 	cursors lookup[userKey]
 	members lookup[userKey]
 	convs   lookup[im.Key]
+	records lookup[recordKey]
 }
 
 // userKey names what a conversation has of one user.
@@ -143,8 +144,16 @@ type userKey struct {
 	user im.User
 }
 
+// recordKey names a record.
+type recordKey struct {
+	table  store.Table
+	tenant im.Tenant
+	key    string
+}
+
 func (l *lookups) init(d *database) {
-	l.cursors.read, l.members.read, l.convs.read = d.readUsers(oneCursor, allCursors), d.readUsers(oneMember, allMembers), d.readConversations
+	l.cursors.read, l.members.read = d.readUsers(oneCursor, allCursors), d.readUsers(oneMember, allMembers)
+	l.convs.read, l.records.read = d.readConversations, d.readRecords
 }
 
 // Each statement names one row by its whole key. The subquery, which OFFSET keeps
@@ -162,6 +171,10 @@ LATERAL (SELECT record FROM petrel.members AS m WHERE m.part = k.part AND m.tena
 	oneConversation  = `SELECT record FROM petrel.convs WHERE part = $1 AND tenant = $2 AND conv = $3`
 	allConversations = `SELECT k.i, c.record FROM unnest($1::int[], $2::int[], $3::uuid[]) WITH ORDINALITY AS k(part, tenant, conv, i),
 LATERAL (SELECT record FROM petrel.convs AS c WHERE c.part = k.part AND c.tenant = k.tenant AND c.conv = k.conv OFFSET 0) AS c`
+
+	oneRecord  = `SELECT value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key = $3`
+	allRecords = `SELECT k.i, r.value FROM unnest($1::int[], $2::int[], $3::bytea[]) WITH ORDINALITY AS k(tbl, tenant, key, i),
+LATERAL (SELECT value FROM petrel.records AS r WHERE r.tbl = k.tbl AND r.tenant = k.tenant AND r.key = k.key OFFSET 0) AS r`
 )
 
 // readUsers reads what conversations have of users, by a statement for one of them and
@@ -194,6 +207,18 @@ func (d *database) readConversations(ctx context.Context, keys []im.Key) ([][]by
 		a.add(k)
 	}
 	return d.collectAll(ctx, len(keys), allConversations, a.parts, a.tenants, a.convs)
+}
+
+func (d *database) readRecords(ctx context.Context, keys []recordKey) ([][]byte, error) {
+	if len(keys) == 1 {
+		v, err := collectOne(ctx, d, scanBytes, oneRecord, int32(keys[0].table), int32(keys[0].tenant), []byte(keys[0].key))
+		return [][]byte{v}, err
+	}
+	tables, tenants, names := make([]int32, len(keys)), make([]int32, len(keys)), make([][]byte, len(keys))
+	for i, k := range keys {
+		tables[i], tenants[i], names[i] = int32(k.table), int32(k.tenant), []byte(k.key)
+	}
+	return d.collectAll(ctx, len(keys), allRecords, tables, tenants, names)
 }
 
 // keyArrays are conversations as a statement's first three arguments.

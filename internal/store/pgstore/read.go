@@ -342,8 +342,7 @@ func scanChunk(ctx context.Context, d *database, f store.Feed, after, upTo im.Po
 
 // Record implements store.Store.
 func (s *Store) Record(ctx context.Context, t store.Table, tenant im.Tenant, key []byte) ([]byte, error) {
-	v, err := collectOne(ctx, s.records(), scanBytes,
-		`SELECT value FROM petrel.records WHERE tbl = $1 AND tenant = $2 AND key = $3`, int32(t), int32(tenant), bare(key))
+	v, err := s.records().lookups.records.get(ctx, recordKey{t, tenant, string(key)})
 	if err == nil && v != nil {
 		v, err = s.records().sound(&sums{}, recordAddress(t, tenant, key), v)
 	}
