@@ -316,7 +316,7 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	}
 	s.Entry.Seq, s.Entry.TimeMs, s.Entry.Counted = uint64(l.head), bu.now, l.counted
 	if next != l.info {
-		if next.members != l.info.members {
+		if next.members != l.info.members && c.key.Conv.Kind() != im.Inbox { // no inbox lists an inbox
 			kind |= FeedMembership
 		}
 		bu.write(c, s, next)

@@ -385,6 +385,26 @@ func TestDirectConversationReachesBothInboxes(t *testing.T) {
 	}
 }
 
+// The first entry of an inbox changes no list: nothing is read on its account.
+func TestInboxIsOnNobodysList(t *testing.T) {
+	w := newWorld(t)
+	var read atomic.Int64
+	w.rows.onRows = func(key im.Key) {
+		if key.Conv.Kind() == im.Inbox {
+			read.Add(1)
+		}
+	}
+	w.direct("alice", "bob", "hi")
+	for range 2 { // up to the message, and up to the entries of the inboxes
+		if err := w.consumer.Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := read.Load(); n > 0 {
+		t.Errorf("rows of inboxes were read %d times", n)
+	}
+}
+
 func TestEntriesComeOnceThoughTheConsumerStartsAgain(t *testing.T) {
 	w := newWorld(t)
 	want := map[string][]string{}
