@@ -38,7 +38,9 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 		return r, true, 0, err
 	}
 	var failure error
+	met := false // a row with this hash
 	match := func(q im.Seq) bool {
+		met = true
 		r, found, failure = d.compare(c, s, q, id)
 		return found || failure != nil
 	}
@@ -56,6 +58,9 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 	// hashes.
 	if l.tail.find(0, id.hash, match) || failure != nil {
 		return r, found, 0, failure
+	}
+	if l.tail.from == 0 && !met { // the tail has every row that there ever was
+		return r, false, 0, nil
 	}
 	seqs, err := d.store.Dedupe(context.Background(), c.key, id.hash)
 	if err != nil {

@@ -134,6 +134,17 @@ func TestF3RepeatIsFoundAfterARestart(t *testing.T) {
 	convtest.WantCode(t, w.Send(convtest.Message(key, "alice", "k1", 1, "another body")), im.CodeConflict)
 }
 
+// F3: a repeat without an after is found by the store, where the tail does not have it.
+func TestF3KeyedRepeatIsFoundByTheStore(t *testing.T) {
+	w := newWorld(t)
+	key := w.Group("alice", "bob")
+	first := w.MustSend(convtest.Message(key, "alice", "k1", -1, "hi"))
+	w.restart()
+	if q := w.MustSend(convtest.Message(key, "alice", "k1", -1, "hi")); q != first {
+		t.Errorf("seq %d after the restart, want %d", q, first)
+	}
+}
+
 // F4: a retry of what is stored is answered with its seq, whatever its sender
 // may do by now.
 func TestF4RetryOfARemovedMemberGetsItsSeq(t *testing.T) {

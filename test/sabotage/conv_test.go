@@ -232,6 +232,12 @@ var convRules = []rule{
 		guards:  []guard{{"internal/inbox", "^TestF12SyncNames"}},
 	},
 	{
+		name:    "dedupe-by-tail",
+		holds:   "the store is asked for a repeat unless every row is in the tail",
+		patches: []patch{{"internal/conv/dedupe.go", `if l.tail.from == 0 && !met {`, `if !met {`}},
+		guards:  []guard{{"internal/conv", "^TestF3KeyedRepeat"}},
+	},
+	{
 		name:  "forget-dedupe",
 		holds: "a repeat is found, however long ago it was sent",
 		patches: []patch{
