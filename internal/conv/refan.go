@@ -95,22 +95,12 @@ func (r *refanner) newestCommits(ctx context.Context) ([]*storepb.FeedEntry, err
 // refanRows delivers some entries of a conversation, each to those members who
 // may read it: a member who joined after an entry does not get it. Spec: P-8.3.
 func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) error {
-	var members []im.User
-	since := map[im.User]im.Seq{} // the beginning of their stay
-	err := r.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
-		if m.Role != 0 {
-			members = append(members, u)
-		}
-		if n := len(m.Stays); n > 0 {
-			since[u] = im.Seq(m.Stays[n-1].From)
-		}
-		return true
-	})
-	if err != nil {
-		return err
-	}
 	rec, err := r.store.Conversation(ctx, key)
 	if err != nil || rec == nil {
+		return err
+	}
+	members, since, err := r.members(ctx, key, rec)
+	if err != nil || !r.fan.Reaches(key.Tenant, members) { // a start need not read what nobody gets
 		return err
 	}
 	from = max(from, im.Seq(rec.FirstSeq))
@@ -138,4 +128,26 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 		r.fan.Deliver(key.Tenant, told, items)
 	}
 	return nil
+}
+
+// members are who is in a conversation, and since when; of a direct one or an inbox,
+// which nobody joins or leaves, there is no since.
+func (r *refanner) members(ctx context.Context, key im.Key, rec *storepb.Conversation) (members []im.User, since map[im.User]im.Seq, err error) {
+	if key.Conv.Kind() != im.Group {
+		for _, u := range rec.Participants {
+			members = append(members, im.User(u))
+		}
+		return members, nil, nil
+	}
+	since = map[im.User]im.Seq{}
+	err = r.store.Members(ctx, key, func(u im.User, m *storepb.Member) bool {
+		if m.Role != 0 {
+			members = append(members, u)
+		}
+		if n := len(m.Stays); n > 0 {
+			since[u] = im.Seq(m.Stays[n-1].From)
+		}
+		return true
+	})
+	return members, since, err
 }

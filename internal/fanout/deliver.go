@@ -224,6 +224,20 @@ func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint) {
 	f.Lagged.Add(uint64(lagged))
 }
 
+// Reaches tells whether any of some users is online, here or at another node: whether
+// Deliver would give an entry to anybody. It chooses recipients as Deliver does, so
+// who is told nothing because of its answer may be told to sync later.
+func (f *Fan) Reaches(tenant im.Tenant, users []im.User) bool {
+	if f.Remote != nil {
+		f.Remote.noteRecipientsChosen()
+	}
+	return slices.ContainsFunc(users, func(u im.User) bool {
+		a := im.Account{Tenant: tenant, User: u}
+		h := f.Table.hash(a)
+		return len(f.Table.of(a, h)) > 0 || f.Remote != nil && f.Remote.online.nodesOf(h) != 0
+	})
+}
+
 // beginRecipients is called before recipients of entries are chosen. It returns the
 // batch for the recipients at other nodes; nil: there are no other nodes.
 func (f *Fan) beginRecipients() *remoteBatch {

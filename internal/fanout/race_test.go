@@ -201,6 +201,42 @@ func TestNodeThatChoseNoRecipientsHasNobodySync(t *testing.T) {
 	})
 }
 
+// Whoever looks whether recipients are there, and finds none, has chosen recipients:
+// a user who was online at a node that was not known yet has missed an entry.
+func TestWhoeverReachesNobodyHasChosenRecipients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := sites(t, 2, stream.Options{})
+		x := all[1].online("x")
+		pass(time.Second)
+		all[0].end()
+		all[0] = all[0].restart()
+		if all[0].fan.Reaches(im.DefaultTenant, []im.User{"x"}) {
+			t.Error("a node that was just started knows who is online elsewhere")
+		}
+		pass(10 * time.Second)
+		x.wantAll("was not known", "lagged")
+		endAll(all)
+	})
+}
+
+func TestReachesWhoIsOnlineAtAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := sites(t, 2, stream.Options{})
+		defer endAll(all)
+		all[0].online("here")
+		all[1].online("there")
+		settle()
+		for _, u := range []im.User{"here", "there"} {
+			if !all[0].fan.Reaches(im.DefaultTenant, []im.User{"nobody", u}) {
+				t.Errorf("%s is online, and not reached", u)
+			}
+		}
+		if all[0].fan.Reaches(im.DefaultTenant, []im.User{"nobody"}) || all[0].fan.Reaches(im.DefaultTenant+1, []im.User{"here", "there"}) {
+			t.Error("somebody is reached who is not online")
+		}
+	})
+}
+
 // A request with the mark of a stream that has ended is refused. So it is made again
 // with a new mark.
 func TestMarkOfAnEndedStreamIsRefused(t *testing.T) {

@@ -145,9 +145,24 @@ var convRules = []rule{
 		guards:  []guard{{"internal/route", "^TestF8ANewOwnerPushesWhatTheOldOneCommitted$"}},
 	},
 	{
+		name:    "refan-here-only",
+		holds:   "a new owner also pushes to users who are online at other nodes only",
+		patches: []patch{{"internal/fanout/deliver.go", ` || f.Remote != nil && f.Remote.online.nodesOf(h) != 0`, ``}},
+		guards:  []guard{{"internal/fanout", "^TestReachesWhoIsOnlineAtAnotherNode$"}},
+	},
+	{
+		name:  "reach-without-trace",
+		holds: "who was not known when a new owner looked for recipients has to sync",
+		patches: []patch{{"internal/fanout/deliver.go", `		f.Remote.noteRecipientsChosen()
+	}
+	return slices.ContainsFunc(`, `	}
+	return slices.ContainsFunc(`}},
+		guards: []guard{{"internal/fanout", "^TestWhoeverReachesNobodyHasChosenRecipients$"}},
+	},
+	{
 		name:    "refan-to-all",
 		holds:   "what a new owner pushes reaches nobody who became a member later",
-		patches: []patch{{"internal/conv/refan.go", `return since[u] > row.Seq`, `return false`}},
+		patches: []patch{{"internal/conv/refan.go", `return since[u] > row.Seq`, `return since[u] > row.Seq && false`}},
 		guards:  []guard{{"internal/route", "^TestF8ANewOwnerPushesNobody"}},
 	},
 	{
