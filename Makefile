@@ -45,16 +45,16 @@ build: ## build the binary, build/bin/petrel
 	go build -trimpath -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
 
 # The race detector watches each path once. Without it runs what only repeats
-# paths: the scenarios in all their ways, the crashes of the store in full
-# numbers; and what has its servers in processes of their own, which are built
-# without it. LONG packages begin first, so that nothing runs alone at the end.
+# paths: the scenarios in all their ways, the crashes of the store and the schedules
+# of the streams in full numbers; and what has its servers in processes of their own,
+# which are built without it. LONG packages begin first, so that nothing runs alone at the end.
 # ALONE uses all cores by itself: beside it, others would wait for a core for so
 # long that nodes take each other for dead. -vet=off because `make vet` finds more,
 # -ldflags=-w because symbols for a debugger are half of what it takes to link
 # forty test programs.
 GO_TEST  := go test -json -vet=off -ldflags=-w -timeout 15m
-LONG     := test/scenario cmd/petrel internal/cluster test/authz internal/store/pgstore internal/store/pebblestore
-UNRACED  := test/scenario test/foreign test/chaos test/flood internal/store/pebblestore test/crash test/way internal/lint
+LONG     := test/scenario cmd/petrel internal/cluster test/authz internal/store/pgstore internal/store/pebblestore internal/bus/stream
+UNRACED  := test/scenario test/foreign test/chaos test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
 ALONE    := test/sabotage
 packages  = $(addprefix ./,$(1))
 

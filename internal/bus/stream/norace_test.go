@@ -1,0 +1,5 @@
+//go:build !race
+
+package stream
+
+const schedules = 10000 // random ones that run
