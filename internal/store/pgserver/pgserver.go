@@ -42,8 +42,8 @@ type Options struct {
 	// whoever comes from its /24 needs no password either. Empty: none.
 	Host string
 
-	// Dir is where the temporary folder is made; empty: the system's. Everybody
-	// may enter it.
+	// Dir is where the temporary folder is made; empty: in memory, if the server does
+	// not sync and there is room, else in the system's. Everybody may enter it.
 	Dir string
 
 	// Cache is a folder in which the data of a new server is kept, so that the
@@ -66,7 +66,11 @@ type Server struct {
 
 // Start makes a server with data of its own and starts it.
 func Start(o Options) (*Server, error) {
-	s, err := place(o.Dir)
+	dir := o.Dir
+	if dir == "" && o.Settings["fsync"] != "on" {
+		dir = memory()
+	}
+	s, err := place(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -7,3 +7,5 @@ import "syscall"
 func attributes(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: c}
 }
+
+func memory() string { return "" }
