@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"os"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -88,6 +89,18 @@ type hookFile struct {
 	vfs.File
 	h    *hookFS
 	path string
+
+	mu     sync.RWMutex // held over WriteAt
+	closed bool
+}
+
+// Close makes WriteAt an error, as on a disk: a compaction of an abandoned store may
+// come to the witness after its end, and a file in memory panics then.
+func (f *hookFile) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	return f.File.Close()
 }
 
 func (f *hookFile) Write(p []byte) (n int, err error) {
@@ -103,7 +116,14 @@ func (f *hookFile) WriteAt(p []byte, off int64) (n int, err error) {
 	if err := f.h.at(e); err != nil {
 		return 0, err
 	}
-	if n, err = f.File.WriteAt(p, off); err != nil {
+	f.mu.RLock()
+	if f.closed {
+		err = os.ErrClosed
+	} else {
+		n, err = f.File.WriteAt(p, off)
+	}
+	f.mu.RUnlock()
+	if err != nil {
 		return n, err
 	}
 	e.after = true
