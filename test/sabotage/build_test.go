@@ -40,7 +40,7 @@ var build = sync.OnceValues(func() (suites, error) {
 		}
 	}
 	slices.Sort(pkgs)
-	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-w", s.overlay, "-o", s.dir + "/"}, slices.Compact(pkgs)...)
+	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", s.overlay, "-o", s.dir + "/"}, slices.Compact(pkgs)...)
 	_, err = s.run("go", args...)
 	return s, err
 })
