@@ -158,8 +158,11 @@ type folderLock struct {
 	dir  *os.File
 }
 
-// Close implements io.Closer.
+// Close implements io.Closer. It unlocks the folder, because to close it is not
+// enough: a child that this process has just forked has the folder open until it
+// runs its own program.
 func (l *folderLock) Close() error {
+	_ = syscall.Flock(int(l.dir.Fd()), syscall.LOCK_UN) // it is closed anyway
 	return errors.Join(l.file.Close(), l.dir.Close())
 }
 
