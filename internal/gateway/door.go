@@ -62,11 +62,11 @@ func (d *door) run() {
 // prepare reads what comes before HTTP; nil: it was not as it has to be.
 func (d *door) prepare(a *arrived) net.Conn {
 	g := d.g
-	if peer, _ := remote(a.RemoteAddr().String()); g.announced(peer) {
+	if peer, _ := clientOf(a); g.announced(peer) {
 		if g.readClient(a) != nil {
 			return nil
 		}
-		client, _ := remote(a.RemoteAddr().String())
+		client, _ := clientOf(a)
 		g.limits.leaveHTTP(peer, true)
 		if !g.limits.enterHTTP(client, g.trusted(client), time.Now()) {
 			return nil
@@ -76,7 +76,7 @@ func (d *door) prepare(a *arrived) net.Conn {
 		return g.measured(a)
 	}
 	t := tls.Server(g.measured(a), d.config)
-	client, _ := remote(a.RemoteAddr().String())
+	client, _ := clientOf(a)
 	if !g.shake(t, func(since time.Time) bool {
 		g.limits.rest(a, client, !since.IsZero(), since)
 		return true
@@ -105,7 +105,7 @@ func (d *door) letGo(a *arrived) bool {
 // lose closes a connection that the HTTP server does not get.
 func (d *door) lose(a *arrived) {
 	d.letGo(a)
-	client, _ := remote(a.RemoteAddr().String())
+	client, _ := clientOf(a)
 	d.g.limits.leaveHTTP(client, d.g.trusted(client))
 	_ = a.TCPConn.Close() // whoever it is would not listen
 }

@@ -90,7 +90,7 @@ func boundHTTP2() *http.HTTP2Config {
 // countHTTP gives back what httpListener has counted, and notes which connections
 // wait for a request.
 func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
-	addr, _ := remote(nc.RemoteAddr().String())
+	addr, _ := clientOf(nc)
 	g.limits.rest(nc, addr, state == http.StateNew || state == http.StateIdle, time.Now())
 	if state == http.StateHijacked || state == http.StateClosed {
 		g.limits.leaveHTTP(addr, g.trusted(addr))
@@ -190,6 +190,15 @@ func isUpgrade(r *http.Request) bool {
 	return r.ProtoMajor == 1 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
+// clientOf is the address of a connection's client: its peer, or whom a proxy named.
+func clientOf(nc net.Conn) (netip.Addr, bool) {
+	a := nc.RemoteAddr()
+	if t, ok := a.(*net.TCPAddr); ok {
+		return t.AddrPort().Addr().Unmap().WithZone(""), t.IP != nil
+	}
+	return remote(a.String())
+}
+
 // remote reads the address of a peer.
 func remote(hostport string) (netip.Addr, bool) {
 	ap, err := netip.ParseAddrPort(hostport)
@@ -226,7 +235,7 @@ func (g *Gateway) acceptTCP() error {
 
 // takeTCP hands one accepted connection over, or refuses it.
 func (g *Gateway) takeTCP(nc net.Conn) {
-	peer, ok := remote(nc.RemoteAddr().String())
+	peer, ok := clientOf(nc)
 	if !ok || !g.begin() {
 		_ = nc.Close()
 		return
@@ -247,7 +256,7 @@ func (g *Gateway) takeTCP(nc net.Conn) {
 			_ = nc.Close()
 			return
 		}
-		client, _ := remote(a.RemoteAddr().String())
+		client, _ := clientOf(a)
 		g.admitTCP(a.TCPConn, client, g.trusted(client))
 	}()
 }

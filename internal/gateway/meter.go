@@ -40,16 +40,14 @@ func newMeters() meters { return meters{all: xrate.NewLimiter(allReads, 2*allRea
 // meter counts what one connection of the HTTP server sends. Read is its reader's; vouched
 // may be called by any goroutine.
 type meter struct {
-	m     *meters
+	g     *Gateway
 	addr  netip.Addr
-	perS  int             // reads of the address; negative: no limit
-	gone  context.Context // ends the waiting
-	cut   func()          // is told that the connection is cut off
-	reads int             // so far, at most freeReads
-	known atomic.Int64    // bytes that are not counted
+	reads int          // so far, at most freeReads
+	known atomic.Int64 // bytes that are not counted
 }
 
-func (r *meter) vouched() {
+// Vouched implements rate.Voucher.
+func (r *meter) Vouched() {
 	r.known.Store(vouchedBytes)
 }
 
@@ -64,24 +62,25 @@ func (r *meter) read(nc net.Conn, b []byte) (int, error) {
 	if n == 0 || r.known.Load() > 0 {
 		return n, err
 	}
-	wait, ok := r.take(time.Now())
+	wait, ok := r.g.meters.take(time.Now(), r, r.g.hub.Limits().NewPerIPPerSecond)
 	if !ok {
-		r.cut()
+		r.g.tooMuch()
 		return 0, errTooMuch // the HTTP server closes without a word, which would be one more to write
 	}
 	if wait > 0 {
 		select {
 		case <-time.After(wait):
-		case <-r.gone.Done():
+		case <-r.g.gone.Done():
 		}
 	}
 	return n, err
 }
 
-// take takes a token, and returns how long to wait for it; false: too long.
-func (r *meter) take(now time.Time) (wait time.Duration, ok bool) {
-	if r.perS >= 0 {
-		if wait = r.m.of.Reserve(now, longestWait, r.addr, rate.Per(r.perS, time.Second, metersBurst*r.perS)); wait > longestWait {
+// take takes a token for a read, and returns how long to wait for it; false: too long.
+// perS is how many an address has in a second; negative: there is no limit.
+func (m *meters) take(now time.Time, r *meter, perS int) (wait time.Duration, ok bool) {
+	if perS >= 0 {
+		if wait = m.of.Reserve(now, longestWait, r.addr, rate.Per(perS, time.Second, metersBurst*perS)); wait > longestWait {
 			return wait, false
 		}
 	}
@@ -89,7 +88,7 @@ func (r *meter) take(now time.Time) (wait time.Duration, ok bool) {
 		r.reads++
 		return wait, true
 	}
-	all := r.m.all.ReserveN(now, 1)
+	all := m.all.ReserveN(now, 1)
 	if wait = max(wait, all.DelayFrom(now)); wait > longestWait {
 		all.CancelAt(now)
 		return wait, false
@@ -100,8 +99,8 @@ func (r *meter) take(now time.Time) (wait time.Duration, ok bool) {
 // measured is a connection of the HTTP server whose bytes are counted, unless a proxy
 // sends them for many.
 func (g *Gateway) measured(a *arrived) *arrived {
-	if client, ok := remote(a.RemoteAddr().String()); ok && !g.trusted(client) {
-		a.meter = &meter{m: &g.meters, addr: client, perS: g.hub.Limits().NewPerIPPerSecond, gone: g.gone, cut: g.tooMuch}
+	if client, ok := clientOf(a); ok && !g.trusted(client) {
+		a.meter = &meter{g: g, addr: client}
 	}
 	return a
 }
@@ -117,7 +116,7 @@ func (g *Gateway) tooMuch() {
 // withVoucher is the context of the requests of a connection.
 func withVoucher(ctx context.Context, nc net.Conn) context.Context {
 	if a, ok := ofHTTP(nc); ok && a.meter != nil {
-		return rate.WithVoucher(ctx, a.meter.vouched)
+		return rate.WithVoucher(ctx, a.meter)
 	}
 	return ctx
 }

@@ -67,33 +67,35 @@ func TestWhoIsVouchedForIsReadAtOnce(t *testing.T) {
 
 func TestTokensOfStrangers(t *testing.T) {
 	m, now := newMeters(), time.Unix(1_000_000, 0)
-	of := func(perS int) *meter { return &meter{m: &m, addr: netip.MustParseAddr("192.0.2.1"), perS: perS} }
+	perS := 10
+	conn := func() *meter { return &meter{addr: netip.MustParseAddr("192.0.2.1")} }
 	take := func(what string, r *meter, n int, want time.Duration) {
 		t.Helper()
 		for range n - 1 {
-			r.take(now)
+			m.take(now, r, perS)
 		}
-		if wait, ok := r.take(now); !ok || wait.Round(time.Millisecond) != want {
+		if wait, ok := m.take(now, r, perS); !ok || wait.Round(time.Millisecond) != want {
 			t.Errorf("%s: waits %v, %t; want %v", what, wait, ok, want)
 		}
 	}
-	a, b := of(10), of(10)
+	a, b := conn(), conn()
 	take("the burst of an address", a, 20, 0)
 	take("on another connection", b, 20, 0)
 	take("one more", a, 1, 100*time.Millisecond)
 	if _, ok := func() (time.Duration, bool) {
 		for range 49 {
-			b.take(now)
+			m.take(now, b, perS)
 		}
-		return b.take(now)
+		return m.take(now, b, perS)
 	}(); ok {
 		t.Error("a stranger waits for longer than is of use")
 	}
 	now = now.Add(time.Hour)
-	free := of(-1)
+	perS = -1
+	free := conn()
 	take("all together", free, freeReads+2*allReads, 0)
 	take("one too many of all", free, 1, time.Second/allReads)
-	take("the first reads of a connection", of(-1), freeReads, 0)
+	take("the first reads of a connection", conn(), freeReads, 0)
 }
 
 // A connection has a hello to say, whatever else it says.

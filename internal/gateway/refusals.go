@@ -162,7 +162,7 @@ func (l httpListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		addr, _ := remote(nc.RemoteAddr().String())
+		addr, _ := clientOf(nc)
 		if l.g.limits.enterHTTP(addr, l.g.trusted(addr), time.Now()) {
 			return nc, nil
 		}

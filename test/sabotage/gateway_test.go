@@ -4,7 +4,7 @@ var gatewayRules = []rule{
 	{
 		name:    "read-strangers-at-once",
 		holds:   "what strangers send is read slowly",
-		patches: []patch{{"internal/gateway/meter.go", `wait, ok := r.take(time.Now())`, `wait, ok := time.Duration(0), true`}},
+		patches: []patch{{"internal/gateway/meter.go", `wait, ok := r.g.meters.take(time.Now(), r, r.g.hub.Limits().NewPerIPPerSecond)`, `wait, ok := time.Duration(0), true`}},
 		guards:  []guard{{"internal/gateway", "^TestStrangersAreReadSlowly$"}},
 	},
 	{
