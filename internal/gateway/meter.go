@@ -46,7 +46,7 @@ type meter struct {
 	known atomic.Int64 // bytes that are not counted
 }
 
-// Vouched implements rate.Voucher.
+// Vouched is called when somebody who is known has sent a request.
 func (r *meter) Vouched() {
 	r.known.Store(vouchedBytes)
 }

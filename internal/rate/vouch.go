@@ -2,20 +2,21 @@ package rate
 
 import "context"
 
-// Voucher is told that somebody who is known has sent a request.
-type Voucher interface{ Vouched() }
+// voucher is told that somebody who is known has sent a request. The gateway, which is
+// told, stands above the API, which tells.
+type voucher interface{ Vouched() }
 
-type voucher struct{}
+type voucherKey struct{}
 
 // WithVoucher returns a context of requests of which v is to be told who sent them.
-func WithVoucher(ctx context.Context, v Voucher) context.Context {
-	return context.WithValue(ctx, voucher{}, v)
+func WithVoucher(ctx context.Context, v voucher) context.Context {
+	return context.WithValue(ctx, voucherKey{}, v)
 }
 
 // Vouch says that whoever sent the request of ctx is known: what they send later is no
 // longer counted as that of a stranger.
 func Vouch(ctx context.Context) {
-	if v, ok := ctx.Value(voucher{}).(Voucher); ok {
+	if v, ok := ctx.Value(voucherKey{}).(voucher); ok {
 		v.Vouched()
 	}
 }
