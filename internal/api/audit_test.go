@@ -79,9 +79,9 @@ func TestWhatOperatorsAndStrangersDoIsRecorded(t *testing.T) {
 	w.must(err)
 	_, err = w.admin.SetPassword(t.Context(), connect.NewRequest(&petrelv1.SetPasswordRequest{User: "alice", Password: pw}))
 	w.must(err)
-	key, err := w.admin.CreateKey(t.Context(), keyRequest("ci", "r1"))
+	key, err := w.admin.CreateKey(t.Context(), keyRequest("ci", "request-1"))
 	w.must(err)
-	_, err = w.admin.CreateKey(t.Context(), keyRequest("ci", "r1")) // a repeat: nothing happens
+	_, err = w.admin.CreateKey(t.Context(), keyRequest("ci", "request-1")) // a repeat: nothing happens
 	w.must(err)
 	_, err = w.admin.SetLimits(t.Context(), connect.NewRequest(&petrelv1.ServerLimits{SendsPerS: 5}))
 	w.must(err)
@@ -127,7 +127,7 @@ func TestWhatOperatorsAndStrangersDoIsRecorded(t *testing.T) {
 		t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
 	w.must(w.store.Records(t.Context(), store.Audit, 0, nil, func(_, value []byte) bool {
-		for _, s := range []string{pw, "wrong password", "my secret", "typed.in", secretText, key.Msg.Key, w.key, "r1"} {
+		for _, s := range []string{pw, "wrong password", "my secret", "typed.in", secretText, key.Msg.Key, w.key, "request-1"} {
 			if strings.Contains(string(value), s) {
 				t.Errorf("a record has %q in it: %q", s, value)
 			}
