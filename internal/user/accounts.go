@@ -139,7 +139,7 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 		if u.Password != stored || u.Disabled { // changed meanwhile
 			return &im.Error{Code: im.CodeBadCredentials}
 		}
-		u.Password = hash
+		u.Password, u.RevokedMs = hash, us.nowMs()
 		ended, err = c.voidOthers(ctx, a, keepDevice)
 		if keepDevice != "" {
 			u.Epoch++
@@ -168,7 +168,7 @@ func (us *Users) SetPassword(ctx context.Context, a im.Account, password string)
 	}
 	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
 		u.Password = hash
-		return c.voidAll(ctx, a, u)
+		return c.revokeAll(ctx, a, u)
 	})
 }
 
@@ -177,7 +177,7 @@ func (us *Users) SetPassword(ctx context.Context, a im.Account, password string)
 func (us *Users) Disable(ctx context.Context, a im.Account) (Info, error) {
 	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
 		u.Disabled = true
-		return c.voidAll(ctx, a, u)
+		return c.revokeAll(ctx, a, u)
 	})
 }
 
@@ -192,8 +192,14 @@ func (us *Users) Enable(ctx context.Context, a im.Account) (Info, error) {
 // Revoke makes every token of a user void. The caller ends the sessions with
 // revoked. Codes: no_user.
 func (us *Users) Revoke(ctx context.Context, a im.Account) error {
-	_, err := us.changeUser(ctx, a, func(c *change, u *storepb.User) error { return c.voidAll(ctx, a, u) })
+	_, err := us.changeUser(ctx, a, func(c *change, u *storepb.User) error { return c.revokeAll(ctx, a, u) })
 	return err
+}
+
+// revokeAll voids all tokens, and the JWTs that were made until now.
+func (c *change) revokeAll(ctx context.Context, a im.Account, u *storepb.User) error {
+	u.RevokedMs = c.us.nowMs()
+	return c.voidAll(ctx, a, u)
 }
 
 // voidAll voids all tokens: those of devices with their device, the others with

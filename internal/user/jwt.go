@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"context"
 	"crypto/rsa"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 const (
@@ -38,7 +43,7 @@ func newVerifier(ctx context.Context, log *slog.Logger, o *JWT) (*verifier, erro
 	}
 	v := &verifier{tenant: named(o.Tenant), issuer: o.Issuer, with: []jwt.ParserOption{
 		jwt.WithValidMethods([]string{o.Algorithm}), jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience),
-		jwt.WithExpirationRequired(), jwt.WithLeeway(jwtLeeway), jwt.WithStrictDecoding(),
+		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(jwtLeeway), jwt.WithStrictDecoding(),
 	}}
 	var err error
 	if o.KeysURL != "" {
@@ -75,10 +80,17 @@ func newVerifier(ctx context.Context, log *slog.Logger, o *JWT) (*verifier, erro
 
 // keyOf is the key of a token. A token with crit says that it means nothing to whoever
 // does not understand the extensions that it names (RFC 7515, 4.1.11). This server
-// understands none.
+// understands none. A provider signs other things than logins with the same key, as the
+// notice of a logout: typ tells them apart (RFC 8725, 3.11).
 func (v *verifier) keyOf(t *jwt.Token) (any, error) {
 	if _, ok := t.Header["crit"]; ok {
-		return nil, fmt.Errorf("the header has crit, and no extension is known here")
+		return nil, errors.New("the header has crit, and no extension is known here")
+	}
+	if typ, ok := t.Header["typ"]; ok {
+		name, _ := typ.(string)
+		if !slices.Contains(jwtTypes, strings.TrimPrefix(strings.ToLower(name), "application/")) {
+			return nil, fmt.Errorf("typ is %.64q, and not one of %v", name, jwtTypes)
+		}
 	}
 	if v.keys != nil {
 		return v.keys.keyOf(t)
@@ -86,19 +98,84 @@ func (v *verifier) keyOf(t *jwt.Token) (any, error) {
 	return v.key, nil
 }
 
-// subject checks a token and returns its user.
-func (v *verifier) subject(token string, now time.Time) (im.User, error) {
+// jwtTypes are those of a JWT that says who somebody is, and of an access token (RFC 9068).
+var jwtTypes = []string{"jwt", "at+jwt"}
+
+// statement is what a JWT says.
+type statement struct {
+	user   im.User
+	issued time.Time // zero: it does not say
+}
+
+// read checks a token and returns what it says.
+//
+// Names of claims are told apart by their case, and none occurs twice: what signs or
+// checks tokens elsewhere reads them so, and {"sub":"bob","Sub":"alice"} is bob there.
+func (v *verifier) read(token string, now time.Time) (*statement, error) {
 	if len(token) > maxJWT {
-		return "", fmt.Errorf("check JWT: %d bytes", len(token))
+		return nil, fmt.Errorf("check JWT: %d bytes", len(token))
 	}
-	var c jwt.RegisteredClaims
+	c := jwt.MapClaims{} // a struct would take names in any case
 	p := jwt.NewParser(append(v.with, jwt.WithTimeFunc(func() time.Time { return now }))...)
-	if _, err := p.ParseWithClaims(token, &c, v.keyOf); err != nil {
-		return "", fmt.Errorf("check JWT: %w", err)
+	t, err := p.ParseWithClaims(token, c, v.keyOf)
+	if err != nil {
+		return nil, fmt.Errorf("check JWT: %w", err)
 	}
-	if c.ExpiresAt.Sub(now) > maxJWTLife {
-		return "", fmt.Errorf("check JWT: the JWT is valid for more than %s", maxJWTLife)
+	for _, part := range strings.Split(t.Raw, ".")[:2] { // header and claims
+		text, err := p.DecodeSegment(part)
+		if err == nil {
+			err = checkNames(json.NewDecoder(bytes.NewReader(text)))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("check JWT: %w", err)
+		}
 	}
-	u := im.User(c.Subject)
-	return u, u.Check()
+	if exp, err := c.GetExpirationTime(); err != nil || exp == nil || exp.Sub(now) > maxJWTLife {
+		return nil, fmt.Errorf("check JWT: the JWT is valid for more than %s", maxJWTLife)
+	}
+	subject, err := c.GetSubject()
+	if err != nil {
+		return nil, fmt.Errorf("check JWT: %w", err)
+	}
+	s := &statement{user: im.User(subject)}
+	if iat, err := c.GetIssuedAt(); err != nil {
+		return nil, fmt.Errorf("check JWT: %w", err)
+	} else if iat != nil {
+		s.issued = iat.Time
+	}
+	return s, s.user.Check()
+}
+
+// checkNames reads one JSON value and refuses a name that occurs twice in an object.
+func checkNames(d *json.Decoder) error {
+	first, err := d.Token()
+	delim, ok := first.(json.Delim)
+	if err != nil || !ok {
+		return err
+	}
+	seen := map[json.Token]bool{}
+	for d.More() {
+		if delim == '{' {
+			name, err := d.Token()
+			if err != nil {
+				return err
+			}
+			if seen[name] {
+				return fmt.Errorf("the name %.64q occurs twice", name)
+			}
+			seen[name] = true
+		}
+		if err := checkNames(d); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token() // the end of what first began
+	return err
+}
+
+// precedes tells whether a JWT was made before the last revocation of the user's tokens, or
+// may have been: whoever stole it must not log in with it again. iat is in whole seconds, so
+// one of the same second counts as made before it. Spec: P-11.2.
+func (s *statement) precedes(u *storepb.User) bool {
+	return u.RevokedMs > 0 && (s.issued.IsZero() || s.issued.UnixMilli() <= int64(u.RevokedMs))
 }

@@ -9,7 +9,9 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"strings"
 	"testing"
@@ -166,6 +168,93 @@ func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
 	none := people(t)
 	_, err = none.users.Exchange(context.Background(), "", good, phone(1))
 	none.wantCode("not configured", err, im.CodeUnsupported)
+}
+
+// Names in a JWT are told apart by their case and occur once, as for whoever else reads it:
+// otherwise a provider that lets people choose a claim lets them choose who they are.
+// Spec: P-11.2.
+func TestNamesInAJWTAreExact(t *testing.T) {
+	w := people(t, withJWT("HS256", []byte(sharedSecret), ""))
+	now := w.now.Unix()
+	body := func(more string) string { return fmt.Sprintf(`{"iss":"https://id.example","aud":"petrel","exp":%d,%s}`, now+60, more) }
+	const header = `{"alg":"HS256","typ":"JWT"}`
+	for _, c := range []struct{ header, body, user string }{
+		{header, body(`"sub":"alice","Sub":"root2","SUB":"root2"`), "alice"},
+		{header, body(`"sub":"alice","EXP":1,"Iss":"x","AUD":"x","ACT":{"sub":"a"},"x":[{"sub":1},{"sub":2}]`), "alice"},
+		{`{"alg":"HS256"}`, body(`"sub":"alice"`), "alice"},
+		{`{"alg":"HS256","typ":"at+JWT"}`, body(`"sub":"alice"`), "alice"},
+		{`{"alg":"HS256","typ":"application/at+jwt","Crit":["x"]}`, body(`"sub":"alice"`), "alice"},
+		{header, body(fmt.Sprintf(`"sub":"alice","iat":%d`, now+5)), "alice"},
+		{header, body(`"Sub":"root2"`), ""},
+		{header, body(`"sub":"alice","sub":"root2"`), ""},
+		{header, body(`"sub":"alice","s\u0075b":"root2"`), ""},
+		{header, body(`"sub":"alice","x":[{"a":1,"a":2}]`), ""},
+		{header, body(fmt.Sprintf(`"sub":"alice","exp":%d`, now+60)), ""},
+		{header, fmt.Sprintf(`{"iss":"https://id.example","aud":"petrel","sub":"alice","exp":%d,"EXP":%d}`, now-60, now+60), ""},
+		{header, fmt.Sprintf(`{"iss":"https://id.example","aud":"other","AUD":"petrel","sub":"alice","exp":%d}`, now+60), ""},
+		{header, fmt.Sprintf(`{"iss":"https://evil.example","Iss":"https://id.example","aud":"petrel","sub":"alice","exp":%d}`, now+60), ""},
+		{`{"alg":"none","alg":"HS256"}`, body(`"sub":"alice"`), ""},
+		{`{"alg":"none","ALG":"HS256"}`, body(`"sub":"alice"`), ""},
+		{`{"alg":"HS256","typ":"logout+jwt"}`, body(`"sub":"alice"`), ""},
+		{`{"alg":"HS256","typ":null}`, body(`"sub":"alice"`), ""},
+		{header, body(fmt.Sprintf(`"sub":"alice","iat":%d`, now+7)), ""},
+		{header, body(`"sub":"alice","iat":"yesterday"`), ""},
+	} {
+		text := base64.RawURLEncoding.EncodeToString([]byte(c.header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(c.body))
+		mac, err := jwt.SigningMethodHS256.Sign(text, []byte(sharedSecret))
+		w.no(err)
+		l, err := w.users.Exchange(context.Background(), "", text+"."+base64.RawURLEncoding.EncodeToString(mac), phone(1))
+		if c.user == "" {
+			w.wantCode(c.header+c.body, err, im.CodeBadCredentials)
+		} else if err != nil || l.Account.User != im.User(c.user) {
+			t.Errorf("%s%s: %+v, %v; want %s", c.header, c.body, l, err, c.user)
+		}
+	}
+}
+
+// Whoever stole a JWT does not log in with it again after the tokens of the user were
+// revoked. Spec: P-11.2.
+func TestRevocationEndsTheJWTsOfBefore(t *testing.T) {
+	ctx := context.Background()
+	for what, revoke := range map[string]func(w *world) error{
+		"Revoke": func(w *world) error { return w.users.Revoke(ctx, alice) },
+		"Disable": func(w *world) error {
+			_, err := w.users.Disable(ctx, alice)
+			w.no(err)
+			_, err = w.users.Enable(ctx, alice)
+			return err
+		},
+		"SetPassword": func(w *world) error {
+			_, err := w.users.SetPassword(ctx, alice, password)
+			return err
+		},
+		"ChangePassword": func(w *world) error {
+			_, err := w.users.ChangePassword(ctx, alice, password, password+"2", "")
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := people(t, withJWT("HS256", []byte(sharedSecret), ""))
+			p := provider{t, jwt.SigningMethodHS256, []byte(sharedSecret)}
+			exchange := func(iat any) error {
+				_, err := w.users.Exchange(ctx, "", p.sign(claims(w.now, jwt.MapClaims{"iat": iat})), phone(1))
+				return err
+			}
+			w.register("alice", phone(1))
+			_, err := w.users.Link(ctx, alice, true)
+			w.no(err)
+			before := w.now.Unix()
+			w.no(exchange(before))
+			w.no(exchange(nil))
+			w.pass(1500 * time.Millisecond)
+			w.no(revoke(w))
+			w.reopen()
+			w.wantCode("made before the revocation", exchange(before), im.CodeBadCredentials)
+			w.wantCode("made in the second of the revocation", exchange(before+1), im.CodeBadCredentials)
+			w.wantCode("without iat", exchange(nil), im.CodeBadCredentials)
+			w.no(exchange(before + 2))
+		})
+	}
 }
 
 func TestIdentityProviderThatWouldTakeAnythingIsNotOpened(t *testing.T) {

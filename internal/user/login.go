@@ -187,7 +187,7 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 	if tenantName == "" {
 		tenantName = us.jwt.tenant
 	}
-	user, err := us.jwt.subject(token, us.now())
+	said, err := us.jwt.read(token, us.now())
 	if err != nil || named(tenantName) != us.jwt.tenant {
 		return nil, &im.Error{Code: im.CodeBadCredentials}
 	}
@@ -195,11 +195,11 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 	if err != nil {
 		return nil, err
 	}
-	a := im.Account{Tenant: t, User: user}
+	a := im.Account{Tenant: t, User: said.user}
 	if err := us.allow(rateExchange, a, us.o.Rates.Logins); err != nil {
 		return nil, err
 	}
-	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, us.jwt.source(), im.CodeBadCredentials)
+	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, us.jwt.source(), im.CodeBadCredentials, said.precedes)
 }
 
 // Mint logs a device in on the word of the application's back end; tenant and
@@ -222,19 +222,20 @@ func (us *Users) Mint(ctx context.Context, tenantName string, user im.User, ref 
 	if err != nil {
 		return nil, err
 	}
-	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden)
+	return us.vouched(ctx, im.Account{Tenant: t, User: user}, tenantName, ref, ttl, byOperator, im.CodeForbidden, nil)
 }
 
 // vouched logs a device in for whom a source vouches. A user who is disabled, or belongs
-// to a source that this one was not linked with, is refused with code.
-func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, source string, code im.Code) (*Login, error) {
+// to a source that this one was not linked with, is refused with code; so is one for whom
+// void (nil: nothing is) says that what the source gave them is void.
+func (us *Users) vouched(ctx context.Context, a im.Account, tenantName string, ref DeviceRef, ttl time.Duration, source string, code im.Code, void func(*storepb.User) bool) (*Login, error) {
 	return us.logIn(ctx, a, tenantName, ref, ttl, func(c *change, u *storepb.User) (*storepb.User, error) {
 		if u == nil {
 			u = us.newUser()
 			u.Source = source
 			return u, c.claim(ctx, a, false)
 		}
-		if u.Disabled || !speaksFor(source, u) {
+		if u.Disabled || !speaksFor(source, u) || void != nil && void(u) {
 			return nil, &im.Error{Code: code}
 		}
 		return u, nil

@@ -490,6 +490,11 @@ func (m *User) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.RevokedMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RevokedMs))
+		i--
+		dAtA[i] = 0x50
+	}
 	if m.AddPolicy != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AddPolicy))
 		i--
@@ -2240,6 +2245,9 @@ func (m *User) SizeVT() (n int) {
 	}
 	if m.AddPolicy != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.AddPolicy))
+	}
+	if m.RevokedMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.RevokedMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4159,6 +4167,25 @@ func (m *User) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.AddPolicy |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RevokedMs", wireType)
+			}
+			m.RevokedMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.RevokedMs |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -9353,6 +9380,25 @@ func (m *User) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.AddPolicy |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 10:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field RevokedMs", wireType)
+			}
+			m.RevokedMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.RevokedMs |= uint64(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
