@@ -105,7 +105,7 @@ func newUserRevoke(c *cli) *cobra.Command {
 		Short: "Revoke the tokens of a user and end their sessions",
 		Long: "Revokes all tokens of a user, or with --device the tokens of one device, and ends the sessions that began with them.\n" +
 			"`petrel user sessions USER --all` lists the devices. Somebody who knows the password can log in again; to prevent that,\n" +
-			"use `petrel user disable`.",
+			"use `petrel user disable`. A JWT of the identity provider logs the user in again only if its iat is later.",
 		Example: "  petrel user revoke alice\n  petrel user revoke alice --device phone-1",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.operator(func(ctx context.Context, api *admin, args []string) error {

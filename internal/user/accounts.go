@@ -123,7 +123,7 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 	if err := checkPassword(a.User, password); err != nil {
 		return nil, err
 	}
-	if err := us.allow(ratePassword, a, us.o.Rates.Logins); err != nil {
+	if err := us.allowPassword(a, keepDevice); err != nil {
 		return nil, err
 	}
 	stored, _, err := us.checkCredentials(ctx, a, true, old)

@@ -347,3 +347,22 @@ func TestRevokedKeyIsVoidAndTheLastAdminKeyStays(t *testing.T) {
 	w.wantAdmin(first, false)
 	w.wantAdmin(second, true)
 }
+
+// Whoever stole the token of one device and guesses the password does not keep the owner,
+// at another device, from changing it. All devices together have a few times as many
+// guesses. Spec: P-11.2.
+func TestGuessesOfAPasswordAreCountedForEachDevice(t *testing.T) {
+	w := people(t, func(o *user.Options) { o.Rates.Logins = 1 })
+	w.register("alice", phone(1))
+	change := func(old, device string) error {
+		_, err := w.users.ChangePassword(context.Background(), alice, old, "a new password", device)
+		return err
+	}
+	w.wantCode("a guess", change("guess", "stolen"), im.CodeBadCredentials)
+	w.wantCode("one more", change("guess", "stolen"), im.CodeRateLimited)
+	w.no(change(password, "own"))
+	for i := range 8 {
+		w.wantCode("a guess", change("guess", fmt.Sprint(i)), im.CodeBadCredentials)
+	}
+	w.wantCode("the eleventh of all", change("guess", "one more"), im.CodeRateLimited)
+}

@@ -176,7 +176,9 @@ func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
 func TestNamesInAJWTAreExact(t *testing.T) {
 	w := people(t, withJWT("HS256", []byte(sharedSecret), ""))
 	now := w.now.Unix()
-	body := func(more string) string { return fmt.Sprintf(`{"iss":"https://id.example","aud":"petrel","exp":%d,%s}`, now+60, more) }
+	body := func(more string) string {
+		return fmt.Sprintf(`{"iss":"https://id.example","aud":"petrel","exp":%d,%s}`, now+60, more)
+	}
 	const header = `{"alg":"HS256","typ":"JWT"}`
 	for _, c := range []struct{ header, body, user string }{
 		{header, body(`"sub":"alice","Sub":"root2","SUB":"root2"`), "alice"},

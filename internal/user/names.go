@@ -12,8 +12,8 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// reserved are names that people take for the operator, in the form of looks. Nobody
-// registers them; the operator makes users of any name.
+// reserved are names that people take for the operator, in small letters. Nobody
+// registers them, nor what readsAs one; the operator makes users of any name.
 var reserved = []string{
 	"abuse", "admin", "administrator", "all", "anonymous", "bot", "channel", "everyone", "help", "helpdesk", "here", "hostmaster", "me", "mod",
 	"moderator", "noreply", "nobody", "no-reply", "null", "official", "operator", "owner", "petrel", "postmaster", "root", "security", "server",
@@ -42,18 +42,42 @@ func looks(u im.User) []string {
 	return []string{small, alike}
 }
 
+// asDigits are characters that people read as letters in a word that they know, beside
+// those that look the same.
+var asDigits = strings.NewReplacer("0", "o", "1", "l", "I", "l", "3", "e", "4", "a", "5", "s", "m", "rn", "M", "rn")
+
+// minGuessed is how many letters a word has in which i and l are taken for each other: ali
+// is a name of people, and not the word all.
+const minGuessed = 4
+
+// readsAs tells whether people read a word in a name, as admin in adrnin and 4dm1n.
+func readsAs(name, word string) bool {
+	name, word = strings.ToLower(asDigits.Replace(name)), asDigits.Replace(word)
+	return name == word || len(word) >= minGuessed && strings.ReplaceAll(name, "i", "l") == strings.ReplaceAll(word, "i", "l")
+}
+
+// readsAsOneOf is readsAs for several words and for what stands around one, as in _admin1.
+func readsAsOneOf(name string, words []string) bool {
+	const around = "._@+-0123456789"
+	left := strings.TrimLeft(name, around)
+	for _, n := range []string{name, left, strings.TrimRight(name, around), strings.TrimRight(left, around)} {
+		if slices.ContainsFunc(words, func(w string) bool { return readsAs(n, w) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // checkName refuses names that people would take for the operator. Texts in other
 // scripts are normalized first: a wide or a bold "admin" reads like any other. Codes: invalid.
 func checkName(u im.User, displayName string) error {
 	shown := cases.Fold().String(norm.NFKC.String(displayName))
-	shown = strings.Join(strings.FieldsFunc(shown, func(r rune) bool { return !('a' <= r && r <= 'z') }), "")
-	if slices.Contains(official, shown) {
-		return im.Errorf(im.CodeInvalid, "the name %s is reserved", shown)
+	shown = strings.Join(strings.FieldsFunc(shown, func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "")
+	if readsAsOneOf(shown, official) {
+		return im.Errorf(im.CodeInvalid, "the name %.64s is reserved", shown)
 	}
-	for _, form := range looks(u) {
-		if slices.Contains(reserved, form) || slices.Contains(reserved, strings.Trim(form, "._@+-0123456789")) {
-			return im.Errorf(im.CodeInvalid, "the name %.64s is reserved", form)
-		}
+	if readsAsOneOf(string(u), reserved) {
+		return im.Errorf(im.CodeInvalid, "the name %.64s is reserved", u)
 	}
 	return nil
 }

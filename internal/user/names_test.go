@@ -24,10 +24,11 @@ func TestRegisterRefusesNamesThatLookAlike(t *testing.T) {
 	for _, u := range []im.User{"Alice", "ALICE", "aIice", "a1ice", "rnilo", "Milo", "booB", "BO0b", "operator.made", "0perator.Made"} {
 		w.wantCode(string(u), try(u, ""), im.CodeUserExists)
 	}
-	for _, u := range []im.User{"admin", "Admin", "ADMIN", "system", "SYSTEM", "root", "petrel", "admin1", "_admin_", "supp0rt"} {
+	for _, u := range []im.User{"admin", "Admin", "ADMIN", "system", "SYSTEM", "root", "petrel", "admin1", "_admin_", "supp0rt", "adrnin", "m0derator", "adm1n", "syst3m", "AdmIn",
+		"4dmin", "4dm1n1", "_adrnin7", "admln", "0fficial", "5taff", "rnod", "m3", "a11"} {
 		w.wantCode(string(u), try(u, ""), im.CodeInvalid)
 	}
-	for i, shown := range []string{"admin", "Admin", "ＡＤＭＩＮ", "𝐚𝐝𝐦𝐢𝐧", "A d m i n", "System!", "ﬀ"} {
+	for i, shown := range []string{"admin", "Admin", "ＡＤＭＩＮ", "𝐚𝐝𝐦𝐢𝐧", "A d m i n", "System!", "4dm1n", "Adrnin 2", "ﬀ"} {
 		err := try(im.User(fmt.Sprint("shown", i)), shown)
 		if shown == "ﬀ" {
 			w.no(err)
@@ -35,7 +36,7 @@ func TestRegisterRefusesNamesThatLookAlike(t *testing.T) {
 		}
 		w.wantCode(shown, err, im.CodeInvalid)
 	}
-	for _, u := range []im.User{"alicia", "mil", "administratrice", "carol"} {
+	for _, u := range []im.User{"alicia", "mil", "administratrice", "carol", "ali", "modest", "al5", "3ric", "ad.min", "admin-team"} {
 		w.no(try(u, "Somebody Else"))
 	}
 	w.reopen()

@@ -34,8 +34,9 @@ type loginKey struct {
 
 // userKey names a bucket of a user: what is counted, and whose.
 type userKey struct {
-	what byte
-	user im.Account
+	what   byte
+	user   im.Account
+	device string // whose tries those are; empty: the user's
 }
 
 // What is counted for a user.
@@ -45,12 +46,23 @@ const (
 	rateRepeat
 	rateExchange
 	ratePassword
+	rateDevicePassword
 )
 
 // allow takes one of n in a minute from a bucket of a user. n < 0: there is no
 // limit. Codes: rate_limited. Spec: P-11.2.
 func (us *Users) allow(what byte, a im.Account, n int) error {
-	return us.rates.users.Take(us.now(), userKey{what, a}, perMinute(n))
+	return us.rates.users.Take(us.now(), userKey{what: what, user: a}, perMinute(n))
+}
+
+// allowPassword counts a guess of the password by who is logged in as the user. Each device
+// has guesses of its own: whoever stole the token of one cannot use up those of the others.
+// All devices together have a few times as many. Codes: rate_limited. Spec: P-11.2.
+func (us *Users) allowPassword(a im.Account, device string) error {
+	n := us.o.Rates.Logins
+	return us.rates.users.TakeAll(us.now(),
+		rate.Claim[userKey]{Key: userKey{rateDevicePassword, a, device}, Limit: perMinute(n)},
+		rate.Claim[userKey]{Key: userKey{what: ratePassword, user: a}, Limit: perMinute(strangers * n)})
 }
 
 func perMinute(n int) rate.Limit { return rate.Per(n, time.Minute, n) }
@@ -69,7 +81,7 @@ func (us *Users) AllowLookUp(a im.Account) error {
 // do not let others add them to groups. Codes: no_user, forbidden, rate_limited.
 // Spec: P-8.8, P-8.9.
 func (us *Users) LookUp(ctx context.Context, by im.Account, users []im.User, adding bool) error {
-	k, limit := userKey{rateLookUp, by}, perMinute(us.o.Rates.LookUps)
+	k, limit := userKey{what: rateLookUp, user: by}, perMinute(us.o.Rates.LookUps)
 	if by.User == "" {
 		limit = rate.Limit{Every: -1}
 	}

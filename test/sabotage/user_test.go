@@ -82,6 +82,18 @@ var userRules = []rule{
 		guards:  []guard{{"internal/user", "^TestRevocationEndsTheJWTsOfBefore$"}},
 	},
 	{
+		name:    "guesses-of-all-devices",
+		holds:   "whoever stole the token of a device does not use up the guesses of the others",
+		patches: []patch{{"internal/user/rates.go", `userKey{rateDevicePassword, a, device}`, `userKey{rateDevicePassword, a, ""}`}},
+		guards:  []guard{{"internal/user", "^TestGuessesOfAPasswordAreCountedForEachDevice$"}},
+	},
+	{
+		name:    "reserved-by-letter",
+		holds:   "a reserved name is not registered in a form that people read as it",
+		patches: []patch{{"internal/user/names.go", `return name == word || len(word)`, `return name == word || false && len(word)`}},
+		guards:  []guard{{"internal/user", "^TestRegisterRefusesNamesThatLookAlike$"}},
+	},
+	{
 		name:    "closed-to-nobody",
 		holds:   "nobody registers in a tenant that is closed",
 		patches: []patch{{"internal/user/registration.go", `case r == Open:`, `case r == Open || true:`}},
