@@ -180,7 +180,7 @@ func (w *world) serve() {
 			return closed(a, code)
 		},
 		Sessions:      func(context.Context, im.Account) (map[string]int, error) { return nil, nil },
-		GroupsPerHour: -1, StrangersPerSecond: -1,
+		GroupsPerHour: -1, MembersPerMinute: -1, StrangersPerSecond: -1,
 		Limits:       func() *petrelv1.ServerLimits { return &petrelv1.ServerLimits{Connections: 7, SendBurst: -1} },
 		ChangeLimits: func(l *petrelv1.ServerLimits) *petrelv1.ServerLimits { return l },
 		Stats:        func() *petrelv1.Stats { return &petrelv1.Stats{Commits: 9} },

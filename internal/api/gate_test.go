@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -154,6 +155,50 @@ func TestRates(t *testing.T) {
 		if code := try(issued[1].Token, c.service, c.method, c.body); code != "" {
 			t.Errorf("%s of another user: %s", c.method, code)
 		}
+	}
+}
+
+// A change of members costs what it writes: the list of each user that it names. One that is
+// refused has written nothing. The operator is not limited. Spec: P-9.2.
+func TestMemberChangesAreCountedByTheUsersThatTheyName(t *testing.T) {
+	w := newWorld(t)
+	w.srv.o.MembersPerMinute = 1
+	users := make([]string, 600)
+	for i := range users {
+		users[i] = fmt.Sprint("u", i)
+	}
+	w.makeUsers("", users...)
+	issued, err := w.users.Create(t.Context(), "", []im.User{"alice", "bob"})
+	w.must(err)
+	names, err := json.Marshal(users)
+	w.must(err)
+	call := func(who int, method, body string) reply {
+		return w.curl("ConversationService", method, "Bearer "+issued[who].Token, body)
+	}
+	var group struct{ Conv string }
+	w.must(json.Unmarshal([]byte(call(0, "CreateGroup", `{"title":"t"}`).body), &group))
+	id := group.Conv
+	all := fmt.Sprintf(`{"conv":%q,"users":%s}`, id, names)
+	if r := call(0, "AddMembers", all); r.code != "" || !strings.Contains(r.body, `"seq":"2"`) {
+		t.Fatalf("600 of 1,000: %s", r.body)
+	}
+	if r := call(0, "RemoveMembers", all); r.code != im.CodeRateLimited || r.detail(t).RetryAfterMs < 199*60*1000 {
+		t.Errorf("600 more: %d %s; want rate_limited, and to wait for 200 names", r.status, r.body)
+	}
+	if r := call(0, "CreateGroup", fmt.Sprintf(`{"title":"t","users":%s}`, names)); r.code != im.CodeRateLimited {
+		t.Errorf("a group of 600: %d %s", r.status, r.body)
+	}
+	if r := call(0, "RemoveMembers", fmt.Sprintf(`{"conv":%q,"users":["u0"]}`, id)); r.code != "" || !strings.Contains(r.body, `"seq":"3"`) {
+		t.Errorf("one name of those that are left: %d %s; want seq 3, as nothing was written", r.status, r.body)
+	}
+	if r := call(1, "CreateGroup", fmt.Sprintf(`{"title":"t","users":%s}`, names)); r.code != "" {
+		t.Errorf("another user: %d %s", r.status, r.body)
+	}
+	for range 2 { // the operator
+		_, err := w.change(id, "", &petrelv1.MemberChange{Removed: users[1:]})
+		w.must(err)
+		_, err = w.change(id, "", &petrelv1.MemberChange{Added: refs(0, users[1:]...)})
+		w.must(err)
 	}
 }
 

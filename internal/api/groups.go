@@ -32,6 +32,9 @@ func (s *Server) CreateGroup(ctx context.Context, r *connect.Request[petrelv1.Cr
 	if err := s.rates.Take(s.o.Now(), rateKey{rateGroup, a}, rate.Per(s.o.GroupsPerHour, time.Hour, s.o.GroupsPerHour)); err != nil {
 		return nil, err
 	}
+	if err := s.payNames(a, len(m.Users)); err != nil {
+		return nil, err
+	}
 	id := im.NewGroupID()
 	if m.RequestId != "" {
 		id = s.convs.IDs().RequestedGroup(a, m.RequestId)
@@ -159,10 +162,26 @@ func (s *Server) userChange(ctx context.Context, conv, request string, m *petrel
 	if err == nil {
 		err = s.pace(a)
 	}
+	if ch := m.GetMembers(); err == nil && ch != nil {
+		err = s.payNames(a, len(ch.Added)+len(ch.Removed)+len(ch.Roles)) // to leave costs nothing
+	}
 	if err != nil {
 		return nil, err
 	}
 	return s.change(ctx, key, a.User, request, m)
+}
+
+// payNames counts the users that a change of members by a names: the list of each of them
+// is written. Somebody who adds and removes a thousand users in turns would write more than
+// everybody else together. Codes: rate_limited. Spec: P-9.2.
+func (s *Server) payNames(a im.Account, names int) error {
+	n := s.o.MembersPerMinute
+	if names == 0 {
+		return nil
+	}
+	return s.rates.TakeAll(s.o.Now(), rate.Claim[rateKey]{
+		Key: rateKey{rateMembers, a}, Limit: rate.Per(n, time.Minute, max(2*n, maxGroupUsers)), Tokens: names,
+	})
 }
 
 // change makes one entry of a conversation; from "" is the operator.

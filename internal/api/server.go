@@ -59,6 +59,7 @@ type Options struct {
 	PageSize     func() int // messages in a page of history
 
 	GroupsPerHour      int // that one user may make; negative: no limit
+	MembersPerMinute   int // that one user may add, remove or give roles; negative: no limit
 	StrangersPerSecond int // calls without a credential from one address; negative: no limit
 
 	CallsOnly bool        // at the public door the methods are reached over the long connection only
@@ -76,6 +77,7 @@ type rateKey struct {
 const (
 	rateGroup = iota + 1
 	rateSend
+	rateMembers
 )
 
 // Server serves the services.

@@ -150,11 +150,12 @@ type Limits struct {
 	NewConnectionsPerIPPerS int64
 	AnonymousCallsPerIPPerS int64
 
-	WindowSends int64 // unanswered sends of one connection
-	WindowBytes int64
-	SendsPerS   int64 // of one session
-	SendBurst   int64
-	GroupsPerH  int64 // of one user
+	WindowSends   int64 // unanswered sends of one connection
+	WindowBytes   int64
+	SendsPerS     int64 // of one session
+	SendBurst     int64
+	GroupsPerH    int64 // of one user
+	MembersPerMin int64 // that one user adds, removes or gives roles
 
 	OutboxBytes    int64 // of one session
 	ConvQueueBytes int64 // of one conversation

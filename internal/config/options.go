@@ -83,6 +83,7 @@ func options(c *Config) []option {
 		live(unlimited("limits.sends_per_s", &l.SendsPerS, 10, "Most sends of one session in a second, on average.")),
 		live(unlimited("limits.send_burst", &l.SendBurst, 40, "Most sends of one session at once, beyond the average.")),
 		unlimited("limits.groups_per_h", &l.GroupsPerH, 20, "Most groups that one user may create in an hour."),
+		unlimited("limits.members_per_min", &l.MembersPerMin, 1000, "Most users that one user may add to groups, remove from them or give roles in a minute, each time counted. Twice as many at once, and at least 1,000. The operator's API is not limited."),
 
 		live(size("limits.outbox", &l.OutboxBytes, 256*kib, 16*kib, 1*gib,
 			"Most bytes of events that wait to be written to one session. When an event does not fit, the session is told to sync (lagged).")),

@@ -46,6 +46,7 @@ var testConfig = map[string]string{
 	"limits.sends_per_s":                  "-1",
 	"limits.send_burst":                   "-1",
 	"limits.groups_per_h":                 "-1",
+	"limits.members_per_min":              "-1",
 	"limits.connections_per_user":         "-1",
 	"limits.connections_per_ip":           "-1",
 	"limits.new_connections_per_ip_per_s": "-1",

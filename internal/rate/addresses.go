@@ -48,10 +48,10 @@ func (s *Addresses) Reserve(now time.Time, most time.Duration, a netip.Addr, l L
 	}
 	host := Host(a)
 	if host.Addr().Is4() {
-		return s.table.Reserve(now, most, Claim[netip.Prefix]{host, l})
+		return s.table.Reserve(now, most, Claim[netip.Prefix]{Key: host, Limit: l})
 	}
-	return s.table.Reserve(now, most, Claim[netip.Prefix]{host, l.times(hostTimes)},
-		Claim[netip.Prefix]{network(host.Addr(), homeBits), l.times(homeTimes)}, Claim[netip.Prefix]{network(host.Addr(), siteBits), l.times(siteTimes)})
+	return s.table.Reserve(now, most, Claim[netip.Prefix]{Key: host, Limit: l.times(hostTimes)},
+		Claim[netip.Prefix]{Key: network(host.Addr(), homeBits), Limit: l.times(homeTimes)}, Claim[netip.Prefix]{Key: network(host.Addr(), siteBits), Limit: l.times(siteTimes)})
 }
 
 // times is a limit of n times as many.

@@ -54,15 +54,15 @@ type Bucket struct {
 // Take takes a token and returns 0. If there is none it takes nothing and
 // returns how long to wait for one, in whole milliseconds.
 func (b *Bucket) Take(now time.Time, l Limit) (wait time.Duration) {
-	if wait = b.wait(now, l, 0); wait == 0 {
-		b.take(l)
+	if wait = b.wait(now, l, 0, 1); wait == 0 {
+		b.take(l, 1)
 	}
 	return wait
 }
 
-// wait is how long to wait for the next token, in whole milliseconds. Others may
+// wait is how long to wait for the next n tokens, in whole milliseconds. Others may
 // have taken those of the time until most from now.
-func (b *Bucket) wait(now time.Time, l Limit, most time.Duration) time.Duration {
+func (b *Bucket) wait(now time.Time, l Limit, most time.Duration, n int) time.Duration {
 	if l.Every < 0 || l.Burst < 0 {
 		return 0
 	}
@@ -70,16 +70,16 @@ func (b *Bucket) wait(now time.Time, l Limit, most time.Duration) time.Duration 
 	// No bucket is emptier than that. One that is full only in an hour, because
 	// the clock was set back by an hour, would refuse all until then.
 	b.full = min(max(b.full, at), at+room+int64(most))
-	if wait := time.Duration(b.full-at-room) + l.Every; wait > 0 {
+	if wait := time.Duration(b.full-at-room) + time.Duration(n)*l.Every; wait > 0 {
 		return (wait + time.Millisecond - 1).Truncate(time.Millisecond)
 	}
 	return 0
 }
 
-// take takes the token that wait has found.
-func (b *Bucket) take(l Limit) {
+// take takes the n tokens that wait has found.
+func (b *Bucket) take(l Limit, n int) {
 	if l.Every > 0 && l.Burst >= 0 {
-		b.full += int64(l.Every)
+		b.full += int64(n) * int64(l.Every)
 	}
 }
 
@@ -115,18 +115,19 @@ const (
 	shrinkEvery = time.Minute
 )
 
-// Claim is for a token of one key's bucket.
+// Claim is for tokens of one key's bucket.
 type Claim[K comparable] struct {
-	Key   K
-	Limit Limit
+	Key    K
+	Limit  Limit
+	Tokens int // at most Burst, as more are never there; 0: one
 }
 
 // Take takes a token of k's bucket. Codes: rate_limited.
 func (t *Table[K]) Take(now time.Time, k K, l Limit) error {
-	return t.TakeAll(now, Claim[K]{k, l})
+	return t.TakeAll(now, Claim[K]{Key: k, Limit: l})
 }
 
-// TakeAll takes a token for each claim, or, if one of them has to wait, none.
+// TakeAll takes the tokens of each claim, or, if one of them has to wait, none.
 // Codes: rate_limited.
 func (t *Table[K]) TakeAll(now time.Time, claims ...Claim[K]) error {
 	return refusal(t.Reserve(now, 0, claims...))
@@ -140,7 +141,7 @@ func refusal(wait time.Duration) error {
 	return nil
 }
 
-// Reserve takes a token for each claim if all are there within most, and returns
+// Reserve takes the tokens of each claim if all are there within most, and returns
 // how long to wait until then. If that is longer it takes none.
 func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]) (wait time.Duration) {
 	t.mu.Lock()
@@ -155,7 +156,7 @@ func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]
 		if s := t.findLocked(c.Key); s != nil {
 			b = &s.bucket
 		}
-		wait = max(wait, b.wait(now, c.Limit, most))
+		wait = max(wait, b.wait(now, c.Limit, most, max(c.Tokens, 1)))
 	}
 	if wait > most {
 		return wait
@@ -166,8 +167,8 @@ func (t *Table[K]) Reserve(now time.Time, most time.Duration, claims ...Claim[K]
 		if s := t.placeLocked(b.hash); s.hash == b.hash {
 			b = *s
 		}
-		b.bucket.wait(now, c.Limit, most)
-		b.bucket.take(c.Limit)
+		b.bucket.wait(now, c.Limit, most, 1)
+		b.bucket.take(c.Limit, max(c.Tokens, 1))
 		if !b.bucket.Full(now) { // as it stays where there is no limit
 			t.putLocked(now, b)
 		}

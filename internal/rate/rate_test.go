@@ -233,7 +233,7 @@ func TestTableIsKeyedByASecret(t *testing.T) {
 func TestTakeAllTakesAllOrNothing(t *testing.T) {
 	var all Table[string]
 	one, two := Per(1, time.Minute, 1), Per(2, time.Minute, 2)
-	claims := []Claim[string]{{"narrow", two}, {"wide", one}}
+	claims := []Claim[string]{{"narrow", two, 1}, {"wide", one, 0}}
 	if err := all.TakeAll(begin, claims...); err != nil {
 		t.Fatal(err)
 	}
@@ -247,11 +247,11 @@ func TestReservedTokenComesWithinItsTime(t *testing.T) {
 	var all Table[string]
 	l, most := Per(60, time.Minute, 1), 2500*time.Millisecond
 	for i, want := range []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second} {
-		if wait := all.Reserve(begin, most, Claim[string]{"alice", l}); wait != want {
+		if wait := all.Reserve(begin, most, Claim[string]{Key: "alice", Limit: l}); wait != want {
 			t.Errorf("try %d waits %v, want %v", i, wait, want)
 		}
 	}
-	if wait := all.Reserve(begin.Add(time.Second), most, Claim[string]{"alice", l}); wait != 2*time.Second {
+	if wait := all.Reserve(begin.Add(time.Second), most, Claim[string]{Key: "alice", Limit: l}); wait != 2*time.Second {
 		t.Errorf("a second later it waits %v, want 2s", wait)
 	}
 }
@@ -330,5 +330,22 @@ func BenchmarkTable(b *testing.B) {
 	l := Per(1000, time.Second, 1<<30)
 	for i := 0; b.Loop(); i++ {
 		_ = all.Take(begin, i&1023, l)
+	}
+}
+
+// What costs more takes more tokens at once, or none, and waits for all of them.
+func TestClaimOfSeveralTokens(t *testing.T) {
+	var all Table[string]
+	l := Per(60, time.Minute, 100)
+	for i, c := range []struct {
+		tokens int
+		want   time.Duration
+	}{{60, 0}, {50, 10 * time.Second}, {40, 0}, {0, time.Second}, {100, 100 * time.Second}} {
+		if wait := all.Reserve(begin, 0, Claim[string]{"alice", l, c.tokens}); wait != c.want {
+			t.Errorf("%d: %d tokens wait %v, want %v", i, c.tokens, wait, c.want)
+		}
+	}
+	if wait := all.Reserve(begin.Add(time.Minute), 0, Claim[string]{"alice", l, 60}); wait != 0 {
+		t.Errorf("60 tokens wait %v after a minute", wait)
 	}
 }

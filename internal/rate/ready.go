@@ -15,7 +15,7 @@ func (t *Table[K]) Ready(now time.Time, k K, l Limit) error {
 	if s := t.findLocked(k); s != nil {
 		b = &s.bucket
 	}
-	if wait := b.wait(now, l, 0); wait > 0 {
+	if wait := b.wait(now, l, 0, 1); wait > 0 {
 		return &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
 	}
 	return nil

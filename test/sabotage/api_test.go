@@ -2,6 +2,12 @@ package sabotage
 
 var apiRules = []rule{
 	{
+		name:    "names-of-changes-for-free",
+		holds:   "a change of members costs the users that it names",
+		patches: []patch{{"internal/api/groups.go", `max(2*n, maxGroupUsers)), Tokens: names,`, `max(2*n, maxGroupUsers)), Tokens: min(names, 1),`}},
+		guards:  []guard{{"internal/api", "^TestMemberChangesAreCountedByTheUsersThatTheyName$"}},
+	},
+	{
 		name:    "count-after-reading",
 		holds:   "a call without a credential is counted before it is read",
 		patches: []patch{{"internal/api/admission.go", `client := addrOf(r.RemoteAddr)`, `client := addrOf(r.RemoteAddr); _, _ = io.CopyN(io.Discard, r.Body, 1)`}},
