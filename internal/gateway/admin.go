@@ -87,7 +87,21 @@ func (a *Admin) handler() http.Handler {
 	warn := func(host string) {
 		once.Do(func() { strangeHost(a.o.Log, "listen.admin", host) })
 	}
-	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), warn, own.Handler(a.o.Handler))
+	return checkHost(a.o.Access, onLoopback(a.ln.Addr()), warn, own.Handler(linked(a.o.Handler)))
+}
+
+// linked lets pages of strangers only link to this address, which a person may follow. The
+// protection against other origins lets every GET pass, and a page can learn from that too,
+// such as how long /metrics takes.
+func linked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
+			e := im.Errorf(im.CodeForbidden, "pages of strangers may only link to this address")
+			writeError(w, e.Code.Info().HTTP, e)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // serveOn serves ln until it is closed.

@@ -36,7 +36,10 @@ func TestPagesOfStrangersReachNoOperatorsAddress(t *testing.T) {
 		{"a page of a stranger", http.MethodPost, "", http.Header{"Origin": {"https://evil.example"}}, 403},
 		{"the same, as the browser says it", http.MethodPost, "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
 		{"a name of a stranger", http.MethodGet, "evil.example", nil, 403},
-		{"a link on a page of a stranger", http.MethodGet, "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 200},
+		{"a link on a page of a stranger", http.MethodGet, "", http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}}, 200},
+		{"an image on a page of a stranger", http.MethodGet, "", http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"no-cors"}}, 403},
+		{"a page of a stranger that reads", http.MethodGet, "", http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"cors"}}, 403},
+		{"its own page reads", http.MethodGet, "", http.Header{"Sec-Fetch-Site": {"same-origin"}, "Sec-Fetch-Mode": {"cors"}}, 200},
 	} {
 		r, err := http.NewRequest(c.method, own+"/x", nil)
 		must(t, err)

@@ -44,7 +44,8 @@ func (a *arrived) Read(b []byte) (int, error) {
 	if err := a.SetReadDeadline(begun.Add(a.budget)); err != nil {
 		return 0, err
 	}
-	if !a.await(begun) {
+	// Bytes that come one by one end no silence: what it was waited for before counts too.
+	if !a.await(begun.Add(a.budget - handshakeTimeout)) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	n, err := a.TCPConn.Read(b)

@@ -3,7 +3,6 @@ package gateway
 import (
 	"crypto/tls"
 	"net/http"
-	"net/url"
 	"strings"
 
 	connectcors "connectrpc.com/cors"
@@ -11,18 +10,30 @@ import (
 )
 
 // mayCome decides about browsers: they always say where a page came from, so a
-// page of somebody else cannot use what a browser has stored for us.
-func (g *Gateway) mayCome(origin, host string) bool {
-	if origin == "" {
+// page of somebody else cannot use what a browser has stored for us. A page of the server
+// has its host and port, and came by TLS if the server speaks it. If it does not, a proxy
+// may have ended TLS, so both are taken.
+func (g *Gateway) mayCome(r *http.Request) bool {
+	all := r.Header.Values("Origin")
+	switch {
+	case len(all) == 0 || len(all) == 1 && all[0] == "":
 		return true // not a browser
+	case len(all) > 1:
+		return false // nobody knows which one counts
 	}
 	for _, o := range g.access.Load().Origins {
-		if o == "*" || strings.EqualFold(o, origin) {
+		if o == "*" || strings.EqualFold(o, all[0]) {
 			return true
 		}
 	}
-	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
+	scheme, host, _ := strings.Cut(all[0], "://")
+	switch {
+	case strings.EqualFold(scheme, "https"):
+	case strings.EqualFold(scheme, "http") && g.o.TLS == nil:
+	default:
+		return false
+	}
+	return host != "" && strings.EqualFold(host, r.Host)
 }
 
 // preflightSeconds is how long a browser remembers that it may call.
@@ -33,7 +44,7 @@ const preflightSeconds = 7200 // longer is cut by browsers
 // Spec: P-12.6.
 func (g *Gateway) letPagesCall(api http.Handler) http.Handler {
 	return cors.New(cors.Options{
-		AllowOriginVaryRequestFunc: func(r *http.Request, origin string) (bool, []string) { return g.mayCome(origin, r.Host), nil },
+		AllowOriginVaryRequestFunc: func(r *http.Request, _ string) (bool, []string) { return g.mayCome(r), nil },
 		AllowedMethods:             []string{http.MethodGet, http.MethodPost},
 		AllowedHeaders:             append(connectcors.AllowedHeaders(), "Authorization"),
 		ExposedHeaders:             append(connectcors.ExposedHeaders(), g.o.ExposedHeaders...),

@@ -56,6 +56,47 @@ func TestPagesCallFromTheOriginsThatMayConnect(t *testing.T) {
 	}
 }
 
+// A page of the server itself has its scheme, host and port. Spec: P-12.6.
+func TestOwnPagesHaveSchemeHostAndPort(t *testing.T) {
+	for _, c := range []struct {
+		origins    []string
+		plain, tls bool
+	}{
+		{nil, true, true},
+		{[]string{""}, true, true},
+		{[]string{"https://chat.example.org:8080"}, true, true}, // a proxy may end TLS
+		{[]string{"HTTPS://Chat.example.org:8080"}, true, true},
+		{[]string{"http://chat.example.org:8080"}, true, false},
+		{[]string{"https://chat.example.org"}, false, false},
+		{[]string{"https://chat.example.org:8081"}, false, false},
+		{[]string{"https://evil.example@chat.example.org:8080"}, false, false},
+		{[]string{"https://chat.example.org:8080/"}, false, false},
+		{[]string{"chrome-extension://chat.example.org:8080"}, false, false},
+		{[]string{"ftp://chat.example.org:8080"}, false, false},
+		{[]string{"//chat.example.org:8080"}, false, false},
+		{[]string{"null"}, false, false},
+		{[]string{"https://chat.example.org:8080", "https://evil.example"}, false, false},
+		{[]string{"https://evil.example", "https://app.example.org"}, false, false},
+		{[]string{"https://app.example.org"}, true, true},
+	} {
+		for _, config := range []*tls.Config{nil, {}} {
+			g := &Gateway{o: Options{TLS: config}}
+			g.access.Store(&Access{Origins: []string{"https://app.example.org"}})
+			want := c.plain
+			if config != nil {
+				want = c.tls
+			}
+			r := &http.Request{Host: "chat.example.org:8080", Header: http.Header{}}
+			if c.origins != nil {
+				r.Header["Origin"] = c.origins
+			}
+			if got := g.mayCome(r); got != want {
+				t.Errorf("origins %q, TLS here %t: may come %t, want %t", c.origins, config != nil, got, want)
+			}
+		}
+	}
+}
+
 // Spec: P-12.6.
 func TestTLSIsModernAndStays(t *testing.T) {
 	var o Options

@@ -180,8 +180,8 @@ func (g *Gateway) judge(r *http.Request) *im.Error {
 	if wire.SecretInQuery(r.URL.RawQuery) {
 		return &im.Error{Code: im.CodeTokenInURL}
 	}
-	if origin := r.Header.Get("Origin"); !g.mayCome(origin, r.Host) {
-		return im.Errorf(im.CodeForbidden, "pages of %.100q may not connect; the operator can allow the origin", origin)
+	if !g.mayCome(r) {
+		return im.Errorf(im.CodeForbidden, "pages of %.100q may not connect; the operator can allow the origin", r.Header.Get("Origin"))
 	}
 	return nil
 }

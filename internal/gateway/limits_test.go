@@ -386,6 +386,11 @@ func TestSilentConnectionIsEndedForAnother(t *testing.T) {
 		lim.UnauthenticatedPerIP = 1
 		s.hub.SetLimits(lim)
 		silent := s.dial(fr)
+		noise := []byte("{")
+		if fr == wire.WebSocket {
+			noise = masked(opText, "{")
+		}
+		silent.write(noise) // no whole message, so it is as good as silent
 		until(t, "it has its place", func() bool { return s.Stats().Unauthenticated == 1 })
 		until(t, "another one gets in", func() bool { // not while the server has to do something for the silent one
 			p := s.dial(fr)
@@ -405,6 +410,37 @@ func TestSilentConnectionIsEndedForAnother(t *testing.T) {
 		if n, err := nc.Read(make([]byte, 1)); n > 0 || err == nil {
 			t.Errorf("silent connection %d reads %d bytes, %v", i, n, err)
 		}
+	}
+}
+
+// Bytes that drip end no silence: a handshake has waited for the peer as long as all its
+// reads together.
+func TestSilenceOfAHandshakeIsThatOfAllItsReads(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer ln.Close()
+	peer, err := net.Dial("tcp", ln.Addr().String())
+	must(t, err)
+	defer peer.Close()
+	nc, err := ln.Accept()
+	must(t, err)
+	defer nc.Close()
+	_, err = peer.Write([]byte("x"))
+	must(t, err)
+	var silences []time.Duration
+	turns := newTurns()
+	turns.begin()
+	a := &arrived{TCPConn: nc.(*net.TCPConn), turns: &turns, budget: handshakeTimeout - 3*time.Second, await: func(since time.Time) bool {
+		if !since.IsZero() {
+			silences = append(silences, time.Since(since))
+		}
+		return true
+	}}
+	_, err = a.Read(make([]byte, 1))
+	must(t, err)
+	turns.end()
+	if len(silences) != 1 || silences[0] < 3*time.Second {
+		t.Errorf("silences %v, want the 3 s of before too", silences)
 	}
 }
 

@@ -67,13 +67,13 @@ var appRules = []rule{
 	{
 		name:    "any-page",
 		holds:   "pages of strangers neither connect nor read what the API answers",
-		patches: []patch{{"internal/gateway/browsers.go", `return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)`, `return err == nil || u != nil`}},
+		patches: []patch{{"internal/gateway/browsers.go", `return host != "" && strings.EqualFold(host, r.Host)`, `return true || host != ""`}},
 		guards:  []guard{{"internal/gateway", "^TestPagesCallFromTheOriginsThatMayConnect$"}, {"internal/gateway", "^TestUpgradeIsRefusedWithAReason$"}},
 	},
 	{
 		name:    "page-of-a-stranger-operates",
 		holds:   "the admin listener answers pages of its own only",
-		patches: []patch{{"internal/gateway/admin.go", `warn, own.Handler(a.o.Handler))`, `warn, a.o.Handler)`}},
+		patches: []patch{{"internal/gateway/admin.go", `warn, own.Handler(linked(a.o.Handler)))`, `warn, linked(a.o.Handler))`}},
 		guards:  []guard{{"internal/gateway", "^TestPagesOfStrangersReachNoOperatorsAddress$"}},
 	},
 	{

@@ -26,6 +26,30 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestSilentConnectionMakesRoom$"}},
 	},
 	{
+		name:    "drips-end-silence",
+		holds:   "bytes that drip into a handshake end no silence",
+		patches: []patch{{"internal/gateway/arrived.go", `if !a.await(begun.Add(a.budget - handshakeTimeout)) {`, `if !a.await(begun) {`}},
+		guards:  []guard{{"internal/gateway", "^TestSilenceOfAHandshakeIsThatOfAllItsReads$"}},
+	},
+	{
+		name:    "noise-is-a-hello",
+		holds:   "a connection that sends frames without an end makes room for another one",
+		patches: []patch{{"internal/gateway/conn.go", `if c.place.read += n; limit`, `c.place.await(time.Time{}); if c.place.read += n; limit`}},
+		guards:  []guard{{"internal/gateway", "^TestSilentConnectionIsEndedForAnother$"}},
+	},
+	{
+		name:    "origin-by-host",
+		holds:   "a page of the server has its scheme, host and port",
+		patches: []patch{{"internal/gateway/browsers.go", `case strings.EqualFold(scheme, "http") && g.o.TLS == nil:`, `case scheme != "":`}},
+		guards:  []guard{{"internal/gateway", "^TestOwnPagesHaveSchemeHostAndPort$"}},
+	},
+	{
+		name:    "strangers-read-metrics",
+		holds:   "pages of strangers ask the address of operators for nothing but what a link shows",
+		patches: []patch{{"internal/gateway/admin.go", `r.Header.Get("Sec-Fetch-Mode") != "navigate"`, `false`}},
+		guards:  []guard{{"internal/gateway", "^TestPagesOfStrangersReachNoOperatorsAddress$"}},
+	},
+	{
 		name:    "end-whom-we-keep-waiting",
 		holds:   "a connection whose hello the server checks does not make room for another one",
 		patches: []patch{{"internal/gateway/limits.go", `if p, ok := e.Value.(*place); ok && !p.silent.IsZero()`, `if p, ok := e.Value.(*place); ok`}},
