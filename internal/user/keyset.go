@@ -21,6 +21,7 @@ const (
 	keySetEvery   = 15 * time.Minute // how often the keys are fetched; a key that is gone works for so long
 	keySetUnknown = 10 * time.Second // from one fetch for a key that is not known to the next one, however many ask
 	keySetTimeout = 5 * time.Second  // of one fetch
+	maxKeySet     = 1 << 20          // bytes of one answer, decompressed; more would fill the memory
 )
 
 // keySet is the keys that an identity provider publishes (RFC 7517). A provider changes
@@ -43,7 +44,7 @@ func openKeySet(ctx context.Context, log *slog.Logger, o *JWT) (*keySet, error) 
 	}
 	set, err := jwkset.NewStorageFromHTTP(o.KeysURL, jwkset.HTTPClientStorageOptions{
 		Ctx:                       ctx,
-		Client:                    &http.Client{Timeout: keySetTimeout, CheckRedirect: stay},
+		Client:                    &http.Client{Timeout: keySetTimeout, CheckRedirect: stay, Transport: briefly{http.DefaultTransport}},
 		HTTPTimeout:               keySetTimeout,
 		RefreshInterval:           keySetEvery,
 		NoErrorReturnFirstHTTPReq: true,
@@ -74,6 +75,17 @@ func openKeySet(ctx context.Context, log *slog.Logger, o *JWT) (*keySet, error) 
 
 // stay keeps a fetch of keys at the address that the operator has named.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// briefly reads no more than maxKeySet of an answer: the library reads all that comes.
+type briefly struct{ http.RoundTripper }
+
+func (b briefly) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		res.Body = http.MaxBytesReader(nil, res.Body, maxKeySet)
+	}
+	return res, err
+}
 
 // keyOf is the key that a token names. One that names none is refused: which key is meant
 // must not be found out by trying all of them.

@@ -1,11 +1,13 @@
 package user_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -147,6 +149,30 @@ func TestKeysOfAnotherAddressAreNotFetched(t *testing.T) {
 	defer other.mu.Unlock()
 	if other.fetches > 0 {
 		t.Errorf("the other address was asked %d times", other.fetches)
+	}
+}
+
+// Of an answer with keys no more than a mebibyte is read: the rest would fill the memory.
+func TestKeysOfAnEndlessAnswerAreNotTaken(t *testing.T) {
+	for size, want := range map[int]im.Code{1 << 19: "", 1 << 21: im.CodeBadCredentials} {
+		p := newPublisher(t)
+		sign := p.rotate("one")
+		padded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write(bytes.Repeat([]byte(" "), size)) // the reader may be gone
+			p.ServeHTTP(w, r)
+		}))
+		defer padded.Close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		w := people(t)
+		w.o.JWT = &user.JWT{Algorithm: "EdDSA", KeysURL: padded.URL, Issuer: "https://id.example", Audience: "petrel"}
+		us, err := user.New(ctx, w.o, w.store)
+		w.no(err)
+		_, err = us.Exchange(ctx, "", sign(claims(w.now, nil)), phone(1))
+		if err == nil && want == "" {
+			continue
+		}
+		w.wantCode(fmt.Sprint(size, " bytes before the keys"), err, want)
 	}
 }
 

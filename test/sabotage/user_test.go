@@ -94,6 +94,12 @@ var userRules = []rule{
 		guards:  []guard{{"internal/user", "^TestRegisterRefusesNamesThatLookAlike$"}},
 	},
 	{
+		name:    "keys-without-end",
+		holds:   "of an answer with keys no more than a mebibyte is read",
+		patches: []patch{{"internal/user/keyset.go", `res.Body = http.MaxBytesReader(nil, res.Body, maxKeySet)`, `res.Body = http.MaxBytesReader(nil, res.Body, maxKeySet<<20)`}},
+		guards:  []guard{{"internal/user", "^TestKeysOfAnEndlessAnswerAreNotTaken$"}},
+	},
+	{
 		name:    "closed-to-nobody",
 		holds:   "nobody registers in a tenant that is closed",
 		patches: []patch{{"internal/user/registration.go", `case r == Open:`, `case r == Open || true:`}},
