@@ -230,13 +230,13 @@ func writeSecret(name, secret string) error {
 	return s.write(secret)
 }
 
-// tokenFile is where the token of a user is kept, "" when the name of the user
-// is none for a file.
+// tokenFile is where the token of a user is kept, "" when there is no such user or tenant,
+// or the user's id is none for a file: names are also from other hosts.
 func tokenFile(data, tenant, user string) string {
 	if tenant == "" {
 		tenant = "default"
 	}
-	if user == "" || user == "." || user == ".." {
+	if !im.IsTenantName(tenant) || im.User(user).Check() != nil || user == "." || user == ".." {
 		return ""
 	}
 	return filepath.Join(data, tokensName, tenant, user)

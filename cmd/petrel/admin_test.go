@@ -171,13 +171,17 @@ func TestTokensAreNotKeptWhereThereIsNoDataFolder(t *testing.T) {
 }
 
 func TestNoTokenLeavesTheTokensFolder(t *testing.T) {
-	for _, user := range []string{"", ".", ".."} {
-		if name := tokenFile("d", "t", user); name != "" {
-			t.Errorf("tokenFile of %q: got %s, want none", user, name)
+	for _, c := range [][2]string{{"t", ""}, {"t", "."}, {"t", ".."}, {"t", "../../x"}, {"t", "a/b"}, {"..", "alice"}, {"../..", "alice"}, {"/tmp", "alice"}, {".", "alice"}} {
+		if name := tokenFile("d", c[0], c[1]); name != "" {
+			t.Errorf("tokenFile of %q: got %s, want none", c, name)
 		}
 	}
 	env, _ := serveFake(t)
 	petrel(t, env, "tail", "--as", "../../secret").want(t, exitUsage, "a user id is made of")
+	petrel(t, env, "tail", "--as", "..").want(t, exitUsage, "no file with a token can be named ..")
+	for _, command := range []string{"tail", "chat"} {
+		petrel(t, env, command, "--as", "alice", "--tenant", "../..").want(t, exitUsage, "a tenant's name has")
+	}
 }
 
 func TestRefusalsHaveTheCodeOfTheCatalogue(t *testing.T) {

@@ -78,6 +78,9 @@ func newChat(c *cli) *cobra.Command {
 
 // chatClient makes the client, with its store; end closes that.
 func (c *cli) chatClient(ctx context.Context, t target, as *session, login bool) (*sdk.Client, func() error, error) {
+	if err := as.check(); err != nil {
+		return nil, nil, err
+	}
 	o := sdk.Options{URL: t.url, DeviceKind: chatKind, Client: "petrel-chat/" + version, JSON: as.codec == "json"}
 	dir := chatDir(t, as.tenant)
 	name := as.as

@@ -44,6 +44,19 @@ func (s *session) options(c *cli, t target) (sdk.Options, error) {
 	return o, err
 }
 
+// check refuses a user and a tenant that cannot be, before they become parts of a path.
+func (s *session) check() error {
+	if s.as != "" {
+		if err := im.User(s.as).Check(); err != nil {
+			return usage(fmt.Sprintf("--as %s: %v", s.as, err), "")
+		}
+	}
+	if s.tenant != "" && !im.IsTenantName(s.tenant) {
+		return usage(fmt.Sprintf("--tenant %s: a tenant's name has 1 to %d letters, digits and _ @ + -", s.tenant, im.MaxTenantName), "")
+	}
+	return nil
+}
+
 func (s *session) token(c *cli, t target) (string, error) {
 	if s.tokenFile != "" {
 		return readSecret(s.tokenFile)
@@ -54,13 +67,17 @@ func (s *session) token(c *cli, t target) (string, error) {
 		}
 		return "", usage("as whom?", "give --as USER, --token-file FILE or PETREL_TOKEN")
 	}
-	if err := im.User(s.as).Check(); err != nil {
-		return "", usage(fmt.Sprintf("--as %s: %v", s.as, err), "")
+	if err := s.check(); err != nil {
+		return "", err
 	}
-	token, err := readSecret(tokenFile(t.data, s.tenant, s.as))
+	name := tokenFile(t.data, s.tenant, s.as)
+	if name == "" {
+		return "", usage("no file with a token can be named "+s.as, "give --token-file FILE or PETREL_TOKEN")
+	}
+	token, err := readSecret(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", &fault{exit: exitAuth, code: "no_token", what: "there is no token of " + s.as,
-			why: tokenFile(t.data, s.tenant, s.as) + " does not exist", fix: "petrel user create " + s.as}
+			why: name + " does not exist", fix: "petrel user create " + s.as}
 	}
 	return token, err
 }

@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"strings"
 )
 
 // Seq numbers the entries of one conversation: 1, 2, 3, ... without gaps. Zero
@@ -71,6 +72,14 @@ func (u User) Check() error {
 		}
 	}
 	return nil
+}
+
+// MaxTenantName is in bytes; the name is part of tokens.
+const MaxTenantName = 32
+
+// IsTenantName tells whether a tenant may have the name: it is like a user id, without dots.
+func IsTenantName(name string) bool {
+	return User(name).Check() == nil && len(name) <= MaxTenantName && !strings.Contains(name, ".")
 }
 
 // Kind is the kind of a conversation. It is the letter with which the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"strings"
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
@@ -14,16 +13,9 @@ import (
 // DefaultTenantName is the tenant that needs no configuration.
 const DefaultTenantName = "default"
 
-// maxTenantName is in bytes; the name is part of tokens.
-const maxTenantName = 32
-
 // lastTenant is the setting with the number that was given out last. Stores of
 // before it was kept have none.
 var lastTenant = []byte("tenant")
-
-func isTenantName(name string) bool {
-	return im.User(name).Check() == nil && len(name) <= maxTenantName && !strings.Contains(name, ".")
-}
 
 // readTenants reads all tenants, and returns the highest number.
 func (us *Users) readTenants(ctx context.Context) (im.Tenant, error) {
@@ -63,7 +55,7 @@ func (us *Users) Tenant(ctx context.Context, name string) (im.Tenant, error) {
 	if ok {
 		return t, nil
 	}
-	if isTenantName(name) { // another node may have made it
+	if im.IsTenantName(name) { // another node may have made it
 		value, err := us.store.Record(ctx, store.Tenants, 0, []byte(name))
 		if err != nil {
 			return 0, err
@@ -90,8 +82,8 @@ func (us *Users) EnsureTenant(ctx context.Context, name string) (im.Tenant, erro
 	if err == nil || im.CodeOf(err) != im.CodeInvalid {
 		return t, err
 	}
-	if !isTenantName(name) {
-		return 0, im.Errorf(im.CodeInvalid, "a tenant's name has 1 to %d letters, digits and _ @ + -", maxTenantName)
+	if !im.IsTenantName(name) {
+		return 0, im.Errorf(im.CodeInvalid, "a tenant's name has 1 to %d letters, digits and _ @ + -", im.MaxTenantName)
 	}
 	err = us.change(ctx, []im.Account{server}, func(c *change) error {
 		value, err := c.record(ctx, store.Tenants, 0, []byte(name))
