@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -111,13 +112,19 @@ func (s *session) logIn(a args) {
 const jwtSecret = "the guillemots share one ledge of rock"
 
 // jwt is a JWT for the session's user as that provider makes it, with values of
-// the line in the place of its own: "exchange aud=elsewhere".
+// the line in the place of its own: "exchange aud=elsewhere". Its clock is two
+// seconds ahead, within what servers bear: iat is in whole seconds, so what is made
+// in the second of a revocation would count as made before it.
 func (s *session) jwt(values map[string]string) string {
 	s.w.t.Helper()
-	claims := map[string]any{"iss": "scenario", "aud": "petrel", "sub": s.user.name, "exp": time.Now().Add(time.Hour).Unix()}
+	now := time.Now().Add(2 * time.Second)
+	claims := map[string]any{"iss": "scenario", "aud": "petrel", "sub": s.user.name, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
 	for name := range claims {
 		if v, ok := values[name]; ok {
 			claims[name] = v
+			if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+				claims[name] = n
+			}
 		}
 	}
 	b, err := json.Marshal(claims)

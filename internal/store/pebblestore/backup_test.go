@@ -529,7 +529,7 @@ func TestBackupThatIsCutShortIsNone(t *testing.T) {
 		verifies(t, busy(disk), "backups", n+1)
 	}
 	t.Logf("kills=%d unfinished=%d", len(cuts), parts)
-	if parts == 0 {
+	if parts == 0 && len(cuts) >= 40 { // about one cut of three leaves one
 		t.Error("no cut has left an unfinished backup: nothing was shown")
 	}
 }
