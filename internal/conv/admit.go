@@ -18,7 +18,7 @@ const MaxTitle = 256
 // admission decides whether the sender may write an entry. It counts the entries
 // before it, also those of the same batch.
 type admission struct {
-	o        *Options
+	find     func(ctx context.Context, by im.Account, users []im.User, adding bool) error // Options.LookUp
 	ids      *im.IDs
 	now      uint64 // Unix milliseconds
 	rewriter *rewriter
@@ -341,8 +341,8 @@ func (a *admission) checkAdded(c *conv, from im.User, done *petrelv1.MemberChang
 
 // lookUp finds users on behalf of the sender.
 func (a *admission) lookUp(c *conv, from im.User, users []im.User, adding bool) error {
-	if a.o.LookUp == nil {
+	if a.find == nil {
 		return nil
 	}
-	return a.o.LookUp(context.Background(), im.Account{Tenant: c.key.Tenant, User: from}, users, adding)
+	return a.find(context.Background(), im.Account{Tenant: c.key.Tenant, User: from}, users, adding)
 }

@@ -157,19 +157,6 @@ func (x *ChangeIndex) MayHaveChanged(key im.Key, since im.Pos) bool {
 	return l.floor.Load() > uint64(since) // after the slots, see touch
 }
 
-// touchAll notes the conversations that a commit changed.
-func (x *ChangeIndex) touchAll(b *batch) {
-	pos := b.pos()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for i := range b.heads {
-		x.touch(b.heads[i].c.key, pos)
-	}
-	for i := range b.cursors {
-		x.touch(b.cursors[i].c.key, pos)
-	}
-}
-
 // Touch notes that a conversation changed at pos, as the feed says.
 func (x *ChangeIndex) Touch(key im.Key, pos im.Pos) {
 	x.mu.Lock()

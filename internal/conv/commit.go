@@ -30,7 +30,9 @@ type committer struct {
 	store     store.Store
 	hash      hasher
 	ids       *im.IDs
-	intake    *intake
+	node      *node
+	queues    *queues
+	fetch     *fetcher
 	cursors   *cursors
 	formers   *formers
 	publisher *publisher
@@ -41,9 +43,7 @@ type committer struct {
 	// store.ErrStalled.
 	confirm func() error
 
-	feed   store.Feed
 	holder uint64
-	epoch  im.Epoch
 	pos    im.Pos // of the last batch appended
 }
 
@@ -56,11 +56,10 @@ func (cm *committer) run(ctx context.Context) error {
 	defer sweep.Stop()
 	for {
 		select {
-		case <-cm.intake.wake:
+		case <-cm.queues.wake:
 		case <-cm.cursors.cooled.C:
 		case <-sweep.C:
-			cm.intake.mem.evictIdle()
-			cm.intake.mem.node.makeRoom()
+			cm.fetch.sweep()
 			continue
 		case <-cm.tenure.lost:
 			return errLost
@@ -80,12 +79,12 @@ func (cm *committer) run(ctx context.Context) error {
 // drain commits what is queued and waits until all of it is published.
 func (cm *committer) drain() error {
 	cm.cursors.rush()
-	for cm.intake.Waiting() > 0 || cm.cursors.MovesWaiting() > 0 {
+	for cm.queues.Waiting() > 0 || cm.cursors.MovesWaiting() > 0 {
 		if err := cm.commit(); err != nil {
 			return err
 		}
 		select {
-		case <-cm.intake.wake:
+		case <-cm.queues.wake:
 		case <-cm.tenure.lost:
 			return errLost
 		case <-cm.store.Failed():
@@ -103,7 +102,7 @@ func (cm *committer) commit() error {
 		return err
 	}
 	b.reset()
-	b.work = cm.intake.take(b.work)
+	b.work = cm.queues.take(b.work)
 	if cm.cursors.queued.Load() > 0 {
 		b.cursors = cm.cursors.take(b.cursors)
 	}
@@ -112,7 +111,7 @@ func (cm *committer) commit() error {
 		return nil
 	}
 	cm.build(b)
-	cm.intake.letGo(b.work, b.scans)
+	cm.fetch.letGo(b.work, b.scans)
 	if !b.writes() {
 		return cm.answerOnly(b)
 	}
@@ -202,9 +201,11 @@ type builder struct {
 func (cm *committer) build(b *batch) {
 	bu := &builder{cm: cm, b: b, now: uint64(cm.o.Now().UnixMilli())}
 	bu.dedupe = deduper{store: cm.store, batch: b}
-	bu.rewriter = rewriter{o: cm.o, store: cm.store, formers: cm.formers, batch: b, now: bu.now}
-	bu.admission = admission{o: cm.o, ids: cm.ids, now: bu.now, rewriter: &bu.rewriter, inboxLag: cm.inboxLag}
-	b.commit.Feed, b.commit.Epoch, b.commit.Holder, b.commit.From = cm.feed, cm.epoch, cm.holder, cm.pos
+	bu.rewriter = rewriter{
+		editWindow: cm.o.EditWindow, recallWindow: cm.o.RecallWindow, store: cm.store, formers: cm.formers, batch: b, now: bu.now,
+	}
+	bu.admission = admission{find: cm.o.LookUp, ids: cm.ids, now: bu.now, rewriter: &bu.rewriter, inboxLag: cm.inboxLag}
+	b.commit.Feed, b.commit.Epoch, b.commit.Holder, b.commit.From = cm.tenure.feed, cm.tenure.epoch, cm.holder, cm.pos
 	for i := range b.work {
 		bu.conversation(&b.work[i])
 	}
@@ -295,7 +296,7 @@ func (bu *builder) refusal(c *conv, err error) *im.Error {
 		return e
 	}
 	if !errors.Is(err, store.ErrStalled) {
-		bu.cm.intake.mem.node.damage.log(bu.cm.o.Log, "decide send", c.id, err)
+		bu.cm.node.damage.log(bu.cm.o.Log, "decide send", c.id, err)
 	}
 	return unread(err)
 }

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -37,6 +38,23 @@ type conv struct {
 	// members than the entry's own.
 	point atomic.Pointer[point]
 	info  atomic.Pointer[info]
+}
+
+// examination is the sends to a conversation in memory whose senders seem to be
+// strangers. A loader looks whether they are (stranger.go).
+type examination struct {
+	sends []*Send
+	bytes int
+}
+
+// mustExamineLocked tells whether s waits for an examination: its sender is not known
+// as a member, or has earlier sends there, which s must not pass.
+func (c *conv) mustExamineLocked(s *Send) bool {
+	if !s.needsStanding() || c.state == loading {
+		return false
+	}
+	return !c.known(im.User(s.Entry.From)) ||
+		c.examined != nil && slices.ContainsFunc(c.examined.sends, func(x *Send) bool { return x.Entry.From == s.Entry.From })
 }
 
 // point is where a conversation stands for its readers. It never changes; a
@@ -85,6 +103,12 @@ func (c *conv) published() (point, *info) {
 	return at, c.info.Load()
 }
 
+// known tells whether u is or was a member, by what is published.
+func (c *conv) known(u im.User) bool {
+	_, known := c.info.Load().members.standing(u)
+	return known
+}
+
 // publish moves the readers' side.
 func (c *conv) publish(in *info, at point) {
 	c.info.Store(in) // before the point, see conv
@@ -98,14 +122,9 @@ func (c *conv) rollBack() {
 	c.log.tail.cut(at.head)
 }
 
-// What a conversation and its parts take in memory, in bytes, about: as the heap grows
-// when many are loaded.
-const (
-	convBytes   = 1024 // with its key, record and points, and its place in the map
-	memberBytes = 64   // beside the name and the stays
-	stayBytes   = 16
-	cursorBytes = 192
-)
+// convBytes is what a conversation takes in memory beside its members, its cursors and
+// its tail, in bytes, about: as the heap grows when many are loaded.
+const convBytes = 1024 // with its key, record and points, and its place in the map
 
 // size is what c takes in memory. Only who may touch the log of c may ask, and with
 // memory.mu held.

@@ -5,15 +5,20 @@
 // When that is durable, the heads are published, and the entries go to fan-out.
 // Readers see what is published, and nothing else.
 //
-// Read the files in this order. A send, from its frame to the queue of its
-// conversation: send.go, convs.go with options.go, intake.go, conversation.go with
-// members.go. How conversations get into memory: memory.go, hash.go (the tail, by
-// which repeats are found), node.go (the loaders), stranger.go (who may not know that the
-// conversation exists). How the committer makes a commit:
-// commit.go, batch.go, dedupe.go, admit.go, rewrite.go, formerrow.go. What happens
-// when it is durable: publish.go. Who owns a feed, and for how long: owner.go,
-// tenure.go, refan.go. Questions: history.go, state.go, sync.go. The cursors of users:
-// usercursor.go, cursor.go, receipts.go.
+// A file uses what is in files that come before it in the following list, and nothing of
+// those that come after it; a test in internal/lint finds cycles. Read the last ones
+// first, convs.go and owner.go, and then whichever part you need.
+//
+// What all others stand on: options.go, refusal.go (what callers are told), node.go (what
+// all feeds of a node share), inboxlag.go. A conversation: send.go, hash.go (the tail, by
+// which repeats are found), members.go, usercursor.go, conversation.go. Those in memory:
+// memory.go, queue.go (their sends), stranger.go (who may not know that a conversation
+// exists), fetch.go (how they get into memory), intake.go. Questions: formerrow.go,
+// reader.go, damaged.go, history.go, state.go. The cursors of users: cursor.go,
+// receipts.go. How the committer makes a commit: batch.go, dedupe.go, rewrite.go,
+// admit.go. What happens when it is durable: changes.go, tenure.go (for how long the feed
+// is here), publish.go. Who drives all that: commit.go, owner.go, sync.go, refan.go,
+// convs.go.
 //
 // What this package does not know: which node owns a feed, and how other nodes
 // are reached. The package route does, and drives this one by Open, Close and
@@ -64,7 +69,7 @@ type Convs struct {
 	elsewhere Elsewhere                              // set before Run
 	follow    []func(ctx context.Context, ow *Owner) // set before Run
 	owners    []atomic.Pointer[Owner]                // by feed; nil: not here
-	roomAt    atomic.Uint64                          // where makeRoom goes on in owners
+	memories  memories                               // of owners
 
 	mu     sync.Mutex      // tier 1; guards the fields below
 	ctx    context.Context // of Run; nil: it does not run
@@ -87,7 +92,8 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 		owners: make([]atomic.Pointer[Owner], int(last)+1), fans: make([]*fanout.Fan, int(last)+1),
 	}
 	cs.node.loaders.ready = sync.NewCond(&cs.node.loaders.mu)
-	cs.node.makeRoom = cs.makeRoom
+	cs.node.sendBudget, cs.node.convBudget, cs.node.moveBudget = int64(o.InFlightBytes), int64(o.MemoryBytes), int64(o.WaitingMoves)
+	cs.memories.node, cs.memories.of = &cs.node, make([]atomic.Pointer[memory], len(cs.owners))
 	if o.shared() {
 		return cs, nil
 	}
@@ -209,8 +215,7 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	}
 	fan := fanout.New(cs.table)
 	fan.Remote = cs.o.Nodes
-	holder := max(cs.o.Holder, 1)
-	ow, err := newOwner(ctx, cs.o, &cs.node, cs.store, cs.ids, fan, f, holder, cs.confirm)
+	ow, err := newOwner(ctx, cs.o, &cs.node, &cs.memories, cs.store, cs.ids, fan, f, cs.confirm)
 	if err != nil {
 		return 0, err
 	}
@@ -224,6 +229,7 @@ func (cs *Convs) Open(ctx context.Context, f store.Feed) (im.Epoch, error) {
 	defer cs.mu.Unlock()
 	cs.counts.add(cs.fans[f])
 	cs.fans[f] = fan
+	cs.memories.of[f].Store(ow.memory)
 	cs.owners[f].Store(ow)
 	if cs.ctx != nil {
 		cs.startLocked(ow)
@@ -243,14 +249,8 @@ func (cs *Convs) confirm(ow *Owner) error {
 // Close gives a feed away: what it has taken is committed. It returns when
 // nothing of the feed is under way here, or when ctx ends. The cluster calls it.
 func (cs *Convs) Close(ctx context.Context, f store.Feed) {
-	ow := cs.owners[f].Load()
-	if ow == nil {
-		return
-	}
-	ow.seal()
-	select {
-	case <-ow.ended:
-	case <-ctx.Done():
+	if ow := cs.owners[f].Load(); ow != nil {
+		ow.giveAway(ctx)
 	}
 }
 
@@ -259,6 +259,7 @@ func (cs *Convs) left(ow *Owner) {
 	retire := func() []*Send {
 		sends := ow.orphans()
 		ow.memory.leave()
+		cs.memories.of[ow.Feed()].CompareAndSwap(ow.memory, nil)
 		cs.owners[ow.Feed()].CompareAndSwap(ow, nil)
 		return sends
 	}
@@ -275,7 +276,7 @@ func (cs *Convs) left(ow *Owner) {
 // answered; false: they would exceed it. The budget is kept about: several callers
 // at the same time may exceed it a little. Whoever has the bytes gives them back by
 // Release.
-func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes, cs.o.InFlightBytes) }
+func (cs *Convs) Reserve(bytes int) bool { return cs.node.reserve(bytes) }
 
 // Hold takes bytes of the budget whether or not they exceed it: for sends that
 // were admitted before.

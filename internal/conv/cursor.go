@@ -9,6 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -38,8 +39,10 @@ type cursorWrite struct {
 type cursors struct {
 	mem    *memory
 	reader *reader
+	node   *node
+	store  store.Store
 	fan    *fanout.Fan
-	wake   func() // makes the committer come
+	wake   chan<- struct{} // capacity 1; a token makes the committer come
 
 	cooled *time.Timer  // the committer comes for the first of cooling
 	queued atomic.Int64 // conversations in due and cooling
@@ -86,7 +89,7 @@ func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCurso
 // wait for the store to read, never for a write. ErrNotOwner: the feed was given
 // away or lost.
 func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
-	if err := Refusal(cu.mem.store.Writable()); err != nil {
+	if err := Refusal(cu.store.Writable()); err != nil {
 		return err
 	}
 	c, at, in, end, err := cu.reader.enter(ctx, Query{Conv: m.Conv, User: m.User})
@@ -126,7 +129,7 @@ func (cu *cursors) hold(ctx context.Context, c *conv, u im.User) (*userCursor, C
 		return p, p.stored, nil
 	}
 	cu.mem.mu.Unlock()
-	rec, err := cu.mem.store.Cursor(ctx, c.key, u)
+	rec, err := cu.store.Cursor(ctx, c.key, u)
 	cu.mem.mu.Lock()
 	defer cu.mem.mu.Unlock()
 	if err != nil {
@@ -150,7 +153,6 @@ func (cu *cursors) letGo(c *conv) {
 
 // move moves p and lets m wait for it, if it has to.
 func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error {
-	node := cu.mem.node
 	cu.mem.mu.Lock()
 	next := p.newest
 	moved := next.raise(to)
@@ -166,7 +168,7 @@ func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error 
 		cu.mem.mu.Unlock()
 		return ErrNotOwner
 	}
-	if int(node.cursorMoves.Load()) >= cu.mem.o.WaitingMoves {
+	if cu.node.cursorMoves.Load() >= cu.node.moveBudget {
 		cu.mem.mu.Unlock()
 		return &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 	}
@@ -181,10 +183,10 @@ func (cu *cursors) move(c *conv, p *userCursor, to Cursor, m *CursorMove) error 
 		}
 	}
 	cu.waiting++
-	node.cursorMoves.Add(1)
+	cu.node.cursorMoves.Add(1)
 	p.waiting = append(p.waiting, m)
 	cu.mem.mu.Unlock()
-	cu.wake()
+	signal.Set(cu.wake)
 	return nil
 }
 
@@ -214,7 +216,7 @@ func (cu *cursors) take(into []cursorWrite) []cursorWrite {
 			p.dirty, p.waiting = false, nil
 		}
 		if all.dirty = append(all.dirty[:0], all.dirty[n:]...); len(all.dirty) > 0 {
-			cu.wake() // the next commit goes on here
+			signal.Set(cu.wake) // the next commit goes on here
 			break
 		}
 		all.flushed = now
@@ -257,7 +259,7 @@ func (cu *cursors) show(writes []cursorWrite) {
 
 func (cu *cursors) answeredLocked(n int) {
 	cu.waiting -= n
-	cu.mem.node.cursorMoves.Add(-int64(n))
+	cu.node.cursorMoves.Add(-int64(n))
 }
 
 // tell sends the receipts of a commit, and the answers after them.
@@ -346,6 +348,15 @@ func (cu *cursors) abandonLocked(writes []cursorWrite) []*CursorMove {
 	}
 	cu.answeredLocked(len(all))
 	return all
+}
+
+// refuseMoves answers the moves that abandonLocked has taken.
+func refuseMoves(moves []*CursorMove, e *im.Error) {
+	var k fanout.WakeUps
+	for _, m := range moves {
+		m.Done(Cursor{}, e, &k)
+	}
+	k.Flush()
 }
 
 // rush has the committer write cursors at once from here on.

@@ -31,6 +31,12 @@ type member struct {
 	stays []stay        // in which the user may read; to is 0 in the last one of a member
 }
 
+// What a member takes in memory, in bytes, about.
+const (
+	memberBytes = 64 // beside the name and the stays
+	stayBytes   = 16
+)
+
 var noMembers = &Members{}
 
 func (m *Members) find(u im.User) (int, bool) {
@@ -76,6 +82,14 @@ func (m *Members) reach(u im.User, head im.Seq) (first, last im.Seq) {
 // stay is a range of seqs that a user may read, both ends included; it is empty
 // when from > to. In the record of a member the last stay is still open: to is 0.
 type stay struct{ from, to im.Seq }
+
+// staysOf are the stays of u, the oldest first; none: u never was a member.
+func (m *Members) staysOf(u im.User) []stay {
+	if i, ok := m.find(u); ok {
+		return m.all[i].stays
+	}
+	return nil
+}
 
 // readable are the parts of from..to that u may read, oldest first.
 func (m *Members) readable(u im.User, from, to im.Seq) []stay {

@@ -1,35 +1,38 @@
 package conv
 
 import (
-	"context"
-	"fmt"
-	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/store/storepb"
-	"github.com/petrel-im/petrel/internal/wire"
-	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// memory holds the conversations of one feed that are in memory, loads them,
-// and forgets those that nobody uses (evict.go).
+// Conversations leave memory when nobody has used them for Options.IdleAfter, and
+// earlier when all of them take more than Options.MemoryBytes. One in use never
+// leaves. If those in use alone take more than twice that, no other one is loaded:
+// who asks for it is answered overloaded.
+//
+// Which one leaves is found by a hand that goes round all of them. It takes a
+// conversation that was not used since it was there last. So using a conversation
+// costs nothing but a note of the time.
+
+// sweepSize is how many conversations are looked at under one lock: few enough to hold
+// it for about a millisecond.
+const sweepSize = 10_000
+
+// roomLooks is how many conversations of one feed are looked at to make room for one.
+const roomLooks = 1000
+
+// roomFeeds is about how many feeds are looked through for that.
+const roomFeeds = 16
+
+// memory holds the conversations of one feed that are in memory, and forgets those that
+// nobody uses.
 type memory struct {
-	o     *Options
-	node  *node
-	store store.Store
-	hash  hasher
-
-	// loaded is called when a load or a scan of c has ended; c is still in the state
-	// loading or scanning. intake sets it.
-	loaded func(c *conv, err error)
-
-	// refuse answers sends that are in no queue any more. intake sets it.
-	refuse func(sends []*Send, e *im.Error)
-
-	// confirm asks whether this node still owns the feed, as in committer.
-	confirm func() error
+	node      *node
+	now       func() time.Time
+	idleAfter time.Duration
 
 	mu     sync.Mutex // tier 2; guards convs, sealed, and in every conv the fields that say so
 	convs  map[im.Key]*conv
@@ -39,192 +42,39 @@ type memory struct {
 	sealed bool    // the feed was given away or lost: no send and no move of a cursor is taken any more
 }
 
-// getLocked finds a conversation in memory, or begins to load it. nil: there is no
-// room for another one.
-func (m *memory) getLocked(key im.Key) *conv {
-	c := m.convs[key]
-	if c == nil {
-		if m.node.crowded(m.o) {
-			return nil
-		}
-		c = &conv{key: key, id: key.Conv.String(), done: make(chan struct{}), lastUse: m.o.Now().Unix()}
-		m.addLocked(c)
-		m.node.loaders.add(func() { m.load(c) })
-	}
-	return c
+func newMemory(n *node, now func() time.Time, idleAfter time.Duration) *memory {
+	return &memory{node: n, now: now, idleAfter: idleAfter, convs: map[im.Key]*conv{}}
 }
 
-// acquire returns a loaded conversation and keeps it in memory until release. Codes:
-// overloaded.
-func (m *memory) acquire(ctx context.Context, key im.Key) (*conv, error) {
-	m.mu.Lock()
-	c := m.getLocked(key)
-	if c == nil {
-		m.mu.Unlock()
-		return nil, errBusy()
-	}
-	c.uses++
-	c.lastUse = m.o.Now().Unix()
-	m.mu.Unlock()
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		m.release(c)
-		return nil, ctx.Err()
-	}
-	if c.err != nil {
-		m.release(c)
-		return nil, c.err
-	}
-	return c, nil
+// addLocked puts a new conversation into memory.
+func (m *memory) addLocked(c *conv) {
+	m.convs[c.key] = c
+	c.place = len(m.clock)
+	m.clock = append(m.clock, c)
+	m.growLocked(c, convBytes)
 }
 
-func (m *memory) release(c *conv) {
+// removeLocked takes a conversation out of memory.
+func (m *memory) removeLocked(c *conv) {
+	delete(m.convs, c.key)
+	if c.place == m.hand {
+		m.hand-- // the one that takes its place is looked at next
+	}
+	last := len(m.clock) - 1
+	m.clock[c.place], m.clock[last].place = m.clock[last], c.place
+	m.clock[last] = nil
+	m.clock = m.clock[:last]
+	m.growLocked(c, -c.bytes)
+}
+
+// find returns a conversation that is in memory and loaded; nil: it is not.
+func (m *memory) find(key im.Key) *conv {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c.uses--
-	// A conversation that does not exist is not kept: asking for made-up ids
-	// costs no memory.
-	if c.unusedLocked() && c.info.Load().record == nil {
-		m.removeLocked(c)
+	if c := m.convs[key]; c != nil && c.state != loading {
+		return c
 	}
-}
-
-// newestPos is the position of the newest published row of a conversation; it
-// is not known of one that is not in memory.
-func (m *memory) newestPos(key im.Key) (pos im.Pos, known bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := m.convs[key]
-	if c == nil || c.state == loading {
-		return 0, false
-	}
-	return c.point.Load().pos, true
-}
-
-// load reads a conversation's state. A conversation with an append under way
-// never leaves memory, so what is read here is durable.
-func (m *memory) load(c *conv) {
-	wanted, err := m.admitted(c)
-	if !wanted {
-		return
-	}
-	if err == nil {
-		err = m.read(context.Background(), c)
-	}
-	if c.err = err; err != nil {
-		m.mu.Lock()
-		m.removeLocked(c)
-		m.mu.Unlock()
-		m.node.damage.log(m.o.Log, "load conversation", c.id, err)
-	}
-	close(c.done)
-	m.loaded(c, err)
-	m.node.makeRoom()
-}
-
-func (m *memory) read(ctx context.Context, c *conv) error {
-	rec, err := m.store.Conversation(ctx, c.key)
-	if err != nil {
-		return err
-	}
-	in, at := &info{record: rec, members: noMembers}, point{}
-	if rec != nil {
-		if in.members, err = readMembers(ctx, m.store, c.key); err != nil {
-			return err
-		}
-	}
-	if rec != nil || c.key.Conv.Kind() != im.Group { // damage may have taken the record of a direct conversation or an inbox; its seqs go on
-		if at, err = readPoint(ctx, m.store, c.key); err != nil {
-			return err
-		}
-	}
-	c.log = logState{head: at.head, counted: at.counted, info: in}
-	c.log.tail.from = at.head
-	c.publish(in, at)
 	return nil
-}
-
-// readMembers reads the members of a conversation. Their names and stays are
-// few large pieces of memory, not many small ones.
-func readMembers(ctx context.Context, st store.Store, key im.Key) (*Members, error) {
-	m := &Members{}
-	var names strings.Builder
-	var stays []stay
-	type end struct{ name, stays int } // where those of a member end
-	var ends []end
-	err := st.Members(ctx, key, func(u im.User, r *storepb.Member) bool {
-		names.WriteString(string(u))
-		for _, s := range r.Stays {
-			stays = append(stays, stay{im.Seq(s.From), im.Seq(s.To)})
-		}
-		m.all = append(m.all, member{role: petrelv1.Role(r.Role)})
-		ends = append(ends, end{names.Len(), len(stays)})
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	all, from := names.String(), end{}
-	for i, to := range ends {
-		m.all[i].user = im.User(all[from.name:to.name])
-		m.all[i].stays = stays[from.stays:to.stays:to.stays]
-		from = to
-	}
-	m.list()
-	return m, nil
-}
-
-// readPoint reads the newest row of a conversation.
-func readPoint(ctx context.Context, st store.Store, key im.Key) (point, error) {
-	row, err := st.LastRow(ctx, key)
-	if err != nil || row == nil {
-		return point{}, err
-	}
-	head, stored, err := store.SplitRow(row.Value)
-	if err != nil {
-		return point{}, fmt.Errorf("read head of %s: %w", key, err)
-	}
-	var m petrelv1.Message
-	if err := wire.ParseMessage(stored, &m); err != nil || im.Seq(m.Seq) != row.Seq {
-		return point{}, fmt.Errorf("read head of %s: %w", key, store.ErrCorrupt)
-	}
-	return point{row.Seq, m.Counted, head.Pos}, nil
-}
-
-// scan extends the tail of c down to after, on a loader, while the queue of c
-// waits. The rows that it reads are durable: they were there when c was loaded, or
-// they are older than the newest minTail rows. Only one batch is not durable, and it
-// has at most 256 rows of a conversation.
-func (m *memory) scan(c *conv, after im.Seq) {
-	t := &c.log.tail
-	hashes := make([]uint64, 0, int(t.from-after)+len(t.hashes))
-	err := m.store.Rows(context.Background(), c.key, after+1, t.from, func(r store.Row) bool {
-		_, stored, err := store.SplitRow(r.Value)
-		var msg petrelv1.Message
-		if err != nil || wire.ParseMessage(stored, &msg) != nil {
-			return false
-		}
-		hashes = append(hashes, m.hash.id(im.User(msg.From), msg.ClientMsgId))
-		return true
-	})
-	if err == nil && len(hashes) != int(t.from-after) {
-		err = store.ErrCorrupt
-	}
-	if err == nil {
-		t.extend(after, hashes)
-	} else {
-		m.node.damage.log(m.o.Log, "search for a repeat", c.id, err)
-	}
-	m.loaded(c, err)
-}
-
-// unread is what senders are told when the store could not be read.
-func unread(err error) *im.Error {
-	if tells(err) {
-		return Refusal(err)
-	}
-	return &im.Error{Code: im.CodeInternal}
 }
 
 // Loaded is how many conversations are in memory.
@@ -232,4 +82,93 @@ func (m *memory) Loaded() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.convs)
+}
+
+// growLocked counts bytes more for a conversation.
+func (m *memory) growLocked(c *conv, bytes int) {
+	c.bytes += bytes
+	if !m.gone {
+		m.node.convBytes.Add(int64(bytes))
+	}
+}
+
+// leave ends the count of all conversations: their owner is out of service.
+func (m *memory) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone = true
+	for _, c := range m.clock {
+		m.node.convBytes.Add(-int64(c.bytes))
+	}
+}
+
+// resizeLocked counts a conversation anew. Only who may touch its log calls it.
+func (m *memory) resizeLocked(c *conv) {
+	if n := c.size(); n != c.bytes {
+		m.growLocked(c, n-c.bytes)
+	}
+}
+
+// nextLocked moves the hand to the next conversation. There is one.
+func (m *memory) nextLocked() *conv {
+	if m.hand++; m.hand >= len(m.clock) {
+		m.hand = 0
+	}
+	return m.clock[m.hand]
+}
+
+// evictIdle forgets conversations that nobody used for a while. It looks at a sixteenth
+// of them.
+func (m *memory) evictIdle() {
+	limit := m.now().Add(-m.idleAfter).Unix()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for left := max(sweepSize, len(m.clock)/16); left > 0; left -= sweepSize {
+		for n := min(sweepSize, left, len(m.clock)); n > 0; n-- {
+			if c := m.nextLocked(); c.unusedLocked() && c.lastUse < limit {
+				m.removeLocked(c)
+			}
+		}
+		m.mu.Unlock() // others wait
+		m.mu.Lock()
+	}
+}
+
+// evictUnused forgets conversations until all take no more than the budget of the node,
+// and looks at no more than roomLooks of this feed.
+func (m *memory) evictUnused() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for n := min(roomLooks, len(m.clock)); n > 0 && m.node.convBytes.Load() > m.node.convBudget; n-- {
+		c := m.nextLocked()
+		if c.unusedLocked() && c.lastUse <= c.seen {
+			m.removeLocked(c)
+			m.node.evicted.Add(1)
+		}
+		c.seen = c.lastUse
+	}
+}
+
+// memories are those of all feeds that this node owns.
+type memories struct {
+	node *node
+	of   []atomic.Pointer[memory] // by feed; nil: not here
+	at   atomic.Uint64            // where makeRoom goes on
+}
+
+// makeRoom forgets conversations, of all feeds in turn, until the others fit into the
+// budget. It gives up after roomFeeds of them: the next call goes on there.
+func (ms *memories) makeRoom() {
+	for range ms.of {
+		if ms.node.convBytes.Load() <= ms.node.convBudget {
+			return
+		}
+		next := ms.at.Add(1)
+		if m := ms.of[next%uint64(len(ms.of))].Load(); m != nil {
+			m.evictUnused()
+		}
+		if next%roomFeeds == 0 {
+			return
+		}
+	}
 }

@@ -1,11 +1,14 @@
 package conv
 
 import (
+	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/measure"
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // node is what the owners of one node share: the goroutines that load
@@ -13,9 +16,12 @@ import (
 type node struct {
 	loaders     loaders
 	inFlight    atomic.Int64      // bytes of sends admitted and not answered
+	sendBudget  int64             // for inFlight
 	convBytes   atomic.Int64      // of conversations in memory, about
+	convBudget  int64             // for convBytes
 	evicted     atomic.Uint64     // conversations that left memory to make room for others
 	cursorMoves atomic.Int64      // moves of cursors that are not answered
+	moveBudget  int64             // for cursorMoves
 	accepted    atomic.Uint64     // entries made durable
 	repeats     atomic.Uint64     // sends answered from dedupe
 	stale       atomic.Uint64     // commits that the store refused: another node has the feed
@@ -24,9 +30,10 @@ type node struct {
 	commits     measure.Histogram // from an append to its end
 	warnings    warnings
 	damage      damageLog
-
-	makeRoom func() // forgets conversations until the others fit into the budget; Convs sets it
 }
+
+// crowded tells whether no other conversation may be loaded.
+func (n *node) crowded() bool { return n.convBytes.Load() > 2*n.convBudget }
 
 // warnings keeps a fault that meets every commit from filling the log: a full database
 // was worth 1,387 lines in 12 seconds.
@@ -46,6 +53,45 @@ func (w *warnings) due(now time.Time) (hidden uint64, ok bool) {
 		return 0, false
 	}
 	return w.hidden.Swap(0), true
+}
+
+// damageAgain is how long a damaged conversation stays out of the log: each of its
+// readers meets the damage.
+const damageAgain = 10 * time.Minute
+
+// maxDamaged bounds the conversations that damageLog remembers. More of them are
+// logged each time.
+const maxDamaged = 1024
+
+// damageLog logs what the store could not read, damage once for each conversation
+// in damageAgain.
+type damageLog struct {
+	mu   sync.Mutex // tier 0; guards told
+	told map[string]time.Time
+}
+
+// log says that what failed with err in a conversation.
+func (d *damageLog) log(l *slog.Logger, what, conv string, err error) {
+	if errors.Is(err, store.ErrCorrupt) && !d.first(conv) {
+		return
+	}
+	l.Error(what+" failed", "conv", conv, "err", err)
+}
+
+func (d *damageLog) first(conv string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	if at, ok := d.told[conv]; ok && now.Sub(at) < damageAgain {
+		return false
+	}
+	if d.told == nil {
+		d.told = map[string]time.Time{}
+	}
+	if len(d.told) < maxDamaged {
+		d.told[conv] = now
+	}
+	return true
 }
 
 // loaders are goroutines that read conversations from the store.

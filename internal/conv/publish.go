@@ -2,8 +2,10 @@ package conv
 
 import (
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
@@ -19,17 +21,17 @@ var errRefusedBefore = errors.New("the answer depends on a batch that was refuse
 // choose the recipients, then entries and answers go out. One call at a time, in
 // commit order.
 type publisher struct {
-	o       *Options
+	now     func() time.Time
+	log     *slog.Logger
+	shared  bool // other processes may take the feed
 	node    *node
-	intake  *intake
+	mem     *memory
+	tenure  *tenure
+	queues  *queues
 	cursors *cursors
 	formers *formers
 	changes *ChangeIndex
 	fan     *fanout.Fan
-
-	// lose ends the tenure of the feed. b may be nil. Its sends were not answered:
-	// the store wrote nothing of them (ErrStale), or nobody knows.
-	lose func(b *batch, err error)
 
 	free chan *batch // capacity commitsInFlight; batches to use again
 
@@ -61,7 +63,7 @@ func (p *publisher) finish(b *batch, err error) {
 		p.node.refused.Add(1)
 		p.lose(b, err)
 		return
-	case errors.Is(err, store.ErrFailed) && p.o.shared():
+	case errors.Is(err, store.ErrFailed) && p.shared:
 		// The feed takes nothing more until it is taken over. The batch that broke
 		// it is not tried again here: its senders may.
 		p.refuse(b, err)
@@ -69,7 +71,7 @@ func (p *publisher) finish(b *batch, err error) {
 	default:
 		// Nobody knows what became of it: nothing is answered, nothing moves,
 		// and the process ends (Convs.Run sees the store's failure).
-		p.o.Log.Error("commit failed", "err", err, "rows", b.rows)
+		p.log.Error("commit failed", "err", err, "rows", b.rows)
 		return
 	}
 	for i := range b.heads {
@@ -77,7 +79,7 @@ func (p *publisher) finish(b *batch, err error) {
 			p.formers.drop(m.c.key, b.pos())
 		}
 	}
-	p.intake.release(b.work, len(b.items), b.bytes)
+	p.queues.release(b.work, len(b.items), b.bytes)
 	clear(b.work) // or the sends would live until the next one
 	clear(b.items)
 	p.free <- b
@@ -86,7 +88,7 @@ func (p *publisher) finish(b *batch, err error) {
 // publishHeads moves what readers see.
 func (p *publisher) publishHeads(b *batch) {
 	if b.writes() {
-		p.changes.touchAll(b) // first: who reads a position finds what changed up to it
+		p.noteChanges(b) // first: who reads a position finds what changed up to it
 	}
 	kinds := uint32(0)
 	for i := range b.heads {
@@ -112,6 +114,19 @@ func (p *publisher) publishHeads(b *batch) {
 	}
 }
 
+// noteChanges writes into the index which conversations a commit changes.
+func (p *publisher) noteChanges(b *batch) {
+	pos := b.pos()
+	p.changes.mu.Lock()
+	defer p.changes.mu.Unlock()
+	for i := range b.heads {
+		p.changes.touch(b.heads[i].c.key, pos)
+	}
+	for i := range b.cursors {
+		p.changes.touch(b.cursors[i].c.key, pos)
+	}
+}
+
 // deliver hands entries and answers to fan-out. It runs after publishHeads: fan-out reads
 // the online table, and whoever enters the table reads a head that is published.
 func (p *publisher) deliver(b *batch) {
@@ -134,8 +149,8 @@ func (p *publisher) refuse(b *batch, err error) {
 	if err != errRefusedBefore { // that one is counted
 		p.node.refused.Add(1)
 	}
-	if hidden, ok := p.node.warnings.due(p.o.Now()); ok {
-		p.o.Log.Warn("commit refused", "err", err, "rows", b.rows, "before", hidden)
+	if hidden, ok := p.node.warnings.due(p.now()); ok {
+		p.log.Warn("commit refused", "err", err, "rows", b.rows, "before", hidden)
 	}
 	e := Refusal(err)
 	p.mu.Lock()
@@ -155,6 +170,29 @@ func (p *publisher) refuse(b *batch, err error) {
 	}
 	for _, a := range b.answers {
 		a.done(Result{Err: e})
+	}
+}
+
+// lose ends the tenure of the feed. b may be nil. Its sends were not answered, so they
+// are put back at the head of their queues: nobody knows what became of them, or the
+// store wrote nothing of them (ErrStale). When no commit is under way, the committer
+// leaves with all sends that are queued.
+func (p *publisher) lose(b *batch, err error) {
+	var writes []cursorWrite
+	p.mem.mu.Lock()
+	if b != nil {
+		p.queues.restoreLocked(b.work)
+		writes = b.cursors
+	}
+	first := p.tenure.loseLocked()
+	moves, sends := p.cursors.abandonLocked(writes), p.queues.waiting
+	p.mem.mu.Unlock()
+	if b != nil {
+		p.free <- b
+	}
+	refuseMoves(moves, Refusal(err))
+	if first {
+		p.log.Warn("feed is lost", "feed", p.tenure.feed, "epoch", p.tenure.epoch, "err", err, "sends", sends)
 	}
 }
 

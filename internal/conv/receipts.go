@@ -17,7 +17,7 @@ func (cu *cursors) CursorOf(ctx context.Context, key im.Key, u im.User) (Cursor,
 	if c, ok := cu.inMemory(key, u); ok {
 		return c, nil
 	}
-	rec, err := cu.mem.store.Cursor(ctx, key, u)
+	rec, err := cu.store.Cursor(ctx, key, u)
 	if err != nil {
 		return Cursor{}, err
 	}
@@ -42,17 +42,13 @@ func (cu *cursors) inMemory(key im.Key, u im.User) (Cursor, bool) {
 // the user may not read: those are never unread. Codes: no_conversation.
 // Spec: P-8.7.
 func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cursor) (uint64, error) {
-	c, now, in, end, err := cu.reader.open(ctx, key)
+	c, now, in, end, err := cu.reader.enterKnown(ctx, key, u)
 	if err != nil {
 		return 0, err
 	}
 	defer end()
-	i, ok := in.members.find(u)
-	if !ok {
-		return 0, noConversation()
-	}
 	n, reached := at.Counted, at.Read
-	for _, s := range in.members.all[i].stays {
+	for _, s := range in.members.staysOf(u) {
 		if s.from > reached+1 {
 			before, err := cu.reader.counted(ctx, c, now, in, reached)
 			if err != nil {
@@ -83,7 +79,7 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, _ *convpb.ListReceipt
 		return nil, &im.Error{Code: im.CodeNotMember}
 	}
 	all := map[im.User]Cursor{}
-	err = cu.mem.store.Cursors(ctx, by.Conv, func(u im.User, r *storepb.Cursor) bool {
+	err = cu.store.Cursors(ctx, by.Conv, func(u im.User, r *storepb.Cursor) bool {
 		all[u] = cursorOf(r)
 		return true
 	})
@@ -119,9 +115,11 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, _ *convpb.ListReceipt
 // Every change that was published before the call is in the answer: it is in
 // the store by then.
 func (cu *cursors) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (im.Pos, error) {
-	pos, known := cu.mem.newestPos(key)
-	if !known {
-		row, err := cu.mem.store.LastRow(ctx, key)
+	var pos im.Pos
+	if c := cu.mem.find(key); c != nil {
+		pos = c.point.Load().pos
+	} else {
+		row, err := cu.store.LastRow(ctx, key)
 		if err != nil {
 			return 0, err
 		}

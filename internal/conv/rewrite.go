@@ -16,7 +16,8 @@ import (
 // was edited before, the entry of the previous edit is emptied too, because its body is
 // outdated. A row keeps its hash of dedupe; its pos says which commit wrote it last.
 type rewriter struct {
-	o       *Options
+	editWindow, recallWindow time.Duration // see Options
+
 	store   store.Store
 	formers *formers
 	batch   *batch     // the one being built
@@ -30,10 +31,6 @@ type target struct {
 	head store.RowHead
 	m    petrelv1.Message
 	wire []byte // the row's wire part as it is
-}
-
-func noTarget(q im.Seq) error {
-	return im.Errorf(im.CodeNoTarget, "entry %d is not a message that this can be done to", q)
 }
 
 // admit decides whether the sender may do what s says to an earlier entry, and
@@ -80,7 +77,7 @@ func (w *rewriter) allowEdit(from im.User, m *petrelv1.Message) error {
 	if m.From != string(from) {
 		return im.Errorf(im.CodeForbidden, "only the sender of a message may edit it")
 	}
-	return w.inTime(m, w.o.EditWindow)
+	return w.inTime(m, w.editWindow)
 }
 
 func (w *rewriter) allowRecall(c *conv, from im.User, m *petrelv1.Message) error {
@@ -92,7 +89,7 @@ func (w *rewriter) allowRecall(c *conv, from im.User, m *petrelv1.Message) error
 	case m.From != string(from):
 		return im.Errorf(im.CodeForbidden, "only the sender of a message and the admins may recall it")
 	default:
-		return w.inTime(m, w.o.RecallWindow)
+		return w.inTime(m, w.recallWindow)
 	}
 }
 

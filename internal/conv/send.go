@@ -1,12 +1,8 @@
 package conv
 
 import (
-	"errors"
-	"time"
-
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -171,6 +167,10 @@ func (s *Send) restore() {
 	}
 }
 
+// needsStanding tells whether only who is or was a member learns anything by s. A send
+// to a user, and one that makes a group, name the conversation by what its sender knows.
+func (s *Send) needsStanding() bool { return s.Entry.From != "" && s.Peer == "" && s.Create == nil }
+
 // Size is what s counts against the bounds of queues, in bytes.
 func (s *Send) Size() int {
 	const overhead = 256 // what a send takes in memory beside its body
@@ -212,44 +212,6 @@ func (s *Send) ack(r Result) wire.Ack {
 		a.Conv = s.Entry.Conv
 	}
 	return a
-}
-
-// Refusal is what callers are told when the store does not take or give
-// anything. err is of the store; nil for nil.
-func Refusal(err error) *im.Error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, store.ErrFull):
-		return &im.Error{Code: im.CodeDiskFull, RetryAfter: 5 * time.Second}
-	case errors.Is(err, store.ErrCorrupt):
-		return &im.Error{Code: im.CodeDamaged, RetryAfter: damagedRetry}
-	default:
-		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
-	}
-}
-
-// damagedRetry is how long a client waits before it asks again for what is
-// damaged: an operator has to act first. Spec: P-9.5.
-const damagedRetry = 30 * time.Second
-
-// tells tells whether err is one of the store that callers outside may see.
-func tells(err error) bool {
-	return errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrCorrupt)
-}
-
-// Shown is err as a caller outside sees it: what the store could not read, or did
-// not answer, has a code.
-func Shown(err error) error {
-	if _, ok := errors.AsType[*im.Error](err); !ok && tells(err) {
-		return Refusal(err)
-	}
-	return err
-}
-
-// errBusy refuses a send that exceeds a bound.
-func errBusy() *im.Error {
-	return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
 }
 
 func asError(err error) *im.Error {

@@ -23,14 +23,11 @@ func (r *reader) State(ctx context.Context, by Query, _ *convpb.GetState) (*conv
 // listed is State of a conversation that is in the user's own list: it costs no look
 // into the store for the user's record. Codes: no_conversation.
 func (r *reader) listed(ctx context.Context, key im.Key, u im.User) (*convpb.State, error) {
-	c, at, in, end, err := r.open(ctx, key)
+	c, at, in, end, err := r.enterKnown(ctx, key, u)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	if _, known := in.members.standing(u); !known {
-		return nil, noConversation()
-	}
 	return r.standing(ctx, c, at, in, u)
 }
 

@@ -1,9 +1,9 @@
 package conv
 
-import "errors"
-
-// ErrNotOwner says that this node does not own the feed, or not any more.
-var ErrNotOwner = errors.New("feed is owned by another node")
+import (
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
 
 // tenure is the time in which this node serves a feed. It ends in one of two
 // ways. The feed is given away (sealed): what was taken is committed first. Or it
@@ -15,14 +15,22 @@ var ErrNotOwner = errors.New("feed is owned by another node")
 // nor lost.
 type tenure struct {
 	mem    *memory
+	feed   store.Feed
+	epoch  im.Epoch      // of the takeover
 	sealed chan struct{} // closed when nothing more is taken
 	lost   chan struct{} // closed when the feed is lost
 	ended  chan struct{} // closed when the Owner is out of service
 }
 
-func newTenure(m *memory) *tenure {
-	return &tenure{mem: m, sealed: make(chan struct{}), lost: make(chan struct{}), ended: make(chan struct{})}
+func newTenure(m *memory, f store.Feed, epoch im.Epoch) *tenure {
+	return &tenure{mem: m, feed: f, epoch: epoch, sealed: make(chan struct{}), lost: make(chan struct{}), ended: make(chan struct{})}
 }
+
+// Feed is the feed that this Owner holds.
+func (t *tenure) Feed() store.Feed { return t.feed }
+
+// Epoch is the number of this Owner's takeover.
+func (t *tenure) Epoch() im.Epoch { return t.epoch }
 
 // seal ends the taking of sends and cursors. The committer ends when those that
 // were taken are answered.

@@ -77,6 +77,9 @@ type userCursor struct {
 	waiting []*CursorMove // answered when newest is stored
 }
 
+// cursorBytes is what a cursor takes in memory, about.
+const cursorBytes = 192
+
 // keepCursors is how many cursors of a conversation stay in memory when nobody
 // waits for them; more are read again when their users move on.
 const keepCursors = 256

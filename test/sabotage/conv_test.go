@@ -51,14 +51,14 @@ var convRules = []rule{
 		holds: "users of a direct conversation whose records are lost write on, after the last seq",
 		patches: []patch{
 			{"internal/conv/admit.go", `whole := a.users(c, s)`, `whole, _ := (*info)(nil), a.users`},
-			{"internal/conv/memory.go", `if rec != nil || c.key.Conv.Kind() != im.Group {`, `if rec != nil {`},
+			{"internal/conv/fetch.go", `if rec != nil || c.key.Conv.Kind() != im.Group {`, `if rec != nil {`},
 		},
 		guards: []guard{{"internal/conv", "LostItsRecordsIsRestored$"}},
 	},
 	{
 		name:    "damage-is-internal",
 		holds:   "what meets damage says so",
-		patches: []patch{{"internal/conv/send.go", `return errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrCorrupt)`, `return errors.Is(err, store.ErrStalled)`}},
+		patches: []patch{{"internal/conv/refusal.go", `return errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrCorrupt)`, `return errors.Is(err, store.ErrStalled)`}},
 		guards:  []guard{{"internal/conv", "^TestDamageConcerns"}},
 	},
 	{
@@ -78,7 +78,7 @@ var convRules = []rule{
 			{"internal/conv/admit.go", `if from != "" && role == 0 {`, `if false {`},
 			{"internal/conv/commit.go", `if !known && s.needsStanding() {`, `if !known && false {`},
 			{"internal/conv/stranger.go", `return rec == nil, err`, `return rec == nil && false, err`},
-			{"internal/conv/stranger.go", `by.User != "" && !known {`, `!known && false {`},
+			{"internal/conv/reader.go", `u != "" && !known {`, `!known && false {`},
 			{"internal/conv/state.go", `if by.User != "" && in.members.Role(by.User) == 0 {`, `if false {`},
 			{"internal/conv/history.go", `first, last = in.members.reach(by.User, at.head)`, `last = at.head`},
 			{"internal/conv/history.go", `parts = in.members.readable(by.User, from, to)`, ``},
@@ -90,9 +90,11 @@ var convRules = []rule{
 		},
 	},
 	{
-		name:    "stranger-is-told",
-		holds:   "a stranger is answered as if there were no conversation",
-		patches: []patch{{"internal/conv/stranger.go", `in.refuse(theirs, noConversation())`, `in.refuse(theirs, &im.Error{Code: im.CodeNotMember})`}},
+		name:  "stranger-is-told",
+		holds: "a stranger is answered as if there were no conversation",
+		patches: []patch{{"internal/conv/stranger.go", `case final:
+			st.queues.refuse(theirs, noConversation())`, `case final:
+			st.queues.refuse(theirs, &im.Error{Code: im.CodeNotMember})`}},
 		guards: []guard{
 			{"internal/conv", "^TestAStrangersSendTellsNothing$"},
 			{"test/authz", "^TestNoAnswerTellsThatAConversationExists$"},
@@ -101,13 +103,13 @@ var convRules = []rule{
 	{
 		name:    "stranger-loads",
 		holds:   "what a stranger asks loads no conversation",
-		patches: []patch{{"internal/conv/stranger.go", `if by.User != "" && !r.mem.knows(by.Conv, by.User) {`, `if false {`}},
+		patches: []patch{{"internal/conv/reader.go", `if by.User != "" && !r.strangers.knows(by.Conv, by.User) {`, `if false {`}},
 		guards:  []guard{{"internal/conv", "^TestAStrangerCostsOneLook$"}},
 	},
 	{
 		name:    "examined-out-of-order",
 		holds:   "a send does not pass an earlier one of its sender that is examined",
-		patches: []patch{{"internal/conv/stranger.go", `c.examined != nil && slices.ContainsFunc(`, `c.examined != nil && false && slices.ContainsFunc(`}},
+		patches: []patch{{"internal/conv/conversation.go", `c.examined != nil && slices.ContainsFunc(`, `c.examined != nil && false && slices.ContainsFunc(`}},
 		guards:  []guard{{"internal/conv", "^TestExaminedSendsKeepTheirOrder$"}},
 	},
 	{
@@ -174,7 +176,7 @@ var convRules = []rule{
 	{
 		name:    "show-rewrites-early",
 		holds:   "an edit or recall is not shown before it is durable",
-		patches: []patch{{"internal/conv/history.go", `at < pos; {`, `at < pos && false; {`}},
+		patches: []patch{{"internal/conv/reader.go", `at < pos; {`, `at < pos && false; {`}},
 		guards:  []guard{{"internal/conv", "^TestF1RewriteIsNotShownBeforeItIsDurable$"}, {"internal/conv", "^TestF1Reader"}},
 	},
 	{
@@ -215,7 +217,7 @@ var convRules = []rule{
 		patches: []patch{{
 			"internal/conv/cursor.go",
 			`cu.waiting++
-			node.cursorMoves.Add(1)
+			cu.node.cursorMoves.Add(1)
 			p.waiting = append(p.waiting, m)
 			cu.mem.mu.Unlock()`,
 			`cu.mem.mu.Unlock()
@@ -256,7 +258,7 @@ var convRules = []rule{
 		name:  "forget-dedupe",
 		holds: "a repeat is found, however long ago it was sent",
 		patches: []patch{
-			{"internal/conv/memory.go", `c.log.tail.from = at.head`, `c.log.tail.from = 0`},
+			{"internal/conv/fetch.go", `c.log.tail.from = at.head`, `c.log.tail.from = 0`},
 			{"internal/conv/dedupe.go", `if l.tail.find(0, id.hash, match) || failure != nil {`, `if l.tail.find(0, id.hash, match) || true {`},
 		},
 		guards: []guard{
@@ -315,13 +317,13 @@ var convRules = []rule{
 	{
 		name:    "endless-memory",
 		holds:   "conversations in memory keep to their budget",
-		patches: []patch{{"internal/conv/evict.go", `if cs.node.convBytes.Load() <= budget {`, `if true {`}},
+		patches: []patch{{"internal/conv/memory.go", `if ms.node.convBytes.Load() <= ms.node.convBudget {`, `if true {`}},
 		guards:  []guard{{"internal/conv", "^TestConversationsInMemoryKeepToTheirBudget$"}},
 	},
 	{
 		name:    "evict-in-use",
 		holds:   "a conversation in use stays in memory",
-		patches: []patch{{"internal/conv/evict.go", `if c.unusedLocked() && c.lastUse <= c.seen {`, `if c.lastUse <= c.seen {`}},
+		patches: []patch{{"internal/conv/memory.go", `if c.unusedLocked() && c.lastUse <= c.seen {`, `if c.lastUse <= c.seen {`}},
 		guards:  []guard{{"internal/conv", "^TestConversationsInUseStayInMemory$"}},
 	},
 	{
@@ -345,7 +347,7 @@ var convRules = []rule{
 	{
 		name:    "cursors-are-no-change",
 		holds:   "a cursor that moves is in the index of changes",
-		patches: []patch{{"internal/conv/changes.go", `x.touch(b.cursors[i].c.key, pos)`, `_ = i`}},
+		patches: []patch{{"internal/conv/publish.go", `p.changes.touch(b.cursors[i].c.key, pos)`, `_ = i`}},
 		guards:  []guard{{"internal/inbox", "^TestF12SyncNamesWhoseCursorsMoved$"}},
 	},
 	{
@@ -363,7 +365,7 @@ var convRules = []rule{
 	{
 		name:  "page-reads-more",
 		holds: "a page of history reads what it answers",
-		patches: []patch{{"internal/conv/history.go", `if len(p.rows) > 0 && p.bytes+len(stored) > MaxPageBytes {
+		patches: []patch{{"internal/conv/reader.go", `if len(p.rows) > 0 && p.bytes+len(stored) > MaxPageBytes {
 			p.more = true
 			return false`, `if len(p.rows) > 0 && p.bytes+len(stored) > MaxPageBytes {
 			p.more = true

@@ -1,0 +1,176 @@
+package conv
+
+import (
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
+)
+
+// queues are the sends of one feed that wait for its committer: each in the queue of
+// its conversation, and the conversations with something queued in a ring.
+type queues struct {
+	mem        *memory
+	node       *node
+	queueBytes int           // of sends in the queue of one conversation, at most
+	wake       chan struct{} // capacity 1; a token: the committer has something to do
+
+	// Guarded by memory.mu.
+	ring    []*conv // conversations with queued sends, in turn
+	waiting int     // sends not answered
+}
+
+// enqueueLocked adds a send to the queue of its conversation. It reports false when a
+// bound is reached.
+func (qs *queues) enqueueLocked(c *conv, s *Send) bool {
+	if c.queueBytes+s.bytes > qs.queueBytes || !qs.node.reserve(s.bytes) {
+		return false
+	}
+	qs.waiting++
+	c.queueBytes += s.bytes
+	c.queue = append(c.queue, s)
+	qs.activateLocked(c)
+	return true
+}
+
+// reserve takes bytes from the budget of sends; false: they would exceed it. Callers at
+// the same time may exceed it by what one of them takes.
+func (n *node) reserve(bytes int) bool {
+	if n.inFlight.Load()+int64(bytes) > n.sendBudget {
+		return false
+	}
+	n.inFlight.Add(int64(bytes))
+	return true
+}
+
+// signal has the committer come.
+func (qs *queues) signal() {
+	signal.Set(qs.wake)
+}
+
+// activateLocked puts an idle conversation with work into the ring.
+func (qs *queues) activateLocked(c *conv) {
+	if c.state == idle && len(c.queue) > 0 {
+		c.state = ready
+		qs.ring = append(qs.ring, c)
+	}
+}
+
+// work is what the committer does for one conversation in one batch.
+type work struct {
+	c     *conv
+	sends []*Send
+}
+
+// take moves the next sends of up to 256 rows or 64 KiB for each conversation,
+// 1 MiB in all, round-robin, so that a hot conversation cannot hold up the
+// others. It returns one piece of work for each conversation.
+func (qs *queues) take(into []work) []work {
+	const maxRows, maxConvBytes, maxBytes = 256, 64 << 10, 1 << 20
+	qs.mem.mu.Lock()
+	defer qs.mem.mu.Unlock()
+	total := 0
+	n := len(qs.ring)
+	taken := 0
+	for taken < n && total < maxBytes {
+		c := qs.ring[taken]
+		taken++
+		i, bytes := 0, 0
+		for i < len(c.queue) && i < maxRows && (i == 0 || bytes+c.queue[i].bytes <= maxConvBytes) {
+			bytes += c.queue[i].bytes
+			i++
+		}
+		into = append(into, work{c, c.queue[:i:i]})
+		if c.queue = c.queue[i:]; len(c.queue) == 0 {
+			c.queue = nil // or the sends would live as long as the conversation is in memory
+		}
+		c.queueBytes -= bytes
+		c.uses++ // until published
+		total += bytes
+	}
+	// The taken ones stay ready, so that the committer alone holds them; letGo
+	// puts those that have more at the end of the ring.
+	qs.ring = qs.ring[:copy(qs.ring, qs.ring[taken:])]
+	return into
+}
+
+// scan is work for a loader: the sends wait until the tail of c reaches after.
+type scan struct {
+	c     *conv
+	sends []*Send
+	after im.Seq
+}
+
+// giveBackLocked puts sends in front of the queue again.
+func giveBackLocked(c *conv, sends []*Send) {
+	for _, s := range sends {
+		c.queueBytes += s.bytes
+	}
+	c.queue = append(slices.Clone(sends), c.queue...)
+}
+
+// restoreLocked puts the sends of a batch back into their queues, as they were asked
+// for: nobody knows what became of them.
+func (qs *queues) restoreLocked(lost []work) {
+	for _, w := range lost {
+		for _, s := range w.sends {
+			s.restore()
+		}
+		giveBackLocked(w.c, w.sends)
+	}
+}
+
+// refuse answers sends that are in no queue any more.
+func (qs *queues) refuse(sends []*Send, e *im.Error) {
+	bytes := 0
+	for _, s := range sends {
+		bytes += s.bytes
+	}
+	var k fanout.WakeUps
+	AnswerAll(sends, e, &k)
+	qs.release(nil, len(sends), bytes)
+	k.Flush()
+}
+
+// release gives back what the answered sends and the published batch held.
+func (qs *queues) release(done []work, sends, bytes int) {
+	qs.mem.mu.Lock()
+	defer qs.mem.mu.Unlock()
+	for _, w := range done {
+		w.c.uses--
+	}
+	qs.node.inFlight.Add(-int64(bytes))
+	qs.waiting -= sends
+}
+
+// orphans takes the sends out of all queues, those of a conversation in their
+// order.
+func (qs *queues) orphans() []*Send {
+	qs.mem.mu.Lock()
+	defer qs.mem.mu.Unlock()
+	qs.ring = nil
+	var all []*Send
+	bytes := 0
+	for _, c := range qs.mem.convs {
+		all = append(all, c.queue...)
+		c.queue, c.queueBytes = nil, 0
+		if c.examined != nil {
+			all = append(all, c.examined.sends...)
+			c.examined.sends = nil
+		}
+	}
+	for _, s := range all {
+		bytes += s.bytes
+	}
+	qs.node.inFlight.Add(-int64(bytes))
+	qs.waiting -= len(all)
+	return all
+}
+
+// Waiting is how many sends have no answer yet.
+func (qs *queues) Waiting() int {
+	qs.mem.mu.Lock()
+	defer qs.mem.mu.Unlock()
+	return qs.waiting
+}

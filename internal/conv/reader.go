@@ -1,0 +1,190 @@
+package conv
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// MaxPage is the most entries of one page of history, MaxPageBytes about the
+// most bytes.
+const (
+	MaxPage      = 200
+	MaxPageBytes = 48 << 10
+)
+
+// Query says about which conversation an Owner is asked, and for whom. What is
+// asked follows as a message of convpb, since another node may ask.
+type Query struct {
+	Conv im.Key
+	User im.User // "": the operator, who may read everything
+	Node im.Node // where the question comes from; "": this node
+}
+
+// reader answers questions about the history and the state of conversations.
+// It reads what is published, and changes nothing.
+type reader struct {
+	fetch     *fetcher
+	strangers *strangers
+	store     store.Store
+	formers   *formers
+}
+
+// open returns a conversation that exists, where it stands, and a function that
+// ends the use of it. Codes: no_conversation.
+func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *info, end func(), err error) {
+	if c, err = r.fetch.acquire(ctx, key); err != nil {
+		return nil, point{}, nil, nil, err
+	}
+	at, in = c.published()
+	if in.record == nil {
+		r.fetch.release(c)
+		return nil, point{}, nil, nil, noConversation()
+	}
+	return c, at, in, func() { r.fetch.release(c) }, nil
+}
+
+// enter is open for the user who asks. To somebody who never was a member it says the
+// same as of a conversation that does not exist, after the same work: one look for the
+// user's record. Codes: no_conversation. Spec: P-8.9.
+func (r *reader) enter(ctx context.Context, by Query) (c *conv, at point, in *info, end func(), err error) {
+	if by.User != "" && !r.strangers.knows(by.Conv, by.User) {
+		stranger, err := r.strangers.isStranger(ctx, by.Conv, by.User)
+		if err == nil && stranger {
+			err = noConversation()
+		}
+		if err != nil {
+			return nil, point{}, nil, nil, err
+		}
+	}
+	return r.enterKnown(ctx, by.Conv, by.User)
+}
+
+// enterKnown is enter for a user who may know of the conversation by what was seen
+// before: it costs no look into the store for the user's record. Codes: no_conversation.
+func (r *reader) enterKnown(ctx context.Context, key im.Key, u im.User) (c *conv, at point, in *info, end func(), err error) {
+	if c, at, in, end, err = r.open(ctx, key); err != nil {
+		return nil, point{}, nil, nil, err
+	}
+	if _, known := in.members.standing(u); u != "" && !known { // not published yet
+		end()
+		return nil, point{}, nil, nil, noConversation()
+	}
+	return c, at, in, end, nil
+}
+
+// page gathers rows.
+type page struct {
+	rows  [][]byte // wire parts, ascending by seq
+	bytes int
+	limit int  // of rows
+	more  bool // the range goes on where this page ends
+}
+
+// add takes a row, if it fits or is the first one.
+func (p *page) add(stored []byte) bool {
+	if len(p.rows) > 0 && p.bytes+len(stored) > MaxPageBytes {
+		p.more = true
+		return false
+	}
+	p.bytes += len(stored)
+	p.rows = append(p.rows, stored)
+	return true
+}
+
+// readRows passes copies of the wire parts of s, ascending, until fn returns
+// false.
+func (r *reader) readRows(ctx context.Context, c *conv, s stay, fn func(stored []byte) bool) error {
+	return r.readRowsBy(ctx, r.store.Rows, c, s, fn)
+}
+
+// rowsOf is Rows of the store, or RowsDown.
+type rowsOf func(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error
+
+// readRowsBy is readRows in the order of rows.
+func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, s stay, fn func(stored []byte) bool) error {
+	var bad error
+	err := rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
+		head, stored, err := store.SplitRow(row.Value)
+		if err != nil {
+			bad = err
+			return false
+		}
+		if head.Flags&store.RowWithheld != 0 {
+			return true
+		}
+		if head.Flags&store.RowRewritten != 0 {
+			stored = r.durable(c, row.Seq, head.Pos, stored)
+		}
+		return fn(append([]byte(nil), stored...))
+	})
+	if err == nil {
+		err = bad
+	}
+	if err != nil {
+		return fmt.Errorf("read %s from %d to %d: %w", c.key, s.from, s.to, err)
+	}
+	return nil
+}
+
+// durable is the wire part of a row as its newest published commit left it.
+// stored is what the store shows, written by the commit at pos.
+func (r *reader) durable(c *conv, q im.Seq, pos im.Pos, stored []byte) []byte {
+	for at := c.point.Load().pos; at < pos; {
+		if old := r.formers.at(c.key, q, at); old != nil {
+			return old
+		}
+		// The former row was dropped, so its commit has been published meanwhile.
+		now := c.point.Load().pos
+		im.Assert(now > at, "row %d of %s is of commit %d, published is %d, and nobody kept what it said", q, c.id, pos, at)
+		at = now
+	}
+	return stored
+}
+
+// readMessage reads the entry q, below the published head. nil: it is withheld.
+func (r *reader) readMessage(ctx context.Context, c *conv, q im.Seq) (m *petrelv1.Message, err error) {
+	var parse error
+	err = r.readRows(ctx, c, stay{q, q}, func(stored []byte) bool {
+		m = &petrelv1.Message{}
+		parse = wire.ParseMessage(stored, m)
+		return true
+	})
+	if err == nil && parse != nil {
+		err = fmt.Errorf("read %s seq %d: %w", c.key, q, parse)
+	}
+	return m, err
+}
+
+// counted is the number of entries up to and including q that count as unread.
+func (r *reader) counted(ctx context.Context, c *conv, at point, in *info, q im.Seq) (uint64, error) {
+	first := in.firstSeq()
+	switch {
+	case q >= at.head:
+		return at.counted, nil
+	case q == 0 || first == 1 && q < first:
+		return 0, nil
+	}
+	row := max(q, first)
+	m, err := r.readMessage(ctx, c, row)
+	if err != nil || m == nil {
+		return 0, err
+	}
+	if row > q && countsAsUnread(m) { // retention has removed q, or what came before it
+		return m.Counted - 1, nil
+	}
+	return m.Counted, nil
+}
+
+// countsAsUnread tells whether m is an entry with a text or data, or was one.
+func countsAsUnread(m *petrelv1.Message) bool {
+	switch m.Body.(type) {
+	case *petrelv1.Message_Text, *petrelv1.Message_Data:
+		return true
+	}
+	return m.RecalledBy != 0
+}

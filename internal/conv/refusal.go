@@ -1,0 +1,68 @@
+package conv
+
+import (
+	"errors"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+// ErrNotOwner says that this node does not own the feed, or not any more.
+var ErrNotOwner = errors.New("feed is owned by another node")
+
+// Refusal is what callers are told when the store does not take or give
+// anything. err is of the store; nil for nil.
+func Refusal(err error) *im.Error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrFull):
+		return &im.Error{Code: im.CodeDiskFull, RetryAfter: 5 * time.Second}
+	case errors.Is(err, store.ErrCorrupt):
+		return &im.Error{Code: im.CodeDamaged, RetryAfter: damagedRetry}
+	default:
+		return &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	}
+}
+
+// damagedRetry is how long a client waits before it asks again for what is
+// damaged: an operator has to act first. Spec: P-9.5.
+const damagedRetry = 30 * time.Second
+
+// tells tells whether err is one of the store that callers outside may see.
+func tells(err error) bool {
+	return errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrCorrupt)
+}
+
+// Shown is err as a caller outside sees it: what the store could not read, or did
+// not answer, has a code.
+func Shown(err error) error {
+	if _, ok := errors.AsType[*im.Error](err); !ok && tells(err) {
+		return Refusal(err)
+	}
+	return err
+}
+
+// unread is what senders are told when the store could not be read.
+func unread(err error) *im.Error {
+	if tells(err) {
+		return Refusal(err)
+	}
+	return &im.Error{Code: im.CodeInternal}
+}
+
+// noConversation is the one answer about a conversation that does not exist, and about
+// one that the caller may not know of.
+func noConversation() *im.Error { return &im.Error{Code: im.CodeNoConversation} }
+
+// noTarget is the answer to an edit, a recall, a reaction or a pin of what is not there
+// for the sender, or is no message.
+func noTarget(q im.Seq) error {
+	return im.Errorf(im.CodeNoTarget, "entry %d is not a message that this can be done to", q)
+}
+
+// errBusy refuses a send that exceeds a bound.
+func errBusy() *im.Error {
+	return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
+}
