@@ -1,5 +1,5 @@
 // Package lint holds the rules of this tree as tests: what may import what,
-// how long files and functions get, which words are not package names, that no
+// that no file knows one above it, how long files and functions get, which words are not package names, that no
 // package variable is stored to, that every clause cited exists and every MUST
 // is cited, that pages and comments name what exists, that locks, goroutines and
 // schedules are listed, and what subjects of commits look like. CONTRIBUTING.md

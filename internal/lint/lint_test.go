@@ -117,6 +117,27 @@ var rules = []struct {
 		good: []file{{"internal/conv/x.go", "package conv\nfunc (x X) init() {}\n"}},
 	},
 	{
+		name: "files know those below", rule: fileCycles,
+		bad: []file{
+			{"internal/conv/x.go", "package conv\nconst x = 1\nfunc (o *Owner) f() { o.y() }\n"},
+			{"internal/conv/x.go", "package conv\nconst x = 1\ntype part struct{ *Owner }\nfunc f(p part) { p.y() }\n"},
+			{"internal/conv/x.go", "package conv\nconst x = 1\nvar number = (*Owner).y\n"},
+			{"internal/conv/x.go", "package conv\nimport \"sync/atomic\"\nconst x = 1\ntype list []atomic.Pointer[Owner]\nfunc f(l list) { func() { l[0].Load().n++ }() }\n"},
+			{"internal/conv/x.go", "package conv\nconst x = z\n"},
+		},
+		good: []file{
+			{"internal/conv/x.go", "package conv\nconst x = 1\n"},
+			{"internal/conv/x.go", "package conv\nconst x = 1\nfunc f() { var y, n int; _ = y + n }\n"},
+			{"internal/conv/x_test.go", "package conv\nconst x = 1\nfunc f() { new(Owner).y() }\n"},
+			{"internal/inbox/x.go", "package inbox\nfunc f() { new(reader).y() }\n"},
+		},
+		also: []file{
+			{"internal/conv/owner.go", "package conv\ntype Owner struct { n int }\nfunc (o *Owner) y() { o.n = z }\n"},
+			{"internal/conv/z.go", "package conv\nconst z = x\n"},
+			{"internal/inbox/reader.go", "package inbox\ntype reader struct{}\nfunc (r *reader) y() { f() }\n"},
+		},
+	},
+	{
 		name: "package variables", rule: packageVariables,
 		bad: []file{
 			{"internal/conv/x.go", "package conv\nvar n int\nfunc f() { n = 1 }\n"},

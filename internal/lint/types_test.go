@@ -9,6 +9,7 @@ import (
 	"go/types"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -21,7 +22,7 @@ type checked struct {
 	info     *types.Info
 	packages []*checkedPackage // each after those that it imports
 	byDir    map[string]*checkedPackage
-	sources  map[string][]*ast.File // by folder
+	sources  map[string][]file // by folder; parsed when the package is loaded
 	others   map[string]*types.Package
 }
 
@@ -88,10 +89,11 @@ var standard = map[string]string{
 		func Values[S ~[]E, E any](S) iter.Seq[E] { panic(0) }`,
 }
 
-// check gives the code of files its types.
-func check(files []file) *checked {
+// check gives the code of files its types: that of all folders, or that of some and of
+// what they import.
+func check(files []file, only ...string) *checked {
 	c := &checked{
-		set: token.NewFileSet(), byDir: map[string]*checkedPackage{}, sources: map[string][]*ast.File{}, others: map[string]*types.Package{},
+		set: token.NewFileSet(), byDir: map[string]*checkedPackage{}, sources: map[string][]file{}, others: map[string]*types.Package{},
 		info: &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}, Types: map[ast.Expr]types.TypeAndValue{}},
 	}
 	var dirs []string
@@ -99,17 +101,15 @@ func check(files []file) *checked {
 		if f.isTest() || f.isLint() || !f.isBuilt() {
 			continue
 		}
-		a, err := parser.ParseFile(c.set, f.path, f.text, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			continue
-		}
 		if c.sources[f.dir()] == nil {
 			dirs = append(dirs, f.dir())
 		}
-		c.sources[f.dir()] = append(c.sources[f.dir()], a)
+		c.sources[f.dir()] = append(c.sources[f.dir()], f)
 	}
 	for _, dir := range dirs {
-		c.load(dir)
+		if len(only) == 0 || slices.Contains(only, dir) {
+			c.load(dir)
+		}
 	}
 	return c
 }
@@ -118,8 +118,13 @@ func (c *checked) load(dir string) *checkedPackage {
 	if p := c.byDir[dir]; p != nil {
 		return p
 	}
-	p := &checkedPackage{dir: dir, files: c.sources[dir]}
+	p := &checkedPackage{dir: dir}
 	c.byDir[dir] = p
+	for _, f := range c.sources[dir] {
+		if a, err := parser.ParseFile(c.set, f.path, f.text, parser.ParseComments|parser.SkipObjectResolution); err == nil {
+			p.files = append(p.files, a)
+		}
+	}
 	conf := types.Config{Importer: c, Error: func(error) {}} // what is not there gives errors, which do not matter here
 	p.types, _ = conf.Check(path.Join(module, dir), c.set, p.files, c.info)
 	c.packages = append(c.packages, p)
