@@ -107,7 +107,7 @@ func newWorld(t testing.TB) *world {
 	w.must(err)
 	t.Cleanup(func() { w.must(st.Close()) })
 	w.store = &breakable{Store: st}
-	w.users, err = user.New(ctx, user.Options{Registration: user.Open}, w.store)
+	w.users, err = user.New(ctx, user.Options{Registration: user.Open, PasswordWork: user.Work{Memory: 8, Time: 1, Threads: 1}}, w.store)
 	w.must(err)
 	w.convs, err = conv.New(ctx, conv.Options{LookUp: w.users.LookUp}, w.store, fanout.NewTable())
 	w.must(err)

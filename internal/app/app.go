@@ -40,6 +40,8 @@ type Options struct {
 	Banner  io.Writer // where the start and the end are announced; nil: nowhere
 	Version string
 
+	PasswordWork user.Work // tests have many users, and nobody guesses their passwords; zero: the default of package user
+
 	// Reload reads the configuration again, as it was read the first time. It is called
 	// when one of its files has changed, and for each value of Hangups. nil: never.
 	Reload  func() (*config.Config, error)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/app"
 	"github.com/petrel-im/petrel/internal/config"
+	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -81,6 +82,9 @@ type Server struct {
 	ended chan error // capacity 1; what it ended with
 }
 
+// cheapPasswords: tests have thousands of users, and nobody guesses their passwords.
+var cheapPasswords = user.Work{Memory: 8, Time: 1, Threads: 1}
+
 // readyTimeout is how long a server may take to start or to end.
 const readyTimeout = 20 * time.Second
 
@@ -125,7 +129,9 @@ func (s *Server) launch() error {
 	flags := maps.Clone(testConfig)
 	flags["store.dir"] = s.Dir
 	if s.o.Postgres != "" {
-		flags["store.postgres"] = s.o.Postgres
+		// The default of 16 would be used to the full at the start, and each one
+		// costs PostgreSQL some 10 ms.
+		flags["store.postgres"] = strings.ReplaceAll(s.o.Postgres, "?sslmode=disable", "?sslmode=disable&pool_max_conns=5")
 	}
 	if s.cert != nil {
 		flags["tls.cert_file"], flags["tls.key_file"] = s.cert.certFile, s.cert.keyFile
@@ -146,7 +152,7 @@ func (s *Server) serve(flags map[string]string) error {
 	ctx, stop := context.WithCancel(context.Background())
 	a, err := app.New(ctx, cfg, app.Options{
 		Log:    slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Banner: s.log, Version: "test",
+		Banner: s.log, Version: "test", PasswordWork: cheapPasswords,
 	})
 	if err != nil {
 		stop()

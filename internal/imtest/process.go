@@ -46,7 +46,7 @@ func serveChild(text string) error {
 	defer stop()
 	a, err := app.New(ctx, cfg, app.Options{
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Banner: os.Stdout, Version: "test",
+		Banner: os.Stdout, Version: "test", PasswordWork: cheapPasswords,
 	})
 	if err != nil {
 		return err

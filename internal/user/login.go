@@ -157,7 +157,7 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 		}
 	}
 	may := u != nil && !u.Disabled && u.Password != ""
-	stored = nobodysHash
+	stored = us.hasher.nobodys
 	if may {
 		stored = u.Password
 	}

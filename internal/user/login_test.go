@@ -225,6 +225,8 @@ func TestLoginOfNobodyTakesAsLong(t *testing.T) {
 
 func TestHashOfLessWorkIsMadeAnewAtALogin(t *testing.T) {
 	w := people(t)
+	w.o.PasswordWork = user.Work{} // the default
+	w.reopen()
 	salt := []byte("0123456789abcdef")
 	old := fmt.Sprintf("$argon2id$v=19$m=64,t=1,p=1$MDEyMzQ1Njc4OWFiY2RlZg$%s", rawBase64(argon2.IDKey([]byte(password), salt, 1, 64, 1, 32)))
 	w.put(store.Users, []byte("alice"), &storepb.User{Password: old})

@@ -18,6 +18,7 @@ type Options struct {
 	ManyPerKind  bool          // a login does not replace the other devices of its kind
 	Rates        Rates
 	JWT          *JWT // nil: Exchange is unsupported
+	PasswordWork Work // of hashes of passwords; what OWASP advises: 19 MiB, two passes
 
 	// Loopback: only this host reaches the server. Then people may register in the default
 	// tenant, as long as nothing else is configured or set.

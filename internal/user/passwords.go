@@ -53,24 +53,20 @@ var commonest = []string{
 	"5201314520", "woaini1314", "woaini520", "wojiushiwo", "li123456", "zhang123", "q123456789", "google123", "facebook", "hello123", "pokemon1", "naruto123",
 }
 
-// work is how dear a hash is.
-type work struct {
-	memory  uint32 // KiB
-	time    uint32
-	threads uint8
+// Work is how dear a hash is.
+type Work struct {
+	Memory  uint32 // KiB
+	Time    uint32 // passes over it
+	Threads uint8
 }
 
 // today is what new hashes are made with: about 30 ms of one core.
-var today = work{memory: 19456, time: 2, threads: 1}
+var today = Work{Memory: 19456, Time: 2, Threads: 1}
 
 const (
 	saltBytes = 16
 	hashBytes = 32
 )
-
-// nobodysHash is checked for who has no password, so that they take as long. No
-// password is known to fit it: its bytes were drawn.
-var nobodysHash = phc(today, make([]byte, saltBytes), random(hashBytes))
 
 func random(n int) []byte {
 	b := make([]byte, n)
@@ -78,25 +74,29 @@ func random(n int) []byte {
 	return b
 }
 
-func phc(w work, salt, hash []byte) string {
-	b64 := base64.RawStdEncoding
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, w.memory, w.time, w.threads, b64.EncodeToString(salt), b64.EncodeToString(hash))
+func (w Work) key(secret, salt []byte, n uint32) []byte {
+	return argon2.IDKey(secret, salt, w.Time, w.Memory, w.Threads, n)
 }
 
-func parsePHC(s string) (w work, salt, hash []byte, err error) {
+func phc(w Work, salt, hash []byte) string {
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, w.Memory, w.Time, w.Threads, b64.EncodeToString(salt), b64.EncodeToString(hash))
+}
+
+func parsePHC(s string) (w Work, salt, hash []byte, err error) {
 	var version int
 	p := strings.Split(s, "$")
 	if len(p) != 6 || p[0] != "" || p[1] != "argon2id" {
 		return w, nil, nil, fmt.Errorf("read password hash: %w", store.ErrCorrupt)
 	}
-	_, err = fmt.Sscanf(p[2]+" "+p[3], "v=%d m=%d,t=%d,p=%d", &version, &w.memory, &w.time, &w.threads)
+	_, err = fmt.Sscanf(p[2]+" "+p[3], "v=%d m=%d,t=%d,p=%d", &version, &w.Memory, &w.Time, &w.Threads)
 	if err == nil {
 		salt, err = base64.RawStdEncoding.DecodeString(p[4])
 	}
 	if err == nil {
 		hash, err = base64.RawStdEncoding.DecodeString(p[5])
 	}
-	if err != nil || version != argon2.Version || w.time == 0 || w.threads == 0 || len(hash) == 0 {
+	if err != nil || version != argon2.Version || w.Time == 0 || w.Threads == 0 || len(hash) == 0 {
 		return w, nil, nil, fmt.Errorf("read password hash: %w", store.ErrCorrupt)
 	}
 	return w, salt, hash, nil
@@ -109,6 +109,8 @@ const maxWaitingHashes = 64
 // hasher bounds the memory and the cores that passwords take. Strangers never
 // have the last core, so what they ask for does not hold up who is known.
 type hasher struct {
+	work      Work   // of new hashes
+	nobodys   string // checked for who has no password, so that they take as long; its bytes were drawn, so none fits
 	cores     lane
 	strangers lane // through which they come to the cores
 }
@@ -119,9 +121,12 @@ type lane struct {
 	waiting atomic.Int32
 }
 
-func newHasher() hasher {
+func newHasher(w Work) hasher {
 	n := runtime.NumCPU()
-	return hasher{cores: lane{slots: make(chan struct{}, n)}, strangers: lane{slots: make(chan struct{}, max(1, n-1))}}
+	return hasher{
+		work: w, nobodys: phc(w, make([]byte, saltBytes), random(hashBytes)),
+		cores: lane{slots: make(chan struct{}, n)}, strangers: lane{slots: make(chan struct{}, max(1, n-1))},
+	}
 }
 
 // enter waits for a core. Codes: overloaded.
@@ -173,11 +178,11 @@ func (h *hasher) hash(ctx context.Context, known bool, password string) (string,
 	}
 	defer h.leave(known)
 	salt := random(saltBytes)
-	return phc(today, salt, argon2.IDKey([]byte(password), salt, today.time, today.memory, today.threads, hashBytes)), nil
+	return phc(h.work, salt, h.work.key([]byte(password), salt, hashBytes)), nil
 }
 
 // verify tells whether a password fits a PHC string, and whether that was made
-// with other work than today's. Codes: overloaded.
+// with other work than new ones are. Codes: overloaded.
 func (h *hasher) verify(ctx context.Context, known bool, stored, password string) (ok, old bool, err error) {
 	w, salt, want, err := parsePHC(stored)
 	if err != nil {
@@ -188,9 +193,9 @@ func (h *hasher) verify(ctx context.Context, known bool, stored, password string
 	}
 	defer h.leave(known)
 	// One that is too long costs no more than another one, and does not fit.
-	got := argon2.IDKey([]byte(password[:min(len(password), maxPassword)]), salt, w.time, w.memory, w.threads, uint32(len(want)))
+	got := w.key([]byte(password[:min(len(password), maxPassword)]), salt, uint32(len(want)))
 	ok = subtle.ConstantTimeCompare(got, want) == 1 && len(password) <= maxPassword
-	return ok, w != today, nil
+	return ok, w != h.work, nil
 }
 
 // Stretch makes of a low-entropy secret what is as dear to guess as a password
@@ -201,5 +206,5 @@ func (us *Users) Stretch(ctx context.Context, known bool, secret, salt []byte) (
 		return nil, err
 	}
 	defer us.hasher.leave(known)
-	return argon2.IDKey(secret, salt, today.time, today.memory, today.threads, hashBytes), nil
+	return us.hasher.work.key(secret, salt, hashBytes), nil
 }

@@ -21,7 +21,7 @@ func wantLimited(t *testing.T, what string, err error, code im.Code, least, most
 // way round the bound holds as well.
 func TestHashesThatWaitAreBounded(t *testing.T) {
 	for _, known := range []bool{false, true} {
-		h := newHasher()
+		h := newHasher(today)
 		l := &h.cores
 		if !known {
 			l = &h.strangers

@@ -100,6 +100,9 @@ func (s *slow) hold() (open func()) {
 	}
 }
 
+// cheap is the work of the hashes of most tests: the least that argon2 takes.
+var cheap = user.Work{Memory: 8, Time: 1, Threads: 1}
+
 // world is the accounts of a store in memory.
 type world struct {
 	t     testing.TB
@@ -112,7 +115,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, fs: vfs.NewMem(), now: time.UnixMilli(1795262400000), o: user.Options{Registration: user.Open}}
+	w := &world{t: t, fs: vfs.NewMem(), now: time.UnixMilli(1795262400000), o: user.Options{Registration: user.Open, PasswordWork: cheap}}
 	w.open()
 	t.Cleanup(w.close)
 	return w

@@ -3,6 +3,7 @@
 package user
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -37,7 +38,7 @@ type Users struct {
 func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 	o.fill()
 	us := &Users{
-		store: st, secret: st.Info().Secret, log: o.Log, now: o.Now, o: o, hasher: newHasher(),
+		store: st, secret: st.Info().Secret, log: o.Log, now: o.Now, o: o, hasher: newHasher(cmp.Or(o.PasswordWork, today)),
 		turns: newTurns(), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant},
 	}
 	if o.JWT != nil {

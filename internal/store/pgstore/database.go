@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +53,9 @@ func newDatabase(o Options, n int, out *outage, known func() *store.Info, s *see
 	}
 	d := &database{o: o, log: o.Log, n: n, out: out, known: known, conf: conf, seen: s, adopting: make(chan struct{}, 1)}
 	d.name = fmt.Sprintf("%d (%s@%s:%d/%s)", n+1, conf.ConnConfig.User, conf.ConnConfig.Host, conf.ConnConfig.Port, conf.ConnConfig.Database)
-	conf.MaxConns = int32(o.Conns)
+	if !strings.Contains(o.DSNs[n], "pool_max_conns=") { // which ParseConfig has read
+		conf.MaxConns = int32(o.Conns)
+	}
 	c := conf.ConnConfig
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = 5 * time.Second

@@ -295,7 +295,7 @@ func (d *database) advice(err error) error {
 			p.What, p.Fix = fmt.Sprintf("user %q may not do what it must", c.User), fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s, and make it the owner of the schema petrel", c.Database, c.User)
 			return p
 		case "53300":
-			p.Code, p.What, p.Fix = "database_unusable", "the server has no connection left", fmt.Sprintf("raise max_connections above %d for each node", d.o.Conns+1)
+			p.Code, p.What, p.Fix = "database_unusable", "the server has no connection left", fmt.Sprintf("raise max_connections above %d for each node", d.conf.MaxConns+1)
 			return p
 		case "57P03":
 			p.Code, p.What, p.Fix = "database_unreachable", "the server does not take connections yet", "wait until it has started"
