@@ -346,7 +346,7 @@ func (c *loopConn) busy(limit int) bool {
 	if waiting <= limit || c.sess == nil || c.state != stateOpen {
 		return waiting > limit
 	}
-	c.flush(c.sess.Out)
+	c.flush(&c.sess.Out)
 	return c.state != stateOpen || c.held() > limit
 }
 

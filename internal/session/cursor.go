@@ -36,7 +36,7 @@ func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.WakeUps) {
 		}
 		s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Cursor{Cursor: c.Frame(m.Conv.Conv)}}, k)
 	}
-	ok := s.hub.asyncOn(s.queueRead, s.Out, func(ctx context.Context, k *fanout.WakeUps) {
+	ok := s.hub.asyncOn(s.queueRead, &s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		if err := s.hub.route.Move(ctx, m); err != nil {
 			m.Done(conv.Cursor{}, s.hub.clientError(s.Out.Account.User, "cursor", err), k)
 		}

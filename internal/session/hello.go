@@ -51,7 +51,7 @@ func (s *Session) hello(id uint64, h *petrelv1.Hello, k *fanout.WakeUps) {
 		s.reject(id, err, k)
 		return
 	}
-	ok := s.hub.asyncOn(s.hub.queueHello, s.Out, func(ctx context.Context, k *fanout.WakeUps) {
+	ok := s.hub.asyncOn(s.hub.queueHello, &s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		if err := s.begin(ctx, id, h, at, k); err != nil {
 			s.reject(id, s.hub.clientError(s.Out.Account.User, "hello", err), k)
 		}
@@ -95,7 +95,7 @@ func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came 
 	}
 	l := s.hub.Limits()
 	who = who.Packed()
-	s.id = who
+	s.kind = who.Kind
 	s.Out.Account, s.Out.Device, s.Out.Login = who.Account, who.Device, who.Login
 	if who.Device == "" {
 		s.Out.Login = who.Epoch

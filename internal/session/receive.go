@@ -102,7 +102,7 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps
 	if !s.Out.Window(bytes, s.windowSends, s.windowBytes) {
 		return &im.Error{Code: im.CodeWindowExceeded, RetryAfter: time.Second}
 	}
-	origin := fanout.Origin{Out: s.Out, ID: id, Bytes: bytes, At: k.Now()}
+	origin := fanout.Origin{Out: &s.Out, ID: id, Bytes: bytes, At: k.Now()}
 	if wait := s.takeRate(); wait > 0 {
 		origin.Reply(wire.Ack{}, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}, k)
 		return nil

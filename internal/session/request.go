@@ -37,7 +37,7 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 		return
 	}
 	at := k.Now()
-	ok := s.hub.asyncOn(queue, s.Out, func(ctx context.Context, k *fanout.WakeUps) {
+	ok := s.hub.asyncOn(queue, &s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		defer s.requests.Add(-1)
 		frame, err := f(ctx)
 		if err == nil && s.Out.Held() { // again: a read may take longer than the session may be unconfirmed

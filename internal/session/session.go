@@ -17,25 +17,30 @@ import (
 // Session is the state of one connection, from its first frame on. Receive, ReadDone
 // and Closed are called by one goroutine at a time: the reader of the connection.
 type Session struct {
-	Out *fanout.Outbox
+	// Out is part of the session: one piece of memory, of a size that few other objects
+	// have. Go keeps objects of one size together. So when many sessions have ended,
+	// whole pages are free and go back to the system. Allocated apart, a few small
+	// objects that live long would keep each page in memory. It has the account, the
+	// device and the login of the session, too.
+	Out fanout.Outbox
 
 	hub      *Hub
-	id       user.Identity // set before the welcome
-	phase    atomic.Int32  // one of the phases below
-	requests atomic.Int32  // requests under way
-	moves    atomic.Int32  // moves of cursors that are not answered
+	kind     string       // of the device; set before the welcome
+	phase    atomic.Int32 // one of the phases below
+	requests atomic.Int32 // requests under way
+	moves    atomic.Int32 // moves of cursors that are not answered
 
 	mu      sync.Mutex // tier 3; guards the fields below
 	entered bool       // Out is in the online table
 	closed  bool
 
 	// Only the reader uses these.
+	ended         bool
 	sends         []*conv.Send // of the present read
 	rate          rate.Bucket  // of sends
 	focusRequests uint64       // how many came
 	windowSends   int
 	windowBytes   int
-	ended         bool
 }
 
 // The phases of a session. Spec: P-3.1.
@@ -54,21 +59,21 @@ type Conn struct {
 
 // Open makes the session of a connection whose codec is known.
 func (h *Hub) Open(c Conn) *Session {
-	// One allocation for both, of a size that few other objects have. Go keeps objects
-	// of one size together. So when many sessions have ended, whole pages are free and
-	// go back to the system. Allocated apart, a few small objects that live long would
-	// keep each page in memory.
-	both := &struct {
-		s Session
-		o fanout.Outbox
-	}{}
-	both.o.Init(c.Encoding, c.Flusher, h.Limits().OutboxBytes, c.Link)
-	both.s.hub, both.s.Out = h, &both.o
-	return &both.s
+	s := &Session{hub: h}
+	s.Out.Init(c.Encoding, c.Flusher, h.Limits().OutboxBytes, c.Link)
+	return s
 }
 
 // Identity is the user and the device of the session, once it is Ready.
-func (s *Session) Identity() user.Identity { return s.id }
+func (s *Session) Identity() user.Identity {
+	id := user.Identity{Account: s.Out.Account, Device: s.Out.Device, Kind: s.kind}
+	if id.Device == "" {
+		id.Epoch = s.Out.Login
+	} else {
+		id.Login = s.Out.Login
+	}
+	return id
+}
 
 // remote is the address of the client; the zero value: not known. The connection
 // knows it: another field would make every session larger.
@@ -82,7 +87,7 @@ func (s *Session) remote() netip.Addr {
 // noteRefusal tells of what the client was refused.
 func (s *Session) noteRefusal(what string, code im.Code) {
 	if f := s.hub.o.Refused; f != nil {
-		f(Refusal{Who: s.id, Remote: s.remote(), What: what, Code: code})
+		f(Refusal{Who: s.Identity(), Remote: s.remote(), What: what, Code: code})
 	}
 }
 
@@ -102,7 +107,7 @@ func (s *Session) Probe(k *fanout.WakeUps) {
 func (s *Session) enter(maxPerUser int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || !s.hub.table.Enter(s.Out.Account, s.Out, maxPerUser) {
+	if s.closed || !s.hub.table.Enter(s.Out.Account, &s.Out, maxPerUser) {
 		return false
 	}
 	s.entered = true
@@ -118,7 +123,7 @@ func (s *Session) Closed() {
 	s.closed = true
 	if s.entered {
 		s.entered = false
-		s.hub.table.Leave(s.Out.Account, s.Out)
+		s.hub.table.Leave(s.Out.Account, &s.Out)
 		s.hub.Sessions.Add(-1)
 	}
 }

@@ -58,7 +58,7 @@ var sessionRules = []rule{
 	{
 		name:    "hellos-behind-reads",
 		holds:   "a hello does not wait for the reads of those who are logged in",
-		patches: []patch{{"internal/session/hello.go", `s.hub.asyncOn(s.hub.queueHello, s.Out,`, `s.hub.asyncOn(s.queueRead, s.Out,`}},
+		patches: []patch{{"internal/session/hello.go", `s.hub.asyncOn(s.hub.queueHello, &s.Out,`, `s.hub.asyncOn(s.queueRead, &s.Out,`}},
 		guards:  []guard{{"internal/session", "^TestReadsOfGreedyUsersDelayNoHello$"}},
 	},
 	{
