@@ -21,13 +21,21 @@ type conn struct {
 	link link
 	sess *session.Session // nil before the first frame
 	framer
-	addr  netip.Addr
+	addr  [16]byte      // as netip.Addr.As16 makes it, which is smaller than a netip.Addr
 	place *place        // in the limits; nil once the session is welcomed
+	marks atomic.Uint32 // of the constants below; the writer reads them
 	proxy bool          // addr is that of a proxy, and so not the client's
 	deaf  bool          // the end is decided: nothing that is read counts any more
-	marks atomic.Uint32 // of the constants below; the writer reads them
 	left  bool          // the session knows that the connection is gone
 }
+
+// newConn makes a connection that has a place in the limits.
+func newConn(g *Gateway, p *place, f wire.Framing) conn {
+	return conn{g: g, addr: p.addr.As16(), place: p, proxy: p.proxy, framer: framer{framing: f}}
+}
+
+// peer is the address that counts for the limits.
+func (c *conn) peer() netip.Addr { return netip.AddrFrom16(c.addr).Unmap() }
 
 // What the reader tells the writer about the end.
 const (
@@ -167,7 +175,7 @@ func (c *conn) noticeGreeting() {
 // letGo gives back what the connection has of the limits, at its end.
 func (c *conn) letGo(l *limits) {
 	if c.greeted() {
-		l.leave(c.addr, c.proxy)
+		l.leave(c.peer(), c.proxy)
 		return
 	}
 	c.place.leave()
@@ -178,7 +186,7 @@ func (c *conn) ClientAddr() netip.Addr {
 	if c.proxy {
 		return netip.Addr{}
 	}
-	return c.addr
+	return c.peer()
 }
 
 // encoding is how the server writes; JSON while the client has not chosen.

@@ -381,14 +381,14 @@ func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 	}
 	if t, ok := nc.(*net.TCPConn); ok && len(g.loops) > 0 {
 		defer g.tasks.Done()
-		c := &loopConn{conn: conn{g: g, addr: p.addr, place: p, proxy: p.proxy, framer: framer{framing: f}}}
+		c := &loopConn{conn: newConn(g, p, f)}
 		if err := g.quietest().enroll(c, t, early); err != nil {
 			g.log.Warn("connection lost at hand-over", "err", err)
 			p.leave()
 		}
 		return
 	}
-	s := &stream{conn: conn{g: g, addr: p.addr, place: p, proxy: p.proxy, framer: framer{framing: f}}, nc: nc}
+	s := &stream{conn: newConn(g, p, f), nc: nc}
 	s.link = s
 	if !p.attach(s.evict) {
 		s.evict()

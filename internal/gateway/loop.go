@@ -115,7 +115,14 @@ func (l *loop) enroll(c *loopConn, nc *net.TCPConn, early []byte) error {
 	}
 	if err != nil {
 		l.open.Add(-1)
-		return fmt.Errorf("enroll %s: %w", c.addr, err)
+		return fmt.Errorf("enroll %s: %w", c.peer(), err)
+	}
+	// gnet keeps the addresses that net has made. Nobody asks it for them, and their
+	// bytes would be two objects more of each connection.
+	for _, a := range [...]net.Addr{nc.LocalAddr(), nc.RemoteAddr()} {
+		if a, ok := a.(*net.TCPAddr); ok {
+			a.IP = nil
+		}
 	}
 	return nil
 }
