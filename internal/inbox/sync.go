@@ -143,14 +143,18 @@ func (p *pager) part(ctx context.Context, all *items, begin int) error {
 // have news.
 func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, error) {
 	known := p.token.Known
-	var left []int
-	sift, ids := make([]int, 0, len(all.ids)-begin), make([]im.ConvID, 0, len(all.ids)-begin)
-	for i := begin; i < len(all.ids); i++ {
-		if known == nil || uint64(all.at[i]) > known.Inbox {
-			left = append(left, i)
-		} else {
-			sift = append(sift, i)
-			ids = append(ids, all.ids[i])
+	isNew := func(at im.Seq) bool { return known == nil || uint64(at) > known.Inbox }
+	var left, sift []int
+	ids := all.ids[begin:] // of sift
+	if slices.ContainsFunc(all.at[begin:], isNew) {
+		ids = nil
+		for i := begin; i < len(all.ids); i++ {
+			if isNew(all.at[i]) {
+				left = append(left, i)
+			} else {
+				sift = append(sift, i)
+				ids = append(ids, all.ids[i])
+			}
 		}
 	}
 	maybe, places, err := p.y.Router.Sift(ctx, p.account, ids, func(f store.Feed) im.Pos { return posOf(known, f) })
@@ -160,11 +164,13 @@ func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, e
 	if err := p.note(ctx, places); err != nil {
 		return nil, err
 	}
-	if len(maybe) == 0 {
-		return left, nil
-	}
 	for _, i := range maybe {
-		left = append(left, sift[i])
+		if sift != nil {
+			i = sift[i]
+		} else { // all of them were sifted
+			i += begin
+		}
+		left = append(left, i)
 	}
 	slices.Sort(left)
 	return left, nil

@@ -20,23 +20,17 @@ func (c *caller) Sift(ctx context.Context, a im.Account, convs []im.ConvID, sinc
 	if len(convs) == 0 {
 		return nil, nil, nil
 	}
-	s := &sieve{c: c, account: a, convs: convs, since: since, maybe: make([]bool, len(convs)), places: Places{}}
 	here, err := siftHere(ctx, &c.owners, a.Tenant, convs, since)
 	if err != nil {
 		return nil, nil, conv.Shown(err)
 	}
+	s := &sieve{c: c, account: a, convs: convs, since: since, maybe: here.maybe, places: here.places}
 	elsewhere := map[im.Node][]int{} // indexes of convs
-	for i := range convs {
-		f := c.convs.FeedOf(convs[i])
-		if _, answered := here.places[f]; answered {
-			s.maybe[i] = here.maybe[i]
-		} else if node, _, ok := c.elsewhere(f); ok {
+	for _, i := range here.others {
+		if node, _, ok := c.elsewhere(c.convs.FeedOf(convs[i])); ok {
 			elsewhere[node] = append(elsewhere[node], i)
-		} else {
-			s.maybe[i] = true
 		}
 	}
-	s.places = here.places
 	var wg sync.WaitGroup
 	for _, list := range elsewhere {
 		wg.Go(func() { s.ask(ctx, list) })
@@ -124,6 +118,7 @@ func serveSift(ctx context.Context, o *owners, by conv.Query, q *convpb.SiftChan
 // that it does not own, and the positions of the feeds that it owns.
 type sifted struct {
 	maybe  []bool
+	others []int // indexes of the conversations that it does not own
 	places Places
 }
 
@@ -140,7 +135,7 @@ func siftHere(ctx context.Context, o *owners, t im.Tenant, convs []im.ConvID, si
 	if err != nil {
 		return nil, err
 	}
-	s := &sifted{make([]bool, len(convs)), Places{}}
+	s := &sifted{maybe: make([]bool, len(convs)), places: Places{}}
 	for f, ow := range mine { // the positions before the index
 		s.places[f] = ow.Published()
 	}
@@ -158,6 +153,9 @@ func siftHere(ctx context.Context, o *owners, t im.Tenant, convs []im.ConvID, si
 			}
 		}
 		s.maybe[i] = x.index == nil || x.index.MayHaveChanged(im.Key{Tenant: t, Conv: id}, x.since)
+		if x.index == nil {
+			s.others = append(s.others, i)
+		}
 	}
 	return s, nil
 }
