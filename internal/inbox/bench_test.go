@@ -3,6 +3,8 @@ package inbox_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -125,8 +127,11 @@ func BenchmarkSync5000(b *testing.B) {
 // BenchmarkLists syncs users with 10,000 conversations each, from the beginning: one
 // alone and 25 at once, right after a start (cold), and once more (warm). Then one
 // syncs who has no news, cold and warm. The store has the cache of a server with 4 GB.
+// PETREL_MEMORY is how many bytes of conversations are kept in memory. If it is not set
+// the conversations of 25 users do not fit, those of one user do.
 func BenchmarkLists(b *testing.B) {
-	w := &world{t: b, fs: vfs.NewMem(), cache: 256 << 20}
+	memory, _ := strconv.Atoi(os.Getenv("PETREL_MEMORY")) // 0: the default
+	w := &world{t: b, fs: vfs.NewMem(), cache: 256 << 20, memory: memory}
 	w.start()
 	b.Cleanup(func() { w.stop() })
 	const users, n = 25, 10_000

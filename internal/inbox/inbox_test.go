@@ -41,6 +41,7 @@ type world struct {
 	t        testing.TB
 	fs       vfs.FS
 	cache    int64 // bytes, of the store
+	memory   int   // bytes, of conversations in memory; 0: as usual
 	store    store.Store
 	rows     *counting // the same
 	table    *fanout.Table
@@ -132,7 +133,7 @@ func (w *world) open() {
 	}
 	w.rows = &counting{Store: st}
 	w.store, w.table = w.rows, fanout.NewTable()
-	if w.convs, err = conv.New(context.Background(), conv.Options{}, w.store, w.table); err != nil {
+	if w.convs, err = conv.New(context.Background(), conv.Options{MemoryBytes: w.memory}, w.store, w.table); err != nil {
 		w.t.Fatal(err)
 	}
 	w.router = route.New(route.Options{}, w.convs, w.store)
