@@ -52,13 +52,15 @@ build: ## build the binary, build/bin/petrel
 # long that nodes take each other for dead. -vet=off because `make vet` finds more,
 # -ldflags because the symbols are half of what it takes to link sixty test
 # programs.
-GO_TEST  := go test -json -vet=off -ldflags='-s -w' -timeout 15m
+AT_ONCE  := $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+GO_TEST  := go test -json -vet=off -ldflags='-s -w' -p $(AT_ONCE) -timeout 15m
 # GORACE because a program that the race detector watches waits for a second before it
-# ends. RACE_MOD because Pebble under the race detector keeps the stack of whoever opens
+# ends. AT_ONCE because tests wait for disks and clocks too: three packages at a time
+# keep two cores busy. RACE_MOD because Pebble under the race detector keeps the stack of whoever opens
 # an iterator, which was up to half of the CPU of its users; its other checks stay.
 GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) -race -modfile=$(BUILD)/race/go.mod
 RACE_MOD := $(BUILD)/race/.made
-LONG     := test/scenario cmd/petrel internal/cluster test/authz internal/store/pgstore internal/store/pebblestore internal/bus/stream
+LONG     := test/scenario cmd/petrel internal/cluster test/authz test/sdk internal/gateway internal/store/pgstore internal/store/pebblestore internal/bus/stream
 UNRACED  := test/scenario test/foreign test/chaos test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
 ALONE    := test/sabotage
 packages  = $(addprefix ./,$(1))

@@ -36,7 +36,7 @@ func TestDamagedBlocksCostWhatIsInThem(t *testing.T) {
 			return b
 		}
 	}
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		how    string
 		spoil  func(b []byte) []byte
 		blocks int // that are lost at most
@@ -52,6 +52,9 @@ func TestDamagedBlocksCostWhatIsInThem(t *testing.T) {
 			return b[:len(b)-1000]
 		}, 4},
 	} {
+		if i%min(raceFactor, 3) != 0 {
+			continue
+		}
 		t.Run(tc.how, func(t *testing.T) {
 			fs, tn, path, whole := soundTown(t, 200, 40)
 			rewriteFile(t, fs, path, tc.spoil(whole))
