@@ -53,7 +53,6 @@ type reader struct {
 // Codes: too_large, rate_limited, overloaded.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave func(), err error) {
 	if m.access != anybody { // the gate comes before its body
-		rate.Vouch(r.Context())
 		b := &meteredBody{ReadCloser: r.Body, s: s, call: callOf(r.Context())}
 		r.Body = b
 		return b.release, nil

@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -260,6 +262,40 @@ func BenchmarkLargeRequest(b *testing.B) {
 	for b.Loop() {
 		if err := codec.Unmarshal(text, &petrelv1.CreateUsersRequest{}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// vouched counts how often it was vouched for somebody.
+type vouched struct{ n int }
+
+func (v *vouched) Vouched() { v.n++ }
+
+// Only who has shown a token or key that holds is known, and who has logged in.
+func TestNobodyIsVouchedForBeforeTheirTokenIsChecked(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.users.Create(t.Context(), "", []im.User{"alice"})
+	w.must(err)
+	for _, c := range []struct {
+		what, path, credential, body string
+		want                         int
+	}{
+		{"no token", getUser, "", `{"user":"alice"}`, 0},
+		{"a token of nobody", getUser, "pa_x", `{"user":"alice"}`, 0},
+		{"a key", getUser, w.key, `{"user":"alice"}`, 1},
+		{"a login that fails", "/petrel.v1.AuthService/Login", "", `{"user":"alice","password":"wrong"}`, 0},
+		{"a registration", "/petrel.v1.AuthService/Register", "", `{"user":"ben","password":"a long password","device":{"id":"d"}}`, 1},
+	} {
+		v := &vouched{}
+		r := httptest.NewRequest("POST", c.path, strings.NewReader(c.body)).WithContext(rate.WithVoucher(t.Context(), v))
+		r.Header.Set("Content-Type", "application/json")
+		if c.credential != "" {
+			r.Header.Set("Authorization", "Bearer "+c.credential)
+		}
+		a := httptest.NewRecorder()
+		w.http.Config.Handler.ServeHTTP(a, r)
+		if v.n != c.want {
+			t.Errorf("%s: vouched for %d times, want %d; the answer is %d %s", c.what, v.n, c.want, a.Code, a.Body)
 		}
 	}
 }

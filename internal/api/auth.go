@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -46,7 +47,7 @@ func (s *Server) Refresh(ctx context.Context, r *connect.Request[petrelv1.Refres
 		}
 		return nil, err
 	}
-	return connect.NewResponse(s.tokens(l)), nil
+	return connect.NewResponse(s.tokens(ctx, l)), nil
 }
 
 // loggedIn ends the sessions that a login ends, and tells of it.
@@ -58,10 +59,11 @@ func (s *Server) loggedIn(ctx context.Context, l *user.Login, err error) (*conne
 		s.endDevice(ctx, l.Account, device, im.CodeReplaced)
 	}
 	s.noteSession(ctx, l.Account, l.Device, l.Number, false)
-	return connect.NewResponse(s.tokens(l)), nil
+	return connect.NewResponse(s.tokens(ctx, l)), nil
 }
 
-func (s *Server) tokens(l *user.Login) *petrelv1.LoginResponse {
+func (s *Server) tokens(ctx context.Context, l *user.Login) *petrelv1.LoginResponse {
+	rate.Vouch(ctx)
 	return &petrelv1.LoginResponse{
 		User: string(l.Account.User), Device: l.Device,
 		AccessToken: l.Access, AccessExpiresMs: uint64(l.AccessExpires.UnixMilli()),

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -47,6 +48,9 @@ func (s *Server) gate(ctx context.Context, spec connect.Spec, _ connect.Peer, h 
 		return nil, s.fail(ctx, spec, nil, err)
 	}
 	c.caller = who
+	if table[procedure(spec)].access != anybody {
+		rate.Vouch(ctx)
+	}
 	return ctx, nil
 }
 

@@ -8,6 +8,12 @@ var apiRules = []rule{
 		guards:  []guard{{"internal/api", "^TestMemberChangesAreCountedByTheUsersThatTheyName$"}},
 	},
 	{
+		name:    "vouch-for-anybody",
+		holds:   "nobody is known before their token or key has been checked",
+		patches: []patch{{"internal/api/gate.go", `who, err := s.identify(ctx, procedure(spec), c.caller, h)`, `rate.Vouch(ctx); who, err := s.identify(ctx, procedure(spec), c.caller, h)`}},
+		guards:  []guard{{"internal/api", "^TestNobodyIsVouchedForBeforeTheirTokenIsChecked$"}},
+	},
+	{
 		name:    "count-after-reading",
 		holds:   "a call without a credential is counted before it is read",
 		patches: []patch{{"internal/api/admission.go", `client := addrOf(r.RemoteAddr)`, `client := addrOf(r.RemoteAddr); _, _ = io.CopyN(io.Discard, r.Body, 1)`}},
