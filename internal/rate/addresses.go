@@ -43,19 +43,38 @@ func (s *Addresses) Take(now time.Time, a netip.Addr, l Limit) error {
 // Reserve takes a token for an address if it is there within most, and returns how
 // long to wait until then. If that is longer it takes none.
 func (s *Addresses) Reserve(now time.Time, most time.Duration, a netip.Addr, l Limit) (wait time.Duration) {
-	if !a.IsValid() {
+	claims, n := claimsOf(a, l)
+	if n == 0 {
 		return 0
 	}
-	host := Host(a)
-	if host.Addr().Is4() {
-		return s.table.Reserve(now, most, Claim[netip.Prefix]{Key: host, Limit: l})
-	}
-	return s.table.Reserve(now, most, Claim[netip.Prefix]{Key: host, Limit: l.times(hostTimes)},
-		Claim[netip.Prefix]{Key: network(host.Addr(), homeBits), Limit: l.times(homeTimes)}, Claim[netip.Prefix]{Key: network(host.Addr(), siteBits), Limit: l.times(siteTimes)})
+	return s.table.Reserve(now, most, claims[:n]...)
 }
 
-// times is a limit of n times as many.
-func (l Limit) times(n int) Limit {
+// Wait takes nothing, and returns how long an address would wait for a token. Tokens of
+// the time until most from now may have been taken by Reserve.
+func (s *Addresses) Wait(now time.Time, most time.Duration, a netip.Addr, l Limit) time.Duration {
+	claims, n := claimsOf(a, l)
+	return s.table.Wait(now, most, claims[:n]...)
+}
+
+// claimsOf is what a token of an address is claimed from: n buckets, of an address that is
+// not valid none.
+func claimsOf(a netip.Addr, l Limit) (claims [3]Claim[netip.Prefix], n int) {
+	if !a.IsValid() {
+		return claims, 0
+	}
+	host := Host(a)
+	claims[0] = Claim[netip.Prefix]{Key: host, Limit: l.Times(hostTimes)}
+	if host.Addr().Is4() {
+		return claims, 1
+	}
+	claims[1] = Claim[netip.Prefix]{Key: network(host.Addr(), homeBits), Limit: l.Times(homeTimes)}
+	claims[2] = Claim[netip.Prefix]{Key: network(host.Addr(), siteBits), Limit: l.Times(siteTimes)}
+	return claims, len(claims)
+}
+
+// Times is a limit of n times as many.
+func (l Limit) Times(n int) Limit {
 	if l.Every < 0 || l.Burst <= 0 {
 		return l
 	}
