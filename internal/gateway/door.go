@@ -68,7 +68,7 @@ func (d *door) prepare(a *arrived) net.Conn {
 		}
 		client, _ := clientOf(a)
 		g.limits.leaveHTTP(peer, true)
-		if !g.limits.enterHTTP(client, g.trusted(client), time.Now()) {
+		if !g.limits.enterHTTP(client, g.trusted(client), time.Now()) || g.shutOut(client) {
 			return nil
 		}
 	}
@@ -107,6 +107,9 @@ func (d *door) lose(a *arrived) {
 	d.letGo(a)
 	client, _ := clientOf(a)
 	d.g.limits.leaveHTTP(client, d.g.trusted(client))
+	if !d.g.shutOut(client) {
+		d.g.wasBarren(client, d.g.trusted(client))
+	}
 	_ = a.TCPConn.Close() // whoever it is would not listen
 }
 

@@ -48,7 +48,7 @@ type Options struct {
 	DrainTimeout time.Duration // how long the end of Run waits for connections to close; 5 s
 
 	Loops       int // event loops; half of the cores, at least 1; negative: none, a goroutine for each connection
-	MaxUpgrades int // WebSocket handshakes, and hand-overs to the event loops, under way at once; 1,024
+	MaxUpgrades int // WebSocket handshakes under way at once, and connections whose proxy has not named the client yet; 1,024
 	MaxHTTP     int // connections of the HTTP server; 8,192. One source has at most half of them, and 512
 	MaxRefusals int // connections that are being told that there is no room; 64
 
@@ -97,6 +97,10 @@ func (o *Options) setDefaults() {
 	}
 }
 
+// maxEnrolling is how many connections are given to an event loop at once. A loop takes
+// all that are there before it serves the others again, about 50 µs for each.
+const maxEnrolling = 8
+
 // drainPause is between the last frame that is taken and the announcement of
 // the end: the answers under way leave first. Spec: P-9.3.
 const drainPause = 100 * time.Millisecond
@@ -110,6 +114,7 @@ type Gateway struct {
 	tcp    net.Listener
 	limits limits
 	meters meters
+	barren barren
 	warned sync.Map // names of options that warnOnce has named
 	turns  turns
 	stats  stats
@@ -121,10 +126,11 @@ type Gateway struct {
 	helloTicks, beatTicks, stallTicks, graceTicks uint32
 	grace                                         time.Duration // for a peer to close behind our end
 
-	refusals  refusals
-	gone      context.Context // done when nothing that arrives is taken any more
-	goAway    context.CancelFunc
-	handOvers chan struct{} // capacity MaxUpgrades; full: the next TCP connection waits in the queue of the kernel
+	refusals   refusals
+	gone       context.Context // done when nothing that arrives is taken any more
+	goAway     context.CancelFunc
+	announcing chan struct{} // capacity MaxUpgrades: connections whose proxy has not said yet for whom it speaks; full: the next TCP connection waits in the queue of the kernel
+	enrolling  chan struct{} // capacity maxEnrolling for each loop: connections that are given to the event loops; full: the next one waits, a TCP connection in the queue of the kernel
 
 	loops    []*loop     // set by Run before it serves
 	deaf     atomic.Bool // nothing that is read counts any more
@@ -143,20 +149,21 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	o.setDefaults()
 	g := &Gateway{
 		o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{}),
-		turns: newTurns(), meters: newMeters(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence}, refusals: refusals{max: o.MaxRefusals}, handOvers: make(chan struct{}, o.MaxUpgrades),
+		turns: newTurns(), meters: newMeters(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence}, refusals: refusals{max: o.MaxRefusals}, announcing: make(chan struct{}, o.MaxUpgrades), enrolling: make(chan struct{}, maxEnrolling*max(1, o.Loops)),
 	}
 	g.gone, g.goAway = context.WithCancel(context.Background())
 	g.setTicks()
 	g.SetAccess(o.Names)
 	g.limits.refused = g.warnOnce
+	g.barren.perS = func() int { return hub.Limits().NewPerIPPerSecond }
 	var err error
 	if o.HTTPAddr != "" {
-		if g.http, err = listen(o.HTTPAddr, "--listen-http"); err != nil {
+		if g.http, err = g.listen(o.HTTPAddr, "--listen-http"); err != nil {
 			return nil, err
 		}
 	}
 	if o.TCPAddr != "" {
-		if g.tcp, err = listen(o.TCPAddr, "--listen-tcp"); err != nil {
+		if g.tcp, err = g.listen(o.TCPAddr, "--listen-tcp"); err != nil {
 			if g.http != nil {
 				_ = g.http.Close()
 			}
@@ -199,6 +206,15 @@ func listen(addr, flag string) (net.Listener, error) {
 		err = op.Err
 	}
 	return nil, fmt.Errorf("listen %s: %w; choose another %s", addr, err, flag)
+}
+
+// listen binds an address for clients.
+func (g *Gateway) listen(addr, flag string) (net.Listener, error) {
+	ln, err := listen(addr, flag)
+	if err != nil {
+		return nil, err
+	}
+	return &shutsOut{TCPListener: ln.(*net.TCPListener), g: g}, nil // as addr is of TCP
 }
 
 // SetAccess takes effect with the next request. The lists must not change any more.
@@ -380,12 +396,8 @@ func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 		nc = a.TCPConn
 	}
 	if t, ok := nc.(*net.TCPConn); ok && len(g.loops) > 0 {
-		defer g.tasks.Done()
-		c := &loopConn{conn: newConn(g, p, f)}
-		if err := g.quietest().enroll(c, t, early); err != nil {
-			g.log.Warn("connection lost at hand-over", "err", err)
-			p.leave()
-		}
+		g.enrolling <- struct{}{}
+		g.enroll(t, p, f, early)
 		return
 	}
 	s := &stream{conn: newConn(g, p, f), nc: nc}
@@ -397,6 +409,19 @@ func (g *Gateway) hold(nc net.Conn, p *place, f wire.Framing, early []byte) {
 	g.streams[s] = struct{}{}
 	g.mu.Unlock()
 	go s.serve(early) // counted in g.tasks by begin, and done in closed
+}
+
+// enroll gives a connection to the quietest event loop, and waits until the loop has it.
+// The caller has called begin, and has a token of enrolling.
+func (g *Gateway) enroll(nc *net.TCPConn, p *place, f wire.Framing, early []byte) {
+	defer g.tasks.Done()
+	c := &loopConn{conn: newConn(g, p, f)}
+	err := g.quietest().enroll(c, nc, early)
+	<-g.enrolling
+	if err != nil {
+		g.log.Warn("connection lost at hand-over", "err", err)
+		p.leave()
+	}
 }
 
 // closed is the end of a stream.

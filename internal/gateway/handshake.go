@@ -95,6 +95,9 @@ func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 	if state == http.StateHijacked || state == http.StateClosed {
 		g.limits.leaveHTTP(addr, g.trusted(addr))
 	}
+	if a, ok := ofHTTP(nc); ok && state == http.StateClosed && a.meter != nil && !a.meter.vouched.Load() {
+		g.wasBarren(addr, false) // a proxy has no meter
+	}
 }
 
 func (g *Gateway) serveHTTP(srv *http.Server) error {
@@ -160,6 +163,7 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		if nc != nil {
 			_ = nc.Close() // it has been told why
+			g.wasBarren(addr, g.trusted(addr))
 		}
 		p.leave()
 		g.tasks.Done()
@@ -244,19 +248,24 @@ func (g *Gateway) takeTCP(nc net.Conn) {
 		g.admitTCP(nc.(*net.TCPConn), peer, g.trusted(peer))
 		return
 	}
-	g.handOvers <- struct{}{}
+	g.announcing <- struct{}{}
 	go func() { // counted in g.tasks by begin
 		a := &arrived{TCPConn: nc.(*net.TCPConn)}
 		stop := context.AfterFunc(g.gone, func() { _ = nc.Close() })
 		err := g.readClient(a)
 		stop()
-		<-g.handOvers
+		<-g.announcing
 		if err != nil {
 			g.tasks.Done()
 			_ = nc.Close()
 			return
 		}
 		client, _ := clientOf(a)
+		if g.shutOut(client) {
+			g.tasks.Done()
+			g.reset(a.TCPConn)
+			return
+		}
 		g.admitTCP(a.TCPConn, client, g.trusted(client))
 	}()
 }
@@ -265,6 +274,7 @@ func (g *Gateway) takeTCP(nc net.Conn) {
 func (g *Gateway) admitTCP(nc *net.TCPConn, client netip.Addr, proxy bool) {
 	p, e := g.limits.enter(client, proxy, g.hub.Limits(), time.Now())
 	if e != nil {
+		g.wasBarren(client, proxy)
 		g.turnAway(nc, kickOverTCP(e))
 		return
 	}
@@ -277,11 +287,7 @@ func (g *Gateway) admitTCP(nc *net.TCPConn, client netip.Addr, proxy bool) {
 		g.hold(nc, p, wire.TCP, nil)
 		return
 	}
-	// A hand-over waits for its loop; the next one must not wait for that, unless there
-	// are too many: each has two file descriptors for a moment.
-	g.handOvers <- struct{}{}
-	go func() {
-		defer func() { <-g.handOvers }()
-		g.hold(nc, p, wire.TCP, nil)
-	}()
+	g.stats.accepted.Add(1)
+	g.enrolling <- struct{}{}
+	go g.enroll(nc, p, wire.TCP, nil)
 }

@@ -297,6 +297,13 @@ func (l *limits) rest(nc net.Conn, a netip.Addr, waits bool, now time.Time) {
 	}
 }
 
+// people reports whether somebody is logged in from an address.
+func (l *limits) people(a netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sources[sourceOf(a)].greeted > 0
+}
+
 // counts returns the connections and how many of them have not said hello.
 func (l *limits) counts() (total, waiting int) {
 	l.mu.Lock()

@@ -40,15 +40,17 @@ func newMeters() meters { return meters{all: xrate.NewLimiter(allReads, 2*allRea
 // meter counts what one connection of the HTTP server sends. Read is its reader's; vouched
 // may be called by any goroutine.
 type meter struct {
-	g     *Gateway
-	addr  netip.Addr
-	reads int          // so far, at most freeReads
-	known atomic.Int64 // bytes that are not counted
+	g       *Gateway
+	addr    netip.Addr
+	reads   int          // so far, at most freeReads
+	known   atomic.Int64 // bytes that are not counted
+	vouched atomic.Bool  // somebody who is known has sent a request over it
 }
 
 // Vouched is called when somebody who is known has sent a request.
 func (r *meter) Vouched() {
 	r.known.Store(vouchedBytes)
+	r.vouched.Store(true)
 }
 
 // Read reads from nc, and waits for as long as the tokens say.

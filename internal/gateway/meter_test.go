@@ -29,10 +29,14 @@ func TestStrangersAreReadSlowly(t *testing.T) {
 	t.Parallel()
 	s := oneReadASecond(t, func(http.ResponseWriter, *http.Request) {})
 	var cut atomic.Int32
+	var all []net.Conn
 	for range 40 {
 		nc, err := net.Dial("tcp", s.HTTPAddr().String())
 		must(t, err)
 		defer func() { _ = nc.Close() }()
+		all = append(all, nc)
+	}
+	for _, nc := range all { // they are there before the address is shut out
 		go func() {
 			if _, err := nc.Write([]byte("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")); err != nil {
 				cut.Add(1)

@@ -171,6 +171,7 @@ func (l httpListener) Accept() (net.Conn, error) {
 			_ = nc.Close() // the gateway has stopped
 			continue
 		}
+		l.g.wasBarren(addr, l.g.trusted(addr))
 		l.g.turnAway(nc, responseOverHTTP(tooMany("the server has all the HTTP connections it takes", spread(time.Second))))
 	}
 }

@@ -127,7 +127,7 @@ func (s *server) unread() (n int) {
 // so that a peer that does not read is soon noticed.
 func (s *server) narrow() {
 	for _, ln := range []net.Listener{s.http, s.tcp} {
-		rc, err := ln.(*net.TCPListener).SyscallConn()
+		rc, err := ln.(*shutsOut).SyscallConn()
 		must(s.t, err)
 		var bad error
 		must(s.t, rc.Control(func(fd uintptr) {

@@ -14,6 +14,30 @@ var gatewayRules = []rule{
 		guards:  []guard{{"internal/gateway", "^TestWhoIsVouchedForIsReadAtOnce$"}},
 	},
 	{
+		name:    "floods-come-back",
+		holds:   "an address is shut out if its connections end again and again without a login",
+		patches: []patch{{"internal/gateway/barren.go", `b.of.Reserve(now, barrenDebt, a, b.limit(people))`, `_ = now`}},
+		guards:  []guard{{"internal/gateway", "^TestAddressOfBarrenConnectionsIsShutOut$"}, {"internal/gateway", "^TestFloodOfOneAddressIsResetAndOthersGetIn$"}},
+	},
+	{
+		name:    "take-what-is-gone",
+		holds:   "a connection that its client has reset before it was taken harms nothing",
+		patches: []patch{{"internal/gateway/barren_linux.go", `if nc.RemoteAddr() == nil {`, `if false {`}},
+		guards:  []guard{{"internal/gateway", "^TestConnectionsAmongThoseThatAreResetAreTaken$"}},
+	},
+	{
+		name:    "known-are-barren",
+		holds:   "connections on which somebody has logged in do not count against their address",
+		patches: []patch{{"internal/gateway/meter.go", `r.vouched.Store(true)`, ``}},
+		guards:  []guard{{"internal/gateway", "^TestConnectionsOfTheKnownAreNotBarren$"}},
+	},
+	{
+		name:    "loops-take-all-at-once",
+		holds:   "an event loop takes few new connections at once",
+		patches: []patch{{"internal/gateway/gateway.go", `maxEnrolling*max(1, o.Loops)`, `o.MaxUpgrades`}},
+		guards:  []guard{{"internal/gateway", "^TestConnectionsWaitForTheirTurnAtTheLoop$"}},
+	},
+	{
 		name:    "listen-before-the-hello",
 		holds:   "a connection that is not welcomed says a hello and little else",
 		patches: []patch{{"internal/gateway/conn.go", `limit >= 0 && c.place.read > 2*limit+maxReadBuffer`, `false && limit >= 0 && c.place.read > 2*limit+maxReadBuffer`}},

@@ -1,0 +1,113 @@
+package gateway
+
+import (
+	"net"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/rate"
+)
+
+// A connection is barren if it ends before anybody has logged in on it. To take one in, to
+// wait for what it says, and to tell it why it has to go costs the server many times what
+// it costs whoever opens it. So an address whose connections are barren again and again is
+// shut out for a while: its connections are reset as soon as they are accepted, which
+// takes no goroutine, no buffer and no place.
+const (
+	barrenShare = 10              // of the new connections that an address may have in a second, one in ten may be barren in the long run
+	barrenDebt  = 5 * time.Second // an address is shut out for no longer after its last barren connection
+	peopleTimes = 4               // an address from which somebody is logged in may have so many times as many
+)
+
+// barren counts the connections of each address that were barren.
+type barren struct {
+	of   rate.Addresses
+	perS func() int // new connections that an address may have in a second; negative: there is no limit
+}
+
+// limit is how many barren connections an address may have. people: somebody is logged in
+// from there.
+func (b *barren) limit(people bool) rate.Limit {
+	n := b.perS()
+	if n < 0 {
+		return rate.Per(n, time.Second, n)
+	}
+	l := rate.Per(max(1, n/barrenShare), time.Second, max(1, n))
+	if people {
+		l = l.Times(peopleTimes)
+	}
+	return l
+}
+
+// count notes that a connection of an address was barren.
+func (b *barren) count(now time.Time, a netip.Addr, people bool) {
+	b.of.Reserve(now, barrenDebt, a, b.limit(people))
+}
+
+// shut reports whether an address is shut out.
+func (b *barren) shut(now time.Time, a netip.Addr, people bool) bool {
+	return b.of.Wait(now, barrenDebt, a, b.limit(people)) > 0
+}
+
+// wasBarren notes that a connection has ended before anybody has logged in on it.
+func (g *Gateway) wasBarren(client netip.Addr, proxy bool) {
+	if !proxy {
+		g.barren.count(time.Now(), client, g.limits.people(client))
+	}
+}
+
+// shutOut reports whether a client is shut out. Proxies never are: they come for many.
+func (g *Gateway) shutOut(client netip.Addr) bool {
+	return !g.trusted(client) && g.barren.shut(time.Now(), client, g.limits.people(client))
+}
+
+// shutsOut is a listener that resets the connections of clients that are shut out.
+type shutsOut struct {
+	*net.TCPListener
+	g    *Gateway
+	many bool // the last connection was of a client that is shut out
+}
+
+// resetsAtOnce is how many connections are reset before others get the core.
+const resetsAtOnce = 16
+
+// Accept implements net.Listener. One goroutine may call it.
+func (l *shutsOut) Accept() (net.Conn, error) {
+	for {
+		for l.many {
+			nc, n := l.resetMany(resetsAtOnce)
+			if l.many = n == resetsAtOnce; n > 0 {
+				l.g.wasShutOut(n)
+				runtime.Gosched()
+			}
+			if nc != nil {
+				return nc, nil
+			}
+		}
+		nc, err := l.AcceptTCP()
+		if err != nil {
+			return nil, err
+		}
+		client, ok := clientOf(nc)
+		if !ok || !l.g.shutOut(client) {
+			return nc, nil
+		}
+		l.g.reset(nc)
+		l.many = true
+	}
+}
+
+// reset ends a connection of a client that is shut out. The kernel keeps nothing of it.
+func (g *Gateway) reset(nc *net.TCPConn) {
+	_ = nc.SetLinger(0) // it is closed either way
+	_ = nc.Close()
+	g.wasShutOut(1)
+}
+
+func (g *Gateway) wasShutOut(n int) {
+	g.stats.refused.Add(uint64(n))
+	if g.limits.refused != nil {
+		g.limits.refused("limits.new_connections_per_ip_per_s")
+	}
+}

@@ -1,0 +1,133 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// Among connections that are reset there is one that its client has reset, and one that
+// goes on like any other.
+func TestConnectionsAmongThoseThatAreResetAreTaken(t *testing.T) {
+	g := &Gateway{}
+	g.barren.perS = func() int { return 1 }
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	l := &shutsOut{TCPListener: listener.(*net.TCPListener), g: g, many: true}
+	defer func() { _ = l.Close() }()
+	g.barren.count(time.Now().Add(time.Hour), netip.MustParseAddr("127.0.0.2"), false)
+	var last net.Addr
+	for _, addr := range []string{"127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.4"} {
+		nc, err := from(addr).DialContext(t.Context(), "tcp", l.Addr().String())
+		must(t, err)
+		defer func() { _ = nc.Close() }()
+		if last = nc.LocalAddr(); addr == "127.0.0.3" {
+			must(t, nc.(*net.TCPConn).SetLinger(0))
+			must(t, nc.Close())
+		}
+	}
+	nc, err := l.Accept()
+	must(t, err)
+	defer func() { _ = nc.Close() }()
+	if nc.RemoteAddr().String() != last.String() {
+		t.Errorf("the connection of %s is taken, want that of %s", nc.RemoteAddr(), last)
+	}
+	if n := g.stats.refused.Load(); n != 3 {
+		t.Errorf("%d connections are counted as refused, want 3", n)
+	}
+	if !g.shutOut(netip.MustParseAddr("127.0.0.3")) {
+		t.Error("a connection that its client has reset does not count")
+	}
+}
+
+// from is a dialer of an address of the loopback.
+func from(addr string) *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
+}
+
+// knock connects, says something that is no hello, and reports whether the answer is a
+// reset.
+func (s *server) knock(fr wire.Framing, addr string) bool {
+	to := s.HTTPAddr()
+	if fr == wire.TCP {
+		to = s.TCPAddr()
+	}
+	nc, err := from(addr).DialContext(context.Background(), "tcp", to.String())
+	if err != nil {
+		return errors.Is(err, syscall.ECONNRESET)
+	}
+	defer func() { _ = nc.Close() }()
+	_ = nc.SetDeadline(time.Now().Add(patience)) // of a connection that is open
+	if _, err = nc.Write([]byte("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")); err == nil {
+		_, err = nc.Read(make([]byte, 1))
+	}
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// While one address floods both ports, others get in at once, and one that was shut out
+// gets in later.
+func TestFloodOfOneAddressIsResetAndOthersGetIn(t *testing.T) {
+	t.Parallel()
+	lim := noLimits()
+	lim.NewPerIPPerSecond = 10
+	s := serve(t, Options{}, lim)
+	var end atomic.Bool
+	var flood sync.WaitGroup
+	defer flood.Wait()
+	defer end.Store(true)
+	var resets [2]atomic.Int32
+	for i := range 4 {
+		flood.Go(func() {
+			for fr := wire.Framing(i % 2); !end.Load(); {
+				if s.knock(fr, "127.0.0.2") {
+					resets[fr].Add(1)
+				}
+			}
+		})
+	}
+	until(t, "connections to both ports are reset", func() bool { return resets[0].Load() > 100 && resets[1].Load() > 100 })
+	for i := range 10 { // fewer would be enough for the limit of an address
+		fr := wire.Framing(i % 2)
+		p := s.dial(fr)
+		p.hello(s.token)
+		_ = p.nc.Close() // of one of many connections
+	}
+	end.Store(true)
+	until(t, "the address is not shut out any more", func() bool { return !s.knock(wire.TCP, "127.0.0.2") })
+	if s.Stats().Refused < 200 {
+		t.Errorf("%d are counted as refused, want all that were reset", s.Stats().Refused)
+	}
+}
+
+// An event loop takes few connections at once, so that those that it has do not wait.
+func TestConnectionsWaitForTheirTurnAtTheLoop(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Loops: 1}, noLimits())
+	for range maxEnrolling {
+		s.enrolling <- struct{}{}
+	}
+	var peers []*peer
+	for _, fr := range []wire.Framing{wire.TCP, wire.WebSocket} {
+		p := s.dial(fr)
+		p.say(`{"id":"1","hello":{"versionMin":1,"versionMax":1,"device":"` + []string{"a", "b"}[fr] + `","token":"` + s.token + `"}}`)
+		peers = append(peers, p)
+	}
+	until(t, "both have a place", func() bool { _, n := s.limits.counts(); return n == 2 })
+	if n := s.quietest().connections(); n != 0 {
+		t.Errorf("the event loop has %d connections, want none yet", n)
+	}
+	for range maxEnrolling {
+		<-s.enrolling
+	}
+	for _, p := range peers {
+		p.hear("welcome")
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package gateway
+
+import "net"
+
+// resetMany does nothing here: Accept resets one after the other.
+func (l *shutsOut) resetMany(int) (other net.Conn, done int) { return nil, 0 }
