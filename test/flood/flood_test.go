@@ -9,6 +9,7 @@ package flood
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -32,6 +33,8 @@ const (
 
 	senders = 20
 	every   = 100 * time.Millisecond // from one message of a sender to the next one
+
+	comesEvery = 250 * time.Millisecond // from one login of a newcomer, or from one try, to the next
 
 	maxMemory = 256 << 20 // bytes that a flood may add to the server's memory
 )
@@ -58,23 +61,34 @@ func TestFloodsOfStrangersDelayNobody(t *testing.T) {
 	n, seconds := number(t, "PETREL_FLOOD_CONNECTIONS", defaultConnections), number(t, "PETREL_FLOOD_SECONDS", defaultSeconds)
 	s := imtest.Start(t, imtest.Options{Process: true, Config: defaults})
 	friends := befriend(t, s)
+	cyd := s.Users("", "cyd0", "cyd1")
 	var quiet time.Duration
 	for _, kind := range append([]string{""}, kinds()...) {
-		before := rss(t, s)
-		end := strangers(t, s, kind, n, seconds)
-		acks := friends.talk(t, s, time.Duration(seconds)*time.Second)
-		said := end()
-		p99 := acks.at(0.99)
-		t.Logf("%-10s connections=%d acks=%d p50=%v p99=%v max=%v rss=%d MiB (before %d) peak=%d MiB: %s", name(kind), n, len(acks.times),
-			acks.at(0.5), p99, acks.at(1), rss(t, s)>>20, before>>20, acks.peak>>20, said)
-		if acks.peak > before+maxMemory {
-			t.Errorf("%s: the server's memory grew by %d MiB", name(kind), (acks.peak-before)>>20)
-		}
-		if kind == "" {
-			quiet = p99
-		} else if seconds >= 30 && p99 > max(3*quiet, 20*time.Millisecond) { // a run of all tests shares the machine with others
-			t.Errorf("%s: ack p99 is %v; quiet it is %v", name(kind), p99, quiet)
-		}
+		t.Run(name(kind), func(t *testing.T) {
+			before := rss(t, s)
+			end := strangers(t, s, kind, n, seconds)
+			lasts := time.Duration(seconds) * time.Second
+			var newcomers [2]*logins
+			var come sync.WaitGroup
+			for i, from := range []string{"127.2.0.", "127.1.0."} {
+				come.Go(func() { newcomers[i] = comeIn(t, s, cyd[i], from, lasts) })
+			}
+			acks := friends.talk(t, s, lasts)
+			come.Wait()
+			said := end()
+			p99 := acks.at(0.99)
+			t.Logf("connections=%d acks=%d p50=%v p99=%v max=%v rss=%d MiB (before %d) peak=%d MiB: %s", n, len(acks.times),
+				acks.at(0.5), p99, acks.at(1), rss(t, s)>>20, before>>20, acks.peak>>20, said)
+			t.Logf("newcomers of other addresses: %v; of those of the strangers: %v", newcomers[0], newcomers[1])
+			if acks.peak > before+maxMemory {
+				t.Errorf("the server's memory grew by %d MiB", (acks.peak-before)>>20)
+			}
+			if kind == "" {
+				quiet = p99
+			} else if seconds >= 30 && p99 > max(3*quiet, 20*time.Millisecond) { // a run of all tests shares the machine with others
+				t.Errorf("ack p99 is %v; quiet it is %v", p99, quiet)
+			}
+		})
 	}
 }
 
@@ -101,15 +115,60 @@ func befriend(t *testing.T, s *imtest.Server) friends {
 	return f
 }
 
+// times is how long each of some things took.
+type times []time.Duration // ascending
+
+func (a times) at(share float64) time.Duration {
+	if len(a) == 0 {
+		return 0
+	}
+	return a[min(len(a)-1, int(share*float64(len(a))))].Round(10 * time.Microsecond)
+}
+
 // acks is how long each of them took, from when its message was due, and the most memory
 // that the server had meanwhile.
 type acks struct {
-	times []time.Duration // ascending
-	peak  uint64
+	times
+	peak uint64
 }
 
-func (a *acks) at(share float64) time.Duration {
-	return a.times[min(len(a.times)-1, int(share*float64(len(a.times))))].Round(10 * time.Microsecond)
+// logins are those of newcomers, and how often they tried.
+type logins struct {
+	times
+	tries int
+}
+
+func (l *logins) String() string {
+	return fmt.Sprintf("logged in %d with %d tries, p50=%v p99=%v max=%v", len(l.times), l.tries, l.at(0.5), l.at(0.99), l.at(1))
+}
+
+// comeIn has somebody log in a few times a second for d, who comes from one address after
+// the other and tries again until it is done.
+func comeIn(t *testing.T, s *imtest.Server, token, from string, d time.Duration) *logins {
+	l, i := &logins{}, 0
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from + strconv.Itoa(1+i%addresses))}}).DialContext(ctx, network, addr)
+	}
+	for begin := time.Now(); time.Since(begin) < d; i++ {
+		<-time.After(comesEvery)
+		for tried := time.Now(); ; <-time.After(comesEvery) {
+			l.tries++
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			c, err := wiretest.Dial(ctx, wiretest.Options{URL: s.URL(wire.Framing(i % 2)), Codec: wire.Proto, Token: token, Device: "phone", NetDial: dial})
+			cancel()
+			if err == nil {
+				l.times = append(l.times, time.Since(tried))
+				_ = c.Close() // the server may be slower
+				break
+			}
+			if time.Since(tried) > time.Minute {
+				t.Errorf("a newcomer of %s… does not get in: %v", from, err)
+				return l
+			}
+		}
+	}
+	slices.Sort(l.times)
+	return l
 }
 
 // talk has everybody send for d.
