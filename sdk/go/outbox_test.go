@@ -468,8 +468,9 @@ func TestEditOfAnotherHistoryIsNotSent(t *testing.T) {
 		v.log[10].From = "alice"
 		addAll(v, 11, 30, "alice")
 		c = s.client(Options{Store: store})
+		pending := c.Pending("g1") // before it runs: what is found leaves
 		stop = run(c)
-		for i, p := range c.Pending("g1") {
+		for i, p := range pending {
 			state, seq, err := settled(t, p)
 			expect(t, "fate", fmt.Sprint(state, " ", seq), []string{"sent 11", "rejected 0"}[i])
 			expect(t, "id", p.ID, []string{found.ID, never.ID}[i])
