@@ -66,7 +66,7 @@ func (s *Server) spawn(flags map[string]string) error {
 		return err
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childConfig+"="+string(text))
+	cmd.Env = append(os.Environ(), "GOGC=100", childConfig+"="+string(text))
 	cmd.Stderr = s.log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
