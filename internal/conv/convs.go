@@ -6,8 +6,8 @@
 // Readers see what is published, and nothing else.
 //
 // A file uses what is in files that come before it in the following list, and nothing of
-// those that come after it; a test in internal/lint finds cycles. Read the last ones
-// first, convs.go and owner.go, and then whichever part you need.
+// those that come after it; a test in internal/lint finds cycles. The list goes from the
+// bottom to the top. Start at the top, with convs.go and owner.go at its end.
 //
 // What all others stand on: options.go, refusal.go (what callers are told), node.go (what
 // all feeds of a node share), inboxlag.go. A conversation: send.go, hash.go (the tail, by

@@ -81,7 +81,7 @@ func (fe *fetcher) release(c *conv) {
 // load reads a conversation's state. A conversation with an append under way
 // never leaves memory, so what is read here is durable.
 func (fe *fetcher) load(c *conv) {
-	wanted, err := fe.strangers.admitted(c)
+	wanted, err := fe.strangers.wanted(c)
 	if !wanted {
 		return
 	}
@@ -190,9 +190,9 @@ func readPoint(ctx context.Context, st store.Store, key im.Key) (point, error) {
 }
 
 // scan extends the tail of c down to after, on a loader, while the queue of c
-// waits. The rows that it reads are durable: they were there when c was loaded, or
-// they are older than the newest minTail rows. Only one batch is not durable, and it
-// has at most 256 rows of a conversation.
+// waits. It reads only durable rows: those that were there when c was loaded, and
+// those older than the newest minTail rows. At most one batch is not durable yet, and it
+// has no more than 256 rows of a conversation.
 func (fe *fetcher) scan(c *conv, after im.Seq) {
 	t := &c.log.tail
 	hashes := make([]uint64, 0, int(t.from-after)+len(t.hashes))

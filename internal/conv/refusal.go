@@ -11,8 +11,7 @@ import (
 // ErrNotOwner says that this node does not own the feed, or not any more.
 var ErrNotOwner = errors.New("feed is owned by another node")
 
-// Refusal is what callers are told when the store does not take or give
-// anything. err is of the store; nil for nil.
+// Refusal turns an error of the store into the error that the client gets; nil into nil.
 func Refusal(err error) *im.Error {
 	switch {
 	case err == nil:
@@ -30,15 +29,15 @@ func Refusal(err error) *im.Error {
 // damaged: an operator has to act first. Spec: P-9.5.
 const damagedRetry = 30 * time.Second
 
-// tells tells whether err is one of the store that callers outside may see.
-func tells(err error) bool {
+// mayShow reports whether callers outside the package may see this error of the store.
+func mayShow(err error) bool {
 	return errors.Is(err, store.ErrStalled) || errors.Is(err, store.ErrCorrupt)
 }
 
 // Shown is err as a caller outside sees it: what the store could not read, or did
 // not answer, has a code.
 func Shown(err error) error {
-	if _, ok := errors.AsType[*im.Error](err); !ok && tells(err) {
+	if _, ok := errors.AsType[*im.Error](err); !ok && mayShow(err) {
 		return Refusal(err)
 	}
 	return err
@@ -46,7 +45,7 @@ func Shown(err error) error {
 
 // unread is what senders are told when the store could not be read.
 func unread(err error) *im.Error {
-	if tells(err) {
+	if mayShow(err) {
 		return Refusal(err)
 	}
 	return &im.Error{Code: im.CodeInternal}

@@ -188,7 +188,8 @@ func bodySize(m *petrelv1.Message) int {
 	return len(m.GetEdit().GetText()) + len(m.GetEdit().GetData())
 }
 
-// Answer tells whoever waits what became of s. It is called once.
+// Answer tells whoever waits what became of a send that gets into no batch. It is called
+// once. Those in a batch are answered by fan-out, with the entry.
 func (s *Send) Answer(r Result, k *fanout.WakeUps) {
 	switch {
 	case s.Origin.Waits():

@@ -10,7 +10,7 @@ import (
 
 // A stranger is a user who never was a member of a conversation. What a stranger asks
 // of it and sends to it gets the answer of a conversation that does not exist, after
-// the same work: one look into the store for the stranger's record. It is the same
+// the same work: one look into the store for the stranger's record. The work is the same
 // whether the conversation is in memory, is not, or does not exist. Without the look, a
 // stranger would learn by the time of the answer what the answer does not say: to load a
 // large group takes longer than to find that there is none. Spec: P-8.9.
@@ -40,9 +40,9 @@ func (st *strangers) knows(key im.Key, u im.User) bool {
 	return c != nil && c.known(u)
 }
 
-// admitted tells whether anybody waits for c, which is not loaded yet, who may know of
-// it. If not, c has left memory, and the strangers among the senders have their answers.
-func (st *strangers) admitted(c *conv) (bool, error) {
+// wanted reports whether to load c: somebody who waits for it may know that it exists. If
+// nobody does, c has left memory, and the strangers among the senders have their answers.
+func (st *strangers) wanted(c *conv) (bool, error) {
 	for {
 		st.mem.mu.Lock()
 		if c.uses > 0 || slices.ContainsFunc(c.queue, func(s *Send) bool { return !s.needsStanding() }) {

@@ -9,7 +9,7 @@ import (
 // ways. The feed is given away (sealed): what was taken is committed first. Or it
 // is lost: another node has taken it over, or nobody knows what became of a commit,
 // or the store takes no more commits of the feed until it is taken over again. Then
-// nothing may rest any more on what is in memory.
+// what is in memory may be wrong, and nobody may use it.
 //
 // When the process stops, the committer ends too, and the feed is neither given away
 // nor lost.
@@ -60,7 +60,7 @@ func (t *tenure) loseLocked() bool {
 // Sealed tells whether the feed was given away or is lost.
 func (t *tenure) Sealed() bool { return isClosed(t.sealed) }
 
-// Lost tells whether nothing may rest any more on what is in memory.
+// Lost tells whether the feed is lost, so that nobody may use what is in memory.
 func (t *tenure) Lost() bool { return isClosed(t.lost) }
 
 func isClosed(ch chan struct{}) bool {

@@ -9,15 +9,15 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// A connection is barren if it ends before anybody has logged in on it. To take one in, to
-// wait for what it says, and to tell it why it has to go costs the server many times what
-// it costs whoever opens it. So an address whose connections are barren again and again is
+// A connection is barren if it ends before anybody has logged in on it. It
+// costs the server much more than the client: the server accepts it, waits for what it
+// says, and says why it ends it. So an address whose connections are barren again and again is
 // shut out for a while: its connections are reset as soon as they are accepted, which
 // takes no goroutine, no buffer and no place.
 const (
 	barrenShare = 10              // of the new connections that an address may have in a second, one in ten may be barren in the long run
 	barrenDebt  = 5 * time.Second // an address is shut out for no longer after its last barren connection
-	peopleTimes = 4               // an address from which somebody is logged in may have so many times as many
+	peopleTimes = 4               // factor of both for an address from which somebody is logged in
 )
 
 // barren counts the connections of each address that were barren.

@@ -15,7 +15,7 @@ import (
 // frames for its session, and what goes wrong into a named end.
 //
 // Its fields belong to its reader, the goroutine that calls input: an event
-// loop, or the connection's own. Writers use sess.Out, and closing.
+// loop, or the connection's own. Writers use sess.Out and call closing.
 type conn struct {
 	g    *Gateway
 	link link
@@ -46,8 +46,8 @@ const (
 // link is the way back to the socket that a conn is read from. Only the
 // conn's reader calls it.
 type link interface {
-	put(b []byte)        // writes b behind what was put or taken from the outbox before; keeps nothing of it
-	finish(quick bool)   // closes the socket behind what was put; quick: the peer sends nothing more
+	put(b []byte)        // writes b after what was put or taken from the outbox before; keeps nothing of it
+	finish(quick bool)   // closes the socket after what was put; quick: the peer sends nothing more
 	busy(limit int) bool // reports whether more than limit bytes wait for the socket, after writing what it takes
 }
 
@@ -62,7 +62,7 @@ const (
 
 	maxUnread  = 64 << 10 // bytes waiting above which WebSocket pings go unanswered
 	maxAnswers = 4 << 20  // bytes of answers that may wait beyond the outbox's limit for events
-	maxExcess  = 16 << 20 // bytes read and thrown away behind the end, before the socket is closed on the peer
+	maxExcess  = 16 << 20 // bytes read and thrown away after the end, before the socket is closed on the peer
 )
 
 // input takes what was read; b may be changed and is not kept. The caller
@@ -212,7 +212,7 @@ func beginsObject(b []byte) bool {
 	return false
 }
 
-// end ends the connection with e: through the outbox, behind what waits in it,
+// end ends the connection with e: through the outbox, after what waits in it,
 // or at once while there is no session.
 func (c *conn) end(e *im.Error, r *reader) {
 	c.deaf = true

@@ -12,7 +12,7 @@ import (
 type framer struct {
 	framing wire.Framing
 	codec   codec
-	limit   int      // bytes of one message; the connection raises it behind the hello
+	limit   int      // bytes of one message; the connection raises it after the hello
 	part    *partial // nil while nothing is incomplete
 }
 

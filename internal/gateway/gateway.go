@@ -124,7 +124,7 @@ type Gateway struct {
 	// Times in ticks, the unit of the wheels.
 	tick                                          time.Duration
 	helloTicks, beatTicks, stallTicks, graceTicks uint32
-	grace                                         time.Duration // for a peer to close behind our end
+	grace                                         time.Duration // for a peer to close after our end
 
 	refusals   refusals
 	gone       context.Context // done when nothing that arrives is taken any more

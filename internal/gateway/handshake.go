@@ -172,7 +172,7 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 	if a, ok := ofHTTP(nc); ok {
 		a.meter = nil // limits of its own hold for it
 	}
-	var early []byte // frames sent right behind the request
+	var early []byte // frames sent right after the request
 	if n := rw.Reader.Buffered(); n > 0 {
 		early, _ = rw.Reader.Peek(n)
 	}

@@ -269,7 +269,7 @@ type loopConn struct {
 	written    uint32    // bytes, modulo 2^32
 	sent       uint32    // of these, taken by the kernel when last looked at
 	moved      uint32    // when sent last changed; counts while backlog
-	excess     uint16    // reads behind the end
+	excess     uint16    // reads after the end
 	state      uint8
 	probes     uint8 // since it was last heard
 	planned    bool  // in the wheel
@@ -299,7 +299,7 @@ func (c *loopConn) evict() {
 	}
 }
 
-// put writes b; the socket may be closed behind it.
+// put writes b; the socket may be closed after it.
 func (c *loopConn) put(b []byte) {
 	if c.state == stateClosed || len(b) == 0 {
 		return

@@ -13,13 +13,13 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// What strangers may have the HTTP server read. A frame of HTTP/2 has as few as nine bytes
+// How much the HTTP server reads of clients who have not logged in, here called strangers. A frame of HTTP/2 has as few as nine bytes
 // and costs microseconds of CPU, so a connection that is read as fast as it sends keeps a
 // core busy, whatever limits there are for requests. A stranger who sends more than this
 // waits, and the kernel makes them wait too.
 const (
 	meteredBytes = 1 << 10         // of one read, which takes one token
-	metersBurst  = 4               // tokens of an address at once, in seconds of its rate
+	metersBurst  = 4               // burst of an address: as many tokens as its rate gives in so many seconds
 	freeReads    = 4               // of a connection that count for its address only: requests and headers of browsers fit into them
 	allReads     = 1000            // tokens per second of all further reads together
 	longestWait  = 5 * time.Second // a stranger who would have to wait for longer is cut off
@@ -37,8 +37,8 @@ var errTooMuch error = &net.OpError{Op: "read", Net: "tcp", Err: &im.Error{Code:
 
 func newMeters() meters { return meters{all: xrate.NewLimiter(allReads, 2*allReads)} }
 
-// meter counts what one connection of the HTTP server sends. Read is its reader's; vouched
-// may be called by any goroutine.
+// meter counts what one connection of the HTTP server sends. Only the
+// goroutine that reads the connection calls read. Any goroutine may call Vouched.
 type meter struct {
 	g       *Gateway
 	addr    netip.Addr
@@ -53,7 +53,7 @@ func (r *meter) Vouched() {
 	r.vouched.Store(true)
 }
 
-// Read reads from nc, and waits for as long as the tokens say.
+// read reads from nc, and waits for as long as the tokens say.
 func (r *meter) read(nc net.Conn, b []byte) (int, error) {
 	if r.known.Load() > 0 {
 		n, err := nc.Read(b)

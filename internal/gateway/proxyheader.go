@@ -24,7 +24,7 @@ const (
 
 var errNoProxyHeader = errors.New("the connection does not begin with a header of the PROXY protocol, version 2")
 
-// readProxyHeader reads a header and no byte behind it, so the connection can go on
+// readProxyHeader reads a header and no byte after it, so the connection can go on
 // in an event loop. It returns the client's address; ok is false if the proxy
 // names none. (The libraries for this read ahead.)
 func readProxyHeader(r io.Reader) (client netip.AddrPort, ok bool, err error) {

@@ -32,17 +32,17 @@ type stream struct {
 	opened time.Time
 	mark   time.Time // when it was last heard or probed, or made deaf
 	probes int       // since it was last heard
-	excess int       // bytes read behind the end
+	excess int       // bytes read after the end
 
 	evicted atomic.Bool    // it has lost its place to another connection
 	began   bool           // the writer's: it has written; the welcome is the first, so the reader looks up
 	writers sync.WaitGroup // at most one
 	mu      sync.Mutex     // tier 0; guards the fields below
 	out     []byte         // what was put: control frames, and ends without a session
-	fin     bool           // close behind out
+	fin     bool           // close after out
 	quick   bool           // the peer sends nothing more
 	again   bool           // the outbox has something
-	writing bool           // there is a writer; stays so behind the end
+	writing bool           // there is a writer; stays so after the end
 	written bool           // the end is written
 	closed  bool           // no writer may start any more
 }
@@ -149,8 +149,8 @@ func (s *stream) linger(buf []byte) {
 }
 
 // wait sets the read deadline. Whoever wants the reader's attention sets a
-// flag first and a deadline of now behind it, so the flags are looked at again
-// behind the own deadline.
+// flag first and a deadline of now after it, so the flags are looked at again
+// after the own deadline.
 func (s *stream) wait(until time.Time) {
 	_ = s.nc.SetReadDeadline(until)
 	if s.over() || (s.g.ending.Load() || s.evicted.Load()) && !s.deaf {

@@ -10,7 +10,7 @@ import (
 // lengthSize is that of the length before a protobuf frame on TCP, in bytes.
 const lengthSize = 4
 
-// cutTCP cuts frames behind lengths, or lines; the connection's first byte
+// cutTCP cuts frames that follow lengths, or lines; the connection's first byte
 // decides which. The first old bytes of b have been looked at before.
 // Spec: P-1.2, P-1.3.
 func (f *framer) cutTCP(b []byte, old int, emit func(frame) *fault) (int, *fault) {

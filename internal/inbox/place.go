@@ -17,13 +17,14 @@ import (
 // came after is still in the feed. So a start, or another node that takes the feed over,
 // has the index without reading any conversation.
 //
-// Each write has the news since the last one. And it has one of the ranges into which
-// the index is cut, in turn: when all of them had their turn, older news are deleted.
+// Each write has the news since the last one, and also one of the ranges into which the
+// index is cut, the next one each time. When all ranges have been written once, the news
+// from before that are deleted.
 
 // place is how far the inboxes and the stored index are.
 type place struct {
 	done    im.Pos // everything up to here is in the inboxes, and in the index
-	unknown im.Pos // of what changed up to here the index may know nothing
+	unknown im.Pos // the index may lack changes at or below this position
 	step    uint64 // how many writes there were
 }
 

@@ -1,6 +1,6 @@
 // Package rate limits how often something may be done, with token buckets.
 //
-// A bucket holds at most Burst tokens and gets one every Every. A Bucket does
+// A bucket holds at most Burst tokens and gets one token each Limit.Every. A Bucket does
 // not count tokens: it keeps the moment at which it will be full again, and the
 // tokens follow from that. So it takes 8 bytes and every session can have one.
 // The Limiter of golang.org/x/time/rate takes 80 and a lock.

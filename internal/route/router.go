@@ -73,8 +73,8 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 }
 
 // answers are the questions that other nodes may ask. A new one is a message of
-// convpb of its own (its name goes over the wire: never rename it), a method of
-// conv.Owner, and a line here. An owner of the former release does not know it:
+// convpb of its own (its name goes over the wire: never rename it), mostly a
+// method of conv.Owner, and a line here. An owner of the former release does not know it:
 // callers get internal.
 func (r *Router) answers() []question {
 	return []question{
@@ -130,8 +130,8 @@ func (r *Router) Forwarding() int {
 }
 
 // HistoryPage reads a page of history for a user as a frame's content; it has at
-// most limit entries. User "" is the operator. Codes: no_conversation,
-// not_member. Spec: P-5.2.
+// most limit entries. User "" is the operator. Codes: no_conversation.
+// Spec: P-5.2.
 func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetHistory, limit int) (*petrelv1.HistoryPage, error) {
 	id, err := im.ParseConvID(f.Conv)
 	if err != nil {

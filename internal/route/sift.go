@@ -11,11 +11,11 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Sift returns the indexes of those of some conversations that may have changed since
-// positions of their feeds. It asks the owners' indexes of changes, and reads no
-// conversation. A conversation whose owner does not answer may have changed. The Places
-// are where the feeds were before the look; those of owners who did not answer are not
-// there. The caller has put the session into the online table before. Spec: P-6.2.
+// Sift takes conversations, and a position for each feed, and returns which elements of
+// convs may have changed since then. It asks the owners' indexes of changes, and reads no
+// conversation. A conversation whose owner does not answer may have changed. Places has the
+// position of each feed from before its index was read, without the feeds of owners who did
+// not answer. The caller has put the session into the online table before. Spec: P-6.2.
 func (c *caller) Sift(ctx context.Context, a im.Account, convs []im.ConvID, since func(store.Feed) im.Pos) ([]int, Places, error) {
 	if len(convs) == 0 {
 		return nil, nil, nil
@@ -51,7 +51,7 @@ type sieve struct {
 	account im.Account
 	convs   []im.ConvID
 	since   func(store.Feed) im.Pos
-	maybe   []bool // of each of convs; whoever asks about some of them writes their places
+	maybe   []bool // maybe[i] is about convs[i]; each goroutine writes the elements that it asks about
 
 	mu     sync.Mutex // tier 0; guards places
 	places Places

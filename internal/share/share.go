@@ -19,7 +19,7 @@ import (
 type Options struct {
 	Workers     int // jobs that run at the same time
 	PerUser     int // of them jobs of one user
-	Waiting     int // jobs of all users that wait; a user with fewer than fewWaiting gets in until there are twice as many
+	Waiting     int // jobs of all users that wait; users who have fewer than fewWaiting of them may fill it to twice this number
 	UserWaiting int // jobs of one user that wait
 }
 
@@ -30,7 +30,7 @@ const fewWaiting = 16
 // firstCost is what the first job of a user is expected to take.
 const firstCost = 100 * time.Microsecond
 
-// fewUsers are so many that it is not worth the time to look whom to forget.
+// Below fewUsers users, Add looks for nobody to forget.
 const fewUsers = 64
 
 // Queue is the jobs of all users.
@@ -43,12 +43,13 @@ type Queue struct {
 	order   byUse         // the users who have a job that may run now
 	clock   time.Duration // what the user had used whose job was taken last
 	waiting int           // of all users
-	crowded int           // so many users make Add look for some to forget
+	crowded int           // from this many users on, Add looks for some to forget
 }
 
 // user is the jobs of one user. A user without jobs stays in the map until what they
 // used is paid off: or somebody who sends one job after the other would be a new user
-// each time. It is paid off with time, so nobody is remembered for little.
+// each time. Time pays it off, so a user who has used little is
+// forgotten soon.
 type user struct {
 	account im.Account
 	jobs    []func() // oldest first

@@ -40,7 +40,7 @@ var appRules = []rule{
 	},
 	{
 		name:  "refuse-in-silence",
-		holds: "every connection that is refused is told why",
+		holds: "every connection that is refused, and not reset, is told why",
 		patches: []patch{{"internal/gateway/refusals.go", `_, err := nc.Write(why)
 		told = err == nil`, `_ = nc.Close()
 		told = true`}},

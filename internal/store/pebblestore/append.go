@@ -12,7 +12,7 @@ import (
 )
 
 // Append implements store.Store. It returns when the log is synced; done
-// follows after the witness.
+// follows when the witness is written, which may still fail.
 func (s *Store) Append(b *store.Batch, done func(error)) {
 	c := newCommit(done)
 	c.stage = func() (*pebble.Batch, error) { return s.stageAppend(b) }

@@ -29,7 +29,7 @@ type commit struct {
 	refusal error         // guarded by queue.mu; nothing is written
 
 	done   func(error)
-	result error // set when the commit leaves the queue
+	result error // of the commit, or why it was not taken
 }
 
 func newCommit(done func(error)) *commit {

@@ -6,8 +6,8 @@
 // done. The witness (witness.go) is a file of its own that says how far the log
 // and the manifest reach, because Pebble takes a shortened one for a whole one.
 // rewound.go refuses an earlier state of the folder, folder.go a folder that is
-// not the one that is meant. guard.go is the file system that keeps it ahead of Pebble, open.go compares
-// the two at a start, repair.go accepts a loss.
+// not the one that is meant. guard.go is the file system that keeps the witness
+// ahead of Pebble, open.go compares witness and Pebble at a start, repair.go accepts a loss.
 //
 // # What a start notices
 //

@@ -31,14 +31,14 @@ type Missing struct {
 
 // Renew gives a store a new history id, for databases that lack what was acked:
 // that were restored to an earlier time, or failed over to a standby that lagged.
-// What clients remember beyond it is gone. No node may run. If it is interrupted,
+// Clients drop what they have stored that the databases no longer have. No node may run. If it is interrupted,
 // the databases differ, no node opens them, and it is run again.
 func Renew(ctx context.Context, o Options) (*Renewed, error) {
 	o = o.withDefaults()
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	r := &Renewed{History: binary.BigEndian.Uint64(b[:])}
-	var m *mark // of a node that has seen more than the operator goes on with
+	var m *mark // the store mark of a node, which may have seen newer commits than these databases hold
 	if o.Mark != "" {
 		var err error
 		if m, err = readMark(o.Mark); err != nil {
@@ -71,8 +71,8 @@ func Renew(ctx context.Context, o Options) (*Renewed, error) {
 	return r, nil
 }
 
-// renew begins a history in a database, and a generation, so that the server that
-// has the former one is refused. It is above known as well.
+// renew begins a history in a database, and a generation with a number above known. A
+// PostgreSQL server that has a former generation is refused from then on.
 func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uint64) error {
 	said, err := asked(ctx, c.PgConn())
 	if err != nil {
@@ -110,7 +110,7 @@ func (d *database) renew(ctx context.Context, c *pgx.Conn, r *Renewed, known uin
 	return nil
 }
 
-// alone runs f on a connection that no store has to do with.
+// alone runs f on a connection of its own, not of the pool of a store.
 func (d *database) alone(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, d.o.Timeout)
 	defer cancel()
@@ -122,8 +122,8 @@ func (d *database) alone(ctx context.Context, f func(ctx context.Context, c *pgx
 	return f(ctx, c)
 }
 
-// unused reads what a database is, which must belong to the store of first, if
-// that is known, and be in nobody's use.
+// unused reads the identity of a database. It fails if the database is of another store
+// than first (nil: that is not checked), or if somebody uses it.
 func (d *database) unused(ctx context.Context, first *identity) (id *identity, err error) {
 	err = d.alone(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		if id, err = readIdentity(ctx, c); err != nil {
