@@ -52,12 +52,9 @@ build: ## build the binary, build/bin/petrel
 # long that nodes take each other for dead. -vet=off because `make vet` finds more,
 # -ldflags because the symbols are half of what it takes to link sixty test
 # programs.
-AT_ONCE  := $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
-GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -p $(AT_ONCE) -timeout 15m
+GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
 # GORACE because a program that the race detector watches waits for a second before it
-# ends. AT_ONCE because tests wait for disks and clocks too: three packages at a time
-# keep two cores busy. GOGC because a sixth of what compiling takes is collecting
-# garbage. RACE_MOD because Pebble under the race detector keeps the stack of whoever opens
+# ends. GOGC because a sixth of what compiling takes is collecting garbage. RACE_MOD because Pebble under the race detector keeps the stack of whoever opens
 # an iterator, which was up to half of the CPU of its users; its other checks stay.
 GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) -race -modfile=$(BUILD)/race/go.mod
 RACE_MOD := $(BUILD)/race/.made
