@@ -45,8 +45,8 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 	if errors.Is(err, store.ErrCorrupt) {
 		err = r.aroundDamage(ctx, c, parts, p, q.Before > 0)
 	}
-	if err == nil && by.User != "" && in.members.Role(by.User) == 0 {
-		err = emptyEditedAfter(p.rows, last)
+	if err == nil && in.members.hasBeenAway(by.User) {
+		err = hideEdits(p.rows, in.members, by.User)
 	}
 	if err != nil {
 		return nil, err
@@ -66,17 +66,14 @@ func bounds(q *convpb.GetHistory, first, last im.Seq) (from, to im.Seq) {
 	return max(first, im.Seq(q.After)+1), to
 }
 
-// emptyEditedAfter takes the body from the rows that were edited after last, the
-// end of the reader's last stay. The new body is not theirs to read, and the
-// former one is served nowhere. Spec: P-8.3.
-func emptyEditedAfter(rows [][]byte, last im.Seq) error {
+// hideEdits takes the text of edits that u may not read from the rows of a page.
+func hideEdits(rows [][]byte, members *Members, u im.User) error {
 	for i, row := range rows {
 		var m petrelv1.Message
 		if err := wire.ParseMessage(row, &m); err != nil {
 			return err
 		}
-		if im.Seq(m.EditedBy) > last {
-			m.Type, m.Body = "", nil
+		if members.hideEdit(u, &m) {
 			rows[i] = wire.AppendMessage(nil, &m)
 		}
 	}

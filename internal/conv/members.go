@@ -110,6 +110,24 @@ func (m *Members) readable(u im.User, from, to im.Seq) []stay {
 	return out
 }
 
+// hasBeenAway tells whether entries after u first joined are outside of the stays of u.
+func (m *Members) hasBeenAway(u im.User) bool {
+	stays := m.staysOf(u)
+	return len(stays) > 1 || len(stays) == 1 && stays[0].to != 0
+}
+
+// hideEdit takes the body from an entry if it was edited outside of the stays of u. The new
+// body is not theirs to read, and the former one is served nowhere. It reports whether
+// it changed msg. Spec: P-8.3.
+func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
+	q := im.Seq(msg.EditedBy)
+	if q == 0 || u == "" || msg.GetEdit() != nil || len(m.readable(u, q, q)) > 0 { // an edit that another one has replaced has no body
+		return false
+	}
+	msg.Type, msg.Body = "", nil
+	return true
+}
+
 // apply makes the members as the entry q with a change leaves them. done is the
 // part of the change that takes effect: whoever is added and is a member already,
 // for instance, is not in it. It is empty if nothing takes effect. Codes: invalid.

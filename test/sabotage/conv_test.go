@@ -372,4 +372,23 @@ var convRules = []rule{
 			return true`}},
 		guards: []guard{{"internal/conv", "^TestPageOfHistoryReadsWhatItAnswers$"}},
 	},
+	{
+		name:  "edits-of-the-absent",
+		holds: "who left and came back does not read the text of edits made meanwhile",
+		patches: []patch{{
+			"internal/conv/members.go",
+			`msg.GetEdit() != nil || len(m.readable(u, q, q)) > 0 {`,
+			`msg.GetEdit() != nil || len(m.readable(u, q, q)) > 0 || m.Role(u) != 0 {`,
+		}},
+		guards: []guard{
+			{"internal/conv", "^TestEditsMadeWhileAUserIsAwayStayUnread$"},
+			{"test/scenario", "^TestScenarios$/^edit$/^Pebble$/^WebSocketJSON$"},
+		},
+	},
+	{
+		name:    "edit-goes-to-former-members",
+		holds:   "who was removed is not pushed an edit that came after it in the same commit",
+		patches: []patch{{"internal/conv/rewrite.go", `w.batch.isBefore(q, w.span) {`, `w.batch.isBefore(q, w.span) && false {`}},
+		guards:  []guard{{"internal/conv", "^TestAnEditIsNotPushedToWhoLeftBeforeIt$"}},
+	},
 }

@@ -55,7 +55,7 @@ func (l *ledger) told(u *user, m *petrelv1.Message) error {
 	if was != nil && !sameEntry(was, m) {
 		return fmt.Errorf("%s seq %d was told as %v and now as %v", m.Conv, m.Seq, was, m)
 	}
-	if was == nil || version(m) >= version(was) {
+	if was == nil || version(m) >= version(was) && !hidden(m) {
 		l.entries[m.Conv][m.Seq] = m
 	}
 	if l.toWhom[u] == nil {
@@ -427,8 +427,15 @@ func (s *session) auditReading(conn *wiretest.Conn, r reading) error {
 			return fmt.Errorf("reads after %d: %w", after, err)
 		}
 		for _, m := range page.Messages {
-			if !may(m.Seq) || m.Seq > uint64(len(rows)) || !proto.Equal(m, rows[m.Seq-1]) {
+			if !may(m.Seq) || m.Seq > uint64(len(rows)) {
 				return fmt.Errorf("reads %v at seq %d", m, m.Seq)
+			}
+			want := rows[m.Seq-1]
+			if by := want.EditedBy; by > 0 && want.GetEdit() == nil && !may(by) {
+				want = hide(want)
+			}
+			if !proto.Equal(m, want) {
+				return fmt.Errorf("reads %v at seq %d, want %v", m, m.Seq, want)
 			}
 			read[m.Seq], after = true, m.Seq
 		}

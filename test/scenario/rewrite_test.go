@@ -17,9 +17,26 @@ func rewritten(m *petrelv1.Message) bool {
 	return version(m) > 0 || m.GetEdit() != nil && m.GetEdit().Body == nil
 }
 
+// hidden tells whether m is without its body because its reader may not read the edit
+// (P-8.3).
+func hidden(m *petrelv1.Message) bool {
+	return m.EditedBy > 0 && m.RecalledBy == 0 && m.Body == nil
+}
+
+// hide is m for somebody who may not read the edit.
+func hide(m *petrelv1.Message) *petrelv1.Message {
+	c := proto.CloneOf(m)
+	c.Type, c.Body = "", nil
+	return c
+}
+
 // sameEntry tells whether a and b are copies of one entry: of one version they
-// are equal, but for the body of an edit that a later one took the place of.
+// are equal, but for the body of an edit that a later one took the place of, and for one that
+// is hidden.
 func sameEntry(a, b *petrelv1.Message) bool {
+	if hidden(a) != hidden(b) {
+		a, b = hide(a), hide(b)
+	}
 	if version(a) == version(b) && !(a.GetEdit() != nil && rewritten(a) != rewritten(b)) {
 		return proto.Equal(a, b)
 	}

@@ -182,6 +182,15 @@ func History(t testing.TB, page func(*convpb.GetHistory) (*convpb.History, error
 	}
 }
 
+// Show is messages as "seq:body".
+func Show(messages []*petrelv1.Message) []string {
+	all := make([]string, len(messages))
+	for i, m := range messages {
+		all[i] = show(m)
+	}
+	return all
+}
+
 // show is a message as "seq:body".
 func show(m *petrelv1.Message) string {
 	switch b := m.Body.(type) {
