@@ -34,6 +34,7 @@ type batch struct {
 	spans     []span
 	heads     []headMove
 	scans     []scan
+	later     []work // sends that wait for the next batch
 	cursors   []cursorWrite
 	bytes     int // of all sends taken and not put back
 	rows      int // new ones
@@ -78,7 +79,7 @@ func (b *batch) reset() {
 	clear(b.commit.Cursors)
 	*b = batch{
 		work: b.work[:0], arena: b.arena[:0], items: b.items[:0], answers: b.answers[:0],
-		spans: b.spans[:0], heads: b.heads[:0], feedItems: b.feedItems[:0], scans: b.scans[:0], cursors: b.cursors[:0], staged: b.staged[:0],
+		spans: b.spans[:0], heads: b.heads[:0], feedItems: b.feedItems[:0], scans: b.scans[:0], later: b.later[:0], cursors: b.cursors[:0], staged: b.staged[:0],
 		commit: store.Batch{Rows: b.commit.Rows[:0], Dedupe: b.commit.Dedupe[:0], Cursors: b.commit.Cursors[:0]},
 	}
 }
@@ -146,6 +147,17 @@ func (b *batch) replace(q im.Seq, value, wirePart []byte) bool {
 			b.items[st.item].Row = wirePart
 		}
 		return true
+	}
+	return false
+}
+
+// isBefore tells whether the row q is of this batch, and its item comes before a place in
+// items.
+func (b *batch) isBefore(q im.Seq, item int) bool {
+	for _, st := range b.staged {
+		if st.seq == q {
+			return st.item >= 0 && st.item < item
+		}
 	}
 	return false
 }

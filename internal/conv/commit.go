@@ -111,7 +111,7 @@ func (cm *committer) commit() error {
 		return nil
 	}
 	cm.build(b)
-	cm.fetch.letGo(b.work, b.scans)
+	cm.fetch.letGo(b.work, b.scans, b.later)
 	if !b.writes() {
 		return cm.answerOnly(b)
 	}
@@ -236,7 +236,13 @@ func (bu *builder) conversation(w *work) {
 	from := len(b.items)
 	for i, s := range w.sends {
 		before, at := c.log.info, len(b.items)
+		bu.rewriter.span = from
 		kind, err := bu.decide(c, s)
+		if errors.Is(err, errNextBatch) {
+			b.later = append(b.later, work{c, w.sends[i:]})
+			w.sends = w.sends[:i]
+			break
+		}
 		if errors.Is(err, errScan) {
 			b.scans = append(b.scans, scan{c, w.sends[i:], s.After})
 			w.sends = w.sends[:i]
@@ -261,7 +267,8 @@ func (bu *builder) conversation(w *work) {
 }
 
 // decide settles one send: that of a stranger, a repeat, a refusal, or a new row. It
-// returns the kind of the row, 0 without one.
+// returns the kind of the row, 0 without one. Errors: errScan, errNextBatch; then s is not
+// settled.
 func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	s.Entry.Conv = c.id
 	role, known := c.log.info.members.standing(im.User(s.Entry.From))
@@ -282,6 +289,9 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	var next *info
 	if err == nil {
 		next, err = bu.admission.admit(c, s, role)
+	}
+	if errors.Is(err, errNextBatch) {
+		return 0, err
 	}
 	if err != nil {
 		bu.b.answer(s, nil, Result{Err: bu.refusal(c, err)})

@@ -217,8 +217,9 @@ func (fe *fetcher) scan(c *conv, after im.Seq) {
 }
 
 // letGo ends the committer's hold on the conversations of a batch. Those whose
-// tail is too short get their sends back and go to a loader first.
-func (fe *fetcher) letGo(done []work, scans []scan) {
+// tail is too short get their sends back and go to a loader first; those in later get
+// theirs back.
+func (fe *fetcher) letGo(done []work, scans []scan, later []work) {
 	now := fe.mem.now().Unix()
 	fe.mem.mu.Lock()
 	defer fe.mem.mu.Unlock()
@@ -226,6 +227,9 @@ func (fe *fetcher) letGo(done []work, scans []scan) {
 		giveBackLocked(sc.c, sc.sends)
 		sc.c.state = scanning
 		fe.node.loaders.add(func() { fe.scan(sc.c, sc.after) })
+	}
+	for _, w := range later {
+		giveBackLocked(w.c, w.sends)
 	}
 	for _, w := range done {
 		w.c.lastUse = now

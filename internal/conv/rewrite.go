@@ -2,6 +2,7 @@ package conv
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,6 +22,7 @@ type rewriter struct {
 	store   store.Store
 	formers *formers
 	batch   *batch     // the one being built
+	span    int        // the item of the batch from which on all go to those who are members now
 	now     uint64     // Unix milliseconds
 	targets [2]*target // rows that the send at hand rewrites; nil: none
 }
@@ -33,9 +35,13 @@ type target struct {
 	wire []byte // the row's wire part as it is
 }
 
+// errNextBatch says that a send edits a row of the batch being built, and the members have
+// changed since. The push of that row would tell the edit also to those who left before it.
+var errNextBatch = errors.New("the edit must not be in the batch of its target")
+
 // admit decides whether the sender may do what s says to an earlier entry, and
-// notes the rows that s rewrites. Codes: no_target, forbidden, too_late.
-// Spec: P-5.3, P-5.6.
+// notes the rows that s rewrites. Codes: no_target, forbidden, too_late; or errNextBatch.
+// Spec: P-5.3, P-5.6, P-8.3.
 func (w *rewriter) admit(c *conv, s *Send) error {
 	q, removed, _ := targetOf(&s.Entry)
 	from, members := im.User(s.Entry.From), c.log.info.members
@@ -65,6 +71,9 @@ func (w *rewriter) admit(c *conv, s *Send) error {
 	}
 	if err != nil {
 		return err
+	}
+	if s.Entry.GetEdit() != nil && w.batch.isBefore(q, w.span) {
+		return errNextBatch
 	}
 	w.targets = [2]*target{t}
 	if t.m.EditedBy != 0 {
