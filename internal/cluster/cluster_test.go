@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -778,6 +779,35 @@ func TestFeedThatDoesNotOpenIsTriedAgain(t *testing.T) {
 		a.refuse = nil
 		a.mu.Unlock()
 		w.settled(2 * time.Second)
+	})
+}
+
+// The store may answer a look only when the node has been told to stop.
+func TestLookThatOutlivesRunOpensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.db.frozen = false
+		a := w.start("a", nil)
+		w.settled(time.Second)
+		a.mu.Lock()
+		a.refuse = func(f store.Feed) bool { return f == 3 }
+		e := a.open[3]
+		delete(a.open, 3)
+		a.mu.Unlock()
+		a.c.Lost(3, e)
+		time.Sleep(reopenWait)
+		a.conn.gate.close()
+		time.Sleep(2 * reopenWait) // and 3 may be tried again
+		var under sync.WaitGroup
+		under.Go(func() { a.c.look(context.Background()) })
+		synctest.Wait()
+		under.Go(a.end)
+		synctest.Wait()
+		a.conn.gate.open()
+		under.Wait()
+		if p := a.c.own[3].phase; p != none {
+			t.Errorf("feed 3 is in phase %d", p)
+		}
 	})
 }
 

@@ -208,6 +208,9 @@ func (c *Cluster) look(ctx context.Context) {
 	c.noteStore(&c.deaf.read, errors.Join(err, rowsErr))
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.work == nil { // Run ended meanwhile
+		return
+	}
 	if rowsErr == nil {
 		c.absorbLocked(rows, now, false)
 		c.strangersLocked(now)
