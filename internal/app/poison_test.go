@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -56,7 +58,7 @@ func TestNoSendIsPoison(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			brew := &brewer{dice: rand.New(rand.NewPCG(seed, uint64(i))), name: fmt.Sprint("p", i, "-"), max: int(c.Welcome.Limits.BodyBytes)}
+			brew := &brewer{dice: rand.New(rand.NewPCG(seed, uint64(i))), name: fmt.Sprint("p", i, "-"), max: int(c.Welcome.Limits.BodyBytes), escaped: map[string]string{}}
 			stored := map[string]string{}
 			for n := range perEncoding {
 				p := brew.json(n)
@@ -131,6 +133,8 @@ type brewer struct {
 	dice *rand.Rand
 	name string
 	max  int // bytes of a body
+
+	escaped map[string]string // parts of texts
 }
 
 func pick[T any](b *brewer, of ...T) T { return of[b.dice.IntN(len(of))] }
@@ -181,15 +185,26 @@ func (b *brewer) spell(s string) string {
 	}
 	var out strings.Builder
 	out.WriteByte('"')
-	for _, r := range s {
-		if r > 0xffff {
-			r -= 0x10000
-			fmt.Fprintf(&out, `\u%04x`, 0xd800+r>>10)
-			r = 0xdc00 + r&0x3ff
+	for len(s) > 0 { // repeated parts have lengths that divide 60
+		part := s[:min(60, len(s))]
+		if !utf8.ValidString(part) {
+			part = s
 		}
-		fmt.Fprintf(&out, `\u%04x`, r)
+		if b.escaped[part] == "" {
+			b.escaped[part] = escape(part)
+		}
+		out.WriteString(b.escaped[part])
+		s = s[len(part):]
 	}
 	out.WriteByte('"')
+	return out.String()
+}
+
+func escape(s string) string {
+	var out strings.Builder
+	for _, u := range utf16.Encode([]rune(s)) {
+		fmt.Fprintf(&out, `\u%04x`, u)
+	}
 	return out.String()
 }
 
@@ -233,8 +248,8 @@ func (b *brewer) jsonText(p *poison) string {
 
 func (b *brewer) jsonData(p *poison) string {
 	data := make([]byte, b.size(b.max))
-	for i := range data {
-		data[i] = byte(b.dice.Uint32())
+	for i := 0; i < len(data); i += 8 {
+		copy(data[i:], binary.LittleEndian.AppendUint64(nil, b.dice.Uint64()))
 	}
 	p.body = string(data)
 	out := base64.StdEncoding.EncodeToString(data)
