@@ -26,7 +26,7 @@ type vector struct {
 }
 
 func vectors() []vector {
-	return slices.Concat(clientVectors(), serverVectors(), laterVectors())
+	return slices.Concat(clientVectors(), serverVectors(), laterVectors(), relationVectors())
 }
 
 func clientVectors() []vector {
@@ -143,6 +143,45 @@ func laterVectors() []vector {
 	}
 }
 
+// relationVectors are frames about messages that name others. P-4.10, P-5.8 to P-5.10.
+func relationVectors() []vector {
+	forwarded := &pb.Message{
+		Conv: aliceBob, Seq: 43, From: "alice", ClientMsgId: "5f0c1e9ab24d4e13", TimeMs: noon + 9, Counted: 43, Body: &pb.Message_Text{Text: "good morning"},
+		Rel: &pb.Relations{Forwarded: &pb.Forwarded{From: "carol", TimeMs: noon + 1}},
+	}
+	return []vector{
+		{"32-client-send-reply", &pb.ClientFrame{Id: 4, Body: &pb.ClientFrame_Send{Send: &pb.Send{
+			Conv: team, ClientMsgId: "5f0c1e9ab24d4e12", After: proto.Uint64(4), Body: &pb.Send_Text{Text: "a fine one"},
+			Needs: []string{"rel"}, Rel: &pb.Relations{ReplyTo: 3, Silent: true},
+		}}}},
+		{"33-server-ack-counted", &pb.ServerFrame{Id: 4, Body: &pb.ServerFrame_Ack{Ack: &pb.Ack{Seq: 5, TimeMs: noon + 3, Counted: 3}}}},
+		{"34-server-events-reply", &pb.ServerFrame{Body: &pb.ServerFrame_Events{Events: &pb.Events{Messages: []*pb.Message{{
+			Conv: team, Seq: 5, From: "alice", ClientMsgId: "5f0c1e9ab24d4e12", TimeMs: noon + 3, Counted: 3, Body: &pb.Message_Text{Text: "a fine one"},
+			Rel: &pb.Relations{ReplyTo: 3, Silent: true},
+		}}}}}},
+		{"35-client-send-edit-reply", &pb.ClientFrame{Id: 5, Body: &pb.ClientFrame_Send{Send: &pb.Send{
+			Conv: team, ClientMsgId: "5f0c1e9ab24d4e14", After: proto.Uint64(5), Needs: []string{"edit", "rel"},
+			Body: &pb.Send_Edit{Edit: &pb.Edit{Target: 5, Body: &pb.Edit_Text{Text: "a fine morning"}, Rel: &pb.Relations{}}},
+		}}}},
+		{"36-client-send-forward", &pb.ClientFrame{Id: 5, Body: &pb.ClientFrame_Send{Send: &pb.Send{
+			User: "bob", ClientMsgId: "5f0c1e9ab24d4e13", After: proto.Uint64(42), Needs: []string{"rel"},
+			Rel: &pb.Relations{ForwardOf: &pb.Ref{Conv: team, Seq: 3}},
+		}}}},
+		{"37-server-ack-forward", &pb.ServerFrame{Id: 5, Body: &pb.ServerFrame_Ack{Ack: &pb.Ack{Conv: aliceBob, Seq: 43, TimeMs: noon + 9, Counted: 43, Message: forwarded}}}},
+		{"38-server-history-refs", &pb.ServerFrame{Id: 6, Body: &pb.ServerFrame_History{History: &pb.HistoryPage{
+			Conv: team, Head: 9, FirstSeq: 1,
+			Messages: []*pb.Message{{
+				Conv: team, Seq: 9, From: "alice", ClientMsgId: "a9", TimeMs: noon + 20, Counted: 6, Body: &pb.Message_Text{Text: "look"},
+				Rel: &pb.Relations{ReplyTo: 3},
+			}},
+			Refs: []*pb.Quote{
+				{Seq: 3, From: "carol", TimeMs: noon + 1, Body: &pb.Quote_Text{Text: "good m"}, Cut: true, EditedBy: 7},
+				{Seq: 5, From: "alice", TimeMs: noon + 3, RecalledBy: 8},
+			},
+		}}}},
+	}
+}
+
 // unknown is a frame with fields that this version does not know. Readers
 // ignore them in both codecs; a protobuf reader that writes the frame again
 // keeps them.
@@ -198,4 +237,10 @@ var badFrames = []badFrame{
 	{"bad-17-unmasked", "json session", "ws-raw", []byte("\x81\x15{\"id\":\"2\",\"ping\":{}}\n"), "unmasked", 1002, 0, "P-1.5"},
 	{"bad-18-half-a-surrogate", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"\ud800"}}`), "invalid", 0, 2, "P-2.3"},
 	{"bad-19-deep", "json session", "ws-text", []byte(`{"id":"2","ping":{"x":[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]}}`), "invalid", 0, 2, "P-2.3"},
+	{"bad-20-utf8-in-needs", "protobuf session", "ws-binary", []byte("\x08\x02\x1a\x11\x12\x03bob\x1a\x01k\x32\x02hi\x62\x03r\xffl"), "invalid", 0, 2, "P-2.4"},
+	{"bad-21-utf8-in-rel", "protobuf session", "ws-binary", []byte("\x08\x02\x1a\x14\x12\x03bob\x1a\x01k\x6a\x0a\x3a\x08\x0a\x04g\xff\xfe1\x10\x03"), "invalid", 0, 2, "P-2.4"},
+	{"bad-22-forward-with-a-body", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"forwardOf":{"conv":"gKQtYt3wSdI4pbTbl9KK9","seq":"3"}}}}`), "invalid", 0, 2, "P-5.10"},
+	{"bad-23-forwarded-in-a-send", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"forwarded":{"from":"carol"}}}}`), "invalid", 0, 2, "P-5.8"},
+	{"bad-24-mentions", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"mentions":["carol"]}}}`), "unsupported", 0, 2, "P-5.8"},
+	{"bad-25-unknown-need", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","needs":["time-travel"]}}`), "unsupported", 0, 2, "P-4.10"},
 }

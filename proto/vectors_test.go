@@ -142,7 +142,7 @@ func TestBadFramesNameTheErrorOfTheCatalogue(t *testing.T) {
 			err = protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 16}.Unmarshal(b.content, f)
 		}
 		unreadable := err != nil || f.Body == nil
-		if want := b.answer != 0 || b.code == "bad_frame" || b.code == "bad_utf8" || b.code == "unknown_codec"; unreadable != want {
+		if want := b.answer != 0 && strings.HasPrefix(b.clause, "P-2.") || b.code == "bad_frame" || b.code == "bad_utf8" || b.code == "unknown_codec"; unreadable != want {
 			t.Errorf("%s: unreadable = %v, want %v (%v)", b.name, unreadable, want, err)
 		}
 	}

@@ -42,6 +42,15 @@ func (s *Server) SetAddPolicy(ctx context.Context, r *connect.Request[petrelv1.S
 	return ownAccount(s.users.SetAddPolicy(ctx, a, user.AddPolicy(r.Msg.Policy)))
 }
 
+// SetForwardPolicy says whether forwards name the caller. Spec: P-5.10.
+func (s *Server) SetForwardPolicy(ctx context.Context, r *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+	a := identity(ctx).Account
+	if err := s.pace(a); err != nil {
+		return nil, err
+	}
+	return ownAccount(s.users.SetForwardPolicy(ctx, a, user.ForwardPolicy(r.Msg.Policy)))
+}
+
 // GetUser describes another user of the caller's tenant.
 func (s *Server) GetUser(ctx context.Context, r *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error) {
 	a := identity(ctx).Account
@@ -57,7 +66,7 @@ func ownAccount(i user.Info, err error) (*connect.Response[petrelv1.Account], er
 	if err != nil {
 		return nil, err
 	}
-	res.Msg.AddPolicy = petrelv1.AddPolicy(i.AddPolicy)
+	res.Msg.AddPolicy, res.Msg.ForwardPolicy = petrelv1.AddPolicy(i.AddPolicy), petrelv1.ForwardPolicy(i.Forwards)
 	return res, nil
 }
 

@@ -155,7 +155,7 @@ func TestActThatCannotBeRecordedIsNotAnswered(t *testing.T) {
 func TestRecordsTellNothingElse(t *testing.T) {
 	untold := []string{
 		"code", "password", "old_password", "new_password", "token", "refresh_token", "invitation", "request_id", // secrets
-		"display_name", "title", "type", "client_msg_id", "key", // what people and applications call things
+		"display_name", "title", "type", "client_msg_id", "key", "needs", "mentions", // what people and applications call things, and say
 	}
 	bodies := []protoreflect.FullName{"petrel.v1.Send"} // of messages: told are only conv and user
 	seen := 0

@@ -19,6 +19,7 @@ type Info struct {
 	Disabled    bool
 	HasPassword bool
 	AddPolicy   AddPolicy
+	Forwards    ForwardPolicy
 	Source      string   // who made the user: "operator", "registration", or "jwt ISSUER"
 	Linked      []string // further sources that may log the user in
 }
@@ -26,7 +27,7 @@ type Info struct {
 func describe(user im.User, u *storepb.User) Info {
 	return Info{
 		User: user, DisplayName: u.DisplayName, Created: time.UnixMilli(int64(u.CreatedMs)).UTC(), Disabled: u.Disabled, HasPassword: u.Password != "",
-		AddPolicy: AddPolicy(u.AddPolicy), Source: cmp.Or(u.Source, "operator"), Linked: u.Linked,
+		AddPolicy: AddPolicy(u.AddPolicy), Forwards: ForwardPolicy(u.ForwardPolicy), Source: cmp.Or(u.Source, "operator"), Linked: u.Linked,
 	}
 }
 
@@ -112,6 +113,34 @@ func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (I
 		u.AddPolicy = uint32(p)
 		return nil
 	})
+}
+
+// ForwardPolicy says how an author is shown in forwards of their messages. The numbers
+// are those of petrel.v1.ForwardPolicy, and part of the format.
+type ForwardPolicy uint32
+
+// How an author is shown.
+const (
+	Named   ForwardPolicy = 1 // also 0
+	Unnamed ForwardPolicy = 2
+)
+
+// SetForwardPolicy says whether forwards name a user. Codes: invalid, no_user. Spec: P-5.10.
+func (us *Users) SetForwardPolicy(ctx context.Context, a im.Account, p ForwardPolicy) (Info, error) {
+	if p > Unnamed {
+		return Info{}, im.Errorf(im.CodeInvalid, "policy is named or unnamed")
+	}
+	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
+		u.ForwardPolicy = uint32(p)
+		return nil
+	})
+}
+
+// IsNamed tells whether forwards may name a user. They name nobody who is not there any
+// more. Spec: P-5.10.
+func (us *Users) IsNamed(ctx context.Context, a im.Account) (bool, error) {
+	u, err := us.read(ctx, a)
+	return u != nil && ForwardPolicy(u.ForwardPolicy) != Unnamed, err
 }
 
 // ChangePassword changes a password for who knows the old one, and voids all

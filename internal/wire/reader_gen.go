@@ -125,28 +125,38 @@ func (r *jsonReader) readSend() *petrelv1.Send {
 				m.Type = r.text()
 			}
 		case "text":
-			if r.value(&seen, 1<<5, 1<<11) {
+			if r.value(&seen, 1<<5, 1<<13) {
 				m.Body = &petrelv1.Send_Text{Text: r.text()}
 			}
 		case "data":
-			if r.value(&seen, 1<<6, 1<<11) {
+			if r.value(&seen, 1<<6, 1<<13) {
 				m.Body = &petrelv1.Send_Data{Data: r.bytes()}
 			}
 		case "edit":
-			if r.value(&seen, 1<<7, 1<<11) {
+			if r.value(&seen, 1<<7, 1<<13) {
 				m.Body = &petrelv1.Send_Edit{Edit: r.readEdit()}
 			}
 		case "recall":
-			if r.value(&seen, 1<<8, 1<<11) {
+			if r.value(&seen, 1<<8, 1<<13) {
 				m.Body = &petrelv1.Send_Recall{Recall: r.readRecall()}
 			}
 		case "reaction":
-			if r.value(&seen, 1<<9, 1<<11) {
+			if r.value(&seen, 1<<9, 1<<13) {
 				m.Body = &petrelv1.Send_Reaction{Reaction: r.readReaction()}
 			}
 		case "pin":
-			if r.value(&seen, 1<<10, 1<<11) {
+			if r.value(&seen, 1<<10, 1<<13) {
 				m.Body = &petrelv1.Send_Pin{Pin: r.readPin()}
+			}
+		case "needs":
+			if r.value(&seen, 1<<11, 0) {
+				for ok := r.firstElement(); ok; ok = r.nextElement() {
+					m.Needs = append(m.Needs, r.text())
+				}
+			}
+		case "rel":
+			if r.value(&seen, 1<<12, 0) {
+				m.Rel = r.readRelations()
 			}
 		default:
 			r.refuse()
@@ -169,12 +179,102 @@ func (r *jsonReader) readEdit() *petrelv1.Edit {
 				m.Type = r.text()
 			}
 		case "text":
-			if r.value(&seen, 1<<2, 1<<4) {
+			if r.value(&seen, 1<<2, 1<<5) {
 				m.Body = &petrelv1.Edit_Text{Text: r.text()}
 			}
 		case "data":
-			if r.value(&seen, 1<<3, 1<<4) {
+			if r.value(&seen, 1<<3, 1<<5) {
 				m.Body = &petrelv1.Edit_Data{Data: r.bytes()}
+			}
+		case "rel":
+			if r.value(&seen, 1<<4, 0) {
+				m.Rel = r.readRelations()
+			}
+		default:
+			r.refuse()
+		}
+	}
+	return m
+}
+
+func (r *jsonReader) readRelations() *petrelv1.Relations {
+	m := &petrelv1.Relations{}
+	var seen uint64
+	for name, ok := r.firstMember(); ok; name, ok = r.nextMember() {
+		switch name {
+		case "replyTo", "reply_to":
+			if r.value(&seen, 1<<0, 0) {
+				m.ReplyTo = r.number(64)
+			}
+		case "thread":
+			if r.value(&seen, 1<<1, 0) {
+				m.Thread = r.number(64)
+			}
+		case "alsoMain", "also_main":
+			if r.value(&seen, 1<<2, 0) {
+				m.AlsoMain = r.bool()
+			}
+		case "mentions":
+			if r.value(&seen, 1<<3, 0) {
+				for ok := r.firstElement(); ok; ok = r.nextElement() {
+					m.Mentions = append(m.Mentions, r.text())
+				}
+			}
+		case "mentionAll", "mention_all":
+			if r.value(&seen, 1<<4, 0) {
+				m.MentionAll = r.bool()
+			}
+		case "forwardOf", "forward_of":
+			if r.value(&seen, 1<<5, 0) {
+				m.ForwardOf = r.readRef()
+			}
+		case "forwarded":
+			if r.value(&seen, 1<<6, 0) {
+				m.Forwarded = r.readForwarded()
+			}
+		case "silent":
+			if r.value(&seen, 1<<7, 0) {
+				m.Silent = r.bool()
+			}
+		default:
+			r.refuse()
+		}
+	}
+	return m
+}
+
+func (r *jsonReader) readRef() *petrelv1.Ref {
+	m := &petrelv1.Ref{}
+	var seen uint64
+	for name, ok := r.firstMember(); ok; name, ok = r.nextMember() {
+		switch name {
+		case "conv":
+			if r.value(&seen, 1<<0, 0) {
+				m.Conv = r.text()
+			}
+		case "seq":
+			if r.value(&seen, 1<<1, 0) {
+				m.Seq = r.number(64)
+			}
+		default:
+			r.refuse()
+		}
+	}
+	return m
+}
+
+func (r *jsonReader) readForwarded() *petrelv1.Forwarded {
+	m := &petrelv1.Forwarded{}
+	var seen uint64
+	for name, ok := r.firstMember(); ok; name, ok = r.nextMember() {
+		switch name {
+		case "from":
+			if r.value(&seen, 1<<0, 0) {
+				m.From = r.text()
+			}
+		case "timeMs", "time_ms":
+			if r.value(&seen, 1<<1, 0) {
+				m.TimeMs = r.number(64)
 			}
 		default:
 			r.refuse()

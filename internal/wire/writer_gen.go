@@ -180,86 +180,13 @@ func (w *jsonWriter) writeAck(m *petrelv1.Ack) {
 			w.key(`"timeMs":`)
 			w.number64(m.TimeMs)
 		}
-	}
-	w.close('}')
-}
-
-func (w *jsonWriter) writeError(m *petrelv1.Error) {
-	w.open('{')
-	if m != nil {
-		if m.Code != "" {
-			w.key(`"code":`)
-			w.text(m.Code)
+		if m.Counted != 0 {
+			w.key(`"counted":`)
+			w.number64(m.Counted)
 		}
-		if m.Message != "" {
+		if m.Message != nil {
 			w.key(`"message":`)
-			w.text(m.Message)
-		}
-		if m.Settled {
-			w.key(`"settled":`)
-			w.bool(m.Settled)
-		}
-		if m.Retryable {
-			w.key(`"retryable":`)
-			w.bool(m.Retryable)
-		}
-		if m.RetryAfterMs != 0 {
-			w.key(`"retryAfterMs":`)
-			w.number32(m.RetryAfterMs)
-		}
-		if m.Hint != "" {
-			w.key(`"hint":`)
-			w.text(m.Hint)
-		}
-		if m.RequestId != "" {
-			w.key(`"requestId":`)
-			w.text(m.RequestId)
-		}
-		if m.Head != 0 {
-			w.key(`"head":`)
-			w.number64(m.Head)
-		}
-		if m.DamagedFrom != 0 {
-			w.key(`"damagedFrom":`)
-			w.number64(m.DamagedFrom)
-		}
-		if m.DamagedTo != 0 {
-			w.key(`"damagedTo":`)
-			w.number64(m.DamagedTo)
-		}
-	}
-	w.close('}')
-}
-
-func (w *jsonWriter) writeEvents(m *petrelv1.Events) {
-	w.open('{')
-	if m != nil {
-		if len(m.Messages) > 0 {
-			w.key(`"messages":`)
-			w.open('[')
-			for _, v := range m.Messages {
-				w.element()
-				w.writeMessage(v)
-			}
-			w.close(']')
-		}
-		if len(m.Hints) > 0 {
-			w.key(`"hints":`)
-			w.open('[')
-			for _, v := range m.Hints {
-				w.element()
-				w.writeHint(v)
-			}
-			w.close(']')
-		}
-		if len(m.Receipts) > 0 {
-			w.key(`"receipts":`)
-			w.open('[')
-			for _, v := range m.Receipts {
-				w.element()
-				w.writeReceipt(v)
-			}
-			w.close(']')
+			w.writeMessage(m.Message)
 		}
 	}
 	w.close('}')
@@ -337,6 +264,10 @@ func (w *jsonWriter) writeMessage(m *petrelv1.Message) {
 			w.key(`"lost":`)
 			w.bool(m.Lost)
 		}
+		if m.Rel != nil {
+			w.key(`"rel":`)
+			w.writeRelations(m.Rel)
+		}
 		if m.Withheld {
 			w.key(`"withheld":`)
 			w.bool(m.Withheld)
@@ -363,6 +294,84 @@ func (w *jsonWriter) writeEdit(m *petrelv1.Edit) {
 		case *petrelv1.Edit_Data:
 			w.key(`"data":`)
 			w.bytes(v.Data)
+		}
+		if m.Rel != nil {
+			w.key(`"rel":`)
+			w.writeRelations(m.Rel)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeRelations(m *petrelv1.Relations) {
+	w.open('{')
+	if m != nil {
+		if m.ReplyTo != 0 {
+			w.key(`"replyTo":`)
+			w.number64(m.ReplyTo)
+		}
+		if m.Thread != 0 {
+			w.key(`"thread":`)
+			w.number64(m.Thread)
+		}
+		if m.AlsoMain {
+			w.key(`"alsoMain":`)
+			w.bool(m.AlsoMain)
+		}
+		if len(m.Mentions) > 0 {
+			w.key(`"mentions":`)
+			w.open('[')
+			for _, v := range m.Mentions {
+				w.element()
+				w.text(v)
+			}
+			w.close(']')
+		}
+		if m.MentionAll {
+			w.key(`"mentionAll":`)
+			w.bool(m.MentionAll)
+		}
+		if m.ForwardOf != nil {
+			w.key(`"forwardOf":`)
+			w.writeRef(m.ForwardOf)
+		}
+		if m.Forwarded != nil {
+			w.key(`"forwarded":`)
+			w.writeForwarded(m.Forwarded)
+		}
+		if m.Silent {
+			w.key(`"silent":`)
+			w.bool(m.Silent)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeRef(m *petrelv1.Ref) {
+	w.open('{')
+	if m != nil {
+		if m.Conv != "" {
+			w.key(`"conv":`)
+			w.text(m.Conv)
+		}
+		if m.Seq != 0 {
+			w.key(`"seq":`)
+			w.number64(m.Seq)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeForwarded(m *petrelv1.Forwarded) {
+	w.open('{')
+	if m != nil {
+		if m.From != "" {
+			w.key(`"from":`)
+			w.text(m.From)
+		}
+		if m.TimeMs != 0 {
+			w.key(`"timeMs":`)
+			w.number64(m.TimeMs)
 		}
 	}
 	w.close('}')
@@ -605,6 +614,87 @@ func (w *jsonWriter) writeInboxSession(m *petrelv1.InboxSession) {
 	w.close('}')
 }
 
+func (w *jsonWriter) writeError(m *petrelv1.Error) {
+	w.open('{')
+	if m != nil {
+		if m.Code != "" {
+			w.key(`"code":`)
+			w.text(m.Code)
+		}
+		if m.Message != "" {
+			w.key(`"message":`)
+			w.text(m.Message)
+		}
+		if m.Settled {
+			w.key(`"settled":`)
+			w.bool(m.Settled)
+		}
+		if m.Retryable {
+			w.key(`"retryable":`)
+			w.bool(m.Retryable)
+		}
+		if m.RetryAfterMs != 0 {
+			w.key(`"retryAfterMs":`)
+			w.number32(m.RetryAfterMs)
+		}
+		if m.Hint != "" {
+			w.key(`"hint":`)
+			w.text(m.Hint)
+		}
+		if m.RequestId != "" {
+			w.key(`"requestId":`)
+			w.text(m.RequestId)
+		}
+		if m.Head != 0 {
+			w.key(`"head":`)
+			w.number64(m.Head)
+		}
+		if m.DamagedFrom != 0 {
+			w.key(`"damagedFrom":`)
+			w.number64(m.DamagedFrom)
+		}
+		if m.DamagedTo != 0 {
+			w.key(`"damagedTo":`)
+			w.number64(m.DamagedTo)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeEvents(m *petrelv1.Events) {
+	w.open('{')
+	if m != nil {
+		if len(m.Messages) > 0 {
+			w.key(`"messages":`)
+			w.open('[')
+			for _, v := range m.Messages {
+				w.element()
+				w.writeMessage(v)
+			}
+			w.close(']')
+		}
+		if len(m.Hints) > 0 {
+			w.key(`"hints":`)
+			w.open('[')
+			for _, v := range m.Hints {
+				w.element()
+				w.writeHint(v)
+			}
+			w.close(']')
+		}
+		if len(m.Receipts) > 0 {
+			w.key(`"receipts":`)
+			w.open('[')
+			for _, v := range m.Receipts {
+				w.element()
+				w.writeReceipt(v)
+			}
+			w.close(']')
+		}
+	}
+	w.close('}')
+}
+
 func (w *jsonWriter) writeHint(m *petrelv1.Hint) {
 	w.open('{')
 	if m != nil {
@@ -674,6 +764,66 @@ func (w *jsonWriter) writeHistoryPage(m *petrelv1.HistoryPage) {
 		if m.More {
 			w.key(`"more":`)
 			w.bool(m.More)
+		}
+		if len(m.Refs) > 0 {
+			w.key(`"refs":`)
+			w.open('[')
+			for _, v := range m.Refs {
+				w.element()
+				w.writeQuote(v)
+			}
+			w.close(']')
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeQuote(m *petrelv1.Quote) {
+	w.open('{')
+	if m != nil {
+		if m.Seq != 0 {
+			w.key(`"seq":`)
+			w.number64(m.Seq)
+		}
+		if m.From != "" {
+			w.key(`"from":`)
+			w.text(m.From)
+		}
+		if m.TimeMs != 0 {
+			w.key(`"timeMs":`)
+			w.number64(m.TimeMs)
+		}
+		if m.Type != "" {
+			w.key(`"type":`)
+			w.text(m.Type)
+		}
+		switch v := m.Body.(type) {
+		case *petrelv1.Quote_Text:
+			w.key(`"text":`)
+			w.text(v.Text)
+		case *petrelv1.Quote_Data:
+			w.key(`"data":`)
+			w.bytes(v.Data)
+		}
+		if m.Cut {
+			w.key(`"cut":`)
+			w.bool(m.Cut)
+		}
+		if m.EditedBy != 0 {
+			w.key(`"editedBy":`)
+			w.number64(m.EditedBy)
+		}
+		if m.RecalledBy != 0 {
+			w.key(`"recalledBy":`)
+			w.number64(m.RecalledBy)
+		}
+		if m.Lost {
+			w.key(`"lost":`)
+			w.bool(m.Lost)
+		}
+		if m.Forwarded != nil {
+			w.key(`"forwarded":`)
+			w.writeForwarded(m.Forwarded)
 		}
 	}
 	w.close('}')
@@ -774,6 +924,15 @@ func (w *jsonWriter) writeConvState(m *petrelv1.ConvState) {
 		if m.Damaged {
 			w.key(`"damaged":`)
 			w.bool(m.Damaged)
+		}
+		if len(m.Refs) > 0 {
+			w.key(`"refs":`)
+			w.open('[')
+			for _, v := range m.Refs {
+				w.element()
+				w.writeQuote(v)
+			}
+			w.close(']')
 		}
 	}
 	w.close('}')

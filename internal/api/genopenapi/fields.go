@@ -90,6 +90,7 @@ var bounds = map[string]object{
 	"CreateKeyRequest.scopes":             {"items": object{"type": "string", "enum": []any{"admin", "users", "tokens", "conversations", "messages", "server", "backup"}}},
 	"ChangeSettingsRequest.values":        {"minProperties": 1, "maxProperties": 64, "propertyNames": object{"minLength": 1}},
 	"SetAddPolicyRequest.policy":          {"$ref": nil, "enum": []any{"ADD_POLICY_UNSPECIFIED", "ADD_POLICY_EVERYBODY", "ADD_POLICY_NOBODY", 0, 1, 2, nil}},
+	"SetForwardPolicyRequest.policy":      {"$ref": nil, "enum": []any{"FORWARD_POLICY_UNSPECIFIED", "FORWARD_POLICY_NAMED", "FORWARD_POLICY_UNNAMED", 0, 1, 2, nil}},
 	"SetRegistrationRequest.registration": {"$ref": nil, "enum": []any{"REGISTRATION_UNSPECIFIED", "REGISTRATION_OPEN", "REGISTRATION_INVITATION", "REGISTRATION_CLOSED", 0, 1, 2, 3, nil}},
 	"SetRoleRequest.role":                 {"$ref": nil, "enum": []any{"ROLE_MEMBER", "ROLE_ADMIN", 1, 2}},
 	"Edit.target":                         {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
@@ -97,11 +98,12 @@ var bounds = map[string]object{
 	"Reaction.target":                     {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
 	"Pin.target":                          {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
 	"Reaction.emoji":                      {"maxLength": 8},
+	"Send.needs":                          {"maxItems": 16},
 }
 
 // skipped are the fields that an example does without.
 var skipped = map[string][]string{
-	"Send":                         {"conv", "after", "data", "edit", "recall", "reaction", "pin", "type"},
+	"Send":                         {"conv", "after", "data", "edit", "recall", "reaction", "pin", "type", "needs", "rel"},
 	"GetHistory":                   {"before"},
 	"Sync":                         {"token"},
 	"MemberChange":                 {"removed", "left", "roles", "dissolved"},

@@ -216,7 +216,9 @@ type Answer struct {
 	TimeMs        uint64                 `protobuf:"varint,5,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
 	Conv          string                 `protobuf:"bytes,6,opt,name=conv,proto3" json:"conv,omitempty"`       // set if the send named a user and no conversation
 	Repeat        bool                   `protobuf:"varint,7,opt,name=repeat,proto3" json:"repeat,omitempty"`  // the entry was stored before
-	Failure       *Answer_Failure        `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"` // set instead of seq, time_ms, conv and repeat
+	Failure       *Answer_Failure        `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"` // set instead of the fields of the ack, and of repeat
+	Counted       uint64                 `protobuf:"varint,9,opt,name=counted,proto3" json:"counted,omitempty"`
+	Message       []byte                 `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"` // a row, as in rows: the entry of a forward
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -303,6 +305,20 @@ func (x *Answer) GetRepeat() bool {
 func (x *Answer) GetFailure() *Answer_Failure {
 	if x != nil {
 		return x.Failure
+	}
+	return nil
+}
+
+func (x *Answer) GetCounted() uint64 {
+	if x != nil {
+		return x.Counted
+	}
+	return 0
+}
+
+func (x *Answer) GetMessage() []byte {
+	if x != nil {
+		return x.Message
 	}
 	return nil
 }
@@ -596,7 +612,7 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\acounted\x18\x04 \x01(\x04R\acounted\x12\x14\n" +
 	"\x05users\x18\x05 \x03(\tR\x05users\x12\x12\n" +
 	"\x04rows\x18\x06 \x03(\fR\x04rows\x123\n" +
-	"\aanswers\x18\a \x03(\v2\x19.petrel.cluster.v1.AnswerR\aanswers\"\xe4\x02\n" +
+	"\aanswers\x18\a \x03(\v2\x19.petrel.cluster.v1.AnswerR\aanswers\"\x98\x03\n" +
 	"\x06Answer\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\x04R\x06ticket\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\rR\x02at\x12\x10\n" +
@@ -605,7 +621,10 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\atime_ms\x18\x05 \x01(\x04R\x06timeMs\x12\x12\n" +
 	"\x04conv\x18\x06 \x01(\tR\x04conv\x12\x16\n" +
 	"\x06repeat\x18\a \x01(\bR\x06repeat\x12;\n" +
-	"\afailure\x18\b \x01(\v2!.petrel.cluster.v1.Answer.FailureR\afailure\x1a\x8b\x01\n" +
+	"\afailure\x18\b \x01(\v2!.petrel.cluster.v1.Answer.FailureR\afailure\x12\x18\n" +
+	"\acounted\x18\t \x01(\x04R\acounted\x12\x18\n" +
+	"\amessage\x18\n" +
+	" \x01(\fR\amessage\x1a\x8b\x01\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12$\n" +

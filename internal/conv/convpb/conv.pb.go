@@ -30,6 +30,7 @@ type GetHistory struct {
 	After         uint64                 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
 	Before        uint64                 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"`
 	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // of rows
+	Refs          bool                   `protobuf:"varint,4,opt,name=refs,proto3" json:"refs,omitempty"`   // with what the rows answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -85,12 +86,20 @@ func (x *GetHistory) GetLimit() uint32 {
 	return 0
 }
 
+func (x *GetHistory) GetRefs() bool {
+	if x != nil {
+		return x.Refs
+	}
+	return false
+}
+
 type History struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          [][]byte               `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`  // wire parts, ascending by seq
 	Head          uint64                 `protobuf:"varint,2,opt,name=head,proto3" json:"head,omitempty"` // the published head, or the last entry a former member may read
 	FirstSeq      uint64                 `protobuf:"varint,3,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
 	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"` // the range goes on where this page ends
+	Refs          []*petrelv1.Quote      `protobuf:"bytes,5,rep,name=refs,proto3" json:"refs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -153,6 +162,157 @@ func (x *History) GetMore() bool {
 	return false
 }
 
+func (x *History) GetRefs() []*petrelv1.Quote {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
+}
+
+// GetSource asks for the message that a user forwards.
+type GetSource struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSource) Reset() {
+	*x = GetSource{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSource) ProtoMessage() {}
+
+func (x *GetSource) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSource.ProtoReflect.Descriptor instead.
+func (*GetSource) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *GetSource) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+// Source is the message that a forward copies.
+type Source struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Type  string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// Types that are valid to be assigned to Body:
+	//
+	//	*Source_Text
+	//	*Source_Data
+	Body          isSource_Body       `protobuf_oneof:"body"`
+	Forwarded     *petrelv1.Forwarded `protobuf:"bytes,4,opt,name=forwarded,proto3" json:"forwarded,omitempty"` // the mark of the copy
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Source) Reset() {
+	*x = Source{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Source) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Source) ProtoMessage() {}
+
+func (x *Source) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Source.ProtoReflect.Descriptor instead.
+func (*Source) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Source) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Source) GetBody() isSource_Body {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Source) GetText() string {
+	if x != nil {
+		if x, ok := x.Body.(*Source_Text); ok {
+			return x.Text
+		}
+	}
+	return ""
+}
+
+func (x *Source) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Body.(*Source_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *Source) GetForwarded() *petrelv1.Forwarded {
+	if x != nil {
+		return x.Forwarded
+	}
+	return nil
+}
+
+type isSource_Body interface {
+	isSource_Body()
+}
+
+type Source_Text struct {
+	Text string `protobuf:"bytes,2,opt,name=text,proto3,oneof"`
+}
+
+type Source_Data struct {
+	Data []byte `protobuf:"bytes,3,opt,name=data,proto3,oneof"`
+}
+
+func (*Source_Text) isSource_Body() {}
+
+func (*Source_Data) isSource_Body() {}
+
 // GetState asks how a conversation stands for a user.
 type GetState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -162,7 +322,7 @@ type GetState struct {
 
 func (x *GetState) Reset() {
 	*x = GetState{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -174,7 +334,7 @@ func (x *GetState) String() string {
 func (*GetState) ProtoMessage() {}
 
 func (x *GetState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -187,7 +347,7 @@ func (x *GetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetState.ProtoReflect.Descriptor instead.
 func (*GetState) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{2}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{4}
 }
 
 type State struct {
@@ -205,7 +365,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -217,7 +377,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -230,7 +390,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{3}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *State) GetHead() uint64 {
@@ -291,7 +451,7 @@ type GetRecord struct {
 
 func (x *GetRecord) Reset() {
 	*x = GetRecord{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -303,7 +463,7 @@ func (x *GetRecord) String() string {
 func (*GetRecord) ProtoMessage() {}
 
 func (x *GetRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -316,7 +476,7 @@ func (x *GetRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRecord.ProtoReflect.Descriptor instead.
 func (*GetRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{4}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{6}
 }
 
 type Record struct {
@@ -330,7 +490,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -342,7 +502,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -355,7 +515,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{5}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Record) GetKind() petrelv1.ConvKind {
@@ -389,7 +549,7 @@ type ListMembers struct {
 
 func (x *ListMembers) Reset() {
 	*x = ListMembers{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +561,7 @@ func (x *ListMembers) String() string {
 func (*ListMembers) ProtoMessage() {}
 
 func (x *ListMembers) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +574,7 @@ func (x *ListMembers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembers.ProtoReflect.Descriptor instead.
 func (*ListMembers) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{6}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListMembers) GetAfter() string {
@@ -441,7 +601,7 @@ type Members struct {
 
 func (x *Members) Reset() {
 	*x = Members{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -453,7 +613,7 @@ func (x *Members) String() string {
 func (*Members) ProtoMessage() {}
 
 func (x *Members) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -466,7 +626,7 @@ func (x *Members) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Members.ProtoReflect.Descriptor instead.
 func (*Members) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{7}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Members) GetMembers() []*petrelv1.MemberRef {
@@ -491,7 +651,7 @@ type ListReceipts struct {
 
 func (x *ListReceipts) Reset() {
 	*x = ListReceipts{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +663,7 @@ func (x *ListReceipts) String() string {
 func (*ListReceipts) ProtoMessage() {}
 
 func (x *ListReceipts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +676,7 @@ func (x *ListReceipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReceipts.ProtoReflect.Descriptor instead.
 func (*ListReceipts) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{8}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{10}
 }
 
 type Receipts struct {
@@ -528,7 +688,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +700,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +713,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{9}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Receipts) GetReceipts() []*petrelv1.Receipt {
@@ -575,7 +735,7 @@ type MoveCursor struct {
 
 func (x *MoveCursor) Reset() {
 	*x = MoveCursor{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +747,7 @@ func (x *MoveCursor) String() string {
 func (*MoveCursor) ProtoMessage() {}
 
 func (x *MoveCursor) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,7 +760,7 @@ func (x *MoveCursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveCursor.ProtoReflect.Descriptor instead.
 func (*MoveCursor) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{10}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MoveCursor) GetDelivered() uint64 {
@@ -634,7 +794,7 @@ type AwaitInboxes struct {
 
 func (x *AwaitInboxes) Reset() {
 	*x = AwaitInboxes{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +806,7 @@ func (x *AwaitInboxes) String() string {
 func (*AwaitInboxes) ProtoMessage() {}
 
 func (x *AwaitInboxes) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +819,7 @@ func (x *AwaitInboxes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitInboxes.ProtoReflect.Descriptor instead.
 func (*AwaitInboxes) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{11}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{13}
 }
 
 type Awaited struct {
@@ -670,7 +830,7 @@ type Awaited struct {
 
 func (x *Awaited) Reset() {
 	*x = Awaited{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +842,7 @@ func (x *Awaited) String() string {
 func (*Awaited) ProtoMessage() {}
 
 func (x *Awaited) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +855,7 @@ func (x *Awaited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Awaited.ProtoReflect.Descriptor instead.
 func (*Awaited) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{12}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{14}
 }
 
 // ListChanges asks what is new in some conversations of a user's list. One node
@@ -704,13 +864,14 @@ type ListChanges struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Asks          []*Ask                 `protobuf:"bytes,1,rep,name=asks,proto3" json:"asks,omitempty"`
 	Newest        uint32                 `protobuf:"varint,2,opt,name=newest,proto3" json:"newest,omitempty"` // messages of each that has changed
+	Refs          bool                   `protobuf:"varint,3,opt,name=refs,proto3" json:"refs,omitempty"`     // with what these answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListChanges) Reset() {
 	*x = ListChanges{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +883,7 @@ func (x *ListChanges) String() string {
 func (*ListChanges) ProtoMessage() {}
 
 func (x *ListChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +896,7 @@ func (x *ListChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChanges.ProtoReflect.Descriptor instead.
 func (*ListChanges) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{13}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListChanges) GetAsks() []*Ask {
@@ -750,6 +911,13 @@ func (x *ListChanges) GetNewest() uint32 {
 		return x.Newest
 	}
 	return 0
+}
+
+func (x *ListChanges) GetRefs() bool {
+	if x != nil {
+		return x.Refs
+	}
+	return false
 }
 
 // Ask names a conversation, and what the user's list says of it.
@@ -768,7 +936,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +948,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +961,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{14}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Ask) GetConv() []byte {
@@ -855,7 +1023,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -867,7 +1035,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +1048,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{15}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Changes) GetChanges() []*Change {
@@ -907,7 +1075,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1087,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1100,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{16}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Change) GetState() *petrelv1.ConvState {
@@ -961,7 +1129,7 @@ type SiftChanges struct {
 
 func (x *SiftChanges) Reset() {
 	*x = SiftChanges{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -973,7 +1141,7 @@ func (x *SiftChanges) String() string {
 func (*SiftChanges) ProtoMessage() {}
 
 func (x *SiftChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -986,7 +1154,7 @@ func (x *SiftChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiftChanges.ProtoReflect.Descriptor instead.
 func (*SiftChanges) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SiftChanges) GetConvs() []byte {
@@ -1013,7 +1181,7 @@ type Sifted struct {
 
 func (x *Sifted) Reset() {
 	*x = Sifted{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1193,7 @@ func (x *Sifted) String() string {
 func (*Sifted) ProtoMessage() {}
 
 func (x *Sifted) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1206,7 @@ func (x *Sifted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sifted.ProtoReflect.Descriptor instead.
 func (*Sifted) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Sifted) GetMaybe() []byte {
@@ -1059,17 +1227,27 @@ var File_petrel_conv_v1_conv_proto protoreflect.FileDescriptor
 
 const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\n" +
-	"\x19petrel/conv/v1/conv.proto\x12\x0epetrel.conv.v1\x1a\x1bpetrel/store/v1/store.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"P\n" +
+	"\x19petrel/conv/v1/conv.proto\x12\x0epetrel.conv.v1\x1a\x1bpetrel/store/v1/store.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"d\n" +
 	"\n" +
 	"GetHistory\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x04R\x06before\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"b\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x12\n" +
+	"\x04refs\x18\x04 \x01(\bR\x04refs\"\x88\x01\n" +
 	"\aHistory\x12\x12\n" +
 	"\x04rows\x18\x01 \x03(\fR\x04rows\x12\x12\n" +
 	"\x04head\x18\x02 \x01(\x04R\x04head\x12\x1b\n" +
 	"\tfirst_seq\x18\x03 \x01(\x04R\bfirstSeq\x12\x12\n" +
-	"\x04more\x18\x04 \x01(\bR\x04more\"\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12$\n" +
+	"\x04refs\x18\x05 \x03(\v2\x10.petrel.v1.QuoteR\x04refs\"\x1d\n" +
+	"\tGetSource\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\x84\x01\n" +
+	"\x06Source\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
+	"\x04text\x18\x02 \x01(\tH\x00R\x04text\x12\x14\n" +
+	"\x04data\x18\x03 \x01(\fH\x00R\x04data\x122\n" +
+	"\tforwarded\x18\x04 \x01(\v2\x14.petrel.v1.ForwardedR\tforwardedB\x06\n" +
+	"\x04body\"\n" +
 	"\n" +
 	"\bGetState\"\xb7\x01\n" +
 	"\x05State\x12\x12\n" +
@@ -1100,10 +1278,11 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x18\n" +
 	"\asession\x18\x03 \x01(\x04R\asession\"\x0e\n" +
 	"\fAwaitInboxes\"\t\n" +
-	"\aAwaited\"N\n" +
+	"\aAwaited\"b\n" +
 	"\vListChanges\x12'\n" +
 	"\x04asks\x18\x01 \x03(\v2\x13.petrel.conv.v1.AskR\x04asks\x12\x16\n" +
-	"\x06newest\x18\x02 \x01(\rR\x06newest\"\xae\x01\n" +
+	"\x06newest\x18\x02 \x01(\rR\x06newest\x12\x12\n" +
+	"\x04refs\x18\x03 \x01(\bR\x04refs\"\xae\x01\n" +
 	"\x03Ask\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\fR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x12\n" +
@@ -1137,51 +1316,57 @@ func file_petrel_conv_v1_conv_proto_rawDescGZIP() []byte {
 	return file_petrel_conv_v1_conv_proto_rawDescData
 }
 
-var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_petrel_conv_v1_conv_proto_goTypes = []any{
 	(*GetHistory)(nil),         // 0: petrel.conv.v1.GetHistory
 	(*History)(nil),            // 1: petrel.conv.v1.History
-	(*GetState)(nil),           // 2: petrel.conv.v1.GetState
-	(*State)(nil),              // 3: petrel.conv.v1.State
-	(*GetRecord)(nil),          // 4: petrel.conv.v1.GetRecord
-	(*Record)(nil),             // 5: petrel.conv.v1.Record
-	(*ListMembers)(nil),        // 6: petrel.conv.v1.ListMembers
-	(*Members)(nil),            // 7: petrel.conv.v1.Members
-	(*ListReceipts)(nil),       // 8: petrel.conv.v1.ListReceipts
-	(*Receipts)(nil),           // 9: petrel.conv.v1.Receipts
-	(*MoveCursor)(nil),         // 10: petrel.conv.v1.MoveCursor
-	(*AwaitInboxes)(nil),       // 11: petrel.conv.v1.AwaitInboxes
-	(*Awaited)(nil),            // 12: petrel.conv.v1.Awaited
-	(*ListChanges)(nil),        // 13: petrel.conv.v1.ListChanges
-	(*Ask)(nil),                // 14: petrel.conv.v1.Ask
-	(*Changes)(nil),            // 15: petrel.conv.v1.Changes
-	(*Change)(nil),             // 16: petrel.conv.v1.Change
-	(*SiftChanges)(nil),        // 17: petrel.conv.v1.SiftChanges
-	(*Sifted)(nil),             // 18: petrel.conv.v1.Sifted
-	(petrelv1.Role)(0),         // 19: petrel.v1.Role
-	(petrelv1.ConvKind)(0),     // 20: petrel.v1.ConvKind
-	(*petrelv1.MemberRef)(nil), // 21: petrel.v1.MemberRef
-	(*petrelv1.Receipt)(nil),   // 22: petrel.v1.Receipt
-	(*storepb.FeedPos)(nil),    // 23: petrel.store.v1.FeedPos
-	(*petrelv1.ConvState)(nil), // 24: petrel.v1.ConvState
+	(*GetSource)(nil),          // 2: petrel.conv.v1.GetSource
+	(*Source)(nil),             // 3: petrel.conv.v1.Source
+	(*GetState)(nil),           // 4: petrel.conv.v1.GetState
+	(*State)(nil),              // 5: petrel.conv.v1.State
+	(*GetRecord)(nil),          // 6: petrel.conv.v1.GetRecord
+	(*Record)(nil),             // 7: petrel.conv.v1.Record
+	(*ListMembers)(nil),        // 8: petrel.conv.v1.ListMembers
+	(*Members)(nil),            // 9: petrel.conv.v1.Members
+	(*ListReceipts)(nil),       // 10: petrel.conv.v1.ListReceipts
+	(*Receipts)(nil),           // 11: petrel.conv.v1.Receipts
+	(*MoveCursor)(nil),         // 12: petrel.conv.v1.MoveCursor
+	(*AwaitInboxes)(nil),       // 13: petrel.conv.v1.AwaitInboxes
+	(*Awaited)(nil),            // 14: petrel.conv.v1.Awaited
+	(*ListChanges)(nil),        // 15: petrel.conv.v1.ListChanges
+	(*Ask)(nil),                // 16: petrel.conv.v1.Ask
+	(*Changes)(nil),            // 17: petrel.conv.v1.Changes
+	(*Change)(nil),             // 18: petrel.conv.v1.Change
+	(*SiftChanges)(nil),        // 19: petrel.conv.v1.SiftChanges
+	(*Sifted)(nil),             // 20: petrel.conv.v1.Sifted
+	(*petrelv1.Quote)(nil),     // 21: petrel.v1.Quote
+	(*petrelv1.Forwarded)(nil), // 22: petrel.v1.Forwarded
+	(petrelv1.Role)(0),         // 23: petrel.v1.Role
+	(petrelv1.ConvKind)(0),     // 24: petrel.v1.ConvKind
+	(*petrelv1.MemberRef)(nil), // 25: petrel.v1.MemberRef
+	(*petrelv1.Receipt)(nil),   // 26: petrel.v1.Receipt
+	(*storepb.FeedPos)(nil),    // 27: petrel.store.v1.FeedPos
+	(*petrelv1.ConvState)(nil), // 28: petrel.v1.ConvState
 }
 var file_petrel_conv_v1_conv_proto_depIdxs = []int32{
-	19, // 0: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
-	20, // 1: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
-	21, // 2: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
-	22, // 3: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
-	14, // 4: petrel.conv.v1.ListChanges.asks:type_name -> petrel.conv.v1.Ask
-	20, // 5: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
-	16, // 6: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
-	23, // 7: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
-	24, // 8: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
-	23, // 9: petrel.conv.v1.SiftChanges.since:type_name -> petrel.store.v1.FeedPos
-	23, // 10: petrel.conv.v1.Sifted.feeds:type_name -> petrel.store.v1.FeedPos
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	21, // 0: petrel.conv.v1.History.refs:type_name -> petrel.v1.Quote
+	22, // 1: petrel.conv.v1.Source.forwarded:type_name -> petrel.v1.Forwarded
+	23, // 2: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
+	24, // 3: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
+	25, // 4: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
+	26, // 5: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
+	16, // 6: petrel.conv.v1.ListChanges.asks:type_name -> petrel.conv.v1.Ask
+	24, // 7: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
+	18, // 8: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
+	27, // 9: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
+	28, // 10: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
+	27, // 11: petrel.conv.v1.SiftChanges.since:type_name -> petrel.store.v1.FeedPos
+	27, // 12: petrel.conv.v1.Sifted.feeds:type_name -> petrel.store.v1.FeedPos
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_petrel_conv_v1_conv_proto_init() }
@@ -1189,13 +1374,17 @@ func file_petrel_conv_v1_conv_proto_init() {
 	if File_petrel_conv_v1_conv_proto != nil {
 		return
 	}
+	file_petrel_conv_v1_conv_proto_msgTypes[3].OneofWrappers = []any{
+		(*Source_Text)(nil),
+		(*Source_Data)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_conv_v1_conv_proto_rawDesc), len(file_petrel_conv_v1_conv_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

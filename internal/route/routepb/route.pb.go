@@ -7,6 +7,7 @@
 package routepb
 
 import (
+	convpb "github.com/petrel-im/petrel/internal/conv/convpb"
 	storepb "github.com/petrel-im/petrel/internal/store/storepb"
 	petrelv1 "github.com/petrel-im/petrel/sdk/go/petrelv1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -79,6 +80,8 @@ type Send struct {
 	Keyed         bool                   `protobuf:"varint,6,opt,name=keyed,proto3" json:"keyed,omitempty"`
 	Entry         *petrelv1.Message      `protobuf:"bytes,7,opt,name=entry,proto3" json:"entry,omitempty"`
 	Create        *storepb.Conversation  `protobuf:"bytes,8,opt,name=create,proto3" json:"create,omitempty"`
+	Source        *convpb.Source         `protobuf:"bytes,9,opt,name=source,proto3" json:"source,omitempty"`    // of a forward: what it copies
+	Refusal       *petrelv1.Error        `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"` // of a forward: why it may not copy it, unless it is stored already
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -165,6 +168,20 @@ func (x *Send) GetEntry() *petrelv1.Message {
 func (x *Send) GetCreate() *storepb.Conversation {
 	if x != nil {
 		return x.Create
+	}
+	return nil
+}
+
+func (x *Send) GetSource() *convpb.Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *Send) GetRefusal() *petrelv1.Error {
+	if x != nil {
+		return x.Refusal
 	}
 	return nil
 }
@@ -441,9 +458,9 @@ var File_petrel_route_v1_route_proto protoreflect.FileDescriptor
 
 const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpetrel/route/v1/route.proto\x12\x0fpetrel.route.v1\x1a\x1bpetrel/store/v1/store.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"4\n" +
+	"\x1bpetrel/route/v1/route.proto\x12\x0fpetrel.route.v1\x1a\x19petrel/conv/v1/conv.proto\x1a\x1bpetrel/store/v1/store.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"4\n" +
 	"\x05Sends\x12+\n" +
-	"\x05sends\x18\x01 \x03(\v2\x15.petrel.route.v1.SendR\x05sends\"\xeb\x01\n" +
+	"\x05sends\x18\x01 \x03(\v2\x15.petrel.route.v1.SendR\x05sends\"\xc7\x02\n" +
 	"\x04Send\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\x04R\x06ticket\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\rR\x06tenant\x12\x12\n" +
@@ -452,7 +469,10 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\x05after\x18\x05 \x01(\x04R\x05after\x12\x14\n" +
 	"\x05keyed\x18\x06 \x01(\bR\x05keyed\x12(\n" +
 	"\x05entry\x18\a \x01(\v2\x12.petrel.v1.MessageR\x05entry\x125\n" +
-	"\x06create\x18\b \x01(\v2\x1d.petrel.store.v1.ConversationR\x06create\"d\n" +
+	"\x06create\x18\b \x01(\v2\x1d.petrel.store.v1.ConversationR\x06create\x12.\n" +
+	"\x06source\x18\t \x01(\v2\x16.petrel.conv.v1.SourceR\x06source\x12*\n" +
+	"\arefusal\x18\n" +
+	" \x01(\v2\x10.petrel.v1.ErrorR\arefusal\"d\n" +
 	"\bNotOwner\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x18\n" +
 	"\atickets\x18\x02 \x03(\x04R\atickets\x12\x14\n" +
@@ -495,19 +515,22 @@ var file_petrel_route_v1_route_proto_goTypes = []any{
 	(*Reply)(nil),                // 5: petrel.route.v1.Reply
 	(*petrelv1.Message)(nil),     // 6: petrel.v1.Message
 	(*storepb.Conversation)(nil), // 7: petrel.store.v1.Conversation
-	(*petrelv1.Error)(nil),       // 8: petrel.v1.Error
+	(*convpb.Source)(nil),        // 8: petrel.conv.v1.Source
+	(*petrelv1.Error)(nil),       // 9: petrel.v1.Error
 }
 var file_petrel_route_v1_route_proto_depIdxs = []int32{
 	1, // 0: petrel.route.v1.Sends.sends:type_name -> petrel.route.v1.Send
 	6, // 1: petrel.route.v1.Send.entry:type_name -> petrel.v1.Message
 	7, // 2: petrel.route.v1.Send.create:type_name -> petrel.store.v1.Conversation
-	4, // 3: petrel.route.v1.Call.mark:type_name -> petrel.route.v1.Mark
-	8, // 4: petrel.route.v1.Reply.error:type_name -> petrel.v1.Error
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	8, // 3: petrel.route.v1.Send.source:type_name -> petrel.conv.v1.Source
+	9, // 4: petrel.route.v1.Send.refusal:type_name -> petrel.v1.Error
+	4, // 5: petrel.route.v1.Call.mark:type_name -> petrel.route.v1.Mark
+	9, // 6: petrel.route.v1.Reply.error:type_name -> petrel.v1.Error
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_petrel_route_v1_route_proto_init() }

@@ -556,11 +556,12 @@ type User struct {
 	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`      // tokens of an older epoch are void
 	Password      string                 `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"` // argon2id, as a PHC string; empty: none
 	DisplayName   string                 `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	Logins        uint64                 `protobuf:"varint,6,opt,name=logins,proto3" json:"logins,omitempty"`                         // number of the newest login
-	Source        string                 `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`                          // who made the user: "" the operator, "registration", or "jwt ISSUER"
-	Linked        []string               `protobuf:"bytes,8,rep,name=linked,proto3" json:"linked,omitempty"`                          // further sources that the operator lets log the user in
-	AddPolicy     uint32                 `protobuf:"varint,9,opt,name=add_policy,json=addPolicy,proto3" json:"add_policy,omitempty"`  // petrel.v1.AddPolicy: who may add the user to groups; 0: everybody
-	RevokedMs     uint64                 `protobuf:"varint,10,opt,name=revoked_ms,json=revokedMs,proto3" json:"revoked_ms,omitempty"` // when all tokens were revoked last; a JWT that is not newer logs nobody in
+	Logins        uint64                 `protobuf:"varint,6,opt,name=logins,proto3" json:"logins,omitempty"`                                     // number of the newest login
+	Source        string                 `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`                                      // who made the user: "" the operator, "registration", or "jwt ISSUER"
+	Linked        []string               `protobuf:"bytes,8,rep,name=linked,proto3" json:"linked,omitempty"`                                      // further sources that the operator lets log the user in
+	AddPolicy     uint32                 `protobuf:"varint,9,opt,name=add_policy,json=addPolicy,proto3" json:"add_policy,omitempty"`              // petrel.v1.AddPolicy: who may add the user to groups; 0: everybody
+	RevokedMs     uint64                 `protobuf:"varint,10,opt,name=revoked_ms,json=revokedMs,proto3" json:"revoked_ms,omitempty"`             // when all tokens were revoked last; a JWT that is not newer logs nobody in
+	ForwardPolicy uint32                 `protobuf:"varint,11,opt,name=forward_policy,json=forwardPolicy,proto3" json:"forward_policy,omitempty"` // petrel.v1.ForwardPolicy: whether forwards name the user; 0: they do
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -661,6 +662,13 @@ func (x *User) GetAddPolicy() uint32 {
 func (x *User) GetRevokedMs() uint64 {
 	if x != nil {
 		return x.RevokedMs
+	}
+	return 0
+}
+
+func (x *User) GetForwardPolicy() uint32 {
+	if x != nil {
+		return x.ForwardPolicy
 	}
 	return 0
 }
@@ -2356,7 +2364,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"Invitation\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18\x01 \x01(\x04R\texpiresMs\x12\x12\n" +
-	"\x04uses\x18\x02 \x01(\rR\x04uses\"\x9c\x02\n" +
+	"\x04uses\x18\x02 \x01(\rR\x04uses\"\xc3\x02\n" +
 	"\x04User\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x01 \x01(\x04R\tcreatedMs\x12\x1a\n" +
@@ -2371,7 +2379,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"add_policy\x18\t \x01(\rR\taddPolicy\x12\x1d\n" +
 	"\n" +
 	"revoked_ms\x18\n" +
-	" \x01(\x04R\trevokedMs\"\xbe\x02\n" +
+	" \x01(\x04R\trevokedMs\x12%\n" +
+	"\x0eforward_policy\x18\v \x01(\rR\rforwardPolicy\"\xbe\x02\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +

@@ -490,6 +490,11 @@ func (m *User) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ForwardPolicy != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ForwardPolicy))
+		i--
+		dAtA[i] = 0x58
+	}
 	if m.RevokedMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RevokedMs))
 		i--
@@ -2248,6 +2253,9 @@ func (m *User) SizeVT() (n int) {
 	}
 	if m.RevokedMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.RevokedMs))
+	}
+	if m.ForwardPolicy != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ForwardPolicy))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4186,6 +4194,25 @@ func (m *User) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.RevokedMs |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ForwardPolicy", wireType)
+			}
+			m.ForwardPolicy = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ForwardPolicy |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -9399,6 +9426,25 @@ func (m *User) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.RevokedMs |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ForwardPolicy", wireType)
+			}
+			m.ForwardPolicy = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ForwardPolicy |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

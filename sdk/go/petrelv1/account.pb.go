@@ -71,6 +71,57 @@ func (AddPolicy) EnumDescriptor() ([]byte, []int) {
 	return file_petrel_v1_account_proto_rawDescGZIP(), []int{0}
 }
 
+// ForwardPolicy says how an author is shown in forwards of their messages. Clause
+// P-5.10.
+type ForwardPolicy int32
+
+const (
+	ForwardPolicy_FORWARD_POLICY_UNSPECIFIED ForwardPolicy = 0 // named
+	ForwardPolicy_FORWARD_POLICY_NAMED       ForwardPolicy = 1
+	ForwardPolicy_FORWARD_POLICY_UNNAMED     ForwardPolicy = 2
+)
+
+// Enum value maps for ForwardPolicy.
+var (
+	ForwardPolicy_name = map[int32]string{
+		0: "FORWARD_POLICY_UNSPECIFIED",
+		1: "FORWARD_POLICY_NAMED",
+		2: "FORWARD_POLICY_UNNAMED",
+	}
+	ForwardPolicy_value = map[string]int32{
+		"FORWARD_POLICY_UNSPECIFIED": 0,
+		"FORWARD_POLICY_NAMED":       1,
+		"FORWARD_POLICY_UNNAMED":     2,
+	}
+)
+
+func (x ForwardPolicy) Enum() *ForwardPolicy {
+	p := new(ForwardPolicy)
+	*p = x
+	return p
+}
+
+func (x ForwardPolicy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ForwardPolicy) Descriptor() protoreflect.EnumDescriptor {
+	return file_petrel_v1_account_proto_enumTypes[1].Descriptor()
+}
+
+func (ForwardPolicy) Type() protoreflect.EnumType {
+	return &file_petrel_v1_account_proto_enumTypes[1]
+}
+
+func (x ForwardPolicy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ForwardPolicy.Descriptor instead.
+func (ForwardPolicy) EnumDescriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{1}
+}
+
 // DeviceRef names the installation that logs in.
 type DeviceRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -554,7 +605,8 @@ type Account struct {
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	DisplayName   string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes
 	CreatedMs     uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	AddPolicy     AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"` // of the caller's own account; others do not see it
+	AddPolicy     AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                 // of the caller's own account; others do not see it
+	ForwardPolicy ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"` // the same
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -617,6 +669,13 @@ func (x *Account) GetAddPolicy() AddPolicy {
 	return AddPolicy_ADD_POLICY_UNSPECIFIED
 }
 
+func (x *Account) GetForwardPolicy() ForwardPolicy {
+	if x != nil {
+		return x.ForwardPolicy
+	}
+	return ForwardPolicy_FORWARD_POLICY_UNSPECIFIED
+}
+
 type SetAddPolicyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Policy        AddPolicy              `protobuf:"varint,1,opt,name=policy,proto3,enum=petrel.v1.AddPolicy" json:"policy,omitempty"`
@@ -669,6 +728,58 @@ func (x *SetAddPolicyRequest) GetRequestId() string {
 	return ""
 }
 
+type SetForwardPolicyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Policy        ForwardPolicy          `protobuf:"varint,1,opt,name=policy,proto3,enum=petrel.v1.ForwardPolicy" json:"policy,omitempty"`
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetForwardPolicyRequest) Reset() {
+	*x = SetForwardPolicyRequest{}
+	mi := &file_petrel_v1_account_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetForwardPolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetForwardPolicyRequest) ProtoMessage() {}
+
+func (x *SetForwardPolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetForwardPolicyRequest.ProtoReflect.Descriptor instead.
+func (*SetForwardPolicyRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SetForwardPolicyRequest) GetPolicy() ForwardPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return ForwardPolicy_FORWARD_POLICY_UNSPECIFIED
+}
+
+func (x *SetForwardPolicyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type UpdateAccountRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DisplayName   string                 `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
@@ -679,7 +790,7 @@ type UpdateAccountRequest struct {
 
 func (x *UpdateAccountRequest) Reset() {
 	*x = UpdateAccountRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[9]
+	mi := &file_petrel_v1_account_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +802,7 @@ func (x *UpdateAccountRequest) String() string {
 func (*UpdateAccountRequest) ProtoMessage() {}
 
 func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[9]
+	mi := &file_petrel_v1_account_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +815,7 @@ func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccountRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{9}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UpdateAccountRequest) GetDisplayName() string {
@@ -732,7 +843,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[10]
+	mi := &file_petrel_v1_account_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +855,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[10]
+	mi := &file_petrel_v1_account_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +868,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{10}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ChangePasswordRequest) GetOldPassword() string {
@@ -790,7 +901,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[11]
+	mi := &file_petrel_v1_account_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +913,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[11]
+	mi := &file_petrel_v1_account_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +926,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{11}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ChangePasswordResponse) GetSessions() uint32 {
@@ -833,7 +944,7 @@ type ListDevicesRequest struct {
 
 func (x *ListDevicesRequest) Reset() {
 	*x = ListDevicesRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[12]
+	mi := &file_petrel_v1_account_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +956,7 @@ func (x *ListDevicesRequest) String() string {
 func (*ListDevicesRequest) ProtoMessage() {}
 
 func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[12]
+	mi := &file_petrel_v1_account_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +969,7 @@ func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesRequest.ProtoReflect.Descriptor instead.
 func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{12}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{13}
 }
 
 type ListDevicesResponse struct {
@@ -870,7 +981,7 @@ type ListDevicesResponse struct {
 
 func (x *ListDevicesResponse) Reset() {
 	*x = ListDevicesResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[13]
+	mi := &file_petrel_v1_account_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -882,7 +993,7 @@ func (x *ListDevicesResponse) String() string {
 func (*ListDevicesResponse) ProtoMessage() {}
 
 func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[13]
+	mi := &file_petrel_v1_account_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -895,7 +1006,7 @@ func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesResponse.ProtoReflect.Descriptor instead.
 func (*ListDevicesResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{13}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListDevicesResponse) GetDevices() []*Device {
@@ -922,7 +1033,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_v1_account_proto_msgTypes[14]
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1045,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[14]
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1058,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{14}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Device) GetId() string {
@@ -1024,7 +1135,7 @@ type RenameDeviceRequest struct {
 
 func (x *RenameDeviceRequest) Reset() {
 	*x = RenameDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1147,7 @@ func (x *RenameDeviceRequest) String() string {
 func (*RenameDeviceRequest) ProtoMessage() {}
 
 func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1160,7 @@ func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RenameDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RenameDeviceRequest) GetDevice() string {
@@ -1083,7 +1194,7 @@ type RevokeDeviceRequest struct {
 
 func (x *RevokeDeviceRequest) Reset() {
 	*x = RevokeDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1206,7 @@ func (x *RevokeDeviceRequest) String() string {
 func (*RevokeDeviceRequest) ProtoMessage() {}
 
 func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1219,7 @@ func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RevokeDeviceRequest) GetDevice() string {
@@ -1134,7 +1245,7 @@ type RevokeDeviceResponse struct {
 
 func (x *RevokeDeviceResponse) Reset() {
 	*x = RevokeDeviceResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1257,7 @@ func (x *RevokeDeviceResponse) String() string {
 func (*RevokeDeviceResponse) ProtoMessage() {}
 
 func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1270,7 @@ func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RevokeDeviceResponse) GetSessions() uint32 {
@@ -1178,7 +1289,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1190,7 +1301,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1203,7 +1314,7 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LogoutRequest) GetRequestId() string {
@@ -1221,7 +1332,7 @@ type LogoutResponse struct {
 
 func (x *LogoutResponse) Reset() {
 	*x = LogoutResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1233,7 +1344,7 @@ func (x *LogoutResponse) String() string {
 func (*LogoutResponse) ProtoMessage() {}
 
 func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1246,7 +1357,7 @@ func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutResponse.ProtoReflect.Descriptor instead.
 func (*LogoutResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
 }
 
 type GetUserRequest struct {
@@ -1258,7 +1369,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1381,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1394,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetUserRequest) GetUser() string {
@@ -1301,7 +1412,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1424,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1437,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
 }
 
 type GetSettingsResponse struct {
@@ -1338,7 +1449,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1461,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1474,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetSettingsResponse) GetSettings() []*Settings {
@@ -1385,7 +1496,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1397,7 +1508,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1410,7 +1521,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Settings) GetConv() string {
@@ -1438,7 +1549,7 @@ type ChangeSettingsRequest struct {
 
 func (x *ChangeSettingsRequest) Reset() {
 	*x = ChangeSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1561,7 @@ func (x *ChangeSettingsRequest) String() string {
 func (*ChangeSettingsRequest) ProtoMessage() {}
 
 func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1574,7 @@ func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettingsRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ChangeSettingsRequest) GetConv() string {
@@ -1497,7 +1608,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1620,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1633,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ChangeResponse) GetSeq() uint64 {
@@ -1577,16 +1688,21 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x12refresh_expires_ms\x18\x05 \x01(\x04R\x10refreshExpiresMs\x12\x16\n" +
 	"\x06device\x18\x06 \x01(\tR\x06device\x12\x1a\n" +
 	"\bgateways\x18\a \x03(\tR\bgateways\"\x13\n" +
-	"\x11GetAccountRequest\"\x94\x01\n" +
+	"\x11GetAccountRequest\"\xd5\x01\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x03 \x01(\x04R\tcreatedMs\x123\n" +
 	"\n" +
-	"add_policy\x18\x04 \x01(\x0e2\x14.petrel.v1.AddPolicyR\taddPolicy\"b\n" +
+	"add_policy\x18\x04 \x01(\x0e2\x14.petrel.v1.AddPolicyR\taddPolicy\x12?\n" +
+	"\x0eforward_policy\x18\x05 \x01(\x0e2\x18.petrel.v1.ForwardPolicyR\rforwardPolicy\"b\n" +
 	"\x13SetAddPolicyRequest\x12,\n" +
 	"\x06policy\x18\x01 \x01(\x0e2\x14.petrel.v1.AddPolicyR\x06policy\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"j\n" +
+	"\x17SetForwardPolicyRequest\x120\n" +
+	"\x06policy\x18\x01 \x01(\x0e2\x18.petrel.v1.ForwardPolicyR\x06policy\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"X\n" +
 	"\x14UpdateAccountRequest\x12!\n" +
@@ -1652,17 +1768,22 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\tAddPolicy\x12\x1a\n" +
 	"\x16ADD_POLICY_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ADD_POLICY_EVERYBODY\x10\x01\x12\x15\n" +
-	"\x11ADD_POLICY_NOBODY\x10\x022\x8d\x02\n" +
+	"\x11ADD_POLICY_NOBODY\x10\x02*e\n" +
+	"\rForwardPolicy\x12\x1e\n" +
+	"\x1aFORWARD_POLICY_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14FORWARD_POLICY_NAMED\x10\x01\x12\x1a\n" +
+	"\x16FORWARD_POLICY_UNNAMED\x10\x022\x8d\x02\n" +
 	"\vAuthService\x12@\n" +
 	"\bRegister\x12\x1a.petrel.v1.RegisterRequest\x1a\x18.petrel.v1.LoginResponse\x12:\n" +
 	"\x05Login\x12\x17.petrel.v1.LoginRequest\x1a\x18.petrel.v1.LoginResponse\x12>\n" +
 	"\aRefresh\x12\x19.petrel.v1.RefreshRequest\x1a\x18.petrel.v1.LoginResponse\x12@\n" +
-	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xa9\x06\n" +
+	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xf5\x06\n" +
 	"\x0eAccountService\x12>\n" +
 	"\n" +
 	"GetAccount\x12\x1c.petrel.v1.GetAccountRequest\x1a\x12.petrel.v1.Account\x12D\n" +
 	"\rUpdateAccount\x12\x1f.petrel.v1.UpdateAccountRequest\x1a\x12.petrel.v1.Account\x12B\n" +
-	"\fSetAddPolicy\x12\x1e.petrel.v1.SetAddPolicyRequest\x1a\x12.petrel.v1.Account\x12U\n" +
+	"\fSetAddPolicy\x12\x1e.petrel.v1.SetAddPolicyRequest\x1a\x12.petrel.v1.Account\x12J\n" +
+	"\x10SetForwardPolicy\x12\".petrel.v1.SetForwardPolicyRequest\x1a\x12.petrel.v1.Account\x12U\n" +
 	"\x0eChangePassword\x12 .petrel.v1.ChangePasswordRequest\x1a!.petrel.v1.ChangePasswordResponse\x12L\n" +
 	"\vListDevices\x12\x1d.petrel.v1.ListDevicesRequest\x1a\x1e.petrel.v1.ListDevicesResponse\x12A\n" +
 	"\fRenameDevice\x12\x1e.petrel.v1.RenameDeviceRequest\x1a\x11.petrel.v1.Device\x12O\n" +
@@ -1684,84 +1805,90 @@ func file_petrel_v1_account_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_account_proto_rawDescData
 }
 
-var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_petrel_v1_account_proto_goTypes = []any{
-	(AddPolicy)(0),                 // 0: petrel.v1.AddPolicy
-	(*DeviceRef)(nil),              // 1: petrel.v1.DeviceRef
-	(*RegisterRequest)(nil),        // 2: petrel.v1.RegisterRequest
-	(*LoginRequest)(nil),           // 3: petrel.v1.LoginRequest
-	(*RefreshRequest)(nil),         // 4: petrel.v1.RefreshRequest
-	(*ExchangeRequest)(nil),        // 5: petrel.v1.ExchangeRequest
-	(*LoginResponse)(nil),          // 6: petrel.v1.LoginResponse
-	(*GetAccountRequest)(nil),      // 7: petrel.v1.GetAccountRequest
-	(*Account)(nil),                // 8: petrel.v1.Account
-	(*SetAddPolicyRequest)(nil),    // 9: petrel.v1.SetAddPolicyRequest
-	(*UpdateAccountRequest)(nil),   // 10: petrel.v1.UpdateAccountRequest
-	(*ChangePasswordRequest)(nil),  // 11: petrel.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil), // 12: petrel.v1.ChangePasswordResponse
-	(*ListDevicesRequest)(nil),     // 13: petrel.v1.ListDevicesRequest
-	(*ListDevicesResponse)(nil),    // 14: petrel.v1.ListDevicesResponse
-	(*Device)(nil),                 // 15: petrel.v1.Device
-	(*RenameDeviceRequest)(nil),    // 16: petrel.v1.RenameDeviceRequest
-	(*RevokeDeviceRequest)(nil),    // 17: petrel.v1.RevokeDeviceRequest
-	(*RevokeDeviceResponse)(nil),   // 18: petrel.v1.RevokeDeviceResponse
-	(*LogoutRequest)(nil),          // 19: petrel.v1.LogoutRequest
-	(*LogoutResponse)(nil),         // 20: petrel.v1.LogoutResponse
-	(*GetUserRequest)(nil),         // 21: petrel.v1.GetUserRequest
-	(*GetSettingsRequest)(nil),     // 22: petrel.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),    // 23: petrel.v1.GetSettingsResponse
-	(*Settings)(nil),               // 24: petrel.v1.Settings
-	(*ChangeSettingsRequest)(nil),  // 25: petrel.v1.ChangeSettingsRequest
-	(*ChangeResponse)(nil),         // 26: petrel.v1.ChangeResponse
-	nil,                            // 27: petrel.v1.Settings.ValuesEntry
-	nil,                            // 28: petrel.v1.ChangeSettingsRequest.ValuesEntry
+	(AddPolicy)(0),                  // 0: petrel.v1.AddPolicy
+	(ForwardPolicy)(0),              // 1: petrel.v1.ForwardPolicy
+	(*DeviceRef)(nil),               // 2: petrel.v1.DeviceRef
+	(*RegisterRequest)(nil),         // 3: petrel.v1.RegisterRequest
+	(*LoginRequest)(nil),            // 4: petrel.v1.LoginRequest
+	(*RefreshRequest)(nil),          // 5: petrel.v1.RefreshRequest
+	(*ExchangeRequest)(nil),         // 6: petrel.v1.ExchangeRequest
+	(*LoginResponse)(nil),           // 7: petrel.v1.LoginResponse
+	(*GetAccountRequest)(nil),       // 8: petrel.v1.GetAccountRequest
+	(*Account)(nil),                 // 9: petrel.v1.Account
+	(*SetAddPolicyRequest)(nil),     // 10: petrel.v1.SetAddPolicyRequest
+	(*SetForwardPolicyRequest)(nil), // 11: petrel.v1.SetForwardPolicyRequest
+	(*UpdateAccountRequest)(nil),    // 12: petrel.v1.UpdateAccountRequest
+	(*ChangePasswordRequest)(nil),   // 13: petrel.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),  // 14: petrel.v1.ChangePasswordResponse
+	(*ListDevicesRequest)(nil),      // 15: petrel.v1.ListDevicesRequest
+	(*ListDevicesResponse)(nil),     // 16: petrel.v1.ListDevicesResponse
+	(*Device)(nil),                  // 17: petrel.v1.Device
+	(*RenameDeviceRequest)(nil),     // 18: petrel.v1.RenameDeviceRequest
+	(*RevokeDeviceRequest)(nil),     // 19: petrel.v1.RevokeDeviceRequest
+	(*RevokeDeviceResponse)(nil),    // 20: petrel.v1.RevokeDeviceResponse
+	(*LogoutRequest)(nil),           // 21: petrel.v1.LogoutRequest
+	(*LogoutResponse)(nil),          // 22: petrel.v1.LogoutResponse
+	(*GetUserRequest)(nil),          // 23: petrel.v1.GetUserRequest
+	(*GetSettingsRequest)(nil),      // 24: petrel.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),     // 25: petrel.v1.GetSettingsResponse
+	(*Settings)(nil),                // 26: petrel.v1.Settings
+	(*ChangeSettingsRequest)(nil),   // 27: petrel.v1.ChangeSettingsRequest
+	(*ChangeResponse)(nil),          // 28: petrel.v1.ChangeResponse
+	nil,                             // 29: petrel.v1.Settings.ValuesEntry
+	nil,                             // 30: petrel.v1.ChangeSettingsRequest.ValuesEntry
 }
 var file_petrel_v1_account_proto_depIdxs = []int32{
-	1,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
-	1,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
-	1,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
+	2,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
+	2,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
+	2,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
 	0,  // 3: petrel.v1.Account.add_policy:type_name -> petrel.v1.AddPolicy
-	0,  // 4: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
-	15, // 5: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
-	24, // 6: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
-	27, // 7: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
-	28, // 8: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
-	2,  // 9: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
-	3,  // 10: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
-	4,  // 11: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
-	5,  // 12: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
-	7,  // 13: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
-	10, // 14: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
-	9,  // 15: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
-	11, // 16: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
-	13, // 17: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
-	16, // 18: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
-	17, // 19: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
-	19, // 20: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
-	21, // 21: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
-	22, // 22: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
-	25, // 23: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
-	6,  // 24: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
-	6,  // 25: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
-	6,  // 26: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
-	6,  // 27: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
-	8,  // 28: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
-	8,  // 29: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
-	8,  // 30: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
-	12, // 31: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
-	14, // 32: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
-	15, // 33: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
-	18, // 34: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	20, // 35: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
-	8,  // 36: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
-	23, // 37: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
-	26, // 38: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
-	24, // [24:39] is the sub-list for method output_type
-	9,  // [9:24] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	1,  // 4: petrel.v1.Account.forward_policy:type_name -> petrel.v1.ForwardPolicy
+	0,  // 5: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
+	1,  // 6: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
+	17, // 7: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
+	26, // 8: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
+	29, // 9: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
+	30, // 10: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
+	3,  // 11: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
+	4,  // 12: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
+	5,  // 13: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
+	6,  // 14: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
+	8,  // 15: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
+	12, // 16: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
+	10, // 17: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
+	11, // 18: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
+	13, // 19: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
+	15, // 20: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
+	18, // 21: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
+	19, // 22: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
+	21, // 23: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
+	23, // 24: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
+	24, // 25: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
+	27, // 26: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
+	7,  // 27: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
+	7,  // 28: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
+	7,  // 29: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
+	7,  // 30: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
+	9,  // 31: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
+	9,  // 32: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
+	9,  // 33: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
+	9,  // 34: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
+	14, // 35: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
+	16, // 36: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
+	17, // 37: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
+	20, // 38: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	22, // 39: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
+	9,  // 40: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
+	25, // 41: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
+	28, // 42: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
+	27, // [27:43] is the sub-list for method output_type
+	11, // [11:27] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_account_proto_init() }
@@ -1774,8 +1901,8 @@ func file_petrel_v1_account_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_account_proto_rawDesc), len(file_petrel_v1_account_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   28,
+			NumEnums:      2,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -863,6 +863,8 @@ type Send struct {
 	//	*Send_Reaction
 	//	*Send_Pin
 	Body          isSend_Body `protobuf_oneof:"body"`
+	Needs         []string    `protobuf:"bytes,12,rep,name=needs,proto3" json:"needs,omitempty"` // capabilities without which the server must not take it. Clause P-4.10
+	Rel           *Relations  `protobuf:"bytes,13,opt,name=rel,proto3" json:"rel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -993,6 +995,20 @@ func (x *Send) GetPin() *Pin {
 	return nil
 }
 
+func (x *Send) GetNeeds() []string {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+func (x *Send) GetRel() *Relations {
+	if x != nil {
+		return x.Rel
+	}
+	return nil
+}
+
 type isSend_Body interface {
 	isSend_Body()
 }
@@ -1033,12 +1049,15 @@ func (*Send_Reaction) isSend_Body() {}
 
 func (*Send_Pin) isSend_Body() {}
 
-// Ack says that the send is durable, and at which seq.
+// Ack says that the send is durable, and at which seq. The fields of the send and
+// those of the ack are the whole entry.
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"` // set when the send named a user
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
 	TimeMs        uint64                 `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Counted       uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // of the entry, if the send has a rel. Clause P-4.3
+	Message       *Message               `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`  // of a forward: the entry, whose body the server has copied
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1092,6 +1111,20 @@ func (x *Ack) GetTimeMs() uint64 {
 		return x.TimeMs
 	}
 	return 0
+}
+
+func (x *Ack) GetCounted() uint64 {
+	if x != nil {
+		return x.Counted
+	}
+	return 0
+}
+
+func (x *Ack) GetMessage() *Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
 }
 
 type Error struct {
@@ -1480,6 +1513,7 @@ type HistoryPage struct {
 	Head          uint64                 `protobuf:"varint,3,opt,name=head,proto3" json:"head,omitempty"`
 	FirstSeq      uint64                 `protobuf:"varint,4,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // the oldest entry that is left, now 1. Coming: retention, which removes older ones. Clause P-5.5
 	More          bool                   `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`                         // the range has more entries after this page
+	Refs          []*Quote               `protobuf:"bytes,6,rep,name=refs,proto3" json:"refs,omitempty"`                          // what messages answer that is not in this page, ascending by seq. Clause P-5.9
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1547,6 +1581,13 @@ func (x *HistoryPage) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *HistoryPage) GetRefs() []*Quote {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
 }
 
 // Sync asks what has changed since token, and ends Lagged. Clause P-6.2.
@@ -1680,6 +1721,7 @@ type ConvState struct {
 	ReadCounted   uint64                 `protobuf:"varint,14,opt,name=read_counted,json=readCounted,proto3" json:"read_counted,omitempty"` // counted at the user's read cursor: unread = counted - read_counted - own messages above read
 	PeerReceipt   *Receipt               `protobuf:"bytes,15,opt,name=peer_receipt,json=peerReceipt,proto3" json:"peer_receipt,omitempty"`  // of a direct conversation: the cursors of the other user
 	Damaged       bool                   `protobuf:"varint,16,opt,name=damaged,proto3" json:"damaged,omitempty"`                            // the server cannot read the conversation; only conv, kind, title and peer are set. Clause P-9.5
+	Refs          []*Quote               `protobuf:"bytes,17,rep,name=refs,proto3" json:"refs,omitempty"`                                   // of newest, as in HistoryPage
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1824,6 +1866,13 @@ func (x *ConvState) GetDamaged() bool {
 		return x.Damaged
 	}
 	return false
+}
+
+func (x *ConvState) GetRefs() []*Quote {
+	if x != nil {
+		return x.Refs
+	}
+	return nil
 }
 
 // MoveCursor moves the user's cursors forward; read implies delivered.
@@ -2468,7 +2517,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\n" +
 	"body_bytes\x18\x02 \x01(\rR\tbodyBytes\x12)\n" +
 	"\x10history_messages\x18\x03 \x01(\rR\x0fhistoryMessages\x12#\n" +
-	"\ropen_requests\x18\x04 \x01(\rR\fopenRequests\"\xea\x02\n" +
+	"\ropen_requests\x18\x04 \x01(\rR\fopenRequests\"\xa8\x03\n" +
 	"\x04Send\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\"\n" +
@@ -2481,13 +2530,17 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x06recall\x18\t \x01(\v2\x11.petrel.v1.RecallH\x00R\x06recall\x121\n" +
 	"\breaction\x18\n" +
 	" \x01(\v2\x13.petrel.v1.ReactionH\x00R\breaction\x12\"\n" +
-	"\x03pin\x18\v \x01(\v2\x0e.petrel.v1.PinH\x00R\x03pinB\x06\n" +
+	"\x03pin\x18\v \x01(\v2\x0e.petrel.v1.PinH\x00R\x03pin\x12\x14\n" +
+	"\x05needs\x18\f \x03(\tR\x05needs\x12&\n" +
+	"\x03rel\x18\r \x01(\v2\x14.petrel.v1.RelationsR\x03relB\x06\n" +
 	"\x04bodyB\b\n" +
-	"\x06_after\"D\n" +
+	"\x06_after\"\x8c\x01\n" +
 	"\x03Ack\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
-	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\"\x9c\x02\n" +
+	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\x12\x18\n" +
+	"\acounted\x18\x04 \x01(\x04R\acounted\x12,\n" +
+	"\amessage\x18\x05 \x01(\v2\x12.petrel.v1.MessageR\amessage\"\x9c\x02\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x18\n" +
@@ -2520,20 +2573,21 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x16\n" +
 	"\x06before\x18\x03 \x01(\x04R\x06before\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limit\"\x96\x01\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"\xbc\x01\n" +
 	"\vHistoryPage\x12.\n" +
 	"\bmessages\x18\x01 \x03(\v2\x12.petrel.v1.MessageR\bmessages\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04head\x18\x03 \x01(\x04R\x04head\x12\x1b\n" +
 	"\tfirst_seq\x18\x04 \x01(\x04R\bfirstSeq\x12\x12\n" +
-	"\x04more\x18\x05 \x01(\bR\x04more\"4\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\x12$\n" +
+	"\x04refs\x18\x06 \x03(\v2\x10.petrel.v1.QuoteR\x04refs\"4\n" +
 	"\x04Sync\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x12\x16\n" +
 	"\x06newest\x18\x02 \x01(\rR\x06newest\"`\n" +
 	"\bSyncPage\x12*\n" +
 	"\x05convs\x18\x01 \x03(\v2\x14.petrel.v1.ConvStateR\x05convs\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\xe0\x03\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\x86\x04\n" +
 	"\tConvState\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
@@ -2551,7 +2605,8 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x06joined\x18\r \x01(\x04R\x06joined\x12!\n" +
 	"\fread_counted\x18\x0e \x01(\x04R\vreadCounted\x125\n" +
 	"\fpeer_receipt\x18\x0f \x01(\v2\x12.petrel.v1.ReceiptR\vpeerReceipt\x12\x18\n" +
-	"\adamaged\x18\x10 \x01(\bR\adamaged\"R\n" +
+	"\adamaged\x18\x10 \x01(\bR\adamaged\x12$\n" +
+	"\x04refs\x18\x11 \x03(\v2\x10.petrel.v1.QuoteR\x04refs\"R\n" +
 	"\n" +
 	"MoveCursor\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x1c\n" +
@@ -2630,9 +2685,11 @@ var file_petrel_v1_frames_proto_goTypes = []any{
 	(*Recall)(nil),      // 28: petrel.v1.Recall
 	(*Reaction)(nil),    // 29: petrel.v1.Reaction
 	(*Pin)(nil),         // 30: petrel.v1.Pin
-	(*Message)(nil),     // 31: petrel.v1.Message
-	(ConvKind)(0),       // 32: petrel.v1.ConvKind
-	(Role)(0),           // 33: petrel.v1.Role
+	(*Relations)(nil),   // 31: petrel.v1.Relations
+	(*Message)(nil),     // 32: petrel.v1.Message
+	(*Quote)(nil),       // 33: petrel.v1.Quote
+	(ConvKind)(0),       // 34: petrel.v1.ConvKind
+	(Role)(0),           // 35: petrel.v1.Role
 }
 var file_petrel_v1_frames_proto_depIdxs = []int32{
 	2,  // 0: petrel.v1.ClientFrame.hello:type_name -> petrel.v1.Hello
@@ -2663,21 +2720,25 @@ var file_petrel_v1_frames_proto_depIdxs = []int32{
 	28, // 25: petrel.v1.Send.recall:type_name -> petrel.v1.Recall
 	29, // 26: petrel.v1.Send.reaction:type_name -> petrel.v1.Reaction
 	30, // 27: petrel.v1.Send.pin:type_name -> petrel.v1.Pin
-	31, // 28: petrel.v1.Events.messages:type_name -> petrel.v1.Message
-	10, // 29: petrel.v1.Events.hints:type_name -> petrel.v1.Hint
-	11, // 30: petrel.v1.Events.receipts:type_name -> petrel.v1.Receipt
-	31, // 31: petrel.v1.HistoryPage.messages:type_name -> petrel.v1.Message
-	16, // 32: petrel.v1.SyncPage.convs:type_name -> petrel.v1.ConvState
-	32, // 33: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
-	33, // 34: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
-	31, // 35: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
-	11, // 36: petrel.v1.ConvState.peer_receipt:type_name -> petrel.v1.Receipt
-	10, // 37: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	31, // 28: petrel.v1.Send.rel:type_name -> petrel.v1.Relations
+	32, // 29: petrel.v1.Ack.message:type_name -> petrel.v1.Message
+	32, // 30: petrel.v1.Events.messages:type_name -> petrel.v1.Message
+	10, // 31: petrel.v1.Events.hints:type_name -> petrel.v1.Hint
+	11, // 32: petrel.v1.Events.receipts:type_name -> petrel.v1.Receipt
+	32, // 33: petrel.v1.HistoryPage.messages:type_name -> petrel.v1.Message
+	33, // 34: petrel.v1.HistoryPage.refs:type_name -> petrel.v1.Quote
+	16, // 35: petrel.v1.SyncPage.convs:type_name -> petrel.v1.ConvState
+	34, // 36: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
+	35, // 37: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
+	32, // 38: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
+	11, // 39: petrel.v1.ConvState.peer_receipt:type_name -> petrel.v1.Receipt
+	33, // 40: petrel.v1.ConvState.refs:type_name -> petrel.v1.Quote
+	10, // 41: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_frames_proto_init() }

@@ -159,7 +159,8 @@ type Message struct {
 	EditedBy      uint64         `protobuf:"varint,17,opt,name=edited_by,json=editedBy,proto3" json:"edited_by,omitempty"`       // seq of the newest edit that rewrote this entry
 	RecalledBy    uint64         `protobuf:"varint,18,opt,name=recalled_by,json=recalledBy,proto3" json:"recalled_by,omitempty"` // seq of the recall that emptied this entry
 	Lost          bool           `protobuf:"varint,20,opt,name=lost,proto3" json:"lost,omitempty"`                               // damage of a disk took this entry; only conv, seq and counted are set. Clause P-5.7
-	Withheld      bool           `protobuf:"varint,19,opt,name=withheld,proto3" json:"withheld,omitempty"`                       // Coming: an empty place; the reader blocked the sender when this was sent. Clause P-5.4
+	Rel           *Relations     `protobuf:"bytes,21,opt,name=rel,proto3" json:"rel,omitempty"`
+	Withheld      bool           `protobuf:"varint,19,opt,name=withheld,proto3" json:"withheld,omitempty"` // Coming: an empty place; the reader blocked the sender when this was sent. Clause P-5.4
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -352,6 +353,13 @@ func (x *Message) GetLost() bool {
 	return false
 }
 
+func (x *Message) GetRel() *Relations {
+	if x != nil {
+		return x.Rel
+	}
+	return nil
+}
+
 func (x *Message) GetWithheld() bool {
 	if x != nil {
 		return x.Withheld
@@ -427,6 +435,7 @@ type Edit struct {
 	//	*Edit_Text
 	//	*Edit_Data
 	Body          isEdit_Body `protobuf_oneof:"body"`
+	Rel           *Relations  `protobuf:"bytes,5,opt,name=rel,proto3" json:"rel,omitempty"` // absent: those of the target stay. Clause P-5.8
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -500,6 +509,13 @@ func (x *Edit) GetData() []byte {
 	return nil
 }
 
+func (x *Edit) GetRel() *Relations {
+	if x != nil {
+		return x.Rel
+	}
+	return nil
+}
+
 type isEdit_Body interface {
 	isEdit_Body()
 }
@@ -516,6 +532,369 @@ func (*Edit_Text) isEdit_Body() {}
 
 func (*Edit_Data) isEdit_Body() {}
 
+// Relations say what a message has to do with others. Clause P-5.8.
+type Relations struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ReplyTo       uint64                 `protobuf:"varint,1,opt,name=reply_to,json=replyTo,proto3" json:"reply_to,omitempty"`          // seq of the entry that this message answers
+	Thread        uint64                 `protobuf:"varint,2,opt,name=thread,proto3" json:"thread,omitempty"`                           // Coming: seq of the message whose thread this one belongs to
+	AlsoMain      bool                   `protobuf:"varint,3,opt,name=also_main,json=alsoMain,proto3" json:"also_main,omitempty"`       // Coming: a message of a thread that counts as unread like any other
+	Mentions      []string               `protobuf:"bytes,4,rep,name=mentions,proto3" json:"mentions,omitempty"`                        // Coming: user ids
+	MentionAll    bool                   `protobuf:"varint,5,opt,name=mention_all,json=mentionAll,proto3" json:"mention_all,omitempty"` // Coming
+	ForwardOf     *Ref                   `protobuf:"bytes,7,opt,name=forward_of,json=forwardOf,proto3" json:"forward_of,omitempty"`     // in a send only: the message to copy. Clause P-5.10
+	Forwarded     *Forwarded             `protobuf:"bytes,8,opt,name=forwarded,proto3" json:"forwarded,omitempty"`                      // in a message only: it is such a copy
+	Silent        bool                   `protobuf:"varint,9,opt,name=silent,proto3" json:"silent,omitempty"`                           // nobody is to be disturbed by this message
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Relations) Reset() {
+	*x = Relations{}
+	mi := &file_petrel_v1_message_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Relations) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Relations) ProtoMessage() {}
+
+func (x *Relations) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_message_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Relations.ProtoReflect.Descriptor instead.
+func (*Relations) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Relations) GetReplyTo() uint64 {
+	if x != nil {
+		return x.ReplyTo
+	}
+	return 0
+}
+
+func (x *Relations) GetThread() uint64 {
+	if x != nil {
+		return x.Thread
+	}
+	return 0
+}
+
+func (x *Relations) GetAlsoMain() bool {
+	if x != nil {
+		return x.AlsoMain
+	}
+	return false
+}
+
+func (x *Relations) GetMentions() []string {
+	if x != nil {
+		return x.Mentions
+	}
+	return nil
+}
+
+func (x *Relations) GetMentionAll() bool {
+	if x != nil {
+		return x.MentionAll
+	}
+	return false
+}
+
+func (x *Relations) GetForwardOf() *Ref {
+	if x != nil {
+		return x.ForwardOf
+	}
+	return nil
+}
+
+func (x *Relations) GetForwarded() *Forwarded {
+	if x != nil {
+		return x.Forwarded
+	}
+	return nil
+}
+
+func (x *Relations) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
+// Ref names an entry of any conversation.
+type Ref struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ref) Reset() {
+	*x = Ref{}
+	mi := &file_petrel_v1_message_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ref) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ref) ProtoMessage() {}
+
+func (x *Ref) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_message_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ref.ProtoReflect.Descriptor instead.
+func (*Ref) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Ref) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *Ref) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+// Forwarded says whose message the sender has copied. The server writes it.
+type Forwarded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`                    // the author; empty: the author does not want to be named, or it was the server
+	TimeMs        uint64                 `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // when the author sent it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Forwarded) Reset() {
+	*x = Forwarded{}
+	mi := &file_petrel_v1_message_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Forwarded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Forwarded) ProtoMessage() {}
+
+func (x *Forwarded) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_message_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Forwarded.ProtoReflect.Descriptor instead.
+func (*Forwarded) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Forwarded) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Forwarded) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+// Quote is what a client shows of an entry that other entries answer.
+// Clause P-5.9.
+type Quote struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Seq    uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	From   string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	TimeMs uint64                 `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Type   string                 `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
+	// Types that are valid to be assigned to Body:
+	//
+	//	*Quote_Text
+	//	*Quote_Data
+	Body          isQuote_Body `protobuf_oneof:"body"`
+	Cut           bool         `protobuf:"varint,7,opt,name=cut,proto3" json:"cut,omitempty"` // the body is longer
+	EditedBy      uint64       `protobuf:"varint,8,opt,name=edited_by,json=editedBy,proto3" json:"edited_by,omitempty"`
+	RecalledBy    uint64       `protobuf:"varint,9,opt,name=recalled_by,json=recalledBy,proto3" json:"recalled_by,omitempty"`
+	Lost          bool         `protobuf:"varint,10,opt,name=lost,proto3" json:"lost,omitempty"`
+	Forwarded     *Forwarded   `protobuf:"bytes,11,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quote) Reset() {
+	*x = Quote{}
+	mi := &file_petrel_v1_message_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quote) ProtoMessage() {}
+
+func (x *Quote) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_message_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quote.ProtoReflect.Descriptor instead.
+func (*Quote) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Quote) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Quote) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Quote) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *Quote) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Quote) GetBody() isQuote_Body {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Quote) GetText() string {
+	if x != nil {
+		if x, ok := x.Body.(*Quote_Text); ok {
+			return x.Text
+		}
+	}
+	return ""
+}
+
+func (x *Quote) GetData() []byte {
+	if x != nil {
+		if x, ok := x.Body.(*Quote_Data); ok {
+			return x.Data
+		}
+	}
+	return nil
+}
+
+func (x *Quote) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
+}
+
+func (x *Quote) GetEditedBy() uint64 {
+	if x != nil {
+		return x.EditedBy
+	}
+	return 0
+}
+
+func (x *Quote) GetRecalledBy() uint64 {
+	if x != nil {
+		return x.RecalledBy
+	}
+	return 0
+}
+
+func (x *Quote) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+func (x *Quote) GetForwarded() *Forwarded {
+	if x != nil {
+		return x.Forwarded
+	}
+	return nil
+}
+
+type isQuote_Body interface {
+	isQuote_Body()
+}
+
+type Quote_Text struct {
+	Text string `protobuf:"bytes,5,opt,name=text,proto3,oneof"` // at most 256 bytes of it
+}
+
+type Quote_Data struct {
+	Data []byte `protobuf:"bytes,6,opt,name=data,proto3,oneof"` // absent if it is larger than 256 bytes
+}
+
+func (*Quote_Text) isQuote_Body() {}
+
+func (*Quote_Data) isQuote_Body() {}
+
 // Recall empties the body of an earlier entry.
 type Recall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -526,7 +905,7 @@ type Recall struct {
 
 func (x *Recall) Reset() {
 	*x = Recall{}
-	mi := &file_petrel_v1_message_proto_msgTypes[2]
+	mi := &file_petrel_v1_message_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -538,7 +917,7 @@ func (x *Recall) String() string {
 func (*Recall) ProtoMessage() {}
 
 func (x *Recall) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[2]
+	mi := &file_petrel_v1_message_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -551,7 +930,7 @@ func (x *Recall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recall.ProtoReflect.Descriptor instead.
 func (*Recall) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{2}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Recall) GetTarget() uint64 {
@@ -573,7 +952,7 @@ type Reaction struct {
 
 func (x *Reaction) Reset() {
 	*x = Reaction{}
-	mi := &file_petrel_v1_message_proto_msgTypes[3]
+	mi := &file_petrel_v1_message_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -585,7 +964,7 @@ func (x *Reaction) String() string {
 func (*Reaction) ProtoMessage() {}
 
 func (x *Reaction) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[3]
+	mi := &file_petrel_v1_message_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -598,7 +977,7 @@ func (x *Reaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reaction.ProtoReflect.Descriptor instead.
 func (*Reaction) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{3}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Reaction) GetTarget() uint64 {
@@ -633,7 +1012,7 @@ type Pin struct {
 
 func (x *Pin) Reset() {
 	*x = Pin{}
-	mi := &file_petrel_v1_message_proto_msgTypes[4]
+	mi := &file_petrel_v1_message_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +1024,7 @@ func (x *Pin) String() string {
 func (*Pin) ProtoMessage() {}
 
 func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[4]
+	mi := &file_petrel_v1_message_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +1037,7 @@ func (x *Pin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pin.ProtoReflect.Descriptor instead.
 func (*Pin) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{4}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Pin) GetTarget() uint64 {
@@ -685,7 +1064,7 @@ type Profile struct {
 
 func (x *Profile) Reset() {
 	*x = Profile{}
-	mi := &file_petrel_v1_message_proto_msgTypes[5]
+	mi := &file_petrel_v1_message_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -697,7 +1076,7 @@ func (x *Profile) String() string {
 func (*Profile) ProtoMessage() {}
 
 func (x *Profile) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[5]
+	mi := &file_petrel_v1_message_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -710,7 +1089,7 @@ func (x *Profile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Profile.ProtoReflect.Descriptor instead.
 func (*Profile) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{5}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Profile) GetTitle() string {
@@ -735,7 +1114,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_petrel_v1_message_proto_msgTypes[6]
+	mi := &file_petrel_v1_message_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +1126,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[6]
+	mi := &file_petrel_v1_message_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +1139,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{6}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MemberChange) GetAdded() []*MemberRef {
@@ -808,7 +1187,7 @@ type MemberRef struct {
 
 func (x *MemberRef) Reset() {
 	*x = MemberRef{}
-	mi := &file_petrel_v1_message_proto_msgTypes[7]
+	mi := &file_petrel_v1_message_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +1199,7 @@ func (x *MemberRef) String() string {
 func (*MemberRef) ProtoMessage() {}
 
 func (x *MemberRef) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[7]
+	mi := &file_petrel_v1_message_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +1212,7 @@ func (x *MemberRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberRef.ProtoReflect.Descriptor instead.
 func (*MemberRef) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{7}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MemberRef) GetUser() string {
@@ -868,7 +1247,7 @@ type InboxEntry struct {
 
 func (x *InboxEntry) Reset() {
 	*x = InboxEntry{}
-	mi := &file_petrel_v1_message_proto_msgTypes[8]
+	mi := &file_petrel_v1_message_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +1259,7 @@ func (x *InboxEntry) String() string {
 func (*InboxEntry) ProtoMessage() {}
 
 func (x *InboxEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[8]
+	mi := &file_petrel_v1_message_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +1272,7 @@ func (x *InboxEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxEntry.ProtoReflect.Descriptor instead.
 func (*InboxEntry) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{8}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *InboxEntry) GetEntry() isInboxEntry_Entry {
@@ -995,7 +1374,7 @@ type InboxJoined struct {
 
 func (x *InboxJoined) Reset() {
 	*x = InboxJoined{}
-	mi := &file_petrel_v1_message_proto_msgTypes[9]
+	mi := &file_petrel_v1_message_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1386,7 @@ func (x *InboxJoined) String() string {
 func (*InboxJoined) ProtoMessage() {}
 
 func (x *InboxJoined) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[9]
+	mi := &file_petrel_v1_message_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1399,7 @@ func (x *InboxJoined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxJoined.ProtoReflect.Descriptor instead.
 func (*InboxJoined) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{9}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *InboxJoined) GetConv() string {
@@ -1069,7 +1448,7 @@ type InboxLeft struct {
 
 func (x *InboxLeft) Reset() {
 	*x = InboxLeft{}
-	mi := &file_petrel_v1_message_proto_msgTypes[10]
+	mi := &file_petrel_v1_message_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1460,7 @@ func (x *InboxLeft) String() string {
 func (*InboxLeft) ProtoMessage() {}
 
 func (x *InboxLeft) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[10]
+	mi := &file_petrel_v1_message_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1473,7 @@ func (x *InboxLeft) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxLeft.ProtoReflect.Descriptor instead.
 func (*InboxLeft) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{10}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *InboxLeft) GetConv() string {
@@ -1129,7 +1508,7 @@ type InboxRole struct {
 
 func (x *InboxRole) Reset() {
 	*x = InboxRole{}
-	mi := &file_petrel_v1_message_proto_msgTypes[11]
+	mi := &file_petrel_v1_message_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1520,7 @@ func (x *InboxRole) String() string {
 func (*InboxRole) ProtoMessage() {}
 
 func (x *InboxRole) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[11]
+	mi := &file_petrel_v1_message_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1533,7 @@ func (x *InboxRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxRole.ProtoReflect.Descriptor instead.
 func (*InboxRole) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{11}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *InboxRole) GetConv() string {
@@ -1188,7 +1567,7 @@ type InboxSettings struct {
 
 func (x *InboxSettings) Reset() {
 	*x = InboxSettings{}
-	mi := &file_petrel_v1_message_proto_msgTypes[12]
+	mi := &file_petrel_v1_message_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1579,7 @@ func (x *InboxSettings) String() string {
 func (*InboxSettings) ProtoMessage() {}
 
 func (x *InboxSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[12]
+	mi := &file_petrel_v1_message_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1592,7 @@ func (x *InboxSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxSettings.ProtoReflect.Descriptor instead.
 func (*InboxSettings) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{12}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *InboxSettings) GetConv() string {
@@ -1240,7 +1619,7 @@ type InboxSession struct {
 
 func (x *InboxSession) Reset() {
 	*x = InboxSession{}
-	mi := &file_petrel_v1_message_proto_msgTypes[13]
+	mi := &file_petrel_v1_message_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1631,7 @@ func (x *InboxSession) String() string {
 func (*InboxSession) ProtoMessage() {}
 
 func (x *InboxSession) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[13]
+	mi := &file_petrel_v1_message_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1644,7 @@ func (x *InboxSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxSession.ProtoReflect.Descriptor instead.
 func (*InboxSession) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{13}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *InboxSession) GetDevice() string {
@@ -1286,7 +1665,7 @@ var File_petrel_v1_message_proto protoreflect.FileDescriptor
 
 const file_petrel_v1_message_proto_rawDesc = "" +
 	"\n" +
-	"\x17petrel/v1/message.proto\x12\tpetrel.v1\"\x8f\x05\n" +
+	"\x17petrel/v1/message.proto\x12\tpetrel.v1\"\xb7\x05\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
@@ -1308,14 +1687,48 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\tedited_by\x18\x11 \x01(\x04R\beditedBy\x12\x1f\n" +
 	"\vrecalled_by\x18\x12 \x01(\x04R\n" +
 	"recalledBy\x12\x12\n" +
-	"\x04lost\x18\x14 \x01(\bR\x04lost\x12\x1a\n" +
+	"\x04lost\x18\x14 \x01(\bR\x04lost\x12&\n" +
+	"\x03rel\x18\x15 \x01(\v2\x14.petrel.v1.RelationsR\x03rel\x12\x1a\n" +
 	"\bwithheld\x18\x13 \x01(\bR\bwithheldB\x06\n" +
-	"\x04body\"f\n" +
+	"\x04body\"\x8e\x01\n" +
 	"\x04Edit\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\x04R\x06target\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
 	"\x04text\x18\x03 \x01(\tH\x00R\x04text\x12\x14\n" +
-	"\x04data\x18\x04 \x01(\fH\x00R\x04dataB\x06\n" +
+	"\x04data\x18\x04 \x01(\fH\x00R\x04data\x12&\n" +
+	"\x03rel\x18\x05 \x01(\v2\x14.petrel.v1.RelationsR\x03relB\x06\n" +
+	"\x04body\"\x99\x02\n" +
+	"\tRelations\x12\x19\n" +
+	"\breply_to\x18\x01 \x01(\x04R\areplyTo\x12\x16\n" +
+	"\x06thread\x18\x02 \x01(\x04R\x06thread\x12\x1b\n" +
+	"\talso_main\x18\x03 \x01(\bR\balsoMain\x12\x1a\n" +
+	"\bmentions\x18\x04 \x03(\tR\bmentions\x12\x1f\n" +
+	"\vmention_all\x18\x05 \x01(\bR\n" +
+	"mentionAll\x12-\n" +
+	"\n" +
+	"forward_of\x18\a \x01(\v2\x0e.petrel.v1.RefR\tforwardOf\x122\n" +
+	"\tforwarded\x18\b \x01(\v2\x14.petrel.v1.ForwardedR\tforwarded\x12\x16\n" +
+	"\x06silent\x18\t \x01(\bR\x06silentJ\x04\b\x06\x10\a\"+\n" +
+	"\x03Ref\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"8\n" +
+	"\tForwarded\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\"\xa6\x02\n" +
+	"\x05Quote\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\x12\x17\n" +
+	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\x12\x12\n" +
+	"\x04type\x18\x04 \x01(\tR\x04type\x12\x14\n" +
+	"\x04text\x18\x05 \x01(\tH\x00R\x04text\x12\x14\n" +
+	"\x04data\x18\x06 \x01(\fH\x00R\x04data\x12\x10\n" +
+	"\x03cut\x18\a \x01(\bR\x03cut\x12\x1b\n" +
+	"\tedited_by\x18\b \x01(\x04R\beditedBy\x12\x1f\n" +
+	"\vrecalled_by\x18\t \x01(\x04R\n" +
+	"recalledBy\x12\x12\n" +
+	"\x04lost\x18\n" +
+	" \x01(\bR\x04lost\x122\n" +
+	"\tforwarded\x18\v \x01(\v2\x14.petrel.v1.ForwardedR\tforwardedB\x06\n" +
 	"\x04body\" \n" +
 	"\x06Recall\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\x04R\x06target\"R\n" +
@@ -1396,50 +1809,59 @@ func file_petrel_v1_message_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_message_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_petrel_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_petrel_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_petrel_v1_message_proto_goTypes = []any{
 	(Role)(0),             // 0: petrel.v1.Role
 	(ConvKind)(0),         // 1: petrel.v1.ConvKind
 	(*Message)(nil),       // 2: petrel.v1.Message
 	(*Edit)(nil),          // 3: petrel.v1.Edit
-	(*Recall)(nil),        // 4: petrel.v1.Recall
-	(*Reaction)(nil),      // 5: petrel.v1.Reaction
-	(*Pin)(nil),           // 6: petrel.v1.Pin
-	(*Profile)(nil),       // 7: petrel.v1.Profile
-	(*MemberChange)(nil),  // 8: petrel.v1.MemberChange
-	(*MemberRef)(nil),     // 9: petrel.v1.MemberRef
-	(*InboxEntry)(nil),    // 10: petrel.v1.InboxEntry
-	(*InboxJoined)(nil),   // 11: petrel.v1.InboxJoined
-	(*InboxLeft)(nil),     // 12: petrel.v1.InboxLeft
-	(*InboxRole)(nil),     // 13: petrel.v1.InboxRole
-	(*InboxSettings)(nil), // 14: petrel.v1.InboxSettings
-	(*InboxSession)(nil),  // 15: petrel.v1.InboxSession
-	nil,                   // 16: petrel.v1.InboxSettings.ValuesEntry
+	(*Relations)(nil),     // 4: petrel.v1.Relations
+	(*Ref)(nil),           // 5: petrel.v1.Ref
+	(*Forwarded)(nil),     // 6: petrel.v1.Forwarded
+	(*Quote)(nil),         // 7: petrel.v1.Quote
+	(*Recall)(nil),        // 8: petrel.v1.Recall
+	(*Reaction)(nil),      // 9: petrel.v1.Reaction
+	(*Pin)(nil),           // 10: petrel.v1.Pin
+	(*Profile)(nil),       // 11: petrel.v1.Profile
+	(*MemberChange)(nil),  // 12: petrel.v1.MemberChange
+	(*MemberRef)(nil),     // 13: petrel.v1.MemberRef
+	(*InboxEntry)(nil),    // 14: petrel.v1.InboxEntry
+	(*InboxJoined)(nil),   // 15: petrel.v1.InboxJoined
+	(*InboxLeft)(nil),     // 16: petrel.v1.InboxLeft
+	(*InboxRole)(nil),     // 17: petrel.v1.InboxRole
+	(*InboxSettings)(nil), // 18: petrel.v1.InboxSettings
+	(*InboxSession)(nil),  // 19: petrel.v1.InboxSession
+	nil,                   // 20: petrel.v1.InboxSettings.ValuesEntry
 }
 var file_petrel_v1_message_proto_depIdxs = []int32{
 	3,  // 0: petrel.v1.Message.edit:type_name -> petrel.v1.Edit
-	4,  // 1: petrel.v1.Message.recall:type_name -> petrel.v1.Recall
-	8,  // 2: petrel.v1.Message.members:type_name -> petrel.v1.MemberChange
-	7,  // 3: petrel.v1.Message.profile:type_name -> petrel.v1.Profile
-	5,  // 4: petrel.v1.Message.reaction:type_name -> petrel.v1.Reaction
-	6,  // 5: petrel.v1.Message.pin:type_name -> petrel.v1.Pin
-	10, // 6: petrel.v1.Message.inbox:type_name -> petrel.v1.InboxEntry
-	9,  // 7: petrel.v1.MemberChange.added:type_name -> petrel.v1.MemberRef
-	9,  // 8: petrel.v1.MemberChange.roles:type_name -> petrel.v1.MemberRef
-	0,  // 9: petrel.v1.MemberRef.role:type_name -> petrel.v1.Role
-	11, // 10: petrel.v1.InboxEntry.joined:type_name -> petrel.v1.InboxJoined
-	12, // 11: petrel.v1.InboxEntry.left:type_name -> petrel.v1.InboxLeft
-	13, // 12: petrel.v1.InboxEntry.role:type_name -> petrel.v1.InboxRole
-	14, // 13: petrel.v1.InboxEntry.settings:type_name -> petrel.v1.InboxSettings
-	15, // 14: petrel.v1.InboxEntry.session:type_name -> petrel.v1.InboxSession
-	1,  // 15: petrel.v1.InboxJoined.kind:type_name -> petrel.v1.ConvKind
-	0,  // 16: petrel.v1.InboxRole.role:type_name -> petrel.v1.Role
-	16, // 17: petrel.v1.InboxSettings.values:type_name -> petrel.v1.InboxSettings.ValuesEntry
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	8,  // 1: petrel.v1.Message.recall:type_name -> petrel.v1.Recall
+	12, // 2: petrel.v1.Message.members:type_name -> petrel.v1.MemberChange
+	11, // 3: petrel.v1.Message.profile:type_name -> petrel.v1.Profile
+	9,  // 4: petrel.v1.Message.reaction:type_name -> petrel.v1.Reaction
+	10, // 5: petrel.v1.Message.pin:type_name -> petrel.v1.Pin
+	14, // 6: petrel.v1.Message.inbox:type_name -> petrel.v1.InboxEntry
+	4,  // 7: petrel.v1.Message.rel:type_name -> petrel.v1.Relations
+	4,  // 8: petrel.v1.Edit.rel:type_name -> petrel.v1.Relations
+	5,  // 9: petrel.v1.Relations.forward_of:type_name -> petrel.v1.Ref
+	6,  // 10: petrel.v1.Relations.forwarded:type_name -> petrel.v1.Forwarded
+	6,  // 11: petrel.v1.Quote.forwarded:type_name -> petrel.v1.Forwarded
+	13, // 12: petrel.v1.MemberChange.added:type_name -> petrel.v1.MemberRef
+	13, // 13: petrel.v1.MemberChange.roles:type_name -> petrel.v1.MemberRef
+	0,  // 14: petrel.v1.MemberRef.role:type_name -> petrel.v1.Role
+	15, // 15: petrel.v1.InboxEntry.joined:type_name -> petrel.v1.InboxJoined
+	16, // 16: petrel.v1.InboxEntry.left:type_name -> petrel.v1.InboxLeft
+	17, // 17: petrel.v1.InboxEntry.role:type_name -> petrel.v1.InboxRole
+	18, // 18: petrel.v1.InboxEntry.settings:type_name -> petrel.v1.InboxSettings
+	19, // 19: petrel.v1.InboxEntry.session:type_name -> petrel.v1.InboxSession
+	1,  // 20: petrel.v1.InboxJoined.kind:type_name -> petrel.v1.ConvKind
+	0,  // 21: petrel.v1.InboxRole.role:type_name -> petrel.v1.Role
+	20, // 22: petrel.v1.InboxSettings.values:type_name -> petrel.v1.InboxSettings.ValuesEntry
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_message_proto_init() }
@@ -1462,7 +1884,11 @@ func file_petrel_v1_message_proto_init() {
 		(*Edit_Text)(nil),
 		(*Edit_Data)(nil),
 	}
-	file_petrel_v1_message_proto_msgTypes[8].OneofWrappers = []any{
+	file_petrel_v1_message_proto_msgTypes[5].OneofWrappers = []any{
+		(*Quote_Text)(nil),
+		(*Quote_Data)(nil),
+	}
+	file_petrel_v1_message_proto_msgTypes[12].OneofWrappers = []any{
 		(*InboxEntry_Joined)(nil),
 		(*InboxEntry_Left)(nil),
 		(*InboxEntry_Role)(nil),
@@ -1475,7 +1901,7 @@ func file_petrel_v1_message_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_message_proto_rawDesc), len(file_petrel_v1_message_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   15,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -52,6 +52,9 @@ const (
 	// AccountServiceSetAddPolicyProcedure is the fully-qualified name of the AccountService's
 	// SetAddPolicy RPC.
 	AccountServiceSetAddPolicyProcedure = "/petrel.v1.AccountService/SetAddPolicy"
+	// AccountServiceSetForwardPolicyProcedure is the fully-qualified name of the AccountService's
+	// SetForwardPolicy RPC.
+	AccountServiceSetForwardPolicyProcedure = "/petrel.v1.AccountService/SetForwardPolicy"
 	// AccountServiceChangePasswordProcedure is the fully-qualified name of the AccountService's
 	// ChangePassword RPC.
 	AccountServiceChangePasswordProcedure = "/petrel.v1.AccountService/ChangePassword"
@@ -257,6 +260,9 @@ type AccountServiceClient interface {
 	// SetAddPolicy says who may add the caller to groups. The operator always may.
 	// Errors: invalid.
 	SetAddPolicy(context.Context, *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error)
+	// SetForwardPolicy says whether the caller is named as the author of messages that
+	// others forward. Forwards that are stored stay as they are. Errors: invalid.
+	SetForwardPolicy(context.Context, *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword changes the caller's password, and revokes the tokens of all
 	// other devices.
 	// Errors: bad_credentials, invalid.
@@ -307,6 +313,12 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			httpClient,
 			baseURL+AccountServiceSetAddPolicyProcedure,
 			connect.WithSchema(accountServiceMethods.ByName("SetAddPolicy")),
+			connect.WithClientOptions(opts...),
+		),
+		setForwardPolicy: connect.NewClient[petrelv1.SetForwardPolicyRequest, petrelv1.Account](
+			httpClient,
+			baseURL+AccountServiceSetForwardPolicyProcedure,
+			connect.WithSchema(accountServiceMethods.ByName("SetForwardPolicy")),
 			connect.WithClientOptions(opts...),
 		),
 		changePassword: connect.NewClient[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse](
@@ -362,17 +374,18 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 
 // accountServiceClient implements AccountServiceClient.
 type accountServiceClient struct {
-	getAccount     *connect.Client[petrelv1.GetAccountRequest, petrelv1.Account]
-	updateAccount  *connect.Client[petrelv1.UpdateAccountRequest, petrelv1.Account]
-	setAddPolicy   *connect.Client[petrelv1.SetAddPolicyRequest, petrelv1.Account]
-	changePassword *connect.Client[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse]
-	listDevices    *connect.Client[petrelv1.ListDevicesRequest, petrelv1.ListDevicesResponse]
-	renameDevice   *connect.Client[petrelv1.RenameDeviceRequest, petrelv1.Device]
-	revokeDevice   *connect.Client[petrelv1.RevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
-	logout         *connect.Client[petrelv1.LogoutRequest, petrelv1.LogoutResponse]
-	getUser        *connect.Client[petrelv1.GetUserRequest, petrelv1.Account]
-	getSettings    *connect.Client[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse]
-	changeSettings *connect.Client[petrelv1.ChangeSettingsRequest, petrelv1.ChangeResponse]
+	getAccount       *connect.Client[petrelv1.GetAccountRequest, petrelv1.Account]
+	updateAccount    *connect.Client[petrelv1.UpdateAccountRequest, petrelv1.Account]
+	setAddPolicy     *connect.Client[petrelv1.SetAddPolicyRequest, petrelv1.Account]
+	setForwardPolicy *connect.Client[petrelv1.SetForwardPolicyRequest, petrelv1.Account]
+	changePassword   *connect.Client[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse]
+	listDevices      *connect.Client[petrelv1.ListDevicesRequest, petrelv1.ListDevicesResponse]
+	renameDevice     *connect.Client[petrelv1.RenameDeviceRequest, petrelv1.Device]
+	revokeDevice     *connect.Client[petrelv1.RevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
+	logout           *connect.Client[petrelv1.LogoutRequest, petrelv1.LogoutResponse]
+	getUser          *connect.Client[petrelv1.GetUserRequest, petrelv1.Account]
+	getSettings      *connect.Client[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse]
+	changeSettings   *connect.Client[petrelv1.ChangeSettingsRequest, petrelv1.ChangeResponse]
 }
 
 // GetAccount calls petrel.v1.AccountService.GetAccount.
@@ -388,6 +401,11 @@ func (c *accountServiceClient) UpdateAccount(ctx context.Context, req *connect.R
 // SetAddPolicy calls petrel.v1.AccountService.SetAddPolicy.
 func (c *accountServiceClient) SetAddPolicy(ctx context.Context, req *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
 	return c.setAddPolicy.CallUnary(ctx, req)
+}
+
+// SetForwardPolicy calls petrel.v1.AccountService.SetForwardPolicy.
+func (c *accountServiceClient) SetForwardPolicy(ctx context.Context, req *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+	return c.setForwardPolicy.CallUnary(ctx, req)
 }
 
 // ChangePassword calls petrel.v1.AccountService.ChangePassword.
@@ -439,6 +457,9 @@ type AccountServiceHandler interface {
 	// SetAddPolicy says who may add the caller to groups. The operator always may.
 	// Errors: invalid.
 	SetAddPolicy(context.Context, *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error)
+	// SetForwardPolicy says whether the caller is named as the author of messages that
+	// others forward. Forwards that are stored stay as they are. Errors: invalid.
+	SetForwardPolicy(context.Context, *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword changes the caller's password, and revokes the tokens of all
 	// other devices.
 	// Errors: bad_credentials, invalid.
@@ -485,6 +506,12 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 		AccountServiceSetAddPolicyProcedure,
 		svc.SetAddPolicy,
 		connect.WithSchema(accountServiceMethods.ByName("SetAddPolicy")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accountServiceSetForwardPolicyHandler := connect.NewUnaryHandler(
+		AccountServiceSetForwardPolicyProcedure,
+		svc.SetForwardPolicy,
+		connect.WithSchema(accountServiceMethods.ByName("SetForwardPolicy")),
 		connect.WithHandlerOptions(opts...),
 	)
 	accountServiceChangePasswordHandler := connect.NewUnaryHandler(
@@ -543,6 +570,8 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 			accountServiceUpdateAccountHandler.ServeHTTP(w, r)
 		case AccountServiceSetAddPolicyProcedure:
 			accountServiceSetAddPolicyHandler.ServeHTTP(w, r)
+		case AccountServiceSetForwardPolicyProcedure:
+			accountServiceSetForwardPolicyHandler.ServeHTTP(w, r)
 		case AccountServiceChangePasswordProcedure:
 			accountServiceChangePasswordHandler.ServeHTTP(w, r)
 		case AccountServiceListDevicesProcedure:
@@ -578,6 +607,10 @@ func (UnimplementedAccountServiceHandler) UpdateAccount(context.Context, *connec
 
 func (UnimplementedAccountServiceHandler) SetAddPolicy(context.Context, *connect.Request[petrelv1.SetAddPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.SetAddPolicy is not implemented"))
+}
+
+func (UnimplementedAccountServiceHandler) SetForwardPolicy(context.Context, *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.SetForwardPolicy is not implemented"))
 }
 
 func (UnimplementedAccountServiceHandler) ChangePassword(context.Context, *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error) {
