@@ -94,7 +94,7 @@ func (s adminService) SendAs(ctx context.Context, r *connect.Request[petrelv1.Se
 	if err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&petrelv1.Ack{Conv: send.Conv.Conv.String(), Seq: uint64(res.Seq), TimeMs: res.TimeMs}), nil
+	return answered(res.Ack(send.Conv.Conv.String()))
 }
 
 // GetHistory reads any conversation, for the operator.
@@ -106,7 +106,7 @@ func (s adminService) GetHistory(ctx context.Context, r *connect.Request[petrelv
 	if r.Msg.History == nil {
 		return nil, im.Errorf(im.CodeInvalid, "history is missing")
 	}
-	page, err := s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage)
+	page, err := s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage, true)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (s adminService) ListUserConversations(ctx context.Context, r *connect.Requ
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.o.Inbox.Sync(ctx, a, r.Msg.Token, 0)
+	page, err := s.o.Inbox.Sync(ctx, a, r.Msg.Token, conv.Newest{})
 	if err != nil {
 		return nil, err
 	}

@@ -29,11 +29,11 @@ func (s *Server) Send(ctx context.Context, r *connect.Request[petrelv1.Send]) (*
 	if err != nil {
 		return nil, err
 	}
-	ack := &petrelv1.Ack{Seq: uint64(res.Seq), TimeMs: res.TimeMs}
+	name := ""
 	if r.Msg.User != "" {
-		ack.Conv = send.Conv.Conv.String()
+		name = send.Conv.Conv.String()
 	}
-	return connect.NewResponse(ack), nil
+	return answered(res.Ack(name))
 }
 
 // pace counts a send of a user, or a change that is as costly. Codes:
@@ -46,7 +46,7 @@ func (s *Server) pace(a im.Account) error {
 // GetHistory reads a page of what the caller may read. Spec: P-5.2.
 func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error) {
 	a := identity(ctx).Account
-	return answered(read(ctx, s, a, func() (*petrelv1.HistoryPage, error) { return s.route.HistoryPage(ctx, a, r.Msg, s.o.PageSize()) }))
+	return answered(read(ctx, s, a, func() (*petrelv1.HistoryPage, error) { return s.route.HistoryPage(ctx, a, r.Msg, s.o.PageSize(), true) }))
 }
 
 // Sync tells the caller what changed since a token. It ends no lag: that is the
@@ -54,7 +54,7 @@ func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.Get
 func (s *Server) Sync(ctx context.Context, r *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error) {
 	a := identity(ctx).Account
 	return answered(read(ctx, s, a, func() (*petrelv1.SyncPage, error) {
-		return s.o.Inbox.Sync(ctx, a, r.Msg.Token, int(min(r.Msg.Newest, conv.MaxPage)))
+		return s.o.Inbox.Sync(ctx, a, r.Msg.Token, conv.Newest{Messages: int(min(r.Msg.Newest, conv.MaxPage)), Refs: true})
 	}))
 }
 
@@ -111,6 +111,9 @@ func keyOf(ctx context.Context, conv string) (im.Account, im.Key, error) {
 
 // submit appends one entry and waits for its answer.
 func (s *Server) submit(ctx context.Context, send *conv.Send) (conv.Result, error) {
+	if err := s.route.FetchSource(ctx, send); err != nil {
+		return conv.Result{}, err
+	}
 	done := make(chan conv.Result, 1)
 	send.Done = func(r conv.Result) { done <- r }
 	var k fanout.WakeUps

@@ -144,7 +144,7 @@ func (a *App) open(ctx context.Context) error {
 	if a.convs, err = conv.New(ctx, o, a.store, a.table); err != nil {
 		return err
 	}
-	a.router = route.New(a.node.ways(route.Options{Log: a.log, AwaitInboxes: a.inboxes.Await}), a.convs, a.store)
+	a.router = route.New(a.node.ways(route.Options{Log: a.log, AwaitInboxes: a.inboxes.Await, IsNamed: a.users.IsNamed}), a.convs, a.store)
 	a.inboxes.Convs = a.convs
 	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()

@@ -58,6 +58,28 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	return in, nil
 }
 
+// checkRelated decides about what a message names. It reads nothing: the committer must
+// not wait. in is the conversation as it will be with the entry. Codes: no_target, and
+// those of Refusal. Spec: P-5.8, P-5.10.
+func (s *Send) checkRelated(in *info, head im.Seq) error {
+	rel := s.Entry.Rel
+	if rel == nil {
+		return nil
+	}
+	if q := im.Seq(rel.ReplyTo); q != 0 && !in.mayRead(im.User(s.Entry.From), q, head) {
+		return noTarget(q)
+	}
+	switch {
+	case rel.ForwardOf == nil:
+		return nil
+	case s.Refusal != nil:
+		return s.Refusal
+	case s.Source == nil:
+		return im.Errorf(im.CodeInternal, "nobody has fetched the message to forward")
+	}
+	return nil
+}
+
 // changeMembers admits a change of members by the roles before it, and cuts the
 // entry to what takes effect. Spec: P-8.8.
 func (a *admission) changeMembers(c *conv, s *Send, ch *petrelv1.MemberChange) (*info, error) {

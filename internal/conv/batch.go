@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -98,6 +99,7 @@ func (b *batch) answer(s *Send, row []byte, r Result) {
 	}
 	b.items = append(b.items, it)
 	if !s.Origin.Waits() && s.Done != nil {
+		r.Message = bytes.Clone(r.Message) // the batch is used again
 		b.answers = append(b.answers, answer{s.Done, r})
 	}
 }
@@ -144,7 +146,10 @@ func (b *batch) replace(q im.Seq, value, wirePart []byte) bool {
 		}
 		st.value, b.commit.Rows[st.row].Value = value, value
 		if st.item >= 0 {
-			b.items[st.item].Row = wirePart
+			it := &b.items[st.item]
+			if it.Row = wirePart; it.Ack.Message != nil {
+				it.Ack.Message = wirePart
+			}
 		}
 		return true
 	}

@@ -293,6 +293,9 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	if errors.Is(err, errNextBatch) {
 		return 0, err
 	}
+	if err == nil && s.Entry.Rel != nil {
+		err = s.checkRelated(next, c.log.head)
+	}
 	if err != nil {
 		bu.b.answer(s, nil, Result{Err: bu.refusal(c, err)})
 		return 0, nil
@@ -315,6 +318,9 @@ func (bu *builder) refusal(c *conv, err error) *im.Error {
 // the conversation's info. It returns the kind of the row.
 func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8) uint32 {
 	l, b := &c.log, bu.b
+	if s.Source != nil {
+		s.copySource()
+	}
 	l.head++
 	kind := uint32(FeedMessages)
 	switch s.Entry.Body.(type) {
@@ -338,9 +344,12 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 		head.Flags, head.After = store.RowKeyed, 0
 		b.commit.Dedupe = append(b.commit.Dedupe, store.DedupePut{Conv: c.key, Hash: id.hash, Slot: slot, Seq: l.head})
 	}
+	if s.Entry.Rel.GetReplyTo() != 0 {
+		head.Flags |= store.RowRelated
+	}
 	wirePart := b.add(c.key, head, &s.Entry)
 	l.tail.add(id.hash)
-	b.answer(s, wirePart, Result{Seq: l.head, TimeMs: bu.now})
+	b.answer(s, wirePart, s.stored(l.head, bu.now, l.counted, wirePart))
 	if kind&FeedRewrites != 0 {
 		bu.rewriter.rewrite(c, s)
 	}

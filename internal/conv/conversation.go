@@ -97,6 +97,12 @@ func (i *info) firstSeq() im.Seq {
 	return im.Seq(i.record.FirstSeq)
 }
 
+// mayRead tells whether a user may read the entry q. The server, who is no user, may
+// read everything.
+func (i *info) mayRead(u im.User, q, head im.Seq) bool {
+	return q <= head && q >= i.firstSeq() && (u == "" || len(i.members.readable(u, q, q)) > 0)
+}
+
 // published is the readers' side.
 func (c *conv) published() (point, *info) {
 	at := *c.point.Load() // before the info, see conv

@@ -35,7 +35,7 @@ func TestDamageConcernsOneConversation(t *testing.T) {
 			t.Errorf("%s of the damaged conversation: %v, want %s", what, err, im.CodeDamaged)
 		}
 	}
-	st, err := w.owner().Changed(t.Context(), im.Account{Tenant: bad.Tenant, User: "alice"}, &convpb.Ask{Conv: bad.Conv[:], Always: true}, 1)
+	st, err := w.owner().Changed(t.Context(), im.Account{Tenant: bad.Tenant, User: "alice"}, &convpb.Ask{Conv: bad.Conv[:], Always: true}, conv.Newest{Messages: 1})
 	if err != nil || !st.GetDamaged() || st.Conv != bad.Conv.String() {
 		t.Errorf("a sync tells %v, %v, want the conversation as damaged", st, err)
 	}

@@ -131,6 +131,8 @@ func (d *deduper) compare(c *conv, s *Send, q im.Seq, id identity) (Result, bool
 	case head.MAC != id.mac:
 		return Result{Err: &im.Error{Code: im.CodeConflict}}, true, nil
 	default:
-		return Result{Seq: q, TimeMs: m.TimeMs, Repeat: true}, true, nil
+		r := s.stored(q, m.TimeMs, m.Counted, stored)
+		r.Repeat = true
+		return r, true, nil
 	}
 }

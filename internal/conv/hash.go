@@ -27,7 +27,7 @@ func (h hasher) id(u im.User, k string) uint64 {
 }
 
 // first hashes what a repeat of s must bring again to count as one: its first
-// type and body, and the title of a group that it makes.
+// type, body and rel, and the title of a group that it makes.
 func (h hasher) first(s *Send) uint64 {
 	mac := h.body(&s.Entry)
 	if s.Create == nil {
@@ -36,18 +36,23 @@ func (h hasher) first(s *Send) uint64 {
 	return h.sum(append(binary.BigEndian.AppendUint64(nil, mac), s.Create.Title...))
 }
 
-// body hashes the normal form of a type and a body: a client that leaves the type out
-// in one attempt and writes "text" in the next one means the same. Spec: P-4.2, P-4.4.
+// body hashes the normal form of a type, a body and a rel: a client that leaves the type
+// out in one attempt and writes "text" in the next one means the same. Spec: P-4.2, P-4.4.
 func (h hasher) body(m *petrelv1.Message) uint64 {
 	var buf [512]byte
+	b := buf[:0]
+	if m.Rel != nil {
+		b = appendRelations(b, m.Rel)
+	}
 	typ := normalType(m.Type)
-	b := append(buf[:0], byte(len(typ)))
+	b = append(b, byte(len(typ)))
 	b = append(b, typ...)
 	switch body := m.Body.(type) {
 	case *petrelv1.Message_Text:
 		b = append(append(b, 't'), body.Text...)
 	case *petrelv1.Message_Data:
 		b = append(append(b, 'd'), body.Data...)
+	case nil: // a forward, whose rel names what it copies
 	default:
 		only := petrelv1.Message{Body: m.Body}
 		if e := m.GetEdit(); e.GetType() != normalType(e.GetType()) {
@@ -61,6 +66,16 @@ func (h hasher) body(m *petrelv1.Message) uint64 {
 		b = append(append(b, 'e'), enc...)
 	}
 	return h.sum(b)
+}
+
+// appendRelations appends a rel. It begins with a byte that no length of a type is, so
+// no message without rel is hashed from the same bytes.
+func appendRelations(b []byte, rel *petrelv1.Relations) []byte {
+	const mark = 0xFF
+	enc, err := rel.MarshalVT()
+	im.Assert(err == nil, "encode a rel: %v", err)
+	b = binary.AppendUvarint(append(b, mark), uint64(len(enc)))
+	return append(b, enc...)
 }
 
 // normalType is a type as it is hashed. A type that is left out means text.

@@ -48,10 +48,14 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 	if err == nil && in.members.hasBeenAway(by.User) {
 		err = hideEdits(p.rows, in.members, by.User)
 	}
+	h := &convpb.History{Rows: p.rows, Head: uint64(last), FirstSeq: uint64(in.firstSeq()), More: p.more}
+	if err == nil && q.Refs {
+		h.Refs, err = r.quotes(ctx, c, in, by.User, last, p)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &convpb.History{Rows: p.rows, Head: uint64(last), FirstSeq: uint64(in.firstSeq()), More: p.more}, nil
+	return h, nil
 }
 
 // bounds is the range of seqs that q asks for, cut to first..last.
@@ -82,7 +86,7 @@ func hideEdits(rows [][]byte, members *Members, u im.User) error {
 
 // HistoryPage is h as the content of a frame.
 func HistoryPage(id im.ConvID, h *convpb.History) (*petrelv1.HistoryPage, error) {
-	page := &petrelv1.HistoryPage{Conv: id.String(), Head: h.Head, FirstSeq: h.FirstSeq, More: h.More, Messages: make([]*petrelv1.Message, len(h.Rows))}
+	page := &petrelv1.HistoryPage{Conv: id.String(), Head: h.Head, FirstSeq: h.FirstSeq, More: h.More, Refs: h.Refs, Messages: make([]*petrelv1.Message, len(h.Rows))}
 	for i, row := range h.Rows {
 		m := &petrelv1.Message{}
 		if err := wire.ParseMessage(row, m); err != nil {

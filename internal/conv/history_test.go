@@ -78,7 +78,7 @@ func (w *world) reads(key im.Key, u im.User, want []string) {
 		return w.page(key, u, &convpb.GetHistory{After: q.After, Before: math.MaxUint64})
 	})
 	ask := &convpb.Ask{Conv: key.Conv[:], Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Always: true}
-	state, err := w.owner().Changed(context.Background(), im.Account{Tenant: key.Tenant, User: u}, ask, conv.MaxPage)
+	state, err := w.owner().Changed(context.Background(), im.Account{Tenant: key.Tenant, User: u}, ask, conv.Newest{Messages: conv.MaxPage})
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -116,15 +116,15 @@ func (m *Members) hasBeenAway(u im.User) bool {
 	return len(stays) > 1 || len(stays) == 1 && stays[0].to != 0
 }
 
-// hideEdit takes the body from an entry if it was edited outside of the stays of u. The new
-// body is not theirs to read, and the former one is served nowhere. It reports whether
-// it changed msg. Spec: P-8.3.
+// hideEdit takes the body and the rel from an entry if it was edited outside of the stays of
+// u. The new ones are not theirs to read, and the former ones are served nowhere. It
+// reports whether it changed msg. Spec: P-8.3.
 func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
 	q := im.Seq(msg.EditedBy)
 	if q == 0 || u == "" || msg.GetEdit() != nil || len(m.readable(u, q, q)) > 0 { // an edit that another one has replaced has no body
 		return false
 	}
-	msg.Type, msg.Body = "", nil
+	msg.Type, msg.Body, msg.Rel = "", nil, nil
 	return true
 }
 

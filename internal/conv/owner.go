@@ -17,7 +17,7 @@ import (
 // not answered go to the next one.
 //
 // Its methods are those of the types that it is made of: Submit (intake.go); Waiting
-// (queue.go); History (history.go); State, Record, Members and Leavers (state.go);
+// (queue.go); Source (quotes.go); History (history.go); State, Record, Members and Leavers (state.go);
 // Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted, Receipts and
 // ChangedAt (receipts.go); Published, MembershipSince and MembershipMoved
 // (publish.go); Feed, Epoch, Sealed and Lost (tenure.go); Loaded (memory.go);

@@ -79,26 +79,34 @@ func (r *reader) enterKnown(ctx context.Context, key im.Key, u im.User) (c *conv
 
 // page gathers rows.
 type page struct {
-	rows  [][]byte // wire parts, ascending by seq
-	bytes int
-	limit int  // of rows
-	more  bool // the range goes on where this page ends
+	rows    [][]byte // wire parts, ascending by seq
+	related [][]byte // those of rows that answer other entries
+	bytes   int
+	limit   int  // of rows
+	more    bool // the range goes on where this page ends
 }
 
 // add takes a row, if it fits or is the first one.
-func (p *page) add(stored []byte) bool {
+func (p *page) add(stored []byte, flags byte) bool {
 	if len(p.rows) > 0 && p.bytes+len(stored) > MaxPageBytes {
 		p.more = true
 		return false
 	}
-	p.bytes += len(stored)
-	p.rows = append(p.rows, stored)
+	p.take(stored, flags)
 	return true
 }
 
-// readRows passes copies of the wire parts of s, ascending, until fn returns
-// false.
-func (r *reader) readRows(ctx context.Context, c *conv, s stay, fn func(stored []byte) bool) error {
+func (p *page) take(stored []byte, flags byte) {
+	p.bytes += len(stored)
+	p.rows = append(p.rows, stored)
+	if flags&store.RowRelated != 0 {
+		p.related = append(p.related, stored)
+	}
+}
+
+// readRows passes copies of the wire parts of s, with the flags of the rows, ascending,
+// until fn returns false.
+func (r *reader) readRows(ctx context.Context, c *conv, s stay, fn func(stored []byte, flags byte) bool) error {
 	return r.readRowsBy(ctx, r.store.Rows, c, s, fn)
 }
 
@@ -106,7 +114,7 @@ func (r *reader) readRows(ctx context.Context, c *conv, s stay, fn func(stored [
 type rowsOf func(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error
 
 // readRowsBy is readRows in the order of rows.
-func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, s stay, fn func(stored []byte) bool) error {
+func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, s stay, fn func(stored []byte, flags byte) bool) error {
 	var bad error
 	err := rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
 		head, stored, err := store.SplitRow(row.Value)
@@ -120,7 +128,7 @@ func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, s stay, f
 		if head.Flags&store.RowRewritten != 0 {
 			stored = r.durable(c, row.Seq, head.Pos, stored)
 		}
-		return fn(append([]byte(nil), stored...))
+		return fn(append([]byte(nil), stored...), head.Flags)
 	})
 	if err == nil {
 		err = bad
@@ -149,7 +157,7 @@ func (r *reader) durable(c *conv, q im.Seq, pos im.Pos, stored []byte) []byte {
 // readMessage reads the entry q, below the published head. nil: it is withheld.
 func (r *reader) readMessage(ctx context.Context, c *conv, q im.Seq) (m *petrelv1.Message, err error) {
 	var parse error
-	err = r.readRows(ctx, c, stay{q, q}, func(stored []byte) bool {
+	err = r.readRows(ctx, c, stay{q, q}, func(stored []byte, _ byte) bool {
 		m = &petrelv1.Message{}
 		parse = wire.ParseMessage(stored, m)
 		return true

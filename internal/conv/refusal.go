@@ -61,6 +61,11 @@ func noTarget(q im.Seq) error {
 	return im.Errorf(im.CodeNoTarget, "entry %d is not a message that this can be done to", q)
 }
 
+// NoSource is the one answer to who may not forward a message, or names none.
+func NoSource() *im.Error {
+	return im.Errorf(im.CodeNoTarget, "there is no message to forward that you may read")
+}
+
 // errBusy refuses a send that exceeds a bound.
 func errBusy() *im.Error {
 	return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}

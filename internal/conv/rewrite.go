@@ -63,7 +63,7 @@ func (w *rewriter) admit(c *conv, s *Send) error {
 		}
 		return nil
 	case *petrelv1.Message_Edit:
-		err = w.allowEdit(from, &t.m)
+		err = w.allowEdit(c, s, &t.m)
 	case *petrelv1.Message_Recall:
 		err = w.allowRecall(c, from, &t.m)
 	default:
@@ -82,9 +82,15 @@ func (w *rewriter) admit(c *conv, s *Send) error {
 	return err
 }
 
-func (w *rewriter) allowEdit(from im.User, m *petrelv1.Message) error {
-	if m.From != string(from) {
+// allowEdit decides about an edit. What was forwarded are the words of somebody else.
+func (w *rewriter) allowEdit(c *conv, s *Send, m *petrelv1.Message) error {
+	switch from, q := im.User(s.Entry.From), im.Seq(s.Entry.GetEdit().GetRel().GetReplyTo()); {
+	case m.From != string(from):
 		return im.Errorf(im.CodeForbidden, "only the sender of a message may edit it")
+	case m.Rel.GetForwarded() != nil:
+		return im.Errorf(im.CodeForbidden, "a forwarded message cannot be edited")
+	case q != 0 && (q == im.Seq(m.Seq) || !c.log.info.mayRead(from, q, c.log.head)):
+		return noTarget(q)
 	}
 	return w.inTime(m, w.editWindow)
 }
@@ -113,7 +119,7 @@ func (w *rewriter) inTime(m *petrelv1.Message, window time.Duration) error {
 // target reads the row that a user names. Codes: no_target.
 func (w *rewriter) target(c *conv, from im.User, q im.Seq) (*target, error) {
 	in := c.log.info
-	if q > c.log.head || q < in.firstSeq() || from != "" && len(in.members.readable(from, q, q)) == 0 {
+	if !in.mayRead(from, q, c.log.head) {
 		return nil, noTarget(q)
 	}
 	t, err := w.read(c, q)
@@ -143,7 +149,7 @@ func (w *rewriter) rewrite(c *conv, s *Send) {
 	t, edit := w.targets[0], w.targets[1]
 	switch body := s.Entry.Body.(type) {
 	case *petrelv1.Message_Recall:
-		t.m.RecalledBy, t.m.Type, t.m.Body = s.Entry.Seq, "", nil
+		t.m.RecalledBy, t.m.Type, t.m.Body, t.m.Rel = s.Entry.Seq, "", nil, nil
 	case *petrelv1.Message_Edit:
 		t.m.EditedBy, t.m.Type = s.Entry.Seq, body.Edit.Type
 		switch as := body.Edit.Body.(type) {
@@ -152,12 +158,27 @@ func (w *rewriter) rewrite(c *conv, s *Send) {
 		case *petrelv1.Edit_Data:
 			t.m.Body = &petrelv1.Message_Data{Data: as.Data}
 		}
+		t.relate(body.Edit.Rel)
 	}
 	w.replace(c, t)
 	if edit != nil && edit.m.GetEdit() != nil { // not if it was lost; the edit before keeps its place and its target
 		edit.m.EditedBy = s.Entry.Seq
 		edit.m.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: edit.m.GetEdit().GetTarget()}}
 		w.replace(c, edit)
+	}
+}
+
+// relate has the message answer what an edit says; nil: what it has answered before.
+func (t *target) relate(by *petrelv1.Relations) {
+	if by == nil {
+		return
+	}
+	rel := &petrelv1.Relations{ReplyTo: by.ReplyTo, Silent: t.m.Rel.GetSilent()}
+	if t.m.Rel = rel; rel.SizeVT() == 0 {
+		t.m.Rel = nil
+	}
+	if rel.ReplyTo != 0 {
+		t.head.Flags |= store.RowRelated
 	}
 }
 

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -29,6 +30,12 @@ type Send struct {
 	// the rest. An empty From is the server itself.
 	Entry petrelv1.Message
 
+	// Source is the message that a forward copies, Refusal why its sender may not copy
+	// it. Whoever submits a forward has fetched one of them (FetchSource of package route).
+	// A forward that is stored already is a repeat in either case.
+	Source  *convpb.Source
+	Refusal *im.Error
+
 	// Create makes the group that Entry, its first one, belongs to. If the group
 	// exists already, the answer is its first entry.
 	Create *storepb.Conversation
@@ -36,16 +43,29 @@ type Send struct {
 	Origin fanout.Origin // who waits for the answer on a connection
 	Done   func(Result)  // or whom to call; it must not block
 
-	asked *petrelv1.MemberChange // the change of members as it was asked for, once it was cut to what takes effect; else nil
-	bytes int                    // what it counts against the queue's bound
+	asked   *petrelv1.MemberChange // the change of members as it was asked for, once it was cut to what takes effect; else nil
+	forward *petrelv1.Relations    // the rel as it was asked for, once the forward is the copy; else nil
+	bytes   int                    // what it counts against the queue's bound
 }
 
 // Result is the answer to a Send. Err nil: the entry is durable at Seq.
 type Result struct {
-	Seq    im.Seq
-	TimeMs uint64
-	Repeat bool // it was stored before
-	Err    *im.Error
+	Seq     im.Seq
+	TimeMs  uint64
+	Counted uint64 // of the entry; 0 if the send has no rel: its sender knows it then
+	Message []byte // of a forward: the wire part of its row
+	Repeat  bool   // it was stored before
+	Err     *im.Error
+}
+
+// Ack is r as the content of a frame; conv names the conversation to who has not.
+func (r Result) Ack(conv string) (*petrelv1.Ack, error) {
+	a := &petrelv1.Ack{Conv: conv, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted}
+	if r.Message == nil {
+		return a, nil
+	}
+	a.Message = &petrelv1.Message{}
+	return a, wire.ParseMessage(r.Message, a.Message)
 }
 
 // Prepare turns a client's send frame into a Send, whose texts share the
@@ -80,6 +100,13 @@ func Prepare(ids *im.IDs, from im.Account, f *petrelv1.Send, maxBody int) (*Send
 		return nil, im.Errorf(im.CodeInvalid, "type has at most %d bytes", maxType)
 	}
 	s.Entry.From, s.Entry.ClientMsgId, s.Entry.Type = string(from.User), f.ClientMsgId, f.Type
+	if f.Rel != nil || f.Needs != nil {
+		rel, err := prepareRelations(f)
+		if err != nil {
+			return nil, err
+		}
+		s.Entry.Rel = rel
+	}
 	switch body := f.Body.(type) {
 	case *petrelv1.Send_Text:
 		if len(body.Text) > maxBody {
@@ -92,7 +119,9 @@ func Prepare(ids *im.IDs, from im.Account, f *petrelv1.Send, maxBody int) (*Send
 		}
 		s.Entry.Body = &petrelv1.Message_Data{Data: body.Data}
 	case nil:
-		return nil, im.Errorf(im.CodeInvalid, "a send needs a body: text or data")
+		if !s.Forwards() {
+			return nil, im.Errorf(im.CodeInvalid, "a send needs a body: text or data")
+		}
 	default:
 		if err := s.prepareTargeted(f, maxBody); err != nil {
 			return nil, err
@@ -113,6 +142,9 @@ func (s *Send) prepareTargeted(f *petrelv1.Send, maxBody int) *im.Error {
 		}
 		if len(body.Edit.GetText())+len(body.Edit.GetData()) > maxBody {
 			return &im.Error{Code: im.CodeTooLarge}
+		}
+		if err := prepareEditRelations(body.Edit); err != nil {
+			return err
 		}
 		s.Entry.Body = &petrelv1.Message_Edit{Edit: body.Edit}
 	case *petrelv1.Send_Recall:
@@ -159,11 +191,46 @@ func (s *Send) cut(done *petrelv1.MemberChange) {
 	s.Entry.Body = &petrelv1.Message_Members{Members: done}
 }
 
-// restore puts the change of members back that s asked for. Everything else of s that
-// the committer has set is set again by the next one.
+// Forwards tells whether s copies a message, which somebody has to fetch before the
+// owner can take s: Source or Refusal.
+func (s *Send) Forwards() bool { return s.Entry.Rel.GetForwardOf() != nil }
+
+// stored is the answer to s, which is the entry q now. It has what the sender cannot know:
+// nothing if s has no rel. Then counted is that of the entry before it, or 1 more, so an
+// ordinary ack is not longer for it. Spec: P-4.3.
+func (s *Send) stored(q im.Seq, timeMs, counted uint64, row []byte) Result {
+	r := Result{Seq: q, TimeMs: timeMs}
+	if s.Entry.Rel == nil {
+		return r
+	}
+	if r.Counted = counted; s.Forwards() || s.forward != nil {
+		r.Message = row
+	}
+	return r
+}
+
+// copySource makes a forward the message that it copies. restore undoes it.
+func (s *Send) copySource() {
+	from := s.Source
+	s.forward = s.Entry.Rel
+	s.Entry.Rel = &petrelv1.Relations{ReplyTo: s.forward.ReplyTo, Silent: s.forward.Silent, Forwarded: from.Forwarded}
+	s.Entry.Type = from.Type
+	switch body := from.Body.(type) {
+	case *convpb.Source_Text:
+		s.Entry.Body = &petrelv1.Message_Text{Text: body.Text}
+	case *convpb.Source_Data:
+		s.Entry.Body = &petrelv1.Message_Data{Data: body.Data}
+	}
+}
+
+// restore puts back what s asked for: the change of members, the forward. Everything
+// else of s that the committer has set is set again by the next one.
 func (s *Send) restore() {
 	if s.asked != nil {
 		s.Entry.Body = &petrelv1.Message_Members{Members: s.asked}
+	}
+	if s.forward != nil {
+		s.Entry.Type, s.Entry.Body, s.Entry.Rel, s.forward = "", nil, s.forward, nil
 	}
 }
 
@@ -174,7 +241,11 @@ func (s *Send) needsStanding() bool { return s.Entry.From != "" && s.Peer == "" 
 // Size is what s counts against the bounds of queues, in bytes.
 func (s *Send) Size() int {
 	const overhead = 256 // what a send takes in memory beside its body
-	return overhead + bodySize(&s.Entry)
+	n := overhead + bodySize(&s.Entry)
+	if s.Source != nil {
+		n += len(s.Source.GetText()) + len(s.Source.GetData())
+	}
+	return n
 }
 
 // bodySize is what a user's body takes, in bytes.
@@ -208,7 +279,7 @@ func AnswerAll(sends []*Send, e *im.Error, k *fanout.WakeUps) {
 
 // ack names the conversation to a sender who named a user.
 func (s *Send) ack(r Result) wire.Ack {
-	a := wire.Ack{ID: s.Origin.ID, Seq: uint64(r.Seq), TimeMs: r.TimeMs}
+	a := wire.Ack{ID: s.Origin.ID, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted, Message: r.Message}
 	if s.Peer != "" {
 		a.Conv = s.Entry.Conv
 	}

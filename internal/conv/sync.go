@@ -11,11 +11,17 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
+// Newest says how many of the newest messages of a conversation a sync tells, and
+// whether with what they answer.
+type Newest struct {
+	Messages int
+	Refs     bool
+}
+
 // Changed is what a sync tells a user of one conversation; nil: nothing has changed
-// since the position that q names. newest is how many of its newest messages are told
-// with it. The caller has put the session into the online table before.
+// since the position that q names. The caller has put the session into the online table before.
 // Spec: P-6.2, P-6.3.
-func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newest int) (*petrelv1.ConvState, error) {
+func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newest Newest) (*petrelv1.ConvState, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: im.ConvID(q.Conv)}
 	changed, err := ow.changedSince(ctx, key, a.User, q)
 	if err != nil {
@@ -31,8 +37,8 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 		}
 		return damagedState(key, q, err)
 	}
-	if newest > 0 {
-		h, err := ow.History(ctx, Query{Conv: key, User: a.User}, &convpb.GetHistory{Before: math.MaxUint64, Limit: uint32(newest)})
+	if newest.Messages > 0 {
+		h, err := ow.History(ctx, Query{Conv: key, User: a.User}, &convpb.GetHistory{Before: math.MaxUint64, Limit: uint32(newest.Messages), Refs: newest.Refs})
 		if errors.Is(err, store.ErrCorrupt) {
 			return state, nil // who asks for the history gets the error
 		}
@@ -43,7 +49,7 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 		if err != nil {
 			return nil, err
 		}
-		state.Newest = page.Messages
+		state.Newest, state.Refs = page.Messages, page.Refs
 	}
 	return state, nil
 }

@@ -29,6 +29,7 @@ type Outbox struct {
 	// The capabilities in the client's hello. Set with Account. Spec: P-2.6.
 	Receipts bool // capability cursor
 	Hints    bool // capability focus
+	Refs     bool // capability rel
 
 	enc     wire.Encoding
 	flusher *Flusher

@@ -185,7 +185,9 @@ func encodeAnswer(ticket uint64, a Answer) *clusterpb.Answer {
 			Code: string(err.Code), Message: err.Message, RetryAfterMs: uint64(err.RetryAfter.Milliseconds()), Head: uint64(err.Head), Request: err.Request,
 		}}
 	}
-	return &clusterpb.Answer{Ticket: ticket, Seq: a.Ack.Seq, TimeMs: a.Ack.TimeMs, Conv: a.Ack.Conv, Repeat: a.Repeat}
+	return &clusterpb.Answer{
+		Ticket: ticket, Seq: a.Ack.Seq, TimeMs: a.Ack.TimeMs, Conv: a.Ack.Conv, Repeat: a.Repeat, Counted: a.Ack.Counted, Message: a.Ack.Message,
+	}
 }
 
 func decodeAnswer(a *clusterpb.Answer) Answer {
@@ -194,7 +196,7 @@ func decodeAnswer(a *clusterpb.Answer) Answer {
 			Code: im.Code(e.Code), Message: e.Message, RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond, Head: im.Seq(e.Head), Request: e.Request,
 		}}
 	}
-	return Answer{Ack: wire.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs}, Repeat: a.Repeat}
+	return Answer{Ack: wire.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted, Message: a.Message}, Repeat: a.Repeat}
 }
 
 // reply answers a send that is not part of a delivery.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dchest/siphash"
 
+	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/route"
@@ -33,13 +34,13 @@ const pageConvs = 200
 const pageBytes = 256 << 10
 
 // Sync lists the conversations of a user that changed since token, each with
-// the newest so many of its messages. The caller has put the session into the
+// the newest of its messages. The caller has put the session into the
 // online table before. Codes: bad_token. Spec: P-6.2, P-6.3.
 //
 // A page costs what it lists. Which conversations there are is known from the user's
 // list, which is kept, and which of them may have changed from the owners' indexes of
 // changes. Only these are read.
-func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest int) (page *petrelv1.SyncPage, err error) {
+func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest conv.Newest) (page *petrelv1.SyncPage, err error) {
 	err = y.withList(ctx, a, func(l *list) error {
 		t, err := y.open(a, token)
 		if err != nil {
@@ -76,7 +77,7 @@ type pager struct {
 	account im.Account
 	list    *list
 	token   *storepb.SyncToken
-	newest  int
+	newest  conv.Newest
 
 	page  petrelv1.SyncPage
 	bytes int       // of newest messages in page
@@ -180,7 +181,7 @@ func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, e
 func (p *pager) atOnce() int {
 	n := pageConvs - len(p.page.Convs)
 	switch {
-	case p.newest == 0:
+	case p.newest.Messages == 0:
 		return n
 	case p.read == 0:
 		return min(n, 8)
@@ -209,6 +210,9 @@ func (p *pager) ask(ctx context.Context, all *items, places []int) error {
 		}
 		for _, m := range state.Newest {
 			p.bytes += m.SizeVT()
+		}
+		for _, q := range state.Refs {
+			p.bytes += q.SizeVT()
 		}
 		p.page.Convs = append(p.page.Convs, state)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/bus/bustest"
 	"github.com/petrel-im/petrel/internal/bus/stream"
 	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
@@ -93,7 +94,7 @@ func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
 	key := one.Group("alice", "bob")
 	bob := im.Account{Tenant: im.DefaultTenant, User: "bob"}
 	ask := &convpb.Ask{Conv: key.Conv[:], Kind: petrelv1.ConvKind_CONV_KIND_GROUP}
-	news, places, err := one.router.Changes(t.Context(), bob, []*convpb.Ask{ask}, 0)
+	news, places, err := one.router.Changes(t.Context(), bob, []*convpb.Ask{ask}, conv.Newest{})
 	if err != nil || news[0].GetHead() != 1 {
 		t.Fatalf("before: %v, %v", news, err)
 	}
@@ -104,7 +105,7 @@ func TestF19AFormerOwnerTellsNoNewsFromMemory(t *testing.T) {
 		t.Fatalf("send to the new owner: %+v", r)
 	}
 	ask.Since = uint64(places[0])
-	news, after, err := one.router.Changes(t.Context(), bob, []*convpb.Ask{ask}, 0)
+	news, after, err := one.router.Changes(t.Context(), bob, []*convpb.Ask{ask}, conv.Newest{})
 	if err != nil || news[0].GetHead() != 2 || after[0] <= places[0] {
 		t.Errorf("the former owner says %v at %v, was at %v, %v; 2 was acked before the question", news, after, places, err)
 	}

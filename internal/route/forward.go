@@ -1,6 +1,7 @@
 package route
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -315,7 +316,8 @@ func (fw *forwarder) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout
 		fw.wake()
 	}
 	if p.s.Origin.Out == nil && p.s.Done != nil {
-		p.s.Done(conv.Result{Seq: im.Seq(r.Ack.Seq), TimeMs: r.Ack.TimeMs, Repeat: r.Repeat, Err: r.Err})
+		a := r.Ack
+		p.s.Done(conv.Result{Seq: im.Seq(a.Seq), TimeMs: a.TimeMs, Counted: a.Counted, Message: bytes.Clone(a.Message), Repeat: r.Repeat, Err: r.Err})
 	}
 	return p.s.Origin, p.s.Origin.Out != nil
 }

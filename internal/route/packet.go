@@ -11,6 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/route/routepb"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -26,7 +27,10 @@ type packet struct{ frames [][]byte }
 func (p *packet) add(s *conv.Send, ticket uint64) {
 	m := routepb.Send{
 		Ticket: ticket, Tenant: uint32(s.Conv.Tenant), Conv: s.Conv.Conv[:], Peer: string(s.Peer), After: uint64(s.After), Keyed: s.Keyed,
-		Entry: &s.Entry, Create: s.Create,
+		Entry: &s.Entry, Create: s.Create, Source: s.Source,
+	}
+	if s.Refusal != nil {
+		m.Refusal = wire.ErrorFrame(s.Refusal)
 	}
 	n := m.SizeVT()
 	if last := len(p.frames) - 1; last < 0 || len(p.frames[last])+n > packetSize {
@@ -81,13 +85,16 @@ func sendOf(m *routepb.Send, from im.Node, nodes *fanout.Nodes) *conv.Send {
 	r := &received{
 		Send: conv.Send{
 			Conv: keyOf(m), Peer: im.User(strings.Clone(m.Peer)), // kept, as is From, when the send creates its conversation
-			After: im.Seq(m.After), Keyed: m.Keyed, Create: m.Create,
+			After: im.Seq(m.After), Keyed: m.Keyed, Create: m.Create, Source: m.Source,
 		},
 		caller: fanout.Caller{Nodes: nodes, Node: from, Ticket: m.Ticket},
 	}
+	if m.Refusal != nil {
+		r.Refusal = wire.ErrorOf(m.Refusal)
+	}
 	r.caller.Conv, r.Origin.Caller = r.Conv, &r.caller
 	if e := m.Entry; e != nil {
-		r.Entry = petrelv1.Message{From: strings.Clone(e.From), ClientMsgId: e.ClientMsgId, Type: e.Type, Body: e.Body}
+		r.Entry = petrelv1.Message{From: strings.Clone(e.From), ClientMsgId: e.ClientMsgId, Type: e.Type, Body: e.Body, Rel: e.Rel}
 		r.caller.User = im.User(r.Entry.From)
 	}
 	return &r.Send

@@ -35,6 +35,9 @@ type Options struct {
 	// the feed of ow had published before the call. nil: at once.
 	AwaitInboxes func(ctx context.Context, ow *conv.Owner) error
 
+	// IsNamed tells whether forwards may name a user. nil: they may name everybody.
+	IsNamed func(ctx context.Context, a im.Account) (bool, error)
+
 	// Cluster tells which node owns which feed; Bus, Streams and Nodes lead there.
 	// nil: there are no other nodes.
 	Cluster *cluster.Cluster
@@ -48,6 +51,7 @@ type Router struct {
 	caller
 	forwarder *forwarder // nil: there are no other nodes
 	inboxes   func(ctx context.Context, ow *conv.Owner) error
+	isNamed   func(ctx context.Context, a im.Account) (bool, error)
 }
 
 // New makes the way to the owners, and connects cs with those on other nodes. It
@@ -60,7 +64,7 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 		o.AwaitInboxes = func(context.Context, *conv.Owner) error { return nil }
 	}
 	own := owners{convs: cs, cluster: o.Cluster, log: o.Log}
-	r := &Router{inboxes: o.AwaitInboxes, caller: caller{owners: own}}
+	r := &Router{inboxes: o.AwaitInboxes, isNamed: o.IsNamed, caller: caller{owners: own}}
 	r.questions = byName(r.answers())
 	if o.Cluster == nil {
 		return r
@@ -79,6 +83,7 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 func (r *Router) answers() []question {
 	return []question{
 		ofOwner((*conv.Owner).History),
+		ofOwner((*conv.Owner).Source),
 		ofOwner((*conv.Owner).State),
 		ofOwner((*conv.Owner).Record),
 		ofOwner((*conv.Owner).Members),
@@ -130,9 +135,9 @@ func (r *Router) Forwarding() int {
 }
 
 // HistoryPage reads a page of history for a user as a frame's content; it has at
-// most limit entries. User "" is the operator. Codes: no_conversation.
-// Spec: P-5.2.
-func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetHistory, limit int) (*petrelv1.HistoryPage, error) {
+// most limit entries, and with refs quotes of what they answer. User "" is the
+// operator. Codes: no_conversation. Spec: P-5.2.
+func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetHistory, limit int, refs bool) (*petrelv1.HistoryPage, error) {
 	id, err := im.ParseConvID(f.Conv)
 	if err != nil {
 		return nil, err
@@ -141,7 +146,7 @@ func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetH
 		limit = min(limit, int(f.Limit))
 	}
 	by := conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User}
-	h, err := Ask(ctx, r, by, (*conv.Owner).History, &convpb.GetHistory{After: f.After, Before: f.Before, Limit: uint32(max(0, limit))})
+	h, err := Ask(ctx, r, by, (*conv.Owner).History, &convpb.GetHistory{After: f.After, Before: f.Before, Limit: uint32(max(0, limit)), Refs: refs})
 	if err != nil {
 		return nil, err
 	}

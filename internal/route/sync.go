@@ -28,14 +28,13 @@ func (p Places) note(f store.Feed, pos im.Pos) {
 }
 
 // Changes tells a user what has changed in some conversations; an element is nil where
-// nothing has. newest is how many of the newest messages of each are told with it. The
-// Places are the positions of the feeds of these conversations from before the read:
+// nothing has. The Places are the positions of the feeds of these conversations from before the read:
 // what moves during the read is told again by the next sync.
 //
 // It goes in rounds, until every conversation has an answer. Each node is asked once a
 // round. The caller has put the session into the online table before.
 // Spec: P-6.2, P-6.3.
-func (c *caller) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask, newest int) ([]*petrelv1.ConvState, Places, error) {
+func (c *caller) Changes(ctx context.Context, a im.Account, asks []*convpb.Ask, newest conv.Newest) ([]*petrelv1.ConvState, Places, error) {
 	s := &changesCall{c: c, account: a, asks: asks, newest: newest, changes: make([]*petrelv1.ConvState, len(asks)), places: Places{}}
 	left := make([]int, len(asks)) // indexes of asks that nobody has answered
 	for i := range left {
@@ -58,7 +57,7 @@ type changesCall struct {
 	c       *caller
 	account im.Account
 	asks    []*convpb.Ask
-	newest  int
+	newest  conv.Newest
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	changes []*petrelv1.ConvState
@@ -108,7 +107,7 @@ func pick(asks []*convpb.Ask, list []int) []*convpb.Ask {
 // ask asks the node that owns the first of some conversations.
 func (s *changesCall) ask(ctx context.Context, list []int) {
 	by := conv.Query{Conv: im.Key{Tenant: s.account.Tenant, Conv: im.ConvID(s.asks[list[0]].Conv)}, User: s.account.User}
-	q := &convpb.ListChanges{Newest: uint32(s.newest), Asks: pick(s.asks, list)}
+	q := &convpb.ListChanges{Newest: uint32(s.newest.Messages), Refs: s.newest.Refs, Asks: pick(s.asks, list)}
 	a, err := request[convpb.ListChanges, convpb.Changes](ctx, s.c, s.feedOf(list[0]), by, q)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,11 +142,11 @@ func serveChanges(ctx context.Context, o *owners, by conv.Query, q *convpb.ListC
 			return nil, im.Errorf(im.CodeInvalid, "a conversation's id has 16 bytes")
 		}
 	}
-	return changesHere(ctx, o, im.Account{Tenant: by.Conv.Tenant, User: by.User}, q.Asks, int(q.Newest))
+	return changesHere(ctx, o, im.Account{Tenant: by.Conv.Tenant, User: by.User}, q.Asks, conv.Newest{Messages: int(q.Newest), Refs: q.Refs})
 }
 
 // changesHere answers for the conversations that this node owns.
-func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.Ask, newest int) (*convpb.Changes, error) {
+func changesHere(ctx context.Context, o *owners, a im.Account, asks []*convpb.Ask, newest conv.Newest) (*convpb.Changes, error) {
 	r := &convpb.Changes{Changes: make([]*convpb.Change, len(asks))}
 	mine, err := o.confirmAll(ctx, asks)
 	if err != nil {

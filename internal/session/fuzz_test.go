@@ -97,7 +97,7 @@ func FuzzSession(f *testing.F) {
 		if text := w.log.String(); strings.Contains(text, "level=ERROR") {
 			t.Errorf("the log: %s", text)
 		}
-		p, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: group, Before: 1 << 62, Limit: 20}, 200)
+		p, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: group, Before: 1 << 62, Limit: 20}, 200, false)
 		if err != nil {
 			t.Fatal(err)
 		}

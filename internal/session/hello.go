@@ -24,10 +24,11 @@ const (
 	capFocus  = "focus"
 	capNewest = "newest"
 	capCall   = "call"
+	capRel    = "rel"
 )
 
 // capabilities are what this server can do beyond the base of the protocol.
-var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall}
+var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel}
 
 // noteCapabilities notes what the client understands: the server sends it nothing
 // else. It is called before the outbox enters the online table. Spec: P-2.6.
@@ -38,6 +39,8 @@ func (s *Session) noteCapabilities(ofClient []string) {
 			s.Out.Receipts = true
 		case capFocus:
 			s.Out.Hints = true
+		case capRel:
+			s.Out.Refs = true
 		}
 	}
 }

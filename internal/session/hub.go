@@ -3,7 +3,7 @@
 // brings the bytes, and package conv decides about the sends.
 //
 // Read the files in this order. A send: receive.go, with session.go for the state of
-// a session and limits.go. The other frames: hello.go, request.go (history and sync),
+// a session and limits.go; forward.go for sends that have to be completed first. The other frames: hello.go, request.go (history and sync),
 // focus.go, cursor.go, call.go. Who waits for which workers: queues.go. What all
 // sessions of a node share: hub.go. How sessions end when their tokens do: close.go (at once, by a request to
 // all nodes), recheck.go (by asking the store), revocations.go (how a node learns about
@@ -80,6 +80,7 @@ type Hub struct {
 	rechecks    *rechecker
 	barrier     *barrier // set by AttachStreams; nil: there are no other nodes
 
+	forwards forwards
 	limits   atomic.Pointer[Limits]
 	draining atomic.Bool
 	hellos   chan func() // capacity o.Waiting; full: the hello is refused as too_many_connections

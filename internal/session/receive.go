@@ -117,6 +117,9 @@ func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps
 		return nil
 	}
 	send.Origin = origin
+	if f.Rel != nil && send.Forwards() {
+		s.forwards = true
+	}
 	s.sends = append(s.sends, send)
 	return nil
 }
@@ -127,6 +130,10 @@ func (s *Session) ReadDone(k *fanout.WakeUps) {
 	if len(s.sends) == 0 {
 		return
 	}
-	s.hub.convs.Submit(s.sends, k)
-	s.sends = nil
+	sends := s.sends
+	if s.sends = nil; s.forwards || s.hub.forwards.n.Load() > 0 {
+		s.forwards = false
+		sends = s.lineUp(sends, k)
+	}
+	s.hub.convs.Submit(sends, k)
 }

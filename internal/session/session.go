@@ -36,6 +36,7 @@ type Session struct {
 
 	// Only the reader uses these.
 	ended         bool
+	forwards      bool         // one of sends is a forward
 	sends         []*conv.Send // of the present read
 	rate          rate.Bucket  // of sends
 	focusRequests uint64       // how many came

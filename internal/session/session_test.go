@@ -176,7 +176,8 @@ type world struct {
 	limits session.Limits
 	stops  []func()
 
-	unknown int // conversations asked for that do not exist
+	unknown int                                             // conversations asked for that do not exist
+	isNamed func(context.Context, im.Account) (bool, error) // of route.Options
 
 	mu  sync.Mutex
 	now time.Time
@@ -222,7 +223,7 @@ func (w *world) start() *world {
 	w.must(err)
 	w.convs, err = conv.New(ctx, conv.Options{LookUp: w.users.LookUp, Now: w.clock, IdleAfter: 20 * time.Millisecond}, w.store, w.table)
 	w.must(err)
-	w.router = route.New(route.Options{}, w.convs, w.store)
+	w.router = route.New(route.Options{IsNamed: w.isNamed}, w.convs, w.store)
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
 	w.inbox, err = inbox.NewConsumer(ctx, log, w.convs, w.convs.Owners()[0], w.store)
 	w.must(err)
@@ -307,7 +308,7 @@ func (w *world) group(name string, users ...string) string {
 // texts returns the messages of a conversation.
 func (w *world) texts(id string) []string {
 	w.t.Helper()
-	p, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: id}, 200)
+	p, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: id}, 200, false)
 	w.must(err)
 	var all []string
 	for _, m := range p.Messages {

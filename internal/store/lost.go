@@ -6,10 +6,6 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// RowLost says in a row's flags that damage took the row: the place is kept, so
-// that the seqs of the conversation stay without a hole.
-const RowLost byte = 1 << 3
-
 // The fields of petrel.v1.Message that a lost row has or is made from.
 const (
 	fieldConv    = 1

@@ -18,6 +18,8 @@ const (
 	RowKeyed     byte = 1 << iota // sent without after: a dedupe key was written with it
 	RowRewritten                  // an edit or recall has replaced the body
 	RowWithheld                   // only its sender may read it
+	RowLost                       // damage took the row: the place is kept, so that the seqs of the conversation stay without a hole
+	RowRelated                    // it answers another entry, or did so before an edit
 )
 
 // RowHead is the private prefix of a row; clients never see it.
@@ -25,7 +27,7 @@ type RowHead struct {
 	Flags byte
 	Pos   im.Pos // of the commit that wrote the row last
 	After im.Seq // the head its sender knew; 0 with RowKeyed
-	MAC   uint64 // keyed hash of the first type and body; rewrites keep it
+	MAC   uint64 // keyed hash of the first type, body and rel; rewrites keep it
 }
 
 // rowFormat is the first byte of every row.

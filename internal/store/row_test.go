@@ -43,3 +43,16 @@ func TestCutRowIsCorrupt(t *testing.T) {
 		t.Errorf("unknown format: got error %v, want %v", err, ErrCorrupt)
 	}
 }
+
+// Repairs replace lost rows, so no other flag may say that a row is one.
+func TestOnlyALostRowIsLost(t *testing.T) {
+	for bit := range 8 {
+		flag := byte(1) << bit
+		if got := IsLost(AppendRowHead(nil, RowHead{Flags: flag})); got != (flag == RowLost) {
+			t.Errorf("flags %08b: lost %t", flag, got)
+		}
+	}
+	if all := RowKeyed + RowRewritten + RowWithheld + RowLost + RowRelated; all != 0b11111 {
+		t.Errorf("two flags have one bit: %08b", all)
+	}
+}

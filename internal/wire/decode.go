@@ -42,7 +42,7 @@ func Decode(c Codec, b []byte, f *petrelv1.ClientFrame) *im.Error {
 // not check this. A send is checked without reflection, since most frames are
 // sends and reflection is slow.
 func validTexts(f *petrelv1.ClientFrame) bool {
-	if s := f.GetSend(); s != nil {
+	if s := f.GetSend(); s != nil && s.Rel == nil && s.Needs == nil {
 		switch s.Body.(type) {
 		case nil, *petrelv1.Send_Text, *petrelv1.Send_Data:
 			return utf8.ValidString(s.Conv) && utf8.ValidString(s.User) && utf8.ValidString(s.ClientMsgId) && utf8.ValidString(s.Type) &&

@@ -113,17 +113,25 @@ type Ack struct {
 	Conv   string // set if the send named a user and no conversation
 	Seq    uint64
 	TimeMs uint64
+
+	Counted uint64
+	Message []byte // nil, or the entry, as AppendMessage writes it
 }
 
 // AppendAck appends a as a frame. It writes the same bytes as AppendFrame, but
 // allocates no ServerFrame: every message has an ack.
 func AppendAck(dst []byte, e Encoding, a Ack) []byte {
 	if e.Codec == JSON {
+		ack := petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted}
+		if len(a.Message) > 0 {
+			ack.Message = &petrelv1.Message{}
+			_ = ParseMessage(a.Message, ack.Message) // of damaged bytes the client gets a part, and asks for the history: that reports the damage
+		}
 		w := jsonWriter{b: dst}
-		w.writeServerFrame(&petrelv1.ServerFrame{Id: a.ID, Body: &petrelv1.ServerFrame_Ack{Ack: &petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs}}})
+		w.writeServerFrame(&petrelv1.ServerFrame{Id: a.ID, Body: &petrelv1.ServerFrame_Ack{Ack: &ack}})
 		return frameText(w.b, e.Framing, len(dst))
 	}
-	n := varintField(a.Seq) + varintField(a.TimeMs)
+	n := varintField(a.Seq) + varintField(a.TimeMs) + varintField(a.Counted) + len(a.Message)
 	if a.Conv != "" {
 		n += 1 + protowire.SizeBytes(len(a.Conv))
 	}
@@ -136,7 +144,12 @@ func AppendAck(dst []byte, e Encoding, a Ack) []byte {
 		dst = protowire.AppendString(dst, a.Conv)
 	}
 	dst = appendVarintField(dst, 2, a.Seq)
-	return appendVarintField(dst, 3, a.TimeMs)
+	dst = appendVarintField(dst, 3, a.TimeMs)
+	dst = appendVarintField(dst, 4, a.Counted)
+	if len(a.Message) > 0 { // it has the tag of a field 1
+		dst = append(append(dst, 5<<3|2), a.Message[1:]...)
+	}
+	return dst
 }
 
 // varintField returns how many bytes a field with a varint takes.

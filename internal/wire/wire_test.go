@@ -133,22 +133,36 @@ func TestAppendFrameIsReadBack(t *testing.T) {
 
 // canonicalAck encodes an ack with the ordinary encoder of the schema.
 func canonicalAck(e wire.Encoding, a wire.Ack) []byte {
-	return wire.AppendFrame(nil, e, &petrelv1.ServerFrame{Id: a.ID, Body: &petrelv1.ServerFrame_Ack{Ack: &petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs}}})
+	ack := &petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted}
+	if a.Message != nil {
+		ack.Message = &petrelv1.Message{}
+		if err := wire.ParseMessage(a.Message, ack.Message); err != nil {
+			panic(err) // the test has made it
+		}
+	}
+	return wire.AppendFrame(nil, e, &petrelv1.ServerFrame{Id: a.ID, Body: &petrelv1.ServerFrame_Ack{Ack: ack}})
 }
 
 // AppendAck writes the same bytes as the ordinary encoder. Spaces in JSON are not
 // compared: protojson adds them at random.
 func FuzzAck(f *testing.F) {
-	f.Add(uint64(1), uint64(1), uint64(1795262400000), false)
-	f.Add(uint64(0), uint64(0), uint64(0), false)
-	f.Add(uint64(1<<64-1), uint64(1<<64-1), uint64(1<<64-1), true)
-	f.Add(uint64(1<<63), uint64(127), uint64(128), true)
-	f.Add(uint64(3), uint64(0), uint64(5), true)
-	f.Add(uint64(3), uint64(5), uint64(0), false)
-	f.Fuzz(func(t *testing.T, id, seq, ms uint64, named bool) {
-		a := wire.Ack{ID: id, Seq: seq, TimeMs: ms}
+	f.Add(uint64(1), uint64(1), uint64(1795262400000), uint64(1), false, false)
+	f.Add(uint64(0), uint64(0), uint64(0), uint64(0), false, false)
+	f.Add(uint64(1<<64-1), uint64(1<<64-1), uint64(1<<64-1), uint64(1<<64-1), true, true)
+	f.Add(uint64(1<<63), uint64(127), uint64(128), uint64(0), true, false)
+	f.Add(uint64(3), uint64(0), uint64(5), uint64(7), true, false)
+	f.Add(uint64(3), uint64(5), uint64(0), uint64(0), false, true)
+	f.Add(uint64(3), uint64(0), uint64(0), uint64(0), false, true)
+	f.Fuzz(func(t *testing.T, id, seq, ms, counted uint64, named, whole bool) {
+		a := wire.Ack{ID: id, Seq: seq, TimeMs: ms, Counted: counted}
 		if named {
 			a.Conv = "d8RN7iMNITU0mIb0XxQAv"
+		}
+		if whole {
+			a.Message = wire.AppendMessage(nil, &petrelv1.Message{
+				Conv: a.Conv, Seq: seq, TimeMs: ms, Counted: counted, Body: &petrelv1.Message_Text{Text: strings.Repeat("海", int(seq%200))},
+				Rel: &petrelv1.Relations{ReplyTo: counted, Silent: named, Forwarded: &petrelv1.Forwarded{From: "carol", TimeMs: ms}},
+			})
 		}
 		for i := range wire.Encodings {
 			e := wire.EncodingAt(i)
@@ -157,7 +171,7 @@ func FuzzAck(f *testing.F) {
 				g, _ := cut(t, e, got)
 				w, _ := cut(t, e, want)
 				_ = read(t, e, got) // fails if bytes are left after the frame
-				got, want = g, compact(t, w)
+				got, want = compact(t, g), compact(t, w)
 			}
 			if !bytes.Equal(got, want) {
 				t.Errorf("%v: %+v is written as %q, want %q", e, a, got, want)

@@ -68,9 +68,11 @@ func (l *ledger) told(u *user, m *petrelv1.Message) error {
 	return nil
 }
 
+func (x *sent) key() sendKey { return sendKey{x.conv, x.frame.ClientMsgId, x.by} }
+
 // acked notes where a send is; every ack of it must say the same.
 func (l *ledger) acked(x *sent, seq uint64) error {
-	key, is := sendKey{x.conv, x.frame.ClientMsgId, x.by}, storedSend{seq, sendBody(x.frame), x.counts()}
+	key, is := x.key(), storedSend{seq, sentText(x.frame), x.counts()}
 	if was, ok := l.stored[key]; ok && was != is {
 		return fmt.Errorf("%s was acked as %v and now as %v", x.frame.ClientMsgId, was, is)
 	}
@@ -265,8 +267,8 @@ func (w *world) auditSends(c *auditedConv, sends []sendKey, byKey map[sendKey]ui
 			w.fatalf("audit of %v: %s was acked at seq %d and the head is %d", p, key.k, x.seq, len(rows))
 		}
 		m := rows[x.seq-1]
-		if m.ClientMsgId != key.k || m.From != key.by.name || !rewritten(m) && messageBody(m) != x.body {
-			w.fatalf("audit of %v: seq %d should be %s of %s with %.60q, and is %s of %s with %.60q", p, x.seq, key.k, key.by.name, x.body, m.ClientMsgId, m.From, messageBody(m))
+		if m.ClientMsgId != key.k || m.From != key.by.name || !rewritten(m) && !strings.HasPrefix(x.body, forwardText) && storedText(m) != x.body {
+			w.fatalf("audit of %v: seq %d should be %s of %s with %.60q, and is %s of %s with %.60q", p, x.seq, key.k, key.by.name, x.body, m.ClientMsgId, m.From, storedText(m))
 		}
 	}
 	for _, x := range w.ledger.denied {
@@ -275,7 +277,7 @@ func (w *world) auditSends(c *auditedConv, sends []sendKey, byKey map[sendKey]ui
 		if of == noConversation { // others have begun it meanwhile
 			of, _ = w.resolve(x.by, "d:"+x.frame.User)
 		}
-		if of == conv && there && messageBody(rows[q-1]) == sendBody(x.frame) {
+		if of == conv && there && storedText(rows[q-1]) == sentText(x.frame) {
 			w.fatalf("audit of %v: %s of %s was refused and is stored at seq %d", p, x.frame.ClientMsgId, x.by.name, q)
 		}
 	}

@@ -34,7 +34,7 @@ func (s *session) command(a args) {
 	}
 	s.asked = true
 	switch a.word(0) {
-	case "send", "edit", "recall", "react", "unreact", "pin", "unpin":
+	case "send", "forward", "edit", "recall", "react", "unreact", "pin", "unpin":
 		s.post(s.compose(a))
 	case "resend":
 		for _, x := range s.again(a) {
@@ -96,7 +96,11 @@ func (s *session) compose(a args) *sent {
 	}
 	head := s.heads[conv]
 	x.frame.After = &head
-	if a.word(0) != "send" {
+	switch a.word(0) {
+	case "send":
+	case "forward":
+		x.forward(s, a)
+	default:
 		x.aim(s, a)
 	}
 	x.change(s, a)
@@ -137,6 +141,7 @@ func (x *sent) change(s *session, a args) {
 		}
 		x.frame.After = &n
 	}
+	x.relate(s, a)
 	edit := x.frame.GetEdit()
 	if kind, ok := a.values["type"]; ok && edit != nil {
 		edit.Type = kind
@@ -194,7 +199,7 @@ func (s *session) again(a args) []*sent {
 	for i, x := range list {
 		y := &sent{by: x.by, frame: proto.CloneOf(x.frame), named: x.named, conv: x.conv}
 		y.change(s, a)
-		if sendBody(y.frame) == sendBody(x.frame) { // the same message: its fate is x's
+		if sentText(y.frame) == sentText(x.frame) { // the same message: its fate is x's
 			s.user.sent[slices.Index(s.user.sent, x)] = y
 		}
 		list[i] = y

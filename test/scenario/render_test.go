@@ -148,6 +148,11 @@ func (s *session) acked(x *sent, a *petrelv1.Ack) {
 	x.answered = true
 	s.heads[x.conv] = max(s.heads[x.conv], a.Seq)
 	s.see(x.conv, a.Seq)
+	if _, repeat := w.ledger.stored[x.key()]; !repeat {
+		if err := w.ledger.toldOwn(x, a); err != nil {
+			w.fatalf("%s: the sender's own copy is another one: %v", s.name, err)
+		}
+	}
 	if err := w.ledger.acked(x, a.Seq); err != nil {
 		w.fatalf("%s: %v", s.name, err)
 	}
@@ -210,7 +215,7 @@ func entryText(m *petrelv1.Message) string {
 	case *petrelv1.Message_Inbox:
 		return l + " inbox"
 	case *petrelv1.Message_Edit:
-		return l + " edit " + itoa(b.Edit.Target) + bodyText(b.Edit)
+		return l + " edit " + itoa(b.Edit.Target) + bodyText(b.Edit) + editRelText(b.Edit)
 	case *petrelv1.Message_Recall:
 		return l + " recall " + itoa(b.Recall.Target)
 	case *petrelv1.Message_Reaction:
@@ -218,7 +223,7 @@ func entryText(m *petrelv1.Message) string {
 	case *petrelv1.Message_Pin:
 		return l + " pin " + itoa(b.Pin.Target) + removed(b.Pin.Removed)
 	}
-	return l + bodyText(m)
+	return l + relText(m.Rel) + bodyText(m)
 }
 
 // bodied is what has the body of a message: a message, a send, an edit.
@@ -326,7 +331,7 @@ func (s *session) page(p *petrelv1.HistoryPage) []string {
 		}
 		lines = append(lines, "entry "+entryText(m))
 	}
-	return lines
+	return append(lines, s.quotes(p.Conv, p.Refs)...)
 }
 
 // synced is a page of a sync: a line for each conversation in the order of
@@ -343,7 +348,7 @@ func (s *session) synced(p *petrelv1.SyncPage) []string {
 			s.told(m)
 			g = append(g, "newest "+entryText(m))
 		}
-		groups = append(groups, g)
+		groups = append(groups, append(g, s.quotes(c.Conv, c.Refs)...))
 	}
 	slices.SortFunc(groups, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	lines := slices.Concat(groups...)

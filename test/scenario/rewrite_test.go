@@ -26,7 +26,7 @@ func hidden(m *petrelv1.Message) bool {
 // hide is m for somebody who may not read the edit.
 func hide(m *petrelv1.Message) *petrelv1.Message {
 	c := proto.CloneOf(m)
-	c.Type, c.Body = "", nil
+	c.Type, c.Body, c.Rel = "", nil, nil
 	return c
 }
 
@@ -46,7 +46,7 @@ func sameEntry(a, b *petrelv1.Message) bool {
 // fixed is what no edit or recall changes of an entry.
 func fixed(m *petrelv1.Message) *petrelv1.Message {
 	c := proto.CloneOf(m)
-	c.EditedBy, c.RecalledBy, c.Type, c.Body = 0, 0, "", nil
+	c.EditedBy, c.RecalledBy, c.Type, c.Body, c.Rel = 0, 0, "", nil, nil
 	if e := m.GetEdit(); e != nil {
 		c.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: e.Target}}
 	}
@@ -56,7 +56,7 @@ func fixed(m *petrelv1.Message) *petrelv1.Message {
 // counts tells whether a send counts as unread (P-5.1).
 func (x *sent) counts() bool {
 	switch x.frame.Body.(type) {
-	case *petrelv1.Send_Text, *petrelv1.Send_Data:
+	case *petrelv1.Send_Text, *petrelv1.Send_Data, nil: // nil: a forward
 		return true
 	}
 	return false
@@ -119,7 +119,7 @@ func (w *world) auditRewrites(p place, rows []*petrelv1.Message) {
 		list := edits[m.Seq]
 		switch r, by := recalls[m.Seq], emptied[m.Seq]; {
 		case r != nil:
-			if m.RecalledBy != r.Seq || m.Body != nil || m.Type != "" {
+			if m.RecalledBy != r.Seq || m.Body != nil || m.Type != "" || m.Rel != nil {
 				w.fatalf("audit of %v: seq %d was recalled by %d and is %v", p, m.Seq, r.Seq, m)
 			}
 		case by > 0:

@@ -1,4 +1,5 @@
 """A client this project did not write, on PyPI's websockets: each test names the clauses of proto/README.md it checks."""
+import contextlib
 import glob
 import json
 import os
@@ -463,7 +464,7 @@ class Refusals(Case):
     def test_what_the_welcome_offers_is_served(self):
         """P-2.6, P-5.3, P-6.2, P-8.6, P-10.4"""
         alice = self.client("alice")
-        self.assertEqual(set(alice.welcome["capabilities"]), {"edit", "cursor", "focus", "newest", "call"})
+        self.assertEqual(set(alice.welcome["capabilities"]), {"edit", "cursor", "focus", "newest", "call", "rel"})
         sent = alice.send_text("target", user="bob")
         conv, target = sent["conv"], sent["seq"]
         for body in ({"edit": {"target": target, "text": "x"}}, {"reaction": {"target": target, "emoji": "+"}}, {"recall": {"target": target}}):
@@ -501,9 +502,7 @@ class Ends(Case):
             if v["on"] == "tcp":
                 continue  # test/foreign/tcp plays these
             content = bytes.fromhex(v["hex"]) if "hex" in v else v["text"].encode()
-            with self.subTest(os.path.basename(name)):
-                ws = RawWebSocket(URL)
-                self.addCleanup(ws.close)
+            with self.subTest(os.path.basename(name)), contextlib.closing(RawWebSocket(URL)) as ws:
                 protobuf = v["where"] == "protobuf session"
                 if protobuf:
                     ws.send(protobuf_hello(TOKENS["alice"]), opcode=2)

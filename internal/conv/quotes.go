@@ -1,0 +1,153 @@
+package conv
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// MaxQuotes is the most quotes of one page, MaxQuoteBytes the most bytes of the body
+// of each. Spec: P-5.9.
+const (
+	MaxQuotes     = 32
+	MaxQuoteBytes = 256
+)
+
+// quotes reads what the rows of a page answer, as far as u may read it now and it is
+// not in the page. Those that more than MaxQuotes of the page's messages answer are
+// left out, the oldest answers first. What is damaged is left out as well. Spec: P-5.9.
+func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last im.Seq, p *page) ([]*petrelv1.Quote, error) {
+	asked, err := p.answered(in.members, u)
+	if err != nil || len(asked) == 0 {
+		return nil, err
+	}
+	var quotes []*petrelv1.Quote
+	for _, q := range asked {
+		if !in.mayRead(u, q, last) {
+			continue
+		}
+		m, err := r.readMessage(ctx, c, q)
+		if errors.Is(err, store.ErrCorrupt) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			in.members.hideEdit(u, m)
+			quotes = append(quotes, quoteOf(m))
+		}
+	}
+	return quotes, nil
+}
+
+// answered are the seqs outside of the page that its rows answer, ascending. What an edit
+// outside of the stays of u made a row answer is not for u.
+func (p *page) answered(members *Members, u im.User) ([]im.Seq, error) {
+	if len(p.related) == 0 {
+		return nil, nil
+	}
+	var first, last petrelv1.Message
+	if err := errors.Join(wire.ParseMessage(p.rows[0], &first), wire.ParseMessage(p.rows[len(p.rows)-1], &last)); err != nil {
+		return nil, err
+	}
+	type answer struct{ by, to uint64 }
+	var answers []answer
+	for _, row := range p.related {
+		var m petrelv1.Message
+		if err := wire.ParseMessage(row, &m); err != nil {
+			return nil, err
+		}
+		members.hideEdit(u, &m)
+		if q := m.Rel.GetReplyTo(); q != 0 && (q < first.Seq || q > last.Seq) {
+			answers = append(answers, answer{m.Seq, q})
+		}
+	}
+	slices.SortFunc(answers, func(a, b answer) int { return cmp.Compare(b.by, a.by) })
+	var asked []im.Seq
+	for _, a := range answers {
+		if q := im.Seq(a.to); len(asked) < MaxQuotes && !slices.Contains(asked, q) {
+			asked = append(asked, q)
+		}
+	}
+	slices.Sort(asked)
+	return asked, nil
+}
+
+// quoteOf is as much of m as a quote shows.
+func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
+	q := &petrelv1.Quote{
+		Seq: m.Seq, From: m.From, TimeMs: m.TimeMs, Type: m.Type, EditedBy: m.EditedBy, RecalledBy: m.RecalledBy, Lost: m.Lost, Forwarded: m.Rel.GetForwarded(),
+	}
+	switch body := m.Body.(type) {
+	case *petrelv1.Message_Text:
+		text := cutText(body.Text, MaxQuoteBytes)
+		q.Body, q.Cut = &petrelv1.Quote_Text{Text: text}, len(text) < len(body.Text)
+	case *petrelv1.Message_Data:
+		if q.Cut = len(body.Data) > MaxQuoteBytes; !q.Cut {
+			q.Body = &petrelv1.Quote_Data{Data: body.Data}
+		}
+	}
+	return q
+}
+
+// cutText is the beginning of a text, at most so many bytes, with whole characters.
+func cutText(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}
+
+// Source is the message q.Seq for a user who wants to forward it. Whatever is in the way,
+// the answer is the same. Codes: no_target. Spec: P-5.10, P-8.9.
+func (r *reader) Source(ctx context.Context, by Query, q *convpb.GetSource) (*convpb.Source, error) {
+	c, at, in, end, err := r.enter(ctx, by)
+	if err != nil {
+		if im.CodeOf(err) == im.CodeNoConversation {
+			err = NoSource()
+		}
+		return nil, err
+	}
+	defer end()
+	last := at.head
+	if by.User != "" {
+		_, last = in.members.reach(by.User, at.head)
+		last = min(last, at.head)
+	}
+	if !in.mayRead(by.User, im.Seq(q.Seq), last) {
+		return nil, NoSource()
+	}
+	m, err := r.readMessage(ctx, c, im.Seq(q.Seq))
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, NoSource()
+	}
+	in.members.hideEdit(by.User, m)
+	s := &convpb.Source{Type: m.Type, Forwarded: &petrelv1.Forwarded{From: m.From, TimeMs: m.TimeMs}}
+	if f := m.Rel.GetForwarded(); f != nil {
+		s.Forwarded = f
+	}
+	switch body := m.Body.(type) {
+	case *petrelv1.Message_Text:
+		s.Body = &convpb.Source_Text{Text: body.Text}
+	case *petrelv1.Message_Data:
+		s.Body = &convpb.Source_Data{Data: body.Data}
+	default:
+		return nil, NoSource()
+	}
+	return s, nil
+}

@@ -1,0 +1,90 @@
+package conv
+
+import (
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// maxNeeds is how many capabilities a send may need.
+const maxNeeds = 16
+
+// prepareRelations is the rel of a send's frame, whose needs it checks too. A rel without
+// any field is as none, nil. Fields that this version does not know are left out: nobody
+// checks what a user writes there. Codes: invalid, unsupported. Spec: P-4.10, P-5.8.
+func prepareRelations(f *petrelv1.Send) (*petrelv1.Relations, *im.Error) {
+	if len(f.Needs) > maxNeeds {
+		return nil, im.Errorf(im.CodeInvalid, "a send needs at most %d capabilities", maxNeeds)
+	}
+	for _, need := range f.Needs {
+		if need != "edit" && need != "rel" {
+			return nil, im.Errorf(im.CodeUnsupported, "this server does not know %.32q in sends", need)
+		}
+	}
+	rel := known(f.Rel)
+	if rel.SizeVT() == 0 {
+		return nil, nil
+	}
+	if err := checkRelations(rel); err != nil {
+		return nil, err
+	}
+	switch f.Body.(type) {
+	case *petrelv1.Send_Text, *petrelv1.Send_Data:
+		if rel.ForwardOf != nil {
+			return nil, im.Errorf(im.CodeInvalid, "a forward has no body: it copies that of the message")
+		}
+	case nil:
+		if rel.ForwardOf != nil && f.Type != "" {
+			return nil, im.Errorf(im.CodeInvalid, "a forward has no type: it copies that of the message")
+		}
+	default:
+		return nil, im.Errorf(im.CodeInvalid, "only messages have a rel; that of an edit is in the edit")
+	}
+	return rel, nil
+}
+
+// known is rel without the fields that this version does not know.
+func known(rel *petrelv1.Relations) *petrelv1.Relations {
+	if rel == nil {
+		return nil
+	}
+	n := &petrelv1.Relations{
+		ReplyTo: rel.ReplyTo, Thread: rel.Thread, AlsoMain: rel.AlsoMain, Mentions: rel.Mentions, MentionAll: rel.MentionAll, Silent: rel.Silent,
+	}
+	if r := rel.ForwardOf; r != nil {
+		n.ForwardOf = &petrelv1.Ref{Conv: r.Conv, Seq: r.Seq}
+	}
+	if r := rel.Forwarded; r != nil {
+		n.Forwarded = &petrelv1.Forwarded{From: r.From, TimeMs: r.TimeMs}
+	}
+	return n
+}
+
+// checkRelations looks at what a rel says by itself. What this server does not do it
+// does not take either: an ack would be a lie. Codes: invalid, unsupported.
+func checkRelations(rel *petrelv1.Relations) *im.Error {
+	switch {
+	case rel.Forwarded != nil:
+		return im.Errorf(im.CodeInvalid, "only the server says what was forwarded")
+	case rel.Thread != 0 || rel.AlsoMain:
+		return im.Errorf(im.CodeUnsupported, "this server has no threads")
+	case len(rel.Mentions) > 0 || rel.MentionAll:
+		return im.Errorf(im.CodeUnsupported, "this server has no mentions")
+	}
+	return nil
+}
+
+// prepareEditRelations takes the rel of an edit, which can say only what is answered.
+// Codes: invalid, unsupported. Spec: P-5.8.
+func prepareEditRelations(e *petrelv1.Edit) *im.Error {
+	if e.GetRel() == nil {
+		return nil
+	}
+	e.Rel = known(e.Rel)
+	if err := checkRelations(e.Rel); err != nil {
+		return err
+	}
+	if e.Rel.ForwardOf != nil || e.Rel.Silent {
+		return im.Errorf(im.CodeInvalid, "an edit changes only what a message answers")
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// forwards are the sends of sessions that wait because of a forward: its message has to
+// be fetched first, and later sends of the session to the same conversation must not
+// pass it. The windows of the sessions bound them. Spec: P-4.3, P-5.10.
+type forwards struct {
+	n atomic.Int64 // lines; a reader looks for a line only if there are any
+
+	mu    sync.Mutex // tier 0; guards the field below
+	lines map[lineKey][]*conv.Send
+}
+
+// lineKey names the sends of one session to one conversation. While there is a line, a
+// worker of the queue of reads takes from it.
+type lineKey struct {
+	s    *Session
+	conv im.Key
+}
+
+// join puts a send into its line. first: it made the line. joined is false for a send that
+// needs not wait.
+func (f *forwards) join(k lineKey, send *conv.Send) (first, joined bool) {
+	if !send.Forwards() && f.n.Load() == 0 {
+		return false, false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	line, there := f.lines[k]
+	if !there && !send.Forwards() {
+		return false, false
+	}
+	if !there {
+		if f.lines == nil {
+			f.lines = map[lineKey][]*conv.Send{}
+		}
+		f.n.Add(1)
+	}
+	f.lines[k] = append(line, send)
+	return !there, true
+}
+
+// take takes what is in a line. If that is nothing, the line ends.
+func (f *forwards) take(k lineKey) []*conv.Send {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sends := f.lines[k]
+	if len(sends) > 0 {
+		f.lines[k] = nil
+	} else {
+		f.endLocked(k)
+	}
+	return sends
+}
+
+// end ends a line, and returns what was left in it.
+func (f *forwards) end(k lineKey) []*conv.Send {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sends := f.lines[k]
+	f.endLocked(k)
+	return sends
+}
+
+func (f *forwards) endLocked(k lineKey) {
+	if _, there := f.lines[k]; there {
+		delete(f.lines, k)
+		f.n.Add(-1)
+	}
+}
+
+// lineUp takes the sends out that have to wait, and returns the others.
+func (s *Session) lineUp(sends []*conv.Send, k *fanout.WakeUps) []*conv.Send {
+	f := &s.hub.forwards
+	rest := sends[:0]
+	for _, send := range sends {
+		key := lineKey{s, send.Conv}
+		first, joined := f.join(key, send)
+		if !joined {
+			rest = append(rest, send)
+			continue
+		}
+		if first && !s.hub.asyncOn(s.queueRead, &s.Out, func(ctx context.Context, k *fanout.WakeUps) { s.serveLine(ctx, key, k) }) {
+			for _, send := range f.end(key) {
+				send.Answer(conv.Result{Err: &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}}, k)
+			}
+		}
+	}
+	return rest
+}
+
+// serveLine submits the sends of a line, in their order, with what they forward, until
+// there are none.
+func (s *Session) serveLine(ctx context.Context, key lineKey, k *fanout.WakeUps) {
+	f := &s.hub.forwards
+	defer f.end(key) // after a panic, which ends the session
+	for sends := f.take(key); len(sends) > 0; sends = f.take(key) {
+		ready := sends[:0]
+		for _, send := range sends {
+			err := s.hub.route.FetchSource(ctx, send)
+			if err == nil && send.Source != nil && s.Out.Held() { // the ack has the message
+				err = errHeld
+			}
+			if err != nil {
+				send.Answer(conv.Result{Err: s.hub.clientError(s.Out.Account.User, "forward", err)}, k)
+				continue
+			}
+			ready = append(ready, send)
+		}
+		s.hub.convs.Submit(ready, k)
+		k.Flush()
+	}
+}
