@@ -127,6 +127,7 @@ type Client struct {
 
 	rows      map[string][]byte // to be written; nil: to be removed
 	dirty     map[*conv]struct{}
+	asking    map[*conv]struct{} // with quotes to be asked for
 	metaDirty bool
 }
 
@@ -169,7 +170,7 @@ func New(o Options) (*Client, error) {
 		o: o, log: o.Log, base: o.API, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAsked), token: newTokenCache(o.Token), where: newPlaces(o.URL),
 		subs: map[*Subscription]struct{}{}, convs: map[string]*conv{}, direct: map[string]string{},
 		lanes: map[string]*lane{}, sending: map[string]*Outgoing{}, up: make(chan struct{}),
-		rows: map[string][]byte{}, dirty: map[*conv]struct{}{},
+		rows: map[string][]byte{}, dirty: map[*conv]struct{}{}, asking: map[*conv]struct{}{},
 		unread: unreadTotals{by: map[string]int{}}, incoming: incoming{positions: map[string]position{}},
 	}
 	if c.base == "" && (strings.HasPrefix(u.Scheme, "ws") || strings.HasPrefix(u.Scheme, "http")) {
@@ -332,7 +333,7 @@ func (c *Client) hello(ctx context.Context, l *link, token string) (*petrelv1.We
 	c.mu.Lock()
 	h := &petrelv1.Hello{
 		VersionMin: Protocol, VersionMax: Protocol, Token: token, Device: c.meta.Device, DeviceKind: c.o.DeviceKind, Client: c.o.Client,
-		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall},
+		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel},
 	}
 	c.mu.Unlock()
 	b, err := l.encode(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: h}})

@@ -37,6 +37,7 @@ type conv struct {
 	repairAt           time.Time                    // not before
 
 	cursors
+	quotes
 }
 
 // entry is one entry with what later ones say of it. m is shared with
@@ -351,6 +352,7 @@ func (c *Client) askPage(v *conv) {
 func (c *Client) takePage(v *conv, p *petrelv1.HistoryPage) {
 	v.firstSeq = max(v.firstSeq, p.FirstSeq)
 	v.head = max(v.head, p.Head)
+	v.takeQuotes(p.Refs)
 	for _, m := range p.Messages {
 		if m.Seq <= v.have {
 			c.replace(v, m)

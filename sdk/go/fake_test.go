@@ -346,6 +346,9 @@ func (s *fake) store(f *petrelv1.ClientFrame) *petrelv1.ServerFrame {
 		seq = v.add(m).Seq
 	}
 	a := &petrelv1.Ack{Seq: seq, TimeMs: v.log[seq-1].TimeMs}
+	if q.Rel != nil {
+		a.Counted = v.log[seq-1].Counted
+	}
 	if q.User != "" {
 		a.Conv = id
 	}

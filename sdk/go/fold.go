@@ -17,6 +17,7 @@ type Reaction struct {
 // fold applies an edit, a recall, a reaction or a pin to its target, if the
 // client holds it. Spec: P-5.3.
 func (c *Client) fold(v *conv, m *petrelv1.Message) {
+	v.foldQuote(m)
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Edit:
 		if e := v.target(b.Edit.GetTarget()); e != nil {
@@ -25,7 +26,7 @@ func (c *Client) fold(v *conv, m *petrelv1.Message) {
 	case *petrelv1.Message_Recall:
 		if e := v.target(b.Recall.GetTarget()); e != nil && m.Seq > e.m.RecalledBy {
 			n := clone(e.m)
-			n.Body, n.Type, n.RecalledBy = nil, "", m.Seq
+			n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", nil, m.Seq
 			e.m = n
 			c.keep(n)
 		}
@@ -60,6 +61,12 @@ func (c *Client) edited(e *entry, by *petrelv1.Edit, seq uint64) {
 		n.Body = &petrelv1.Message_Text{Text: b.Text}
 	case *petrelv1.Edit_Data:
 		n.Body = &petrelv1.Message_Data{Data: b.Data}
+	}
+	if by.Rel != nil {
+		n.Rel = &petrelv1.Relations{ReplyTo: by.Rel.ReplyTo, Silent: n.Rel.GetSilent()}
+		if n.Rel.SizeVT() == 0 {
+			n.Rel = nil
+		}
 	}
 	e.m = n
 	c.keep(n)

@@ -17,6 +17,7 @@ const (
 	capFocus  = "focus"
 	capNewest = "newest"
 	capCall   = "call"
+	capRel    = "rel"
 )
 
 const (
@@ -241,6 +242,7 @@ func (c *Client) work(timer *time.Timer) error {
 		}
 	}
 	c.repairAll(now)
+	c.askQuotes()
 	c.moveAll(now)
 	c.sendAll(now)
 	if !timer.Stop() {

@@ -19,7 +19,7 @@ import (
 const giveUp = 30 * 24 * time.Hour
 
 // Draft is a message to be sent. One of Conv and User is set, and at most one
-// of Data, Edit, Recall, Reaction and Pin; with none of them the body is Text.
+// of Data, Edit, Recall, Reaction, Pin and Forward; with none of them the body is Text.
 type Draft struct {
 	Conv string // conversation id
 	User string // user id: the direct conversation with them
@@ -30,6 +30,13 @@ type Draft struct {
 	Type string // kind of text or data, at most 64 bytes; "" means "text"
 	Text string
 	Data []byte
+
+	ReplyTo uint64 // seq of the entry that the message answers; 0: none
+	Silent  bool   // nobody is to be disturbed by the message
+
+	// Forward is a message to copy: the server fills in what it says and whose it is.
+	// Spec: P-5.10.
+	Forward *petrelv1.Ref
 
 	Edit     *petrelv1.Edit
 	Recall   *petrelv1.Recall
@@ -158,21 +165,36 @@ func (d *Draft) frame() (*petrelv1.Send, error) {
 	if d.Pin != nil {
 		s.Body, bodies = &petrelv1.Send_Pin{Pin: d.Pin}, bodies+1
 	}
+	if d.Forward != nil {
+		bodies++
+	}
 	switch {
 	case bodies > 1 || bodies == 1 && d.Text != "":
 		return nil, invalid("a message has one body")
 	case bodies == 0:
 		s.Body = &petrelv1.Send_Text{Text: d.Text}
 	}
+	d.relate(s)
 	if len(s.ClientMsgId) > 64 || len(s.Type) > 64 {
 		return nil, invalid("an id and a type have at most 64 bytes")
 	}
-	for _, t := range []string{d.Conv, d.User, d.ID, d.Type, d.Text, d.Edit.GetText(), d.Edit.GetType(), d.Reaction.GetEmoji()} {
+	for _, t := range []string{d.Conv, d.User, d.ID, d.Type, d.Text, d.Edit.GetText(), d.Edit.GetType(), d.Reaction.GetEmoji(), d.Forward.GetConv()} {
 		if !utf8.ValidString(t) { // it would end the connection, P-2.4
 			return nil, invalid("a text is not UTF-8")
 		}
 	}
 	return s, nil
+}
+
+// relate says what the message has to do with others, and that the server must
+// understand it. Spec: P-4.10, P-5.8.
+func (d *Draft) relate(s *petrelv1.Send) {
+	if d.ReplyTo != 0 || d.Silent || d.Forward != nil {
+		s.Rel = &petrelv1.Relations{ReplyTo: d.ReplyTo, Silent: d.Silent, ForwardOf: d.Forward}
+	}
+	if s.Rel != nil || d.Edit.GetRel() != nil {
+		s.Needs = []string{capRel}
+	}
 }
 
 // compose fixes what all attempts have in common. A new id says that no earlier
@@ -331,8 +353,11 @@ func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
 	return false, false
 }
 
-// aims tells whether o has a target. Spec: P-5.3.
+// aims tells whether o is nothing without the entry that it names. Spec: P-5.3, P-5.10.
 func (o *Outgoing) aims() bool {
+	if o.send.Rel.GetForwardOf() != nil {
+		return true
+	}
 	switch o.send.Body.(type) {
 	case *petrelv1.Send_Edit, *petrelv1.Send_Recall, *petrelv1.Send_Reaction, *petrelv1.Send_Pin:
 		return true
@@ -451,25 +476,41 @@ func (c *Client) acked(o *Outgoing, a *petrelv1.Ack) {
 	v := c.addConv(id)
 	o.conv, o.seq, o.time = id, a.Seq, time.UnixMilli(int64(a.TimeMs))
 	c.settle(o, Sent, nil)
+	if !v.known {
+		c.startSync()
+	}
 	v.head = max(v.head, a.Seq)
-	before, told := v.countedBefore(a.Seq)
-	if !v.known || !told { // the history tells the whole of it
-		if !v.known {
-			c.startSync()
-		}
+	if m := c.ownCopy(v, o.send, a); m != nil {
+		c.entry(v, m)
+	} else { // the history tells the whole of it
 		c.touch(v)
 		c.repair(v)
-		if v.known && a.Seq <= v.have {
-			c.passed(v)
-		}
-		return
 	}
-	m := entryOf(o.send)
-	m.Conv, m.Seq, m.TimeMs, m.From, m.Counted = id, a.Seq, a.TimeMs, c.meta.User, before
-	if counts(m) {
+	if v.known && a.Seq <= v.have {
+		c.passed(v)
+	}
+}
+
+// ownCopy is the entry that a send has become: the fields of the send and those of the
+// ack. Without rel the count is that of the entry before, and nil: the client does not
+// hold that one. Spec: P-4.3.
+func (c *Client) ownCopy(v *conv, s *petrelv1.Send, a *petrelv1.Ack) *petrelv1.Message {
+	m := a.Message
+	if m == nil {
+		m = entryOf(s)
+	}
+	m.Conv, m.Seq, m.TimeMs, m.From, m.Counted = v.id, a.Seq, a.TimeMs, c.meta.User, a.Counted
+	if s.Rel != nil {
+		return m
+	}
+	before, told := v.countedBefore(a.Seq)
+	if !told {
+		return nil
+	}
+	if m.Counted = before; counts(m) {
 		m.Counted++
 	}
-	c.entry(v, m)
+	return m
 }
 
 // countedBefore is counted of the entry below seq, if that is the last one the
@@ -489,7 +530,7 @@ func (v *conv) countedBefore(seq uint64) (uint64, bool) {
 }
 
 func entryOf(s *petrelv1.Send) *petrelv1.Message {
-	m := &petrelv1.Message{ClientMsgId: s.ClientMsgId, Type: s.Type}
+	m := &petrelv1.Message{ClientMsgId: s.ClientMsgId, Type: s.Type, Rel: s.Rel}
 	switch b := s.Body.(type) {
 	case *petrelv1.Send_Text:
 		m.Body = &petrelv1.Message_Text{Text: b.Text}
@@ -670,6 +711,7 @@ func (o *Outgoing) Draft() Draft {
 	return Draft{
 		Conv: s.Conv, User: s.User, Type: s.Type, Text: s.GetText(), Data: s.GetData(),
 		Edit: s.GetEdit(), Recall: s.GetRecall(), Reaction: s.GetReaction(), Pin: s.GetPin(),
+		ReplyTo: s.Rel.GetReplyTo(), Silent: s.Rel.GetSilent(), Forward: s.Rel.GetForwardOf(),
 	}
 }
 

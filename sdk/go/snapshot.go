@@ -48,6 +48,13 @@ type Message struct {
 	Delivered, Read int
 }
 
+// NeedsNewerVersion tells whether the message has a body that this version of the SDK does
+// not know. Show that a newer version of the application can show it; it is not a
+// recalled one. Spec: P-2.7.
+func (m Message) NeedsNewerVersion() bool {
+	return m.Body == nil && m.RecalledBy == 0 && m.EditedBy == 0 && !m.Withheld && !m.Lost
+}
+
 // Conversations are all that are known, those with the newest messages first.
 func (c *Client) Conversations() []Conversation {
 	c.mu.Lock()
@@ -244,6 +251,7 @@ func (c *Client) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more 
 	}
 	n := len(older)
 	v.entries = append(older, v.entries...)
+	v.takeQuotes(p.Refs)
 	v.paged += n
 	v.low = v.floor()
 	if p.More && n > 0 {

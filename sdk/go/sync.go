@@ -3,6 +3,8 @@ package petrel
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -80,6 +82,7 @@ func (c *Client) takeState(s *petrelv1.ConvState) {
 		v = c.addConv(s.Conv)
 	}
 	newest := s.Newest
+	v.takeQuotes(s.Refs)
 	if s.Head < v.before && !s.Left { // a head never goes back
 		c.live.back = true
 	}
@@ -136,6 +139,20 @@ func (c *Client) extend(v *conv, newest []*petrelv1.Message) {
 	c.takeHeld(v)
 }
 
+// answersNothing has a message answer nothing any more: another entry may stand at the
+// seq now. One that the server looks up by its id may be stored as it is. Spec: P-6.6.
+func (c *Client) answersNothing(o *Outgoing) {
+	if o.state != Sending || o.send.Rel.GetReplyTo() == 0 || o.aims() || o.tried && o.send.After == nil {
+		return
+	}
+	s := proto.CloneOf(o.send)
+	if s.Rel.ReplyTo = 0; s.Rel.SizeVT() == 0 {
+		s.Rel = nil
+	}
+	o.send, o.safe = s, false
+	c.store(o)
+}
+
 // forget drops what another history id said; what is to be sent stays.
 // Spec: P-3.4, P-6.6.
 func (c *Client) forget() {
@@ -150,7 +167,9 @@ func (c *Client) forget() {
 	c.moves = nil
 	c.meta.Token, c.meta.Synced, c.metaDirty = nil, false, true
 	c.changed.List = true
+	clear(c.asking)
 	for _, o := range c.sending {
+		c.answersNothing(o)
 		switch {
 		case o.state == Sending && o.aims():
 			o.stale, o.look, o.from, o.until = true, o.tried, 0, 0

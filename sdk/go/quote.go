@@ -1,0 +1,154 @@
+package petrel
+
+import (
+	"unicode/utf8"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+const (
+	maxQuotes     = 512 // of one conversation that are kept; those beyond are asked for again
+	maxQuoteBytes = 256 // of a body, P-5.9
+)
+
+// quotes are what entries of a conversation answer that the client does not hold.
+type quotes struct {
+	quoted map[uint64]*petrelv1.Quote // by seq; shared with snapshots: replaced, never changed. nil: the user may not read it
+	wanted map[uint64]bool            // not known, by seq; true: asked for
+}
+
+// Quote is what to show of the entry seq, which an entry of the conversation answers:
+// its Rel has the ReplyTo. A quote has at most 256 bytes of a text, and none of larger
+// data; with Cut there is more. A recalled message has RecalledBy and no body. nil with
+// known true: the entry is not available to this user. With known false the client asks
+// the server, and a Change names the conversation when it knows. The quote is shared
+// and must not be modified. Spec: P-5.9.
+func (c *Client) Quote(conv string, seq uint64) (q *petrelv1.Quote, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.convs[conv]
+	if v == nil || seq == 0 {
+		return nil, true
+	}
+	if i, found := v.find(seq); found {
+		return quoteOf(v.entries[i].m), true
+	}
+	if q, known = v.quoted[seq]; known {
+		return q, true
+	}
+	if _, asked := v.wanted[seq]; !asked {
+		if v.wanted == nil {
+			v.wanted = map[uint64]bool{}
+		}
+		v.wanted[seq] = false
+		c.asking[v] = struct{}{}
+		c.notify()
+	}
+	return nil, false
+}
+
+// takeQuotes keeps those of a page. What the client holds it quotes itself.
+func (v *conv) takeQuotes(list []*petrelv1.Quote) {
+	for _, q := range list {
+		v.keepQuote(q.Seq, q)
+	}
+}
+
+// keepQuote keeps the newer one of two copies.
+func (v *conv) keepQuote(seq uint64, q *petrelv1.Quote) {
+	old := v.quoted[seq]
+	if old != nil && q != nil && max(old.EditedBy, old.RecalledBy) > max(q.EditedBy, q.RecalledBy) {
+		return
+	}
+	if v.quoted == nil || len(v.quoted) >= maxQuotes {
+		v.quoted = map[uint64]*petrelv1.Quote{}
+	}
+	v.quoted[seq] = q
+}
+
+// foldQuote applies an edit or a recall to the quote of its target. Spec: P-5.9.
+func (v *conv) foldQuote(m *petrelv1.Message) {
+	switch b := m.Body.(type) {
+	case *petrelv1.Message_Edit:
+		q := v.quoted[b.Edit.GetTarget()]
+		if q == nil || q.RecalledBy != 0 || m.Seq <= q.EditedBy || b.Edit.Body == nil {
+			return
+		}
+		n := &petrelv1.Message{Seq: q.Seq, From: q.From, TimeMs: q.TimeMs, Type: b.Edit.Type, EditedBy: m.Seq}
+		switch b := b.Edit.Body.(type) {
+		case *petrelv1.Edit_Text:
+			n.Body = &petrelv1.Message_Text{Text: b.Text}
+		case *petrelv1.Edit_Data:
+			n.Body = &petrelv1.Message_Data{Data: b.Data}
+		}
+		v.quoted[q.Seq] = quoteOf(n)
+	case *petrelv1.Message_Recall:
+		if q := v.quoted[b.Recall.GetTarget()]; q != nil && m.Seq > q.RecalledBy {
+			v.quoted[q.Seq] = &petrelv1.Quote{Seq: q.Seq, From: q.From, TimeMs: q.TimeMs, EditedBy: q.EditedBy, RecalledBy: m.Seq}
+		}
+	}
+}
+
+// quoteOf is as much of m as a quote shows.
+func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
+	q := &petrelv1.Quote{
+		Seq: m.Seq, From: m.From, TimeMs: m.TimeMs, Type: m.Type, EditedBy: m.EditedBy, RecalledBy: m.RecalledBy, Lost: m.Lost, Forwarded: m.Rel.GetForwarded(),
+	}
+	switch body := m.Body.(type) {
+	case *petrelv1.Message_Text:
+		n := min(len(body.Text), maxQuoteBytes)
+		for n > 0 && n < len(body.Text) && !utf8.RuneStart(body.Text[n]) {
+			n--
+		}
+		q.Body, q.Cut = &petrelv1.Quote_Text{Text: body.Text[:n]}, n < len(body.Text)
+	case *petrelv1.Message_Data:
+		if q.Cut = len(body.Data) > maxQuoteBytes; !q.Cut {
+			q.Body = &petrelv1.Quote_Data{Data: body.Data}
+		}
+	}
+	return q
+}
+
+// askQuotes asks for the quotes that are wanted, as many at once as is allowed.
+func (c *Client) askQuotes() {
+	for v := range c.asking {
+		for seq, asked := range v.wanted {
+			if c.live.readsFull() {
+				return
+			}
+			if !asked {
+				c.askQuote(v, seq)
+			}
+		}
+		delete(c.asking, v)
+	}
+}
+
+func (c *Client) askQuote(v *conv, seq uint64) {
+	lv := c.live
+	lv.reads++
+	v.wanted[seq] = true
+	q := &petrelv1.GetHistory{Conv: v.id, After: seq - 1, Before: seq + 1, Limit: 1}
+	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: q}}, func(f *petrelv1.ServerFrame) {
+		if f == nil { // on the next connection
+			v.wanted[seq] = false
+			c.asking[v] = struct{}{}
+			return
+		}
+		lv.reads--
+		lv.pages++
+		delete(v.wanted, seq)
+		p := f.GetHistory()
+		if p == nil { // whoever shows it asks again
+			return
+		}
+		var quote *petrelv1.Quote
+		for _, m := range p.Messages {
+			if m.Seq == seq {
+				quote = quoteOf(m)
+			}
+		}
+		v.keepQuote(seq, quote)
+		c.changed.touch(v.id)
+	})
+}
