@@ -76,6 +76,8 @@ func newSend(c *cli) *cobra.Command {
 	cmd.Flags().StringVar(&d.User, "to", "", "`USER` to write to")
 	cmd.Flags().StringVar(&d.Conv, "conv", "", "`CONV` to write to")
 	cmd.Flags().StringVar(&d.ID, "id", "", "client message `ID`; a message that is sent again with its id is not stored again (default: random)")
+	cmd.Flags().Uint64Var(&d.ReplyTo, "reply-to", 0, "seq of the entry that the message answers")
+	cmd.Flags().BoolVar(&d.Silent, "silent", false, "nobody is to be disturbed by the message")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up after this long")
 	return cmd
 }

@@ -123,13 +123,28 @@ func sender(m *petrelv1.Message) string {
 	return m.From
 }
 
+// related says in words what an entry has to do with others.
+func related(r *petrelv1.Relations) string {
+	s := ""
+	if q := r.GetReplyTo(); q != 0 {
+		s = fmt.Sprintf("(answers #%d) ", q)
+	}
+	switch f := r.GetForwarded(); {
+	case f.GetFrom() != "":
+		s += fmt.Sprintf("(forwarded from %s) ", f.From)
+	case f != nil:
+		s += "(forwarded) "
+	}
+	return s
+}
+
 // content is the body of an entry in words.
 func content(m *petrelv1.Message) string {
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Text:
-		return b.Text
+		return related(m.Rel) + b.Text
 	case *petrelv1.Message_Data:
-		return fmt.Sprintf("(%d bytes of %s)", len(b.Data), m.Type)
+		return related(m.Rel) + fmt.Sprintf("(%d bytes of %s)", len(b.Data), m.Type)
 	case *petrelv1.Message_Members:
 		return members(b.Members)
 	case *petrelv1.Message_Profile:
@@ -155,11 +170,15 @@ func content(m *petrelv1.Message) string {
 		}
 		return fmt.Sprintf("(pinned #%d)", b.Pin.Target)
 	case nil:
-		if m.Withheld {
+		switch {
+		case m.Withheld:
 			return "(withheld)"
-		}
-		if m.Lost {
+		case m.Lost:
 			return "(lost)"
+		case sdk.Message{Message: m}.NeedsNewerVersion():
+			return "(a newer version of petrel can show this)"
+		case m.RecalledBy == 0:
+			return "(edited after the user left)"
 		}
 		return "(recalled)"
 	}

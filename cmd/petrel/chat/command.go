@@ -11,7 +11,7 @@ import (
 type order struct {
 	verb  string
 	users []string
-	seq   uint64 // of the message that is meant; 0: the last own one
+	seq   uint64 // of the message that is meant; 0: the last own one, of those that can be changed
 	text  string
 }
 
@@ -25,6 +25,8 @@ var verbs = []struct{ verb, args, does string }{
 	{"/remove", "USER...", "remove members from this group"},
 	{"/rename", "TITLE", "give this group another title"},
 	{"/leave", "", "leave this group"},
+	{"/reply", "#N TEXT", "answer message number N"},
+	{"/forward", "#N NAME", "copy message number N to the conversation whose name begins with NAME"},
 	{"/edit", "[#N] TEXT", "change your last message, or your message number N"},
 	{"/recall", "[#N]", "recall your last message, or your message number N"},
 	{"/numbers", "", "show or hide the numbers of messages"},
@@ -69,7 +71,7 @@ func parse(s string) (o order, isOrder bool, err error) {
 		if o.text = strings.Trim(rest, `"`); o.text == "" {
 			return o, true, wrong
 		}
-	case "/edit", "/recall":
+	case "/edit", "/recall", "/reply", "/forward":
 		if o.text = rest; strings.HasPrefix(rest, "#") {
 			number, text, _ := strings.Cut(rest[1:], " ")
 			if o.seq, err = strconv.ParseUint(number, 10, 64); err != nil || o.seq == 0 {
@@ -77,7 +79,7 @@ func parse(s string) (o order, isOrder bool, err error) {
 			}
 			o.text = strings.TrimSpace(text)
 		}
-		if (verb == "/edit") == (o.text == "") {
+		if (verb == "/recall") != (o.text == "") || o.seq == 0 && (verb == "/reply" || verb == "/forward") {
 			return o, true, wrong
 		}
 	default:

@@ -424,6 +424,11 @@ func (v *view) entryRows(e *entry, head bool, w int) []string {
 		}
 		rows = append(rows, " "+name+"  "+v.s.dim.Render(e.at.Format("15:04")))
 	}
+	for _, s := range []string{e.origin, e.quote} {
+		if s != "" {
+			rows = append(rows, v.s.dim.Render("   "+v.w.cut("↪ "+s, w-4)))
+		}
+	}
 	number := ""
 	if v.numbers && e.seq > 0 {
 		number = fmt.Sprintf("#%d ", e.seq)

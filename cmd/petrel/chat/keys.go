@@ -187,8 +187,8 @@ func (v *view) do(o order) tea.Cmd {
 			v.show(id)
 		}
 		return v.learn(false)
-	case "/edit", "/recall":
-		_, err := v.t.change(v.open, o.seq, o.text)
+	case "/edit", "/recall", "/reply", "/forward":
+		_, err := v.t.act(v.open, o)
 		v.fail(err)
 		v.refresh()
 		return nil

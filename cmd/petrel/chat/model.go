@@ -24,6 +24,8 @@ type entry struct {
 	at     time.Time
 	notice bool // text tells what happened to the conversation
 	text   string
+	quote  string // what it answers, one line; "": nothing
+	origin string // whose message it copies; "": nobody's
 
 	edited, recalled bool
 	reactions        string

@@ -177,6 +177,12 @@ func (p *plain) print(v *petrel.Conversation, m *petrel.Message) {
 		said = said + " " + fmt.Sprintf(verb, b.Reaction.Emoji, b.Reaction.Target)
 	default:
 		e, _ := p.t.entry(m, "")
+		if e.quote != "" {
+			said += " (↪ " + e.quote + ")"
+		}
+		if e.origin != "" {
+			said += " (" + e.origin + ")"
+		}
 		if said += ": " + e.text; e.notice {
 			said = e.text
 		}
@@ -230,6 +236,8 @@ func (p *plain) line(ctx context.Context, s string) error {
 			}
 		}
 		return p.taken(p.t.change(p.open, o.seq, o.text))
+	case "/reply", "/forward":
+		return p.taken(p.t.act(p.open, o))
 	case "/members":
 		g, err := p.t.ask(ctx, p.open)
 		if err != nil {

@@ -75,15 +75,56 @@ func bodyText(m *petrel.Message) string {
 	case *petrelv1.Message_Data:
 		return fmt.Sprintf("(%d bytes of %s)", len(b.Data), m.Type)
 	case nil:
-		if m.Withheld {
+		switch {
+		case m.Withheld:
 			return "(withheld)"
-		}
-		if m.Lost {
+		case m.Lost:
 			return "(lost)"
+		case m.NeedsNewerVersion():
+			return "(a newer version of petrel can show this)"
+		case m.RecalledBy == 0:
+			return "(edited after you left)"
 		}
 		return "recalled"
 	}
 	return ""
+}
+
+// quoteText is in one line what an entry answers; "": nothing.
+func (t *talk) quoteText(conv string, seq uint64) string {
+	if seq == 0 {
+		return ""
+	}
+	q, known := t.c.Quote(conv, seq)
+	text := "…"
+	switch {
+	case !known:
+	case q == nil:
+		text = "not available"
+	case q.RecalledBy > 0:
+		text = "recalled"
+	case q.GetText() != "":
+		text = q.GetText()
+	case q.Cut || q.GetData() != nil:
+		text = q.Type
+	default:
+		text = "an entry that is no message"
+	}
+	if q.GetFrom() != "" {
+		text = q.From + ": " + text
+	}
+	return oneLine(fmt.Sprintf("#%d %s", seq, text))
+}
+
+// originText tells whose message a copy is; "": it is none.
+func originText(f *petrelv1.Forwarded) string {
+	switch {
+	case f == nil:
+		return ""
+	case f.From == "":
+		return "forwarded"
+	}
+	return oneLine("forwarded from " + f.From)
 }
 
 // entries are those of a conversation that the client holds, and behind them
@@ -103,6 +144,7 @@ func (t *talk) entries(id string) []entry {
 	}
 	for _, o := range t.pending(id) {
 		if e, ok := outgoing(o, user); ok {
+			e.quote = t.quoteText(id, o.Draft().ReplyTo)
 			list = append(list, e)
 		}
 	}
@@ -118,6 +160,7 @@ func (t *talk) entry(m *petrel.Message, user string) (entry, bool) {
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Text, *petrelv1.Message_Data:
 		e.text, e.edited = bodyText(m), m.EditedBy > 0
+		e.quote, e.origin = t.quoteText(m.Conv, m.Rel.GetReplyTo()), originText(m.Rel.GetForwarded())
 	case nil:
 		e.text, e.recalled = bodyText(m), m.RecalledBy > 0
 		e.notice = m.Withheld
@@ -220,6 +263,9 @@ func outgoing(o *petrel.Outgoing, user string) (entry, bool) {
 		e.text = "edit: " + d.Edit.GetText()
 	case d.Recall != nil:
 		e.text = "recall"
+	case d.Forward != nil:
+		e.text = "(forward)"
+		return e, true
 	case d.Reaction != nil, d.Pin != nil, d.Data != nil:
 		e.text = "(" + o.ID + ")"
 	default:
@@ -304,6 +350,27 @@ func (t *talk) send(id, text string) (*petrel.Outgoing, error) {
 	return t.c.Send(d)
 }
 
+// reply answers an entry of the conversation.
+func (t *talk) reply(id string, seq uint64, text string) (*petrel.Outgoing, error) {
+	d := draftTo(id)
+	d.ReplyTo, d.Text = seq, text
+	return t.c.Send(d)
+}
+
+// forward copies an entry of the conversation to the one that is named.
+func (t *talk) forward(id string, seq uint64, name string) (*petrel.Outgoing, error) {
+	to, err := find(t.list(), name)
+	if peer, ok := strings.CutPrefix(name, toUser); err != nil && ok {
+		to, err = toUser+peer, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := draftTo(to)
+	d.Forward = &petrelv1.Ref{Conv: id, Seq: seq}
+	return t.c.Send(d)
+}
+
 // lastOwn is the user's newest message that can be changed; while it is on its
 // way it has no seq yet.
 func (t *talk) lastOwn(id string) (seq uint64, o *petrel.Outgoing) {
@@ -332,6 +399,17 @@ func (t *talk) pending(id string) []*petrel.Outgoing {
 		return t.c.PendingTo(peer)
 	}
 	return t.c.Pending(id)
+}
+
+// act does what an order says about a message.
+func (t *talk) act(id string, o order) (*petrel.Outgoing, error) {
+	switch o.verb {
+	case "/reply":
+		return t.reply(id, o.seq, o.text)
+	case "/forward":
+		return t.forward(id, o.seq, o.text)
+	}
+	return t.change(id, o.seq, o.text)
 }
 
 // change edits (text) or recalls (no text) a message, the last own one if seq

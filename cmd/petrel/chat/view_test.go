@@ -81,6 +81,31 @@ func TestScreenOfAWideTerminal(t *testing.T) {
 	}
 }
 
+// A message stands below what it answers and whose it is. Only what was recalled says so.
+func TestMessagesOnTheScreenSayWhatTheyAnswer(t *testing.T) {
+	v := newTestView(t, 76, 12)
+	show := func(m *petrelv1.Message) entry {
+		e, _ := v.t.entry(&petrel.Message{Message: m}, "alice")
+		return e
+	}
+	text := &petrelv1.Message_Text{Text: "so do I"}
+	v.entries = []entry{
+		show(&petrelv1.Message{Seq: 2, From: "bob", TimeMs: uint64(noon.UnixMilli()), Body: text, Rel: &petrelv1.Relations{Forwarded: &petrelv1.Forwarded{From: "carol"}}}),
+		{key: "3", seq: 3, from: "bob", at: noon, text: "me too", quote: "#2 bob: so do I"},
+		show(&petrelv1.Message{Seq: 4, From: "bob", TimeMs: uint64(noon.UnixMilli())}),
+		show(&petrelv1.Message{Seq: 5, From: "bob", TimeMs: uint64(noon.UnixMilli()), RecalledBy: 6}),
+	}
+	want := []string{"bob  12:00", "↪ forwarded from carol", "so do I", "↪ #2 bob: so do I", "me too", "(a newer version of petrel can show this)", "recalled"}
+	var got []string
+	for _, s := range screen(v)[2:9] {
+		_, pane, _ := strings.Cut(s, "│")
+		got = append(got, strings.TrimSpace(pane))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestNoRowIsWiderThanTheTerminal(t *testing.T) {
 	for _, w := range []metrics{metrics(ansi.WcWidth), metrics(ansi.GraphemeWidth)} {
 		for _, width := range []int{20, 31, 71, 72, 80, 100, 200} {
@@ -250,6 +275,11 @@ func TestOrdersAreRead(t *testing.T) {
 		{"/recall", "/recall [] 0 "},
 		{"/recall #3", "/recall [] 3 "},
 		{"/recall that", "!"},
+		{"/reply #3 so do I", "/reply [] 3 so do I"},
+		{"/reply so do I", "!"},
+		{"/reply #3", "!"},
+		{"/forward #3 @bob", "/forward [] 3 @bob"},
+		{"/forward #3", "!"},
 		{"/rename A new title", "/rename [] 0 A new title"},
 		{"/add", "!"},
 		{"/leave", "/leave [] 0 "},
@@ -285,7 +315,7 @@ func TestNothingOnTheScreenSteersTheTerminal(t *testing.T) {
 		}
 		for i := range v.entries {
 			e := &v.entries[i]
-			e.from, e.text, e.why = hostile, hostile+"\n"+hostile, hostile
+			e.from, e.text, e.why, e.quote, e.origin = hostile, hostile+"\n"+hostile, hostile, hostile, hostile
 			if e.reactions != "" {
 				e.reactions = hostile
 			}
