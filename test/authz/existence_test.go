@@ -38,7 +38,9 @@ var naming = map[string]string{
 	// These name nothing.
 	"title": "", "name": "", "display_name": "", "password": "", "old_password": "", "new_password": "", "request_id": "", "key": "", "value": "",
 	"client_msg_id": "", "type": "", "text": "", "emoji": "", "client": "", "device_kind": "", "kind": "", "capabilities": "", "json": "", "after": "",
-	"code": "",
+	"code": "", "needs": "",
+
+	"mentions": "user", "from": "user",
 }
 
 // texts calls f for every text in m that is set or, of the schema alone, could be.
@@ -343,7 +345,9 @@ func TestNoAnswerTellsThatAConversationExists(t *testing.T) {
 	srv := imtest.Start(t, imtest.Options{})
 	w := newWorld(t, srv, "owner")
 	secrets := w.secrets()
-	w.suffix += "x" // strangers are none of the world's
+	w.suffix += "x"                  // strangers are none of the world's
+	srv.Users("", w.name("member2")) // to whom they forward
+	srv.Users("acme", w.name("member2"))
 	for _, p := range []*prober{newProber(t, srv, w.mint("", "stranger")), newProber(t, srv, w.mint("acme", "stranger"))} {
 		n := 0
 		for _, q := range questions(t, w, "conversation") {

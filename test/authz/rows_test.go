@@ -187,6 +187,16 @@ var frames = map[string]row{
 		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Hello{Hello: w.hello()}}
 	}), "U ok ok ok ok ok R ok U U"},
 	"send": {to(func(w *world) *petrelv1.ClientFrame { return sendFrame(w.send()) }), frameMembers},
+	"send answer": {to(func(w *world) *petrelv1.ClientFrame {
+		s := w.send()
+		s.Rel = &petrelv1.Relations{ReplyTo: w.ownersMessage}
+		return sendFrame(s)
+	}), frameMembers},
+	"send forward": {to(func(w *world) *petrelv1.ClientFrame {
+		s := w.send()
+		s.Conv, s.User, s.Body, s.Rel = "", w.name("member2"), nil, &petrelv1.Relations{ForwardOf: &petrelv1.Ref{Conv: w.conv, Seq: w.ownersMessage}}
+		return sendFrame(s)
+	}), "HE NT ok ok ok ok R NU U U"},
 	"send edit": {to(func(w *world) *petrelv1.ClientFrame {
 		s := w.send()
 		s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: w.ownersMessage, Body: &petrelv1.Edit_Text{Text: "x"}}}
