@@ -1,0 +1,128 @@
+package sabotage
+
+var relationRules = []rule{
+	{
+		name:    "hash-without-rel",
+		holds:   "the same client message id with another rel is a conflict",
+		patches: []patch{{"internal/conv/hash.go", `if m.Rel != nil {`, `if m.Rel != nil && len(m.Type) > 64 {`}},
+		guards:  []guard{{"internal/conv", "^TestEveryFieldOfARelIsHashed$"}, {"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:  "refuse-a-forward-before-dedupe",
+		holds: "a forward that is stored is acked, whatever its sender may read by now",
+		patches: []patch{{
+			"internal/route/source.go",
+			`if im.CodeOf(err) == im.CodeNoTarget {
+				s.Refusal = conv.NoSource()
+				return nil`,
+			`if im.CodeOf(err) == im.CodeNoTarget {
+				return conv.NoSource()`,
+		}},
+		guards: []guard{{"internal/route", "^TestRetriesWithRelAreTheSameMessageAtEveryOwner$"}, {"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "forward-what-one-may-not-read",
+		holds:   "a forward copies only what its sender may read",
+		patches: []patch{{"internal/conv/quotes.go", `if !in.mayRead(by.User, im.Seq(q.Seq), last) {`, `if last = at.head; q.Seq == 0 || im.Seq(q.Seq) > last {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "quote-what-one-may-not-read",
+		holds:   "a quote shows nothing that its reader may not read",
+		patches: []patch{{"internal/conv/quotes.go", `if !in.mayRead(u, q, last) {`, `if !in.mayRead("", q, c.point.Load().head) {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "quote-for-a-later-edit",
+		holds:   "an edit made while a user was away does not tell them which entry the message answers",
+		patches: []patch{{"internal/conv/quotes.go", `members.hideEdit(u, &m)`, `members.hideEdit("", &m)`}},
+		guards:  []guard{{"internal/conv", "^TestQuotesSayNothingOfEditsMadeWhileAUserIsAway$"}},
+	},
+	{
+		name:    "quote-a-later-edit",
+		holds:   "a quote does not have what an edit said while its reader was away",
+		patches: []patch{{"internal/conv/quotes.go", `in.members.hideEdit(u, m)`, `in.members.hideEdit("", m)`}},
+		guards:  []guard{{"internal/conv", "^TestQuotesSayNothingOfEditsMadeWhileAUserIsAway$"}},
+	},
+	{
+		name:    "answer-what-one-may-not-read",
+		holds:   "a message answers only what its sender may read",
+		patches: []patch{{"internal/conv/admit.go", `q != 0 && !in.mayRead(im.User(s.Entry.From), q, head) {`, `q != 0 && !in.mayRead("", q, head) {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "pass-a-forward",
+		holds:   "the sends of a session to one conversation keep their order, also after a forward",
+		patches: []patch{{"internal/session/forward.go", `if !there && !send.Forwards() {`, `if !send.Forwards() {`}},
+		guards:  []guard{{"internal/session", "^TestSendsDoNotPassTheForwardBeforeThem$"}},
+	},
+	{
+		name:    "keep-the-copy",
+		holds:   "a forward whose commit was lost is asked for again as it was",
+		patches: []patch{{"internal/conv/send.go", `if s.forward != nil {`, `if s.forward != nil && s.bytes < 0 {`}},
+		guards:  []guard{{"internal/route", "^TestForwardOfACommitOfUnknownOutcome$"}},
+	},
+	{
+		name:    "ack-without-counted",
+		holds:   "the send and its ack are the whole entry",
+		patches: []patch{{"internal/conv/send.go", `if r.Counted = counted; s.Forwards()`, `if r.Counted = 0 * counted; s.Forwards()`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}, {"internal/conv", "^TestForwardOfABatchThatWasRefused"}},
+	},
+	{
+		name:  "ack-with-what-is-known",
+		holds: "the ack of a message without rel has nothing that its sender can tell",
+		patches: []patch{{"internal/conv/send.go", `if s.Entry.Rel == nil {
+		return r`, `if s.Entry.Rel == nil {
+		r.Counted = counted
+		return r`}},
+		guards: []guard{{"internal/conv", "^TestOnlyAcksOfMessagesWithRelAreLonger$"}},
+	},
+	{
+		name:    "recall-keeps-rel",
+		holds:   "a recalled message says nothing of others",
+		patches: []patch{{"internal/conv/rewrite.go", `t.m.RecalledBy, t.m.Type, t.m.Body, t.m.Rel = s.Entry.Seq, "", nil, nil`, `t.m.RecalledBy, t.m.Type, t.m.Body = s.Entry.Seq, "", nil`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "edit-a-forward",
+		holds:   "nobody puts other words into a forwarded message",
+		patches: []patch{{"internal/conv/rewrite.go", `case m.Rel.GetForwarded() != nil:`, `case m.Rel.GetForwarded() != nil && q != 0:`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "name-every-author",
+		holds:   "a forward names only authors who may be named",
+		patches: []patch{{"internal/route/source.go", `if !named {`, `if !named && f.From == "" {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "take-every-need",
+		holds:   "a send that needs what the server does not know is refused",
+		patches: []patch{{"internal/conv/relations.go", `if need != "edit" && need != "rel" {`, `if need == "" {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "any-bytes-in-rel",
+		holds:   "texts in a rel and in needs are UTF-8",
+		patches: []patch{{"internal/wire/decode.go", `s != nil && s.Rel == nil && s.Needs == nil {`, `s != nil {`}},
+		guards:  []guard{{"internal/wire", "^TestInvalidUTF8InAnyTextIsRefused$"}},
+	},
+	{
+		name:    "read-for-an-answer",
+		holds:   "the committer reads nothing of what a message names",
+		patches: []patch{{"internal/conv/commit.go", `err = s.checkRelated(next, c.log.head)`, `if _, err = bu.b.row(bu.cm.store, c.key, im.Seq(max(s.Entry.Rel.ReplyTo, 1))); err == nil { err = s.checkRelated(next, c.log.head) }`}},
+		guards:  []guard{{"internal/conv", "^TestCommitterReadsNothingOfWhatAMessageNames$"}},
+	},
+	{
+		name:    "quote-outlives-recall",
+		holds:   "the Go SDK shows in no quote what was recalled",
+		patches: []patch{{"sdk/go/fold.go", `v.foldQuote(m)`, `if m.GetRecall() == nil { v.foldQuote(m) }`}},
+		guards:  []guard{{"sdk/go", "^TestQuotesAreOfWhatIsHeldOrOfThePageOrAskedFor$"}},
+	},
+	{
+		name:    "unknown-is-recalled",
+		holds:   "a body that a client does not know is not shown as recalled",
+		patches: []patch{{"sdk/go/snapshot.go", `return m.Body == nil && m.RecalledBy == 0 &&`, `return m.Body == nil && m.RecalledBy == m.Seq &&`}},
+		guards:  []guard{{"sdk/go", "^TestOnlyABodyThatIsNotKnownNeedsANewerVersion$"}, {"cmd/petrel/chat", "^TestMessagesOnTheScreenSayWhatTheyAnswer$"}},
+	},
+}
