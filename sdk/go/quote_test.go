@@ -189,3 +189,33 @@ func TestAnAnswerOfAnotherHistoryAnswersNothing(t *testing.T) {
 		expect(t, "run", stop(), nil)
 	})
 }
+
+// The seqs that a program names before its client was ever connected are not of another
+// history: the client has told it none.
+func TestWhatIsComposedBeforeTheFirstWelcomeKeepsItsTargets(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		v.add(text("alice", "1"))
+		c := s.client(Options{})
+		var sends []*Outgoing
+		for _, d := range []Draft{{Conv: "g1", Text: "yes", ReplyTo: 1}, {Conv: "g1", Recall: &petrelv1.Recall{Target: 1}}} {
+			o, err := c.Send(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sends = append(sends, o)
+		}
+		stop := run(c)
+		for _, o := range sends {
+			if _, err := o.Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(s.sent) != 2 {
+			t.Errorf("%d sends, want 2", len(s.sent))
+		} else if got := s.sent[0].Rel.GetReplyTo(); got != 1 {
+			t.Errorf("the answer answers %d, want 1", got)
+		}
+		expect(t, "run", stop(), nil)
+	})
+}

@@ -168,10 +168,13 @@ func (c *Client) forget() {
 	c.meta.Token, c.meta.Synced, c.metaDirty = nil, false, true
 	c.changed.List = true
 	clear(c.asking)
+	had := c.meta.History != "" // before its first welcome a client has told no seqs: those in drafts are from elsewhere
 	for _, o := range c.sending {
-		c.answersNothing(o)
+		if had {
+			c.answersNothing(o)
+		}
 		switch {
-		case o.state == Sending && o.aims():
+		case had && o.state == Sending && o.aims():
 			o.stale, o.look, o.from, o.until = true, o.tried, 0, 0
 		case o.state == Sent: // and not met in the history: nobody knows any more
 			c.remove(o)

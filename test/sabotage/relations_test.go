@@ -120,6 +120,12 @@ var relationRules = []rule{
 		guards:  []guard{{"sdk/go", "^TestQuotesAreOfWhatIsHeldOrOfThePageOrAskedFor$"}},
 	},
 	{
+		name:    "forget-what-was-never-known",
+		holds:   "the Go SDK sends what was composed before its first welcome with the targets that it has",
+		patches: []patch{{"sdk/go/sync.go", `had := c.meta.History != ""`, `had := true`}},
+		guards:  []guard{{"sdk/go", "^TestWhatIsComposedBeforeTheFirstWelcomeKeepsItsTargets$"}},
+	},
+	{
 		name:    "unknown-is-recalled",
 		holds:   "a body that a client does not know is not shown as recalled",
 		patches: []patch{{"sdk/go/snapshot.go", `return m.Body == nil && m.RecalledBy == 0 &&`, `return m.Body == nil && m.RecalledBy == m.Seq &&`}},
