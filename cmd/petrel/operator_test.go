@@ -135,6 +135,20 @@ func TestGroupsAreListedRenamedAndDissolved(t *testing.T) {
 	petrel(t, s.env(), "conv", "history", conv).want(t, exitOK, `#2  (server): title "海燕 team"`, "dissolved")
 }
 
+func TestSendAnswersAndForwards(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, s.env(), "user", "create", "alice", "bob").want(t, exitOK)
+	conv := strings.TrimSpace(petrel(t, s.env(), "conv", "create", "alice:owner", "bob").out)
+	petrel(t, s.env(), "send", "--as", "alice", "--conv", conv, "lunch?").want(t, exitOK, "seq 2")
+	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--reply-to", "2", "yes").want(t, exitOK, "seq 3")
+	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--forward", conv+":2").want(t, exitOK, "seq 4")
+	petrel(t, s.env(), "conv", "history", conv).want(t, exitOK, "answers #2", "forwarded from alice")
+	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--forward", conv+":9").want(t, exitFailed, "error no_target")
+	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--forward", conv+":2", "look").want(t, exitUsage, "no text")
+	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv, "--forward", conv).want(t, exitUsage, "names no message")
+	petrel(t, s.env(), "send", "--as", "bob", "--conv", conv).want(t, exitUsage, "--forward")
+}
+
 // TestExportsAreTheHistory seeds a server with the demo.
 func TestExportsAreTheHistory(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")

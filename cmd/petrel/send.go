@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	sdk "github.com/petrel-im/petrel/sdk/go"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // sent is the answer of `send`.
@@ -29,30 +31,36 @@ func newSend(c *cli) *cobra.Command {
 	var (
 		as      session
 		d       sdk.Draft
+		forward string
 		timeout time.Duration
 	)
 	cmd := &cobra.Command{
-		Use:   "send TEXT",
+		Use:   "send [TEXT]",
 		Short: "Send a message and wait until it is durable",
 		Long: "Sends a text to a user or to a conversation, and prints its seq when the message is durable. With - as TEXT, the text is\n" +
 			"read from the standard input. If the connection ends before the ack, or the server cannot take the message now, the\n" +
-			"command sends it again with the same client message id, so it is stored only once.",
+			"command sends it again with the same client message id, so it is stored only once.\n\n" +
+			"With --forward, the message is a copy of another one, which the user may read. The server fills in the text and its author.",
 		Example: "  petrel send --as bob --to alice \"hi\"\n  petrel send --as alice --conv gKQtYt3wSdI4pbTbl9KK9 \"hi all\"\n" +
-			"  date | petrel send --as bob --to alice --id date-1 -",
-		Args: cobra.ExactArgs(1),
+			"  date | petrel send --as bob --to alice --id date-1 -\n  petrel send --as alice --to bob --forward gKQtYt3wSdI4pbTbl9KK9:3",
+		Args: cobra.MaximumNArgs(1),
 		RunE: command(func(cmd *cobra.Command, args []string) error {
 			if (d.User == "") == (d.Conv == "") {
 				return usage("to whom?", "give one of --to USER and --conv CONV")
 			}
-			text := args[0]
-			if text == "-" {
-				b, err := io.ReadAll(c.in)
-				if err != nil {
-					return err
-				}
-				text = strings.TrimSuffix(string(b), "\n")
+			var err error
+			switch {
+			case forward != "":
+				d.Forward, err = entryNamed(forward, args)
+			case len(args) == 0:
+				err = usage("what?", "give a TEXT, or --forward CONV:SEQ")
+			default:
+				d.Text, err = c.textOf(args[0])
 			}
-			d.Text, d.ID = text, cmp.Or(d.ID, rand.Text())
+			if err != nil {
+				return err
+			}
+			d.ID = cmp.Or(d.ID, rand.Text())
 			t, err := c.target(cmd)
 			if err != nil {
 				return err
@@ -76,10 +84,33 @@ func newSend(c *cli) *cobra.Command {
 	cmd.Flags().StringVar(&d.User, "to", "", "`USER` to write to")
 	cmd.Flags().StringVar(&d.Conv, "conv", "", "`CONV` to write to")
 	cmd.Flags().StringVar(&d.ID, "id", "", "client message `ID`; a message that is sent again with its id is not stored again (default: random)")
+	cmd.Flags().StringVar(&forward, "forward", "", "`CONV:SEQ` of a message to copy, instead of TEXT")
 	cmd.Flags().Uint64Var(&d.ReplyTo, "reply-to", 0, "seq of the entry that the message answers")
 	cmd.Flags().BoolVar(&d.Silent, "silent", false, "nobody is to be disturbed by the message")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up after this long")
 	return cmd
+}
+
+// textOf is a text, or with "-" what is in the standard input.
+func (c *cli) textOf(arg string) (string, error) {
+	if arg != "-" {
+		return arg, nil
+	}
+	b, err := io.ReadAll(c.in)
+	return strings.TrimSuffix(string(b), "\n"), err
+}
+
+// entryNamed is the entry that the flag --forward names. A copy has no text of its own.
+func entryNamed(forward string, args []string) (*petrelv1.Ref, error) {
+	if len(args) > 0 {
+		return nil, usage("a forward has no text", "leave out TEXT, or send it as a message of its own")
+	}
+	conv, seq, _ := strings.Cut(forward, ":")
+	q, err := strconv.ParseUint(seq, 10, 64)
+	if conv == "" || err != nil || q == 0 {
+		return nil, usage(fmt.Sprintf("%q names no message", forward), "give a conversation and a seq, as in gKQtYt3wSdI4pbTbl9KK9:3")
+	}
+	return &petrelv1.Ref{Conv: conv, Seq: q}, nil
 }
 
 // sendOnce sends d until its fate is known or ctx ends. The client sends it
