@@ -263,6 +263,17 @@ func TestF5NothingPassesTheCommitOfAFencedOwner(t *testing.T) {
 // all, maybe: it says so while its clients have the patience to hear it.
 func TestANodeThatIsCutOffSaysSo(t *testing.T) {
 	t.Parallel() // it mostly waits
+	for range 5 {
+		if saysThatItIsCutOff(t) {
+			return
+		}
+	}
+	t.Error("another node always took the feed over before")
+}
+
+// saysThatItIsCutOff is false if another node took the feed over first and stored the
+// send, as it may on a machine on which the owner waits for a core.
+func saysThatItIsCutOff(t *testing.T) bool {
 	c := startCluster(t, "a", "b")
 	one, two := c.owner(), c.other()
 	key := one.Group("alice", "bob")
@@ -271,7 +282,10 @@ func TestANodeThatIsCutOffSaysSo(t *testing.T) {
 	first := two.Submit(convtest.Message(key, "alice", "k1", 1, "out there"))
 	select { // in the time in which another node would take the feed over
 	case r := <-first[0]:
-		t.Errorf("answered though the store may still give the feed to somebody: %+v", r)
+		if r.Err == nil && c.owner() != one {
+			return false
+		}
+		t.Fatalf("answered though the store may still give the feed to somebody: %+v", r)
 	case <-time.After(3 * time.Second):
 	}
 	two.Gate.Stall()
@@ -281,6 +295,7 @@ func TestANodeThatIsCutOffSaysSo(t *testing.T) {
 	if took := time.Since(begun); took > 6*time.Second {
 		t.Errorf("answered after %v, longer than a client waits", took)
 	}
+	return true
 }
 
 // F18: two users write to each other first, at two nodes, at once. It is one
