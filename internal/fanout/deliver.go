@@ -2,8 +2,8 @@
 // The online table says who the recipients are. Entries are encoded once for each
 // codec and framing, and each writer is woken once for a commit.
 //
-// Read the files in this order. For one node: deliver.go, table.go, outbox.go;
-// then focus.go and hint.go (clients that want only some conversations whole) and
+// Read the files in this order. For one node: deliver.go, table.go, outbox.go,
+// flusher.go; then focus.go and hint.go (clients that want only some conversations whole) and
 // receipts.go (moves of cursors). For other nodes: remote.go (what a delivery has
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which
 // users are online there), resync.go (users who may have missed something), and
@@ -24,8 +24,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Fan delivers entries. Only one goroutine at a time may call Deliver, Hint,
-// Receipts and Flush: the one that publishes commits.
+// Fan delivers entries. Only one goroutine at a time may call Deliver, Receipts and
+// Flush: the one that publishes commits.
 type Fan struct {
 	Table  *Table
 	Remote *Nodes // nil: there are no other nodes
@@ -192,20 +192,6 @@ func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
 	}
 	flush()
 	f.count(c)
-}
-
-// Hint tells members how far a conversation has moved, instead of pushing entries.
-// Only tests call it. Clients that do not understand hints have to sync. Like Deliver
-// it reads the online table, so the head must be published. Spec: P-6.5.
-func (f *Fan) Hint(key im.Key, members []im.User, head im.Seq, counted uint64) {
-	h := hint{key.Conv, uint64(head), counted}
-	if batch := f.beginRecipients(); batch != nil {
-		for _, u := range members {
-			batch.addRecipient(u, f.Table.hash(im.Account{Tenant: key.Tenant, User: u}))
-		}
-		batch.packHint(key.Tenant, h)
-	}
-	f.hintHere(key.Tenant, members, h)
 }
 
 // hintHere gives a hint to users on this node.

@@ -336,7 +336,7 @@ func TestLongCutHasEverybodySync(t *testing.T) {
 	})
 }
 
-// A new owner tells members how far a conversation has moved.
+// A delivery of which only the hint is left reaches members on every node.
 func TestHintReachesMembersEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := sites(t, 2, stream.Options{})
@@ -345,7 +345,7 @@ func TestHintReachesMembersEverywhere(t *testing.T) {
 		here, there, old := listening(t, a.fan, "bob", 1<<20), listening(t, b.fan, "bob", 1<<20), b.online("bob")
 		other := listening(t, b.fan, "eve", 1<<20)
 		settle()
-		a.fan.Hint(teamKey, []im.User{"bob"}, 7, 7)
+		a.hint(teamKey, []im.User{"bob"}, 7, 7)
 		a.fan.Flush()
 		settle()
 		here.wantHints("here", map[string]uint64{team: 7})

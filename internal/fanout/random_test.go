@@ -250,10 +250,10 @@ func (w *world) restart() {
 	w.pass(2 * time.Second)
 	for _, c := range w.convs {
 		if c.owner == i {
-			w.sites[i].fan.Hint(c.key, c.list(), c.head, 0)
+			w.sites[i].hint(c.key, c.list(), c.head, 0)
 			for u, q := range c.upTo {
 				if !c.members[u] {
-					w.sites[i].fan.Hint(c.key, []im.User{u}, q, 0) // the last entries for those who were removed may be lost as well
+					w.sites[i].hint(c.key, []im.User{u}, q, 0) // the last entries for those who were removed may be lost as well
 				}
 			}
 			w.sites[i].fan.Flush()

@@ -136,19 +136,6 @@ func senderFirst(senders []im.User, u string) int {
 	return 1
 }
 
-// packHint makes the frames of a hint for the recipients that were added.
-func (b *remoteBatch) packHint(tenant im.Tenant, h hint) {
-	b.eachNode(func(to *node, n *nodeBatch) {
-		m := clusterpb.Delivery{Tenant: uint32(tenant), Conv: h.conv[:], Head: h.head, Counted: h.counted}
-		for users := n.users; len(users) > 0; {
-			fit := usersInOneFrame(users)
-			set := n.hashSum + uint64(len(n.users)-len(users))
-			m.Users, users = users[:fit], users[fit:]
-			b.frames = append(b.frames, deliveryFrame(to.id, &m, &clusterpb.Delivery{}, set))
-		}
-	})
-}
-
 // usersInOneFrame is how many of the users go into one frame.
 func usersInOneFrame(users []string) int {
 	bytes := 0

@@ -15,6 +15,7 @@ import (
 	"github.com/petrel-im/petrel/internal/bus/bustest"
 	"github.com/petrel-im/petrel/internal/bus/localbus"
 	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster/clusterpb"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -183,4 +184,20 @@ func (s *screen) wantAll(what string, lines ...string) {
 
 func receipt(u im.User, read uint64) Receipt {
 	return Receipt{Receipt: &petrelv1.Receipt{Conv: team, User: string(u), Read: read}}
+}
+
+// hint tells members how far a conversation has moved, with frames that have no rows:
+// what a stream sends instead of a delivery that it does not keep any more.
+func (s *site) hint(key im.Key, members []im.User, head im.Seq, counted uint64) {
+	h := hint{key.Conv, uint64(head), counted}
+	if batch := s.fan.beginRecipients(); batch != nil { // nil: there is no other node
+		for _, u := range members {
+			batch.addRecipient(u, s.fan.Table.hash(im.Account{Tenant: key.Tenant, User: u}))
+		}
+		batch.eachNode(func(to *node, n *nodeBatch) {
+			m := clusterpb.Delivery{Tenant: uint32(key.Tenant), Conv: key.Conv[:], Head: h.head, Counted: h.counted, Users: n.users}
+			batch.frames = append(batch.frames, deliveryFrame(to.id, &m, &clusterpb.Delivery{}, n.hashSum))
+		})
+	}
+	s.fan.hintHere(key.Tenant, members, h)
 }
