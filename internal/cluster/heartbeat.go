@@ -213,7 +213,7 @@ func (c *Cluster) look(ctx context.Context) {
 	}
 	if rowsErr == nil {
 		c.absorbLocked(rows, now, false)
-		c.strangersLocked(now)
+		c.unreachableLocked(now)
 	}
 	should := c.shouldLocked(now)
 	for i, id := range wanted {

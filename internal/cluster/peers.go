@@ -18,7 +18,7 @@ const (
 	presentFor  = 1500 * time.Millisecond // after a beacon the bus has the node
 	steadyGap   = 1500 * time.Millisecond // longest time between two reads of the rows that counts
 	steadyOwn   = 2 * time.Second         // longest time in which the own row has not moved, for reads to count
-	strangerFor = 10 * time.Second        // alive by its row and not on the bus: worth a warning
+	unheardFor  = 10 * time.Second        // alive by its row and not on the bus: worth a warning
 	skewLimit   = time.Minute
 	forgetAfter = time.Hour // rows of nodes that are gone are removed
 	maxFlapWait = 30 * time.Second
@@ -43,7 +43,7 @@ type peer struct {
 	from    time.Time     // it is not given feeds before
 	met     time.Time     // it was first known, or last heard of on the bus; for the warning
 	skew    time.Duration // its clock ahead of ours, when its row moved last
-	warned  struct{ skew, stranger bool }
+	warned  struct{ skew, unheard bool }
 }
 
 // alive tells whether p is a node of the cluster.
@@ -243,7 +243,7 @@ func (c *Cluster) expireLocked(seen map[uint64]bool, now time.Time) {
 			c.goneLocked(p)
 			delete(c.peers, incarnation)
 			c.log.Info("node has left", "node", p.node)
-		case now.Sub(p.met) > strangerFor: // heard once, never written
+		case now.Sub(p.met) > unheardFor: // heard once, never written
 			c.goneLocked(p)
 			delete(c.peers, incarnation)
 		}
@@ -261,19 +261,19 @@ func (c *Cluster) checkClock(p *peer, rec *storepb.Node) {
 	}
 }
 
-// strangersLocked are the nodes that have been alive for a while by their rows,
+// unreachableLocked are the nodes that have been alive for a while by their rows,
 // and not on the bus.
-func (c *Cluster) strangersLocked(now time.Time) []im.Node {
+func (c *Cluster) unreachableLocked(now time.Time) []im.Node {
 	var list []im.Node
 	for _, p := range c.peers {
-		if p.alive() && now.Sub(p.met) > strangerFor {
+		if p.alive() && now.Sub(p.met) > unheardFor {
 			list = append(list, p.node)
-			if !p.warned.stranger {
-				p.warned.stranger = true
+			if !p.warned.unheard {
+				p.warned.unheard = true
 				c.log.Warn("node is alive in the store but cannot be reached on the bus: check the network to it, and that both use the same bus", "node", p.node)
 			}
 		} else {
-			p.warned.stranger = false
+			p.warned.unheard = false
 		}
 	}
 	slices.Sort(list)

@@ -46,7 +46,7 @@ func (c *Cluster) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	s := Status{Feeds: len(c.feeds), Moving: c.moving, StoreGone: c.deaf.read || c.deaf.write, Apart: c.apart[c.self], Unreachable: c.strangersLocked(now)}
+	s := Status{Feeds: len(c.feeds), Moving: c.moving, StoreGone: c.deaf.read || c.deaf.write, Apart: c.apart[c.self], Unreachable: c.unreachableLocked(now)}
 	by := map[im.Node][]store.Feed{}
 	should, shares := c.shouldLocked(now), map[im.Node]int{}
 	for _, f := range c.feeds {

@@ -266,7 +266,7 @@ func (bu *builder) conversation(w *work) {
 	})
 }
 
-// decide settles one send: that of a stranger, a repeat, a refusal, or a new row. It
+// decide settles one send: that of an outsider, a repeat, a refusal, or a new row. It
 // returns the kind of the row, 0 without one. Errors: errScan, errNextBatch; then s is not
 // settled.
 func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {

@@ -41,7 +41,7 @@ type conv struct {
 }
 
 // examination is the sends to a conversation in memory whose senders seem to be
-// strangers. A loader looks whether they are (stranger.go).
+// outsiders. A loader looks whether they are (outsider.go).
 type examination struct {
 	sends []*Send
 	bytes int

@@ -13,9 +13,10 @@
 // all feeds of a node share), inboxlag.go. A conversation: relations.go (what messages say
 // of others), send.go, hash.go (the tail, by which repeats are found), members.go,
 // usercursor.go, conversation.go. Those in memory: memory.go, queue.go (their sends),
-// stranger.go (who may not know that a conversation exists), fetch.go (how they get into
+// outsider.go (who may not know that a conversation exists), fetch.go (how they get into
 // memory), intake.go. Questions: formerrow.go, reader.go, damaged.go, quotes.go,
-// history.go, state.go. The cursors of users: cursor.go, receipts.go. How the committer makes a commit: batch.go, dedupe.go, rewrite.go,
+// history.go, state.go. The cursors of users: cursor.go, receipts.go. How the committer
+// makes a commit: batch.go, dedupe.go, rewrite.go,
 // admit.go. What happens when it is durable: changes.go, tenure.go (for how long the feed
 // is here), publish.go. Who drives all that: commit.go, owner.go, sync.go, refan.go,
 // convs.go.

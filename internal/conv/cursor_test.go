@@ -218,7 +218,7 @@ func TestCursorIsCutToWhatTheUserMayRead(t *testing.T) {
 	w.MustSend(convtest.Kick(key, "kick 2", "bob")) // 13
 	w.upTo(key, "alice", 15)
 	w.wantMoved("after the last", w.move(key, "bob", 15, 15, nil), "13 13")
-	w.wantMoved("of a stranger", w.move(key, "mallory", 1, 1, nil), "no_conversation")
+	w.wantMoved("of an outsider", w.move(key, "mallory", 1, 1, nil), "no_conversation")
 	none := im.Key{Tenant: im.DefaultTenant, Conv: someStore.KeyedGroup(im.DefaultTenant, "none")}
 	w.wantMoved("of nothing", w.move(none, "alice", 1, 1, nil), "no_conversation")
 	if _, err := w.receiptsOf(key, "bob"); im.CodeOf(err) != im.CodeNotMember {
@@ -283,7 +283,7 @@ func TestReceiptsGoToTheOthersAndAboveAHundredToOneself(t *testing.T) {
 			for name, c := range map[string]struct {
 				s    *convtest.Screen
 				want []string
-			}{"alice": {alice, toAlice}, "without the capability": {deaf, nil}, "the phone": {phone, nil}, "the laptop": {laptop, toLaptop}, "a stranger": {other, nil}} {
+			}{"alice": {alice, toAlice}, "without the capability": {deaf, nil}, "the phone": {phone, nil}, "the laptop": {laptop, toLaptop}, "an outsider": {other, nil}} {
 				var got []string
 				for _, f := range c.s.Frames() {
 					got = append(got, showReceipts(f.GetEvents().GetReceipts())...)

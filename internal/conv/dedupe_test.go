@@ -159,7 +159,7 @@ func TestAddingAMemberOnceMoreKeepsTheirRole(t *testing.T) {
 	}
 }
 
-func TestChangesOfStrangersWriteNoRecord(t *testing.T) {
+func TestChangesOfOutsidersWriteNoRecord(t *testing.T) {
 	w := newWorld(t)
 	key := w.Group("alice", "bob", "mallory")
 	w.MustSend(convtest.Kick(key, "kick", "mallory"))

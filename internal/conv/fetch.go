@@ -19,7 +19,7 @@ type fetcher struct {
 	mem       *memory
 	memories  *memories
 	queues    *queues
-	strangers *strangers
+	outsiders *outsiders
 	node      *node
 	store     store.Store
 	hash      hasher
@@ -81,7 +81,7 @@ func (fe *fetcher) release(c *conv) {
 // load reads a conversation's state. A conversation with an append under way
 // never leaves memory, so what is read here is durable.
 func (fe *fetcher) load(c *conv) {
-	wanted, err := fe.strangers.wanted(c)
+	wanted, err := fe.outsiders.wanted(c)
 	if !wanted {
 		return
 	}

@@ -133,7 +133,7 @@ func TestRolesDecideWhoMayChangeAGroup(t *testing.T) {
 		}, allow: []im.User{"olga"}},
 	}
 	for what, c := range changes {
-		for _, u := range []im.User{"mia", "adam", "olga", "ex", "stranger"} {
+		for _, u := range []im.User{"mia", "adam", "olga", "ex", "outsider"} {
 			allowed := false
 			for _, a := range c.allow {
 				allowed = allowed || a == u
@@ -145,7 +145,7 @@ func TestRolesDecideWhoMayChangeAGroup(t *testing.T) {
 			switch u {
 			case "ex":
 				want = im.CodeNotMember
-			case "stranger":
+			case "outsider":
 				want = im.CodeNoConversation
 			}
 			t.Run(what+" by "+string(u), func(t *testing.T) { convtest.WantCode(t, w.Send(by(u, c.s(what+string(u)))), want) })
@@ -246,7 +246,7 @@ func TestEntryHoldsWhatReallyChanged(t *testing.T) {
 	w := newWorld(t)
 	key := w.ranked()
 	asked := &petrelv1.MemberChange{
-		Added: []*petrelv1.MemberRef{ref("mia", 0), ref("new", 0), ref("new", 0), ref("ex", 0)}, Removed: []string{"stranger", "max", "max"},
+		Added: []*petrelv1.MemberRef{ref("mia", 0), ref("new", 0), ref("new", 0), ref("ex", 0)}, Removed: []string{"outsider", "max", "max"},
 	}
 	q := w.MustSend(by("adam", convtest.Entry(key, "mixed", asked)))
 	want := `added:{user:"new" role:ROLE_MEMBER} added:{user:"ex" role:ROLE_MEMBER} removed:"max"`
@@ -261,7 +261,7 @@ func TestEntryHoldsWhatReallyChanged(t *testing.T) {
 		convtest.WantCode(t, w.Send(by("adam", convtest.Entry(key, "mixed", w.at(key, q).GetMembers()))), im.CodeConflict)
 		w.restart()
 	}
-	convtest.WantCode(t, w.Send(by("adam", convtest.Entry(key, "nothing", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{ref("mia", 0)}, Removed: []string{"stranger"}}))), im.CodeInvalid)
+	convtest.WantCode(t, w.Send(by("adam", convtest.Entry(key, "nothing", &petrelv1.MemberChange{Added: []*petrelv1.MemberRef{ref("mia", 0)}, Removed: []string{"outsider"}}))), im.CodeInvalid)
 	convtest.WantCode(t, w.Send(by("adam", convtest.Add(key, "who", "nobody"))), im.CodeNoUser)
 	if got, want := w.members(key), "adam:ad anna:ad ex:me mia:me new:me olga:ow"; got != want {
 		t.Errorf("members %s, want %s", got, want)
@@ -331,7 +331,7 @@ func TestUserMakesAGroupOnce(t *testing.T) {
 func TestMembersAreForMembers(t *testing.T) {
 	w := newWorld(t)
 	key := w.ranked()
-	for u, want := range map[im.User]im.Code{"ex": im.CodeNotMember, "stranger": im.CodeNoConversation} {
+	for u, want := range map[im.User]im.Code{"ex": im.CodeNotMember, "outsider": im.CodeNoConversation} {
 		if _, _, err := w.memberPage(key, u, "", 0); im.CodeOf(err) != want {
 			t.Errorf("%s asks for the members: %v, want %s", u, err, want)
 		}

@@ -11,7 +11,7 @@ type intake struct {
 	mem       *memory
 	fetch     *fetcher
 	queues    *queues
-	strangers *strangers
+	outsiders *outsiders
 	store     store.Store
 }
 
@@ -54,7 +54,7 @@ func (in *intake) enqueueLocked(s *Send) bool {
 	}
 	s.bytes = s.Size()
 	if c.mustExamineLocked(s) {
-		return in.strangers.examineLocked(c, s)
+		return in.outsiders.examineLocked(c, s)
 	}
 	return in.queues.enqueueLocked(c, s)
 }

@@ -48,10 +48,10 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 
 	mem := newMemory(n, o.Now, o.IdleAfter)
 	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1)}
-	sr := &strangers{mem: mem, queues: qs, node: n, store: st, queueBytes: o.QueueBytes, confirm: owns}
-	fe := &fetcher{mem: mem, memories: ms, queues: qs, strangers: sr, node: n, store: st, hash: hash, log: o.Log}
-	in := &intake{mem: mem, fetch: fe, queues: qs, strangers: sr, store: st}
-	rd := &reader{fetch: fe, strangers: sr, store: st, formers: old}
+	sr := &outsiders{mem: mem, queues: qs, node: n, store: st, queueBytes: o.QueueBytes, confirm: owns}
+	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: sr, node: n, store: st, hash: hash, log: o.Log}
+	in := &intake{mem: mem, fetch: fe, queues: qs, outsiders: sr, store: st}
+	rd := &reader{fetch: fe, outsiders: sr, store: st, formers: old}
 	cu := &cursors{mem: mem, reader: rd, node: n, store: st, fan: fan, wake: qs.wake, cooled: time.NewTimer(flushEvery)}
 	te := newTenure(mem, f, epoch)
 	pub := &publisher{

@@ -29,7 +29,7 @@ type Query struct {
 // It reads what is published, and changes nothing.
 type reader struct {
 	fetch     *fetcher
-	strangers *strangers
+	outsiders *outsiders
 	store     store.Store
 	formers   *formers
 }
@@ -52,9 +52,9 @@ func (r *reader) open(ctx context.Context, key im.Key) (c *conv, at point, in *i
 // same as of a conversation that does not exist, after the same work: one look for the
 // user's record. Codes: no_conversation. Spec: P-8.9.
 func (r *reader) enter(ctx context.Context, by Query) (c *conv, at point, in *info, end func(), err error) {
-	if by.User != "" && !r.strangers.knows(by.Conv, by.User) {
-		stranger, err := r.strangers.isStranger(ctx, by.Conv, by.User)
-		if err == nil && stranger {
+	if by.User != "" && !r.outsiders.knows(by.Conv, by.User) {
+		outsider, err := r.outsiders.isOutsider(ctx, by.Conv, by.User)
+		if err == nil && outsider {
 			err = noConversation()
 		}
 		if err != nil {

@@ -73,10 +73,10 @@ func TestSenderWhoIsNoMemberGetsOnlyTheAnswer(t *testing.T) {
 	want(t, eve, "ack 1 of 101", "not_member of 8")
 	want(t, alice, "ack 2 of 102", "ack 3 of 103")
 
-	stranger := connect(t, "alice", 1<<20) // the same name in another tenant
-	stranger.out.Account.Tenant = 2
-	f.Deliver(im.DefaultTenant, []im.User{"alice"}, []Item{refused(stranger, 5, im.CodeNoConversation), sent(alice, 4, "c")})
-	want(t, stranger, "no_conversation of 5")
+	outsider := connect(t, "alice", 1<<20) // the same name in another tenant
+	outsider.out.Account.Tenant = 2
+	f.Deliver(im.DefaultTenant, []im.User{"alice"}, []Item{refused(outsider, 5, im.CodeNoConversation), sent(alice, 4, "c")})
+	want(t, outsider, "no_conversation of 5")
 	want(t, alice, "ack 4 of 104")
 }
 

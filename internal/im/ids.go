@@ -10,7 +10,7 @@ import (
 // direct conversation follows from its users, the id of an inbox from its user.
 //
 // The key comes from the secret of the store, which no client knows. With a hash
-// that everybody can compute, a stranger would know the id of the conversation of
+// that everybody can compute, an outsider would know the id of the conversation of
 // alice and bob, and could try what the server answers to it. Backups, restores and
 // repairs keep the secret, and the nodes of a cluster share it; without it nobody
 // would find their conversations again. Spec: P-8.4.

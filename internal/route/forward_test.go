@@ -42,7 +42,7 @@ func TestASendFromAnotherNodeIsStoredAndPushedEverywhere(t *testing.T) {
 		t.Errorf("sent again: %+v, want a repeat of 2", r)
 	}
 	if r := two.Send(convtest.Message(key, "carol", "k2", 1, "hi")); im.CodeOf(r.Err) != im.CodeNoConversation {
-		t.Errorf("a stranger's send from another node: %+v", r)
+		t.Errorf("an outsider's send from another node: %+v", r)
 	}
 	for id, n := range c.nodes {
 		if got := strings.Join(n.history(key, "bob"), " "); got != "1:members 2:hi" {

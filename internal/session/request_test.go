@@ -44,9 +44,9 @@ func TestRefusedReads(t *testing.T) {
 	alice.want("no_conversation of 4")
 	alice.send(syncFrame(5, []byte("garbage")))
 	alice.want("bad_token of 5")
-	stranger := w.login(w.token("acme", "bob"))
-	stranger.send(history(6, other))
-	stranger.want("no_conversation of 6")
+	outsider := w.login(w.token("acme", "bob"))
+	outsider.send(history(6, other))
+	outsider.want("no_conversation of 6")
 	if w.log.String() != "" {
 		t.Errorf("what a client did wrong is in the log: %s", w.log.String())
 	}

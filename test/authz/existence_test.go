@@ -315,7 +315,7 @@ func variants(m proto.Message, what string) []proto.Message {
 // pair is a conversation that exists, and an id of the same kind that is none.
 type pair struct{ what, exists, none string }
 
-// secrets are conversations of which a stranger may not know.
+// secrets are conversations of which an outsider may not know.
 func (w *world) secrets() []pair {
 	w.t.Helper()
 	send := &petrelv1.Send{User: w.name("member"), ClientMsgId: "secret", Body: &petrelv1.Send_Text{Text: "between us"}}
@@ -339,22 +339,22 @@ func (w *world) secrets() []pair {
 	}
 }
 
-// A stranger is answered the same about a conversation that exists as about one that
+// An outsider is answered the same about a conversation that exists as about one that
 // does not: by every method and by every frame, word for word. Spec: P-8.9.
 func TestNoAnswerTellsThatAConversationExists(t *testing.T) {
 	srv := imtest.Start(t, imtest.Options{})
 	w := newWorld(t, srv, "owner")
 	secrets := w.secrets()
-	w.suffix += "x"                  // strangers are none of the world's
+	w.suffix += "x"                  // outsiders are none of the world's
 	srv.Users("", w.name("member2")) // to whom they forward
 	srv.Users("acme", w.name("member2"))
-	for _, p := range []*prober{newProber(t, srv, w.mint("", "stranger")), newProber(t, srv, w.mint("acme", "stranger"))} {
+	for _, p := range []*prober{newProber(t, srv, w.mint("", "outsider")), newProber(t, srv, w.mint("acme", "outsider"))} {
 		n := 0
 		for _, q := range questions(t, w, "conversation") {
 			for _, s := range secrets {
 				n++
 				if there, none := q.ask(p, s.exists), q.ask(p, s.none); there != none {
-					t.Errorf("%s: a stranger is told of %s:\n%s\nand of none:\n%s", q.name, s.what, there, none)
+					t.Errorf("%s: an outsider is told of %s:\n%s\nand of none:\n%s", q.name, s.what, there, none)
 				}
 			}
 		}

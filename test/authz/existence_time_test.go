@@ -13,12 +13,12 @@ import (
 	"github.com/petrel-im/petrel/internal/imtest"
 )
 
-// Time tells a stranger no more than the words do. PETREL_EXISTENCE_N is how often each
+// Time tells an outsider no more than the words do. PETREL_EXISTENCE_N is how often each
 // question is asked about a conversation that exists and about one that does not, in
 // random order, on one connection; by default this is not measured. For each question
 // the test prints both medians and p of the two-sided Mann-Whitney test, and fails if p
 // is below 0.001, shared out over all questions (Bonferroni), and the medians differ by
-// more than 2 %: so much a stranger could make use of.
+// more than 2 %: so much an outsider could make use of.
 //
 //	PETREL_EXISTENCE_N=2000 go test -v -run TestNoTimeTells ./test/authz
 func TestNoTimeTellsThatAConversationExists(t *testing.T) {
@@ -30,7 +30,7 @@ func TestNoTimeTellsThatAConversationExists(t *testing.T) {
 	w := newWorld(t, srv, "owner")
 	secrets := w.secrets()
 	w.suffix += "x"
-	p := newProber(t, srv, w.mint("", "stranger"))
+	p := newProber(t, srv, w.mint("", "outsider"))
 	list := questions(t, w, "conversation")
 	t.Logf("%-52s %-22s %6s %12s %12s %9s", "question", "about", "n", "median there", "median none", "p")
 	for _, q := range list {

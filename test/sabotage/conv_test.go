@@ -77,7 +77,7 @@ var convRules = []rule{
 		patches: []patch{
 			{"internal/conv/admit.go", `if from != "" && role == 0 {`, `if false {`},
 			{"internal/conv/commit.go", `if !known && s.needsStanding() {`, `if !known && false {`},
-			{"internal/conv/stranger.go", `return rec == nil, err`, `return rec == nil && false, err`},
+			{"internal/conv/outsider.go", `return rec == nil, err`, `return rec == nil && false, err`},
 			{"internal/conv/reader.go", `u != "" && !known {`, `!known && false {`},
 			{"internal/conv/state.go", `if by.User != "" && in.members.Role(by.User) == 0 {`, `if false {`},
 			{"internal/conv/history.go", `first, last = in.members.reach(by.User, at.head)`, `last = at.head`},
@@ -90,21 +90,21 @@ var convRules = []rule{
 		},
 	},
 	{
-		name:  "stranger-is-told",
-		holds: "a stranger is answered as if there were no conversation",
-		patches: []patch{{"internal/conv/stranger.go", `case final:
+		name:  "outsider-is-told",
+		holds: "an outsider is answered as if there were no conversation",
+		patches: []patch{{"internal/conv/outsider.go", `case final:
 			st.queues.refuse(theirs, noConversation())`, `case final:
 			st.queues.refuse(theirs, &im.Error{Code: im.CodeNotMember})`}},
 		guards: []guard{
-			{"internal/conv", "^TestAStrangersSendTellsNothing$"},
+			{"internal/conv", "^TestAnOutsidersSendTellsNothing$"},
 			{"test/authz", "^TestNoAnswerTellsThatAConversationExists$"},
 		},
 	},
 	{
-		name:    "stranger-loads",
-		holds:   "what a stranger asks loads no conversation",
-		patches: []patch{{"internal/conv/reader.go", `if by.User != "" && !r.strangers.knows(by.Conv, by.User) {`, `if false {`}},
-		guards:  []guard{{"internal/conv", "^TestAStrangerCostsOneLook$"}},
+		name:    "outsider-loads",
+		holds:   "what an outsider asks loads no conversation",
+		patches: []patch{{"internal/conv/reader.go", `if by.User != "" && !r.outsiders.knows(by.Conv, by.User) {`, `if false {`}},
+		guards:  []guard{{"internal/conv", "^TestAnOutsiderCostsOneLook$"}},
 	},
 	{
 		name:    "examined-out-of-order",

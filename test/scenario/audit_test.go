@@ -114,14 +114,14 @@ func (w *world) audit() {
 	for key := range w.ledger.stored {
 		sends[key.conv] = append(sends[key.conv], key)
 	}
-	strangers := map[*tenant][]string{} // the first of all, in their order
+	outsiders := map[*tenant][]string{} // the first of all, in their order
 	for _, t := range w.tenants {
-		strangers[t] = slices.Sorted(maps.Keys(t.users))
+		outsiders[t] = slices.Sorted(maps.Keys(t.users))
 	}
 	readings := map[*user][]reading{}
 	for _, c := range list {
 		w.auditConv(c, sends[c.conv])
-		for u := range w.readersOf(c, strangers[c.place.tenant]) {
+		for u := range w.readersOf(c, outsiders[c.place.tenant]) {
 			readings[u] = append(readings[u], reading{c, c.stays[u.name]})
 		}
 	}
@@ -130,7 +130,7 @@ func (w *world) audit() {
 
 const (
 	auditedConvs     = 500 // how many conversations are audited; of more only a part is
-	auditedStrangers = 20  // how many who were never in a conversation try to read it
+	auditedOutsiders = 20  // how many who were never in a conversation try to read it
 	rememberedStays  = 8   // how many of a user's newest stays can be read at least (P-8.3)
 	auditedAtOnce    = 16  // how many questions of an audit are under way: on a database, questions that come together share a statement
 )
@@ -207,7 +207,7 @@ func (w *world) auditConv(c *auditedConv, sends []sendKey) {
 }
 
 // readersOf are the users who try to read a conversation: all who were in it or
-// were told of it, and some strangers.
+// were told of it, and some outsiders.
 func (w *world) readersOf(c *auditedConv, names []string) map[*user]bool {
 	readers := map[*user]bool{}
 	for name := range c.stays {
@@ -220,10 +220,10 @@ func (w *world) readersOf(c *auditedConv, names []string) map[*user]bool {
 			readers[u] = true
 		}
 	}
-	strangers := 0
+	outsiders := 0
 	for _, name := range names {
 		if u := c.place.tenant.users[name]; !readers[u] {
-			if strangers++; strangers > auditedStrangers {
+			if outsiders++; outsiders > auditedOutsiders {
 				break
 			}
 			readers[u] = true

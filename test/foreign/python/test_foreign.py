@@ -293,7 +293,7 @@ class History(Case):
         mine = self.alice.history(self.conv, after=str(self.base))["messages"]
         self.assertEqual(self.client("carol").history(self.conv, after=str(self.base))["messages"], mine)
 
-    def test_a_stranger_reads_nothing(self):
+    def test_a_outsider_reads_nothing(self):
         self.refused("no_conversation", True, self.client("eve").history, self.conv)
 
 

@@ -8,15 +8,15 @@ import (
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// A stranger is a user who never was a member of a conversation. What a stranger asks
+// An outsider is a user who never was a member of a conversation. What an outsider asks
 // of it and sends to it gets the answer of a conversation that does not exist, after
-// the same work: one look into the store for the stranger's record. The work is the same
+// the same work: one look into the store for the outsider's record. The work is the same
 // whether the conversation is in memory, is not, or does not exist. Without the look, a
-// stranger would learn by the time of the answer what the answer does not say: to load a
+// outsider would learn by the time of the answer what the answer does not say: to load a
 // large group takes longer than to find that there is none. Spec: P-8.9.
 
-// strangers are kept apart from those who may know of the conversations of one feed.
-type strangers struct {
+// outsiders are kept apart from those who may know of the conversations of one feed.
+type outsiders struct {
 	mem        *memory
 	queues     *queues
 	node       *node
@@ -27,22 +27,22 @@ type strangers struct {
 	confirm func() error
 }
 
-// isStranger asks the store whether u never was a member of a conversation.
-func (st *strangers) isStranger(ctx context.Context, key im.Key, u im.User) (bool, error) {
+// isOutsider asks the store whether u never was a member of a conversation.
+func (st *outsiders) isOutsider(ctx context.Context, key im.Key, u im.User) (bool, error) {
 	rec, err := st.store.Member(ctx, key, u)
 	return rec == nil, err
 }
 
 // knows tells whether u is or was a member of a conversation that is in memory. A
 // conversation that is not there says no.
-func (st *strangers) knows(key im.Key, u im.User) bool {
+func (st *outsiders) knows(key im.Key, u im.User) bool {
 	c := st.mem.find(key)
 	return c != nil && c.known(u)
 }
 
 // wanted reports whether to load c: somebody who waits for it may know that it exists. If
-// nobody does, c has left memory, and the strangers among the senders have their answers.
-func (st *strangers) wanted(c *conv) (bool, error) {
+// nobody does, c has left memory, and the outsiders among the senders have their answers.
+func (st *outsiders) wanted(c *conv) (bool, error) {
 	for {
 		st.mem.mu.Lock()
 		if c.uses > 0 || slices.ContainsFunc(c.queue, func(s *Send) bool { return !s.needsStanding() }) {
@@ -56,8 +56,8 @@ func (st *strangers) wanted(c *conv) (bool, error) {
 		}
 		u := im.User(c.queue[0].Entry.From)
 		st.mem.mu.Unlock()
-		stranger, err := st.isStranger(context.Background(), c.key, u)
-		if err != nil || !stranger || st.confirm() != nil {
+		outsider, err := st.isOutsider(context.Background(), c.key, u)
+		if err != nil || !outsider || st.confirm() != nil {
 			return true, err
 		}
 		st.mem.mu.Lock()
@@ -84,8 +84,8 @@ func part(queue []*Send, u im.User) (theirs, rest []*Send) {
 }
 
 // examineLocked has a loader examine s. It reports false when a bound is reached. The
-// bound is not that of the queue: strangers must not fill the queue of the members.
-func (st *strangers) examineLocked(c *conv, s *Send) bool {
+// bound is not that of the queue: outsiders must not fill the queue of the members.
+func (st *outsiders) examineLocked(c *conv, s *Send) bool {
 	if c.examined != nil && c.examined.bytes+s.bytes > st.queueBytes || !st.node.reserve(s.bytes) {
 		return false
 	}
@@ -99,10 +99,10 @@ func (st *strangers) examineLocked(c *conv, s *Send) bool {
 	return true
 }
 
-// examine answers the strangers among the senders. The sends of the others go into the
+// examine answers the outsiders among the senders. The sends of the others go into the
 // queue: the store knows of a member who is not published yet, or another node owns the
 // feed by now, and the committer finds that out.
-func (st *strangers) examine(c *conv) {
+func (st *outsiders) examine(c *conv) {
 	for {
 		st.mem.mu.Lock()
 		if len(c.examined.sends) == 0 {
@@ -112,8 +112,8 @@ func (st *strangers) examine(c *conv) {
 		}
 		u := im.User(c.examined.sends[0].Entry.From)
 		st.mem.mu.Unlock()
-		stranger, err := st.isStranger(context.Background(), c.key, u)
-		final := err != nil || stranger && st.confirm() == nil
+		outsider, err := st.isOutsider(context.Background(), c.key, u)
+		final := err != nil || outsider && st.confirm() == nil
 		st.mem.mu.Lock()
 		var theirs []*Send
 		theirs, c.examined.sends = part(c.examined.sends, u)

@@ -13,9 +13,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// A stranger is told the same of a conversation that exists as of one that does not,
+// An outsider is told the same of a conversation that exists as of one that does not,
 // whatever number the send names: also nothing of the head.
-func TestAStrangersSendTellsNothing(t *testing.T) {
+func TestAnOutsidersSendTellsNothing(t *testing.T) {
 	w := newWorld(t)
 	exists := w.Group("alice", "bob")
 	w.upTo(exists, "alice", 5)
@@ -38,15 +38,15 @@ func TestAStrangersSendTellsNothing(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("strangers have loaded %d conversations, and %d bytes are counted", w.Convs.Loaded(), bytes)
+			t.Fatalf("outsiders have loaded %d conversations, and %d bytes are counted", w.Convs.Loaded(), bytes)
 		}
 		<-time.After(time.Millisecond)
 	}
 }
 
-// What a stranger asks and sends costs one look for their record, whether the
+// What an outsider asks and sends costs one look for their record, whether the
 // conversation is in memory, is not, or does not exist.
-func TestAStrangerCostsOneLook(t *testing.T) {
+func TestAnOutsiderCostsOneLook(t *testing.T) {
 	w := newWorld(t)
 	exists := w.Group("alice", "bob")
 	read := func(key im.Key) {
