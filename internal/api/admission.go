@@ -53,7 +53,7 @@ type reader struct {
 // Codes: too_large, rate_limited, overloaded.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, m method) (leave func(), err error) {
 	if m.access != anybody { // the gate comes before its body
-		b := &meteredBody{ReadCloser: r.Body, s: s, call: callOf(r.Context())}
+		b := &boundedBody{ReadCloser: r.Body, s: s, call: callOf(r.Context())}
 		r.Body = b
 		return b.release, nil
 	}
@@ -176,9 +176,9 @@ func (a *admission) shrink(owner string, n int) {
 	}
 }
 
-// meteredBody counts what is read of a body until its call is over. It is read
+// boundedBody counts what is read of a body until its call is over. It is read
 // by one goroutine, behind the gate.
-type meteredBody struct {
+type boundedBody struct {
 	io.ReadCloser
 	s    *Server
 	call *call
@@ -191,7 +191,7 @@ var (
 )
 
 // Read is part of io.Reader.
-func (b *meteredBody) Read(p []byte) (int, error) {
+func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.call.caller == nil {
 		return 0, errNobodys
 	}
@@ -208,7 +208,7 @@ func (b *meteredBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *meteredBody) release() {
+func (b *boundedBody) release() {
 	if b.held > 0 {
 		owner, _ := b.call.caller.owner()
 		b.s.admission.shrink(owner, b.held)

@@ -213,8 +213,8 @@ func TestBodiesUnderWayAreBoundedForEachAndForAll(t *testing.T) {
 	who := func(name im.User) *caller {
 		return &caller{identity: user.Identity{Account: im.Account{Tenant: im.DefaultTenant, User: name}}}
 	}
-	read := func(c *caller, n int) (*meteredBody, error) {
-		b := &meteredBody{ReadCloser: io.NopCloser(&counted{}), s: w.srv, call: &call{caller: c}}
+	read := func(c *caller, n int) (*boundedBody, error) {
+		b := &boundedBody{ReadCloser: io.NopCloser(&counted{}), s: w.srv, call: &call{caller: c}}
 		_, err := b.Read(make([]byte, n))
 		return b, err
 	}
@@ -223,7 +223,7 @@ func TestBodiesUnderWayAreBoundedForEachAndForAll(t *testing.T) {
 	if b, err := read(who("alice"), 1); err == nil || !b.call.overdrawn {
 		t.Errorf("alice gets more than %d", maxBodiesOfOne)
 	}
-	var others []*meteredBody
+	var others []*boundedBody
 	for i := range maxBodies/maxBodiesOfOne - 1 {
 		b, err := read(who(im.User(rune('a'+i))), maxBodiesOfOne)
 		w.must(err)

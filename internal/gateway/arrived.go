@@ -13,8 +13,8 @@ import (
 // first two are done, and to its reader later.
 type arrived struct {
 	*net.TCPConn
-	client net.Addr // nil: the peer
-	meter  *meter   // of a connection of the HTTP server; nil: what it sends is not counted
+	client   net.Addr  // nil: the peer
+	throttle *throttle // of a connection of the HTTP server; nil: it is read as fast as it sends
 
 	turns  *turns               // while the handshake is under way
 	await  func(time.Time) bool // notes since when the peer has to say something, zero: we have to; false: the connection has to end
@@ -33,10 +33,10 @@ func (a *arrived) RemoteAddr() net.Addr {
 // peer.
 func (a *arrived) Read(b []byte) (int, error) {
 	switch {
-	case a.turns == nil && a.meter == nil:
+	case a.turns == nil && a.throttle == nil:
 		return a.TCPConn.Read(b)
 	case a.turns == nil:
-		return a.meter.read(a.TCPConn, b)
+		return a.throttle.read(a.TCPConn, b)
 	}
 	a.turns.end()
 	defer a.turns.begin()

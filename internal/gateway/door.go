@@ -73,9 +73,9 @@ func (d *door) prepare(a *arrived) net.Conn {
 		}
 	}
 	if d.config == nil {
-		return g.measured(a)
+		return g.throttled(a)
 	}
-	t := tls.Server(g.measured(a), d.config)
+	t := tls.Server(g.throttled(a), d.config)
 	client, _ := clientOf(a)
 	if !g.shake(t, func(since time.Time) bool {
 		g.limits.rest(a, client, !since.IsZero(), since)

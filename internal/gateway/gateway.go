@@ -107,19 +107,19 @@ const drainPause = 100 * time.Millisecond
 
 // Gateway serves the clients' connections.
 type Gateway struct {
-	o      Options
-	hub    *session.Hub
-	log    *slog.Logger
-	http   net.Listener // nil: none
-	tcp    net.Listener
-	limits limits
-	meters meters
-	barren barren
-	warned sync.Map // names of options that warnOnce has named
-	turns  turns
-	stats  stats
-	access atomic.Pointer[Access]
-	began  time.Time
+	o         Options
+	hub       *session.Hub
+	log       *slog.Logger
+	http      net.Listener // nil: none
+	tcp       net.Listener
+	limits    limits
+	throttles throttles
+	barren    barren
+	warned    sync.Map // names of options that warnOnce has named
+	turns     turns
+	stats     stats
+	access    atomic.Pointer[Access]
+	began     time.Time
 
 	// Times in ticks, the unit of the wheels.
 	tick                                          time.Duration
@@ -149,7 +149,7 @@ func New(o Options, hub *session.Hub) (*Gateway, error) {
 	o.setDefaults()
 	g := &Gateway{
 		o: o, hub: hub, log: o.Log, began: time.Now(), streams: make(map[*stream]struct{}),
-		turns: newTurns(), meters: newMeters(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence}, refusals: refusals{max: o.MaxRefusals}, announcing: make(chan struct{}, o.MaxUpgrades), enrolling: make(chan struct{}, maxEnrolling*max(1, o.Loops)),
+		turns: newTurns(), throttles: newThrottles(), limits: limits{maxHTTP: o.MaxHTTP, minSilence: o.MinSilence}, refusals: refusals{max: o.MaxRefusals}, announcing: make(chan struct{}, o.MaxUpgrades), enrolling: make(chan struct{}, maxEnrolling*max(1, o.Loops)),
 	}
 	g.gone, g.goAway = context.WithCancel(context.Background())
 	g.setTicks()

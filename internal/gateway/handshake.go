@@ -95,8 +95,8 @@ func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 	if state == http.StateHijacked || state == http.StateClosed {
 		g.limits.leaveHTTP(addr, g.trusted(addr))
 	}
-	if a, ok := ofHTTP(nc); ok && state == http.StateClosed && a.meter != nil && !a.meter.vouched.Load() {
-		g.wasBarren(addr, false) // a proxy has no meter
+	if a, ok := ofHTTP(nc); ok && state == http.StateClosed && a.throttle != nil && !a.throttle.vouched.Load() {
+		g.wasBarren(addr, false) // a proxy has no throttle
 	}
 }
 
@@ -170,7 +170,7 @@ func (g *Gateway) Upgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if a, ok := ofHTTP(nc); ok {
-		a.meter = nil // limits of its own hold for it
+		a.throttle = nil // limits of its own hold for it
 	}
 	var early []byte // frames sent right after the request
 	if n := rw.Reader.Buffered(); n > 0 {

@@ -183,7 +183,7 @@ type plain struct{ httpListener }
 func (p plain) Accept() (net.Conn, error) {
 	nc, err := p.httpListener.Accept()
 	if t, ok := nc.(*net.TCPConn); ok {
-		return p.g.measured(&arrived{TCPConn: t}), nil
+		return p.g.throttled(&arrived{TCPConn: t}), nil
 	}
 	return nc, err
 }

@@ -4,13 +4,13 @@ var gatewayRules = []rule{
 	{
 		name:    "read-strangers-at-once",
 		holds:   "what strangers send is read slowly",
-		patches: []patch{{"internal/gateway/meter.go", `wait, ok := r.g.meters.take(time.Now(), r, r.g.hub.Limits().NewPerIPPerSecond)`, `wait, ok := time.Duration(0), true`}},
+		patches: []patch{{"internal/gateway/throttle.go", `wait, ok := r.g.throttles.take(time.Now(), r, r.g.hub.Limits().NewPerIPPerSecond)`, `wait, ok := time.Duration(0), true`}},
 		guards:  []guard{{"internal/gateway", "^TestStrangersAreReadSlowly$"}},
 	},
 	{
 		name:    "count-the-known",
 		holds:   "what somebody who is known sends does not wait",
-		patches: []patch{{"internal/gateway/meter.go", `r.known.Store(vouchedBytes)`, `_ = vouchedBytes`}},
+		patches: []patch{{"internal/gateway/throttle.go", `r.known.Store(vouchedBytes)`, `_ = vouchedBytes`}},
 		guards:  []guard{{"internal/gateway", "^TestWhoIsVouchedForIsReadAtOnce$"}},
 	},
 	{
@@ -28,7 +28,7 @@ var gatewayRules = []rule{
 	{
 		name:    "known-are-barren",
 		holds:   "connections on which somebody has logged in do not count against their address",
-		patches: []patch{{"internal/gateway/meter.go", `r.vouched.Store(true)`, ``}},
+		patches: []patch{{"internal/gateway/throttle.go", `r.vouched.Store(true)`, ``}},
 		guards:  []guard{{"internal/gateway", "^TestConnectionsOfTheKnownAreNotBarren$"}},
 	},
 	{

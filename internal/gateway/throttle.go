@@ -13,21 +13,22 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// How much the HTTP server reads of clients who have not logged in, here called strangers. A frame of HTTP/2 has as few as nine bytes
+// How much the HTTP server reads of strangers. A frame of HTTP/2 has as few as nine bytes
 // and costs microseconds of CPU, so a connection that is read as fast as it sends keeps a
 // core busy, whatever limits there are for requests. A stranger who sends more than this
 // waits, and the kernel makes them wait too.
 const (
-	meteredBytes = 1 << 10         // of one read, which takes one token
-	metersBurst  = 4               // burst of an address: as many tokens as its rate gives in so many seconds
-	freeReads    = 4               // of a connection that count for its address only: requests and headers of browsers fit into them
-	allReads     = 1000            // tokens per second of all further reads together
-	longestWait  = 5 * time.Second // a stranger who would have to wait for longer is cut off
-	vouchedBytes = 8 << 20         // read without counting after a request of somebody who is known
+	tokenBytes    = 1 << 10         // of one read, which takes one token
+	throttleBurst = 4               // burst of an address: as many tokens as its rate gives in so many seconds
+	freeReads     = 4               // of a connection that count for its address only: requests and headers of browsers fit into them
+	allReads      = 1000            // tokens per second of all further reads together
+	longestWait   = 5 * time.Second // a stranger who would have to wait for longer is cut off
+	vouchedBytes  = 8 << 20         // read without counting after a request of somebody who is known
 )
 
-// meters are the tokens of strangers on the HTTP server.
-type meters struct {
+// throttles are what all throttles of a gateway share: the tokens of each address, and
+// those of all together.
+type throttles struct {
 	of  rate.Addresses
 	all *xrate.Limiter
 }
@@ -35,11 +36,11 @@ type meters struct {
 // errTooMuch is the error of a read, as the HTTP server knows them.
 var errTooMuch error = &net.OpError{Op: "read", Net: "tcp", Err: &im.Error{Code: im.CodeRateLimited}}
 
-func newMeters() meters { return meters{all: xrate.NewLimiter(allReads, 2*allReads)} }
+func newThrottles() throttles { return throttles{all: xrate.NewLimiter(allReads, 2*allReads)} }
 
-// meter counts what one connection of the HTTP server sends. Only the
+// throttle makes one connection of the HTTP server wait that sends much. Only the
 // goroutine that reads the connection calls read. Any goroutine may call Vouched.
-type meter struct {
+type throttle struct {
 	g       *Gateway
 	addr    netip.Addr
 	reads   int          // so far, at most freeReads
@@ -48,23 +49,23 @@ type meter struct {
 }
 
 // Vouched is called when somebody who is known has sent a request.
-func (r *meter) Vouched() {
+func (r *throttle) Vouched() {
 	r.known.Store(vouchedBytes)
 	r.vouched.Store(true)
 }
 
 // read reads from nc, and waits for as long as the tokens say.
-func (r *meter) read(nc net.Conn, b []byte) (int, error) {
+func (r *throttle) read(nc net.Conn, b []byte) (int, error) {
 	if r.known.Load() > 0 {
 		n, err := nc.Read(b)
 		r.known.Add(-int64(n))
 		return n, err
 	}
-	n, err := nc.Read(b[:min(len(b), meteredBytes)])
+	n, err := nc.Read(b[:min(len(b), tokenBytes)])
 	if n == 0 || r.known.Load() > 0 {
 		return n, err
 	}
-	wait, ok := r.g.meters.take(time.Now(), r, r.g.hub.Limits().NewPerIPPerSecond)
+	wait, ok := r.g.throttles.take(time.Now(), r, r.g.hub.Limits().NewPerIPPerSecond)
 	if !ok {
 		r.g.tooMuch()
 		return 0, errTooMuch // the HTTP server closes without a word, which would be one more to write
@@ -80,9 +81,9 @@ func (r *meter) read(nc net.Conn, b []byte) (int, error) {
 
 // take takes a token for a read, and returns how long to wait for it; false: too long.
 // perS is how many an address has in a second; negative: there is no limit.
-func (m *meters) take(now time.Time, r *meter, perS int) (wait time.Duration, ok bool) {
+func (t *throttles) take(now time.Time, r *throttle, perS int) (wait time.Duration, ok bool) {
 	if perS >= 0 {
-		if wait = m.of.Reserve(now, longestWait, r.addr, rate.Per(perS, time.Second, metersBurst*perS)); wait > longestWait {
+		if wait = t.of.Reserve(now, longestWait, r.addr, rate.Per(perS, time.Second, throttleBurst*perS)); wait > longestWait {
 			return wait, false
 		}
 	}
@@ -90,7 +91,7 @@ func (m *meters) take(now time.Time, r *meter, perS int) (wait time.Duration, ok
 		r.reads++
 		return wait, true
 	}
-	all := m.all.ReserveN(now, 1)
+	all := t.all.ReserveN(now, 1)
 	if wait = max(wait, all.DelayFrom(now)); wait > longestWait {
 		all.CancelAt(now)
 		return wait, false
@@ -98,11 +99,11 @@ func (m *meters) take(now time.Time, r *meter, perS int) (wait time.Duration, ok
 	return wait, true
 }
 
-// measured is a connection of the HTTP server whose bytes are counted, unless a proxy
-// sends them for many.
-func (g *Gateway) measured(a *arrived) *arrived {
+// throttled gives a connection of the HTTP server a throttle, unless a proxy sends over it
+// for many clients.
+func (g *Gateway) throttled(a *arrived) *arrived {
 	if client, ok := clientOf(a); ok && !g.trusted(client) {
-		a.meter = &meter{g: g, addr: client}
+		a.throttle = &throttle{g: g, addr: client}
 	}
 	return a
 }
@@ -117,8 +118,8 @@ func (g *Gateway) tooMuch() {
 
 // withVoucher is the context of the requests of a connection.
 func withVoucher(ctx context.Context, nc net.Conn) context.Context {
-	if a, ok := ofHTTP(nc); ok && a.meter != nil {
-		return rate.WithVoucher(ctx, a.meter)
+	if a, ok := ofHTTP(nc); ok && a.throttle != nil {
+		return rate.WithVoucher(ctx, a.throttle)
 	}
 	return ctx
 }

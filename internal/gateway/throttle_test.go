@@ -70,10 +70,10 @@ func TestWhoIsVouchedForIsReadAtOnce(t *testing.T) {
 }
 
 func TestTokensOfStrangers(t *testing.T) {
-	m, now := newMeters(), time.Unix(1_000_000, 0)
+	m, now := newThrottles(), time.Unix(1_000_000, 0)
 	perS := 10
-	conn := func() *meter { return &meter{addr: netip.MustParseAddr("192.0.2.1")} }
-	take := func(what string, r *meter, n int, want time.Duration) {
+	conn := func() *throttle { return &throttle{addr: netip.MustParseAddr("192.0.2.1")} }
+	take := func(what string, r *throttle, n int, want time.Duration) {
 		t.Helper()
 		for range n - 1 {
 			m.take(now, r, perS)
