@@ -145,20 +145,20 @@ func (p *pager) part(ctx context.Context, all *items, begin int) error {
 func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, error) {
 	known := p.token.Known
 	isNew := func(at im.Seq) bool { return known == nil || uint64(at) > known.Inbox }
-	var left, sift []int
-	ids := all.ids[begin:] // of sift
+	var left, old []int
+	ids := all.ids[begin:] // of old
 	if slices.ContainsFunc(all.at[begin:], isNew) {
 		ids = nil
 		for i := begin; i < len(all.ids); i++ {
 			if isNew(all.at[i]) {
 				left = append(left, i)
 			} else {
-				sift = append(sift, i)
+				old = append(old, i)
 				ids = append(ids, all.ids[i])
 			}
 		}
 	}
-	maybe, places, err := p.y.Router.Sift(ctx, p.account, ids, func(f store.Feed) im.Pos { return posOf(known, f) })
+	maybe, places, err := p.y.Router.Candidates(ctx, p.account, ids, func(f store.Feed) im.Pos { return posOf(known, f) })
 	if err != nil {
 		return nil, err
 	}
@@ -166,9 +166,9 @@ func (p *pager) candidates(ctx context.Context, all *items, begin int) ([]int, e
 		return nil, err
 	}
 	for _, i := range maybe {
-		if sift != nil {
-			i = sift[i]
-		} else { // all of them were sifted
+		if old != nil {
+			i = old[i]
+		} else { // all of them are old
 			i += begin
 		}
 		left = append(left, i)

@@ -129,9 +129,9 @@ func TestF19AFormerOwnerRefusesNothingFromMemory(t *testing.T) {
 	}
 }
 
-// A sift asks every owner, on whichever node it is, and an owner that does not answer
-// rules nothing out.
-func TestSiftAsksTheOwners(t *testing.T) {
+// Every owner is asked, on whichever node it is, and one that does not answer rules
+// nothing out.
+func TestCandidatesComeFromTheOwners(t *testing.T) {
 	t.Parallel() // it mostly waits
 	c := startCluster(t, "a", "b")
 	one, two := c.owner(), c.other()
@@ -140,24 +140,24 @@ func TestSiftAsksTheOwners(t *testing.T) {
 	convs := []im.ConvID{quiet.Conv, busy.Conv}
 	before := one.Convs.Owner(0).Published()
 	since := func(store.Feed) im.Pos { return before }
-	sift := func(n *node, want ...int) {
+	check := func(n *node, want ...int) {
 		t.Helper()
-		left, places, err := n.router.Sift(t.Context(), bob, convs, since)
+		left, places, err := n.router.Candidates(t.Context(), bob, convs, since)
 		if err != nil || !slices.Equal(left, want) || places[0] < before {
 			t.Errorf("%v may have changed, at %v, %v; want %v", left, places, err, want)
 		}
 	}
-	sift(one)
-	sift(two)
+	check(one)
+	check(two)
 	one.MustSend(convtest.Message(busy, "alice", "k1", 1, "news"))
-	sift(one, 1)
-	sift(two, 1)
+	check(one, 1)
+	check(two, 1)
 	if _, err := two.Convs.Open(t.Context(), 0); err != nil { // behind the back of the cluster
 		t.Fatal(err)
 	}
-	left, places, err := one.router.Sift(t.Context(), bob, convs, since)
+	left, places, err := one.router.Candidates(t.Context(), bob, convs, since)
 	if err != nil || !slices.Equal(left, []int{0, 1}) || len(places) != 0 {
 		t.Errorf("the former owner says %v at %v, %v; it knows nothing", left, places, err)
 	}
-	sift(two, 0, 1) // it has the feed, and nothing of what was before
+	check(two, 0, 1) // it has the feed, and nothing of what was before
 }

@@ -69,7 +69,7 @@ func FuzzPeers(f *testing.F) {
 	}
 	f.Add(byte(3), encoded(f, &routepb.Sends{Sends: []*routepb.Send{{Conv: []byte{1}}}}))
 	f.Add(byte(7), encoded(f, &routepb.Call{Tenant: 1, Conv: key.Conv[:], User: "alice", Question: "ListChanges", Request: encoded(f, &convpb.ListChanges{Asks: []*convpb.Ask{{Conv: key.Conv[:1]}}})}))
-	f.Add(byte(7), encoded(f, &routepb.Call{Tenant: 1, Conv: key.Conv[:], User: "alice", Question: "SiftChanges", Request: encoded(f, &convpb.SiftChanges{Convs: key.Conv[:3]})}))
+	f.Add(byte(7), encoded(f, &routepb.Call{Tenant: 1, Conv: key.Conv[:], User: "alice", Question: "FindCandidates", Request: encoded(f, &convpb.FindCandidates{Convs: key.Conv[:3]})}))
 
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		if len(b) > stream.MaxFrame {

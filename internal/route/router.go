@@ -91,7 +91,7 @@ func (r *Router) answers() []question {
 		ofOwner((*conv.Owner).MoveCursor),
 		ofOwner(r.awaitInboxes),
 		ofNode(serveChanges),
-		ofNode(serveSift),
+		ofNode(serveCandidates),
 	}
 }
 

@@ -360,7 +360,7 @@ var convRules = []rule{
 		name:    "index-knows-it-all",
 		holds:   "an owner that has just taken a feed over rules out nothing of what was before",
 		patches: []patch{{"internal/conv/changes.go", `x.unknown.Store(uint64(unknown))`, `x.unknown.Store(0)`}},
-		guards:  []guard{{"internal/conv", "^TestSavedIndexOfChangesLeavesNothingOut$"}, {"internal/route", "^TestSiftAsksTheOwners$"}},
+		guards:  []guard{{"internal/conv", "^TestSavedIndexOfChangesLeavesNothingOut$"}, {"internal/route", "^TestCandidatesComeFromTheOwners$"}},
 	},
 	{
 		name:  "page-reads-more",

@@ -43,7 +43,7 @@ var inboxRules = []rule{
 	{
 		name:    "read-all-conversations",
 		holds:   "a sync reads only the conversations that may have changed",
-		patches: []patch{{"internal/route/sift.go", `s.maybe[i] = x.index == nil ||`, `s.maybe[i] = true ||`}},
+		patches: []patch{{"internal/route/candidates.go", `s.maybe[i] = x.index == nil ||`, `s.maybe[i] = true ||`}},
 		guards:  []guard{{"internal/inbox", "^TestSyncReadsWhatHasNews$"}},
 	},
 }

@@ -1117,9 +1117,9 @@ func (x *Change) GetNotOwner() bool {
 	return false
 }
 
-// SiftChanges asks which conversations of a user's list may have changed since
+// FindCandidates asks which conversations of a user's list may have changed since
 // positions of their feeds. Conversations that nobody changed lately cost little.
-type SiftChanges struct {
+type FindCandidates struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Convs         []byte                 `protobuf:"bytes,1,opt,name=convs,proto3" json:"convs,omitempty"` // 16 bytes each
 	Since         []*storepb.FeedPos     `protobuf:"bytes,2,rep,name=since,proto3" json:"since,omitempty"` // of a feed that is missing: 0
@@ -1127,20 +1127,20 @@ type SiftChanges struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SiftChanges) Reset() {
-	*x = SiftChanges{}
+func (x *FindCandidates) Reset() {
+	*x = FindCandidates{}
 	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SiftChanges) String() string {
+func (x *FindCandidates) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SiftChanges) ProtoMessage() {}
+func (*FindCandidates) ProtoMessage() {}
 
-func (x *SiftChanges) ProtoReflect() protoreflect.Message {
+func (x *FindCandidates) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1152,26 +1152,26 @@ func (x *SiftChanges) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SiftChanges.ProtoReflect.Descriptor instead.
-func (*SiftChanges) Descriptor() ([]byte, []int) {
+// Deprecated: Use FindCandidates.ProtoReflect.Descriptor instead.
+func (*FindCandidates) Descriptor() ([]byte, []int) {
 	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{19}
 }
 
-func (x *SiftChanges) GetConvs() []byte {
+func (x *FindCandidates) GetConvs() []byte {
 	if x != nil {
 		return x.Convs
 	}
 	return nil
 }
 
-func (x *SiftChanges) GetSince() []*storepb.FeedPos {
+func (x *FindCandidates) GetSince() []*storepb.FeedPos {
 	if x != nil {
 		return x.Since
 	}
 	return nil
 }
 
-type Sifted struct {
+type Candidates struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Maybe         []byte                 `protobuf:"bytes,1,opt,name=maybe,proto3" json:"maybe,omitempty"` // a bit for each conversation, the lowest first: it may have changed, or another node knows
 	Feeds         []*storepb.FeedPos     `protobuf:"bytes,2,rep,name=feeds,proto3" json:"feeds,omitempty"` // where the feeds were before the look
@@ -1179,20 +1179,20 @@ type Sifted struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Sifted) Reset() {
-	*x = Sifted{}
+func (x *Candidates) Reset() {
+	*x = Candidates{}
 	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Sifted) String() string {
+func (x *Candidates) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Sifted) ProtoMessage() {}
+func (*Candidates) ProtoMessage() {}
 
-func (x *Sifted) ProtoReflect() protoreflect.Message {
+func (x *Candidates) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1204,19 +1204,19 @@ func (x *Sifted) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Sifted.ProtoReflect.Descriptor instead.
-func (*Sifted) Descriptor() ([]byte, []int) {
+// Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
+func (*Candidates) Descriptor() ([]byte, []int) {
 	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *Sifted) GetMaybe() []byte {
+func (x *Candidates) GetMaybe() []byte {
 	if x != nil {
 		return x.Maybe
 	}
 	return nil
 }
 
-func (x *Sifted) GetFeeds() []*storepb.FeedPos {
+func (x *Candidates) GetFeeds() []*storepb.FeedPos {
 	if x != nil {
 		return x.Feeds
 	}
@@ -1296,11 +1296,12 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"Q\n" +
 	"\x06Change\x12*\n" +
 	"\x05state\x18\x01 \x01(\v2\x14.petrel.v1.ConvStateR\x05state\x12\x1b\n" +
-	"\tnot_owner\x18\x02 \x01(\bR\bnotOwner\"S\n" +
-	"\vSiftChanges\x12\x14\n" +
+	"\tnot_owner\x18\x02 \x01(\bR\bnotOwner\"V\n" +
+	"\x0eFindCandidates\x12\x14\n" +
 	"\x05convs\x18\x01 \x01(\fR\x05convs\x12.\n" +
-	"\x05since\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05since\"N\n" +
-	"\x06Sifted\x12\x14\n" +
+	"\x05since\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05since\"R\n" +
+	"\n" +
+	"Candidates\x12\x14\n" +
 	"\x05maybe\x18\x01 \x01(\fR\x05maybe\x12.\n" +
 	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feedsB2Z0github.com/petrel-im/petrel/internal/conv/convpbb\x06proto3"
 
@@ -1337,8 +1338,8 @@ var file_petrel_conv_v1_conv_proto_goTypes = []any{
 	(*Ask)(nil),                // 16: petrel.conv.v1.Ask
 	(*Changes)(nil),            // 17: petrel.conv.v1.Changes
 	(*Change)(nil),             // 18: petrel.conv.v1.Change
-	(*SiftChanges)(nil),        // 19: petrel.conv.v1.SiftChanges
-	(*Sifted)(nil),             // 20: petrel.conv.v1.Sifted
+	(*FindCandidates)(nil),     // 19: petrel.conv.v1.FindCandidates
+	(*Candidates)(nil),         // 20: petrel.conv.v1.Candidates
 	(*petrelv1.Quote)(nil),     // 21: petrel.v1.Quote
 	(*petrelv1.Forwarded)(nil), // 22: petrel.v1.Forwarded
 	(petrelv1.Role)(0),         // 23: petrel.v1.Role
@@ -1360,8 +1361,8 @@ var file_petrel_conv_v1_conv_proto_depIdxs = []int32{
 	18, // 8: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
 	27, // 9: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
 	28, // 10: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
-	27, // 11: petrel.conv.v1.SiftChanges.since:type_name -> petrel.store.v1.FeedPos
-	27, // 12: petrel.conv.v1.Sifted.feeds:type_name -> petrel.store.v1.FeedPos
+	27, // 11: petrel.conv.v1.FindCandidates.since:type_name -> petrel.store.v1.FeedPos
+	27, // 12: petrel.conv.v1.Candidates.feeds:type_name -> petrel.store.v1.FeedPos
 	13, // [13:13] is the sub-list for method output_type
 	13, // [13:13] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name

@@ -1087,7 +1087,7 @@ func (m *Change) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
-func (m *SiftChanges) MarshalVT() (dAtA []byte, err error) {
+func (m *FindCandidates) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -1100,12 +1100,12 @@ func (m *SiftChanges) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *SiftChanges) MarshalToVT(dAtA []byte) (int, error) {
+func (m *FindCandidates) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *SiftChanges) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *FindCandidates) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -1151,7 +1151,7 @@ func (m *SiftChanges) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
-func (m *Sifted) MarshalVT() (dAtA []byte, err error) {
+func (m *Candidates) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -1164,12 +1164,12 @@ func (m *Sifted) MarshalVT() (dAtA []byte, err error) {
 	return dAtA[:n], nil
 }
 
-func (m *Sifted) MarshalToVT(dAtA []byte) (int, error) {
+func (m *Candidates) MarshalToVT(dAtA []byte) (int, error) {
 	size := m.SizeVT()
 	return m.MarshalToSizedBufferVT(dAtA[:size])
 }
 
-func (m *Sifted) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+func (m *Candidates) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m == nil {
 		return 0, nil
 	}
@@ -1629,7 +1629,7 @@ func (m *Change) SizeVT() (n int) {
 	return n
 }
 
-func (m *SiftChanges) SizeVT() (n int) {
+func (m *FindCandidates) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
@@ -1655,7 +1655,7 @@ func (m *SiftChanges) SizeVT() (n int) {
 	return n
 }
 
-func (m *Sifted) SizeVT() (n int) {
+func (m *Candidates) SizeVT() (n int) {
 	if m == nil {
 		return 0
 	}
@@ -3849,7 +3849,7 @@ func (m *Change) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *SiftChanges) UnmarshalVT(dAtA []byte) error {
+func (m *FindCandidates) UnmarshalVT(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -3872,10 +3872,10 @@ func (m *SiftChanges) UnmarshalVT(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: SiftChanges: wiretype end group for non-group")
+			return fmt.Errorf("proto: FindCandidates: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: SiftChanges: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: FindCandidates: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -3976,7 +3976,7 @@ func (m *SiftChanges) UnmarshalVT(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Sifted) UnmarshalVT(dAtA []byte) error {
+func (m *Candidates) UnmarshalVT(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -3999,10 +3999,10 @@ func (m *Sifted) UnmarshalVT(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Sifted: wiretype end group for non-group")
+			return fmt.Errorf("proto: Candidates: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Sifted: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: Candidates: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -6298,7 +6298,7 @@ func (m *Change) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *SiftChanges) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *FindCandidates) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -6321,10 +6321,10 @@ func (m *SiftChanges) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: SiftChanges: wiretype end group for non-group")
+			return fmt.Errorf("proto: FindCandidates: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: SiftChanges: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: FindCandidates: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:
@@ -6422,7 +6422,7 @@ func (m *SiftChanges) UnmarshalVTUnsafe(dAtA []byte) error {
 	}
 	return nil
 }
-func (m *Sifted) UnmarshalVTUnsafe(dAtA []byte) error {
+func (m *Candidates) UnmarshalVTUnsafe(dAtA []byte) error {
 	l := len(dAtA)
 	iNdEx := 0
 	for iNdEx < l {
@@ -6445,10 +6445,10 @@ func (m *Sifted) UnmarshalVTUnsafe(dAtA []byte) error {
 		fieldNum := int32(wire >> 3)
 		wireType := int(wire & 0x7)
 		if wireType == 4 {
-			return fmt.Errorf("proto: Sifted: wiretype end group for non-group")
+			return fmt.Errorf("proto: Candidates: wiretype end group for non-group")
 		}
 		if fieldNum <= 0 {
-			return fmt.Errorf("proto: Sifted: illegal tag %d (wire type %d)", fieldNum, wire)
+			return fmt.Errorf("proto: Candidates: illegal tag %d (wire type %d)", fieldNum, wire)
 		}
 		switch fieldNum {
 		case 1:

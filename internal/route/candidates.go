@@ -11,20 +11,20 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// Sift takes conversations, and a position for each feed, and returns which elements of
-// convs may have changed since then. It asks the owners' indexes of changes, and reads no
-// conversation. A conversation whose owner does not answer may have changed. Places has the
+// Candidates takes conversations, and a position for each feed, and returns which elements
+// of convs may have changed since then. It asks the owners' indexes of changes, and reads
+// no conversation. A conversation whose owner does not answer may have changed. Places has the
 // position of each feed from before its index was read, without the feeds of owners who did
 // not answer. The caller has put the session into the online table before. Spec: P-6.2.
-func (c *caller) Sift(ctx context.Context, a im.Account, convs []im.ConvID, since func(store.Feed) im.Pos) ([]int, Places, error) {
+func (c *caller) Candidates(ctx context.Context, a im.Account, convs []im.ConvID, since func(store.Feed) im.Pos) ([]int, Places, error) {
 	if len(convs) == 0 {
 		return nil, nil, nil
 	}
-	here, err := siftHere(ctx, &c.owners, a.Tenant, convs, since)
+	here, err := candidatesHere(ctx, &c.owners, a.Tenant, convs, since)
 	if err != nil {
 		return nil, nil, conv.Shown(err)
 	}
-	s := &sieve{c: c, account: a, convs: convs, since: since, maybe: here.maybe, places: here.places}
+	s := &search{c: c, account: a, convs: convs, since: since, maybe: here.maybe, places: here.places}
 	elsewhere := map[im.Node][]int{} // indexes of convs
 	for _, i := range here.others {
 		if node, _, ok := c.elsewhere(c.convs.FeedOf(convs[i])); ok {
@@ -45,8 +45,8 @@ func (c *caller) Sift(ctx context.Context, a im.Account, convs []im.ConvID, sinc
 	return left, s.places, nil
 }
 
-// sieve is one call of Sift.
-type sieve struct {
+// search is one search for candidates.
+type search struct {
 	c       *caller
 	account im.Account
 	convs   []im.ConvID
@@ -58,9 +58,9 @@ type sieve struct {
 }
 
 // ask asks the node that owns the first of some conversations.
-func (s *sieve) ask(ctx context.Context, list []int) {
+func (s *search) ask(ctx context.Context, list []int) {
 	by := conv.Query{Conv: im.Key{Tenant: s.account.Tenant, Conv: s.convs[list[0]]}, User: s.account.User}
-	q := &convpb.SiftChanges{Convs: make([]byte, 0, len(list)*len(im.ConvID{}))}
+	q := &convpb.FindCandidates{Convs: make([]byte, 0, len(list)*len(im.ConvID{}))}
 	asked := map[store.Feed]bool{}
 	for _, i := range list {
 		q.Convs = append(q.Convs, s.convs[i][:]...)
@@ -69,7 +69,7 @@ func (s *sieve) ask(ctx context.Context, list []int) {
 			q.Since = append(q.Since, &storepb.FeedPos{Feed: uint32(f), Pos: uint64(s.since(f))})
 		}
 	}
-	a, err := request[convpb.SiftChanges, convpb.Sifted](ctx, s.c, s.c.convs.FeedOf(s.convs[list[0]]), by, q)
+	a, err := request[convpb.FindCandidates, convpb.Candidates](ctx, s.c, s.c.convs.FeedOf(s.convs[list[0]]), by, q)
 	answered := err == nil && len(a.Maybe) == (len(list)+7)/8
 	for at, i := range list {
 		s.maybe[i] = !answered || a.Maybe[at/8]&(1<<(at%8)) != 0
@@ -84,8 +84,8 @@ func (s *sieve) ask(ctx context.Context, list []int) {
 	}
 }
 
-// serveSift answers another node.
-func serveSift(ctx context.Context, o *owners, by conv.Query, q *convpb.SiftChanges) (*convpb.Sifted, error) {
+// serveCandidates answers another node.
+func serveCandidates(ctx context.Context, o *owners, by conv.Query, q *convpb.FindCandidates) (*convpb.Candidates, error) {
 	const size = len(im.ConvID{})
 	if len(q.Convs)%size != 0 {
 		return nil, im.Errorf(im.CodeInvalid, "a conversation's id has %d bytes", size)
@@ -98,11 +98,11 @@ func serveSift(ctx context.Context, o *owners, by conv.Query, q *convpb.SiftChan
 	for _, f := range q.Since {
 		since[store.Feed(f.Feed)] = im.Pos(f.Pos)
 	}
-	here, err := siftHere(ctx, o, by.Conv.Tenant, convs, func(f store.Feed) im.Pos { return since[f] })
+	here, err := candidatesHere(ctx, o, by.Conv.Tenant, convs, func(f store.Feed) im.Pos { return since[f] })
 	if err != nil {
 		return nil, err
 	}
-	a := &convpb.Sifted{Maybe: make([]byte, (len(convs)+7)/8)}
+	a := &convpb.Candidates{Maybe: make([]byte, (len(convs)+7)/8)}
 	for i, maybe := range here.maybe {
 		if maybe {
 			a.Maybe[i/8] |= 1 << (i % 8)
@@ -114,15 +114,15 @@ func serveSift(ctx context.Context, o *owners, by conv.Query, q *convpb.SiftChan
 	return a, nil
 }
 
-// sifted is what this node knows: which conversations may have changed, also those
-// that it does not own, and the positions of the feeds that it owns.
-type sifted struct {
+// foundHere is what this node knows of a list: which conversations may have changed,
+// also those that it does not own, and the positions of the feeds that it owns.
+type foundHere struct {
 	maybe  []bool
 	others []int // indexes of the conversations that it does not own
 	places Places
 }
 
-func siftHere(ctx context.Context, o *owners, t im.Tenant, convs []im.ConvID, since func(store.Feed) im.Pos) (*sifted, error) {
+func candidatesHere(ctx context.Context, o *owners, t im.Tenant, convs []im.ConvID, since func(store.Feed) im.Pos) (*foundHere, error) {
 	var asked [im.Partitions]bool
 	feeds := map[store.Feed]bool{}
 	for i := range convs {
@@ -135,7 +135,7 @@ func siftHere(ctx context.Context, o *owners, t im.Tenant, convs []im.ConvID, si
 	if err != nil {
 		return nil, err
 	}
-	s := &sifted{maybe: make([]bool, len(convs)), places: Places{}}
+	s := &foundHere{maybe: make([]bool, len(convs)), places: Places{}}
 	for f, ow := range mine { // the positions before the index
 		s.places[f] = ow.Published()
 	}
