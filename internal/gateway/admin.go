@@ -61,7 +61,7 @@ func (a *Admin) Close() { a.one.Do(func() { _ = a.ln.Close() }) } // nobody is c
 func (a *Admin) Run(ctx context.Context) error {
 	srv := newServer(context.WithoutCancel(ctx), a.o.TLS, a.o.Log, a.handler())
 	ended := make(chan error, 1)
-	go func() { ended <- serveOn(srv, netutil.LimitListener(a.ln, a.o.MaxHTTP)) }()
+	go func() { ended <- serveOn(srv, netutil.LimitListener(a.ln, a.o.MaxHTTP)) }() // Run waits for ended
 	select {
 	case err := <-ended:
 		return err

@@ -50,7 +50,7 @@ func (d *door) run() {
 			d.lose(a)
 			continue
 		}
-		go func() {
+		go func() { // counted in d.g.tasks by begin
 			defer d.g.tasks.Done()
 			if nc := d.prepare(a); nc == nil || !d.letGo(a) || !d.pass(arrival{nc: nc}) {
 				d.lose(a)

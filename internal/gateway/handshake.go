@@ -289,5 +289,5 @@ func (g *Gateway) admitTCP(nc *net.TCPConn, client netip.Addr, proxy bool) {
 	}
 	g.stats.accepted.Add(1)
 	g.enrolling <- struct{}{}
-	go g.enroll(nc, p, wire.TCP, nil)
+	go g.enroll(nc, p, wire.TCP, nil) // counted in g.tasks by begin
 }

@@ -94,6 +94,60 @@ func server(files []file) map[string]bool {
 	return of
 }
 
+// awaited tells in a comment behind a go statement who waits for the goroutine.
+var awaited = regexp.MustCompile(`\bgo .*// .*\b(waits|counted in)\b`)
+
+// unawaited compares the go statements of the server with the table of goroutines that
+// nobody waits for, both ways. A go statement has a comment that says who waits for its
+// end, or its function is in the table. The method Go of a group needs neither.
+func unawaited(files []file) []string {
+	listed := map[string]int{} // function → line of the page
+	for _, row := range table(files, concurrencyPage, "Goroutines that nobody waits for", "started by") {
+		for _, m := range codeSpan.FindAllStringSubmatch(row.cell, -1) {
+			listed[m[1]] = row.line
+		}
+	}
+	var found []string
+	of, excused := server(files), map[string]bool{}
+	for _, f := range goFiles(files) {
+		if !of[f.dir()] || f.isTest() {
+			continue
+		}
+		set, a := f.parse()
+		lines := strings.Split(f.text, "\n")
+		for _, d := range a.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			name := a.Name.Name + "." + fn.Name.Name
+			if of := receiver(fn); of != "" {
+				name = a.Name.Name + "." + of + "." + fn.Name.Name
+			}
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				if _, ok := n.(*ast.GoStmt); !ok {
+					return true
+				}
+				at := set.Position(n.Pos())
+				switch {
+				case awaited.MatchString(lines[at.Line-1]):
+				case listed[name] == 0:
+					found = append(found, fmt.Sprintf("%s: say in a comment behind it who waits for this goroutine, or add %s to the goroutines that nobody waits for in %s", at, name, concurrencyPage))
+				default:
+					excused[name] = true
+				}
+				return true
+			})
+		}
+	}
+	for name, line := range listed {
+		if !excused[name] {
+			found = append(found, fmt.Sprintf("%s:%d: %s starts no goroutine that nobody waits for", concurrencyPage, line, name))
+		}
+	}
+	return found
+}
+
 // startsGoroutine tells whether n is a go statement, a call of a group's Go, or
 // of AfterFunc.
 func startsGoroutine(n ast.Node) bool {

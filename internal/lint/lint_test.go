@@ -305,6 +305,19 @@ var rules = []struct {
 		},
 	},
 	{
+		name: "goroutines are waited for", rule: unawaited,
+		bad: []file{
+			{"internal/conv/x.go", "package conv\nfunc f() {\n\tgo g()\n}\nfunc h() {\n\tgo g() // it ends soon\n}\n"},
+			{"internal/conv/x.go", "package conv\nfunc f() {\n\tgo g() // f waits for it\n}\n"},
+			{"internal/conv/x.go", "package conv\n"},
+		},
+		good: []file{{"internal/conv/x.go", "package conv\nfunc f() {\n\tgo g()\n}\nfunc (o *Owner) h() {\n\tgo func() { // counted in tasks\n\t}()\n\tgo g() // h waits for it\n\ttasks.Go(g)\n}\n"}},
+		also: []file{
+			{"internal/app/app.go", "package app\nimport _ \"" + module + "/internal/conv\"\n"},
+			{concurrencyPage, "### Goroutines that nobody waits for\n\n| started by | why |\n|---|---|\n| `conv.f` | a |\n"},
+		},
+	},
+	{
 		name: "schedules have tests", rule: schedules,
 		bad: []file{
 			{"internal/conv/x_test.go", "package conv\nfunc TestF1Once(t *testing.T) {}\n"},

@@ -37,7 +37,7 @@ type caller struct {
 	streams   *stream.Streams
 	nodes     *fanout.Nodes
 	questions map[string]question // by name: what is answered
-	serving   chan struct{}       // capacity maxCalls; holds one for each call of another node
+	serving   *tasks              // the calls of other nodes
 }
 
 // question is how one kind of question is answered for another node.
@@ -178,26 +178,28 @@ func (c *caller) receive(from im.Node, payload []byte, reply func([]byte)) {
 		}
 		return
 	}
-	select {
-	case c.serving <- struct{}{}:
-	default:
-		send(reply, &routepb.Reply{Error: wire.ErrorFrame(&im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond})})
-		return
-	}
-	go func() { // ends with its question
-		defer func() { <-c.serving }()
-		ctx, cancel := context.WithTimeout(context.Background(), callTime)
-		defer cancel()
+	began := c.serving.start(callTime, func(ctx context.Context) {
 		a, err := c.serve(ctx, from, m)
 		switch {
-		case errors.Is(err, conv.ErrNotOwner):
+		case errors.Is(err, conv.ErrNotOwner), err != nil && errors.Is(ctx.Err(), context.Canceled): // this node ends
 			send(reply, &routepb.Reply{NotOwner: true})
 		case err != nil:
 			send(reply, &routepb.Reply{Error: wire.ErrorFrame(c.outside(err))})
 		default:
 			send(reply, &routepb.Reply{Answer: a})
 		}
-	}()
+	})
+	switch {
+	case began:
+	case c.serving.life.Err() != nil:
+		send(reply, &routepb.Reply{NotOwner: true})
+	default:
+		send(reply, &routepb.Reply{Error: wire.ErrorFrame(errBusy())})
+	}
+}
+
+func errBusy() *im.Error {
+	return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
 }
 
 func send(reply func([]byte), r *routepb.Reply) {

@@ -50,6 +50,7 @@ type Options struct {
 type Router struct {
 	caller
 	forwarder *forwarder // nil: there are no other nodes
+	moving    *tasks     // moves of cursors whose owner is not here
 	inboxes   func(ctx context.Context, ow *conv.Owner) error
 	isNamed   func(ctx context.Context, a im.Account) (bool, error)
 }
@@ -64,14 +65,14 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 		o.AwaitInboxes = func(context.Context, *conv.Owner) error { return nil }
 	}
 	own := owners{convs: cs, cluster: o.Cluster, log: o.Log}
-	r := &Router{inboxes: o.AwaitInboxes, isNamed: o.IsNamed, caller: caller{owners: own}}
+	r := &Router{inboxes: o.AwaitInboxes, isNamed: o.IsNamed, moving: newTasks(maxMoving), caller: caller{owners: own, serving: newTasks(maxCalls)}}
 	r.questions = byName(r.answers())
 	if o.Cluster == nil {
 		return r
 	}
 	r.forwarder = newForwarder(own, st, o.Streams, o.Nodes)
 	cs.Attach(conv.Elsewhere{Waits: r.forwarder.waits, Submit: r.forwarder.submit, Left: r.forwarder.takeFrom, Confirm: own.stillOwns})
-	r.bus, r.streams, r.nodes, r.serving = o.Bus, o.Streams, o.Nodes, make(chan struct{}, maxCalls)
+	r.bus, r.streams, r.nodes = o.Bus, o.Streams, o.Nodes
 	o.Bus.Handle(callSubject, r.receive)
 	return r
 }
@@ -104,11 +105,15 @@ func Ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, r *Router,
 	return ask(ctx, &r.caller, by, f, q)
 }
 
-// Run forwards sends until ctx ends.
+// Run forwards sends until ctx ends. Then it ends what it does for other nodes, and the
+// moves of cursors, and returns after they have ended.
 func (r *Router) Run(ctx context.Context) error {
 	if r.forwarder != nil {
 		r.forwarder.run(ctx)
 	}
+	<-ctx.Done()
+	r.serving.stop()
+	r.moving.stop()
 	return nil
 }
 
@@ -153,8 +158,10 @@ func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetH
 	return conv.HistoryPage(id, h)
 }
 
-// moveTime bounds how long a move of a cursor looks for its owner.
-const moveTime = 10 * time.Second
+const (
+	moveTime  = 10 * time.Second // how long a move of a cursor looks for its owner, at most
+	maxMoving = 65_536           // moves that look for their owners or wait for them, at a time
+)
 
 // Move takes m; with an error it does not, and m gets no other answer. It may
 // wait for the store to read, never for a write.
@@ -164,9 +171,7 @@ func (r *Router) Move(ctx context.Context, m *conv.CursorMove) error {
 			return conv.Shown(err)
 		}
 	}
-	go func() { // ends with its request
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveTime)
-		defer cancel()
+	began := r.moving.start(moveTime, func(ctx context.Context) {
 		var k fanout.WakeUps
 		defer k.Flush()
 		q := &convpb.MoveCursor{Delivered: uint64(m.Delivered), Read: uint64(m.Read), Session: m.Origin.ID}
@@ -176,7 +181,10 @@ func (r *Router) Move(ctx context.Context, m *conv.CursorMove) error {
 			return
 		}
 		m.Done(conv.Cursor{Delivered: im.Seq(moved.Delivered), Read: im.Seq(moved.Read)}, nil, &k)
-	}()
+	})
+	if !began {
+		return errBusy()
+	}
 	return nil
 }
 

@@ -270,6 +270,12 @@ var convRules = []rule{
 		},
 	},
 	{
+		name:    "outlive-the-router",
+		holds:   "the way to the owners ends after the questions and moves that it began",
+		patches: []patch{{"internal/route/tasks.go", `_ = t.slots.Acquire(context.Background(), t.max)`, ``}},
+		guards:  []guard{{"internal/route", "^TestRunWaitsForWhatItBegan$"}},
+	},
+	{
 		name:    "ask-without-mark",
 		holds:   "an owner that is asked has applied what the asking node told it before",
 		patches: []patch{{"internal/route/call.go", `m.Mark = &routepb.Mark{Stream: mark.Stream, Num: mark.Num}`, `_ = mark`}},

@@ -39,7 +39,7 @@ func (c *compactions) begin() {
 	c.open = true
 	c.mu.Unlock()
 	signal.Set(c.look)
-	go c.grant()
+	go c.grant() // Unregister waits for done
 }
 
 // grant starts the compactions that were not let through when Pebble asked.
