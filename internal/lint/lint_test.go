@@ -305,6 +305,20 @@ var rules = []struct {
 		},
 	},
 	{
+		name: "questions are answered", rule: questions,
+		bad: []file{
+			{"internal/api/x.go", "package api\nfunc f() { route.Ask(ctx, r, by, (*conv.Owner).State, &convpb.GetState{}) }\n"},
+			{"internal/api/x.go", "package api\nfunc f() { route.Ask(ctx, r, by, (*conv.Owner).History, q); route.Ask(ctx, r, by, (*conv.Owner).Record, q) }\n"},
+			{"internal/route/x.go", "package route\nfunc f() { Ask(ctx, r, by, r.other, q); Ask(ctx, r, by, (*conv.Owner).History, q) }\n"},
+			{"internal/route/x.go", "package route\nfunc f() { request[convpb.ListOther, convpb.Other](ctx, c, f, by, q); Ask(ctx, r, by, (*conv.Owner).History, q) }\n"},
+		},
+		good: []file{{"internal/api/x.go", "package api\nfunc f() { a, err := route.Ask(ctx, r, by, (*conv.Owner).History, q) }\n"}},
+		also: []file{
+			{"internal/route/router.go", "package route\nfunc (r *Router) answers() []question { return []question{ofOwner((*conv.Owner).History), ofOwner(r.mine), ofNode(serve)} }\nfunc g() { Ask(ctx, r, by, r.mine, q) }\n"},
+			{"internal/route/y.go", "package route\nfunc serve(ctx context.Context, q *convpb.ListChanges) {}\nfunc g() { request[convpb.ListChanges, convpb.Changes](ctx, c, f, by, q); request[Q, A, PQ, PA](ctx, c, feed, by, q) }\n"},
+		},
+	},
+	{
 		name: "goroutines are waited for", rule: unawaited,
 		bad: []file{
 			{"internal/conv/x.go", "package conv\nfunc f() {\n\tgo g()\n}\nfunc h() {\n\tgo g() // it ends soon\n}\n"},

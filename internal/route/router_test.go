@@ -10,7 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 )
 
-// A question that nobody would answer between nodes is not asked on one node either.
+// A question that nobody would answer between nodes is not asked on one node either. That
+// every question that somebody asks is in the table is a rule of internal/lint.
 func TestQuestionsAreInTheTable(t *testing.T) {
 	r := &Router{}
 	list := r.answers()
