@@ -17,7 +17,7 @@ import (
 const maxPending = 64
 
 // commit is one durable write on its way: staged and logged by
-// Store.writeLog, answered by Store.answer.
+// Store.writeLog, called back by Store.callBack.
 type commit struct {
 	stage  func() (*pebble.Batch, error) // called by writeLog, in order
 	begun  time.Time
@@ -206,10 +206,10 @@ func (s *Store) sync(c *commit) bool {
 	return true
 }
 
-// answer calls done for every commit in their order: it takes all that are
+// callBack calls done for every commit in their order: it takes all that are
 // synced and writes one witness for the newest. It ends when Close has seen the
 // last call leave, after which nothing can be queued.
-func (s *Store) answer() {
+func (s *Store) callBack() {
 	var buf []*commit
 	outage := s.out.ch
 	for stopping := false; !stopping; {

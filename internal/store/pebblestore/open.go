@@ -70,7 +70,7 @@ func Open(o Options) (*Store, error) {
 	p.leaveMarkers(o.Log, s.info.StoreID)
 	go s.writeLog() // Close waits for logged, unless the store has failed
 	go s.keepMark() // Close waits for marking.done, for a while
-	s.tasks.Go(s.answer)
+	s.tasks.Go(s.callBack)
 	s.tasks.Go(s.watch)
 	s.tasks.Go(s.watchFolder)
 	s.tasks.Go(s.keepSeal)

@@ -34,12 +34,12 @@ type appended struct {
 // committer writes what all feeds of a database append: it takes what is
 // queued, at most one batch of each feed, and commits it with one statement.
 type committer struct {
-	wake    chan struct{}    // capacity 1; a token: something is queued
-	lost    chan struct{}    // capacity 1; a token: the connection is to be made anew
-	raised  chan struct{}    // capacity 1; a token: a higher generation is known
-	mended  chan *pgx.Conn   // capacity 1; the new connection
-	answers chan []*appended // capacity 1: the next statement runs while the last one's callbacks do
-	ended   chan struct{}    // closed when nothing is answered any more
+	wake     chan struct{}    // capacity 1; a token: something is queued
+	lost     chan struct{}    // capacity 1; a token: the connection is to be made anew
+	raised   chan struct{}    // capacity 1; a token: a higher generation is known
+	mended   chan *pgx.Conn   // capacity 1; the new connection
+	finished chan []*appended // capacity 1: the next statement runs while the last one's callbacks do
+	ended    chan struct{}    // closed when nothing is answered any more
 
 	down  atomic.Bool  // there is no connection
 	begun atomic.Int64 // Unix nanoseconds; when the statement under way began, 0: there is none
@@ -63,7 +63,7 @@ type committer struct {
 
 func (c *committer) init() {
 	c.wake, c.lost, c.raised = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
-	c.mended, c.answers = make(chan *pgx.Conn, 1), make(chan []*appended, 1)
+	c.mended, c.finished = make(chan *pgx.Conn, 1), make(chan []*appended, 1)
 	c.ended, c.stmt = make(chan struct{}), newStatement()
 }
 
@@ -120,7 +120,7 @@ func (d *database) stalled() bool {
 
 // commitQueued commits until ctx ends, and then what is queued still.
 func (d *database) commitQueued(ctx context.Context) {
-	defer close(d.answers)
+	defer close(d.finished)
 	tick := time.NewTicker(d.o.CheckEvery)
 	defer tick.Stop()
 	for {
@@ -161,7 +161,7 @@ func (d *database) commitOnce() bool {
 	}
 	d.pace.last = time.Now()
 	d.commit(group)
-	d.answers <- group
+	d.finished <- group
 	return true
 }
 
@@ -180,10 +180,10 @@ func (d *database) gather() {
 	}
 }
 
-// answer calls back.
-func (d *database) answer() {
+// callBack tells what became of each append, in the order of the statements.
+func (d *database) callBack() {
 	defer close(d.ended)
-	for group := range d.answers {
+	for group := range d.finished {
 		for _, a := range group {
 			a.done(a.err)
 		}

@@ -80,7 +80,7 @@ func (s *Store) start() {
 	for _, d := range s.dbs {
 		s.tasks.Go(func() { d.commitQueued(ctx) })
 		s.tasks.Go(func() { d.mend(ctx) })
-		s.tasks.Go(d.answer)
+		s.tasks.Go(d.callBack)
 	}
 }
 
