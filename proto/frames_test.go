@@ -2,6 +2,7 @@ package proto_test
 
 import (
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -26,7 +27,7 @@ type vector struct {
 }
 
 func vectors() []vector {
-	return slices.Concat(clientVectors(), serverVectors(), laterVectors(), relationVectors())
+	return slices.Concat(clientVectors(), serverVectors(), laterVectors(), relationVectors(), lossyVectors())
 }
 
 func clientVectors() []vector {
@@ -182,6 +183,26 @@ func relationVectors() []vector {
 	}
 }
 
+// lossyVectors are signals and presence: P-13.
+func lossyVectors() []vector {
+	return []vector{
+		{"40-client-signal", &pb.ClientFrame{Id: 13, Body: &pb.ClientFrame_Signal{Signal: &pb.SendSignal{Conv: team, Kind: "typing"}}}},
+		{"41-client-signal-held", &pb.ClientFrame{Id: 15, Body: &pb.ClientFrame_Signal{Signal: &pb.SendSignal{
+			User: "bob", Kind: "call", Data: []byte{0, 1, 0xfe, 0xff}, HoldMs: 30000,
+		}}}},
+		{"42-server-signal", &pb.ServerFrame{Id: 13, Body: &pb.ServerFrame_Signal{Signal: &pb.Signaled{}}}},
+		{"43-server-events-signals", &pb.ServerFrame{Body: &pb.ServerFrame_Events{Events: &pb.Events{Signals: []*pb.Signal{
+			{Conv: team, From: "carol", Kind: "typing", Head: 42, Id: 0x123456789abcdef, TimeMs: noon},
+			{Conv: aliceBob, From: "alice", Kind: "call", Data: []byte{0, 1, 0xfe, 0xff}, Head: 43, Id: 1 << 63, TimeMs: noon + 1, HoldMs: 30000},
+		}}}}},
+		{"44-client-watch", &pb.ClientFrame{Id: 14, Body: &pb.ClientFrame_Watch{Watch: &pb.SetWatch{Users: []string{"bob", "carol"}}}}},
+		{"45-server-watch", &pb.ServerFrame{Id: 14, Body: &pb.ServerFrame_Watch{Watch: &pb.Watching{}}}},
+		{"46-server-events-presences", &pb.ServerFrame{Body: &pb.ServerFrame_Events{Events: &pb.Events{Presences: []*pb.Presence{
+			{User: "bob", Online: true}, {User: "carol", LastMs: noon - 600000}, {User: "nobody"},
+		}}}}},
+	}
+}
+
 // unknown is a frame with fields that this version does not know. Readers
 // ignore them in both codecs; a protobuf reader that writes the frame again
 // keeps them.
@@ -243,4 +264,10 @@ var badFrames = []badFrame{
 	{"bad-23-forwarded-in-a-send", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"forwarded":{"from":"carol"}}}}`), "invalid", 0, 2, "P-5.8"},
 	{"bad-24-mentions", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"mentions":["carol"]}}}`), "unsupported", 0, 2, "P-5.8"},
 	{"bad-25-unknown-need", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","needs":["time-travel"]}}`), "unsupported", 0, 2, "P-4.10"},
+	{"bad-40-signal-without-kind", "json session", "ws-text", []byte(`{"id":"2","signal":{"user":"bob"}}`), "invalid", 0, 2, "P-13.1"},
+	{"bad-41-signal-to-two", "json session", "ws-text", []byte(`{"id":"2","signal":{"user":"bob","conv":"gKQtYt3wSdI4pbTbl9KK9","kind":"x"}}`), "invalid", 0, 2, "P-13.1"},
+	{"bad-42-signal-too-large", "json session", "ws-text", []byte(`{"id":"2","signal":{"user":"bob","kind":"x","data":"` + strings.Repeat("AAAA", 342) + `"}}`), "too_large", 0, 2, "P-13.1"},
+	{"bad-43-held-in-a-group", "json session", "ws-text", []byte(`{"id":"2","signal":{"conv":"gKQtYt3wSdI4pbTbl9KK9","kind":"x","holdMs":1}}`), "invalid", 0, 2, "P-13.4"},
+	{"bad-44-typing-with-data", "json session", "ws-text", []byte(`{"id":"2","signal":{"user":"bob","kind":"typing","data":"AAAA"}}`), "invalid", 0, 2, "P-13.2"},
+	{"bad-45-watch-no-user-id", "json session", "ws-text", []byte(`{"id":"2","watch":{"users":["bob","no/id"]}}`), "invalid", 0, 2, "P-13.5"},
 }

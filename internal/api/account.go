@@ -51,6 +51,15 @@ func (s *Server) SetForwardPolicy(ctx context.Context, r *connect.Request[petrel
 	return ownAccount(s.users.SetForwardPolicy(ctx, a, user.ForwardPolicy(r.Msg.Policy)))
 }
 
+// SetPresencePolicy says who may see when the caller is online. Spec: P-13.6.
+func (s *Server) SetPresencePolicy(ctx context.Context, r *connect.Request[petrelv1.SetPresencePolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+	a := identity(ctx).Account
+	if err := s.pace(a); err != nil {
+		return nil, err
+	}
+	return ownAccount(s.users.SetPresencePolicy(ctx, a, user.PresencePolicy(r.Msg.Policy)))
+}
+
 // GetUser describes another user of the caller's tenant.
 func (s *Server) GetUser(ctx context.Context, r *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error) {
 	a := identity(ctx).Account
@@ -67,6 +76,7 @@ func ownAccount(i user.Info, err error) (*connect.Response[petrelv1.Account], er
 		return nil, err
 	}
 	res.Msg.AddPolicy, res.Msg.ForwardPolicy = petrelv1.AddPolicy(i.AddPolicy), petrelv1.ForwardPolicy(i.Forwards)
+	res.Msg.PresencePolicy = petrelv1.PresencePolicy(i.Presence)
 	return res, nil
 }
 

@@ -20,6 +20,7 @@ type Info struct {
 	HasPassword bool
 	AddPolicy   AddPolicy
 	Forwards    ForwardPolicy
+	Presence    PresencePolicy
 	Source      string   // who made the user: "operator", "registration", or "jwt ISSUER"
 	Linked      []string // further sources that may log the user in
 }
@@ -27,7 +28,8 @@ type Info struct {
 func describe(user im.User, u *storepb.User) Info {
 	return Info{
 		User: user, DisplayName: u.DisplayName, Created: time.UnixMilli(int64(u.CreatedMs)).UTC(), Disabled: u.Disabled, HasPassword: u.Password != "",
-		AddPolicy: AddPolicy(u.AddPolicy), Forwards: ForwardPolicy(u.ForwardPolicy), Source: cmp.Or(u.Source, "operator"), Linked: u.Linked,
+		AddPolicy: AddPolicy(u.AddPolicy), Forwards: ForwardPolicy(u.ForwardPolicy), Presence: PresencePolicy(u.PresencePolicy),
+		Source: cmp.Or(u.Source, "operator"), Linked: u.Linked,
 	}
 }
 
@@ -141,6 +143,44 @@ func (us *Users) SetForwardPolicy(ctx context.Context, a im.Account, p ForwardPo
 func (us *Users) IsNamed(ctx context.Context, a im.Account) (bool, error) {
 	u, err := us.read(ctx, a)
 	return u != nil && ForwardPolicy(u.ForwardPolicy) != Unnamed, err
+}
+
+// PresencePolicy says who may see when a user is online. The numbers are those of
+// petrel.v1.PresencePolicy, and part of the format.
+type PresencePolicy uint32
+
+// Who may see when a user is online.
+const (
+	ToEverybody PresencePolicy = 1
+	ToPeers     PresencePolicy = 2 // also 0: who has a direct conversation with the user
+	ToNobody    PresencePolicy = 3
+)
+
+// SetPresencePolicy says who may see when a user is online. Codes: invalid, no_user.
+// Spec: P-13.6.
+func (us *Users) SetPresencePolicy(ctx context.Context, a im.Account, p PresencePolicy) (Info, error) {
+	if p > ToNobody {
+		return Info{}, im.Errorf(im.CodeInvalid, "policy is everybody, peers or nobody")
+	}
+	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
+		u.PresencePolicy = uint32(p)
+		return nil
+	})
+}
+
+// PresencePolicy says who may see when a user is online: nobody, if there is no such
+// user, or if the user is disabled. Spec: P-13.6.
+func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePolicy, error) {
+	u, err := us.read(ctx, a)
+	switch {
+	case err != nil:
+		return 0, err
+	case u == nil || u.Disabled:
+		return ToNobody, nil
+	case u.PresencePolicy == 0:
+		return ToPeers, nil
+	}
+	return PresencePolicy(u.PresencePolicy), nil
 }
 
 // ChangePassword changes a password for who knows the old one, and voids all

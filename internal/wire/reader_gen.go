@@ -15,40 +15,48 @@ func (r *jsonReader) readClientFrame(m *petrelv1.ClientFrame) {
 				m.Id = r.number(64)
 			}
 		case "hello":
-			if r.value(&seen, 1<<1, 1<<10) {
+			if r.value(&seen, 1<<1, 1<<12) {
 				m.Body = &petrelv1.ClientFrame_Hello{Hello: r.readHello()}
 			}
 		case "send":
-			if r.value(&seen, 1<<2, 1<<10) {
+			if r.value(&seen, 1<<2, 1<<12) {
 				m.Body = &petrelv1.ClientFrame_Send{Send: r.readSend()}
 			}
 		case "history":
-			if r.value(&seen, 1<<3, 1<<10) {
+			if r.value(&seen, 1<<3, 1<<12) {
 				m.Body = &petrelv1.ClientFrame_History{History: r.readGetHistory()}
 			}
 		case "sync":
-			if r.value(&seen, 1<<4, 1<<10) {
+			if r.value(&seen, 1<<4, 1<<12) {
 				m.Body = &petrelv1.ClientFrame_Sync{Sync: r.readSync()}
 			}
 		case "cursor":
-			if r.value(&seen, 1<<5, 1<<10) {
+			if r.value(&seen, 1<<5, 1<<12) {
 				m.Body = &petrelv1.ClientFrame_Cursor{Cursor: r.readMoveCursor()}
 			}
 		case "focus":
-			if r.value(&seen, 1<<6, 1<<10) {
+			if r.value(&seen, 1<<6, 1<<12) {
 				m.Body = &petrelv1.ClientFrame_Focus{Focus: r.readSetFocus()}
 			}
 		case "ping":
-			if r.value(&seen, 1<<7, 1<<10) {
+			if r.value(&seen, 1<<7, 1<<12) {
 				m.Body = &petrelv1.ClientFrame_Ping{Ping: r.readPing()}
 			}
 		case "pong":
-			if r.value(&seen, 1<<8, 1<<10) {
+			if r.value(&seen, 1<<8, 1<<12) {
 				m.Body = &petrelv1.ClientFrame_Pong{Pong: r.readPong()}
 			}
 		case "call":
-			if r.value(&seen, 1<<9, 1<<10) {
+			if r.value(&seen, 1<<9, 1<<12) {
 				m.Body = &petrelv1.ClientFrame_Call{Call: r.readCall()}
+			}
+		case "signal":
+			if r.value(&seen, 1<<10, 1<<12) {
+				m.Body = &petrelv1.ClientFrame_Signal{Signal: r.readSendSignal()}
+			}
+		case "watch":
+			if r.value(&seen, 1<<11, 1<<12) {
+				m.Body = &petrelv1.ClientFrame_Watch{Watch: r.readSetWatch()}
 			}
 		default:
 			r.refuse()
@@ -475,6 +483,56 @@ func (r *jsonReader) readCall() *petrelv1.Call {
 		case "json":
 			if r.value(&seen, 1<<2, 1<<3) {
 				m.Request = &petrelv1.Call_Json{Json: r.text()}
+			}
+		default:
+			r.refuse()
+		}
+	}
+	return m
+}
+
+func (r *jsonReader) readSendSignal() *petrelv1.SendSignal {
+	m := &petrelv1.SendSignal{}
+	var seen uint64
+	for name, ok := r.firstMember(); ok; name, ok = r.nextMember() {
+		switch name {
+		case "conv":
+			if r.value(&seen, 1<<0, 0) {
+				m.Conv = r.text()
+			}
+		case "user":
+			if r.value(&seen, 1<<1, 0) {
+				m.User = r.text()
+			}
+		case "kind":
+			if r.value(&seen, 1<<2, 0) {
+				m.Kind = r.text()
+			}
+		case "data":
+			if r.value(&seen, 1<<3, 0) {
+				m.Data = r.bytes()
+			}
+		case "holdMs", "hold_ms":
+			if r.value(&seen, 1<<4, 0) {
+				m.HoldMs = uint32(r.number(32))
+			}
+		default:
+			r.refuse()
+		}
+	}
+	return m
+}
+
+func (r *jsonReader) readSetWatch() *petrelv1.SetWatch {
+	m := &petrelv1.SetWatch{}
+	var seen uint64
+	for name, ok := r.firstMember(); ok; name, ok = r.nextMember() {
+		switch name {
+		case "users":
+			if r.value(&seen, 1<<0, 0) {
+				for ok := r.firstElement(); ok; ok = r.nextElement() {
+					m.Users = append(m.Users, r.text())
+				}
 			}
 		default:
 			r.refuse()

@@ -53,6 +53,12 @@ func (w *jsonWriter) writeServerFrame(m *petrelv1.ServerFrame) {
 		case *petrelv1.ServerFrame_Answer:
 			w.key(`"answer":`)
 			w.writeAnswer(v.Answer)
+		case *petrelv1.ServerFrame_Signal:
+			w.key(`"signal":`)
+			w.writeSignaled(v.Signal)
+		case *petrelv1.ServerFrame_Watch:
+			w.key(`"watch":`)
+			w.writeWatching(v.Watch)
 		}
 	}
 	w.close('}')
@@ -691,6 +697,24 @@ func (w *jsonWriter) writeEvents(m *petrelv1.Events) {
 			}
 			w.close(']')
 		}
+		if len(m.Signals) > 0 {
+			w.key(`"signals":`)
+			w.open('[')
+			for _, v := range m.Signals {
+				w.element()
+				w.writeSignal(v)
+			}
+			w.close(']')
+		}
+		if len(m.Presences) > 0 {
+			w.key(`"presences":`)
+			w.open('[')
+			for _, v := range m.Presences {
+				w.element()
+				w.writePresence(v)
+			}
+			w.close(']')
+		}
 	}
 	w.close('}')
 }
@@ -732,6 +756,64 @@ func (w *jsonWriter) writeReceipt(m *petrelv1.Receipt) {
 		if m.Read != 0 {
 			w.key(`"read":`)
 			w.number64(m.Read)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeSignal(m *petrelv1.Signal) {
+	w.open('{')
+	if m != nil {
+		if m.Conv != "" {
+			w.key(`"conv":`)
+			w.text(m.Conv)
+		}
+		if m.From != "" {
+			w.key(`"from":`)
+			w.text(m.From)
+		}
+		if m.Kind != "" {
+			w.key(`"kind":`)
+			w.text(m.Kind)
+		}
+		if len(m.Data) > 0 {
+			w.key(`"data":`)
+			w.bytes(m.Data)
+		}
+		if m.Head != 0 {
+			w.key(`"head":`)
+			w.number64(m.Head)
+		}
+		if m.Id != 0 {
+			w.key(`"id":`)
+			w.number64(m.Id)
+		}
+		if m.TimeMs != 0 {
+			w.key(`"timeMs":`)
+			w.number64(m.TimeMs)
+		}
+		if m.HoldMs != 0 {
+			w.key(`"holdMs":`)
+			w.number32(m.HoldMs)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writePresence(m *petrelv1.Presence) {
+	w.open('{')
+	if m != nil {
+		if m.User != "" {
+			w.key(`"user":`)
+			w.text(m.User)
+		}
+		if m.Online {
+			w.key(`"online":`)
+			w.bool(m.Online)
+		}
+		if m.LastMs != 0 {
+			w.key(`"lastMs":`)
+			w.number64(m.LastMs)
 		}
 	}
 	w.close('}')
@@ -1023,5 +1105,15 @@ func (w *jsonWriter) writeAnswer(m *petrelv1.Answer) {
 			w.text(v.Json)
 		}
 	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeSignaled(m *petrelv1.Signaled) {
+	w.open('{')
+	w.close('}')
+}
+
+func (w *jsonWriter) writeWatching(m *petrelv1.Watching) {
+	w.open('{')
 	w.close('}')
 }

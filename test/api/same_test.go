@@ -136,9 +136,10 @@ var rows = map[string]row{
 		request: fixed(&petrelv1.ChangePasswordRequest{OldPassword: "correct horse battery", NewPassword: "staple of a new kind", RequestId: "r1"}),
 		as:      func(p *parties) string { return p.registered("changes").AccessToken },
 	},
-	"AccountService/SetAddPolicy":     {request: fixed(&petrelv1.SetAddPolicyRequest{Policy: petrelv1.AddPolicy_ADD_POLICY_NOBODY, RequestId: "r1"})},
-	"AccountService/SetForwardPolicy": {request: fixed(&petrelv1.SetForwardPolicyRequest{Policy: petrelv1.ForwardPolicy_FORWARD_POLICY_UNNAMED, RequestId: "r1"})},
-	"AccountService/ListDevices":      {request: fixed(&petrelv1.ListDevicesRequest{}), masks: []protoreflect.Name{"sessions", "client"}},
+	"AccountService/SetAddPolicy":      {request: fixed(&petrelv1.SetAddPolicyRequest{Policy: petrelv1.AddPolicy_ADD_POLICY_NOBODY, RequestId: "r1"})},
+	"AccountService/SetForwardPolicy":  {request: fixed(&petrelv1.SetForwardPolicyRequest{Policy: petrelv1.ForwardPolicy_FORWARD_POLICY_UNNAMED, RequestId: "r1"})},
+	"AccountService/SetPresencePolicy": {request: fixed(&petrelv1.SetPresencePolicyRequest{Policy: petrelv1.PresencePolicy_PRESENCE_POLICY_EVERYBODY, RequestId: "r1p"})},
+	"AccountService/ListDevices":       {request: fixed(&petrelv1.ListDevicesRequest{}), masks: []protoreflect.Name{"sessions", "client"}},
 	"AccountService/RenameDevice": {request: func(p *parties) proto.Message {
 		p.token("alice", "tablet")
 		return &petrelv1.RenameDeviceRequest{Device: "tablet", Name: "of the kitchen", RequestId: "r1"}

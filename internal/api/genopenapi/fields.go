@@ -89,6 +89,7 @@ var bounds = map[string]object{
 	"RemoveMembersRequest.users":          {"maxItems": 1000},
 	"CreateKeyRequest.scopes":             {"items": object{"type": "string", "enum": []any{"admin", "users", "tokens", "conversations", "messages", "server", "backup"}}},
 	"ChangeSettingsRequest.values":        {"minProperties": 1, "maxProperties": 64, "propertyNames": object{"minLength": 1}},
+	"SetPresencePolicyRequest.policy":     {"$ref": nil, "enum": []any{"PRESENCE_POLICY_UNSPECIFIED", "PRESENCE_POLICY_EVERYBODY", "PRESENCE_POLICY_PEERS", "PRESENCE_POLICY_NOBODY", 0, 1, 2, 3, nil}},
 	"SetAddPolicyRequest.policy":          {"$ref": nil, "enum": []any{"ADD_POLICY_UNSPECIFIED", "ADD_POLICY_EVERYBODY", "ADD_POLICY_NOBODY", 0, 1, 2, nil}},
 	"SetForwardPolicyRequest.policy":      {"$ref": nil, "enum": []any{"FORWARD_POLICY_UNSPECIFIED", "FORWARD_POLICY_NAMED", "FORWARD_POLICY_UNNAMED", 0, 1, 2, nil}},
 	"SetRegistrationRequest.registration": {"$ref": nil, "enum": []any{"REGISTRATION_UNSPECIFIED", "REGISTRATION_OPEN", "REGISTRATION_INVITATION", "REGISTRATION_CLOSED", 0, 1, 2, 3, nil}},

@@ -392,6 +392,137 @@ func (x *Receipts) GetReceipts() []*Receipts_Receipt {
 	return nil
 }
 
+// Signal is a signal for users of one node.
+type Signal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`      // who get it, if they are online at the receiver
+	Signal        []byte                 `protobuf:"bytes,3,opt,name=signal,proto3" json:"signal,omitempty"`    // petrel.v1.Signal
+	Most          uint32                 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`       // only so many sessions, and only those that have the conversation in their focus; 0: all
+	Session       uint64                 `protobuf:"varint,5,opt,name=session,proto3" json:"session,omitempty"` // of the receiver, which has sent it and gets no copy; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signal) Reset() {
+	*x = Signal{}
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signal) ProtoMessage() {}
+
+func (x *Signal) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signal.ProtoReflect.Descriptor instead.
+func (*Signal) Descriptor() ([]byte, []int) {
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Signal) GetTenant() uint32 {
+	if x != nil {
+		return x.Tenant
+	}
+	return 0
+}
+
+func (x *Signal) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Signal) GetSignal() []byte {
+	if x != nil {
+		return x.Signal
+	}
+	return nil
+}
+
+func (x *Signal) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *Signal) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+// PresencePolicy says that a user has changed who may see when they are online. Who
+// watches the user asks the store again.
+type PresencePolicy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PresencePolicy) Reset() {
+	*x = PresencePolicy{}
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PresencePolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PresencePolicy) ProtoMessage() {}
+
+func (x *PresencePolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PresencePolicy.ProtoReflect.Descriptor instead.
+func (*PresencePolicy) Descriptor() ([]byte, []int) {
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PresencePolicy) GetTenant() uint32 {
+	if x != nil {
+		return x.Tenant
+	}
+	return 0
+}
+
+func (x *PresencePolicy) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 // Part is all users who are online at the sender and whose hash modulo 64 is
 // index.
 type Online_Part struct {
@@ -404,7 +535,7 @@ type Online_Part struct {
 
 func (x *Online_Part) Reset() {
 	*x = Online_Part{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[4]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -416,7 +547,7 @@ func (x *Online_Part) String() string {
 func (*Online_Part) ProtoMessage() {}
 
 func (x *Online_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[4]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +590,7 @@ type Answer_Failure struct {
 
 func (x *Answer_Failure) Reset() {
 	*x = Answer_Failure{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[5]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +602,7 @@ func (x *Answer_Failure) String() string {
 func (*Answer_Failure) ProtoMessage() {}
 
 func (x *Answer_Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[5]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -534,7 +665,7 @@ type Receipts_Receipt struct {
 
 func (x *Receipts_Receipt) Reset() {
 	*x = Receipts_Receipt{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +677,7 @@ func (x *Receipts_Receipt) String() string {
 func (*Receipts_Receipt) ProtoMessage() {}
 
 func (x *Receipts_Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +771,16 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x1c\n" +
 	"\tdelivered\x18\x02 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\x03 \x01(\x04R\x04read\x12\x16\n" +
-	"\x06askers\x18\x04 \x03(\x04R\x06askersB8Z6github.com/petrel-im/petrel/internal/cluster/clusterpbb\x06proto3"
+	"\x06askers\x18\x04 \x03(\x04R\x06askers\"|\n" +
+	"\x06Signal\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x14\n" +
+	"\x05users\x18\x02 \x03(\tR\x05users\x12\x16\n" +
+	"\x06signal\x18\x03 \x01(\fR\x06signal\x12\x12\n" +
+	"\x04most\x18\x04 \x01(\rR\x04most\x12\x18\n" +
+	"\asession\x18\x05 \x01(\x04R\asession\"<\n" +
+	"\x0ePresencePolicy\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04userB8Z6github.com/petrel-im/petrel/internal/cluster/clusterpbb\x06proto3"
 
 var (
 	file_petrel_cluster_v1_fanout_proto_rawDescOnce sync.Once
@@ -654,21 +794,23 @@ func file_petrel_cluster_v1_fanout_proto_rawDescGZIP() []byte {
 	return file_petrel_cluster_v1_fanout_proto_rawDescData
 }
 
-var file_petrel_cluster_v1_fanout_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_petrel_cluster_v1_fanout_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_petrel_cluster_v1_fanout_proto_goTypes = []any{
 	(*Online)(nil),           // 0: petrel.cluster.v1.Online
 	(*Delivery)(nil),         // 1: petrel.cluster.v1.Delivery
 	(*Answer)(nil),           // 2: petrel.cluster.v1.Answer
 	(*Receipts)(nil),         // 3: petrel.cluster.v1.Receipts
-	(*Online_Part)(nil),      // 4: petrel.cluster.v1.Online.Part
-	(*Answer_Failure)(nil),   // 5: petrel.cluster.v1.Answer.Failure
-	(*Receipts_Receipt)(nil), // 6: petrel.cluster.v1.Receipts.Receipt
+	(*Signal)(nil),           // 4: petrel.cluster.v1.Signal
+	(*PresencePolicy)(nil),   // 5: petrel.cluster.v1.PresencePolicy
+	(*Online_Part)(nil),      // 6: petrel.cluster.v1.Online.Part
+	(*Answer_Failure)(nil),   // 7: petrel.cluster.v1.Answer.Failure
+	(*Receipts_Receipt)(nil), // 8: petrel.cluster.v1.Receipts.Receipt
 }
 var file_petrel_cluster_v1_fanout_proto_depIdxs = []int32{
-	4, // 0: petrel.cluster.v1.Online.part:type_name -> petrel.cluster.v1.Online.Part
+	6, // 0: petrel.cluster.v1.Online.part:type_name -> petrel.cluster.v1.Online.Part
 	2, // 1: petrel.cluster.v1.Delivery.answers:type_name -> petrel.cluster.v1.Answer
-	5, // 2: petrel.cluster.v1.Answer.failure:type_name -> petrel.cluster.v1.Answer.Failure
-	6, // 3: petrel.cluster.v1.Receipts.receipts:type_name -> petrel.cluster.v1.Receipts.Receipt
+	7, // 2: petrel.cluster.v1.Answer.failure:type_name -> petrel.cluster.v1.Answer.Failure
+	8, // 3: petrel.cluster.v1.Receipts.receipts:type_name -> petrel.cluster.v1.Receipts.Receipt
 	4, // [4:4] is the sub-list for method output_type
 	4, // [4:4] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
@@ -687,7 +829,7 @@ func file_petrel_cluster_v1_fanout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_cluster_v1_fanout_proto_rawDesc), len(file_petrel_cluster_v1_fanout_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -255,6 +255,100 @@ func (x *NotOwner) GetEpoch() uint64 {
 	return 0
 }
 
+// Signal is a signal on its way to the owner of its conversation, in the numbered
+// stream. Nobody answers it, and nobody sends it again.
+type Signal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
+	From          string                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	Session       uint64                 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"` // at the sender, which gets no copy
+	Kind          string                 `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
+	Data          []byte                 `protobuf:"bytes,6,opt,name=data,proto3" json:"data,omitempty"`
+	HoldMs        uint32                 `protobuf:"varint,7,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signal) Reset() {
+	*x = Signal{}
+	mi := &file_petrel_route_v1_route_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signal) ProtoMessage() {}
+
+func (x *Signal) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_route_v1_route_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signal.ProtoReflect.Descriptor instead.
+func (*Signal) Descriptor() ([]byte, []int) {
+	return file_petrel_route_v1_route_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Signal) GetTenant() uint32 {
+	if x != nil {
+		return x.Tenant
+	}
+	return 0
+}
+
+func (x *Signal) GetConv() []byte {
+	if x != nil {
+		return x.Conv
+	}
+	return nil
+}
+
+func (x *Signal) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Signal) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *Signal) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Signal) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Signal) GetHoldMs() uint32 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
+}
+
 // Call asks a node a question about a conversation.
 type Call struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -270,7 +364,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_petrel_route_v1_route_proto_msgTypes[3]
+	mi := &file_petrel_route_v1_route_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -282,7 +376,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_route_v1_route_proto_msgTypes[3]
+	mi := &file_petrel_route_v1_route_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -295,7 +389,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_petrel_route_v1_route_proto_rawDescGZIP(), []int{3}
+	return file_petrel_route_v1_route_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Call) GetTenant() uint32 {
@@ -351,7 +445,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_petrel_route_v1_route_proto_msgTypes[4]
+	mi := &file_petrel_route_v1_route_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -363,7 +457,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_route_v1_route_proto_msgTypes[4]
+	mi := &file_petrel_route_v1_route_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -376,7 +470,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_petrel_route_v1_route_proto_rawDescGZIP(), []int{4}
+	return file_petrel_route_v1_route_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Mark) GetStream() uint64 {
@@ -405,7 +499,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_petrel_route_v1_route_proto_msgTypes[5]
+	mi := &file_petrel_route_v1_route_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -417,7 +511,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_route_v1_route_proto_msgTypes[5]
+	mi := &file_petrel_route_v1_route_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -430,7 +524,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_petrel_route_v1_route_proto_rawDescGZIP(), []int{5}
+	return file_petrel_route_v1_route_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Reply) GetError() *petrelv1.Error {
@@ -477,7 +571,15 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x18\n" +
 	"\atickets\x18\x02 \x03(\x04R\atickets\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\"\xa7\x01\n" +
+	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\"\xa3\x01\n" +
+	"\x06Signal\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
+	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x12\x18\n" +
+	"\asession\x18\x04 \x01(\x04R\asession\x12\x12\n" +
+	"\x04kind\x18\x05 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04data\x18\x06 \x01(\fR\x04data\x12\x17\n" +
+	"\ahold_ms\x18\a \x01(\rR\x06holdMs\"\xa7\x01\n" +
 	"\x04Call\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x12\n" +
@@ -505,32 +607,33 @@ func file_petrel_route_v1_route_proto_rawDescGZIP() []byte {
 	return file_petrel_route_v1_route_proto_rawDescData
 }
 
-var file_petrel_route_v1_route_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_petrel_route_v1_route_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_petrel_route_v1_route_proto_goTypes = []any{
 	(*Sends)(nil),                // 0: petrel.route.v1.Sends
 	(*Send)(nil),                 // 1: petrel.route.v1.Send
 	(*NotOwner)(nil),             // 2: petrel.route.v1.NotOwner
-	(*Call)(nil),                 // 3: petrel.route.v1.Call
-	(*Mark)(nil),                 // 4: petrel.route.v1.Mark
-	(*Reply)(nil),                // 5: petrel.route.v1.Reply
-	(*petrelv1.Message)(nil),     // 6: petrel.v1.Message
-	(*storepb.Conversation)(nil), // 7: petrel.store.v1.Conversation
-	(*convpb.Source)(nil),        // 8: petrel.conv.v1.Source
-	(*petrelv1.Error)(nil),       // 9: petrel.v1.Error
+	(*Signal)(nil),               // 3: petrel.route.v1.Signal
+	(*Call)(nil),                 // 4: petrel.route.v1.Call
+	(*Mark)(nil),                 // 5: petrel.route.v1.Mark
+	(*Reply)(nil),                // 6: petrel.route.v1.Reply
+	(*petrelv1.Message)(nil),     // 7: petrel.v1.Message
+	(*storepb.Conversation)(nil), // 8: petrel.store.v1.Conversation
+	(*convpb.Source)(nil),        // 9: petrel.conv.v1.Source
+	(*petrelv1.Error)(nil),       // 10: petrel.v1.Error
 }
 var file_petrel_route_v1_route_proto_depIdxs = []int32{
-	1, // 0: petrel.route.v1.Sends.sends:type_name -> petrel.route.v1.Send
-	6, // 1: petrel.route.v1.Send.entry:type_name -> petrel.v1.Message
-	7, // 2: petrel.route.v1.Send.create:type_name -> petrel.store.v1.Conversation
-	8, // 3: petrel.route.v1.Send.source:type_name -> petrel.conv.v1.Source
-	9, // 4: petrel.route.v1.Send.refusal:type_name -> petrel.v1.Error
-	4, // 5: petrel.route.v1.Call.mark:type_name -> petrel.route.v1.Mark
-	9, // 6: petrel.route.v1.Reply.error:type_name -> petrel.v1.Error
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	1,  // 0: petrel.route.v1.Sends.sends:type_name -> petrel.route.v1.Send
+	7,  // 1: petrel.route.v1.Send.entry:type_name -> petrel.v1.Message
+	8,  // 2: petrel.route.v1.Send.create:type_name -> petrel.store.v1.Conversation
+	9,  // 3: petrel.route.v1.Send.source:type_name -> petrel.conv.v1.Source
+	10, // 4: petrel.route.v1.Send.refusal:type_name -> petrel.v1.Error
+	5,  // 5: petrel.route.v1.Call.mark:type_name -> petrel.route.v1.Mark
+	10, // 6: petrel.route.v1.Reply.error:type_name -> petrel.v1.Error
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_petrel_route_v1_route_proto_init() }
@@ -544,7 +647,7 @@ func file_petrel_route_v1_route_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_route_v1_route_proto_rawDesc), len(file_petrel_route_v1_route_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

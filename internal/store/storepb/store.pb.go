@@ -550,20 +550,21 @@ func (x *Invitation) GetUses() uint32 {
 }
 
 type User struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	CreatedMs     uint64                 `protobuf:"varint,1,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	Disabled      bool                   `protobuf:"varint,2,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`      // tokens of an older epoch are void
-	Password      string                 `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"` // argon2id, as a PHC string; empty: none
-	DisplayName   string                 `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	Logins        uint64                 `protobuf:"varint,6,opt,name=logins,proto3" json:"logins,omitempty"`                                     // number of the newest login
-	Source        string                 `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`                                      // who made the user: "" the operator, "registration", or "jwt ISSUER"
-	Linked        []string               `protobuf:"bytes,8,rep,name=linked,proto3" json:"linked,omitempty"`                                      // further sources that the operator lets log the user in
-	AddPolicy     uint32                 `protobuf:"varint,9,opt,name=add_policy,json=addPolicy,proto3" json:"add_policy,omitempty"`              // petrel.v1.AddPolicy: who may add the user to groups; 0: everybody
-	RevokedMs     uint64                 `protobuf:"varint,10,opt,name=revoked_ms,json=revokedMs,proto3" json:"revoked_ms,omitempty"`             // when all tokens were revoked last; a JWT that is not newer logs nobody in
-	ForwardPolicy uint32                 `protobuf:"varint,11,opt,name=forward_policy,json=forwardPolicy,proto3" json:"forward_policy,omitempty"` // petrel.v1.ForwardPolicy: whether forwards name the user; 0: they do
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	CreatedMs      uint64                 `protobuf:"varint,1,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	Disabled       bool                   `protobuf:"varint,2,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	Epoch          uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`      // tokens of an older epoch are void
+	Password       string                 `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"` // argon2id, as a PHC string; empty: none
+	DisplayName    string                 `protobuf:"bytes,5,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	Logins         uint64                 `protobuf:"varint,6,opt,name=logins,proto3" json:"logins,omitempty"`                                        // number of the newest login
+	Source         string                 `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`                                         // who made the user: "" the operator, "registration", or "jwt ISSUER"
+	Linked         []string               `protobuf:"bytes,8,rep,name=linked,proto3" json:"linked,omitempty"`                                         // further sources that the operator lets log the user in
+	AddPolicy      uint32                 `protobuf:"varint,9,opt,name=add_policy,json=addPolicy,proto3" json:"add_policy,omitempty"`                 // petrel.v1.AddPolicy: who may add the user to groups; 0: everybody
+	RevokedMs      uint64                 `protobuf:"varint,10,opt,name=revoked_ms,json=revokedMs,proto3" json:"revoked_ms,omitempty"`                // when all tokens were revoked last; a JWT that is not newer logs nobody in
+	ForwardPolicy  uint32                 `protobuf:"varint,11,opt,name=forward_policy,json=forwardPolicy,proto3" json:"forward_policy,omitempty"`    // petrel.v1.ForwardPolicy: whether forwards name the user; 0: they do
+	PresencePolicy uint32                 `protobuf:"varint,14,opt,name=presence_policy,json=presencePolicy,proto3" json:"presence_policy,omitempty"` // petrel.v1.PresencePolicy: who may see when the user is online; 0: peers
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *User) Reset() {
@@ -669,6 +670,13 @@ func (x *User) GetRevokedMs() uint64 {
 func (x *User) GetForwardPolicy() uint32 {
 	if x != nil {
 		return x.ForwardPolicy
+	}
+	return 0
+}
+
+func (x *User) GetPresencePolicy() uint32 {
+	if x != nil {
+		return x.PresencePolicy
 	}
 	return 0
 }
@@ -2364,7 +2372,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"Invitation\x12\x1d\n" +
 	"\n" +
 	"expires_ms\x18\x01 \x01(\x04R\texpiresMs\x12\x12\n" +
-	"\x04uses\x18\x02 \x01(\rR\x04uses\"\xc3\x02\n" +
+	"\x04uses\x18\x02 \x01(\rR\x04uses\"\xec\x02\n" +
 	"\x04User\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\x01 \x01(\x04R\tcreatedMs\x12\x1a\n" +
@@ -2380,7 +2388,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\n" +
 	"revoked_ms\x18\n" +
 	" \x01(\x04R\trevokedMs\x12%\n" +
-	"\x0eforward_policy\x18\v \x01(\rR\rforwardPolicy\"\xbe\x02\n" +
+	"\x0eforward_policy\x18\v \x01(\rR\rforwardPolicy\x12'\n" +
+	"\x0fpresence_policy\x18\x0e \x01(\rR\x0epresencePolicy\"\xbe\x02\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +

@@ -490,6 +490,11 @@ func (m *User) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.PresencePolicy != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.PresencePolicy))
+		i--
+		dAtA[i] = 0x70
+	}
 	if m.ForwardPolicy != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ForwardPolicy))
 		i--
@@ -2256,6 +2261,9 @@ func (m *User) SizeVT() (n int) {
 	}
 	if m.ForwardPolicy != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.ForwardPolicy))
+	}
+	if m.PresencePolicy != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.PresencePolicy))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -4213,6 +4221,25 @@ func (m *User) UnmarshalVT(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.ForwardPolicy |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field PresencePolicy", wireType)
+			}
+			m.PresencePolicy = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.PresencePolicy |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}
@@ -9445,6 +9472,25 @@ func (m *User) UnmarshalVTUnsafe(dAtA []byte) error {
 				b := dAtA[iNdEx]
 				iNdEx++
 				m.ForwardPolicy |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field PresencePolicy", wireType)
+			}
+			m.PresencePolicy = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.PresencePolicy |= uint32(b&0x7F) << shift
 				if b < 0x80 {
 					break
 				}

@@ -122,6 +122,59 @@ func (ForwardPolicy) EnumDescriptor() ([]byte, []int) {
 	return file_petrel_v1_account_proto_rawDescGZIP(), []int{1}
 }
 
+// PresencePolicy says who may see when a user is online, and was last. Clause P-13.6.
+type PresencePolicy int32
+
+const (
+	PresencePolicy_PRESENCE_POLICY_UNSPECIFIED PresencePolicy = 0 // peers
+	PresencePolicy_PRESENCE_POLICY_EVERYBODY   PresencePolicy = 1
+	PresencePolicy_PRESENCE_POLICY_PEERS       PresencePolicy = 2 // who has a direct conversation with the user
+	PresencePolicy_PRESENCE_POLICY_NOBODY      PresencePolicy = 3
+)
+
+// Enum value maps for PresencePolicy.
+var (
+	PresencePolicy_name = map[int32]string{
+		0: "PRESENCE_POLICY_UNSPECIFIED",
+		1: "PRESENCE_POLICY_EVERYBODY",
+		2: "PRESENCE_POLICY_PEERS",
+		3: "PRESENCE_POLICY_NOBODY",
+	}
+	PresencePolicy_value = map[string]int32{
+		"PRESENCE_POLICY_UNSPECIFIED": 0,
+		"PRESENCE_POLICY_EVERYBODY":   1,
+		"PRESENCE_POLICY_PEERS":       2,
+		"PRESENCE_POLICY_NOBODY":      3,
+	}
+)
+
+func (x PresencePolicy) Enum() *PresencePolicy {
+	p := new(PresencePolicy)
+	*p = x
+	return p
+}
+
+func (x PresencePolicy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PresencePolicy) Descriptor() protoreflect.EnumDescriptor {
+	return file_petrel_v1_account_proto_enumTypes[2].Descriptor()
+}
+
+func (PresencePolicy) Type() protoreflect.EnumType {
+	return &file_petrel_v1_account_proto_enumTypes[2]
+}
+
+func (x PresencePolicy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PresencePolicy.Descriptor instead.
+func (PresencePolicy) EnumDescriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{2}
+}
+
 // DeviceRef names the installation that logs in.
 type DeviceRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -601,14 +654,15 @@ func (*GetAccountRequest) Descriptor() ([]byte, []int) {
 
 // Account is what the user and others may see of a user.
 type Account struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	DisplayName   string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes
-	CreatedMs     uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
-	AddPolicy     AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                 // of the caller's own account; others do not see it
-	ForwardPolicy ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"` // the same
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	User           string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	DisplayName    string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // at most 128 bytes
+	CreatedMs      uint64                 `protobuf:"varint,3,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	AddPolicy      AddPolicy              `protobuf:"varint,4,opt,name=add_policy,json=addPolicy,proto3,enum=petrel.v1.AddPolicy" json:"add_policy,omitempty"`                     // of the caller's own account; others do not see it
+	ForwardPolicy  ForwardPolicy          `protobuf:"varint,5,opt,name=forward_policy,json=forwardPolicy,proto3,enum=petrel.v1.ForwardPolicy" json:"forward_policy,omitempty"`     // the same
+	PresencePolicy PresencePolicy         `protobuf:"varint,6,opt,name=presence_policy,json=presencePolicy,proto3,enum=petrel.v1.PresencePolicy" json:"presence_policy,omitempty"` // the same
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Account) Reset() {
@@ -674,6 +728,13 @@ func (x *Account) GetForwardPolicy() ForwardPolicy {
 		return x.ForwardPolicy
 	}
 	return ForwardPolicy_FORWARD_POLICY_UNSPECIFIED
+}
+
+func (x *Account) GetPresencePolicy() PresencePolicy {
+	if x != nil {
+		return x.PresencePolicy
+	}
+	return PresencePolicy_PRESENCE_POLICY_UNSPECIFIED
 }
 
 type SetAddPolicyRequest struct {
@@ -780,6 +841,58 @@ func (x *SetForwardPolicyRequest) GetRequestId() string {
 	return ""
 }
 
+type SetPresencePolicyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Policy        PresencePolicy         `protobuf:"varint,1,opt,name=policy,proto3,enum=petrel.v1.PresencePolicy" json:"policy,omitempty"`
+	RequestId     string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPresencePolicyRequest) Reset() {
+	*x = SetPresencePolicyRequest{}
+	mi := &file_petrel_v1_account_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPresencePolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPresencePolicyRequest) ProtoMessage() {}
+
+func (x *SetPresencePolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_account_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPresencePolicyRequest.ProtoReflect.Descriptor instead.
+func (*SetPresencePolicyRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SetPresencePolicyRequest) GetPolicy() PresencePolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return PresencePolicy_PRESENCE_POLICY_UNSPECIFIED
+}
+
+func (x *SetPresencePolicyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type UpdateAccountRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	DisplayName   string                 `protobuf:"bytes,1,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
@@ -790,7 +903,7 @@ type UpdateAccountRequest struct {
 
 func (x *UpdateAccountRequest) Reset() {
 	*x = UpdateAccountRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[10]
+	mi := &file_petrel_v1_account_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +915,7 @@ func (x *UpdateAccountRequest) String() string {
 func (*UpdateAccountRequest) ProtoMessage() {}
 
 func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[10]
+	mi := &file_petrel_v1_account_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +928,7 @@ func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccountRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{10}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdateAccountRequest) GetDisplayName() string {
@@ -843,7 +956,7 @@ type ChangePasswordRequest struct {
 
 func (x *ChangePasswordRequest) Reset() {
 	*x = ChangePasswordRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[11]
+	mi := &file_petrel_v1_account_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +968,7 @@ func (x *ChangePasswordRequest) String() string {
 func (*ChangePasswordRequest) ProtoMessage() {}
 
 func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[11]
+	mi := &file_petrel_v1_account_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +981,7 @@ func (x *ChangePasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordRequest.ProtoReflect.Descriptor instead.
 func (*ChangePasswordRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{11}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ChangePasswordRequest) GetOldPassword() string {
@@ -901,7 +1014,7 @@ type ChangePasswordResponse struct {
 
 func (x *ChangePasswordResponse) Reset() {
 	*x = ChangePasswordResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[12]
+	mi := &file_petrel_v1_account_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -913,7 +1026,7 @@ func (x *ChangePasswordResponse) String() string {
 func (*ChangePasswordResponse) ProtoMessage() {}
 
 func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[12]
+	mi := &file_petrel_v1_account_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -926,7 +1039,7 @@ func (x *ChangePasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangePasswordResponse.ProtoReflect.Descriptor instead.
 func (*ChangePasswordResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{12}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ChangePasswordResponse) GetSessions() uint32 {
@@ -944,7 +1057,7 @@ type ListDevicesRequest struct {
 
 func (x *ListDevicesRequest) Reset() {
 	*x = ListDevicesRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[13]
+	mi := &file_petrel_v1_account_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -956,7 +1069,7 @@ func (x *ListDevicesRequest) String() string {
 func (*ListDevicesRequest) ProtoMessage() {}
 
 func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[13]
+	mi := &file_petrel_v1_account_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -969,7 +1082,7 @@ func (x *ListDevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesRequest.ProtoReflect.Descriptor instead.
 func (*ListDevicesRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{13}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{14}
 }
 
 type ListDevicesResponse struct {
@@ -981,7 +1094,7 @@ type ListDevicesResponse struct {
 
 func (x *ListDevicesResponse) Reset() {
 	*x = ListDevicesResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[14]
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1106,7 @@ func (x *ListDevicesResponse) String() string {
 func (*ListDevicesResponse) ProtoMessage() {}
 
 func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[14]
+	mi := &file_petrel_v1_account_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1119,7 @@ func (x *ListDevicesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDevicesResponse.ProtoReflect.Descriptor instead.
 func (*ListDevicesResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{14}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListDevicesResponse) GetDevices() []*Device {
@@ -1033,7 +1146,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1158,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[15]
+	mi := &file_petrel_v1_account_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1171,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{15}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Device) GetId() string {
@@ -1135,7 +1248,7 @@ type RenameDeviceRequest struct {
 
 func (x *RenameDeviceRequest) Reset() {
 	*x = RenameDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1260,7 @@ func (x *RenameDeviceRequest) String() string {
 func (*RenameDeviceRequest) ProtoMessage() {}
 
 func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[16]
+	mi := &file_petrel_v1_account_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1273,7 @@ func (x *RenameDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RenameDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{16}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RenameDeviceRequest) GetDevice() string {
@@ -1194,7 +1307,7 @@ type RevokeDeviceRequest struct {
 
 func (x *RevokeDeviceRequest) Reset() {
 	*x = RevokeDeviceRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1319,7 @@ func (x *RevokeDeviceRequest) String() string {
 func (*RevokeDeviceRequest) ProtoMessage() {}
 
 func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[17]
+	mi := &file_petrel_v1_account_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1332,7 @@ func (x *RevokeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RevokeDeviceRequest) GetDevice() string {
@@ -1245,7 +1358,7 @@ type RevokeDeviceResponse struct {
 
 func (x *RevokeDeviceResponse) Reset() {
 	*x = RevokeDeviceResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1370,7 @@ func (x *RevokeDeviceResponse) String() string {
 func (*RevokeDeviceResponse) ProtoMessage() {}
 
 func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[18]
+	mi := &file_petrel_v1_account_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1383,7 @@ func (x *RevokeDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeDeviceResponse.ProtoReflect.Descriptor instead.
 func (*RevokeDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{18}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RevokeDeviceResponse) GetSessions() uint32 {
@@ -1289,7 +1402,7 @@ type LogoutRequest struct {
 
 func (x *LogoutRequest) Reset() {
 	*x = LogoutRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1414,7 @@ func (x *LogoutRequest) String() string {
 func (*LogoutRequest) ProtoMessage() {}
 
 func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[19]
+	mi := &file_petrel_v1_account_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1427,7 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{19}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LogoutRequest) GetRequestId() string {
@@ -1332,7 +1445,7 @@ type LogoutResponse struct {
 
 func (x *LogoutResponse) Reset() {
 	*x = LogoutResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1457,7 @@ func (x *LogoutResponse) String() string {
 func (*LogoutResponse) ProtoMessage() {}
 
 func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[20]
+	mi := &file_petrel_v1_account_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1470,7 @@ func (x *LogoutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogoutResponse.ProtoReflect.Descriptor instead.
 func (*LogoutResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{20}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
 }
 
 type GetUserRequest struct {
@@ -1369,7 +1482,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1494,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[21]
+	mi := &file_petrel_v1_account_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1507,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{21}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetUserRequest) GetUser() string {
@@ -1412,7 +1525,7 @@ type GetSettingsRequest struct {
 
 func (x *GetSettingsRequest) Reset() {
 	*x = GetSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1537,7 @@ func (x *GetSettingsRequest) String() string {
 func (*GetSettingsRequest) ProtoMessage() {}
 
 func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[22]
+	mi := &file_petrel_v1_account_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1550,7 @@ func (x *GetSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsRequest.ProtoReflect.Descriptor instead.
 func (*GetSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{22}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
 }
 
 type GetSettingsResponse struct {
@@ -1449,7 +1562,7 @@ type GetSettingsResponse struct {
 
 func (x *GetSettingsResponse) Reset() {
 	*x = GetSettingsResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1461,7 +1574,7 @@ func (x *GetSettingsResponse) String() string {
 func (*GetSettingsResponse) ProtoMessage() {}
 
 func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[23]
+	mi := &file_petrel_v1_account_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1474,7 +1587,7 @@ func (x *GetSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSettingsResponse.ProtoReflect.Descriptor instead.
 func (*GetSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{23}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetSettingsResponse) GetSettings() []*Settings {
@@ -1496,7 +1609,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1621,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[24]
+	mi := &file_petrel_v1_account_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1634,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Settings) GetConv() string {
@@ -1549,7 +1662,7 @@ type ChangeSettingsRequest struct {
 
 func (x *ChangeSettingsRequest) Reset() {
 	*x = ChangeSettingsRequest{}
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1674,7 @@ func (x *ChangeSettingsRequest) String() string {
 func (*ChangeSettingsRequest) ProtoMessage() {}
 
 func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[25]
+	mi := &file_petrel_v1_account_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1687,7 @@ func (x *ChangeSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeSettingsRequest.ProtoReflect.Descriptor instead.
 func (*ChangeSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ChangeSettingsRequest) GetConv() string {
@@ -1608,7 +1721,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1733,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_account_proto_msgTypes[26]
+	mi := &file_petrel_v1_account_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1746,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_account_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_account_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ChangeResponse) GetSeq() uint64 {
@@ -1688,7 +1801,7 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x12refresh_expires_ms\x18\x05 \x01(\x04R\x10refreshExpiresMs\x12\x16\n" +
 	"\x06device\x18\x06 \x01(\tR\x06device\x12\x1a\n" +
 	"\bgateways\x18\a \x03(\tR\bgateways\"\x13\n" +
-	"\x11GetAccountRequest\"\xd5\x01\n" +
+	"\x11GetAccountRequest\"\x99\x02\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1d\n" +
@@ -1696,13 +1809,18 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"created_ms\x18\x03 \x01(\x04R\tcreatedMs\x123\n" +
 	"\n" +
 	"add_policy\x18\x04 \x01(\x0e2\x14.petrel.v1.AddPolicyR\taddPolicy\x12?\n" +
-	"\x0eforward_policy\x18\x05 \x01(\x0e2\x18.petrel.v1.ForwardPolicyR\rforwardPolicy\"b\n" +
+	"\x0eforward_policy\x18\x05 \x01(\x0e2\x18.petrel.v1.ForwardPolicyR\rforwardPolicy\x12B\n" +
+	"\x0fpresence_policy\x18\x06 \x01(\x0e2\x19.petrel.v1.PresencePolicyR\x0epresencePolicy\"b\n" +
 	"\x13SetAddPolicyRequest\x12,\n" +
 	"\x06policy\x18\x01 \x01(\x0e2\x14.petrel.v1.AddPolicyR\x06policy\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"j\n" +
 	"\x17SetForwardPolicyRequest\x120\n" +
 	"\x06policy\x18\x01 \x01(\x0e2\x18.petrel.v1.ForwardPolicyR\x06policy\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"l\n" +
+	"\x18SetPresencePolicyRequest\x121\n" +
+	"\x06policy\x18\x01 \x01(\x0e2\x19.petrel.v1.PresencePolicyR\x06policy\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"X\n" +
 	"\x14UpdateAccountRequest\x12!\n" +
@@ -1772,18 +1890,24 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\rForwardPolicy\x12\x1e\n" +
 	"\x1aFORWARD_POLICY_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14FORWARD_POLICY_NAMED\x10\x01\x12\x1a\n" +
-	"\x16FORWARD_POLICY_UNNAMED\x10\x022\x8d\x02\n" +
+	"\x16FORWARD_POLICY_UNNAMED\x10\x02*\x87\x01\n" +
+	"\x0ePresencePolicy\x12\x1f\n" +
+	"\x1bPRESENCE_POLICY_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19PRESENCE_POLICY_EVERYBODY\x10\x01\x12\x19\n" +
+	"\x15PRESENCE_POLICY_PEERS\x10\x02\x12\x1a\n" +
+	"\x16PRESENCE_POLICY_NOBODY\x10\x032\x8d\x02\n" +
 	"\vAuthService\x12@\n" +
 	"\bRegister\x12\x1a.petrel.v1.RegisterRequest\x1a\x18.petrel.v1.LoginResponse\x12:\n" +
 	"\x05Login\x12\x17.petrel.v1.LoginRequest\x1a\x18.petrel.v1.LoginResponse\x12>\n" +
 	"\aRefresh\x12\x19.petrel.v1.RefreshRequest\x1a\x18.petrel.v1.LoginResponse\x12@\n" +
-	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xf5\x06\n" +
+	"\bExchange\x12\x1a.petrel.v1.ExchangeRequest\x1a\x18.petrel.v1.LoginResponse2\xc3\a\n" +
 	"\x0eAccountService\x12>\n" +
 	"\n" +
 	"GetAccount\x12\x1c.petrel.v1.GetAccountRequest\x1a\x12.petrel.v1.Account\x12D\n" +
 	"\rUpdateAccount\x12\x1f.petrel.v1.UpdateAccountRequest\x1a\x12.petrel.v1.Account\x12B\n" +
 	"\fSetAddPolicy\x12\x1e.petrel.v1.SetAddPolicyRequest\x1a\x12.petrel.v1.Account\x12J\n" +
-	"\x10SetForwardPolicy\x12\".petrel.v1.SetForwardPolicyRequest\x1a\x12.petrel.v1.Account\x12U\n" +
+	"\x10SetForwardPolicy\x12\".petrel.v1.SetForwardPolicyRequest\x1a\x12.petrel.v1.Account\x12L\n" +
+	"\x11SetPresencePolicy\x12#.petrel.v1.SetPresencePolicyRequest\x1a\x12.petrel.v1.Account\x12U\n" +
 	"\x0eChangePassword\x12 .petrel.v1.ChangePasswordRequest\x1a!.petrel.v1.ChangePasswordResponse\x12L\n" +
 	"\vListDevices\x12\x1d.petrel.v1.ListDevicesRequest\x1a\x1e.petrel.v1.ListDevicesResponse\x12A\n" +
 	"\fRenameDevice\x12\x1e.petrel.v1.RenameDeviceRequest\x1a\x11.petrel.v1.Device\x12O\n" +
@@ -1805,90 +1929,96 @@ func file_petrel_v1_account_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_account_proto_rawDescData
 }
 
-var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_petrel_v1_account_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_petrel_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_petrel_v1_account_proto_goTypes = []any{
-	(AddPolicy)(0),                  // 0: petrel.v1.AddPolicy
-	(ForwardPolicy)(0),              // 1: petrel.v1.ForwardPolicy
-	(*DeviceRef)(nil),               // 2: petrel.v1.DeviceRef
-	(*RegisterRequest)(nil),         // 3: petrel.v1.RegisterRequest
-	(*LoginRequest)(nil),            // 4: petrel.v1.LoginRequest
-	(*RefreshRequest)(nil),          // 5: petrel.v1.RefreshRequest
-	(*ExchangeRequest)(nil),         // 6: petrel.v1.ExchangeRequest
-	(*LoginResponse)(nil),           // 7: petrel.v1.LoginResponse
-	(*GetAccountRequest)(nil),       // 8: petrel.v1.GetAccountRequest
-	(*Account)(nil),                 // 9: petrel.v1.Account
-	(*SetAddPolicyRequest)(nil),     // 10: petrel.v1.SetAddPolicyRequest
-	(*SetForwardPolicyRequest)(nil), // 11: petrel.v1.SetForwardPolicyRequest
-	(*UpdateAccountRequest)(nil),    // 12: petrel.v1.UpdateAccountRequest
-	(*ChangePasswordRequest)(nil),   // 13: petrel.v1.ChangePasswordRequest
-	(*ChangePasswordResponse)(nil),  // 14: petrel.v1.ChangePasswordResponse
-	(*ListDevicesRequest)(nil),      // 15: petrel.v1.ListDevicesRequest
-	(*ListDevicesResponse)(nil),     // 16: petrel.v1.ListDevicesResponse
-	(*Device)(nil),                  // 17: petrel.v1.Device
-	(*RenameDeviceRequest)(nil),     // 18: petrel.v1.RenameDeviceRequest
-	(*RevokeDeviceRequest)(nil),     // 19: petrel.v1.RevokeDeviceRequest
-	(*RevokeDeviceResponse)(nil),    // 20: petrel.v1.RevokeDeviceResponse
-	(*LogoutRequest)(nil),           // 21: petrel.v1.LogoutRequest
-	(*LogoutResponse)(nil),          // 22: petrel.v1.LogoutResponse
-	(*GetUserRequest)(nil),          // 23: petrel.v1.GetUserRequest
-	(*GetSettingsRequest)(nil),      // 24: petrel.v1.GetSettingsRequest
-	(*GetSettingsResponse)(nil),     // 25: petrel.v1.GetSettingsResponse
-	(*Settings)(nil),                // 26: petrel.v1.Settings
-	(*ChangeSettingsRequest)(nil),   // 27: petrel.v1.ChangeSettingsRequest
-	(*ChangeResponse)(nil),          // 28: petrel.v1.ChangeResponse
-	nil,                             // 29: petrel.v1.Settings.ValuesEntry
-	nil,                             // 30: petrel.v1.ChangeSettingsRequest.ValuesEntry
+	(AddPolicy)(0),                   // 0: petrel.v1.AddPolicy
+	(ForwardPolicy)(0),               // 1: petrel.v1.ForwardPolicy
+	(PresencePolicy)(0),              // 2: petrel.v1.PresencePolicy
+	(*DeviceRef)(nil),                // 3: petrel.v1.DeviceRef
+	(*RegisterRequest)(nil),          // 4: petrel.v1.RegisterRequest
+	(*LoginRequest)(nil),             // 5: petrel.v1.LoginRequest
+	(*RefreshRequest)(nil),           // 6: petrel.v1.RefreshRequest
+	(*ExchangeRequest)(nil),          // 7: petrel.v1.ExchangeRequest
+	(*LoginResponse)(nil),            // 8: petrel.v1.LoginResponse
+	(*GetAccountRequest)(nil),        // 9: petrel.v1.GetAccountRequest
+	(*Account)(nil),                  // 10: petrel.v1.Account
+	(*SetAddPolicyRequest)(nil),      // 11: petrel.v1.SetAddPolicyRequest
+	(*SetForwardPolicyRequest)(nil),  // 12: petrel.v1.SetForwardPolicyRequest
+	(*SetPresencePolicyRequest)(nil), // 13: petrel.v1.SetPresencePolicyRequest
+	(*UpdateAccountRequest)(nil),     // 14: petrel.v1.UpdateAccountRequest
+	(*ChangePasswordRequest)(nil),    // 15: petrel.v1.ChangePasswordRequest
+	(*ChangePasswordResponse)(nil),   // 16: petrel.v1.ChangePasswordResponse
+	(*ListDevicesRequest)(nil),       // 17: petrel.v1.ListDevicesRequest
+	(*ListDevicesResponse)(nil),      // 18: petrel.v1.ListDevicesResponse
+	(*Device)(nil),                   // 19: petrel.v1.Device
+	(*RenameDeviceRequest)(nil),      // 20: petrel.v1.RenameDeviceRequest
+	(*RevokeDeviceRequest)(nil),      // 21: petrel.v1.RevokeDeviceRequest
+	(*RevokeDeviceResponse)(nil),     // 22: petrel.v1.RevokeDeviceResponse
+	(*LogoutRequest)(nil),            // 23: petrel.v1.LogoutRequest
+	(*LogoutResponse)(nil),           // 24: petrel.v1.LogoutResponse
+	(*GetUserRequest)(nil),           // 25: petrel.v1.GetUserRequest
+	(*GetSettingsRequest)(nil),       // 26: petrel.v1.GetSettingsRequest
+	(*GetSettingsResponse)(nil),      // 27: petrel.v1.GetSettingsResponse
+	(*Settings)(nil),                 // 28: petrel.v1.Settings
+	(*ChangeSettingsRequest)(nil),    // 29: petrel.v1.ChangeSettingsRequest
+	(*ChangeResponse)(nil),           // 30: petrel.v1.ChangeResponse
+	nil,                              // 31: petrel.v1.Settings.ValuesEntry
+	nil,                              // 32: petrel.v1.ChangeSettingsRequest.ValuesEntry
 }
 var file_petrel_v1_account_proto_depIdxs = []int32{
-	2,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
-	2,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
-	2,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
+	3,  // 0: petrel.v1.RegisterRequest.device:type_name -> petrel.v1.DeviceRef
+	3,  // 1: petrel.v1.LoginRequest.device:type_name -> petrel.v1.DeviceRef
+	3,  // 2: petrel.v1.ExchangeRequest.device:type_name -> petrel.v1.DeviceRef
 	0,  // 3: petrel.v1.Account.add_policy:type_name -> petrel.v1.AddPolicy
 	1,  // 4: petrel.v1.Account.forward_policy:type_name -> petrel.v1.ForwardPolicy
-	0,  // 5: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
-	1,  // 6: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
-	17, // 7: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
-	26, // 8: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
-	29, // 9: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
-	30, // 10: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
-	3,  // 11: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
-	4,  // 12: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
-	5,  // 13: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
-	6,  // 14: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
-	8,  // 15: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
-	12, // 16: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
-	10, // 17: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
-	11, // 18: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
-	13, // 19: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
-	15, // 20: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
-	18, // 21: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
-	19, // 22: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
-	21, // 23: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
-	23, // 24: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
-	24, // 25: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
-	27, // 26: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
-	7,  // 27: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
-	7,  // 28: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
-	7,  // 29: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
-	7,  // 30: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
-	9,  // 31: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
-	9,  // 32: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
-	9,  // 33: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
-	9,  // 34: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
-	14, // 35: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
-	16, // 36: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
-	17, // 37: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
-	20, // 38: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
-	22, // 39: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
-	9,  // 40: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
-	25, // 41: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
-	28, // 42: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
-	27, // [27:43] is the sub-list for method output_type
-	11, // [11:27] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	2,  // 5: petrel.v1.Account.presence_policy:type_name -> petrel.v1.PresencePolicy
+	0,  // 6: petrel.v1.SetAddPolicyRequest.policy:type_name -> petrel.v1.AddPolicy
+	1,  // 7: petrel.v1.SetForwardPolicyRequest.policy:type_name -> petrel.v1.ForwardPolicy
+	2,  // 8: petrel.v1.SetPresencePolicyRequest.policy:type_name -> petrel.v1.PresencePolicy
+	19, // 9: petrel.v1.ListDevicesResponse.devices:type_name -> petrel.v1.Device
+	28, // 10: petrel.v1.GetSettingsResponse.settings:type_name -> petrel.v1.Settings
+	31, // 11: petrel.v1.Settings.values:type_name -> petrel.v1.Settings.ValuesEntry
+	32, // 12: petrel.v1.ChangeSettingsRequest.values:type_name -> petrel.v1.ChangeSettingsRequest.ValuesEntry
+	4,  // 13: petrel.v1.AuthService.Register:input_type -> petrel.v1.RegisterRequest
+	5,  // 14: petrel.v1.AuthService.Login:input_type -> petrel.v1.LoginRequest
+	6,  // 15: petrel.v1.AuthService.Refresh:input_type -> petrel.v1.RefreshRequest
+	7,  // 16: petrel.v1.AuthService.Exchange:input_type -> petrel.v1.ExchangeRequest
+	9,  // 17: petrel.v1.AccountService.GetAccount:input_type -> petrel.v1.GetAccountRequest
+	14, // 18: petrel.v1.AccountService.UpdateAccount:input_type -> petrel.v1.UpdateAccountRequest
+	11, // 19: petrel.v1.AccountService.SetAddPolicy:input_type -> petrel.v1.SetAddPolicyRequest
+	12, // 20: petrel.v1.AccountService.SetForwardPolicy:input_type -> petrel.v1.SetForwardPolicyRequest
+	13, // 21: petrel.v1.AccountService.SetPresencePolicy:input_type -> petrel.v1.SetPresencePolicyRequest
+	15, // 22: petrel.v1.AccountService.ChangePassword:input_type -> petrel.v1.ChangePasswordRequest
+	17, // 23: petrel.v1.AccountService.ListDevices:input_type -> petrel.v1.ListDevicesRequest
+	20, // 24: petrel.v1.AccountService.RenameDevice:input_type -> petrel.v1.RenameDeviceRequest
+	21, // 25: petrel.v1.AccountService.RevokeDevice:input_type -> petrel.v1.RevokeDeviceRequest
+	23, // 26: petrel.v1.AccountService.Logout:input_type -> petrel.v1.LogoutRequest
+	25, // 27: petrel.v1.AccountService.GetUser:input_type -> petrel.v1.GetUserRequest
+	26, // 28: petrel.v1.AccountService.GetSettings:input_type -> petrel.v1.GetSettingsRequest
+	29, // 29: petrel.v1.AccountService.ChangeSettings:input_type -> petrel.v1.ChangeSettingsRequest
+	8,  // 30: petrel.v1.AuthService.Register:output_type -> petrel.v1.LoginResponse
+	8,  // 31: petrel.v1.AuthService.Login:output_type -> petrel.v1.LoginResponse
+	8,  // 32: petrel.v1.AuthService.Refresh:output_type -> petrel.v1.LoginResponse
+	8,  // 33: petrel.v1.AuthService.Exchange:output_type -> petrel.v1.LoginResponse
+	10, // 34: petrel.v1.AccountService.GetAccount:output_type -> petrel.v1.Account
+	10, // 35: petrel.v1.AccountService.UpdateAccount:output_type -> petrel.v1.Account
+	10, // 36: petrel.v1.AccountService.SetAddPolicy:output_type -> petrel.v1.Account
+	10, // 37: petrel.v1.AccountService.SetForwardPolicy:output_type -> petrel.v1.Account
+	10, // 38: petrel.v1.AccountService.SetPresencePolicy:output_type -> petrel.v1.Account
+	16, // 39: petrel.v1.AccountService.ChangePassword:output_type -> petrel.v1.ChangePasswordResponse
+	18, // 40: petrel.v1.AccountService.ListDevices:output_type -> petrel.v1.ListDevicesResponse
+	19, // 41: petrel.v1.AccountService.RenameDevice:output_type -> petrel.v1.Device
+	22, // 42: petrel.v1.AccountService.RevokeDevice:output_type -> petrel.v1.RevokeDeviceResponse
+	24, // 43: petrel.v1.AccountService.Logout:output_type -> petrel.v1.LogoutResponse
+	10, // 44: petrel.v1.AccountService.GetUser:output_type -> petrel.v1.Account
+	27, // 45: petrel.v1.AccountService.GetSettings:output_type -> petrel.v1.GetSettingsResponse
+	30, // 46: petrel.v1.AccountService.ChangeSettings:output_type -> petrel.v1.ChangeResponse
+	30, // [30:47] is the sub-list for method output_type
+	13, // [13:30] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_account_proto_init() }
@@ -1901,8 +2031,8 @@ func file_petrel_v1_account_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_account_proto_rawDesc), len(file_petrel_v1_account_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   29,
+			NumEnums:      3,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

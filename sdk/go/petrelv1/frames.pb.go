@@ -36,6 +36,8 @@ type ClientFrame struct {
 	//	*ClientFrame_Ping
 	//	*ClientFrame_Pong
 	//	*ClientFrame_Call
+	//	*ClientFrame_Signal
+	//	*ClientFrame_Watch
 	Body          isClientFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -166,6 +168,24 @@ func (x *ClientFrame) GetCall() *Call {
 	return nil
 }
 
+func (x *ClientFrame) GetSignal() *SendSignal {
+	if x != nil {
+		if x, ok := x.Body.(*ClientFrame_Signal); ok {
+			return x.Signal
+		}
+	}
+	return nil
+}
+
+func (x *ClientFrame) GetWatch() *SetWatch {
+	if x != nil {
+		if x, ok := x.Body.(*ClientFrame_Watch); ok {
+			return x.Watch
+		}
+	}
+	return nil
+}
+
 type isClientFrame_Body interface {
 	isClientFrame_Body()
 }
@@ -206,6 +226,14 @@ type ClientFrame_Call struct {
 	Call *Call `protobuf:"bytes,10,opt,name=call,proto3,oneof"`
 }
 
+type ClientFrame_Signal struct {
+	Signal *SendSignal `protobuf:"bytes,14,opt,name=signal,proto3,oneof"`
+}
+
+type ClientFrame_Watch struct {
+	Watch *SetWatch `protobuf:"bytes,15,opt,name=watch,proto3,oneof"`
+}
+
 func (*ClientFrame_Hello) isClientFrame_Body() {}
 
 func (*ClientFrame_Send) isClientFrame_Body() {}
@@ -223,6 +251,10 @@ func (*ClientFrame_Ping) isClientFrame_Body() {}
 func (*ClientFrame_Pong) isClientFrame_Body() {}
 
 func (*ClientFrame_Call) isClientFrame_Body() {}
+
+func (*ClientFrame_Signal) isClientFrame_Body() {}
+
+func (*ClientFrame_Watch) isClientFrame_Body() {}
 
 // ServerFrame is what the server sends. id is that of the frame that it answers,
 // or 0 if it answers none.
@@ -244,6 +276,8 @@ type ServerFrame struct {
 	//	*ServerFrame_Lagged
 	//	*ServerFrame_Kick
 	//	*ServerFrame_Answer
+	//	*ServerFrame_Signal
+	//	*ServerFrame_Watch
 	Body          isServerFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -410,6 +444,24 @@ func (x *ServerFrame) GetAnswer() *Answer {
 	return nil
 }
 
+func (x *ServerFrame) GetSignal() *Signaled {
+	if x != nil {
+		if x, ok := x.Body.(*ServerFrame_Signal); ok {
+			return x.Signal
+		}
+	}
+	return nil
+}
+
+func (x *ServerFrame) GetWatch() *Watching {
+	if x != nil {
+		if x, ok := x.Body.(*ServerFrame_Watch); ok {
+			return x.Watch
+		}
+	}
+	return nil
+}
+
 type isServerFrame_Body interface {
 	isServerFrame_Body()
 }
@@ -466,6 +518,14 @@ type ServerFrame_Answer struct {
 	Answer *Answer `protobuf:"bytes,14,opt,name=answer,proto3,oneof"`
 }
 
+type ServerFrame_Signal struct {
+	Signal *Signaled `protobuf:"bytes,18,opt,name=signal,proto3,oneof"`
+}
+
+type ServerFrame_Watch struct {
+	Watch *Watching `protobuf:"bytes,19,opt,name=watch,proto3,oneof"`
+}
+
 func (*ServerFrame_Welcome) isServerFrame_Body() {}
 
 func (*ServerFrame_Ack) isServerFrame_Body() {}
@@ -491,6 +551,10 @@ func (*ServerFrame_Lagged) isServerFrame_Body() {}
 func (*ServerFrame_Kick) isServerFrame_Body() {}
 
 func (*ServerFrame_Answer) isServerFrame_Body() {}
+
+func (*ServerFrame_Signal) isServerFrame_Body() {}
+
+func (*ServerFrame_Watch) isServerFrame_Body() {}
 
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1250,6 +1314,8 @@ type Events struct {
 	Messages      []*Message             `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
 	Hints         []*Hint                `protobuf:"bytes,2,rep,name=hints,proto3" json:"hints,omitempty"`
 	Receipts      []*Receipt             `protobuf:"bytes,3,rep,name=receipts,proto3" json:"receipts,omitempty"`
+	Signals       []*Signal              `protobuf:"bytes,6,rep,name=signals,proto3" json:"signals,omitempty"`
+	Presences     []*Presence            `protobuf:"bytes,7,rep,name=presences,proto3" json:"presences,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1301,6 +1367,20 @@ func (x *Events) GetHints() []*Hint {
 func (x *Events) GetReceipts() []*Receipt {
 	if x != nil {
 		return x.Receipts
+	}
+	return nil
+}
+
+func (x *Events) GetSignals() []*Signal {
+	if x != nil {
+		return x.Signals
+	}
+	return nil
+}
+
+func (x *Events) GetPresences() []*Presence {
+	if x != nil {
+		return x.Presences
 	}
 	return nil
 }
@@ -2446,11 +2526,375 @@ func (*Answer_Proto) isAnswer_Response() {}
 
 func (*Answer_Json) isAnswer_Response() {}
 
+// SendSignal tells those who are in a conversation something that is not stored.
+// Exactly one of conv and user is set. Clause P-13.1.
+type SendSignal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`                    // the direct conversation with this user, if there is one
+	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`                    // "typing", or what the application chooses; 1 to 32 bytes
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`                    // at most 1024 bytes
+	HoldMs        uint32                 `protobuf:"varint,5,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"` // at most 60000: for so long devices that connect get it too. Clause P-13.4
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendSignal) Reset() {
+	*x = SendSignal{}
+	mi := &file_petrel_v1_frames_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendSignal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendSignal) ProtoMessage() {}
+
+func (x *SendSignal) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_frames_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendSignal.ProtoReflect.Descriptor instead.
+func (*SendSignal) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *SendSignal) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *SendSignal) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *SendSignal) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *SendSignal) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *SendSignal) GetHoldMs() uint32 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
+}
+
+// Signaled says that the server has taken a signal. It does not say whom the signal
+// reaches.
+type Signaled struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signaled) Reset() {
+	*x = Signaled{}
+	mi := &file_petrel_v1_frames_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signaled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signaled) ProtoMessage() {}
+
+func (x *Signaled) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_frames_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signaled.ProtoReflect.Descriptor instead.
+func (*Signaled) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{28}
+}
+
+// Signal is a signal as others get it.
+type Signal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	Head          uint64                 `protobuf:"varint,5,opt,name=head,proto3" json:"head,omitempty"`                   // of the conversation when the server took the signal. Clause P-13.3
+	Id            uint64                 `protobuf:"varint,6,opt,name=id,proto3" json:"id,omitempty"`                       // a random number of the server: a client drops a signal that it has already
+	TimeMs        uint64                 `protobuf:"varint,7,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"` // when the server took it
+	HoldMs        uint32                 `protobuf:"varint,8,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"` // as sent
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Signal) Reset() {
+	*x = Signal{}
+	mi := &file_petrel_v1_frames_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Signal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Signal) ProtoMessage() {}
+
+func (x *Signal) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_frames_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Signal.ProtoReflect.Descriptor instead.
+func (*Signal) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Signal) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *Signal) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *Signal) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Signal) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Signal) GetHead() uint64 {
+	if x != nil {
+		return x.Head
+	}
+	return 0
+}
+
+func (x *Signal) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Signal) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
+func (x *Signal) GetHoldMs() uint32 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
+}
+
+// SetWatch names the users whose presence the session wants to know. It replaces
+// those of before. Clause P-13.5.
+type SetWatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Users         []string               `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"` // at most 200
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetWatch) Reset() {
+	*x = SetWatch{}
+	mi := &file_petrel_v1_frames_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetWatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetWatch) ProtoMessage() {}
+
+func (x *SetWatch) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_frames_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetWatch.ProtoReflect.Descriptor instead.
+func (*SetWatch) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SetWatch) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+// Watching says that the server has taken the list. What it knows of the users
+// follows as events.
+type Watching struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Watching) Reset() {
+	*x = Watching{}
+	mi := &file_petrel_v1_frames_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Watching) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Watching) ProtoMessage() {}
+
+func (x *Watching) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_frames_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Watching.ProtoReflect.Descriptor instead.
+func (*Watching) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{31}
+}
+
+// Presence says whether a user is online. A later one of the same user replaces an
+// earlier one. A user whom one may not see, and one who does not exist, is told as
+// offline, without last_ms.
+type Presence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Online        bool                   `protobuf:"varint,2,opt,name=online,proto3" json:"online,omitempty"`
+	LastMs        uint64                 `protobuf:"varint,3,opt,name=last_ms,json=lastMs,proto3" json:"last_ms,omitempty"` // of who is offline: until when they were online, in steps of 10 minutes; 0: not known
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Presence) Reset() {
+	*x = Presence{}
+	mi := &file_petrel_v1_frames_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Presence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Presence) ProtoMessage() {}
+
+func (x *Presence) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_frames_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Presence.ProtoReflect.Descriptor instead.
+func (*Presence) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Presence) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Presence) GetOnline() bool {
+	if x != nil {
+		return x.Online
+	}
+	return false
+}
+
+func (x *Presence) GetLastMs() uint64 {
+	if x != nil {
+		return x.LastMs
+	}
+	return 0
+}
+
 var File_petrel_v1_frames_proto protoreflect.FileDescriptor
 
 const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\n" +
-	"\x16petrel/v1/frames.proto\x12\tpetrel.v1\x1a\x17petrel/v1/message.proto\"\xa3\x03\n" +
+	"\x16petrel/v1/frames.proto\x12\tpetrel.v1\x1a\x17petrel/v1/message.proto\"\x81\x04\n" +
 	"\vClientFrame\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12(\n" +
 	"\x05hello\x18\x02 \x01(\v2\x10.petrel.v1.HelloH\x00R\x05hello\x12%\n" +
@@ -2462,8 +2906,10 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x04ping\x18\b \x01(\v2\x0f.petrel.v1.PingH\x00R\x04ping\x12%\n" +
 	"\x04pong\x18\t \x01(\v2\x0f.petrel.v1.PongH\x00R\x04pong\x12%\n" +
 	"\x04call\x18\n" +
-	" \x01(\v2\x0f.petrel.v1.CallH\x00R\x04callB\x06\n" +
-	"\x04body\"\xdc\x04\n" +
+	" \x01(\v2\x0f.petrel.v1.CallH\x00R\x04call\x12/\n" +
+	"\x06signal\x18\x0e \x01(\v2\x15.petrel.v1.SendSignalH\x00R\x06signal\x12+\n" +
+	"\x05watch\x18\x0f \x01(\v2\x13.petrel.v1.SetWatchH\x00R\x05watchB\x06\n" +
+	"\x04body\"\xb8\x05\n" +
 	"\vServerFrame\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12.\n" +
 	"\awelcome\x18\x02 \x01(\v2\x12.petrel.v1.WelcomeH\x00R\awelcome\x12\"\n" +
@@ -2479,7 +2925,9 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x04pong\x18\v \x01(\v2\x0f.petrel.v1.PongH\x00R\x04pong\x12+\n" +
 	"\x06lagged\x18\f \x01(\v2\x11.petrel.v1.LaggedH\x00R\x06lagged\x12%\n" +
 	"\x04kick\x18\r \x01(\v2\x0f.petrel.v1.KickH\x00R\x04kick\x12+\n" +
-	"\x06answer\x18\x0e \x01(\v2\x11.petrel.v1.AnswerH\x00R\x06answerB\x06\n" +
+	"\x06answer\x18\x0e \x01(\v2\x11.petrel.v1.AnswerH\x00R\x06answer\x12-\n" +
+	"\x06signal\x18\x12 \x01(\v2\x13.petrel.v1.SignaledH\x00R\x06signal\x12+\n" +
+	"\x05watch\x18\x13 \x01(\v2\x13.petrel.v1.WatchingH\x00R\x05watchB\x06\n" +
 	"\x04body\"\xd4\x01\n" +
 	"\x05Hello\x12\x1f\n" +
 	"\vversion_min\x18\x01 \x01(\rR\n" +
@@ -2554,11 +3002,13 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\fdamaged_from\x18\t \x01(\x04R\vdamagedFrom\x12\x1d\n" +
 	"\n" +
 	"damaged_to\x18\n" +
-	" \x01(\x04R\tdamagedTo\"\x8f\x01\n" +
+	" \x01(\x04R\tdamagedTo\"\xef\x01\n" +
 	"\x06Events\x12.\n" +
 	"\bmessages\x18\x01 \x03(\v2\x12.petrel.v1.MessageR\bmessages\x12%\n" +
 	"\x05hints\x18\x02 \x03(\v2\x0f.petrel.v1.HintR\x05hints\x12.\n" +
-	"\breceipts\x18\x03 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\"H\n" +
+	"\breceipts\x18\x03 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\x12+\n" +
+	"\asignals\x18\x06 \x03(\v2\x11.petrel.v1.SignalR\asignals\x121\n" +
+	"\tpresences\x18\a \x03(\v2\x13.petrel.v1.PresenceR\tpresences\"H\n" +
 	"\x04Hint\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04head\x18\x02 \x01(\x04R\x04head\x12\x18\n" +
@@ -2638,7 +3088,33 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x05proto\x18\x01 \x01(\fH\x00R\x05proto\x12\x14\n" +
 	"\x04json\x18\x02 \x01(\tH\x00R\x04jsonB\n" +
 	"\n" +
-	"\bresponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
+	"\bresponse\"u\n" +
+	"\n" +
+	"SendSignal\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\x12\x17\n" +
+	"\ahold_ms\x18\x05 \x01(\rR\x06holdMs\"\n" +
+	"\n" +
+	"\bSignaled\"\xae\x01\n" +
+	"\x06Signal\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\x12\x12\n" +
+	"\x04head\x18\x05 \x01(\x04R\x04head\x12\x0e\n" +
+	"\x02id\x18\x06 \x01(\x04R\x02id\x12\x17\n" +
+	"\atime_ms\x18\a \x01(\x04R\x06timeMs\x12\x17\n" +
+	"\ahold_ms\x18\b \x01(\rR\x06holdMs\" \n" +
+	"\bSetWatch\x12\x14\n" +
+	"\x05users\x18\x01 \x03(\tR\x05users\"\n" +
+	"\n" +
+	"\bWatching\"O\n" +
+	"\bPresence\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
+	"\x06online\x18\x02 \x01(\bR\x06online\x12\x17\n" +
+	"\alast_ms\x18\x03 \x01(\x04R\x06lastMsB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
 var (
 	file_petrel_v1_frames_proto_rawDescOnce sync.Once
@@ -2652,7 +3128,7 @@ func file_petrel_v1_frames_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_frames_proto_rawDescData
 }
 
-var file_petrel_v1_frames_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_petrel_v1_frames_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_petrel_v1_frames_proto_goTypes = []any{
 	(*ClientFrame)(nil), // 0: petrel.v1.ClientFrame
 	(*ServerFrame)(nil), // 1: petrel.v1.ServerFrame
@@ -2681,15 +3157,21 @@ var file_petrel_v1_frames_proto_goTypes = []any{
 	(*Kick)(nil),        // 24: petrel.v1.Kick
 	(*Call)(nil),        // 25: petrel.v1.Call
 	(*Answer)(nil),      // 26: petrel.v1.Answer
-	(*Edit)(nil),        // 27: petrel.v1.Edit
-	(*Recall)(nil),      // 28: petrel.v1.Recall
-	(*Reaction)(nil),    // 29: petrel.v1.Reaction
-	(*Pin)(nil),         // 30: petrel.v1.Pin
-	(*Relations)(nil),   // 31: petrel.v1.Relations
-	(*Message)(nil),     // 32: petrel.v1.Message
-	(*Quote)(nil),       // 33: petrel.v1.Quote
-	(ConvKind)(0),       // 34: petrel.v1.ConvKind
-	(Role)(0),           // 35: petrel.v1.Role
+	(*SendSignal)(nil),  // 27: petrel.v1.SendSignal
+	(*Signaled)(nil),    // 28: petrel.v1.Signaled
+	(*Signal)(nil),      // 29: petrel.v1.Signal
+	(*SetWatch)(nil),    // 30: petrel.v1.SetWatch
+	(*Watching)(nil),    // 31: petrel.v1.Watching
+	(*Presence)(nil),    // 32: petrel.v1.Presence
+	(*Edit)(nil),        // 33: petrel.v1.Edit
+	(*Recall)(nil),      // 34: petrel.v1.Recall
+	(*Reaction)(nil),    // 35: petrel.v1.Reaction
+	(*Pin)(nil),         // 36: petrel.v1.Pin
+	(*Relations)(nil),   // 37: petrel.v1.Relations
+	(*Message)(nil),     // 38: petrel.v1.Message
+	(*Quote)(nil),       // 39: petrel.v1.Quote
+	(ConvKind)(0),       // 40: petrel.v1.ConvKind
+	(Role)(0),           // 41: petrel.v1.Role
 }
 var file_petrel_v1_frames_proto_depIdxs = []int32{
 	2,  // 0: petrel.v1.ClientFrame.hello:type_name -> petrel.v1.Hello
@@ -2701,44 +3183,50 @@ var file_petrel_v1_frames_proto_depIdxs = []int32{
 	21, // 6: petrel.v1.ClientFrame.ping:type_name -> petrel.v1.Ping
 	22, // 7: petrel.v1.ClientFrame.pong:type_name -> petrel.v1.Pong
 	25, // 8: petrel.v1.ClientFrame.call:type_name -> petrel.v1.Call
-	3,  // 9: petrel.v1.ServerFrame.welcome:type_name -> petrel.v1.Welcome
-	7,  // 10: petrel.v1.ServerFrame.ack:type_name -> petrel.v1.Ack
-	8,  // 11: petrel.v1.ServerFrame.error:type_name -> petrel.v1.Error
-	9,  // 12: petrel.v1.ServerFrame.events:type_name -> petrel.v1.Events
-	13, // 13: petrel.v1.ServerFrame.history:type_name -> petrel.v1.HistoryPage
-	15, // 14: petrel.v1.ServerFrame.sync:type_name -> petrel.v1.SyncPage
-	18, // 15: petrel.v1.ServerFrame.cursor:type_name -> petrel.v1.CursorMoved
-	20, // 16: petrel.v1.ServerFrame.focus:type_name -> petrel.v1.Focused
-	21, // 17: petrel.v1.ServerFrame.ping:type_name -> petrel.v1.Ping
-	22, // 18: petrel.v1.ServerFrame.pong:type_name -> petrel.v1.Pong
-	23, // 19: petrel.v1.ServerFrame.lagged:type_name -> petrel.v1.Lagged
-	24, // 20: petrel.v1.ServerFrame.kick:type_name -> petrel.v1.Kick
-	26, // 21: petrel.v1.ServerFrame.answer:type_name -> petrel.v1.Answer
-	4,  // 22: petrel.v1.Welcome.window:type_name -> petrel.v1.Window
-	5,  // 23: petrel.v1.Welcome.limits:type_name -> petrel.v1.Limits
-	27, // 24: petrel.v1.Send.edit:type_name -> petrel.v1.Edit
-	28, // 25: petrel.v1.Send.recall:type_name -> petrel.v1.Recall
-	29, // 26: petrel.v1.Send.reaction:type_name -> petrel.v1.Reaction
-	30, // 27: petrel.v1.Send.pin:type_name -> petrel.v1.Pin
-	31, // 28: petrel.v1.Send.rel:type_name -> petrel.v1.Relations
-	32, // 29: petrel.v1.Ack.message:type_name -> petrel.v1.Message
-	32, // 30: petrel.v1.Events.messages:type_name -> petrel.v1.Message
-	10, // 31: petrel.v1.Events.hints:type_name -> petrel.v1.Hint
-	11, // 32: petrel.v1.Events.receipts:type_name -> petrel.v1.Receipt
-	32, // 33: petrel.v1.HistoryPage.messages:type_name -> petrel.v1.Message
-	33, // 34: petrel.v1.HistoryPage.refs:type_name -> petrel.v1.Quote
-	16, // 35: petrel.v1.SyncPage.convs:type_name -> petrel.v1.ConvState
-	34, // 36: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
-	35, // 37: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
-	32, // 38: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
-	11, // 39: petrel.v1.ConvState.peer_receipt:type_name -> petrel.v1.Receipt
-	33, // 40: petrel.v1.ConvState.refs:type_name -> petrel.v1.Quote
-	10, // 41: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	27, // 9: petrel.v1.ClientFrame.signal:type_name -> petrel.v1.SendSignal
+	30, // 10: petrel.v1.ClientFrame.watch:type_name -> petrel.v1.SetWatch
+	3,  // 11: petrel.v1.ServerFrame.welcome:type_name -> petrel.v1.Welcome
+	7,  // 12: petrel.v1.ServerFrame.ack:type_name -> petrel.v1.Ack
+	8,  // 13: petrel.v1.ServerFrame.error:type_name -> petrel.v1.Error
+	9,  // 14: petrel.v1.ServerFrame.events:type_name -> petrel.v1.Events
+	13, // 15: petrel.v1.ServerFrame.history:type_name -> petrel.v1.HistoryPage
+	15, // 16: petrel.v1.ServerFrame.sync:type_name -> petrel.v1.SyncPage
+	18, // 17: petrel.v1.ServerFrame.cursor:type_name -> petrel.v1.CursorMoved
+	20, // 18: petrel.v1.ServerFrame.focus:type_name -> petrel.v1.Focused
+	21, // 19: petrel.v1.ServerFrame.ping:type_name -> petrel.v1.Ping
+	22, // 20: petrel.v1.ServerFrame.pong:type_name -> petrel.v1.Pong
+	23, // 21: petrel.v1.ServerFrame.lagged:type_name -> petrel.v1.Lagged
+	24, // 22: petrel.v1.ServerFrame.kick:type_name -> petrel.v1.Kick
+	26, // 23: petrel.v1.ServerFrame.answer:type_name -> petrel.v1.Answer
+	28, // 24: petrel.v1.ServerFrame.signal:type_name -> petrel.v1.Signaled
+	31, // 25: petrel.v1.ServerFrame.watch:type_name -> petrel.v1.Watching
+	4,  // 26: petrel.v1.Welcome.window:type_name -> petrel.v1.Window
+	5,  // 27: petrel.v1.Welcome.limits:type_name -> petrel.v1.Limits
+	33, // 28: petrel.v1.Send.edit:type_name -> petrel.v1.Edit
+	34, // 29: petrel.v1.Send.recall:type_name -> petrel.v1.Recall
+	35, // 30: petrel.v1.Send.reaction:type_name -> petrel.v1.Reaction
+	36, // 31: petrel.v1.Send.pin:type_name -> petrel.v1.Pin
+	37, // 32: petrel.v1.Send.rel:type_name -> petrel.v1.Relations
+	38, // 33: petrel.v1.Ack.message:type_name -> petrel.v1.Message
+	38, // 34: petrel.v1.Events.messages:type_name -> petrel.v1.Message
+	10, // 35: petrel.v1.Events.hints:type_name -> petrel.v1.Hint
+	11, // 36: petrel.v1.Events.receipts:type_name -> petrel.v1.Receipt
+	29, // 37: petrel.v1.Events.signals:type_name -> petrel.v1.Signal
+	32, // 38: petrel.v1.Events.presences:type_name -> petrel.v1.Presence
+	38, // 39: petrel.v1.HistoryPage.messages:type_name -> petrel.v1.Message
+	39, // 40: petrel.v1.HistoryPage.refs:type_name -> petrel.v1.Quote
+	16, // 41: petrel.v1.SyncPage.convs:type_name -> petrel.v1.ConvState
+	40, // 42: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
+	41, // 43: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
+	38, // 44: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
+	11, // 45: petrel.v1.ConvState.peer_receipt:type_name -> petrel.v1.Receipt
+	39, // 46: petrel.v1.ConvState.refs:type_name -> petrel.v1.Quote
+	10, // 47: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_frames_proto_init() }
@@ -2757,6 +3245,8 @@ func file_petrel_v1_frames_proto_init() {
 		(*ClientFrame_Ping)(nil),
 		(*ClientFrame_Pong)(nil),
 		(*ClientFrame_Call)(nil),
+		(*ClientFrame_Signal)(nil),
+		(*ClientFrame_Watch)(nil),
 	}
 	file_petrel_v1_frames_proto_msgTypes[1].OneofWrappers = []any{
 		(*ServerFrame_Welcome)(nil),
@@ -2772,6 +3262,8 @@ func file_petrel_v1_frames_proto_init() {
 		(*ServerFrame_Lagged)(nil),
 		(*ServerFrame_Kick)(nil),
 		(*ServerFrame_Answer)(nil),
+		(*ServerFrame_Signal)(nil),
+		(*ServerFrame_Watch)(nil),
 	}
 	file_petrel_v1_frames_proto_msgTypes[6].OneofWrappers = []any{
 		(*Send_Text)(nil),
@@ -2795,7 +3287,7 @@ func file_petrel_v1_frames_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_frames_proto_rawDesc), len(file_petrel_v1_frames_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

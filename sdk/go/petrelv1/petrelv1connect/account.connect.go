@@ -55,6 +55,9 @@ const (
 	// AccountServiceSetForwardPolicyProcedure is the fully-qualified name of the AccountService's
 	// SetForwardPolicy RPC.
 	AccountServiceSetForwardPolicyProcedure = "/petrel.v1.AccountService/SetForwardPolicy"
+	// AccountServiceSetPresencePolicyProcedure is the fully-qualified name of the AccountService's
+	// SetPresencePolicy RPC.
+	AccountServiceSetPresencePolicyProcedure = "/petrel.v1.AccountService/SetPresencePolicy"
 	// AccountServiceChangePasswordProcedure is the fully-qualified name of the AccountService's
 	// ChangePassword RPC.
 	AccountServiceChangePasswordProcedure = "/petrel.v1.AccountService/ChangePassword"
@@ -263,6 +266,8 @@ type AccountServiceClient interface {
 	// SetForwardPolicy says whether the caller is named as the author of messages that
 	// others forward. Forwards that are stored stay as they are. Errors: invalid.
 	SetForwardPolicy(context.Context, *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error)
+	// SetPresencePolicy says who may see when the caller is online. Errors: invalid.
+	SetPresencePolicy(context.Context, *connect.Request[petrelv1.SetPresencePolicyRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword changes the caller's password, and revokes the tokens of all
 	// other devices.
 	// Errors: bad_credentials, invalid.
@@ -321,6 +326,12 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(accountServiceMethods.ByName("SetForwardPolicy")),
 			connect.WithClientOptions(opts...),
 		),
+		setPresencePolicy: connect.NewClient[petrelv1.SetPresencePolicyRequest, petrelv1.Account](
+			httpClient,
+			baseURL+AccountServiceSetPresencePolicyProcedure,
+			connect.WithSchema(accountServiceMethods.ByName("SetPresencePolicy")),
+			connect.WithClientOptions(opts...),
+		),
 		changePassword: connect.NewClient[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse](
 			httpClient,
 			baseURL+AccountServiceChangePasswordProcedure,
@@ -374,18 +385,19 @@ func NewAccountServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 
 // accountServiceClient implements AccountServiceClient.
 type accountServiceClient struct {
-	getAccount       *connect.Client[petrelv1.GetAccountRequest, petrelv1.Account]
-	updateAccount    *connect.Client[petrelv1.UpdateAccountRequest, petrelv1.Account]
-	setAddPolicy     *connect.Client[petrelv1.SetAddPolicyRequest, petrelv1.Account]
-	setForwardPolicy *connect.Client[petrelv1.SetForwardPolicyRequest, petrelv1.Account]
-	changePassword   *connect.Client[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse]
-	listDevices      *connect.Client[petrelv1.ListDevicesRequest, petrelv1.ListDevicesResponse]
-	renameDevice     *connect.Client[petrelv1.RenameDeviceRequest, petrelv1.Device]
-	revokeDevice     *connect.Client[petrelv1.RevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
-	logout           *connect.Client[petrelv1.LogoutRequest, petrelv1.LogoutResponse]
-	getUser          *connect.Client[petrelv1.GetUserRequest, petrelv1.Account]
-	getSettings      *connect.Client[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse]
-	changeSettings   *connect.Client[petrelv1.ChangeSettingsRequest, petrelv1.ChangeResponse]
+	getAccount        *connect.Client[petrelv1.GetAccountRequest, petrelv1.Account]
+	updateAccount     *connect.Client[petrelv1.UpdateAccountRequest, petrelv1.Account]
+	setAddPolicy      *connect.Client[petrelv1.SetAddPolicyRequest, petrelv1.Account]
+	setForwardPolicy  *connect.Client[petrelv1.SetForwardPolicyRequest, petrelv1.Account]
+	setPresencePolicy *connect.Client[petrelv1.SetPresencePolicyRequest, petrelv1.Account]
+	changePassword    *connect.Client[petrelv1.ChangePasswordRequest, petrelv1.ChangePasswordResponse]
+	listDevices       *connect.Client[petrelv1.ListDevicesRequest, petrelv1.ListDevicesResponse]
+	renameDevice      *connect.Client[petrelv1.RenameDeviceRequest, petrelv1.Device]
+	revokeDevice      *connect.Client[petrelv1.RevokeDeviceRequest, petrelv1.RevokeDeviceResponse]
+	logout            *connect.Client[petrelv1.LogoutRequest, petrelv1.LogoutResponse]
+	getUser           *connect.Client[petrelv1.GetUserRequest, petrelv1.Account]
+	getSettings       *connect.Client[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse]
+	changeSettings    *connect.Client[petrelv1.ChangeSettingsRequest, petrelv1.ChangeResponse]
 }
 
 // GetAccount calls petrel.v1.AccountService.GetAccount.
@@ -406,6 +418,11 @@ func (c *accountServiceClient) SetAddPolicy(ctx context.Context, req *connect.Re
 // SetForwardPolicy calls petrel.v1.AccountService.SetForwardPolicy.
 func (c *accountServiceClient) SetForwardPolicy(ctx context.Context, req *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
 	return c.setForwardPolicy.CallUnary(ctx, req)
+}
+
+// SetPresencePolicy calls petrel.v1.AccountService.SetPresencePolicy.
+func (c *accountServiceClient) SetPresencePolicy(ctx context.Context, req *connect.Request[petrelv1.SetPresencePolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+	return c.setPresencePolicy.CallUnary(ctx, req)
 }
 
 // ChangePassword calls petrel.v1.AccountService.ChangePassword.
@@ -460,6 +477,8 @@ type AccountServiceHandler interface {
 	// SetForwardPolicy says whether the caller is named as the author of messages that
 	// others forward. Forwards that are stored stay as they are. Errors: invalid.
 	SetForwardPolicy(context.Context, *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error)
+	// SetPresencePolicy says who may see when the caller is online. Errors: invalid.
+	SetPresencePolicy(context.Context, *connect.Request[petrelv1.SetPresencePolicyRequest]) (*connect.Response[petrelv1.Account], error)
 	// ChangePassword changes the caller's password, and revokes the tokens of all
 	// other devices.
 	// Errors: bad_credentials, invalid.
@@ -512,6 +531,12 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 		AccountServiceSetForwardPolicyProcedure,
 		svc.SetForwardPolicy,
 		connect.WithSchema(accountServiceMethods.ByName("SetForwardPolicy")),
+		connect.WithHandlerOptions(opts...),
+	)
+	accountServiceSetPresencePolicyHandler := connect.NewUnaryHandler(
+		AccountServiceSetPresencePolicyProcedure,
+		svc.SetPresencePolicy,
+		connect.WithSchema(accountServiceMethods.ByName("SetPresencePolicy")),
 		connect.WithHandlerOptions(opts...),
 	)
 	accountServiceChangePasswordHandler := connect.NewUnaryHandler(
@@ -572,6 +597,8 @@ func NewAccountServiceHandler(svc AccountServiceHandler, opts ...connect.Handler
 			accountServiceSetAddPolicyHandler.ServeHTTP(w, r)
 		case AccountServiceSetForwardPolicyProcedure:
 			accountServiceSetForwardPolicyHandler.ServeHTTP(w, r)
+		case AccountServiceSetPresencePolicyProcedure:
+			accountServiceSetPresencePolicyHandler.ServeHTTP(w, r)
 		case AccountServiceChangePasswordProcedure:
 			accountServiceChangePasswordHandler.ServeHTTP(w, r)
 		case AccountServiceListDevicesProcedure:
@@ -611,6 +638,10 @@ func (UnimplementedAccountServiceHandler) SetAddPolicy(context.Context, *connect
 
 func (UnimplementedAccountServiceHandler) SetForwardPolicy(context.Context, *connect.Request[petrelv1.SetForwardPolicyRequest]) (*connect.Response[petrelv1.Account], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.SetForwardPolicy is not implemented"))
+}
+
+func (UnimplementedAccountServiceHandler) SetPresencePolicy(context.Context, *connect.Request[petrelv1.SetPresencePolicyRequest]) (*connect.Response[petrelv1.Account], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.AccountService.SetPresencePolicy is not implemented"))
 }
 
 func (UnimplementedAccountServiceHandler) ChangePassword(context.Context, *connect.Request[petrelv1.ChangePasswordRequest]) (*connect.Response[petrelv1.ChangePasswordResponse], error) {
