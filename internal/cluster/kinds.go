@@ -10,4 +10,6 @@ const (
 	KindSends       byte = 4 // Sends, of route
 	KindNotOwner    byte = 5 // NotOwner, of route
 	KindRevocations byte = 6 // Revocations, of session
+	KindToSignal    byte = 7 // Signal, of route
+	KindSignal      byte = 8 // Signal, of fanout
 )

@@ -18,16 +18,18 @@ type conv struct {
 	err  error         // why it could not be loaded; the conv is not in memory.convs then
 
 	// Guarded by memory.mu.
-	queue      []*Send
-	queueBytes int
-	state      state
-	uses       int          // readers, commits under way, cursors to write: it must stay in memory while there are any
-	lastUse    int64        // Unix seconds
-	seen       int64        // lastUse when the hand of memory.clock was here last
-	place      int          // in memory.clock
-	bytes      int          // what is counted for it in node.convBytes
-	cursors    *userCursors // nil: nobody has moved a cursor lately
-	examined   *examination // nil: no send waits to be examined
+	queue       []*Send
+	queueBytes  int
+	state       state
+	uses        int          // readers, commits under way, cursors to write: it must stay in memory while there are any
+	lastUse     int64        // Unix seconds
+	seen        int64        // lastUse when the hand of memory.clock was here last
+	place       int          // in memory.clock
+	bytes       int          // what is counted for it in node.convBytes
+	cursors     *userCursors // nil: nobody has moved a cursor lately
+	examined    *examination // nil: no send waits to be examined
+	signals     []*Signal    // that wait for the load
+	signalRates *signalRates // nil: there was no signal lately
 
 	// The log's side. Only the committer touches it, and a loader before done is
 	// closed or while state is scanning.

@@ -9,17 +9,17 @@
 // those that come after it; a test in internal/lint finds cycles. The list goes from the
 // bottom to the top. Start at the top, with convs.go and owner.go at its end.
 //
-// What all others stand on: options.go, refusal.go (what callers are told), node.go (what
-// all feeds of a node share), inboxlag.go. A conversation: relations.go (what messages say
-// of others), send.go, hash.go (the tail, by which repeats are found), members.go,
-// usercursor.go, conversation.go. Those in memory: memory.go, queue.go (their sends),
-// outsider.go (who may not know that a conversation exists), fetch.go (how they get into
-// memory), intake.go. Questions: formerrow.go, reader.go, damaged.go, quotes.go,
-// history.go, state.go. The cursors of users: cursor.go, receipts.go. How the committer
-// makes a commit: batch.go, dedupe.go, rewrite.go,
-// admit.go. What happens when it is durable: changes.go, tenure.go (for how long the feed
-// is here), publish.go. Who drives all that: commit.go, owner.go, sync.go, refan.go,
-// convs.go.
+// What all others stand on: options.go, refusal.go (what callers are told), signal.go
+// (what users tell each other and nobody stores), node.go (what all feeds of a node
+// share), inboxlag.go. A conversation: relations.go (what messages say of others),
+// send.go, hash.go (the tail, by which repeats are found), members.go, usercursor.go,
+// conversation.go. Those in memory: memory.go, queue.go (their sends), outsider.go (who
+// may not know that a conversation exists), signaller.go (their signals), fetch.go (how
+// they get into memory), intake.go. Questions: formerrow.go, reader.go, damaged.go,
+// quotes.go, history.go, state.go. The cursors of users: cursor.go, receipts.go. How the
+// committer makes a commit: batch.go, dedupe.go, rewrite.go, admit.go. What happens when
+// it is durable: changes.go, tenure.go (for how long the feed is here), publish.go. Who
+// drives all that: commit.go, owner.go, sync.go, refan.go, convs.go.
 //
 // What this package does not know: which node owns a feed, and how other nodes
 // are reached. The package route does, and drives this one by Open, Close and
@@ -67,6 +67,7 @@ type Convs struct {
 	ids       *im.IDs
 	table     *fanout.Table
 	node      node
+	signals   *fanout.Signals
 	elsewhere Elsewhere                              // set before Run
 	follow    []func(ctx context.Context, ow *Owner) // set before Run
 	owners    []atomic.Pointer[Owner]                // by feed; nil: not here
@@ -95,6 +96,8 @@ func New(ctx context.Context, o Options, st store.Store, table *fanout.Table) (*
 	cs.node.loaders.ready = sync.NewCond(&cs.node.loaders.mu)
 	cs.node.sendBudget, cs.node.convBudget, cs.node.moveBudget = int64(o.InFlightBytes), int64(o.MemoryBytes), int64(o.WaitingMoves)
 	cs.memories.node, cs.memories.of = &cs.node, make([]atomic.Pointer[memory], len(cs.owners))
+	cs.node.signals.ready = make(chan struct{}, 1)
+	cs.signals = fanout.NewSignals(table, o.Nodes)
 	if o.shared() {
 		return cs, nil
 	}
@@ -165,6 +168,9 @@ func (cs *Convs) Run(ctx context.Context) error {
 	}
 	defer loading.Wait()
 	defer cs.node.loaders.stop()
+	delivering, stop := context.WithCancel(ctx)
+	loading.Go(func() { cs.node.signals.run(delivering, cs.signals) })
+	defer stop()
 	cs.mu.Lock()
 	cs.ctx, cs.wg = ctx, &wg
 	for i := range cs.owners {
@@ -307,6 +313,9 @@ func (cs *Convs) InboxLag() (lag, limit time.Duration) {
 	}
 	return lag, cs.o.InboxLag
 }
+
+// SignalsDropped counts signals that reached nobody, because there were too many.
+func (cs *Convs) SignalsDropped() uint64 { return cs.node.signals.dropped.Load() }
 
 // Evicted counts the conversations that left memory to make room for others.
 func (cs *Convs) Evicted() uint64 { return cs.node.evicted.Load() }

@@ -20,6 +20,7 @@ type fetcher struct {
 	memories  *memories
 	queues    *queues
 	outsiders *outsiders
+	signaller *signaller
 	node      *node
 	store     store.Store
 	hash      hasher
@@ -111,6 +112,9 @@ func (fe *fetcher) loaded(c *conv, err error) {
 	if c.err == nil {
 		fe.mem.resizeLocked(c)
 		c.state = idle
+		if len(c.signals) > 0 {
+			fe.signaller.loadedLocked(c) // before a send that waits can get a seq
+		}
 		fe.queues.activateLocked(c)
 	}
 	fe.mem.mu.Unlock()

@@ -1,17 +1,22 @@
 package conv
 
 import (
+	"slices"
+
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
-// intake takes the sends of one feed, and queues them for its committer.
+// intake takes the sends of one feed, and queues them for its committer. It takes the
+// signals too.
 type intake struct {
 	mem       *memory
 	fetch     *fetcher
 	queues    *queues
 	outsiders *outsiders
+	signaller *signaller
+	node      *node
 	store     store.Store
 }
 
@@ -57,4 +62,40 @@ func (in *intake) enqueueLocked(s *Send) bool {
 		return in.outsiders.examineLocked(c, s)
 	}
 	return in.queues.enqueueLocked(c, s)
+}
+
+// Signal takes a signal for a conversation of this feed, gives it the head as it is now,
+// and has it delivered. It never waits. Whoever may not signal reaches nobody, and nobody
+// is told so. It returns false when the feed is given away or lost.
+//
+// The head is taken here, on the goroutine that has read the signal from its connection
+// or from its node. What the same session sends later comes later here too, so it gets a
+// seq above this head. If the head were taken when the signal is delivered, a client could
+// not tell that somebody was typing what it has already. Spec: P-13.1, P-13.3.
+func (in *intake) Signal(s *Signal) bool {
+	in.mem.mu.Lock()
+	defer in.mem.mu.Unlock()
+	if in.mem.sealed {
+		return false
+	}
+	c := in.fetch.getLocked(s.Key)
+	switch {
+	case c == nil: // no room
+		in.node.signals.dropped.Add(1)
+	case c.state == loading:
+		// It waits for the load, and goes on before the first send that waits too.
+		i := slices.IndexFunc(c.signals, func(x *Signal) bool { return x.matter() == s.matter() })
+		switch {
+		case i >= 0:
+			c.signals[i] = s
+		case len(c.signals) < maxSignalsLoading:
+			c.signals = append(c.signals, s)
+		default:
+			in.node.signals.dropped.Add(1)
+		}
+	default:
+		c.lastUse = in.mem.now().Unix()
+		in.signaller.signalLocked(c, s)
+	}
+	return true
 }

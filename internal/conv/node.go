@@ -30,6 +30,7 @@ type node struct {
 	commits     measure.Histogram // from an append to its end
 	warnings    warnings
 	damage      damageLog
+	signals     signals
 }
 
 // crowded tells whether no other conversation may be loaded.

@@ -49,12 +49,17 @@ func (st *outsiders) wanted(c *conv) (bool, error) {
 			st.mem.mu.Unlock()
 			return true, nil
 		}
-		if len(c.queue) == 0 {
+		var u im.User
+		switch {
+		case len(c.queue) > 0:
+			u = im.User(c.queue[0].Entry.From)
+		case len(c.signals) > 0:
+			u = im.User(c.signals[0].Signal.From)
+		default:
 			st.mem.removeLocked(c)
 			st.mem.mu.Unlock()
 			return false, nil
 		}
-		u := im.User(c.queue[0].Entry.From)
 		st.mem.mu.Unlock()
 		outsider, err := st.isOutsider(context.Background(), c.key, u)
 		if err != nil || !outsider || st.confirm() != nil {
@@ -66,15 +71,17 @@ func (st *outsiders) wanted(c *conv) (bool, error) {
 		for _, s := range theirs {
 			c.queueBytes -= s.bytes
 		}
+		c.signals = slices.DeleteFunc(c.signals, func(s *Signal) bool { return im.User(s.Signal.From) == u })
 		st.mem.mu.Unlock()
 		st.queues.refuse(theirs, noConversation())
 	}
 }
 
-// part takes the sends of u out of a queue.
+// part takes the sends of u out of a queue, but not those that need no standing: these
+// may have come while somebody looked whether u is an outsider.
 func part(queue []*Send, u im.User) (theirs, rest []*Send) {
 	for _, s := range queue {
-		if im.User(s.Entry.From) == u {
+		if im.User(s.Entry.From) == u && s.needsStanding() {
 			theirs = append(theirs, s)
 		} else {
 			rest = append(rest, s)

@@ -16,10 +16,10 @@ import (
 // is lost, the Owner ends with all that it remembers, and the sends that it has
 // not answered go to the next one.
 //
-// Its methods are those of the types that it is made of: Submit (intake.go); Waiting
-// (queue.go); Source (quotes.go); History (history.go); State, Record, Members and Leavers (state.go);
-// Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted, Receipts and
-// ChangedAt (receipts.go); Published, MembershipSince and MembershipMoved
+// Its methods are those of the types that it is made of: Submit and Signal (intake.go);
+// Waiting (queue.go); Source (quotes.go); History (history.go); State, Record, Members and
+// Leavers (state.go); Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted,
+// Receipts and ChangedAt (receipts.go); Published, MembershipSince and MembershipMoved
 // (publish.go); Feed, Epoch, Sealed and Lost (tenure.go); Loaded (memory.go);
 // InboxesLack and InboxLag (inboxlag.go). Its own are Changed (sync.go) and those below.
 type Owner struct {
@@ -49,8 +49,9 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	mem := newMemory(n, o.Now, o.IdleAfter)
 	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1)}
 	sr := &outsiders{mem: mem, queues: qs, node: n, store: st, queueBytes: o.QueueBytes, confirm: owns}
-	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: sr, node: n, store: st, hash: hash, log: o.Log}
-	in := &intake{mem: mem, fetch: fe, queues: qs, outsiders: sr, store: st}
+	si := &signaller{now: o.Now, node: n}
+	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: sr, signaller: si, node: n, store: st, hash: hash, log: o.Log}
+	in := &intake{mem: mem, fetch: fe, queues: qs, outsiders: sr, signaller: si, node: n, store: st}
 	rd := &reader{fetch: fe, outsiders: sr, store: st, formers: old}
 	cu := &cursors{mem: mem, reader: rd, node: n, store: st, fan: fan, wake: qs.wake, cooled: time.NewTimer(flushEvery)}
 	te := newTenure(mem, f, epoch)

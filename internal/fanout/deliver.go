@@ -3,8 +3,9 @@
 // codec and framing, and each writer is woken once for a commit.
 //
 // Read the files in this order. For one node: deliver.go, table.go, outbox.go,
-// flusher.go; then focus.go and hint.go (clients that want only some conversations whole) and
-// receipts.go (moves of cursors). For other nodes: remote.go (what a delivery has
+// flusher.go; then focus.go and hint.go (clients that want only some conversations whole),
+// receipts.go (moves of cursors), and signal.go, lossy.go and held.go (what may be
+// lost). For other nodes: remote.go (what a delivery has
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which
 // users are online there), resync.go (users who may have missed something), and
 // revocations.go (a session gets nothing while nobody knows whether it is valid).

@@ -113,6 +113,7 @@ func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *N
 	s.Handle(cluster.KindOnline, n.handleOnline)
 	s.Handle(cluster.KindDelivery, n.handleDelivery)
 	s.Handle(cluster.KindReceipts, n.handleReceipts)
+	s.Handle(cluster.KindSignal, n.handleSignal)
 	return n
 }
 

@@ -29,6 +29,7 @@ type Outbox struct {
 	Receipts bool // capability cursor
 	Hints    bool // capability focus
 	Refs     bool // capability rel
+	Signals  bool // capability signal
 
 	enc     wire.Encoding
 	flusher *Flusher
@@ -43,13 +44,15 @@ type Outbox struct {
 	lagged     bool       // the client was told that it lags, and has not synced yet
 	unwelcomed bool       // the welcome is not sent yet: events are dropped, since the client reads everything after the welcome
 	closed     bool
-	focus      *focus // nil: the client wants everything whole, and no hint is owed
-
-	validity *validity // nil: there are no other nodes, so nobody else revokes tokens
 
 	// The send window: the sends of this connection that have no answer yet. Only
 	// Window and answers touch it.
-	unansweredSends, unansweredBytes int
+	unansweredSends int32 // fills the room after the flags
+	unansweredBytes int
+
+	focus    *focus    // nil: the client wants everything whole, and no hint is owed
+	lossy    *lossy    // nil: there was none yet
+	validity *validity // nil: there are no other nodes, so nobody else revokes tokens
 }
 
 // NewOutbox makes the outbox of a connection. limit is in bytes; negative means no
@@ -115,7 +118,7 @@ func (o *Outbox) answerSend(f *petrelv1.ServerFrame, a wire.Ack, bytes int, k *W
 func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed || o.end != nil || maxSends >= 0 && o.unansweredSends+1 > maxSends || maxBytes >= 0 && o.unansweredSends > 0 && o.unansweredBytes+bytes > maxBytes {
+	if o.closed || o.end != nil || maxSends >= 0 && int(o.unansweredSends) >= maxSends || maxBytes >= 0 && o.unansweredSends > 0 && o.unansweredBytes+bytes > maxBytes {
 		return false
 	}
 	o.unansweredSends++
@@ -245,7 +248,7 @@ func (o *Outbox) Close() {
 	if o.pending != nil {
 		release(o.pending)
 	}
-	o.pending, o.shared, o.focus = nil, nil, nil
+	o.pending, o.shared, o.focus, o.lossy = nil, nil, nil, nil
 	o.mu.Unlock()
 }
 
@@ -266,6 +269,9 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 	}
 	if o.hintsDueLocked() {
 		o.writeHintsLocked()
+	}
+	if o.lossy != nil && o.lossyDueLocked() {
+		o.writeLossyLocked()
 	}
 	if o.pending != nil {
 		p = Piece{o.pending, true}
@@ -291,7 +297,7 @@ func (o *Outbox) Backlog(bytes int) {
 	var k WakeUps
 	o.mu.Lock()
 	o.backlog = bytes
-	if o.hintsDueLocked() {
+	if o.hintsDueLocked() || o.lossy != nil && o.lossyDueLocked() {
 		o.markLocked(&k)
 	}
 	o.mu.Unlock()

@@ -302,7 +302,7 @@ func TestWindowIsGivenBackByEveryAnswer(t *testing.T) {
 					o.Close()
 				}
 			}
-			if o.unansweredSends != len(waiting) || o.unansweredBytes != bytes {
+			if int(o.unansweredSends) != len(waiting) || o.unansweredBytes != bytes {
 				t.Fatalf("seed %d: the window counts %d sends of %d bytes, %d of %d wait", seed, o.unansweredSends, o.unansweredBytes, len(waiting), bytes)
 			}
 		}

@@ -24,6 +24,7 @@ type Table struct {
 	key      [2]uint64
 	lastID   atomic.Uint64 // of an Outbox
 	parts    [tableParts]tablePart
+	held     held
 }
 
 // tableParts is the number of parts of an online table. The hash of a user says

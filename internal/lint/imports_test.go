@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"internal/session": {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/rate", "internal/route", "internal/session/sessionpb", "internal/share", "internal/signal", "internal/user", "internal/wire"},
 	"internal/inbox":   {"internal/conv", "internal/fanout", "internal/im", "internal/route", "internal/signal", "internal/store", "internal/wire"},
 	"internal/route":   {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/conv", "internal/fanout", "internal/im", "internal/route/routepb", "internal/signal", "internal/store", "internal/wire"},
-	"internal/conv":    {"internal/fanout", "internal/im", "internal/measure", "internal/signal", "internal/store", "internal/wire"},
+	"internal/conv":    {"internal/fanout", "internal/im", "internal/measure", "internal/rate", "internal/signal", "internal/store", "internal/wire"},
 	"internal/fanout":  {"internal/bus", "internal/bus/stream", "internal/cluster", "internal/im", "internal/measure", "internal/signal", "internal/wire"},
 	"internal/cluster": {"internal/bus", "internal/im", "internal/signal", "internal/store"},
 	"internal/user":    {"internal/im", "internal/rate", "internal/store"},

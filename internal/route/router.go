@@ -1,7 +1,8 @@
 // Package route is the way to the owner of a conversation, wherever it is. Sends
 // whose owner is on another node wait in lanes (lane.go, forward.go) and go out
 // in packets (packet.go). Questions go to the owner by a call, on this node or
-// over the bus (call.go); a sync asks about many conversations at once (sync.go). The
+// over the bus (call.go); a sync asks about many conversations at once (sync.go).
+// Signals, which nobody answers, go their own way (signal.go). The
 // package knows which node owns what (owners.go, from cluster); what an owner does
 // with a send or a question is conv's. The tests are beside it: cluster_test.go starts
 // their nodes, each made of what package conv/convtest brings.
@@ -49,6 +50,7 @@ type Options struct {
 // Router leads to the owners of conversations.
 type Router struct {
 	caller
+	signals   signaller
 	forwarder *forwarder // nil: there are no other nodes
 	moving    *tasks     // moves of cursors whose owner is not here
 	inboxes   func(ctx context.Context, ow *conv.Owner) error
@@ -65,7 +67,10 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 		o.AwaitInboxes = func(context.Context, *conv.Owner) error { return nil }
 	}
 	own := owners{convs: cs, cluster: o.Cluster, log: o.Log}
-	r := &Router{inboxes: o.AwaitInboxes, isNamed: o.IsNamed, moving: newTasks(maxMoving), caller: caller{owners: own, serving: newTasks(maxCalls)}}
+	r := &Router{
+		inboxes: o.AwaitInboxes, isNamed: o.IsNamed, moving: newTasks(maxMoving), caller: caller{owners: own, serving: newTasks(maxCalls)},
+		signals: signaller{owners: own, streams: o.Streams},
+	}
 	r.questions = byName(r.answers())
 	if o.Cluster == nil {
 		return r
@@ -74,6 +79,7 @@ func New(o Options, cs *conv.Convs, st store.Store) *Router {
 	cs.Attach(conv.Elsewhere{Waits: r.forwarder.waits, Submit: r.forwarder.submit, Left: r.forwarder.takeFrom, Confirm: own.stillOwns})
 	r.bus, r.streams, r.nodes = o.Bus, o.Streams, o.Nodes
 	o.Bus.Handle(callSubject, r.receive)
+	o.Streams.Handle(cluster.KindToSignal, r.signals.receive)
 	return r
 }
 
@@ -103,6 +109,13 @@ func (r *Router) answers() []question {
 // overloaded and internal (from another node). The question must be in answers.
 func Ask[Q, A any, PQ message[Q], PA message[A]](ctx context.Context, r *Router, by conv.Query, f func(*conv.Owner, context.Context, conv.Query, PQ) (PA, error), q PQ) (PA, error) {
 	return ask(ctx, &r.caller, by, f, q)
+}
+
+// Signal brings a signal to the owner of its conversation. It never waits, and nobody
+// hears what became of it: if the owner is not known, or the signal is lost, it reaches
+// nobody. Spec: P-13.1.
+func (r *Router) Signal(key im.Key, s *petrelv1.Signal, session uint64) {
+	r.signals.bring(key, s, session)
 }
 
 // Run forwards sends until ctx ends. Then it ends what it does for other nodes, and the

@@ -25,10 +25,11 @@ const (
 	capNewest = "newest"
 	capCall   = "call"
 	capRel    = "rel"
+	capSignal = "signal"
 )
 
 // capabilities are what this server can do beyond the base of the protocol.
-var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel}
+var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal}
 
 // noteCapabilities notes what the client understands: the server sends it nothing
 // else. It is called before the outbox enters the online table. Spec: P-2.6.
@@ -41,6 +42,8 @@ func (s *Session) noteCapabilities(ofClient []string) {
 			s.Out.Hints = true
 		case capRel:
 			s.Out.Refs = true
+		case capSignal:
+			s.Out.Signals = true
 		}
 	}
 }
@@ -107,7 +110,7 @@ func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came 
 		s.Out.TrackValidity(s.hub.revocations, at)
 	}
 	s.noteCapabilities(h.Capabilities)
-	s.windowSends, s.windowBytes = l.WindowSends, l.WindowBytes
+	s.limits = l
 	if !s.enter(l.ConnectionsPerUser) {
 		return &im.Error{Code: im.CodeTooManyConnections, RetryAfter: time.Second}
 	}
@@ -122,6 +125,7 @@ func (s *Session) begin(ctx context.Context, id uint64, h *petrelv1.Hello, came 
 	}
 	s.phase.Store(welcomed)
 	s.Out.Welcome(s.welcomeFrame(id, who.Account, l), k)
+	s.hub.table.Wake(&s.Out, k)
 	s.hub.Hellos.Add(outcomeOK)
 	s.hub.Requests["hello"].Observe(measure.Now() - came)
 	k.Flush() // before NoteClient writes to the store: the client need not wait for that

@@ -85,6 +85,8 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) 
 		s.cursor(f.Id, body.Cursor, k)
 	case *petrelv1.ClientFrame_Focus:
 		s.focus(f.Id, body.Focus, k)
+	case *petrelv1.ClientFrame_Signal:
+		s.signal(f.Id, body.Signal, k)
 	case *petrelv1.ClientFrame_Call:
 		s.call(f.Id, body.Call, k)
 	case *petrelv1.ClientFrame_Ping:
@@ -99,7 +101,7 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) 
 // send checks a send and keeps it for ReadDone. Each send that got room in the window
 // gets exactly one answer, and the answer gives the room back. Spec: P-4.
 func (s *Session) send(id uint64, f *petrelv1.Send, bytes int, k *fanout.WakeUps) *im.Error {
-	if !s.Out.Window(bytes, s.windowSends, s.windowBytes) {
+	if !s.Out.Window(bytes, s.limits.WindowSends, s.limits.WindowBytes) {
 		return &im.Error{Code: im.CodeWindowExceeded, RetryAfter: time.Second}
 	}
 	origin := fanout.Origin{Out: &s.Out, ID: id, Bytes: bytes, At: k.Now()}

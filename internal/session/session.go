@@ -40,8 +40,8 @@ type Session struct {
 	sends         []*conv.Send // of the present read
 	rate          rate.Bucket  // of sends
 	focusRequests uint64       // how many came
-	windowSends   int
-	windowBytes   int
+	lossy         *lossy       // nil: no signal and no watch came yet
+	limits        *Limits      // that were in force at the welcome: its windows stay those of the session
 }
 
 // The phases of a session. Spec: P-3.1.

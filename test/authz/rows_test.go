@@ -226,7 +226,11 @@ var frames = map[string]row{
 		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Cursor{Cursor: &petrelv1.MoveCursor{Conv: w.conv, Read: 1}}}
 	}), framePosition},
 	"focus": {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Focus{Focus: &petrelv1.SetFocus{All: true}}}), anySession},
-	"ping":  {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}), anySession},
+	// Nobody learns whether there is such a conversation.
+	"signal": {to(func(w *world) *petrelv1.ClientFrame {
+		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Signal{Signal: &petrelv1.SendSignal{Conv: w.conv, Kind: "x"}}}
+	}), anySession},
+	"ping": {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}), anySession},
 	// A pong is not answered: the ping behind it is.
 	"pong": {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Pong{Pong: &petrelv1.Pong{}}}), anySession},
 	"call": {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Call{Call: &petrelv1.Call{

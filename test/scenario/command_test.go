@@ -53,6 +53,8 @@ func (s *session) command(a args) {
 		}}})
 	case "focus":
 		s.focus(a.words[1:])
+	case "signal":
+		s.signal(a)
 	case "call":
 		s.callJSON(a, false)
 	case "hello":
@@ -64,6 +66,19 @@ func (s *session) command(a args) {
 	default:
 		s.w.fatalf("cannot %s", a.word(0))
 	}
+}
+
+// signal tells those who are in a conversation something.
+func (s *session) signal(a args) {
+	s.w.t.Helper()
+	f := &petrelv1.SendSignal{Kind: a.word(2), HoldMs: uint32(a.number(s.w, "hold"))}
+	if f.Conv, f.User = s.w.resolve(s.user, a.word(1)); f.User != "" {
+		f.Conv = ""
+	}
+	if len(a.bodies) > 0 {
+		f.Data = []byte(a.bodies[0])
+	}
+	s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Signal{Signal: f}})
 }
 
 // focus asks for some conversations whole, or for "all".

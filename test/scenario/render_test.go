@@ -59,6 +59,7 @@ func (s *session) renderFrame(f *petrelv1.ServerFrame) {
 		s.put("cursor %s%s", s.w.nameOf(s.user, b.Cursor.Conv), cursorText(b.Cursor))
 	case *petrelv1.ServerFrame_Focus:
 		s.putAll(s.focused(b.Focus))
+	case *petrelv1.ServerFrame_Signal, *petrelv1.ServerFrame_Watch: // no line: they say nothing
 	case *petrelv1.ServerFrame_Pong:
 		s.ponged = f.Id
 	case *petrelv1.ServerFrame_Lagged:
@@ -97,9 +98,24 @@ func (s *session) renderEvents(e *petrelv1.Events) {
 		s.heads[h.Conv] = max(s.heads[h.Conv], h.Head)
 		s.put("hint %s head=%d counted=%d", s.w.nameOf(s.user, h.Conv), h.Head, h.Counted)
 	}
+	for _, x := range e.Signals {
+		s.put("%s", s.signalText(x))
+	}
 	for _, r := range e.Receipts {
 		s.put("receipt %s %s%s", s.w.nameOf(s.user, r.Conv), r.User, cursorText(r))
 	}
+}
+
+// signalText is one signal.
+func (s *session) signalText(x *petrelv1.Signal) string {
+	l := fmt.Sprintf("signal %s from=%s %s head=%d", s.w.nameOf(s.user, x.Conv), x.From, x.Kind, x.Head)
+	if len(x.Data) > 0 {
+		l += fmt.Sprintf(" %q", x.Data)
+	}
+	if x.HoldMs > 0 {
+		l += fmt.Sprintf(" hold=%d", x.HoldMs)
+	}
+	return l
 }
 
 // cursorText is a pair of cursors, without those at 0.

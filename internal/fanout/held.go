@@ -1,0 +1,107 @@
+package fanout
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+const (
+	maxHeld     = 4096 // signals that a node holds; further ones reach only who is online
+	maxHeldUser = 16   // of one user; the oldest one goes
+)
+
+// held are the signals that wait for users whose devices may connect soon: a phone that
+// a push wakes up has to ring. Every node holds all of them, because nobody knows to
+// which one the phone connects. Spec: P-13.4.
+//
+// The rule of Table holds for them too. Who delivers a signal first holds it, and then
+// reads the table. A session enters the table, is welcomed, and then reads what is
+// held. So a session gets the signal by one of the two ways, or by both.
+type held struct {
+	mu sync.Mutex // tier 0; guards the fields below
+	of map[im.Account][]heldSignal
+	n  int // of all users
+}
+
+type heldSignal struct {
+	*petrelv1.Signal
+	until time.Time
+}
+
+// replace makes s the one that is held for a of its sender and kind; if s is not to be
+// held, none is. It returns whether one was held before.
+func (h *held) replace(a im.Account, s *petrelv1.Signal, now time.Time) (was bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.HoldMs == 0 && h.n == 0 {
+		return false
+	}
+	list := slices.DeleteFunc(h.of[a], func(x heldSignal) bool {
+		was = was || sameMatter(x.Signal, s)
+		return sameMatter(x.Signal, s) || !now.Before(x.until)
+	})
+	h.setLocked(a, list)
+	if s.HoldMs == 0 {
+		return was
+	}
+	if h.n >= maxHeld {
+		h.sweepLocked(now)
+	}
+	if h.n < maxHeld {
+		if len(list) >= maxHeldUser {
+			list = list[1:]
+		}
+		h.setLocked(a, append(list, heldSignal{s, now.Add(time.Duration(s.HoldMs) * time.Millisecond)}))
+	}
+	return was
+}
+
+// setLocked makes list what is held for a.
+func (h *held) setLocked(a im.Account, list []heldSignal) {
+	h.n += len(list) - len(h.of[a])
+	if len(list) == 0 {
+		delete(h.of, a)
+		return
+	}
+	if h.of == nil {
+		h.of = map[im.Account][]heldSignal{}
+	}
+	h.of[a] = list
+}
+
+// sweepLocked forgets what has waited long enough.
+func (h *held) sweepLocked(now time.Time) {
+	for a, list := range h.of {
+		h.setLocked(a, slices.DeleteFunc(slices.Clone(list), func(x heldSignal) bool { return !now.Before(x.until) }))
+	}
+}
+
+// forUser returns what is held for a.
+func (h *held) forUser(a im.Account, now time.Time) []*petrelv1.Signal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []*petrelv1.Signal
+	for _, x := range h.of[a] {
+		if now.Before(x.until) {
+			list = append(list, x.Signal)
+		}
+	}
+	return list
+}
+
+// Wake gives an outbox the signals that are held for its user. It is called when the
+// session has entered the table and was welcomed.
+func (t *Table) Wake(o *Outbox, k *WakeUps) {
+	if !o.Signals {
+		return
+	}
+	for _, s := range t.held.forUser(o.Account, time.Now()) {
+		if id, err := im.ParseConvID(s.Conv); err == nil {
+			o.pushSignal(id, s, false, k)
+		}
+	}
+}

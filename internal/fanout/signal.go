@@ -1,0 +1,187 @@
+package fanout
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/cluster/clusterpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+const (
+	// MaxFocused is how many sessions get a signal that is only for those in focus.
+	MaxFocused = 100
+
+	// maxSignalUsers is how many users of another node such a signal names. Which of
+	// them have the conversation in their focus, only that node knows.
+	maxSignalUsers = 1000
+)
+
+// Signal is what a user tells the others in a conversation.
+type Signal struct {
+	Key     im.Key
+	Signal  *petrelv1.Signal // not modified any more
+	Sender  Asker            // gets no copy
+	Focused bool             // only sessions that have the conversation in their focus get it, at most MaxFocused
+}
+
+// Signals delivers signals. Only one goroutine at a time may call Deliver.
+type Signals struct {
+	table *Table
+	nodes *Nodes // nil: there are no other nodes
+	batch *remoteBatch
+	turn  int // with which user the next one begins that does not reach everybody
+
+	Delivered atomic.Uint64 // to sessions on this node, by Deliver
+}
+
+// NewSignals makes one that delivers by a table, and to other nodes, unless n is nil.
+func NewSignals(t *Table, n *Nodes) *Signals {
+	g := &Signals{table: t, nodes: n}
+	if n != nil {
+		g.batch = &remoteBatch{nodes: n}
+	}
+	return g
+}
+
+// Deliver owes a signal to sessions of users. Nothing waits for it, and what is lost
+// stays lost. Spec: P-13.1.
+func (g *Signals) Deliver(s *Signal, to []im.User) {
+	if len(to) == 0 {
+		return
+	}
+	everywhere := g.hold(s, to)
+	room, first := math.MaxInt, 0
+	if s.Focused {
+		// In a large conversation it does not reach all. It is not always the same
+		// users who get it.
+		g.turn++
+		room, first = MaxFocused, g.turn*MaxFocused%len(to)
+	}
+	var k WakeUps
+	own := uint64(0)
+	if s.Sender.Node == "" {
+		own = s.Sender.ID
+	}
+	for i := range to {
+		u := to[(first+i)%len(to)]
+		a := im.Account{Tenant: s.Key.Tenant, User: u}
+		h := g.table.hash(a)
+		n := g.table.signal(a, h, s, own, room, &k)
+		room -= n
+		g.Delivered.Add(uint64(n))
+		if g.nodes == nil || room <= 0 {
+			continue
+		}
+		if everywhere {
+			g.batch.addEverywhere(u, h)
+		} else {
+			g.batch.addRecipient(u, h)
+		}
+	}
+	k.Flush()
+	if g.nodes != nil {
+		g.batch.packSignal(s, room)
+		g.batch.flush()
+	}
+}
+
+// hold notes a signal that is to be held, or ends one that is. It returns whether the
+// other nodes have to be told, whether users are online there or not.
+func (g *Signals) hold(s *Signal, to []im.User) (everywhere bool) {
+	if !s.mayBeHeld() {
+		return false
+	}
+	now := time.Now()
+	for _, u := range to {
+		if string(u) == s.Signal.From {
+			continue
+		}
+		if g.table.held.replace(im.Account{Tenant: s.Key.Tenant, User: u}, s.Signal, now) {
+			everywhere = true
+		}
+	}
+	return everywhere || s.Signal.HoldMs > 0
+}
+
+// mayBeHeld returns whether signals of the conversation are held: a user who was removed
+// from a group must get nothing of it when a device connects.
+func (s *Signal) mayBeHeld() bool { return s.Key.Conv.Kind() == im.Direct }
+
+// signal owes a signal to the sessions of a, at most so many as there is room for. own is
+// the session that sent it. It returns how many sessions these are.
+func (t *Table) signal(a im.Account, hash uint64, s *Signal, own uint64, room int, k *WakeUps) (n int) {
+	for _, o := range t.of(a, hash) {
+		if n < room && (own == 0 || o.ID != own) && o.pushSignal(s.Key.Conv, s.Signal, s.Focused, k) {
+			n++
+		}
+	}
+	return n
+}
+
+// addEverywhere adds a user for all nodes.
+func (b *remoteBatch) addEverywhere(u im.User, h uint64) {
+	for i := range b.nodes.byIndex {
+		if b.nodes.byIndex[i].Load() != nil {
+			n := &b.byNode[i]
+			b.used |= 1 << i
+			n.users, n.userBytes, n.hashSum = append(n.users, string(u)), n.userBytes+len(u)+2, n.hashSum+h
+		}
+	}
+}
+
+// packSignal makes the frames of a signal for the recipients that were added: one for
+// each node. room is how many sessions may get it there together.
+func (b *remoteBatch) packSignal(s *Signal, room int) {
+	payload, err := s.Signal.MarshalVT()
+	im.Assert(err == nil, "encode a signal: %v", err)
+	nodes := 0
+	for used := b.used; used != 0; nodes++ {
+		takeLowestBit(&used)
+	}
+	b.eachNode(func(to *node, n *nodeBatch) {
+		m := clusterpb.Signal{Tenant: uint32(s.Key.Tenant), Users: n.users[:usersInOneFrame(n.users)], Signal: payload}
+		if s.Focused {
+			m.Users = m.Users[:min(len(m.Users), maxSignalUsers)]
+			m.Most = uint32(max(1, room/nodes))
+		}
+		if s.Sender.Node == to.id {
+			m.Session = s.Sender.ID
+		}
+		p, err := m.MarshalVT()
+		im.Assert(err == nil, "encode a signal: %v", err)
+		b.frames = append(b.frames, frame{to.id, cluster.KindSignal, p, stream.Hint{Optional: true}})
+	})
+}
+
+// handleSignal delivers a signal of another node to users on this node.
+func (n *Nodes) handleSignal(from im.Node, payload []byte) {
+	var m clusterpb.Signal
+	got := &petrelv1.Signal{}
+	err := m.UnmarshalVT(payload)
+	if err == nil {
+		err = got.UnmarshalVT(m.Signal)
+	}
+	id, bad := im.ParseConvID(got.Conv)
+	if err != nil || bad != nil {
+		n.garbled(from, "signal", err)
+		return
+	}
+	s := &Signal{Key: im.Key{Tenant: im.Tenant(m.Tenant), Conv: id}, Signal: got, Focused: m.Most > 0}
+	room, now := math.MaxInt, time.Now()
+	if s.Focused {
+		room = int(m.Most)
+	}
+	k := &n.node(from).receiver.fan.wakeUps // flushed after all frames that came together
+	for _, u := range m.Users {
+		a := im.Account{Tenant: s.Key.Tenant, User: im.User(u)}
+		if u != got.From && s.mayBeHeld() {
+			n.table.held.replace(a, got, now)
+		}
+		room -= n.table.signal(a, n.table.hash(a), s, m.Session, room, k)
+	}
+}

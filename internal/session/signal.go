@@ -1,0 +1,98 @@
+package session
+
+import (
+	"bytes"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// The bounds of a signal. Spec: P-13.1, P-13.4.
+const (
+	maxSignalKind = 32      // bytes
+	maxSignalData = 1 << 10 // bytes
+	maxSignalHold = time.Minute
+
+	signalsPerSecond = 10 // of one session
+	signalBurst      = 20
+)
+
+// reservedKinds begins the kinds that the protocol may use later.
+const reservedKinds = "petrel."
+
+// lossy is what a session has that signals or watches. Most sessions need it not at once.
+type lossy struct {
+	signals rate.Bucket
+}
+
+// lossyState is called by the reader alone.
+func (s *Session) lossyState() *lossy {
+	if s.lossy == nil {
+		s.lossy = &lossy{}
+	}
+	return s.lossy
+}
+
+// signal hands a signal on, and answers it. The answer comes before anything is looked up:
+// so it is the same, after the same time, whether there is such a conversation or not.
+// Spec: P-13.1.
+func (s *Session) signal(id uint64, f *petrelv1.SendSignal, k *fanout.WakeUps) {
+	key, err := s.checkSignal(f)
+	if err == nil && !s.Out.Signals {
+		err = im.Errorf(im.CodeUnsupported, "the hello did not list %s", capSignal)
+	}
+	if err != nil {
+		s.noteRefusal("signal", err.Code)
+		s.refuse(id, err, k)
+		return
+	}
+	// Copies: a signal may be held, and what was read at once with it must not live as long.
+	x := &petrelv1.Signal{From: string(s.Out.Account.User), Kind: strings.Clone(f.Kind), Data: bytes.Clone(f.Data), HoldMs: f.HoldMs}
+	s.hub.route.Signal(key, x, s.Out.ID)
+	s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Signal{Signal: &petrelv1.Signaled{}}}, k)
+}
+
+// checkSignal returns the conversation of a signal that may be handed on.
+func (s *Session) checkSignal(f *petrelv1.SendSignal) (im.Key, *im.Error) {
+	key := im.Key{Tenant: s.Out.Account.Tenant}
+	if wait := s.lossyState().signals.Take(s.hub.o.Now(), rate.Per(signalsPerSecond, time.Second, signalBurst)); wait > 0 {
+		return key, &im.Error{Code: im.CodeRateLimited, RetryAfter: wait}
+	}
+	switch {
+	case s.Out.Held():
+		return key, errHeld
+	case f.Kind == "" || len(f.Kind) > maxSignalKind || !utf8.ValidString(f.Kind) || strings.HasPrefix(f.Kind, reservedKinds):
+		return key, im.Errorf(im.CodeInvalid, "the kind of a signal has 1 to %d bytes, and does not begin with %q", maxSignalKind, reservedKinds)
+	case f.Kind == conv.Typing && (len(f.Data) > 0 || f.HoldMs > 0):
+		return key, im.Errorf(im.CodeInvalid, "a signal of kind %s has neither data nor hold_ms", conv.Typing)
+	case len(f.Data) > maxSignalData:
+		return key, im.Errorf(im.CodeTooLarge, "the data of a signal has at most %d bytes", maxSignalData)
+	case int64(f.HoldMs) > maxSignalHold.Milliseconds():
+		return key, im.Errorf(im.CodeInvalid, "a signal is held for at most %d ms", maxSignalHold.Milliseconds())
+	case (f.Conv == "") == (f.User == ""):
+		return key, im.Errorf(im.CodeInvalid, "a signal names exactly one of conv and user")
+	}
+	if f.User != "" {
+		u := im.User(f.User)
+		if err := u.Check(); err != nil {
+			return key, im.Errorf(im.CodeInvalid, "user is no user id")
+		}
+		key.Conv = s.hub.o.IDs.Direct(key.Tenant, s.Out.Account.User, u)
+		return key, nil
+	}
+	c, err := im.ParseConvID(f.Conv)
+	switch {
+	case err != nil, c.Kind() != im.Direct && c.Kind() != im.Group:
+		return key, im.Errorf(im.CodeInvalid, "conv is the id of a direct conversation or of a group")
+	case f.HoldMs > 0 && c.Kind() != im.Direct:
+		return key, im.Errorf(im.CodeInvalid, "only in a direct conversation a signal is held")
+	}
+	key.Conv = c
+	return key, nil
+}
