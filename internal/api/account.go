@@ -57,7 +57,11 @@ func (s *Server) SetPresencePolicy(ctx context.Context, r *connect.Request[petre
 	if err := s.pace(a); err != nil {
 		return nil, err
 	}
-	return ownAccount(s.users.SetPresencePolicy(ctx, a, user.PresencePolicy(r.Msg.Policy)))
+	info, err := s.users.SetPresencePolicy(ctx, a, user.PresencePolicy(r.Msg.Policy))
+	if err == nil {
+		s.o.PresenceChanged(a)
+	}
+	return ownAccount(info, err)
 }
 
 // GetUser describes another user of the caller's tenant.

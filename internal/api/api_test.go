@@ -170,9 +170,10 @@ func (w *world) serve() {
 			}
 			return time.Now()
 		},
-		Inbox:     &inbox.Syncer{Router: w.router, Store: w.store},
-		Audit:     w.audit,
-		CloseUser: func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
+		Inbox:           &inbox.Syncer{Router: w.router, Store: w.store},
+		Audit:           w.audit,
+		CloseUser:       func(_ context.Context, a im.Account, code im.Code) (int, error) { return closed(a, code) },
+		PresenceChanged: func(im.Account) {},
 		CloseDevice: func(_ context.Context, a im.Account, _ string, code im.Code) (int, error) {
 			if code == im.CodeReplaced {
 				return 0, nil // a login ends the one before

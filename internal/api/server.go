@@ -45,18 +45,19 @@ type Options struct {
 	// costs one write more then, which tells them that it is under way.
 	Shared bool
 
-	CloseUser    func(context.Context, im.Account, im.Code) (int, error)         // ends a user's sessions
-	CloseDevice  func(context.Context, im.Account, string, im.Code) (int, error) // ends a device's; "": those without a device
-	Sessions     func(context.Context, im.Account) (map[string]int, error)       // connected now, by device
-	Settle       func(context.Context, im.Key) error                             // waits until the members' lists have what was changed
-	Limits       func() *petrelv1.ServerLimits
-	ChangeLimits func(*petrelv1.ServerLimits) *petrelv1.ServerLimits
-	Stats        func() *petrelv1.Stats
-	CompactStore func(context.Context) error
-	Checkpoint   func(context.Context) (name string, err error) // for a backup
-	Redeemed     func()                                         // the setup code was used
-	BodyBytes    func() int
-	PageSize     func() int // messages in a page of history
+	CloseUser       func(context.Context, im.Account, im.Code) (int, error)         // ends a user's sessions
+	PresenceChanged func(im.Account)                                                // a user has changed who may see when they are online
+	CloseDevice     func(context.Context, im.Account, string, im.Code) (int, error) // ends a device's; "": those without a device
+	Sessions        func(context.Context, im.Account) (map[string]int, error)       // connected now, by device
+	Settle          func(context.Context, im.Key) error                             // waits until the members' lists have what was changed
+	Limits          func() *petrelv1.ServerLimits
+	ChangeLimits    func(*petrelv1.ServerLimits) *petrelv1.ServerLimits
+	Stats           func() *petrelv1.Stats
+	CompactStore    func(context.Context) error
+	Checkpoint      func(context.Context) (name string, err error) // for a backup
+	Redeemed        func()                                         // the setup code was used
+	BodyBytes       func() int
+	PageSize        func() int // messages in a page of history
 
 	GroupsPerHour      int // that one user may make; negative: no limit
 	MembersPerMinute   int // that one user may add, remove or give roles; negative: no limit

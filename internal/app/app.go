@@ -25,6 +25,7 @@ import (
 	"github.com/petrel-im/petrel/internal/gateway"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/presence"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/share"
@@ -70,6 +71,7 @@ type App struct {
 	inboxes   *inbox.Consumers
 	sync      *inbox.Syncer
 	reads     *share.Queue
+	presence  *presence.Presence
 	hub       *session.Hub
 	api       *api.Server
 	gateway   *gateway.Gateway
@@ -156,6 +158,10 @@ func (a *App) open(ctx context.Context) error {
 		Gateways: a.gateways, Reads: a.reads, Refused: a.noteRefusal,
 	}, a.users, a.convs, a.router, a.sync, a.table, limits(l, &a.files))
 	a.hub.Attach(a.node.bus)
+	a.presence = presence.New(presence.Options{
+		Log: a.log, Store: a.store, IDs: a.convs.IDs(), Table: a.table, Nodes: a.node.fan, Policy: a.users.PresencePolicy, Listed: a.sync.Listed,
+	})
+	a.hub.AttachPresence(a.presence)
 	if a.node.streams != nil {
 		a.hub.AttachStreams(a.node.streams, a.node.others)
 	}
@@ -276,6 +282,7 @@ func (a *App) Run(ctx context.Context) error {
 	r.start(r.work, "conversations", a.convs.Run)
 	r.start(r.work, "sends to other nodes", a.router.Run)
 	r.start(r.work, "sessions", a.hub.Run)
+	r.start(r.work, "presence", a.presence.Run)
 	r.start(r.work, "api", a.api.Run)
 	r.start(r.work, "memory", giveBack)
 	if a.admin != nil {

@@ -31,7 +31,7 @@ func (a *App) newAPI() *api.Server {
 	return api.New(api.Options{
 		Shared: len(a.store.Feeds()) > 1, // an embedded store has one, and no other node
 		Log:    a.log, Store: a.store, Users: a.users, Convs: a.convs, Route: a.router, Inbox: a.sync, Reads: a.reads, Audit: a.audit,
-		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, Settle: a.router.AwaitInboxes,
+		CloseUser: a.hub.CloseUser, CloseDevice: a.hub.CloseDevice, Sessions: a.hub.SessionsOf, PresenceChanged: a.presence.PolicyChanged, Settle: a.router.AwaitInboxes,
 		Limits:       func() *petrelv1.ServerLimits { return toMessage(a.hub.Limits()) },
 		ChangeLimits: a.changeLimits,
 		Stats:        a.stats,
@@ -121,6 +121,10 @@ func (a *App) ownValues() []metrics.Value {
 		{Name: "petrel_entries_stored_total", Help: "Entries that this node made durable.", Counter: true, Read: count(a.convs.Accepted)},
 		{Name: "petrel_sends_repeated_total", Help: "Sends that were stored already and were answered with the first seq.", Counter: true, Read: count(a.convs.Repeats)},
 		{Name: "petrel_events_delivered_total", Help: "Events that were put into outboxes.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Delivered })},
+		{Name: "petrel_signals_dropped_total", Help: "Signals that reached nobody, because there were too many.", Counter: true, Read: count(a.convs.SignalsDropped)},
+		{Name: "petrel_presence_watched_users", Help: "Users whose presence sessions of this node watch.", Read: func() float64 { return float64(a.presence.Watching.Load()) }},
+		{Name: "petrel_presence_told_total", Help: "Presences that were put into outboxes.", Counter: true, Read: count(a.presence.Told.Load)},
+		{Name: "petrel_presence_dropped_total", Help: "Times of being online last that were not stored.", Counter: true, Read: count(a.presence.Dropped.Load)},
 		{Name: "petrel_events_hinted_total", Help: "Events of which a session got only a hint.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Hinted })},
 		{Name: "petrel_events_lagged_total", Help: "Events that did not fit the outbox of a session, which has to sync.", Counter: true, Read: count(func() uint64 { return a.convs.Fanned().Lagged })},
 		{Name: "petrel_commits_stale_total", Help: "Commits that the store refused, because another node had taken the feed over.", Counter: true, Read: count(a.convs.AppendsRefused)},

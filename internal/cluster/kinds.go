@@ -12,4 +12,6 @@ const (
 	KindRevocations byte = 6 // Revocations, of session
 	KindToSignal    byte = 7 // Signal, of route
 	KindSignal      byte = 8 // Signal, of fanout
+
+	KindPresencePolicy byte = 9 // PresencePolicy, of fanout
 )

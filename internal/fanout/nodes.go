@@ -106,7 +106,7 @@ func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *N
 		n.partHints[i] = stream.Hint{Kind: cluster.KindOnline, Key: string([]byte{byte(i)}), Payload: encodeOnline(&clusterpb.Online{Dropped: 1 << i})}
 	}
 	t.setKey(secret)
-	t.announce = n.announce
+	t.announce, t.remote = n.announce, &n.online
 	s.OnPeer(n.onPeer)
 	s.OnReset(n.onReset)
 	s.OnBatch(func(from im.Node) { n.node(from).receiver.fan.Flush() })
@@ -300,15 +300,24 @@ func (n *Nodes) handleOnline(from im.Node, payload []byte) {
 	bit := uint64(1) << i
 	for _, h := range m.Came {
 		n.online.add(h, bit)
+		n.table.changed(im.Account{}, h, true)
 	}
 	for _, h := range m.Gone {
 		n.online.remove(h, bit)
+		n.table.changed(im.Account{}, h, false)
 	}
 	if m.Part == nil {
 		return
 	}
-	if added := n.online.replace(int(m.Part.Index), m.Part.Users, bit); len(added) > 0 && n.recipientsChosen.Load() {
+	added, gone := n.online.replace(int(m.Part.Index), m.Part.Users, bit)
+	if len(added) > 0 && n.recipientsChosen.Load() {
 		n.send(p, &clusterpb.Online{Resync: added}, stream.Hint{})
+	}
+	for _, h := range added {
+		n.table.changed(im.Account{}, h, true)
+	}
+	for _, h := range gone {
+		n.table.changed(im.Account{}, h, false)
 	}
 }
 
@@ -338,7 +347,9 @@ func (n *Nodes) leave(p *node) {
 	if i < 0 {
 		return
 	}
-	n.online.removeNode(1 << i)
+	for _, h := range n.online.removeNode(1 << i) {
+		n.table.changed(im.Account{}, h, false)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.byIndex[i].Store(nil)

@@ -56,8 +56,8 @@ func (p *nodeTablePart) removeLocked(hash, node uint64) {
 }
 
 // replace makes users all those of a part who are online at a node. It returns
-// those who were not known to be online there.
-func (t *nodeTable) replace(part int, users []uint64, node uint64) (added []uint64) {
+// those who were not known to be online there, and those who are not any more.
+func (t *nodeTable) replace(part int, users []uint64, node uint64) (added, gone []uint64) {
 	slices.Sort(users)
 	p := &t.parts[part]
 	p.mu.Lock()
@@ -65,6 +65,7 @@ func (t *nodeTable) replace(part int, users []uint64, node uint64) (added []uint
 	for h, nodes := range p.nodes {
 		if _, online := slices.BinarySearch(users, h); nodes&node != 0 && !online {
 			p.removeLocked(h, node)
+			gone = append(gone, h)
 		}
 	}
 	for _, h := range users {
@@ -73,14 +74,16 @@ func (t *nodeTable) replace(part int, users []uint64, node uint64) (added []uint
 			added = append(added, h)
 		}
 	}
-	return added
+	return added, gone
 }
 
-// removeNode forgets who is online at a node.
-func (t *nodeTable) removeNode(node uint64) {
+// removeNode forgets who is online at a node, and returns who these were.
+func (t *nodeTable) removeNode(node uint64) (gone []uint64) {
 	for part := range t.parts {
-		t.replace(part, nil, node)
+		_, g := t.replace(part, nil, node)
+		gone = append(gone, g...)
 	}
+	return gone
 }
 
 // takeLowestBit clears the lowest bit that is set, and returns its index.

@@ -26,10 +26,11 @@ type Outbox struct {
 	ID      uint64     // set by Table.Enter; no other outbox of the table has it
 
 	// The capabilities in the client's hello. Set with Account. Spec: P-2.6.
-	Receipts bool // capability cursor
-	Hints    bool // capability focus
-	Refs     bool // capability rel
-	Signals  bool // capability signal
+	Receipts  bool // capability cursor
+	Hints     bool // capability focus
+	Refs      bool // capability rel
+	Signals   bool // capability signal
+	Presences bool // capability presence
 
 	enc     wire.Encoding
 	flusher *Flusher

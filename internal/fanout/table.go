@@ -25,6 +25,8 @@ type Table struct {
 	lastID   atomic.Uint64 // of an Outbox
 	parts    [tableParts]tablePart
 	held     held
+	change   func(a im.Account, hash uint64, online bool) // nil: nobody wants to know
+	remote   *nodeTable                                   // who is online on other nodes; nil: there are none
 }
 
 // tableParts is the number of parts of an online table. The hash of a user says
@@ -83,6 +85,9 @@ func (t *Table) Enter(a im.Account, o *Outbox, max int) bool {
 	if len(list) == 0 && t.announce != nil {
 		t.announce(h, true)
 	}
+	if len(list) == 0 {
+		t.changed(a, h, true)
+	}
 	return true
 }
 
@@ -101,10 +106,30 @@ func (t *Table) Leave(a im.Account, o *Outbox) {
 		if t.announce != nil {
 			t.announce(h, false)
 		}
+		t.changed(a, h, false)
 	default:
 		rest := make([]*Outbox, 0, len(list)-1)
 		p.online[h] = append(append(rest, list[:i]...), list[i+1:]...)
 	}
+}
+
+// OnChange has f called when the first session of a user begins and when the last one
+// ends: here, with the account, or on another node, with its hash alone. f must not block,
+// and must not use the table: a lock may be held. It is called before the table is used.
+func (t *Table) OnChange(f func(a im.Account, hash uint64, online bool)) { t.change = f }
+
+func (t *Table) changed(a im.Account, hash uint64, online bool) {
+	if t.change != nil {
+		t.change(a, hash, online)
+	}
+}
+
+// Hash is the name of an account in the table.
+func (t *Table) Hash(a im.Account) uint64 { return t.hash(a) }
+
+// Online returns whether users with a hash have a session, here or on another node.
+func (t *Table) Online(hash uint64) bool {
+	return len(t.withHash(hash)) > 0 || t.remote != nil && t.remote.nodesOf(hash) != 0
 }
 
 // Of returns the outboxes of a. The slice does not change, and the caller must not

@@ -26,10 +26,12 @@ const (
 	capCall   = "call"
 	capRel    = "rel"
 	capSignal = "signal"
+
+	capPresence = "presence"
 )
 
 // capabilities are what this server can do beyond the base of the protocol.
-var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal}
+var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence}
 
 // noteCapabilities notes what the client understands: the server sends it nothing
 // else. It is called before the outbox enters the online table. Spec: P-2.6.
@@ -44,6 +46,8 @@ func (s *Session) noteCapabilities(ofClient []string) {
 			s.Out.Refs = true
 		case capSignal:
 			s.Out.Signals = true
+		case capPresence:
+			s.Out.Presences = true
 		}
 	}
 }

@@ -3,11 +3,13 @@
 // brings the bytes, and package conv decides about the sends.
 //
 // Read the files in this order. A send: receive.go, with session.go for the state of
-// a session and limits.go; forward.go for sends that have to be completed first. The other frames: hello.go, request.go (history and sync),
-// focus.go, cursor.go, call.go. Who waits for which workers: queues.go. What all
-// sessions of a node share: hub.go. How sessions end when their tokens do: close.go (at once, by a request to
-// all nodes), recheck.go (by asking the store), revocations.go (how a node learns about
-// revocations that other nodes made), drain.go (clients are sent to other nodes).
+// a session and limits.go; forward.go for sends that have to be completed first. The
+// other frames: hello.go, request.go (history and sync), focus.go, cursor.go, call.go, and
+// signal.go and watch.go, of which nothing is stored. Who waits for which workers:
+// queues.go. What all sessions of a node share: hub.go. How sessions end when their tokens
+// do: close.go (at once, by a request to all nodes), recheck.go (by asking the store),
+// revocations.go (how a node learns about revocations that other nodes made), drain.go
+// (clients are sent to other nodes).
 //
 // The package owns the sessions from the hello to the end of the connection. It may
 // not know sockets, transports, or how a conversation is stored.
@@ -33,6 +35,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/measure"
+	"github.com/petrel-im/petrel/internal/presence"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/internal/user"
@@ -85,7 +88,8 @@ type Hub struct {
 	draining atomic.Bool
 	hellos   chan func() // capacity o.Waiting; full: the hello is refused as too_many_connections
 	reads    *share.Queue
-	runCall  CallFunc // set by AttachCalls; nil: calls are unsupported
+	runCall  CallFunc           // set by AttachCalls; nil: calls are unsupported
+	presence *presence.Presence // set by AttachPresence; nil: watches are unsupported
 	calls    *share.Queue
 
 	Sessions atomic.Int64 // in the online table
@@ -136,6 +140,9 @@ func New(o Options, us *user.Users, cs *conv.Convs, r *route.Router, sy *inbox.S
 
 // AttachCalls says who runs calls. It is called once, before Run.
 func (h *Hub) AttachCalls(c CallFunc) { h.runCall = c }
+
+// AttachPresence says who tells presence. It is called once, before Run.
+func (h *Hub) AttachPresence(p *presence.Presence) { h.presence = p }
 
 // AttachStreams connects the hub with the hubs of the other nodes. It is called
 // once, before the streams and the hub run. others returns the nodes that may revoke

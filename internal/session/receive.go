@@ -87,6 +87,8 @@ func (s *Session) handle(f *petrelv1.ClientFrame, bytes int, k *fanout.WakeUps) 
 		s.focus(f.Id, body.Focus, k)
 	case *petrelv1.ClientFrame_Signal:
 		s.signal(f.Id, body.Signal, k)
+	case *petrelv1.ClientFrame_Watch:
+		s.watch(f.Id, body.Watch, k)
 	case *petrelv1.ClientFrame_Call:
 		s.call(f.Id, body.Call, k)
 	case *petrelv1.ClientFrame_Ping:

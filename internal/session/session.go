@@ -119,6 +119,9 @@ func (s *Session) enter(maxPerUser int) bool {
 // Closed ends the session: its connection is gone.
 func (s *Session) Closed() {
 	s.Out.Close()
+	if s.lossy != nil && s.lossy.watch != nil {
+		s.hub.presence.End(s.lossy.watch)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

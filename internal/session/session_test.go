@@ -23,6 +23,7 @@ import (
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/presence"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/store"
@@ -161,20 +162,21 @@ var someStore = im.NewIDs([16]byte{1})
 
 // world is a server without a network.
 type world struct {
-	t      testing.TB
-	fs     vfs.FS
-	store  *staged
-	table  *fanout.Table
-	convs  *conv.Convs
-	router *route.Router
-	users  *user.Users
-	inbox  *inbox.Consumer
-	hub    *session.Hub
-	net    *localbus.Net
-	log    logLines
-	o      session.Options
-	limits session.Limits
-	stops  []func()
+	t        testing.TB
+	fs       vfs.FS
+	store    *staged
+	table    *fanout.Table
+	convs    *conv.Convs
+	router   *route.Router
+	users    *user.Users
+	inbox    *inbox.Consumer
+	hub      *session.Hub
+	presence *presence.Presence
+	net      *localbus.Net
+	log      logLines
+	o        session.Options
+	limits   session.Limits
+	stops    []func()
 
 	unknown int                                             // conversations asked for that do not exist
 	isNamed func(context.Context, im.Account) (bool, error) // of route.Options
@@ -230,12 +232,17 @@ func (w *world) start() *world {
 	w.o.Log, w.o.Now, w.o.Version, w.o.HistoryID = log, w.clock, "test", st.Info().HistoryID
 	w.o.Heartbeat, w.o.Misses = 30*time.Second, 2
 	w.o.IDs = w.convs.IDs()
-	w.hub = session.New(w.o, w.users, w.convs, w.router, &inbox.Syncer{Router: w.router, Store: st}, w.table, w.limits)
+	syncer := &inbox.Syncer{Router: w.router, Store: st}
+	w.hub = session.New(w.o, w.users, w.convs, w.router, syncer, w.table, w.limits)
+	w.presence = presence.New(presence.Options{
+		Log: log, Now: w.clock, Store: w.store, IDs: w.convs.IDs(), Table: w.table, Policy: w.users.PresencePolicy, Listed: syncer.Listed,
+	})
+	w.hub.AttachPresence(w.presence)
 	w.net = localbus.New()
 	b, err := w.net.Join("one")
 	w.must(err)
 	w.hub.Attach(b)
-	for _, run := range []func(context.Context) error{w.convs.Run, b.Run, w.inbox.Run, w.hub.Run} {
+	for _, run := range []func(context.Context) error{w.convs.Run, b.Run, w.inbox.Run, w.hub.Run, w.presence.Run} {
 		ctx, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- run(ctx) }()

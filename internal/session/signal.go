@@ -9,6 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/presence"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -28,7 +29,8 @@ const reservedKinds = "petrel."
 
 // lossy is what a session has that signals or watches. Most sessions need it not at once.
 type lossy struct {
-	signals rate.Bucket
+	signals, watches rate.Bucket
+	watch            *presence.Watch // nil: it has watched nobody yet
 }
 
 // lossyState is called by the reader alone.

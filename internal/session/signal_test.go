@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,41 @@ func TestSignalsAreChecked(t *testing.T) {
 	if got := w.login(w.token("", "carol")).answered(signalFrame(7, &petrelv1.SendSignal{Conv: group, Kind: "x"})); got != "unsupported" {
 		t.Errorf("a client that did not list the capability was answered %q", got)
 	}
+}
+
+// Spec: P-13.5.
+func TestWatchesAreChecked(t *testing.T) {
+	w := newWorld(t).start()
+	many := make([]string, 201)
+	for i := range many {
+		many[i] = fmt.Sprint("u", i)
+	}
+	watch := func(users ...string) *petrelv1.ClientFrame {
+		return &petrelv1.ClientFrame{Id: 7, Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: users}}}
+	}
+	alice := w.listenTo(w.token("", "alice"))
+	for _, c := range []struct {
+		users []string
+		want  im.Code
+	}{{[]string{"bob", "bob"}, ""}, {nil, ""}, {many[:200], ""}, {many, im.CodeInvalid}, {[]string{"no/id"}, im.CodeInvalid}, {[]string{""}, im.CodeInvalid}} {
+		w.pass(time.Second)
+		if got := alice.answered(watch(c.users...)); got != string(c.want) {
+			t.Errorf("a watch of %d users was answered %q, want %q", len(c.users), got, c.want)
+		}
+	}
+	w.pass(time.Minute)
+	codes := map[string]int{}
+	for range 15 {
+		codes[alice.answered(watch("bob"))]++
+	}
+	if codes[""] != 10 || codes["rate_limited"] != 5 {
+		t.Errorf("15 watches at once were answered %v, want 10 taken and 5 rate_limited", codes)
+	}
+	if got := w.login(w.token("", "carol")).answered(watch("bob")); got != "unsupported" {
+		t.Errorf("a client that did not list the capability was answered %q", got)
+	}
+	alice.close()
+	until(t, "nobody is watched", func() bool { return w.presence.Watching.Load() == 0 })
 }
 
 // TestHeldSignalsComeAfterTheWelcome, once for each device that connects. Spec: P-13.4.

@@ -279,6 +279,8 @@ const (
 
 	Audit      Table = 12 // tenant 0; key: when, number and node, see package audit
 	AuditHeads Table = 13 // tenant 0; key: node
+
+	LastSeen Table = 14 // key: user id; value: Unix milliseconds, big endian
 )
 
 // RecordPut writes or deletes one record. With Check it does so only while the

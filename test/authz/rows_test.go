@@ -227,6 +227,9 @@ var frames = map[string]row{
 	}), framePosition},
 	"focus": {same(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Focus{Focus: &petrelv1.SetFocus{All: true}}}), anySession},
 	// Nobody learns whether there is such a conversation.
+	"watch": {to(func(w *world) *petrelv1.ClientFrame {
+		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: []string{w.name("member2"), "nobody"}}}}
+	}), anySession},
 	"signal": {to(func(w *world) *petrelv1.ClientFrame {
 		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Signal{Signal: &petrelv1.SendSignal{Conv: w.conv, Kind: "x"}}}
 	}), anySession},

@@ -90,4 +90,71 @@ var lossyRules = []rule{
 			s.Out.Welcome(s.welcomeFrame(id, who.Account, l), k)`}},
 		guards: []guard{{"internal/session", "^TestHeldSignalsComeAfterTheWelcome$"}},
 	},
+	{
+		name:    "held-for-an-hour",
+		holds:   "a signal is held for at most a minute",
+		patches: []patch{{"internal/session/signal.go", `case int64(f.HoldMs) > maxSignalHold.Milliseconds():`, `case int64(f.HoldMs) > 60*maxSignalHold.Milliseconds():`}},
+		guards:  []guard{{"internal/session", "^TestSignalsAreChecked$"}},
+	},
+	{
+		name:  "presence-of-one-node",
+		holds: "who watches learns who is online on other nodes from what these announce",
+		patches: []patch{{"internal/fanout/nodes.go", `n.online.add(h, bit)
+			n.table.changed(im.Account{}, h, true)`, `n.online.add(h, bit)`}},
+		guards: []guard{{"internal/presence", "^TestChangesAreTold$/^2_nodes$"}},
+	},
+	{
+		name:  "online-after-death",
+		holds: "the users of a node that has died, and who do not come back, are told as offline",
+		patches: []patch{{"internal/fanout/nodes.go", `for _, h := range n.online.removeNode(1 << i) {
+			n.table.changed(im.Account{}, h, false)
+		}`, `n.online.removeNode(1 << i)`}},
+		guards: []guard{{"internal/presence", "^TestANodesDeathIsNoNews$"}},
+	},
+	{
+		name:    "presence-for-all",
+		holds:   "nobody sees when a user is online whom they do not let see it",
+		patches: []patch{{"internal/presence/load.go", `r.sees = listed[i] && r.policy == user.ToPeers &&`, `r.sees = (listed[i] || true) &&`}},
+		guards:  []guard{{"internal/presence", "^TestWhoMayBeSeen$"}, {"test/scenario", "^TestScenarios$/^presence$/^Pebble$/^TCPProto$"}},
+	},
+	{
+		name:  "presence-tells-who-exists",
+		holds: "to tell of who may not be seen takes the same reads as to tell of who does not exist",
+		patches: []patch{{
+			"internal/presence/load.go", `case r.account == j.watcher, r.policy == user.ToEverybody:`,
+			`case r.policy == user.ToNobody:
+			case r.account == j.watcher, r.policy == user.ToEverybody:`,
+		}},
+		guards: []guard{{"internal/presence", "^TestWhoMayBeSeen$"}},
+	},
+	{
+		name:    "policies-for-later",
+		holds:   "a policy that changes is kept by those who watch already, on every node",
+		patches: []patch{{"internal/presence/policy.go", `p.o.Nodes.TellPresencePolicy(a)`, ``}},
+		guards:  []guard{{"internal/presence", "^TestAPolicyThatChangesIsKept$/^2_nodes$"}},
+	},
+	{
+		name:    "lists-that-are-not-told",
+		holds:   "a list is told also if the policy of a user changes while it is read",
+		patches: []patch{{"internal/presence/watch.go", `t.watchers[w] = untold`, `if _, watches := t.watchers[w]; !watches { t.watchers[w] = untold }`}},
+		guards:  []guard{{"internal/presence", "^TestAListIsToldThatIsSetWhileAPolicyChanges$"}},
+	},
+	{
+		name:    "offline-at-once",
+		holds:   "who is back within 30 s was never told as offline, also when a node has died",
+		patches: []patch{{"internal/presence/run.go", `if wait := f.goneAt.Add(holdOnline).Sub(now); wait > 0 {`, `if wait := f.goneAt.Sub(now); wait > 0 {`}},
+		guards:  []guard{{"internal/presence", "^TestChangesAreTold$"}, {"internal/presence", "^TestANodesDeathIsNoNews$"}},
+	},
+	{
+		name:    "seen-at-every-end",
+		holds:   "until when users were online is stored only of those who are gone, in batches",
+		patches: []patch{{"internal/presence/lastseen.go", `if p.o.Table.Online(l.hash) {`, `if false {`}},
+		guards:  []guard{{"internal/presence", "^TestUsersAreStoredAsSeenInBatches$"}},
+	},
+	{
+		name:    "seen-to-the-second",
+		holds:   "until when a user was online is known to 10 minutes",
+		patches: []patch{{"internal/presence/lastseen.go", `t.Truncate(lastSeenStep)`, `t`}},
+		guards:  []guard{{"internal/presence", "^TestUsersAreStoredAsSeenInBatches$"}, {"internal/presence", "^TestChangesAreTold$"}},
+	},
 }

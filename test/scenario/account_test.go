@@ -34,6 +34,10 @@ func (s *session) accountCommand(a args) bool {
 	case "name":
 		r, err := invoke[petrelv1.UpdateAccountRequest, petrelv1.Account](s, "AccountService/UpdateAccount", &petrelv1.UpdateAccountRequest{DisplayName: a.body(), RequestId: request})
 		s.reply(err, "%s", accountText(r))
+	case "presence":
+		policy := petrelv1.PresencePolicy(petrelv1.PresencePolicy_value["PRESENCE_POLICY_"+strings.ToUpper(a.word(1))])
+		r, err := invoke[petrelv1.SetPresencePolicyRequest, petrelv1.Account](s, "AccountService/SetPresencePolicy", &petrelv1.SetPresencePolicyRequest{Policy: policy, RequestId: request})
+		s.reply(err, "%s", accountText(r))
 	case "lookup":
 		r, err := invoke[petrelv1.GetUserRequest, petrelv1.Account](s, "AccountService/GetUser", &petrelv1.GetUserRequest{User: a.word(1)})
 		s.reply(err, "%s", accountText(r))

@@ -55,6 +55,8 @@ func (s *session) command(a args) {
 		s.focus(a.words[1:])
 	case "signal":
 		s.signal(a)
+	case "watch":
+		s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: a.words[1:]}}})
 	case "call":
 		s.callJSON(a, false)
 	case "hello":

@@ -101,6 +101,17 @@ func (s *session) renderEvents(e *petrelv1.Events) {
 	for _, x := range e.Signals {
 		s.put("%s", s.signalText(x))
 	}
+	slices.SortFunc(e.Presences, func(a, b *petrelv1.Presence) int { return strings.Compare(a.User, b.User) })
+	for _, x := range e.Presences {
+		l := "presence " + x.User + " offline"
+		switch {
+		case x.Online:
+			l = "presence " + x.User + " online"
+		case x.LastMs > 0:
+			l += " seen"
+		}
+		s.put("%s", l)
+	}
 	for _, r := range e.Receipts {
 		s.put("receipt %s %s%s", s.w.nameOf(s.user, r.Conv), r.User, cursorText(r))
 	}

@@ -164,6 +164,7 @@ var tableNames = map[store.Table]string{
 	store.Tenants: "tenant", store.Users: "user", store.Tokens: "token", store.Consumers: "position of the consumer", store.Settings: "setting",
 	store.Devices: "device", store.Requests: "answer to the request", store.Nodes: "node", store.Lists: "list of conversations of", store.Invitations: "invitation",
 	store.Names: "look of the user id", store.Audit: "record of the audit log", store.AuditHeads: "end of the audit log of",
+	store.LastSeen: "time of being online last of",
 }
 
 // placeOfRecord names one record. A hash is of no use to people; its first bytes tell

@@ -464,7 +464,7 @@ class Refusals(Case):
     def test_what_the_welcome_offers_is_served(self):
         """P-2.6, P-5.3, P-6.2, P-8.6, P-10.4"""
         alice = self.client("alice")
-        self.assertEqual(set(alice.welcome["capabilities"]), {"edit", "cursor", "focus", "newest", "call", "rel"})
+        self.assertEqual(set(alice.welcome["capabilities"]), {"edit", "cursor", "focus", "newest", "call", "rel", "signal", "presence"})
         sent = alice.send_text("target", user="bob")
         conv, target = sent["conv"], sent["seq"]
         for body in ({"edit": {"target": target, "text": "x"}}, {"reaction": {"target": target, "emoji": "+"}}, {"recall": {"target": target}}):
@@ -477,6 +477,8 @@ class Refusals(Case):
         self.assertEqual(json.loads(answer["json"])["user"], "alice")
         # this client lists no capability in its hello
         self.refused("unsupported", True, alice.call, focus={"all": True})
+        self.refused("unsupported", True, alice.call, signal={"user": "bob", "kind": "x"})
+        self.refused("unsupported", True, alice.call, watch={"users": ["bob"]})
         self.refused("no_method", False, alice.call, call={"method": "petrel.v1.AdminService/GetStats", "json": "{}"})
 
 
@@ -516,6 +518,7 @@ class Ends(Case):
                     ws.send(content, opcode=2 if v["on"] == "ws-binary" else 1)
                 if "answer" in v:
                     self.answered(v, protobuf, ws)
+                    ws.close()  # a user has at most 10 connections
                     continue
                 last, close, reason = ws.end()
                 self.assertEqual((close, reason), (int(v["close"]), v["code"]))

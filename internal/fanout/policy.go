@@ -1,0 +1,45 @@
+package fanout
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/cluster"
+	"github.com/petrel-im/petrel/internal/cluster/clusterpb"
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// OnPresencePolicy has one called when another node says that a user has changed who may see
+// when they are online, and all when it may have said so and was not heard. Neither may
+// block. It is called before the streams run.
+func (n *Nodes) OnPresencePolicy(one func(im.Account), all func()) {
+	n.streams.Handle(cluster.KindPresencePolicy, func(from im.Node, payload []byte) {
+		var m clusterpb.PresencePolicy
+		if err := m.UnmarshalVT(payload); err != nil {
+			n.garbled(from, "presence policy", err)
+			return
+		}
+		one(im.Account{Tenant: im.Tenant(m.Tenant), User: im.User(m.User)})
+	})
+	n.streams.OnReset(func(im.Node) { all() })
+	n.streams.OnPeer(func(_ im.Node, up bool) {
+		if up {
+			all()
+		}
+	})
+}
+
+// TellPresencePolicy tells all other nodes.
+func (n *Nodes) TellPresencePolicy(a im.Account) {
+	payload, err := (&clusterpb.PresencePolicy{Tenant: uint32(a.Tenant), User: string(a.User)}).MarshalVT()
+	im.Assert(err == nil, "encode a presence policy: %v", err)
+	key := string(binary.BigEndian.AppendUint32(nil, uint32(a.Tenant))) + string(a.User)
+	for id := range *n.nodes.Load() {
+		_, err := n.streams.Send(id, cluster.KindPresencePolicy, payload, stream.Hint{Kind: cluster.KindPresencePolicy, Key: key, Payload: payload})
+		if err != nil && !errors.Is(err, bus.ErrNoNode) { // who is not there asks when it comes
+			n.log.Error("tell another node of a presence policy failed", "node", id, "err", err)
+		}
+	}
+}

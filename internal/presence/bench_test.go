@@ -1,0 +1,126 @@
+package presence_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/user"
+)
+
+// cpu is what the process has used of processors.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// writer is what a gateway has for its connections: it encodes what was told, and writes
+// it nowhere.
+type writer struct {
+	flusher *fanout.Flusher
+	ready   chan struct{}
+	writes  atomic.Int64
+}
+
+func newWriter() *writer {
+	w := &writer{ready: make(chan struct{}, 1)}
+	w.flusher = fanout.NewFlusher(func() { signal.Set(w.ready) })
+	return w
+}
+
+func (w *writer) run(ctx context.Context) {
+	var due []*fanout.Outbox
+	for {
+		due = w.flusher.Take(due)
+		for _, o := range due {
+			if p, _ := o.Take(); len(p.Bytes) > 0 {
+				w.writes.Add(1)
+				o.Wrote(p, 0)
+			}
+		}
+		select {
+		case <-w.ready:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// BenchmarkDeathOfANode is what 10,000 sessions cost that watch users of a node that dies:
+// when all of them set their lists, as sessions do that come from another node that has died,
+// and when all users whom they watch are gone for good. The CPU is that of the presence and
+// of the encoding, without sockets and without the store. Run it with -benchtime 1x.
+func BenchmarkDeathOfANode(b *testing.B) {
+	const watchers, targets = 10_000, 10_000
+	for _, each := range []int{20, 200} {
+		for name, policy := range map[string]user.PresencePolicy{"everybody": user.ToEverybody, "peers": user.ToPeers} {
+			b.Run(fmt.Sprintf("%d of each, seen by %s", each, name), func(b *testing.B) {
+				for range b.N {
+					w := newWorldOf(b, 1)
+					w.store.quiet = true
+					n := w.nodes[0]
+					var users []im.User
+					var gone []*session
+					for i := range targets {
+						users = append(users, im.User(fmt.Sprint("u", i)))
+						w.store.set(users[i], policy)
+						gone = append(gone, n.connect(b, users[i]))
+					}
+					out := newWriter()
+					n.flusher = out.flusher
+					of := func(watcher, k int) im.User { return users[(watcher*7+k*491)%targets] }
+					var all []*session
+					for i := range watchers {
+						s := n.connect(b, im.User(fmt.Sprint("w", i)))
+						all = append(all, s)
+						for k := range each {
+							if policy == user.ToPeers {
+								w.peers(s.out.Account.User, of(i, k))
+							}
+						}
+					}
+					ctx, stop := context.WithCancel(b.Context())
+					var writing sync.WaitGroup
+					writing.Go(func() { out.run(ctx) })
+					before := cpu(b)
+					for i, s := range all {
+						list := make([]im.User, each)
+						for k := range list {
+							list[k] = of(i, k)
+						}
+						s.set(list...)
+					}
+					w.told(uint64(watchers * each))
+					b.ReportMetric(float64((cpu(b) - before).Milliseconds()), "watch-cpu-ms")
+					before, writes := cpu(b), out.writes.Load()
+					for _, s := range gone {
+						n.table.Leave(s.out.Account, s.out)
+					}
+					w.told(uint64(2 * watchers * each))
+					b.ReportMetric(float64((cpu(b) - before).Milliseconds()), "death-cpu-ms")
+					b.ReportMetric(float64(out.writes.Load()-writes), "death-writes")
+					stop()
+					writing.Wait()
+					w.end()
+				}
+			})
+		}
+	}
+}
+
+// told waits until so many presences were told.
+func (w *world) told(want uint64) {
+	for w.nodes[0].Told.Load() < want {
+		<-time.After(20 * time.Millisecond)
+	}
+}

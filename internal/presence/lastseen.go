@@ -1,0 +1,153 @@
+package presence
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/store"
+)
+
+const (
+	// lastSeenStep is what a time of being online last is rounded down to. When exactly
+	// a person put their phone away is nobody's business.
+	lastSeenStep = 10 * time.Minute
+
+	maxToWrite   = 1 << 16     // times that wait to be stored
+	writeAtOnce  = 512         // in one update of the store
+	writeEvery   = time.Second // from one update to the next
+	endTime      = 2 * time.Second
+	lastSeenSize = 8 // bytes of a record: Unix milliseconds, big endian
+)
+
+// leaving is a user whose last session here has ended.
+type leaving struct {
+	account im.Account
+	hash    uint64
+	at      time.Time
+	ms      uint64
+}
+
+// lastSeen is until when a user was online.
+type lastSeen struct {
+	account im.Account
+	ms      uint64
+}
+
+// coarse is a time as others may know it.
+func coarse(t time.Time) uint64 {
+	return uint64(t.Truncate(lastSeenStep).UnixMilli())
+}
+
+func (p *Presence) leaveLocked(a im.Account, hash uint64) {
+	if len(p.leaving) >= maxLeaving {
+		p.Dropped.Add(1)
+		return
+	}
+	p.leaving = append(p.leaving, leaving{a, hash, time.Now(), coarse(p.o.Now())})
+	if len(p.leaving) == 1 {
+		signal.Set(p.wake)
+	}
+}
+
+// settleLeaving has the time stored of those who were away for long enough. Most are back
+// by then: a record is written for those who really leave.
+func (p *Presence) settleLeaving(now time.Time) time.Duration {
+	for range tellAtOnce {
+		p.mu.Lock()
+		if len(p.leaving) == 0 {
+			p.leaving = nil
+			p.mu.Unlock()
+			return never
+		}
+		l := p.leaving[0]
+		if wait := l.at.Add(holdOnline).Sub(now); wait > 0 {
+			p.mu.Unlock()
+			return wait
+		}
+		p.leaving = p.leaving[1:]
+		p.mu.Unlock()
+		if p.o.Table.Online(l.hash) {
+			continue
+		}
+		p.mu.Lock()
+		if len(p.write) < maxToWrite {
+			p.write = append(p.write, lastSeen{l.account, l.ms})
+		} else {
+			p.Dropped.Add(1)
+		}
+		p.mu.Unlock()
+		signal.Set(p.due)
+	}
+	return tellPause
+}
+
+// writeLastSeen stores what is to be stored, in batches, until ctx ends.
+func (p *Presence) writeLastSeen(ctx context.Context) {
+	for {
+		select {
+		case <-p.due:
+		case <-ctx.Done():
+			return
+		}
+		for p.writeSome(ctx) {
+			select {
+			case <-time.After(writeEvery):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// writeSome stores some of the times, and returns whether there may be more.
+func (p *Presence) writeSome(ctx context.Context) bool {
+	p.mu.Lock()
+	list := p.write[:min(len(p.write), writeAtOnce)]
+	p.write = p.write[len(list):]
+	p.mu.Unlock()
+	if len(list) == 0 {
+		return false
+	}
+	puts := make([]store.RecordPut, len(list))
+	for i, l := range list {
+		puts[i] = store.RecordPut{
+			Table: store.LastSeen, Tenant: l.account.Tenant, Key: []byte(l.account.User), Value: binary.BigEndian.AppendUint64(nil, l.ms),
+		}
+	}
+	if err := p.o.Store.Update(ctx, puts); err != nil {
+		p.Dropped.Add(uint64(len(list)))
+		p.o.Log.Warn("store when users were online last failed", "users", len(list), "err", err)
+	}
+	return true
+}
+
+// writeAtTheEnd stores the times of those whose sessions ended lately, as far as the time
+// allows: the process stops, and nobody else knows them.
+func (p *Presence) writeAtTheEnd() {
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	p.mu.Lock()
+	for _, l := range p.leaving {
+		p.write = append(p.write, lastSeen{l.account, l.ms})
+	}
+	p.leaving = nil
+	p.mu.Unlock()
+	for ctx.Err() == nil && p.o.Store.Writable() == nil && p.writeSome(ctx) {
+	}
+}
+
+// readLastSeen returns until when a user was online; 0: nobody knows.
+func (p *Presence) readLastSeen(ctx context.Context, a im.Account) (uint64, error) {
+	b, err := p.o.Store.Record(ctx, store.LastSeen, a.Tenant, []byte(a.User))
+	if err != nil || b == nil {
+		return 0, err
+	}
+	if len(b) != lastSeenSize {
+		return 0, fmt.Errorf("read when %s was online last: %w", a, store.ErrCorrupt)
+	}
+	return binary.BigEndian.Uint64(b), nil
+}

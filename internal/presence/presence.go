@@ -1,0 +1,172 @@
+// Package presence tells sessions which of the users that they watch are online.
+//
+// Read the files in this order: presence.go (what is kept), watch.go (a session says whom
+// it watches), run.go (changes are told), load.go (who may see it), lastseen.go (until when
+// users were online), policy.go (a user changes who may see it).
+//
+// Every node knows who is online: from its own online table, and from the announcements of
+// the others, which fan-out needs anyway. So nothing about presence travels between nodes,
+// and each node tells the sessions that are connected to it. A node that dies is told by
+// nobody: its users come back elsewhere within the time for which they are still told as
+// online. Of those who do not, each session is told at once, and one session after the other.
+//
+// The package owns the watches. It may not know conversations or connections. All of it is
+// lossy. Spec: P-13.5, P-13.6.
+package presence
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+const (
+	// MaxWatched is how many users one session may watch.
+	MaxWatched = 200
+
+	// holdOnline is for how long a user without a session is still told as online.
+	// Most losses of a connection are shorter, also when a node dies.
+	holdOnline = 30 * time.Second
+
+	maxAsked   = 1 << 16 // watches that wait
+	maxLeaving = 1 << 18 // users who have gone, until it is known whether they come back
+	workers    = 8       // that read the store for watches
+	maxJobs    = 64      // that wait for a worker
+	atOnce     = 4       // reads of the store for one watch
+
+	// When a node dies, thousands of sessions watch anew at other nodes, and thousands
+	// of users have to be told as offline. Both is spread.
+	watchesPerSecond = 1000
+	watchBurst       = 256
+	askPause         = 20 * time.Millisecond // then some are due: a step for each costs more
+	tellAtOnce       = 1 << 14               // presences that one step finds
+	sessionsAtOnce   = 1 << 10               // that one step tells
+	gatherAtMost     = time.Second
+	tellPause        = 10 * time.Millisecond
+	retryPause       = time.Second // after a failure of the store
+)
+
+// Options say what a Presence is connected with.
+type Options struct {
+	Log   *slog.Logger
+	Now   func() time.Time // wall clock, of when users were online last
+	Store store.Store
+	IDs   *im.IDs
+	Table *fanout.Table
+	Nodes *fanout.Nodes // nil: there are no other nodes
+
+	// Policy says who may see when a user is online; ToNobody, if there is no such user.
+	Policy func(ctx context.Context, a im.Account) (user.PresencePolicy, error)
+
+	// Listed tells which conversations are in a user's list.
+	Listed func(ctx context.Context, a im.Account, ids []im.ConvID) ([]bool, error)
+}
+
+// Presence tells the sessions of this node who is online.
+type Presence struct {
+	o    Options
+	wake chan struct{} // capacity 1; a token: the loop has something to do
+	jobs chan job      // capacity maxJobs: what is to be read for watches
+	due  chan struct{} // capacity 1; a token: last seen has something to write
+
+	// Only the loop uses these, see run.go.
+	fading    []fading
+	owed      map[*fanout.Outbox][]*petrelv1.Presence // what sessions are told next
+	gathering time.Time                               // since when something is owed; zero: nothing is
+	pace      rate.Bucket
+	pause     time.Time // nothing is read before
+
+	mu      sync.Mutex // tier 0; guards the fields below
+	targets map[uint64]*target
+	changed []*target    // that came online or went
+	asked   []question   // the oldest first
+	ended   []*Watch     // whose sessions have ended
+	done    []result     // of jobs
+	stale   []im.Account // whose policy has changed
+	leaving []leaving    // the oldest first
+	write   []lastSeen
+
+	Watching atomic.Int64  // users who are watched here
+	Told     atomic.Uint64 // presences put into outboxes
+	Dropped  atomic.Uint64 // times of being online last that were not stored
+}
+
+// target is a user who is watched. Only the loop uses what it says, except account, hash
+// and noted.
+type target struct {
+	account im.Account
+	hash    uint64
+	noted   bool // it stands in Presence.changed; guarded by Presence.mu
+
+	watchers map[*Watch]view
+	known    bool // policy and lastMs were read
+	version  int  // raised when the policy has changed: what was read before does not count
+	rechecks int  // how often the policy was to be read again: the last time counts
+	policy   user.PresencePolicy
+	lastMs   uint64
+	online   bool      // is told as online
+	goneAt   time.Time // since when there is no session; zero: there is one, or it is told as offline
+	goneMs   uint64    // the same on the wall clock
+
+	seen, unseen *petrelv1.Presence // what as returned last; nil: nothing yet
+}
+
+// view is as what a session was told of a target.
+type view uint8
+
+const (
+	untold  view = iota
+	hidden       // the session may not see it
+	visible      // it may
+)
+
+func viewOf(sees bool) view {
+	if sees {
+		return visible
+	}
+	return hidden
+}
+
+// New makes a Presence, and connects it with the online table, before anybody enters it.
+func New(o Options) *Presence {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	p := &Presence{
+		o: o, wake: make(chan struct{}, 1), jobs: make(chan job, maxJobs), due: make(chan struct{}, 1), targets: map[uint64]*target{},
+		owed: map[*fanout.Outbox][]*petrelv1.Presence{},
+	}
+	o.Table.OnChange(p.noteChange)
+	if o.Nodes != nil {
+		o.Nodes.OnPresencePolicy(p.policyChanged, p.policiesMayHaveChanged)
+	}
+	return p
+}
+
+// noteChange notes that the first session of a user has begun, or the last one has ended:
+// here, or, without a user, on another node. The online table calls it with a lock held.
+func (p *Presence) noteChange(a im.Account, hash uint64, online bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a.User != "" && !online {
+		p.leaveLocked(a, hash)
+	}
+	if t := p.targets[hash]; t != nil && !t.noted {
+		t.noted = true
+		p.changed = append(p.changed, t)
+		signal.Set(p.wake)
+	}
+}

@@ -1,0 +1,534 @@
+package presence_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/petrel-im/petrel/internal/bus"
+	"github.com/petrel-im/petrel/internal/bus/localbus"
+	"github.com/petrel-im/petrel/internal/bus/stream"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/presence"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var ids = im.NewIDs([16]byte{1})
+
+// accounts are what the store has of users, for all nodes of a test.
+type accounts struct {
+	store.Store // of which presence uses the methods below
+
+	mu       sync.Mutex
+	policies map[im.User]user.PresencePolicy // of those who exist
+	peers    map[im.ConvID]bool              // direct conversations
+	seen     map[im.User]uint64
+	updates  []int    // how many records each of them had
+	reads    []string // what was read
+	quiet    bool     // reads are not noted
+	broken   error
+	slow     time.Duration // that a look for conversations takes
+}
+
+func (s *accounts) Record(_ context.Context, t store.Table, _ im.Tenant, key []byte) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note("table %d of %s", t, key)
+	ms, ok := s.seen[im.User(key)]
+	if !ok {
+		return nil, nil
+	}
+	return binary.BigEndian.AppendUint64(nil, ms), nil
+}
+
+func (s *accounts) Update(_ context.Context, puts []store.RecordPut) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.updates = append(s.updates, len(puts))
+	for _, p := range puts {
+		s.seen[im.User(p.Key)] = binary.BigEndian.Uint64(p.Value)
+	}
+	return nil
+}
+
+func (s *accounts) Writable() error { return nil }
+
+func (s *accounts) policy(_ context.Context, a im.Account) (user.PresencePolicy, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note("policy of %s", a.User)
+	if p := s.policies[a.User]; p != 0 {
+		return p, s.broken
+	}
+	return user.ToNobody, s.broken
+}
+
+func (s *accounts) listed(_ context.Context, a im.Account, list []im.ConvID) ([]bool, error) {
+	s.mu.Lock()
+	slow := s.slow
+	s.mu.Unlock()
+	<-time.After(slow)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	listed := make([]bool, len(list))
+	for i, id := range list {
+		listed[i] = s.peers[id]
+	}
+	s.note("%d conversations of %s", len(list), a.User)
+	return listed, s.broken
+}
+
+// note notes what was read, with mu held.
+func (s *accounts) note(format string, a ...any) {
+	if !s.quiet {
+		s.reads = append(s.reads, fmt.Sprintf(format, a...))
+	}
+}
+
+func (s *accounts) set(u im.User, p user.PresencePolicy) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.policies[u] = p
+}
+
+// read takes what was read.
+func (s *accounts) read() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.reads = nil }()
+	return s.reads
+}
+
+// written returns what was written.
+func (s *accounts) written() (seen map[im.User]uint64, updates []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.seen), slices.Clone(s.updates)
+}
+
+func (s *accounts) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = err
+}
+
+// node is one of the nodes of a test.
+type node struct {
+	*presence.Presence
+	table   *fanout.Table
+	flusher *fanout.Flusher // of the sessions that connect; it does nothing at first
+	end     func()
+}
+
+// world is some nodes in one bubble, which have one store.
+type world struct {
+	t     testing.TB
+	store *accounts
+	nodes []*node
+}
+
+var incarnation uint64
+
+// newWorld starts nodes in a bubble, which know each other. They are ended by end.
+func newWorld(t testing.TB, nodes int) *world {
+	w := newWorldOf(t, nodes)
+	pass(5 * time.Second)
+	return w
+}
+
+func newWorldOf(t testing.TB, nodes int) *world {
+	w := &world{t: t, store: &accounts{policies: map[im.User]user.PresencePolicy{}, peers: map[im.ConvID]bool{}, seen: map[im.User]uint64{}}}
+	net := localbus.New()
+	for i := range nodes {
+		w.nodes = append(w.nodes, w.start(net, im.Node(rune('a'+i)), nodes > 1))
+	}
+	return w
+}
+
+func (w *world) start(net *localbus.Net, id im.Node, others bool) *node {
+	n := &node{table: fanout.NewTable(), flusher: fanout.NewFlusher(func() {})}
+	o := presence.Options{Store: w.store, IDs: ids, Table: n.table, Policy: w.store.policy, Listed: w.store.listed}
+	var runs []func(context.Context) error
+	if others {
+		b, err := net.Join(id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		incarnation++
+		s := stream.New(b, incarnation, stream.Options{})
+		o.Nodes = fanout.NewNodes(n.table, s, [16]byte{7}, nil)
+		runs = []func(context.Context) error{bus.Bus(b).Run, s.Run, o.Nodes.Run}
+	}
+	n.Presence = presence.New(o)
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, run := range append(runs, n.Run) {
+		wg.Go(func() {
+			if err := run(ctx); err != nil {
+				w.t.Error(err)
+			}
+		})
+	}
+	n.end = sync.OnceFunc(func() { stop(); wg.Wait() })
+	return n
+}
+
+func (w *world) end() {
+	for _, n := range w.nodes {
+		n.end()
+	}
+}
+
+// pass lets time go by.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// peers gives two users a direct conversation.
+func (w *world) peers(a, b im.User) {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	w.store.peers[ids.Direct(im.DefaultTenant, a, b)] = true
+}
+
+// session is a connection whose client understands presence.
+type session struct {
+	t     testing.TB
+	n     *node
+	out   *fanout.Outbox
+	watch *presence.Watch
+}
+
+func (n *node) connect(t testing.TB, u im.User) *session {
+	s := &session{t: t, n: n, out: fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, n.flusher, 1<<20, nil)}
+	s.out.Account = im.Account{Tenant: im.DefaultTenant, User: u}
+	n.table.Enter(s.out.Account, s.out, -1)
+	var k fanout.WakeUps
+	s.out.Welcome(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{}}}, &k)
+	_ = s.got()
+	s.watch = presence.NewWatch(s.out)
+	return s
+}
+
+func (s *session) leave() {
+	s.n.End(s.watch)
+	s.n.table.Leave(s.out.Account, s.out)
+}
+
+func (s *session) set(users ...im.User) {
+	s.t.Helper()
+	if !s.n.Set(s.watch, users) {
+		s.t.Fatal("too many watches wait")
+	}
+}
+
+// got takes what was told: "user on", "user off", with the minute of last_ms if there is one.
+func (s *session) got() string {
+	p, _ := s.out.Take()
+	defer s.out.Wrote(p, 0)
+	var all []string
+	for b := p.Bytes; len(b) > 0; {
+		n := binary.BigEndian.Uint32(b)
+		f := &petrelv1.ServerFrame{}
+		if err := f.UnmarshalVT(b[4 : 4+n]); err != nil {
+			s.t.Fatal(err)
+		}
+		for _, x := range f.GetEvents().GetPresences() {
+			l := x.User + " off"
+			if x.Online {
+				l = x.User + " on"
+			}
+			if x.LastMs > 0 {
+				l += " since " + time.UnixMilli(int64(x.LastMs)).UTC().Format("15:04")
+			}
+			all = append(all, l)
+		}
+		b = b[4+n:]
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+func (s *session) want(when, want string) {
+	s.t.Helper()
+	if got := s.got(); got != want {
+		s.t.Errorf("%s %s was told %q, want %q", when, s.out.Account.User, got, want)
+	}
+}
+
+// everywhere runs a test on one node, and with the watched users on another one.
+func everywhere(t *testing.T, f func(t *testing.T, w *world, here, there *node)) {
+	for _, nodes := range []int{1, 2} {
+		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nodes)
+				defer w.end()
+				f(t, w, w.nodes[0], w.nodes[nodes-1])
+			})
+		})
+	}
+}
+
+// TestChangesAreTold to those who watch: at once that somebody comes online, and that they
+// went only if they are not back in time. Spec: P-13.5.
+func TestChangesAreTold(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world, here, there *node) {
+		w.store.set("bob", user.ToEverybody)
+		w.store.set("carol", user.ToEverybody)
+		w.store.seen["carol"] = uint64(time.Now().UnixMilli()) // midnight
+		alice, carol := here.connect(t, "alice"), here.connect(t, "dave")
+		alice.set("bob", "carol")
+		pass(time.Second)
+		alice.want("at first", "bob off, carol off since 00:00")
+		bob := there.connect(t, "bob")
+		phone := there.connect(t, "bob")
+		pass(time.Second)
+		alice.want("when bob comes", "bob on")
+		bob.leave()
+		pass(time.Minute)
+		alice.want("while bob's phone is there", "")
+		phone.leave()
+		pass(29 * time.Second)
+		phone = there.connect(t, "bob")
+		pass(time.Minute)
+		alice.want("when bob is back in time", "")
+		pass(20 * time.Minute)
+		phone.leave()
+		pass(29 * time.Second)
+		alice.want("29 s after bob went", "")
+		pass(2 * time.Second)
+		alice.want("31 s after bob went", "bob off since 00:20")
+		alice.set()
+		pass(time.Second)
+		bob = there.connect(t, "bob")
+		pass(time.Second)
+		alice.want("when she watches nobody", "")
+		alice.set("bob")
+		pass(time.Second)
+		alice.want("when she watches bob again", "bob on")
+		alice.leave()
+		bob.leave()
+		pass(time.Minute)
+		if n := here.Watching.Load(); n != 0 {
+			t.Errorf("%d users are watched after the only session that watched has ended", n)
+		}
+		carol.want("who watches nobody", "")
+	})
+}
+
+// TestWhoMayBeSeen. Of those who may not be seen, and of those who do not exist, the same
+// is told, after the same reads. Spec: P-13.6.
+func TestWhoMayBeSeen(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world, here, there *node) {
+		users := map[im.User]user.PresencePolicy{
+			"open": user.ToEverybody, "peer": user.ToPeers, "stranger": user.ToPeers, "closed": user.ToNobody, "closed-peer": user.ToNobody,
+			"alice": user.ToNobody,
+		}
+		for u, p := range users {
+			w.store.set(u, p)
+			w.store.seen[u] = 1
+			if u != "alice" {
+				there.connect(t, u)
+			}
+		}
+		w.peers("alice", "peer")
+		w.peers("closed-peer", "alice")
+		alice := here.connect(t, "alice")
+		pass(time.Second)
+		alice.set("open", "peer", "stranger", "closed", "closed-peer", "nobody", "alice")
+		pass(time.Second)
+		alice.want("at first", "alice on, closed off, closed-peer off, nobody off, open on, peer on, stranger off")
+		reads := map[im.User][]string{}
+		for _, u := range []im.User{"stranger", "closed", "nobody"} {
+			alice.set()
+			pass(time.Second)
+			_ = w.store.read()
+			alice.set(u)
+			pass(time.Second)
+			for _, l := range w.store.read() {
+				reads[u] = append(reads[u], strings.ReplaceAll(l, string(u), "X"))
+			}
+		}
+		if !cmp.Equal(reads["stranger"], reads["nobody"]) || !cmp.Equal(reads["closed"], reads["nobody"]) || len(reads["nobody"]) != 3 {
+			t.Errorf("to tell of who may not be seen takes other reads than to tell of who does not exist: %v", reads)
+		}
+	})
+}
+
+// TestAPolicyThatChangesIsKept by those who watch already, on every node. Spec: P-13.6.
+func TestAPolicyThatChangesIsKept(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world, here, there *node) {
+		w.store.set("bob", user.ToEverybody)
+		w.peers("bob", "carol")
+		alice, carol := here.connect(t, "alice"), here.connect(t, "carol")
+		bob := there.connect(t, "bob")
+		own := there.connect(t, "bob")
+		pass(time.Second)
+		for _, s := range []*session{alice, carol, own} {
+			s.set("bob")
+		}
+		pass(time.Second)
+		change := func(p user.PresencePolicy, forAlice, forCarol string) {
+			t.Helper()
+			w.store.set("bob", p)
+			there.PolicyChanged(bob.out.Account)
+			pass(5 * time.Second)
+			alice.want(fmt.Sprint("with policy ", p), forAlice)
+			carol.want(fmt.Sprint("with policy ", p), forCarol)
+			own.want(fmt.Sprint("with policy ", p), "")
+		}
+		alice.want("at first", "bob on")
+		carol.want("at first", "bob on")
+		own.want("at first", "bob on")
+		change(user.ToNobody, "bob off", "bob off")
+		change(user.ToPeers, "", "bob on")
+		change(user.ToEverybody, "bob on", "")
+		change(user.ToPeers, "bob off", "bob on") // for a moment nobody is seen
+		change(user.ToNobody, "", "bob off")
+		bob.leave()
+		own.leave()
+		pass(time.Minute)
+		alice.want("whom bob does not let see it", "")
+	})
+}
+
+// TestAListIsToldThatIsSetWhileAPolicyChanges: what is read for the list is out of date
+// then, and is read again.
+func TestAListIsToldThatIsSetWhileAPolicyChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.end()
+		n := w.nodes[0]
+		w.store.set("bob", user.ToPeers)
+		w.peers("alice", "bob")
+		n.connect(t, "bob")
+		alice := n.connect(t, "alice")
+		alice.set("bob")
+		pass(time.Second)
+		alice.want("after the first list", "bob on")
+		w.store.mu.Lock()
+		w.store.slow = time.Second
+		w.store.mu.Unlock()
+		alice.set("bob")
+		pass(500 * time.Millisecond) // the list is read
+		w.store.set("bob", user.ToEverybody)
+		n.PolicyChanged(im.Account{Tenant: im.DefaultTenant, User: "bob"})
+		pass(10 * time.Second)
+		alice.want("after the second list", "bob on")
+	})
+}
+
+// TestANodesDeathIsNoNews for the users who come back elsewhere in time. The others are told
+// one after the other. Sessions that watch anew are served at a pace.
+func TestANodesDeathIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.end()
+		var users []im.User
+		for i := range 400 {
+			users = append(users, im.User(fmt.Sprint("u", i)))
+			w.store.set(users[i], user.ToEverybody)
+			w.nodes[2].connect(t, users[i])
+		}
+		pass(time.Second)
+		var watchers []*session
+		for i := range 300 {
+			s := w.nodes[0].connect(t, im.User(fmt.Sprint("w", i)))
+			s.set(users[i%200], users[200+i%200])
+			watchers = append(watchers, s)
+		}
+		pass(5 * time.Second)
+		told := w.nodes[0].Told.Load()
+		if told != 600 {
+			t.Fatalf("%d presences were told at first, want 600", told)
+		}
+		for _, s := range watchers {
+			_ = s.got()
+		}
+		w.nodes[2].end()
+		pass(10 * time.Second)
+		for _, u := range users[:200] {
+			w.nodes[1].connect(t, u)
+		}
+		pass(2 * time.Minute) // the node is forgotten, and then the others have been away for long enough
+		if n := w.nodes[0].Told.Load() - told; n != 300 {
+			t.Errorf("after the death of a node %d presences were told, want 300: those of users who did not come back", n)
+		}
+		watchers[7].want("after the death of a node", "u207 off since 00:00")
+	})
+}
+
+// TestUsersAreStoredAsSeenInBatches: only those who are gone for good, at the end as well.
+func TestUsersAreStoredAsSeenInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.end()
+		n := w.nodes[0]
+		pass(12 * time.Minute)
+		var all []*session
+		for i := range 1500 {
+			all = append(all, n.connect(t, im.User(fmt.Sprint("u", i))))
+		}
+		for _, s := range all {
+			s.leave()
+		}
+		for i := range 500 {
+			all[i] = n.connect(t, im.User(fmt.Sprint("u", i)))
+		}
+		pass(29 * time.Second)
+		if seen, _ := w.store.written(); len(seen) != 0 {
+			t.Errorf("%d users are stored as seen before it is clear that they are gone", len(seen))
+		}
+		pass(time.Minute)
+		seen, updates := w.store.written()
+		if len(seen) != 1000 || len(updates) > 3 {
+			t.Errorf("%d users are stored as seen, in %v; want 1000 in two or three batches", len(seen), updates)
+		}
+		if got := time.UnixMilli(int64(seen["u777"])).UTC().Format("15:04:05"); got != "00:10:00" {
+			t.Errorf("who left at 12 minutes past midnight is stored as seen at %s", got)
+		}
+		all[3].leave()
+		n.end()
+		if seen, _ := w.store.written(); seen["u3"] == 0 {
+			t.Error("who left shortly before the end is not stored as seen")
+		}
+	})
+}
+
+// TestAFailingStoreIsAskedAgain, after a pause.
+func TestAFailingStoreIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.end()
+		w.store.set("bob", user.ToEverybody)
+		w.store.fail(store.ErrStalled)
+		alice := w.nodes[0].connect(t, "alice")
+		w.nodes[0].connect(t, "bob")
+		alice.set("bob")
+		pass(10 * time.Second)
+		alice.want("while the store does not answer", "")
+		if n := len(w.store.read()); n > 12 {
+			t.Errorf("a store that fails was asked %d times in 10 s", n)
+		}
+		w.store.fail(nil)
+		pass(2 * time.Second)
+		alice.want("when the store answers", "bob on")
+	})
+}

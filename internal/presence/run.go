@@ -1,0 +1,223 @@
+package presence
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/rate"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// fading is a user without a session, who is told as offline at a time, unless they are
+// back by then.
+type fading struct {
+	t      *target
+	goneAt time.Time // of t; if t says something else, they were back
+}
+
+// Run tells presence until ctx ends.
+//
+// One goroutine, the loop, keeps what is known of the targets, and tells it. So nothing
+// that is older is told after what is newer. Workers read the store for it.
+func (p *Presence) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() { p.work(ctx) })
+	}
+	wg.Go(func() { p.writeLastSeen(ctx) })
+	p.loop(ctx)
+	wg.Wait()
+	p.writeAtTheEnd()
+	return nil
+}
+
+func (p *Presence) loop(ctx context.Context) {
+	t := time.NewTimer(time.Hour)
+	defer t.Stop()
+	for {
+		next := p.step()
+		t.Reset(next)
+		select {
+		case <-p.wake:
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// step is one turn of the loop. It finds at most about tellAtOnce presences to tell.
+type step struct {
+	p    *Presence
+	room int
+}
+
+func (s *step) tell(w *Watch, x *petrelv1.Presence) {
+	s.p.owed[w.out] = append(s.p.owed[w.out], x)
+	s.room--
+}
+
+// tellAll tells those who watch t and may see it.
+func (s *step) tellAll(t *target) {
+	x := t.as(visible)
+	for w, v := range t.watchers {
+		if v == visible {
+			s.tell(w, x)
+		}
+	}
+	s.room--
+}
+
+// step does what is to be done, and returns how long to wait for the next step.
+func (p *Presence) step() time.Duration {
+	s := &step{p: p, room: tellAtOnce}
+	now := time.Now()
+	p.endWatches()
+	p.takeResults(s)
+	next := min(p.tellChanges(s, now), p.tellFaded(s, now))
+	return min(next, p.handOut(now, next == tellPause), p.ask(now), p.settleLeaving(now))
+}
+
+// handOut gives sessions what they are owed. While more is found, it waits for it: most
+// of those who watch one user of a node that has died watch others, and one write for all
+// of them costs less.
+func (p *Presence) handOut(now time.Time, more bool) time.Duration {
+	if len(p.owed) == 0 {
+		p.gathering = time.Time{}
+		return never
+	}
+	if p.gathering.IsZero() {
+		p.gathering = now
+	}
+	if more && now.Sub(p.gathering) < gatherAtMost {
+		return tellPause
+	}
+	var k fanout.WakeUps
+	sessions := 0
+	for out, list := range p.owed {
+		out.Presence(list, &k)
+		p.Told.Add(uint64(len(list)))
+		delete(p.owed, out)
+		if sessions++; sessions == sessionsAtOnce {
+			break
+		}
+	}
+	k.Flush()
+	return tellPause
+}
+
+// never is longer than anybody waits.
+const never = time.Hour
+
+// endWatches forgets the watches whose sessions have ended.
+func (p *Presence) endWatches() {
+	p.mu.Lock()
+	ended := p.ended
+	p.ended = nil
+	p.mu.Unlock()
+	for _, w := range ended {
+		list := w.targets
+		w.targets = nil
+		w.version++
+		delete(p.owed, w.out)
+		p.drop(w, list)
+	}
+}
+
+// tellChanges tells of those who came online, and begins to wait for those who went.
+func (p *Presence) tellChanges(s *step, now time.Time) time.Duration {
+	for s.room > 0 {
+		p.mu.Lock()
+		if len(p.changed) == 0 {
+			p.changed = nil
+			p.mu.Unlock()
+			return never
+		}
+		t := p.changed[0]
+		p.changed = p.changed[1:]
+		t.noted = false // before the question: a later change is noted again
+		p.mu.Unlock()
+		online := p.o.Table.Online(t.hash)
+		switch {
+		case online && t.online:
+			t.goneAt = time.Time{}
+		case online:
+			t.online = true
+			s.tellAll(t)
+		case t.online && t.goneAt.IsZero():
+			t.goneAt, t.goneMs = now, coarse(p.o.Now())
+			p.fading = append(p.fading, fading{t, now})
+		}
+		s.room--
+	}
+	return tellPause
+}
+
+// tellFaded tells of those who have been away for long enough.
+func (p *Presence) tellFaded(s *step, now time.Time) time.Duration {
+	for s.room > 0 {
+		if len(p.fading) == 0 {
+			p.fading = nil
+			return never
+		}
+		f := p.fading[0]
+		if wait := f.goneAt.Add(holdOnline).Sub(now); wait > 0 {
+			return wait
+		}
+		p.fading = p.fading[1:]
+		s.room--
+		if t := f.t; t.goneAt.Equal(f.goneAt) && !p.o.Table.Online(t.hash) {
+			t.online, t.goneAt, t.lastMs = false, time.Time{}, t.goneMs
+			s.tellAll(t)
+		}
+	}
+	return tellPause
+}
+
+// ask has the workers read what the watches need, at a pace.
+func (p *Presence) ask(now time.Time) time.Duration {
+	for {
+		if wait := p.pause.Sub(now); wait > 0 {
+			return wait
+		}
+		if len(p.jobs) == cap(p.jobs) {
+			return never // a result wakes the loop
+		}
+		if j, ok := p.recheckJob(); ok {
+			p.jobs <- j
+			continue
+		}
+		p.mu.Lock()
+		waits := len(p.asked)
+		p.mu.Unlock()
+		if waits == 0 {
+			return never
+		}
+		if wait := p.pace.Take(now, rate.Per(watchesPerSecond, time.Second, watchBurst)); wait > 0 {
+			return max(wait, askPause)
+		}
+		p.mu.Lock()
+		q := p.asked[0]
+		if p.asked = p.asked[1:]; len(p.asked) == 0 {
+			p.asked = nil
+		}
+		over := q.w.over
+		p.mu.Unlock()
+		switch {
+		case over:
+			continue
+		case q.only == nil:
+			p.takeList(q.w)
+			p.jobs <- p.jobFor(q.w, q.w.targets)
+		default:
+			if _, watches := q.only.watchers[q.w]; !watches {
+				continue
+			}
+			j := p.jobFor(q.w, []*target{q.only})
+			j.again = true
+			p.jobs <- j
+		}
+	}
+}

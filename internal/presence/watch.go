@@ -1,0 +1,129 @@
+package presence
+
+import (
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/signal"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Watch is whom one session watches.
+type Watch struct {
+	out *fanout.Outbox
+
+	// Guarded by Presence.mu.
+	next  []im.User // the list that the loop takes over next
+	asked bool      // next stands in Presence.asked
+	over  bool      // the session has ended
+
+	// Only the loop uses these.
+	targets []*target
+	version int // raised with each list
+}
+
+// NewWatch is the watch of a session, of nobody yet.
+func NewWatch(out *fanout.Outbox) *Watch { return &Watch{out: out} }
+
+// question asks for the presence of users on behalf of one session.
+type question struct {
+	w    *Watch
+	only *target // nil: of all users of the list that the session has set
+}
+
+// Set makes users those that w watches, at most MaxWatched. What is known of them is told
+// by and by. It returns false if too many watches wait. Spec: P-13.5.
+func (p *Presence) Set(w *Watch, users []im.User) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !w.asked {
+		if len(p.asked) >= maxAsked {
+			return false
+		}
+		p.asked = append(p.asked, question{w: w})
+	}
+	w.next, w.asked = users, true
+	signal.Set(p.wake)
+	return true
+}
+
+// End ends a watch: its session is gone.
+func (p *Presence) End(w *Watch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !w.over {
+		w.over = true
+		p.ended = append(p.ended, w)
+		signal.Set(p.wake)
+	}
+}
+
+// takeList makes w watch the list that its session has set last. The targets that are new
+// enter the map before anybody asks whether they are online. So if somebody comes online
+// meanwhile, either the question sees it, or the change is noted.
+func (p *Presence) takeList(w *Watch) {
+	p.mu.Lock()
+	users := w.next
+	w.next, w.asked = nil, false
+	old := w.targets
+	w.targets = make([]*target, 0, len(users))
+	var added []*target
+	for _, u := range users {
+		a := im.Account{Tenant: w.out.Account.Tenant, User: u}
+		hash := p.o.Table.Hash(a)
+		t := p.targets[hash]
+		if t == nil {
+			t = &target{account: a, hash: hash, watchers: map[*Watch]view{}}
+			p.targets[hash] = t
+			added = append(added, t)
+		}
+		w.targets = append(w.targets, t)
+	}
+	p.mu.Unlock()
+	w.version++
+	for _, t := range w.targets {
+		// Untold also if it was in the list before. If its policy changes while this list
+		// is read, what is read does not count, and only who is untold is asked about again.
+		t.watchers[w] = untold
+	}
+	for _, t := range added {
+		t.online = p.o.Table.Online(t.hash)
+	}
+	p.drop(w, slices.DeleteFunc(old, func(t *target) bool { return slices.Contains(w.targets, t) }))
+	delete(p.owed, w.out)
+	w.out.ForgetPresences()
+}
+
+// drop ends the watch of some targets.
+func (p *Presence) drop(w *Watch, list []*target) {
+	for _, t := range list {
+		delete(t.watchers, w)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range list {
+		if len(t.watchers) == 0 && p.targets[t.hash] == t {
+			delete(p.targets, t.hash)
+		}
+	}
+	p.Watching.Store(int64(len(p.targets)))
+}
+
+// as is what is told of t to those who may see it, or else to those who may not. The
+// latter is the same as of a user who does not exist. Many sessions share it.
+// Spec: P-13.6.
+func (t *target) as(v view) *petrelv1.Presence {
+	x, last := &t.unseen, uint64(0)
+	online := v == visible && t.online
+	if v == visible {
+		x = &t.seen
+		if !online {
+			last = t.lastMs
+		}
+	}
+	if *x == nil || (*x).Online != online || (*x).LastMs != last {
+		*x = &petrelv1.Presence{User: string(t.account.User), Online: online, LastMs: last}
+	}
+	return *x
+}
