@@ -124,6 +124,7 @@ type Client struct {
 	up        chan struct{}        // closed when live is set; made anew when it ends
 	unread    unreadTotals
 	incoming  incoming
+	lossy     lossy
 
 	rows      map[string][]byte // to be written; nil: to be removed
 	dirty     map[*conv]struct{}
@@ -333,7 +334,7 @@ func (c *Client) hello(ctx context.Context, l *link, token string) (*petrelv1.We
 	c.mu.Lock()
 	h := &petrelv1.Hello{
 		VersionMin: Protocol, VersionMax: Protocol, Token: token, Device: c.meta.Device, DeviceKind: c.o.DeviceKind, Client: c.o.Client,
-		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel},
+		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence},
 	}
 	c.mu.Unlock()
 	b, err := l.encode(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: h}})

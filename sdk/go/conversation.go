@@ -161,6 +161,7 @@ func (c *Client) takeEvents(ev *petrelv1.Events) {
 	for _, r := range ev.Receipts {
 		c.takeReceipt(r)
 	}
+	c.takeLossy(ev)
 }
 
 // takeInbox syncs when the list has changed. Spec: P-8.5.
@@ -189,6 +190,7 @@ func (c *Client) takeHint(h *petrelv1.Hint) {
 
 // entry applies one entry from a push, a sync or an ack. Spec: P-6.7.
 func (c *Client) entry(v *conv, m *petrelv1.Message) {
+	c.stopTyping(v, m.From)
 	if m.Seq <= v.have && v.known {
 		c.replace(v, m)
 		return

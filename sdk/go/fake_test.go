@@ -34,6 +34,9 @@ type fake struct {
 	hellos   []*petrelv1.Hello
 	sent     []*petrelv1.Send // as they came
 	cursors  []*petrelv1.MoveCursor
+	signaled []*petrelv1.SendSignal
+	watched  [][]string
+	busy     bool // the next watch is refused
 	syncs    int
 	tokens   []string // of the first sync of each session
 	reads    int
@@ -278,6 +281,17 @@ func (s *fake) handle(ss *fakeSession, f *petrelv1.ClientFrame) {
 		}}})
 	case *petrelv1.ClientFrame_Focus:
 		ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Focus{Focus: &petrelv1.Focused{}}})
+	case *petrelv1.ClientFrame_Signal:
+		s.signaled = append(s.signaled, b.Signal)
+		ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Signal{Signal: &petrelv1.Signaled{}}})
+	case *petrelv1.ClientFrame_Watch:
+		s.watched = append(s.watched, b.Watch.Users)
+		if s.busy {
+			s.busy = false
+			ss.fail(f.Id, &petrelv1.Error{Code: CodeRateLimited, Retryable: true, RetryAfterMs: 500})
+			return
+		}
+		ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Watch{Watch: &petrelv1.Watching{}}})
 	case *petrelv1.ClientFrame_Ping:
 		ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Pong{Pong: &petrelv1.Pong{}}})
 	}

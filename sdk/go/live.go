@@ -18,6 +18,9 @@ const (
 	capNewest = "newest"
 	capCall   = "call"
 	capRel    = "rel"
+	capSignal = "signal"
+
+	capPresence = "presence"
 )
 
 const (
@@ -50,6 +53,8 @@ type live struct {
 	pinged           time.Time
 	focused          *petrelv1.SetFocus // sent on this connection
 	focusAt          time.Time          // when it has to be sent again; zero: not
+	watchDue         bool               // the server does not know whom the application watches
+	watchAt          time.Time          // not before
 }
 
 // readsFull reports whether no further history request may be sent. A server that names
@@ -146,6 +151,8 @@ func (c *Client) begin(l *link, w *petrelv1.Welcome) error {
 	}
 	c.startSync()
 	c.sendFocus()
+	c.live.watchDue = len(c.lossy.watch) > 0
+	c.sendWatch(time.Now())
 	return nil
 }
 
@@ -166,6 +173,7 @@ func (c *Client) finish() {
 	for _, v := range c.convs {
 		v.queued, v.moving = false, false
 	}
+	c.endLossy()
 	c.live = nil
 	c.up = make(chan struct{})
 }
@@ -241,6 +249,8 @@ func (c *Client) work(timer *time.Timer) error {
 			c.sendFocus()
 		}
 	}
+	c.sendWatch(now)
+	c.typingEnds(now)
 	c.repairAll(now)
 	c.askQuotes()
 	c.moveAll(now)

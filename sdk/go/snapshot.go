@@ -25,6 +25,7 @@ type Conversation struct {
 	Known    bool                         // false: the server has not said yet what it is
 	Last     *Message                     // the newest message with a text or data that is held, or nil
 	Receipts map[string]*petrelv1.Receipt // how far other users are, by user, as far as is known; must not be changed
+	Typing   []string                     // others who are typing now, sorted
 	// Damaged are the entries that the server cannot read at present, oldest first:
 	// holes among those that Messages returns. An operator has to repair the store.
 	// Spec: P-9.5.
@@ -99,7 +100,7 @@ func (c *Client) Direct(user string) string {
 func (c *Client) snapshot(v *conv) Conversation {
 	s := Conversation{
 		ID: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, Role: v.role, Left: v.left, Head: v.head, Have: v.have,
-		Unread: v.unread(), Read: v.read, Known: v.known, Damaged: slices.Clone(v.damaged),
+		Unread: v.unread(), Read: v.read, Known: v.known, Typing: c.typists(v), Damaged: slices.Clone(v.damaged),
 	}
 	if len(v.receipts) > 0 {
 		s.Receipts = make(map[string]*petrelv1.Receipt, len(v.receipts))

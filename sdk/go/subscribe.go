@@ -10,18 +10,20 @@ import (
 // Change names what changed since it was last asked for. It holds no
 // contents: read those from the client, which has the newest.
 type Change struct {
-	Conversations []string // ids, sorted; their messages, cursors or titles
+	Conversations []string // ids, sorted; their messages, cursors, titles, or who is typing
 	List          bool     // conversations came or went
 	Status        bool     // see Client.Status
 	Account       bool     // settings or devices of the user: an entry of the inbox
 	Unread        bool     // see Client.Unread
+	Signals       bool     // see Client.Signals
+	Presence      bool     // see Client.Presence
 
 	convs map[string]struct{}
 }
 
 // Empty tells whether nothing changed.
 func (ch *Change) Empty() bool {
-	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account && !ch.Unread
+	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account && !ch.Unread && !ch.Signals && !ch.Presence
 }
 
 func (ch *Change) touch(conv string) {
@@ -40,6 +42,8 @@ func (ch *Change) merge(other *Change) {
 	ch.Status = ch.Status || other.Status
 	ch.Account = ch.Account || other.Account
 	ch.Unread = ch.Unread || other.Unread
+	ch.Signals = ch.Signals || other.Signals
+	ch.Presence = ch.Presence || other.Presence
 }
 
 // Subscription gathers what changes for one reader. A reader that is slow gets
@@ -60,7 +64,7 @@ func (c *Client) Subscribe() *Subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.subs[s] = struct{}{}
-	all := Change{List: true, Status: true, Account: true, Unread: true}
+	all := Change{List: true, Status: true, Account: true, Unread: true, Signals: true, Presence: true}
 	for id := range c.convs {
 		all.touch(id)
 	}

@@ -13,4 +13,16 @@ var sdkRules = []rule{
 		patches: []patch{{"sdk/go/conversation.go", `if c.passDamage(v, f.GetError()) {`, `if false {`}},
 		guards:  []guard{{"sdk/go", "^TestDamagedEntriesArePassedOverAndNamed$"}},
 	},
+	{
+		name:    "show-typing-after-its-message",
+		holds:   "the Go SDK shows nobody as typing whose message is there already",
+		patches: []patch{{"sdk/go/lossy.go", `|| v.wrote(s.From, s.Head)`, ``}},
+		guards:  []guard{{"sdk/go", "^TestTypingIsNotShownAfterItsMessage$"}},
+	},
+	{
+		name:    "ring-twice",
+		holds:   "the Go SDK keeps a signal once, and the newest of its sender and kind",
+		patches: []patch{{"sdk/go/lossy.go", `if l.signals[i].Id == s.Id || l.signals[i].TimeMs > s.TimeMs {`, `if false {`}},
+		guards:  []guard{{"sdk/go", "^TestASignalIsKeptOnce$"}},
+	},
 }

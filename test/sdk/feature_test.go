@@ -81,6 +81,30 @@ func TestTicksAndUnreadFollowThePerson(t *testing.T) {
 	again.until("the tick read on a new device", func() bool { return again.message(conv, seq).Read == 1 })
 }
 
+func TestTypingCallsAndPresenceComeToTheOthers(t *testing.T) {
+	_, ds := users(t, petrel.Options{}, "alice", "bob")
+	alice, bob := ds[0], ds[1]
+	conv, _ := alice.send(petrel.Draft{User: "bob", Text: "hi"})
+	bob.until("the conversation", func() bool { v, _ := bob.Conversation(conv); return v.Known && v.Head == 1 }) // so it is in bob's list
+	alice.Typing(conv)
+	bob.until("alice types", func() bool { v, _ := bob.Conversation(conv); return fmt.Sprint(v.Typing) == "[alice]" })
+	alice.send(petrel.Draft{Conv: conv, Text: "there"})
+	bob.until("alice has sent it", func() bool { v, _ := bob.Conversation(conv); return v.Head == 2 && len(v.Typing) == 0 })
+	if err := alice.Signal(within(t), &petrelv1.SendSignal{User: "bob", Kind: "call", Data: []byte("x"), HoldMs: 30000}); err != nil {
+		t.Fatal(err)
+	}
+	bob.until("the call", func() bool { s := bob.Signals(); return len(s) == 1 && s[0].Kind == "call" && string(s[0].Data) == "x" })
+	if err := alice.Signal(within(t), &petrelv1.SendSignal{Kind: "call"}); petrel.CodeOf(err) != petrel.CodeInvalid {
+		t.Errorf("a signal to nobody: got %v, want invalid", err)
+	}
+	bob.Watch("alice", "nobody")
+	bob.until("alice is online, and nobody is not", func() bool {
+		a, _ := bob.Presence("alice")
+		n, known := bob.Presence("nobody")
+		return a.Online && known && !n.Online
+	})
+}
+
 func TestGroupLivesThroughTheClient(t *testing.T) {
 	_, ds := users(t, petrel.Options{}, "alice", "bob", "carol")
 	alice, bob, carol := ds[0], ds[1], ds[2]

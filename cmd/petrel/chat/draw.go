@@ -96,12 +96,32 @@ func (v *view) about(c *conversation) string {
 	switch {
 	case c.left:
 		return "left"
+	case len(c.typing) > 0:
+		return typists(c)
+	case c.online:
+		return "online"
+	case c.direct && !c.seen.IsZero():
+		return "last seen " + v.shortTime(c.seen)
 	case c.direct:
 		return "direct"
 	case v.members[c.id] > 0:
 		return plural(v.members[c.id], "member")
 	}
 	return "group"
+}
+
+// typists says who is typing.
+func typists(c *conversation) string {
+	switch n := len(c.typing); {
+	case c.direct:
+		return "typing …"
+	case n == 1:
+		return oneLine(c.typing[0]) + " is typing …"
+	case n <= 3:
+		return oneLine(strings.Join(c.typing, ", ")) + " are typing …"
+	default:
+		return fmt.Sprintf("%d are typing …", n)
+	}
 }
 
 func plural(n int, thing string) string {
@@ -172,6 +192,13 @@ func (v *view) listItem(i, w int) []string {
 	if c.direct {
 		sign = "@"
 	}
+	if c.online {
+		sign = "•"
+	}
+	preview := c.preview
+	if len(c.typing) > 0 {
+		preview = typists(c)
+	}
 	when := v.shortTime(c.at)
 	badge := ""
 	if c.unread > 0 {
@@ -185,7 +212,7 @@ func (v *view) listItem(i, w int) []string {
 	mark := v.s.accent.Background(bg).Render(gutter)
 	return []string{
 		mark + name.Background(bg).Render(v.w.fill(sign+oneLine(c.name), first)) + v.s.dim.Background(bg).Render(" "+when) + ground.Render(" "),
-		mark + v.s.dim.Background(bg).Render(v.w.fill(c.preview, second)) + ground.Render(" ") + v.badge(badge) + ground.Render(" "),
+		mark + v.s.dim.Background(bg).Render(v.w.fill(preview, second)) + ground.Render(" ") + v.badge(badge) + ground.Render(" "),
 	}
 }
 

@@ -55,6 +55,7 @@ func (v *view) press(k tea.KeyPressMsg) tea.Cmd {
 	default:
 		if !v.edit.key(name) && k.Text != "" {
 			v.edit.insert(k.Text)
+			v.t.typing(v.open, v.edit.value())
 		}
 	}
 	return nil

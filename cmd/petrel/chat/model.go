@@ -13,6 +13,9 @@ type conversation struct {
 	head    uint64    // the highest seq there is
 	at      time.Time // of the newest entry; zero: unknown
 	preview string    // of the newest message, one line
+	typing  []string  // others who are typing
+	online  bool      // the other user of a direct one
+	seen    time.Time // until when they were online; zero: unknown
 }
 
 // entry is one line of a conversation: a message, or a notice.

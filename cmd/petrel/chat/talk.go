@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 type talk struct {
 	c     *petrel.Client
 	about map[string]*group // by conversation id
+
+	watched []string // whose presence is asked for
 }
 
 func newTalk(c *petrel.Client) *talk { return &talk{c: c, about: map[string]*group{}} }
@@ -31,24 +34,45 @@ func (t *talk) link() (l link, synced bool) {
 	return l, s.Synced
 }
 
-// list are the conversations, those with the newest messages first.
+// list are the conversations, those with the newest messages first. Of the users of direct
+// ones it asks whether they are online.
 func (t *talk) list() []conversation {
 	var list []conversation
+	var peers []string
 	for _, v := range t.c.Conversations() {
 		if v.Known {
 			list = append(list, t.conversation(&v))
+			if v.Peer != "" && len(peers) < maxWatched {
+				peers = append(peers, v.Peer)
+			}
 		}
 	}
+	if slices.Sort(peers); !slices.Equal(peers, t.watched) {
+		t.watched = peers
+		t.c.Watch(peers...)
+	}
 	return list
+}
+
+// maxWatched is how many users a client may watch. Spec: P-13.5.
+const maxWatched = 200
+
+// typing tells the others that the person is writing.
+func (t *talk) typing(id, text string) {
+	if text != "" && !strings.HasPrefix(text, "/") && !strings.HasPrefix(id, toUser) {
+		t.c.Typing(id)
+	}
 }
 
 func (t *talk) conversation(v *petrel.Conversation) conversation {
 	c := conversation{
 		id: v.ID, name: v.Title, direct: v.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT, left: v.Left,
-		unread: uint64(max(v.Unread, 0)), read: v.Read, head: v.Head,
+		unread: uint64(max(v.Unread, 0)), read: v.Read, head: v.Head, typing: v.Typing,
 	}
 	if c.direct {
 		c.name = v.Peer
+		p, _ := t.c.Presence(v.Peer)
+		c.online, c.seen = p.Online, p.Last
 	} else if c.name == "" {
 		c.name = "group " + v.ID[1:5]
 	}

@@ -106,6 +106,37 @@ func TestMessagesOnTheScreenSayWhatTheyAnswer(t *testing.T) {
 	}
 }
 
+// The bar and the list say who is typing, and whether the other user is online.
+func TestTypingAndOnlineAreShown(t *testing.T) {
+	for what, c := range map[string]struct {
+		of    conversation
+		about string
+		list  string // the rows of the conversation in the list
+	}{
+		"typing":       {conversation{direct: true, online: true, typing: []string{"bob"}, preview: "hi"}, "typing …", "▌•bob|▌typing …"},
+		"online":       {conversation{direct: true, online: true, preview: "hi"}, "online", "▌•bob|▌hi"},
+		"seen":         {conversation{direct: true, seen: noon.Add(-time.Hour)}, "last seen 11:00", "▌@bob|▌"},
+		"nobody knows": {conversation{direct: true}, "direct", "▌@bob|▌"},
+		"one types":    {conversation{typing: []string{"carol"}}, "carol is typing …", "▌bob|▌carol is typing …"},
+		"three":        {conversation{typing: []string{"a", "b", "c"}}, "a, b, c are typing …", "▌bob|▌a, b, c are typing …"},
+		"four":         {conversation{typing: []string{"a", "b", "c", "d"}}, "4 are typing …", "▌bob|▌4 are typing …"},
+	} {
+		v := newTestView(t, 80, 20)
+		c.of.id, c.of.name = "d1", "bob"
+		v.list, v.open = []conversation{c.of}, "d1"
+		rows := v.listItem(0, 30)
+		for i := range rows {
+			rows[i] = strings.TrimRight(ansi.Strip(rows[i]), " ")
+		}
+		if got := strings.Join(rows, "|"); got != c.list {
+			t.Errorf("%s: the list shows %q, want %q", what, got, c.list)
+		}
+		if bar := screen(v)[0]; !strings.HasSuffix(bar, "bob  "+c.about) {
+			t.Errorf("%s: the bar is %q, want it to end with %q", what, bar, c.about)
+		}
+	}
+}
+
 func TestNoRowIsWiderThanTheTerminal(t *testing.T) {
 	for _, w := range []metrics{metrics(ansi.WcWidth), metrics(ansi.GraphemeWidth)} {
 		for _, width := range []int{20, 31, 71, 72, 80, 100, 200} {

@@ -1,0 +1,270 @@
+package petrel
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Typing is the kind of the signals by which clients show that a person writes.
+const Typing = "typing"
+
+const (
+	typingEvery = 3 * time.Second // P-13.2
+	typingShown = 6 * time.Second // P-13.2
+
+	maxTyping      = 100         // users of one conversation
+	maxSignals     = 64          // that Signals returns
+	signalsAreKept = time.Minute // as long as the longest hold of P-13.4
+)
+
+// lossy is what the client knows for the moment: nothing of it is stored, and it is gone
+// with the connection. Client.mu guards it.
+type lossy struct {
+	typing   map[*conv]map[string]time.Time // until when a user is shown as typing
+	told     map[string]time.Time           // when the server was told last that the user is typing, by target
+	signals  []heard                        // the oldest first
+	watch    []string                       // whose presence the application wants to know
+	presence map[string]Presence            // of these, as far as is known
+}
+
+type heard struct {
+	*petrelv1.Signal
+	at time.Time
+}
+
+// Presence says whether a user is online. Of a user whom one may not see, and of one who
+// does not exist, it says that they are offline. Spec: P-13.6.
+type Presence struct {
+	Online bool
+	Last   time.Time // of who is offline: until when they were online, to 10 minutes; zero: not known
+}
+
+// Signal tells those who are in a conversation now something that nobody stores. The
+// error says that the server did not take it; without one nobody knows whom it reached.
+// Codes: [CodeUnsupported], [CodeInvalid], [CodeTooLarge], [CodeRateLimited];
+// [ErrConnectionLost]. It waits for the connection. Spec: P-13.1.
+func (c *Client) Signal(ctx context.Context, s *petrelv1.SendSignal) error {
+	_, err := c.request(ctx, capSignal, func() *petrelv1.ClientFrame {
+		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Signal{Signal: s}}
+	})
+	return err
+}
+
+// Typing tells that the user is writing in a conversation. It may be called for each key:
+// it never waits, and tells the server at most every 3 s. Without a connection it does
+// nothing. Spec: P-13.2.
+func (c *Client) Typing(conv string) {
+	c.sayTyping(conv, &petrelv1.SendSignal{Conv: conv, Kind: Typing})
+}
+
+func (c *Client) sayTyping(target string, s *petrelv1.SendSignal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.live == nil || !c.live.offers(capSignal) || now.Sub(c.lossy.told[target]) < typingEvery {
+		return
+	}
+	if c.lossy.told == nil {
+		c.lossy.told = map[string]time.Time{}
+	}
+	c.lossy.told[target] = now
+	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Signal{Signal: s}}, func(*petrelv1.ServerFrame) {})
+}
+
+// Signals are the newest signals of others, one of each conversation, sender and kind, at
+// most a minute old, the oldest first. Those of the kind [Typing] are not among them: see
+// [Conversation].Typing. They are shared and must not be modified. A program that acts on
+// each one once remembers the Id of those that it has met.
+func (c *Client) Signals() []*petrelv1.Signal {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []*petrelv1.Signal
+	for _, s := range c.lossy.signals {
+		if time.Since(s.at) < signalsAreKept {
+			all = append(all, s.Signal)
+		}
+	}
+	return all
+}
+
+// Watch names the users whose presence the application wants to know, at most 200. It
+// replaces those of before. Call it again when a direct conversation with one of them has
+// begun: some users are seen by nobody else. Spec: P-13.5.
+func (c *Client) Watch(users ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lossy.watch = slices.Clone(users)
+	for u := range c.lossy.presence {
+		if !slices.Contains(users, u) {
+			delete(c.lossy.presence, u)
+		}
+	}
+	if c.live != nil {
+		c.live.watchDue = true
+		c.sendWatch(time.Now())
+	}
+	c.notify()
+}
+
+// Presence is whether a user is online who is watched. ok is false if that is not known,
+// as without a connection.
+func (c *Client) Presence(user string) (p Presence, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, ok = c.lossy.presence[user]
+	return p, ok
+}
+
+// sendWatch tells the server whom the application watches, if it is due. c.mu is held.
+func (c *Client) sendWatch(now time.Time) {
+	lv := c.live
+	switch {
+	case !lv.watchDue || !lv.offers(capPresence):
+		return
+	case now.Before(lv.watchAt):
+		c.alarmAt(lv.watchAt)
+		return
+	}
+	lv.watchDue = false
+	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: c.lossy.watch}}}, func(f *petrelv1.ServerFrame) {
+		if e := f.GetError(); e != nil && e.Retryable {
+			lv.watchDue, lv.watchAt = true, retryAt(e)
+			c.alarmAt(lv.watchAt)
+			c.notify()
+		}
+	})
+}
+
+// takeLossy applies what was pushed and is stored nowhere.
+func (c *Client) takeLossy(ev *petrelv1.Events) {
+	for _, s := range ev.Signals {
+		c.takeSignal(s, time.Now())
+	}
+	for _, p := range ev.Presences {
+		if !slices.Contains(c.lossy.watch, p.User) {
+			continue // of a list of before
+		}
+		got := Presence{Online: p.Online}
+		if p.LastMs > 0 {
+			got.Last = time.UnixMilli(int64(p.LastMs))
+		}
+		if was, known := c.lossy.presence[p.User]; !known || was != got {
+			if c.lossy.presence == nil {
+				c.lossy.presence = map[string]Presence{}
+			}
+			c.lossy.presence[p.User] = got
+			c.changed.Presence = true
+		}
+	}
+}
+
+// takeSignal keeps the newest signal of each conversation, sender and kind. One that the
+// client has already comes again when it was held. Spec: P-13.1.
+func (c *Client) takeSignal(s *petrelv1.Signal, now time.Time) {
+	if s.Kind == Typing {
+		c.takeTyping(s, now)
+		return
+	}
+	l := &c.lossy
+	l.signals = slices.DeleteFunc(l.signals, func(x heard) bool { return now.Sub(x.at) >= signalsAreKept })
+	if i := slices.IndexFunc(l.signals, func(x heard) bool { return x.Conv == s.Conv && x.From == s.From && x.Kind == s.Kind }); i >= 0 {
+		if l.signals[i].Id == s.Id || l.signals[i].TimeMs > s.TimeMs {
+			return
+		}
+		l.signals = slices.Delete(l.signals, i, i+1)
+	}
+	if len(l.signals) >= maxSignals {
+		l.signals = slices.Delete(l.signals, 0, 1)
+	}
+	l.signals = append(l.signals, heard{s, now})
+	c.changed.Signals = true
+}
+
+// takeTyping shows that a user is typing, unless what they were typing is here already:
+// then it was sent before the message and came after it. Spec: P-13.3.
+func (c *Client) takeTyping(s *petrelv1.Signal, now time.Time) {
+	v := c.convs[s.Conv]
+	if v == nil || s.From == c.meta.User || v.wrote(s.From, s.Head) {
+		return
+	}
+	if c.lossy.typing == nil {
+		c.lossy.typing = map[*conv]map[string]time.Time{}
+	}
+	of := c.lossy.typing[v]
+	if of == nil {
+		of = map[string]time.Time{}
+		c.lossy.typing[v] = of
+	}
+	if _, known := of[s.From]; !known {
+		if len(of) >= maxTyping {
+			return
+		}
+		c.changed.touch(v.id)
+	}
+	of[s.From] = now.Add(typingShown)
+	c.notify() // it ends
+}
+
+// wrote tells whether the client has an entry of a user above a seq.
+func (v *conv) wrote(user string, seq uint64) bool {
+	for i := len(v.entries) - 1; i >= 0 && v.entries[i].m.Seq > seq; i-- {
+		if v.entries[i].m.From == user {
+			return true
+		}
+	}
+	for q, m := range v.held {
+		if q > seq && m.From == user {
+			return true
+		}
+	}
+	return false
+}
+
+// stopTyping is called when an entry arrives: its sender has finished it. Spec: P-13.3.
+func (c *Client) stopTyping(v *conv, user string) {
+	if _, typing := c.lossy.typing[v][user]; typing {
+		delete(c.lossy.typing[v], user)
+		c.changed.touch(v.id)
+	}
+}
+
+// typingEnds forgets who has not typed for a while.
+func (c *Client) typingEnds(now time.Time) {
+	for v, of := range c.lossy.typing {
+		for u, until := range of {
+			if now.Before(until) {
+				c.alarmAt(until)
+				continue
+			}
+			delete(of, u)
+			c.changed.touch(v.id)
+			c.notify() // the subscriptions are told with the next turn
+		}
+		if len(of) == 0 {
+			delete(c.lossy.typing, v)
+		}
+	}
+}
+
+// typists are the users who are typing in v, sorted.
+func (c *Client) typists(v *conv) []string {
+	var all []string
+	for u := range c.lossy.typing[v] {
+		all = append(all, u)
+	}
+	slices.SortFunc(all, strings.Compare)
+	return all
+}
+
+// endLossy forgets what was known of the moment: the connection has ended.
+func (c *Client) endLossy() {
+	for v := range c.lossy.typing {
+		c.changed.touch(v.id)
+	}
+	c.changed.Presence = c.changed.Presence || len(c.lossy.presence) > 0
+	c.lossy.typing, c.lossy.presence, c.lossy.told = nil, nil, nil
+}
