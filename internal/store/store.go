@@ -114,8 +114,18 @@ type Store interface {
 	// Cursor returns one user's cursor, nil if there is none.
 	Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Cursor, error)
 
-	// DropRows removes the rows of c below a seq. The caller has made the new
-	// first_seq durable before.
+	// Marks calls fn for the marks of one kind beside the rows with from <= Seq <= to,
+	// ordered by seq and name, until fn returns false. Beside the row from, those whose
+	// name is not greater than after are left out; "" leaves none out. What fn gets is
+	// valid during the call only.
+	Marks(ctx context.Context, c im.Key, k MarkKind, from, to im.Seq, after string, fn func(q im.Seq, name string, value []byte) bool) error
+
+	// MarksOf returns the marks of one kind and name beside some rows, in the order of
+	// seqs; nil: there is none.
+	MarksOf(ctx context.Context, c im.Key, k MarkKind, name string, seqs []im.Seq) ([][]byte, error)
+
+	// DropRows removes the rows of c below a seq, and the marks beside them. The caller
+	// has made the new first_seq durable before.
 	DropRows(ctx context.Context, c im.Key, below im.Seq) error
 
 	// ScanFeed calls fn for the commits with after < Pos <= upTo, ascending,
@@ -220,6 +230,7 @@ type Batch struct {
 	Convs   []ConvPut
 	Members []MemberPut
 	Cursors []CursorPut
+	Marks   []MarkPut
 }
 
 // RowPut stores a row: what AppendRowHead wrote, and the wire message.
@@ -257,6 +268,36 @@ type CursorPut struct {
 	Conv   im.Key
 	User   im.User
 	Record *storepb.Cursor
+}
+
+// MarkPut writes a mark: what stands beside a row, under a kind and a name. Unlike a
+// row it can change as often as anybody likes, and no entry says so.
+type MarkPut struct {
+	Conv  im.Key
+	Kind  MarkKind
+	Seq   im.Seq
+	Name  string
+	Value []byte // empty: the mark is removed
+}
+
+// MarkKind is a kind of marks.
+type MarkKind byte
+
+// The kinds of marks. Their numbers are part of the format.
+const (
+	MarkNote      MarkKind = 1 // storepb.Note; without a name
+	MarkReactions MarkKind = 2 // storepb.Reactions of the user who is the name
+	MarkPin       MarkKind = 3 // storepb.Pinned; without a name
+	lastMarkKind           = MarkPin
+)
+
+// MarkKinds are all of them.
+func MarkKinds() []MarkKind {
+	var all []MarkKind
+	for k := MarkNote; k <= lastMarkKind; k++ {
+		all = append(all, k)
+	}
+	return all
 }
 
 // Table is a kind of record.

@@ -326,7 +326,7 @@ var postgresRules = []rule{
 		name:  "drop-from-moving",
 		holds: "nothing is deleted from a partition that is being copied",
 		patches: []patch{
-			{"internal/store/pgstore/update.go", "ofOpen+`DELETE FROM petrel.msg", "`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 FOR KEY SHARE) DELETE FROM petrel.msg"},
+			{"internal/store/pgstore/update.go", "ofOpen+`, k AS (DELETE FROM petrel.marks", "`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 FOR KEY SHARE), k AS (DELETE FROM petrel.marks"},
 			{"internal/store/pgstore/update.go", "ofOpen+`DELETE FROM petrel.feed", "`WITH o AS (SELECT id FROM petrel.part WHERE id = $1 FOR KEY SHARE) DELETE FROM petrel.feed"},
 		},
 		guards: []guard{{"internal/store/pgstore", "^TestF27Nothing"}},

@@ -108,6 +108,9 @@ func sizeOf(in *store.Batch) int {
 	for _, p := range in.Cursors {
 		n += convKeyLen + len(p.User) + p.Record.SizeVT() + 6
 	}
+	for i := range in.Marks {
+		n += markKeyLen + len(in.Marks[i].Name) + len(in.Marks[i].Value) + 6
+	}
 	return n
 }
 
@@ -146,6 +149,11 @@ func fillBatch(b *pebble.Batch, in *store.Batch) error {
 			return err
 		}
 	}
+	for i := range in.Marks {
+		if err := setMark(b, &in.Marks[i]); err != nil {
+			return err
+		}
+	}
 	if in.Entry == nil {
 		return b.Set(feedKey(in.Feed, in.From+1), nil, nil)
 	}
@@ -154,6 +162,17 @@ func fillBatch(b *pebble.Batch, in *store.Batch) error {
 	if _, err := in.Entry.MarshalToSizedBufferVT(op.Value); err != nil {
 		return err
 	}
+	return op.Finish()
+}
+
+func setMark(b *pebble.Batch, p *store.MarkPut) error {
+	if len(p.Value) == 0 {
+		return b.Delete(markKey(p.Conv, p.Kind, p.Seq, p.Name), nil)
+	}
+	op := b.SetDeferred(markKeyLen+len(p.Name), len(p.Value))
+	putMarkKey(op.Key, p.Conv, p.Kind, p.Seq)
+	copy(op.Key[markKeyLen:], p.Name)
+	copy(op.Value, p.Value)
 	return op.Finish()
 }
 

@@ -133,6 +133,7 @@ func seqBytes(key []byte) uint64 {
 
 var kindNames = map[byte]string{
 	kindConversation: "conversation", kindMember: "members of", kindRow: "conversation", kindCursor: "cursors in", kindDedupe: "message ids in",
+	kindMark: "reactions and pins in",
 }
 
 // place1 names one key.

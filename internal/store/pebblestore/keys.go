@@ -16,6 +16,7 @@ import (
 //	c tenant conv              storepb.Conversation
 //	p tenant conv user         storepb.Member
 //	u tenant conv user         storepb.Cursor
+//	n tenant conv kind(1) seq name   a mark beside a row, opaque
 //	d tenant conv hash(8) slot(1)   uvarint seq: the send with that hash of its message id
 //	f feed(2) pos              storepb.FeedEntry
 //	r table(1) tenant key      a record, opaque
@@ -36,6 +37,7 @@ const (
 	kindDedupe       = 'd'
 	kindFeed         = 'f'
 	kindRow          = 'm'
+	kindMark         = 'n'
 	kindMember       = 'p'
 	kindRecord       = 'r'
 	kindStore        = 's'
@@ -45,6 +47,7 @@ const (
 const (
 	convKeyLen   = 1 + 4 + 16
 	rowKeyLen    = convKeyLen + 8
+	markKeyLen   = convKeyLen + 1 + 8 // and the name
 	dedupeKeyLen = convKeyLen + 8 + 1
 	feedKeyLen   = 1 + 2 + 8
 	tableKeyLen  = 1 + 1 + 4
@@ -80,6 +83,18 @@ func rowKey(c im.Key, seq im.Seq) []byte {
 	b := make([]byte, rowKeyLen)
 	putRowKey(b, c, seq)
 	return b
+}
+
+func putMarkKey(b []byte, c im.Key, k store.MarkKind, seq im.Seq) {
+	putConvKey(b, kindMark, c)
+	b[convKeyLen] = byte(k)
+	binary.BigEndian.PutUint64(b[convKeyLen+1:], uint64(seq))
+}
+
+func markKey(c im.Key, k store.MarkKind, seq im.Seq, name string) []byte {
+	b := make([]byte, markKeyLen, markKeyLen+len(name))
+	putMarkKey(b, c, k, seq)
+	return append(b, name...)
 }
 
 func putDedupeKey(b []byte, c im.Key, hash uint64, slot uint8) {

@@ -353,6 +353,49 @@ func (s *Store) users(ctx context.Context, kind byte, c im.Key, fn func(im.User,
 	})
 }
 
+// Marks implements store.Store.
+func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, name string, fn func(im.Seq, string, []byte) bool) error {
+	if from > to {
+		return nil
+	}
+	lower, upper := markKey(c, k, from, name), after(markKey(c, k, to, ""))
+	if name != "" {
+		lower = append(lower, 0) // the least key behind it
+	}
+	err := s.read(ctx, func() error {
+		if err := s.soundRange(lower, upper); err != nil {
+			return err
+		}
+		return s.scan(ctx, lower, upper, func(key, v []byte) (bool, error) {
+			if len(key) < markKeyLen {
+				return false, fmt.Errorf("a key has %d bytes: %w", len(key), store.ErrCorrupt)
+			}
+			return fn(im.Seq(binary.BigEndian.Uint64(key[convKeyLen+1:])), string(key[markKeyLen:]), v), nil
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("read marks %d of %s from %d to %d: %w", k, c, from, to, err)
+	}
+	return nil
+}
+
+// MarksOf implements store.Store.
+func (s *Store) MarksOf(ctx context.Context, c im.Key, k store.MarkKind, name string, seqs []im.Seq) ([][]byte, error) {
+	all := make([][]byte, len(seqs))
+	err := s.read(ctx, func() (err error) {
+		for i, q := range seqs {
+			if all[i], err = s.get(markKey(c, k, q, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read marks %d of %s: %w", k, c, err)
+	}
+	return all, nil
+}
+
 // ScanFeed implements store.Store.
 func (s *Store) ScanFeed(ctx context.Context, f store.Feed, from, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) error {
 	if from >= upTo {

@@ -55,7 +55,12 @@ func (s *Store) put(b *pebble.Batch, p *store.RecordPut) error {
 
 // DropRows implements store.Store.
 func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
-	err := s.write(ctx, 128, func(b *pebble.Batch) error {
+	err := s.write(ctx, 512, func(b *pebble.Batch) error {
+		for _, k := range store.MarkKinds() {
+			if err := b.DeleteRange(markKey(c, k, 0, ""), markKey(c, k, below, ""), nil); err != nil {
+				return err
+			}
+		}
 		return b.DeleteRange(rowKey(c, 0), rowKey(c, below), nil)
 	})
 	if err != nil {

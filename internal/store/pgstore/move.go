@@ -28,6 +28,7 @@ const (
 	feedMembership = 2
 	feedRewrites   = 4
 	feedCursors    = 16
+	feedMarks      = 32
 )
 
 // MovePartition takes a partition to another database, counted from 1 as the
@@ -335,6 +336,9 @@ func (m *move) tail(ctx context.Context, upTo im.Pos) error {
 		}
 		if c.kinds&feedCursors != 0 {
 			steps["cursors"] = of
+		}
+		if c.kinds&feedMarks != 0 {
+			steps["marks"] = of
 		}
 		for name, where := range steps {
 			if err := m.copy(ctx, byName[name], where, int32(k.Tenant), [16]byte(k.Conv)); err != nil {

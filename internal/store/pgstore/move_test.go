@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -95,7 +96,7 @@ func (o *owner) batch() (*store.Batch, map[string]string) {
 		names[fmt.Sprint("row ", n, w.heads[n])] = string(v)
 		b.Dedupe = append(b.Dedupe, store.DedupePut{Conv: c, Hash: uint64(w.heads[n]), Seq: w.heads[n]})
 	}
-	switch user := im.User(fmt.Sprint("u", o.rng.IntN(9))); o.rng.IntN(4) {
+	switch user := im.User(fmt.Sprint("u", o.rng.IntN(9))); o.rng.IntN(5) {
 	case 0:
 		if old > 0 {
 			q := 1 + im.Seq(o.rng.Uint64N(uint64(old)))
@@ -118,6 +119,14 @@ func (o *owner) batch() (*store.Batch, map[string]string) {
 		r := &storepb.Conversation{CreatedMs: uint64(pos)}
 		b.Convs = append(b.Convs, store.ConvPut{Conv: c, Record: r})
 		names[fmt.Sprint("conversation ", n)] = r.String()
+	case 4:
+		p := store.MarkPut{Conv: c, Kind: store.MarkReactions, Seq: 1, Name: string(user)}
+		if o.rng.IntN(3) > 0 {
+			p.Value = fmt.Append(nil, "mark of ", pos)
+		}
+		b.Marks = append(b.Marks, p)
+		names[fmt.Sprint("mark ", n, user)] = string(p.Value)
+		it.Kinds |= feedMarks
 	}
 	b.Entry.Items = []*storepb.FeedItem{it}
 	return b, names
@@ -156,6 +165,9 @@ func (o *owner) compare(t *testing.T, st *Store) {
 		}), st.Cursors(ctx, c, func(u im.User, r *storepb.Cursor) bool {
 			got[fmt.Sprint("cursor ", n, u)] = r.String()
 			return true
+		}), st.Marks(ctx, c, store.MarkReactions, 1, 1, "", func(_ im.Seq, name string, v []byte) bool {
+			got[fmt.Sprint("mark ", n, name)] = string(v)
+			return true
 		}))
 		if err != nil {
 			t.Fatal(err)
@@ -166,6 +178,7 @@ func (o *owner) compare(t *testing.T, st *Store) {
 			t.Errorf("%s: got %q, want %q", k, got[k], v)
 		}
 	}
+	maps.DeleteFunc(o.wrote, func(_, v string) bool { return v == "" }) // marks that were removed
 	if len(got) != len(o.wrote) {
 		t.Errorf("%d records and rows, want %d", len(got), len(o.wrote))
 	}

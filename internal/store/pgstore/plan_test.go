@@ -37,6 +37,9 @@ func TestPlansAreKeptAndReadByTheKey(t *testing.T) {
 		note(st.Cursors(ctx, c, func(im.User, *storepb.Cursor) bool { return true }))
 		_, err = st.Cursor(ctx, c, "ann")
 		note(err)
+		note(st.Marks(ctx, c, store.MarkReactions, 1, 3, "", func(im.Seq, string, []byte) bool { return true }))
+		_, err = st.MarksOf(ctx, c, store.MarkReactions, "ann", []im.Seq{1, 2})
+		note(err)
 		note(st.ScanFeed(ctx, 1, 0, 3, func(im.Pos, *storepb.FeedEntry) bool { return true }))
 		_, err = st.Record(ctx, store.Users, 1, []byte("ann"))
 		note(err)
@@ -63,8 +66,8 @@ func TestPlansAreKeptAndReadByTheKey(t *testing.T) {
 			seen[s.sql] = true
 		}
 	}
-	if len(seen) != 14 {
-		t.Errorf("%d statements were looked at, want 14", len(seen))
+	if len(seen) != 16 {
+		t.Errorf("%d statements were looked at, want 16", len(seen))
 	}
 }
 
@@ -80,7 +83,7 @@ type preparedStatement struct {
 func preparedOn(t *testing.T, c *pgx.Conn) []preparedStatement {
 	t.Helper()
 	rows, err := c.Query(t.Context(), `SELECT name, statement, custom_plans, parameter_types::text[] FROM pg_prepared_statements
-		WHERE statement ~ 'FROM petrel\.(msg|dedupe|convs|members|cursors|feed|records)' AND statement ~ '^SELECT'`)
+		WHERE statement ~ 'FROM petrel\.(msg|dedupe|convs|members|cursors|marks|feed|records)' AND statement ~ '^SELECT'`)
 	if err != nil {
 		t.Fatal(err)
 	}

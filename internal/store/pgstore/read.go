@@ -282,6 +282,82 @@ func (s *Store) Cursor(ctx context.Context, c im.Key, u im.User) (*storepb.Curso
 	return rec, nil
 }
 
+// scanMark reads a bigint, a text and a bytea.
+func scanMark(r pgx.CollectableRow) (pair, error) {
+	v := r.RawValues()
+	return pair{n: binary.BigEndian.Uint64(v[0]), name: append([]byte{}, v[1]...), value: append([]byte{}, v[2]...)}, nil
+}
+
+const (
+	marksBetween = `SELECT seq, name, value FROM petrel.marks WHERE part = $1 AND tenant = $2 AND conv = $3 AND kind = $4
+		AND seq <= $5 AND (seq, name) > ($6, $7) ORDER BY seq, name LIMIT $8`
+	marksAt = `SELECT k.i, m.value FROM unnest($5::bigint[]) WITH ORDINALITY AS k(seq, i), LATERAL (SELECT value FROM petrel.marks AS m
+		WHERE m.part = $1 AND m.tenant = $2 AND m.conv = $3 AND m.kind = $4 AND m.seq = k.seq AND m.name = $6 OFFSET 0) AS m`
+)
+
+// Marks implements store.Store.
+func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, after string, fn func(im.Seq, string, []byte) bool) error {
+	if from > to {
+		return nil
+	}
+	d, sum := s.holding(c), &sums{}
+	part, tenant, conv := key(c)
+	behind := from
+	if after == "" { // also the one without a name, if there is one
+		behind--
+		after = lastName
+	}
+	for {
+		rows, err := collect(ctx, d, scanMark, marksBetween, part, tenant, conv, int32(k), int64(to), int64(behind), after, 4*chunk)
+		if err != nil {
+			return fmt.Errorf("read marks %d of %s from %d to %d: %w", k, c, from, to, err)
+		}
+		for _, r := range rows {
+			v, err := d.sound(sum, markAddress(c, k, im.Seq(r.n), string(r.name)), r.value)
+			if err != nil {
+				return fmt.Errorf("read mark %d of %s at %d: %w", k, c, r.n, err)
+			}
+			if len(v) > 0 && !fn(im.Seq(r.n), string(r.name), v) {
+				return nil
+			}
+		}
+		if len(rows) < 4*chunk {
+			return nil
+		}
+		last := rows[len(rows)-1]
+		behind, after = im.Seq(last.n), string(last.name)
+	}
+}
+
+// lastName is greater than every name of a mark: no character is greater.
+const lastName = "\U0010ffff\U0010ffff"
+
+// MarksOf implements store.Store.
+func (s *Store) MarksOf(ctx context.Context, c im.Key, k store.MarkKind, name string, seqs []im.Seq) ([][]byte, error) {
+	d, sum := s.holding(c), &sums{}
+	part, tenant, conv := key(c)
+	at := make([]int64, len(seqs))
+	for i, q := range seqs {
+		at[i] = int64(q)
+	}
+	rows, err := collect(ctx, d, scanNumbered, marksAt, part, tenant, conv, int32(k), at, name)
+	if err != nil {
+		return nil, fmt.Errorf("read marks %d of %s: %w", k, c, err)
+	}
+	all := make([][]byte, len(seqs))
+	for _, r := range rows {
+		i := r.n - 1
+		v, err := d.sound(sum, markAddress(c, k, seqs[i], name), r.value)
+		if err != nil {
+			return nil, fmt.Errorf("read mark %d of %s at %d: %w", k, c, seqs[i], err)
+		}
+		if len(v) > 0 {
+			all[i] = v
+		}
+	}
+	return all, nil
+}
+
 // ScanFeed implements store.Store.
 func (s *Store) ScanFeed(ctx context.Context, f store.Feed, after, upTo im.Pos, fn func(im.Pos, *storepb.FeedEntry) bool) error {
 	d, err := s.of(f)

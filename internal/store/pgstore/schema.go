@@ -39,6 +39,7 @@ var migrations = [version]func() []string{firstSchema}
 //	msg        one row, as store.AppendRowHead and the wire message
 //	dedupe     the send with that hash of its message id
 //	convs, members, cursors   storepb records
+//	marks       what stands beside rows; one that was removed has an empty value
 //	records    the tables of package store; in the first database
 //	placement  which database holds a partition; in the first database
 //	store      what the store is, which of its databases this one is, and what
@@ -92,6 +93,7 @@ var partTables = []partTable{
 	{"convs", "tenant, part, conv, record", "int, int, uuid, bytea", "tenant, conv", "record"},
 	{"members", "tenant, part, conv, member, record", "int, int, uuid, text, bytea", "tenant, conv, member", "record"},
 	{"cursors", "tenant, part, conv, member, record", "int, int, uuid, text, bytea", "tenant, conv, member", "record"},
+	{"marks", "seq, tenant, part, kind, conv, name, value", "bigint, int, int, int, uuid, text, bytea", "tenant, conv, kind, seq, name", "value"},
 }
 
 // definition is the table's columns as they are made.

@@ -20,11 +20,12 @@ const (
 	blockConvs
 	blockMembers
 	blockCursors
+	blockMarks
 	blocks
 )
 
 // mask has a bit for each block that a statement has.
-type mask uint8
+type mask uint16
 
 func (m mask) has(b block) bool { return m&(1<<b) != 0 }
 
@@ -40,6 +41,7 @@ var layout = [blocks]struct {
 	blockConvs:    {"convs", "part, tenant, conv, record", "int, int, uuid, bytea", "part, tenant, conv", "record"},
 	blockMembers:  {"members", "part, tenant, conv, member, record", "int, int, uuid, text, bytea", "part, tenant, conv, member", "record"},
 	blockCursors:  {"cursors", "part, tenant, conv, member, record", "int, int, uuid, text, bytea", "part, tenant, conv, member", "record"},
+	blockMarks:    {"marks", "part, tenant, conv, kind, seq, name, value", "int, int, uuid, int, bigint, text, bytea", "part, tenant, conv, kind, seq, name", "value"},
 }
 
 // appendSQL is the statement that appends batches: one statement is one
@@ -89,10 +91,13 @@ type statement struct {
 	sums   sums
 }
 
-// place is the key of a record, to write the last one of several.
+// place is the key of a record, to write the last one of several. Those of a mark are
+// its kind and its row too.
 type place struct {
 	conv im.Key
-	user im.User
+	name string
+	kind store.MarkKind
+	seq  im.Seq
 }
 
 func newStatement() *statement {
@@ -163,7 +168,7 @@ func (s *statement) add(in *store.Batch) error {
 func (s *statement) addRecords(in *store.Batch) error {
 	clear(s.seen)
 	for i := len(in.Convs) - 1; i >= 0; i-- {
-		if p := &in.Convs[i]; s.first(p.Conv, "") {
+		if p := &in.Convs[i]; s.first(place{conv: p.Conv}) {
 			if err := s.begin(blockConvs, in, p.Conv)[0].message(&s.sums, address{kind: kindConversation, conv: p.Conv}, p.Record); err != nil {
 				return err
 			}
@@ -171,7 +176,7 @@ func (s *statement) addRecords(in *store.Batch) error {
 	}
 	clear(s.seen)
 	for i := len(in.Members) - 1; i >= 0; i-- {
-		if p := &in.Members[i]; s.first(p.Conv, p.User) {
+		if p := &in.Members[i]; s.first(place{conv: p.Conv, name: string(p.User)}) {
 			if err := s.user(blockMembers, kindMember, in, p.Conv, p.User, p.Record); err != nil {
 				return err
 			}
@@ -179,18 +184,36 @@ func (s *statement) addRecords(in *store.Batch) error {
 	}
 	clear(s.seen)
 	for i := len(in.Cursors) - 1; i >= 0; i-- {
-		if p := &in.Cursors[i]; s.first(p.Conv, p.User) {
+		if p := &in.Cursors[i]; s.first(place{conv: p.Conv, name: string(p.User)}) {
 			if err := s.user(blockCursors, kindCursor, in, p.Conv, p.User, p.Record); err != nil {
 				return err
 			}
 		}
 	}
+	s.addMarks(in)
 	return nil
 }
 
-func (s *statement) first(c im.Key, u im.User) bool {
+// addMarks adds the marks of a batch. One that is removed keeps its row, with an empty
+// value: so what copies marks need not know which have gone.
+func (s *statement) addMarks(in *store.Batch) {
+	clear(s.seen)
+	for i := len(in.Marks) - 1; i >= 0; i-- {
+		p := &in.Marks[i]
+		if !s.first(place{p.Conv, p.Name, p.Kind, p.Seq}) {
+			continue
+		}
+		a := s.begin(blockMarks, in, p.Conv)
+		a[0].int4(int(p.Kind))
+		a[1].int8(uint64(p.Seq))
+		a[2].text(p.Name)
+		a[3].sealed(&s.sums, markAddress(p.Conv, p.Kind, p.Seq, p.Name), p.Value)
+	}
+}
+
+func (s *statement) first(at place) bool {
 	n := len(s.seen)
-	s.seen[place{c, u}] = struct{}{}
+	s.seen[at] = struct{}{}
 	return len(s.seen) > n
 }
 

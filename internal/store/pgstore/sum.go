@@ -29,6 +29,7 @@ const (
 	kindDedupe       kind = 'd' // n is the hash
 	kindFeed         kind = 'f' // n is the position; the tenant stands for the feed
 	kindRecord       kind = 'r' // n is the table, name the key
+	kindMark         kind = 'n' // n is the seq, name the kind and the name
 )
 
 // address is where a value is stored.
@@ -85,6 +86,11 @@ func (d *database) corrupt(what string) error {
 // feedAddress is that of a commit.
 func feedAddress(f store.Feed, pos im.Pos) address {
 	return address{kind: kindFeed, conv: im.Key{Tenant: im.Tenant(f)}, n: uint64(pos)}
+}
+
+// markAddress is that of a mark.
+func markAddress(c im.Key, k store.MarkKind, q im.Seq, name string) address {
+	return address{kind: kindMark, conv: c, n: uint64(q), name: string(rune(k)) + name}
 }
 
 // recordAddress is that of a record.

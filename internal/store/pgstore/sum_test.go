@@ -25,6 +25,13 @@ func TestValueThatWasNotStoredSoIsCorrupt(t *testing.T) {
 	}
 	member := func(st *Store) error { _, err := st.Member(ctx, c, "ann"); return err }
 	cursor := func(st *Store) error { _, err := st.Cursor(ctx, c, "ann"); return err }
+	marks := func(st *Store) error {
+		return st.Marks(ctx, c, store.MarkReactions, 1, 1, "", func(im.Seq, string, []byte) bool { return true })
+	}
+	mark := func(st *Store) error {
+		_, err := st.MarksOf(ctx, c, store.MarkReactions, "ann", []im.Seq{1})
+		return err
+	}
 	feed := func(st *Store) error {
 		return st.ScanFeed(ctx, 1, 0, 1, func(im.Pos, *storepb.FeedEntry) bool { return true })
 	}
@@ -52,6 +59,9 @@ func TestValueThatWasNotStoredSoIsCorrupt(t *testing.T) {
 		{"member, of another user", `UPDATE petrel.members SET member = 'bob'`, members},
 		{"cursor", flip("cursors", "record", "true"), cursor},
 		{"cursor, cut to nothing", `UPDATE petrel.cursors SET record = ''`, cursor},
+		{"mark", flip("marks", "value", "true"), marks},
+		{"mark alone", flip("marks", "value", "true"), mark},
+		{"mark, of another user", `UPDATE petrel.marks SET name = 'bob'`, marks},
 		{"feed entry", flip("feed", "entry", "pos = 1"), feed},
 		{"feed entry, of another commit", `UPDATE petrel.feed SET entry = (SELECT f.entry FROM petrel.feed AS f WHERE f.pos = 2 AND f.part = 1) WHERE pos = 1`, feed},
 		{"record", flip("records", "value", "true"), record},
@@ -71,6 +81,7 @@ func TestValueThatWasNotStoredSoIsCorrupt(t *testing.T) {
 			b.Convs = []store.ConvPut{{Conv: c, Record: &storepb.Conversation{Kind: 2}}}
 			b.Members = []store.MemberPut{{Conv: c, User: "ann", Record: &storepb.Member{Role: 1}}}
 			b.Cursors = []store.CursorPut{{Conv: c, User: "ann", Record: &storepb.Cursor{Read: 1}}}
+			b.Marks = []store.MarkPut{{Conv: c, Kind: store.MarkReactions, Seq: 1, Name: "ann", Value: []byte("mark")}}
 			wantErr(t, "append", appendOne(st, b), nil)
 			w.pos++
 			w.heads[0] = 2

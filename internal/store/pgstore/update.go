@@ -258,11 +258,17 @@ func (s *Store) isOpen(ctx context.Context, f store.Feed) error {
 func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 	d := s.holding(c)
 	part, tenant, conv := key(c)
+	kinds := []int32{}
+	for _, k := range store.MarkKinds() {
+		kinds = append(kinds, int32(k))
+	}
 	err := func() error {
 		low, err := collectOne(ctx, d, scanInt, `SELECT COALESCE((SELECT seq FROM petrel.msg WHERE part = $1 AND tenant = $2 AND conv = $3 ORDER BY seq LIMIT 1), 0)`, part, tenant, conv)
 		for low := im.Seq(low); err == nil && low < below; low += dropChunk {
-			_, err = d.exec(ctx, ofOpen+`DELETE FROM petrel.msg AS m USING o WHERE m.part = o.id AND m.part = $1 AND m.tenant = $2 AND m.conv = $3 AND m.seq < $4`,
-				part, tenant, conv, int64(min(low+dropChunk, below)))
+			_, err = d.exec(ctx, ofOpen+`, k AS (DELETE FROM petrel.marks AS m USING o
+					WHERE m.part = o.id AND m.part = $1 AND m.tenant = $2 AND m.conv = $3 AND m.kind = ANY($5) AND m.seq < $4)
+				DELETE FROM petrel.msg AS m USING o WHERE m.part = o.id AND m.part = $1 AND m.tenant = $2 AND m.conv = $3 AND m.seq < $4`,
+				part, tenant, conv, int64(min(low+dropChunk, below)), kinds)
 		}
 		if err == nil {
 			err = s.isOpen(ctx, store.Feed(part))

@@ -366,7 +366,7 @@ type FeedItem struct {
 	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"` // 16 bytes
 	From          uint64                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
 	Count         uint64                 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"` // rows from, from+1, … from+count-1
-	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors
+	Kinds         uint32                 `protobuf:"varint,5,opt,name=kinds,proto3" json:"kinds,omitempty"` // bit set: 1 messages, 2 membership, 4 rewrites, 8 inbox, 16 cursors, 32 marks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -436,6 +436,225 @@ func (x *FeedItem) GetKinds() uint32 {
 	return 0
 }
 
+// Note is what members have made of an entry: a mark beside its row.
+type Note struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`    // how often it has changed
+	Head          uint64                 `protobuf:"varint,2,opt,name=head,proto3" json:"head,omitempty"`          // the seq that was the newest when it changed last
+	Reactions     []*ReactionCount       `protobuf:"bytes,3,rep,name=reactions,proto3" json:"reactions,omitempty"` // in the order in which they came
+	Pinned        bool                   `protobuf:"varint,4,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Note) Reset() {
+	*x = Note{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Note) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Note) ProtoMessage() {}
+
+func (x *Note) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Note.ProtoReflect.Descriptor instead.
+func (*Note) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Note) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Note) GetHead() uint64 {
+	if x != nil {
+		return x.Head
+	}
+	return 0
+}
+
+func (x *Note) GetReactions() []*ReactionCount {
+	if x != nil {
+		return x.Reactions
+	}
+	return nil
+}
+
+func (x *Note) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
+}
+
+type ReactionCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Emoji         string                 `protobuf:"bytes,1,opt,name=emoji,proto3" json:"emoji,omitempty"`
+	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"` // of users, above 0
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReactionCount) Reset() {
+	*x = ReactionCount{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReactionCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReactionCount) ProtoMessage() {}
+
+func (x *ReactionCount) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReactionCount.ProtoReflect.Descriptor instead.
+func (*ReactionCount) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ReactionCount) GetEmoji() string {
+	if x != nil {
+		return x.Emoji
+	}
+	return ""
+}
+
+func (x *ReactionCount) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// Reactions are those of one user to an entry.
+type Reactions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Emojis        []string               `protobuf:"bytes,1,rep,name=emojis,proto3" json:"emojis,omitempty"` // in the order in which they came
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reactions) Reset() {
+	*x = Reactions{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reactions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reactions) ProtoMessage() {}
+
+func (x *Reactions) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reactions.ProtoReflect.Descriptor instead.
+func (*Reactions) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Reactions) GetEmojis() []string {
+	if x != nil {
+		return x.Emojis
+	}
+	return nil
+}
+
+// Pinned says who pinned an entry.
+type Pinned struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	TimeMs        uint64                 `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pinned) Reset() {
+	*x = Pinned{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pinned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pinned) ProtoMessage() {}
+
+func (x *Pinned) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pinned.ProtoReflect.Descriptor instead.
+func (*Pinned) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Pinned) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Pinned) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
 type Tenant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -447,7 +666,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -459,7 +678,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -472,7 +691,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{6}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Tenant) GetNumber() uint32 {
@@ -507,7 +726,7 @@ type Invitation struct {
 
 func (x *Invitation) Reset() {
 	*x = Invitation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -519,7 +738,7 @@ func (x *Invitation) String() string {
 func (*Invitation) ProtoMessage() {}
 
 func (x *Invitation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -532,7 +751,7 @@ func (x *Invitation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invitation.ProtoReflect.Descriptor instead.
 func (*Invitation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{7}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Invitation) GetExpiresMs() uint64 {
@@ -569,7 +788,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +800,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +813,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *User) GetCreatedMs() uint64 {
@@ -702,7 +921,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +933,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +946,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Device) GetKind() string {
@@ -818,7 +1037,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +1049,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +1062,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Access) GetKey() []byte {
@@ -873,7 +1092,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +1104,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +1117,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Request) GetDigest() []byte {
@@ -940,7 +1159,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1171,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1184,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Token) GetUser() string {
@@ -1045,7 +1264,7 @@ type SyncToken struct {
 
 func (x *SyncToken) Reset() {
 	*x = SyncToken{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1276,7 @@ func (x *SyncToken) String() string {
 func (*SyncToken) ProtoMessage() {}
 
 func (x *SyncToken) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1289,7 @@ func (x *SyncToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncToken.ProtoReflect.Descriptor instead.
 func (*SyncToken) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SyncToken) GetHistoryId() uint64 {
@@ -1118,7 +1337,7 @@ type SyncPlace struct {
 
 func (x *SyncPlace) Reset() {
 	*x = SyncPlace{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1349,7 @@ func (x *SyncPlace) String() string {
 func (*SyncPlace) ProtoMessage() {}
 
 func (x *SyncPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1362,7 @@ func (x *SyncPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
 func (*SyncPlace) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SyncPlace) GetInbox() uint64 {
@@ -1176,7 +1395,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1407,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1420,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *List) GetHead() uint64 {
@@ -1256,7 +1475,7 @@ type ListPart struct {
 
 func (x *ListPart) Reset() {
 	*x = ListPart{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1487,7 @@ func (x *ListPart) String() string {
 func (*ListPart) ProtoMessage() {}
 
 func (x *ListPart) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1500,7 @@ func (x *ListPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPart.ProtoReflect.Descriptor instead.
 func (*ListPart) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListPart) GetFirst() []byte {
@@ -1308,7 +1527,7 @@ type ListSettings struct {
 
 func (x *ListSettings) Reset() {
 	*x = ListSettings{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1539,7 @@ func (x *ListSettings) String() string {
 func (*ListSettings) ProtoMessage() {}
 
 func (x *ListSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1552,7 @@ func (x *ListSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSettings.ProtoReflect.Descriptor instead.
 func (*ListSettings) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListSettings) GetSettings() []*ListSetting {
@@ -1354,7 +1573,7 @@ type ListSetting struct {
 
 func (x *ListSetting) Reset() {
 	*x = ListSetting{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1585,7 @@ func (x *ListSetting) String() string {
 func (*ListSetting) ProtoMessage() {}
 
 func (x *ListSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1598,7 @@ func (x *ListSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSetting.ProtoReflect.Descriptor instead.
 func (*ListSetting) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListSetting) GetConv() string {
@@ -1413,7 +1632,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1644,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1657,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -1479,7 +1698,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1710,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1723,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Node) GetIncarnation() uint64 {
@@ -1614,7 +1833,7 @@ type Hearing struct {
 
 func (x *Hearing) Reset() {
 	*x = Hearing{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1845,7 @@ func (x *Hearing) String() string {
 func (*Hearing) ProtoMessage() {}
 
 func (x *Hearing) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1858,7 @@ func (x *Hearing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hearing.ProtoReflect.Descriptor instead.
 func (*Hearing) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Hearing) GetNodes() []string {
@@ -1661,7 +1880,7 @@ type FeedEpoch struct {
 
 func (x *FeedEpoch) Reset() {
 	*x = FeedEpoch{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1673,7 +1892,7 @@ func (x *FeedEpoch) String() string {
 func (*FeedEpoch) ProtoMessage() {}
 
 func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1686,7 +1905,7 @@ func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
 func (*FeedEpoch) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FeedEpoch) GetFeed() uint32 {
@@ -1717,7 +1936,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1948,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1961,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -1785,7 +2004,7 @@ type Seen struct {
 
 func (x *Seen) Reset() {
 	*x = Seen{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +2016,7 @@ func (x *Seen) String() string {
 func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +2029,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Seen) GetGenerations() []*Generation {
@@ -1837,7 +2056,7 @@ type Positions struct {
 
 func (x *Positions) Reset() {
 	*x = Positions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +2068,7 @@ func (x *Positions) String() string {
 func (*Positions) ProtoMessage() {}
 
 func (x *Positions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +2081,7 @@ func (x *Positions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Positions.ProtoReflect.Descriptor instead.
 func (*Positions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Positions) GetNext() []uint64 {
@@ -1884,7 +2103,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +2115,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +2128,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Lost) GetTimeMs() uint64 {
@@ -1937,7 +2156,7 @@ type LostFeed struct {
 
 func (x *LostFeed) Reset() {
 	*x = LostFeed{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2168,7 @@ func (x *LostFeed) String() string {
 func (*LostFeed) ProtoMessage() {}
 
 func (x *LostFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2181,7 @@ func (x *LostFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostFeed.ProtoReflect.Descriptor instead.
 func (*LostFeed) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LostFeed) GetFeed() uint32 {
@@ -1999,7 +2218,7 @@ type AuditLink struct {
 
 func (x *AuditLink) Reset() {
 	*x = AuditLink{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2230,7 @@ func (x *AuditLink) String() string {
 func (*AuditLink) ProtoMessage() {}
 
 func (x *AuditLink) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2243,7 @@ func (x *AuditLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLink.ProtoReflect.Descriptor instead.
 func (*AuditLink) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AuditLink) GetRecord() []byte {
@@ -2070,7 +2289,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2301,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2314,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AuditRecord) GetNumber() uint64 {
@@ -2199,7 +2418,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2430,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2443,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -2256,7 +2475,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2487,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2500,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AuditHead) GetNumber() uint64 {
@@ -2363,7 +2582,20 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\x04R\x04from\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05kinds\x18\x05 \x01(\rR\x05kinds\"X\n" +
+	"\x05kinds\x18\x05 \x01(\rR\x05kinds\"\x8a\x01\n" +
+	"\x04Note\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
+	"\x04head\x18\x02 \x01(\x04R\x04head\x12<\n" +
+	"\treactions\x18\x03 \x03(\v2\x1e.petrel.store.v1.ReactionCountR\treactions\x12\x16\n" +
+	"\x06pinned\x18\x04 \x01(\bR\x06pinned\";\n" +
+	"\rReactionCount\x12\x14\n" +
+	"\x05emoji\x18\x01 \x01(\tR\x05emoji\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"#\n" +
+	"\tReactions\x12\x16\n" +
+	"\x06emojis\x18\x01 \x03(\tR\x06emojis\"5\n" +
+	"\x06Pinned\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x17\n" +
+	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\"X\n" +
 	"\x06Tenant\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
@@ -2537,62 +2769,67 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_petrel_store_v1_store_proto_goTypes = []any{
-	(*Conversation)(nil), // 0: petrel.store.v1.Conversation
-	(*Member)(nil),       // 1: petrel.store.v1.Member
-	(*Stay)(nil),         // 2: petrel.store.v1.Stay
-	(*Cursor)(nil),       // 3: petrel.store.v1.Cursor
-	(*FeedEntry)(nil),    // 4: petrel.store.v1.FeedEntry
-	(*FeedItem)(nil),     // 5: petrel.store.v1.FeedItem
-	(*Tenant)(nil),       // 6: petrel.store.v1.Tenant
-	(*Invitation)(nil),   // 7: petrel.store.v1.Invitation
-	(*User)(nil),         // 8: petrel.store.v1.User
-	(*Device)(nil),       // 9: petrel.store.v1.Device
-	(*Access)(nil),       // 10: petrel.store.v1.Access
-	(*Request)(nil),      // 11: petrel.store.v1.Request
-	(*Token)(nil),        // 12: petrel.store.v1.Token
-	(*SyncToken)(nil),    // 13: petrel.store.v1.SyncToken
-	(*SyncPlace)(nil),    // 14: petrel.store.v1.SyncPlace
-	(*List)(nil),         // 15: petrel.store.v1.List
-	(*ListPart)(nil),     // 16: petrel.store.v1.ListPart
-	(*ListSettings)(nil), // 17: petrel.store.v1.ListSettings
-	(*ListSetting)(nil),  // 18: petrel.store.v1.ListSetting
-	(*FeedPos)(nil),      // 19: petrel.store.v1.FeedPos
-	(*Node)(nil),         // 20: petrel.store.v1.Node
-	(*Hearing)(nil),      // 21: petrel.store.v1.Hearing
-	(*FeedEpoch)(nil),    // 22: petrel.store.v1.FeedEpoch
-	(*Generation)(nil),   // 23: petrel.store.v1.Generation
-	(*Seen)(nil),         // 24: petrel.store.v1.Seen
-	(*Positions)(nil),    // 25: petrel.store.v1.Positions
-	(*Lost)(nil),         // 26: petrel.store.v1.Lost
-	(*LostFeed)(nil),     // 27: petrel.store.v1.LostFeed
-	(*AuditLink)(nil),    // 28: petrel.store.v1.AuditLink
-	(*AuditRecord)(nil),  // 29: petrel.store.v1.AuditRecord
-	(*AuditDetail)(nil),  // 30: petrel.store.v1.AuditDetail
-	(*AuditHead)(nil),    // 31: petrel.store.v1.AuditHead
+	(*Conversation)(nil),  // 0: petrel.store.v1.Conversation
+	(*Member)(nil),        // 1: petrel.store.v1.Member
+	(*Stay)(nil),          // 2: petrel.store.v1.Stay
+	(*Cursor)(nil),        // 3: petrel.store.v1.Cursor
+	(*FeedEntry)(nil),     // 4: petrel.store.v1.FeedEntry
+	(*FeedItem)(nil),      // 5: petrel.store.v1.FeedItem
+	(*Note)(nil),          // 6: petrel.store.v1.Note
+	(*ReactionCount)(nil), // 7: petrel.store.v1.ReactionCount
+	(*Reactions)(nil),     // 8: petrel.store.v1.Reactions
+	(*Pinned)(nil),        // 9: petrel.store.v1.Pinned
+	(*Tenant)(nil),        // 10: petrel.store.v1.Tenant
+	(*Invitation)(nil),    // 11: petrel.store.v1.Invitation
+	(*User)(nil),          // 12: petrel.store.v1.User
+	(*Device)(nil),        // 13: petrel.store.v1.Device
+	(*Access)(nil),        // 14: petrel.store.v1.Access
+	(*Request)(nil),       // 15: petrel.store.v1.Request
+	(*Token)(nil),         // 16: petrel.store.v1.Token
+	(*SyncToken)(nil),     // 17: petrel.store.v1.SyncToken
+	(*SyncPlace)(nil),     // 18: petrel.store.v1.SyncPlace
+	(*List)(nil),          // 19: petrel.store.v1.List
+	(*ListPart)(nil),      // 20: petrel.store.v1.ListPart
+	(*ListSettings)(nil),  // 21: petrel.store.v1.ListSettings
+	(*ListSetting)(nil),   // 22: petrel.store.v1.ListSetting
+	(*FeedPos)(nil),       // 23: petrel.store.v1.FeedPos
+	(*Node)(nil),          // 24: petrel.store.v1.Node
+	(*Hearing)(nil),       // 25: petrel.store.v1.Hearing
+	(*FeedEpoch)(nil),     // 26: petrel.store.v1.FeedEpoch
+	(*Generation)(nil),    // 27: petrel.store.v1.Generation
+	(*Seen)(nil),          // 28: petrel.store.v1.Seen
+	(*Positions)(nil),     // 29: petrel.store.v1.Positions
+	(*Lost)(nil),          // 30: petrel.store.v1.Lost
+	(*LostFeed)(nil),      // 31: petrel.store.v1.LostFeed
+	(*AuditLink)(nil),     // 32: petrel.store.v1.AuditLink
+	(*AuditRecord)(nil),   // 33: petrel.store.v1.AuditRecord
+	(*AuditDetail)(nil),   // 34: petrel.store.v1.AuditDetail
+	(*AuditHead)(nil),     // 35: petrel.store.v1.AuditHead
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	2,  // 0: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
 	5,  // 1: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
-	10, // 2: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
-	14, // 3: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
-	14, // 4: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	19, // 5: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	16, // 6: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
-	18, // 7: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
-	22, // 8: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
-	22, // 9: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
-	21, // 10: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
-	24, // 11: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
-	23, // 12: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
-	27, // 13: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
-	30, // 14: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	7,  // 2: petrel.store.v1.Note.reactions:type_name -> petrel.store.v1.ReactionCount
+	14, // 3: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
+	18, // 4: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	18, // 5: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	23, // 6: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	20, // 7: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
+	22, // 8: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
+	26, // 9: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	26, // 10: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	25, // 11: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
+	28, // 12: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
+	27, // 13: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
+	31, // 14: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
+	34, // 15: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -2606,7 +2843,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

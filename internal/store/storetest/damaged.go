@@ -61,11 +61,17 @@ type damaged struct {
 // learn takes the values that the store has after some commits. now: they may be the
 // newest.
 func (d *damaged) learn(m *state, convs []im.Key, now bool) {
-	for name, v := range m.kept {
+	learn := func(name, v string) {
 		if d.kept[name] == nil {
 			d.kept[name] = map[string]bool{}
 		}
 		d.kept[name][v] = d.kept[name][v] || now
+	}
+	for name, v := range m.kept {
+		learn(name, v)
+	}
+	for at, v := range m.marks {
+		learn(fmt.Sprint("mark ", at), v)
 	}
 	if !now {
 		return
@@ -173,6 +179,14 @@ func (d *damaged) checkRecords(c im.Key) error {
 	}))
 	if err != nil {
 		return err
+	}
+	for _, k := range store.MarkKinds() {
+		err := d.met(d.st.Marks(d.ctx, c, k, 0, lastSeq, "", func(q im.Seq, name string, v []byte) bool {
+			return d.saw(fmt.Sprint("mark ", markAt{c, k, q, name}), string(v))
+		}))
+		if err != nil {
+			return err
+		}
 	}
 	return d.met(d.st.Cursors(d.ctx, c, func(u im.User, r *storepb.Cursor) bool {
 		return d.saw(fmt.Sprint("cursor ", u, " ", c), r.String())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -20,6 +22,15 @@ type state struct {
 	first map[im.Key]im.Seq   // of rows
 	kept  map[string]string   // the other records, by a readable name
 	hash  map[im.Key][]im.Seq // seqs with a dedupe key
+	marks map[markAt]string
+}
+
+// markAt is where a mark stands.
+type markAt struct {
+	conv im.Key
+	kind store.MarkKind
+	seq  im.Seq
+	name string
 }
 
 // model is the state after the first k steps.
@@ -32,7 +43,7 @@ func (t *Told) model(k int) *state {
 func (t *Told) modelLocked(k int) *state {
 	m := &state{
 		feed: map[im.Pos]uint64{}, rows: map[im.Key][]string{}, first: map[im.Key]im.Seq{},
-		kept: map[string]string{}, hash: map[im.Key][]im.Seq{},
+		kept: map[string]string{}, hash: map[im.Key][]im.Seq{}, marks: map[markAt]string{},
 	}
 	for _, c := range t.convs {
 		m.first[c] = 1
@@ -60,6 +71,7 @@ func (m *state) apply(s step) {
 		if n := int(s.below - m.first[s.drop]); n > 0 {
 			m.rows[s.drop] = slices.Clone(m.rows[s.drop][n:])
 			m.first[s.drop] = s.below
+			maps.DeleteFunc(m.marks, func(at markAt, _ string) bool { return at.conv == s.drop && at.seq < s.below })
 		}
 	default:
 		for p := m.trim + 1; p <= s.trim; p++ {
@@ -90,6 +102,12 @@ func (m *state) batch(b *store.Batch) {
 	}
 	for _, p := range b.Cursors {
 		m.kept[fmt.Sprint("cursor ", p.User, " ", p.Conv)] = p.Record.String()
+	}
+	for _, p := range b.Marks {
+		at := markAt{p.Conv, p.Kind, p.Seq, p.Name}
+		if delete(m.marks, at); len(p.Value) > 0 {
+			m.marks[at] = string(p.Value)
+		}
 	}
 }
 
@@ -137,8 +155,33 @@ func (m *state) compare(ctx context.Context, st store.Store, convs []im.Key) err
 	if len(kept) != len(m.kept) {
 		return fmt.Errorf("got %d records, want %d", len(kept), len(m.kept))
 	}
+	if err := m.compareMarks(ctx, st, convs); err != nil {
+		return err
+	}
 	return m.compareFeed(ctx, st, convs)
 }
+
+func (m *state) compareMarks(ctx context.Context, st store.Store, convs []im.Key) error {
+	got := map[markAt]string{}
+	for _, c := range convs {
+		for _, k := range store.MarkKinds() {
+			err := st.Marks(ctx, c, k, 0, lastSeq, "", func(q im.Seq, name string, v []byte) bool {
+				got[markAt{c, k, q, name}] = string(v)
+				return true
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if !maps.Equal(got, m.marks) {
+		return fmt.Errorf("got marks %v, want %v", got, m.marks)
+	}
+	return nil
+}
+
+// lastSeq is above every seq.
+const lastSeq = im.Seq(math.MaxInt64)
 
 func (m *state) compareRows(ctx context.Context, st store.Store, c im.Key) error {
 	want, first := m.rows[c], m.first[c]

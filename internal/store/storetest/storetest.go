@@ -41,6 +41,7 @@ func Run(t *testing.T, place func(t *testing.T) (open func() store.Store)) {
 		{"a hash has slots", (*suite).dedupe},
 		{"users are ordered", (*suite).users},
 		{"each of many reads at the same time gets its own", (*suite).readsAtOnce},
+		{"marks stand beside rows", (*suite).marked},
 		{"rows below a seq are dropped", (*suite).drop},
 		{"a feed entry with half an id is damaged", (*suite).halfID},
 		{"the feed is trimmed", (*suite).trim},
@@ -271,6 +272,62 @@ func (s *suite) batch() {
 	s.same(feed, []string{"1 5 1 2"})
 }
 
+func (s *suite) marked() {
+	s.own()
+	c, d := key(1, 1), key(1, 2)
+	const note, by = store.MarkNote, store.MarkReactions
+	s.add(store.Batch{Rows: append(puts(c, 1, 9), puts(d, 1, 9)...), Marks: []store.MarkPut{
+		{Conv: c, Kind: note, Seq: 3, Value: []byte("first")}, {Conv: c, Kind: note, Seq: 3, Value: []byte("second")},
+		{Conv: c, Kind: note, Seq: 5, Value: []byte("n5")},
+		{Conv: c, Kind: by, Seq: 3, Name: "bob", Value: []byte("b")}, {Conv: c, Kind: by, Seq: 3, Name: "ann", Value: []byte("a")},
+		{Conv: c, Kind: by, Seq: 5, Name: "ann", Value: []byte("a5")}, {Conv: c, Kind: by, Seq: 4, Name: "an", Value: []byte("x")},
+		{Conv: d, Kind: note, Seq: 3, Value: []byte("other")},
+	}})
+	s.same(s.marks(c, note, 1, 9, ""), []string{"3  second", "5  n5"})
+	s.same(s.marks(c, note, 3, 4, ""), []string{"3  second"})
+	s.same(s.marks(c, note, 4, 4, ""), []string(nil))
+	s.same(s.marks(c, note, 5, 4, ""), []string(nil))
+	s.same(s.marks(c, store.MarkPin, 1, lastSeq, ""), []string(nil))
+	s.same(s.marks(c, by, 3, 3, ""), []string{"3 ann a", "3 bob b"})
+	s.same(s.marks(c, by, 3, 3, "ann"), []string{"3 bob b"})
+	s.same(s.marks(c, by, 3, 9, "bob"), []string{"4 an x", "5 ann a5"})
+	of, err := s.MarksOf(s.ctx, c, by, "ann", []im.Seq{5, 1, 3})
+	s.must(err)
+	s.same(fmt.Sprintf("%q", of), `["a5" "" "a"]`)
+	if of[1] != nil {
+		s.Errorf("got a mark that was never written: %q", of[1])
+	}
+	s.add(store.Batch{Marks: []store.MarkPut{{Conv: c, Kind: by, Seq: 3, Name: "ann"}, {Conv: c, Kind: by, Seq: 9, Name: "ann"}, {Conv: c, Kind: note, Seq: 5, Value: []byte("later")}}})
+	s.same(s.marks(c, by, 3, 9, ""), []string{"3 bob b", "4 an x", "5 ann a5"})
+	s.same(s.marks(c, note, 1, 9, ""), []string{"3  second", "5  later"})
+	of, err = s.MarksOf(s.ctx, c, by, "ann", []im.Seq{3})
+	s.must(err)
+	if of[0] != nil {
+		s.Errorf("got a mark that was removed: %q", of[0])
+	}
+	n := 0
+	s.must(s.Marks(s.ctx, c, by, 1, 9, "", func(im.Seq, string, []byte) bool { n++; return false }))
+	s.same(n, 1)
+	most := store.Batch{}
+	for i := range 1500 { // more than are read at once
+		most.Marks = append(most.Marks, store.MarkPut{Conv: d, Kind: by, Seq: 4, Name: fmt.Sprintf("u%04d", i), Value: []byte("v")})
+	}
+	s.add(most)
+	all := s.marks(d, by, 1, 9, "")
+	s.same(fmt.Sprintf("%d %s %s", len(all), all[0], all[1499]), "1500 4 u0000 v 4 u1499 v")
+}
+
+// marks lists marks of c.
+func (s *suite) marks(c im.Key, k store.MarkKind, from, to im.Seq, after string) []string {
+	s.Helper()
+	var got []string
+	s.must(s.Marks(s.ctx, c, k, from, to, after, func(q im.Seq, name string, v []byte) bool {
+		got = append(got, fmt.Sprintf("%d %s %s", q, name, v))
+		return true
+	}))
+	return got
+}
+
 // people lists the members and then the cursors of c.
 func (s *suite) people(c im.Key) []string {
 	s.Helper()
@@ -301,6 +358,7 @@ func (s *suite) refused() {
 		b.Convs = []store.ConvPut{{Conv: c, Record: &storepb.Conversation{Kind: 2}}}
 		b.Members = []store.MemberPut{{Conv: c, User: "ann", Record: &storepb.Member{Role: 3}}}
 		b.Cursors = []store.CursorPut{{Conv: c, User: "ann", Record: &storepb.Cursor{Read: 1}}}
+		b.Marks = []store.MarkPut{{Conv: c, Kind: store.MarkNote, Seq: 1, Value: []byte("n")}}
 		s.wants(Append(s, &b), store.ErrStale)
 	}
 	row, err := s.LastRow(s.ctx, c)
@@ -314,7 +372,7 @@ func (s *suite) refused() {
 	if conv != nil {
 		s.Fatalf("got conversation %v of a refused batch", conv)
 	}
-	s.same(len(s.people(c)), 0)
+	s.same(len(s.people(c))+len(s.marks(c, store.MarkNote, 1, 9, "")), 0)
 	s.wants(s.ScanFeed(s.ctx, s.feed, 1, 2, func(im.Pos, *storepb.FeedEntry) bool { return true }), store.ErrCorrupt)
 	s.add(store.Batch{Rows: puts(c, 2, 2)})
 }

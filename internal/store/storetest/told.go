@@ -219,13 +219,25 @@ func (d *driver) batch() *store.Batch {
 		heads[c] = d.model.first[c] + im.Seq(len(d.model.rows[c])) - 1
 	}
 	head := uint64(heads[c]) // what is told of a conversation is not above its head
-	switch d.rng.IntN(6) {
+	switch d.rng.IntN(8) {
 	case 0:
 		b.Convs = append(b.Convs, store.ConvPut{Conv: c, Record: &storepb.Conversation{Kind: 2, CreatedMs: d.rng.Uint64() >> 20}})
 	case 1:
 		b.Members = append(b.Members, store.MemberPut{Conv: c, User: u, Record: &storepb.Member{Version: d.rng.Uint64N(head + 1), ChangedPos: uint64(d.pos) + 1}})
 	case 2:
 		b.Cursors = append(b.Cursors, store.CursorPut{Conv: c, User: u, Record: &storepb.Cursor{Read: d.rng.Uint64N(head + 1), ChangedPos: uint64(d.pos) + 1}})
+	case 3, 4:
+		if first := d.model.first[c]; first <= heads[c] { // there are marks beside rows only
+			q := first + im.Seq(d.rng.Uint64N(uint64(heads[c]-first)+1))
+			p := store.MarkPut{Conv: c, Kind: store.MarkNote, Seq: q, Value: d.bytes(20)}
+			if d.rng.IntN(2) == 0 {
+				p.Kind, p.Name = store.MarkReactions, string(u)
+			}
+			if d.rng.IntN(3) == 0 {
+				p.Value = nil
+			}
+			b.Marks = append(b.Marks, p)
+		}
 	}
 	return b
 }

@@ -15,8 +15,15 @@ import (
 func (s *suite) drop() {
 	s.own()
 	c := key(1, 1)
-	s.add(store.Batch{Rows: append(puts(c, 1, 9), puts(key(1, 2), 1, 2)...)})
+	s.add(store.Batch{Rows: append(puts(c, 1, 9), puts(key(1, 2), 1, 2)...), Marks: []store.MarkPut{
+		{Conv: c, Kind: store.MarkNote, Seq: 5, Value: []byte("5")}, {Conv: c, Kind: store.MarkNote, Seq: 6, Value: []byte("6")},
+		{Conv: c, Kind: store.MarkReactions, Seq: 5, Name: "ann", Value: []byte("5")}, {Conv: c, Kind: store.MarkReactions, Seq: 6, Name: "ann", Value: []byte("6")},
+		{Conv: key(1, 2), Kind: store.MarkNote, Seq: 1, Value: []byte("1")},
+	}})
 	s.must(s.DropRows(s.ctx, c, 6))
+	s.same(s.marks(c, store.MarkNote, 1, lastSeq, ""), []string{"6  6"})
+	s.same(s.marks(c, store.MarkReactions, 1, lastSeq, ""), []string{"6 ann 6"})
+	s.same(s.marks(key(1, 2), store.MarkNote, 1, lastSeq, ""), []string{"1  1"})
 	got, err := s.read(c, 6, 9)
 	s.must(err)
 	s.same(got, []string{"6=row 6", "7=row 7", "8=row 8", "9=row 9"})
