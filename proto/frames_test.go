@@ -1,6 +1,7 @@
 package proto_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -180,6 +181,18 @@ func relationVectors() []vector {
 				{Seq: 5, From: "alice", TimeMs: noon + 3, RecalledBy: 8},
 			},
 		}}}},
+		{"39-client-history-around", &pb.ClientFrame{Id: 6, Body: &pb.ClientFrame_History{History: &pb.GetHistory{Conv: team, Around: 41, Limit: 50}}}},
+		{"47-client-history-notes", &pb.ClientFrame{Id: 7, Body: &pb.ClientFrame_History{History: &pb.GetHistory{Conv: team, Before: math.MaxUint64, OnlyNotes: true}}}},
+		{"48-server-history-notes", &pb.ServerFrame{Id: 6, Body: &pb.ServerFrame_History{History: &pb.HistoryPage{
+			Conv: team, Head: 5, FirstSeq: 1, CoveredFrom: 2, CoveredTo: 3,
+			Messages: []*pb.Message{{Conv: team, Seq: 3, From: "carol", ClientMsgId: "c3", TimeMs: noon + 1, Counted: 2, Body: &pb.Message_Text{Text: "good morning"}}},
+			Notes: []*pb.Note{{
+				Seq: 3, Version: 7, Pinned: true, Reactions: []*pb.ReactionCount{{Emoji: "👍", Count: 2, Mine: true}, {Emoji: "🐦", Count: 1}},
+			}},
+		}}}},
+		{"49-server-events-notes", &pb.ServerFrame{Body: &pb.ServerFrame_Events{Events: &pb.Events{Notes: []*pb.Note{
+			{Seq: 3, Version: 8, Reactions: []*pb.ReactionCount{{Emoji: "👍", Count: 3}}, ForAll: true, Conv: team},
+		}}}}},
 	}
 }
 

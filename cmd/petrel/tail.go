@@ -159,16 +159,6 @@ func content(m *petrelv1.Message) string {
 		return fmt.Sprintf("(edited #%d)", b.Edit.Target)
 	case *petrelv1.Message_Recall:
 		return fmt.Sprintf("(recalled #%d)", b.Recall.Target)
-	case *petrelv1.Message_Reaction:
-		if b.Reaction.Removed {
-			return fmt.Sprintf("(took %s from #%d)", b.Reaction.Emoji, b.Reaction.Target)
-		}
-		return fmt.Sprintf("(%s on #%d)", b.Reaction.Emoji, b.Reaction.Target)
-	case *petrelv1.Message_Pin:
-		if b.Pin.Removed {
-			return fmt.Sprintf("(unpinned #%d)", b.Pin.Target)
-		}
-		return fmt.Sprintf("(pinned #%d)", b.Pin.Target)
 	case nil:
 		switch {
 		case m.Withheld:

@@ -106,7 +106,7 @@ func (s adminService) GetHistory(ctx context.Context, r *connect.Request[petrelv
 	if r.Msg.History == nil {
 		return nil, im.Errorf(im.CodeInvalid, "history is missing")
 	}
-	page, err := s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage, true)
+	page, err := s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage, conv.Extras{Refs: true, Notes: true})
 	if err != nil {
 		return nil, err
 	}

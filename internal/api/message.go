@@ -46,7 +46,9 @@ func (s *Server) pace(a im.Account) error {
 // GetHistory reads a page of what the caller may read. Spec: P-5.2.
 func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.GetHistory]) (*connect.Response[petrelv1.HistoryPage], error) {
 	a := identity(ctx).Account
-	return answered(read(ctx, s, a, func() (*petrelv1.HistoryPage, error) { return s.route.HistoryPage(ctx, a, r.Msg, s.o.PageSize(), true) }))
+	return answered(read(ctx, s, a, func() (*petrelv1.HistoryPage, error) {
+		return s.route.HistoryPage(ctx, a, r.Msg, s.o.PageSize(), conv.Extras{Refs: true, Notes: true})
+	}))
 }
 
 // Sync tells the caller what changed since a token. It ends no lag: that is the
@@ -54,7 +56,7 @@ func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.Get
 func (s *Server) Sync(ctx context.Context, r *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error) {
 	a := identity(ctx).Account
 	return answered(read(ctx, s, a, func() (*petrelv1.SyncPage, error) {
-		return s.o.Inbox.Sync(ctx, a, r.Msg.Token, conv.Newest{Messages: int(min(r.Msg.Newest, conv.MaxPage)), Refs: true})
+		return s.o.Inbox.Sync(ctx, a, r.Msg.Token, conv.Newest{Messages: int(min(r.Msg.Newest, conv.MaxPage)), Refs: true, Notes: true})
 	}))
 }
 
@@ -76,6 +78,63 @@ func (s *Server) ListReceipts(ctx context.Context, r *connect.Request[petrelv1.L
 	}
 	list, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Receipts, &convpb.ListReceipts{})
 	return answered(&petrelv1.ListReceiptsResponse{Receipts: list.GetReceipts()}, err)
+}
+
+// reactRate is how often a user may change notes: beside what they send, which they
+// may not do so often. Spec: P-9.2.
+func reactRate() rate.Limit { return rate.Per(5, time.Second, 20) }
+
+// React adds a reaction of the caller to a message, or takes it away. Spec: P-5.11.
+func (s *Server) React(ctx context.Context, r *connect.Request[petrelv1.ReactRequest]) (*connect.Response[petrelv1.NoteResponse], error) {
+	a, key, err := s.noteOf(ctx, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	q := &convpb.React{Seq: r.Msg.Seq, Emoji: r.Msg.Emoji, Removed: r.Msg.Removed}
+	return answered(route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).React, q))
+}
+
+// Pin pins a message for all members, or unpins it. Spec: P-5.11.
+func (s *Server) Pin(ctx context.Context, r *connect.Request[petrelv1.PinRequest]) (*connect.Response[petrelv1.NoteResponse], error) {
+	a, key, err := s.noteOf(ctx, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	q := &convpb.PinEntry{Seq: r.Msg.Seq, Removed: r.Msg.Removed}
+	return answered(route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).PinEntry, q))
+}
+
+// noteOf is keyOf for a call that changes a note, which it counts. Codes: no_conversation,
+// rate_limited.
+func (s *Server) noteOf(ctx context.Context, conv string) (im.Account, im.Key, error) {
+	a, key, err := keyOf(ctx, conv)
+	if err == nil {
+		err = s.rates.Take(s.o.Now(), rateKey{rateReact, a}, reactRate())
+	}
+	return a, key, err
+}
+
+// ListReactions tells who reacted to a message. Spec: P-5.11.
+func (s *Server) ListReactions(ctx context.Context, r *connect.Request[petrelv1.ListReactionsRequest]) (*connect.Response[petrelv1.ListReactionsResponse], error) {
+	a, key, err := keyOf(ctx, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	q := &convpb.ListReactions{Seq: r.Msg.Seq, Emoji: r.Msg.Emoji, After: r.Msg.After, Limit: r.Msg.Limit}
+	return answered(read(ctx, s, a, func() (*petrelv1.ListReactionsResponse, error) {
+		return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Reactions, q)
+	}))
+}
+
+// ListPins lists the pinned messages of a conversation. Spec: P-5.11.
+func (s *Server) ListPins(ctx context.Context, r *connect.Request[petrelv1.ListPinsRequest]) (*connect.Response[petrelv1.ListPinsResponse], error) {
+	a, key, err := keyOf(ctx, r.Msg.Conv)
+	if err != nil {
+		return nil, err
+	}
+	return answered(read(ctx, s, a, func() (*petrelv1.ListPinsResponse, error) {
+		return route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).Pins, &convpb.ListPins{})
+	}))
 }
 
 // read runs f when it is the turn of the user, as all that reads a lot, whichever way

@@ -79,6 +79,7 @@ const (
 	rateGroup = iota + 1
 	rateSend
 	rateMembers
+	rateReact
 )
 
 // Server serves the services.

@@ -171,6 +171,7 @@ func (a *App) ownValues() []metrics.Value {
 		{Name: "petrel_sends_waiting", Help: "Sends that are not answered yet.", Read: func() float64 { return float64(a.waiting()) }},
 		{Name: "petrel_reads_waiting", Help: "Syncs, pages of history and other reads that wait for a worker.", Read: func() float64 { return float64(a.reads.Waiting()) }},
 		{Name: "petrel_cursor_moves_waiting", Help: "Moves of cursors that are not answered yet.", Read: func() float64 { return float64(a.convs.MovesWaiting()) }},
+		{Name: "petrel_note_changes_waiting", Help: "Reactions and pins that are not answered yet.", Read: func() float64 { return float64(a.convs.NoteChangesWaiting()) }},
 		{Name: "petrel_conversations_loaded", Help: "Conversations that are in memory.", Read: func() float64 { return float64(a.convs.Loaded()) }},
 		{Name: "petrel_conversations_evicted_total", Help: "Conversations that left memory to make room for others.", Counter: true, Read: count(a.convs.Evicted)},
 	}

@@ -13,5 +13,6 @@ const (
 	KindToSignal    byte = 7 // Signal, of route
 	KindSignal      byte = 8 // Signal, of fanout
 
-	KindPresencePolicy byte = 9 // PresencePolicy, of fanout
+	KindPresencePolicy byte = 9  // PresencePolicy, of fanout
+	KindNotes          byte = 10 // Notes, of fanout
 )

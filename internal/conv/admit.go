@@ -31,7 +31,7 @@ type admission struct {
 func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
 	if in.record == nil && c.log.head == 0 {
-		if q, _, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {
+		if q, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {
 			return nil, noTarget(q)
 		}
 		return a.create(c, s)
@@ -52,7 +52,7 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 		return a.changeMembers(c, s, body.Members)
 	case *petrelv1.Message_Profile:
 		return a.changeProfile(c, from, body.Profile)
-	case *petrelv1.Message_Edit, *petrelv1.Message_Recall, *petrelv1.Message_Reaction, *petrelv1.Message_Pin:
+	case *petrelv1.Message_Edit, *petrelv1.Message_Recall:
 		return in, a.rewriter.admit(c, s)
 	}
 	return in, nil

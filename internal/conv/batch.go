@@ -20,6 +20,7 @@ const (
 	FeedRewrites   = 4
 	FeedInbox      = 8
 	FeedCursors    = 16
+	FeedMarks      = 32
 )
 
 // batch is one commit on its way: built by the committer, made durable by the
@@ -37,6 +38,7 @@ type batch struct {
 	scans     []scan
 	later     []work // sends that wait for the next batch
 	cursors   []cursorWrite
+	tallies   []tallyWrite
 	bytes     int // of all sends taken and not put back
 	rows      int // new ones
 	repeats   int
@@ -77,16 +79,18 @@ type staged struct {
 func (b *batch) reset() {
 	clear(b.answers)
 	clear(b.cursors)
+	clear(b.tallies)
 	clear(b.commit.Cursors)
+	clear(b.commit.Marks)
 	*b = batch{
 		work: b.work[:0], arena: b.arena[:0], items: b.items[:0], answers: b.answers[:0],
-		spans: b.spans[:0], heads: b.heads[:0], feedItems: b.feedItems[:0], scans: b.scans[:0], later: b.later[:0], cursors: b.cursors[:0], staged: b.staged[:0],
-		commit: store.Batch{Rows: b.commit.Rows[:0], Dedupe: b.commit.Dedupe[:0], Cursors: b.commit.Cursors[:0]},
+		spans: b.spans[:0], heads: b.heads[:0], feedItems: b.feedItems[:0], scans: b.scans[:0], later: b.later[:0], cursors: b.cursors[:0], tallies: b.tallies[:0], staged: b.staged[:0],
+		commit: store.Batch{Rows: b.commit.Rows[:0], Dedupe: b.commit.Dedupe[:0], Cursors: b.commit.Cursors[:0], Marks: b.commit.Marks[:0]},
 	}
 }
 
 // writes tells whether anything is to be stored.
-func (b *batch) writes() bool { return b.rows > 0 || len(b.cursors) > 0 }
+func (b *batch) writes() bool { return b.rows > 0 || len(b.cursors) > 0 || len(b.tallies) > 0 }
 
 // pos is the position that the commit reaches.
 func (b *batch) pos() im.Pos { return b.commit.From + 1 }

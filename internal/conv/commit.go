@@ -34,6 +34,7 @@ type committer struct {
 	queues    *queues
 	fetch     *fetcher
 	cursors   *cursors
+	tallies   *tallies
 	formers   *formers
 	publisher *publisher
 	tenure    *tenure
@@ -58,6 +59,11 @@ func (cm *committer) run(ctx context.Context) error {
 		select {
 		case <-cm.queues.wake:
 		case <-cm.cursors.cooled.C:
+		case <-cm.tallies.cooled.C:
+			if err := cm.alone(commitsInFlight, cm.tallies.tellDue); err != nil {
+				return err
+			}
+			continue
 		case <-sweep.C:
 			cm.fetch.sweep()
 			continue
@@ -79,7 +85,7 @@ func (cm *committer) run(ctx context.Context) error {
 // drain commits what is queued and waits until all of it is published.
 func (cm *committer) drain() error {
 	cm.cursors.rush()
-	for cm.queues.Waiting() > 0 || cm.cursors.MovesWaiting() > 0 {
+	for cm.queues.Waiting() > 0 || cm.cursors.MovesWaiting() > 0 || cm.tallies.TalliesWaiting() > 0 {
 		if err := cm.commit(); err != nil {
 			return err
 		}
@@ -106,7 +112,10 @@ func (cm *committer) commit() error {
 	if cm.cursors.queued.Load() > 0 {
 		b.cursors = cm.cursors.take(b.cursors)
 	}
-	if len(b.work) == 0 && len(b.cursors) == 0 {
+	if cm.tallies.queued.Load() > 0 {
+		b.tallies = cm.tallies.take(b.tallies)
+	}
+	if len(b.work) == 0 && len(b.cursors) == 0 && len(b.tallies) == 0 {
 		cm.publisher.free <- b
 		return nil
 	}
@@ -214,6 +223,13 @@ func (cm *committer) build(b *batch) {
 		b.commit.Cursors = append(b.commit.Cursors, f.put(b.pos()))
 		if i == 0 || b.cursors[i-1].c != f.c {
 			b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(f.c.key.Tenant), Conv: f.c.key.Conv[:], Kinds: FeedCursors})
+		}
+	}
+	for i := range b.tallies {
+		w := &b.tallies[i]
+		b.commit.Marks = w.puts(b.commit.Marks)
+		if i == 0 || b.tallies[i-1].c != w.c {
+			b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(w.c.key.Tenant), Conv: w.c.key.Conv[:], Kinds: FeedMarks})
 		}
 	}
 	b.feedEntry.TimeMs = bu.now

@@ -27,6 +27,7 @@ type conv struct {
 	place       int          // in memory.clock
 	bytes       int          // what is counted for it in node.convBytes
 	cursors     *userCursors // nil: nobody has moved a cursor lately
+	notes       *notes       // nil: nobody has changed a note
 	examined    *examination // nil: no send waits to be examined
 	signals     []*Signal    // that wait for the load
 	signalRates *signalRates // nil: there was no signal lately
@@ -143,6 +144,9 @@ func (c *conv) size() int {
 	}
 	if c.cursors != nil {
 		n += len(c.cursors.of) * cursorBytes
+	}
+	if c.notes != nil {
+		n += len(c.notes.of) * noteBytes
 	}
 	return n
 }

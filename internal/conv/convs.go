@@ -328,6 +328,9 @@ func (cs *Convs) AdmittedBytes() (bytes, budget int64) {
 // MovesWaiting is how many moves of cursors have no answer yet.
 func (cs *Convs) MovesWaiting() int { return int(cs.node.cursorMoves.Load()) }
 
+// NoteChangesWaiting is how many changes of notes have no answer yet.
+func (cs *Convs) NoteChangesWaiting() int { return int(cs.node.tallies.Load()) }
+
 // CommitTimes are how long commits took that became durable here, from the append to
 // the word of the store.
 func (cs *Convs) CommitTimes() *measure.Histogram { return &cs.node.commits }

@@ -13,9 +13,15 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
+// Extras are what a page of history has beside its entries.
+type Extras struct {
+	Refs  bool // what the entries answer
+	Notes bool // what members have made of them
+}
+
 // History reads a page of entries: upwards from q.After, or, with q.Before set,
 // downwards from q.Before; both ends are exclusive. A q.Limit of 0 or above MaxPage
-// means MaxPage. Entries outside of the user's stays are left out. Every read ends at
+// means MaxPage. With q.Around or q.AtMs it reads on both sides of a place. Entries outside of the user's stays are left out. Every read ends at
 // the published head. Codes: no_conversation. Spec: P-5.2.
 func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*convpb.History, error) {
 	c, at, in, end, err := r.enter(ctx, by)
@@ -32,30 +38,149 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 	if 0 < q.Limit && q.Limit < MaxPage {
 		p.limit = int(q.Limit)
 	}
-	from, to := bounds(q, max(first, in.firstSeq()), last)
-	parts := []stay{{from, to}}
-	if by.User != "" {
-		parts = in.members.readable(by.User, from, to)
+	first = max(first, in.firstSeq())
+	within := func(from, to im.Seq) []stay {
+		if by.User == "" {
+			return []stay{{from, to}}
+		}
+		return in.members.readable(by.User, from, to)
 	}
-	read := r.readUp
-	if q.Before > 0 {
-		read = r.readDown
-	}
-	err = read(ctx, c, parts, p)
-	if errors.Is(err, store.ErrCorrupt) {
-		err = r.aroundDamage(ctx, c, parts, p, q.Before > 0)
+	from, to := bounds(q, first, last)
+	switch {
+	case q.Around > 0 || q.AtMs > 0:
+		from, to, err = r.readAround(ctx, c, within, stay{first, last}, q, p)
+	case q.Before > 0:
+		from, to, err = r.readPart(ctx, c, within(from, to), stay{from, to}, true, p)
+	default:
+		from, to, err = r.readPart(ctx, c, within(from, to), stay{from, to}, false, p)
 	}
 	if err == nil && in.members.hasBeenAway(by.User) {
 		err = hideEdits(p.rows, in.members, by.User)
 	}
 	h := &convpb.History{Rows: p.rows, Head: uint64(last), FirstSeq: uint64(in.firstSeq()), More: p.more}
+	if from <= to {
+		h.CoveredFrom, h.CoveredTo = uint64(from), uint64(to)
+	}
 	if err == nil && q.Refs {
 		h.Refs, err = r.quotes(ctx, c, in, by.User, last, p)
+	}
+	if err == nil && q.Notes && len(p.rows) > 0 {
+		h.Notes, err = r.notes(ctx, c, in, by.User, last, from, to, p.rows)
+		if errors.Is(err, store.ErrCorrupt) { // the messages can be read
+			h.NotesMissing, err = true, nil
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return h, nil
+}
+
+// readPart reads the first or the last rows of parts, which are what may be read of all.
+// It returns what of all the page covers.
+func (r *reader) readPart(ctx context.Context, c *conv, parts []stay, all stay, down bool, p *page) (from, to im.Seq, err error) {
+	read := r.readUp
+	if down {
+		read = r.readDown
+	}
+	err = read(ctx, c, parts, p)
+	if errors.Is(err, store.ErrCorrupt) {
+		err = r.aroundDamage(ctx, c, parts, p, down)
+	}
+	if err != nil || !p.more {
+		return all.from, all.to, err
+	}
+	if down {
+		all.from, err = seqOfRow(p.rows[0])
+	} else {
+		all.to, err = seqOfRow(p.rows[len(p.rows)-1])
+	}
+	return all.from, all.to, err
+}
+
+func seqOfRow(row []byte) (im.Seq, error) {
+	var m petrelv1.Message
+	err := wire.ParseMessage(row, &m)
+	return im.Seq(m.Seq), err
+}
+
+// readAround reads rows on both sides of a place, which q names by a seq or a time: the
+// half of them from before it, as far as there are any. Spec: P-5.2.
+func (r *reader) readAround(ctx context.Context, c *conv, within func(from, to im.Seq) []stay, all stay, q *convpb.GetHistory, p *page) (from, to im.Seq, err error) {
+	if all.from > all.to {
+		return 1, 0, nil
+	}
+	at := min(max(im.Seq(q.Around), all.from), all.to)
+	if q.Around == 0 {
+		if at, err = r.firstAt(ctx, c, within(all.from, all.to), q.AtMs); err != nil {
+			return 0, 0, err
+		}
+	}
+	below := &page{limit: p.limit / 2}
+	from = at
+	if at > all.from && below.limit > 0 {
+		from, _, err = r.readPart(ctx, c, within(all.from, at-1), stay{all.from, at - 1}, true, below)
+		if im.CodeOf(err) == im.CodeDamaged { // right before the place: the page begins with it
+			from, err = at, nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	above := &page{limit: p.limit - len(below.rows), bytes: below.bytes}
+	_, to, err = r.readPart(ctx, c, within(at, all.to), stay{at, all.to}, false, above)
+	if im.CodeOf(err) == im.CodeDamaged && len(below.rows) > 0 {
+		to, above.more, err = at-1, true, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	p.rows, p.related, p.bytes = append(below.rows, above.rows...), append(below.related, above.related...), above.bytes
+	p.more = above.more
+	return from, to, nil
+}
+
+// firstAt is the first row of parts that is of a time or later; the last one, if all are
+// earlier. Where the server's clock went back, it is one of those that come in question.
+func (r *reader) firstAt(ctx context.Context, c *conv, parts []stay, ms uint64) (im.Seq, error) {
+	n := uint64(0)
+	for _, s := range parts {
+		n += uint64(s.to-s.from) + 1
+	}
+	place := func(i uint64) im.Seq {
+		for _, s := range parts {
+			if size := uint64(s.to-s.from) + 1; i < size {
+				return s.from + im.Seq(i)
+			} else {
+				i -= size
+			}
+		}
+		return parts[len(parts)-1].to
+	}
+	low, high := uint64(0), n // the row is between them
+	for low < high {
+		mid := low + (high-low)/2
+		earlier, err := r.isBefore(ctx, c, place(mid), ms)
+		if err != nil {
+			return 0, err
+		}
+		if earlier {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return place(min(low, n-1)), nil
+}
+
+// isBefore tells whether a row is of before a time. A row that is lost or cannot be read
+// says nothing, so the page begins at it.
+func (r *reader) isBefore(ctx context.Context, c *conv, q im.Seq, ms uint64) (bool, error) {
+	m, err := r.readMessage(ctx, c, q)
+	if errors.Is(err, store.ErrCorrupt) {
+		return false, nil
+	}
+	return m.GetTimeMs() != 0 && m.GetTimeMs() < ms, err
 }
 
 // bounds is the range of seqs that q asks for, cut to first..last.
@@ -86,7 +211,8 @@ func hideEdits(rows [][]byte, members *Members, u im.User) error {
 
 // HistoryPage is h as the content of a frame.
 func HistoryPage(id im.ConvID, h *convpb.History) (*petrelv1.HistoryPage, error) {
-	page := &petrelv1.HistoryPage{Conv: id.String(), Head: h.Head, FirstSeq: h.FirstSeq, More: h.More, Refs: h.Refs, Messages: make([]*petrelv1.Message, len(h.Rows))}
+	page := &petrelv1.HistoryPage{Conv: id.String(), Head: h.Head, FirstSeq: h.FirstSeq, More: h.More, Refs: h.Refs, Notes: h.Notes, NotesMissing: h.NotesMissing,
+		CoveredFrom: h.CoveredFrom, CoveredTo: h.CoveredTo, Messages: make([]*petrelv1.Message, len(h.Rows))}
 	for i, row := range h.Rows {
 		m := &petrelv1.Message{}
 		if err := wire.ParseMessage(row, m); err != nil {

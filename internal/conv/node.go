@@ -22,6 +22,7 @@ type node struct {
 	evicted     atomic.Uint64     // conversations that left memory to make room for others
 	cursorMoves atomic.Int64      // moves of cursors that are not answered
 	moveBudget  int64             // for cursorMoves
+	tallies     atomic.Int64      // changes of notes that are not answered
 	accepted    atomic.Uint64     // entries made durable
 	repeats     atomic.Uint64     // sends answered from dedupe
 	stale       atomic.Uint64     // commits that the store refused: another node has the feed

@@ -19,7 +19,8 @@ import (
 // Its methods are those of the types that it is made of: Submit and Signal (intake.go);
 // Waiting (queue.go); Source (quotes.go); History (history.go); State, Record, Members and
 // Leavers (state.go); Move, MoveCursor and MovesWaiting (cursor.go); CursorOf, ReadCounted,
-// Receipts and ChangedAt (receipts.go); Published, MembershipSince and MembershipMoved
+// Receipts and ChangedAt (receipts.go); React, PinEntry and TalliesWaiting (tally.go);
+// Reactions and Pins (reactions.go); Published, MembershipSince and MembershipMoved
 // (publish.go); Feed, Epoch, Sealed and Lost (tenure.go); Loaded (memory.go);
 // InboxesLack and InboxLag (inboxlag.go). Its own are Changed (sync.go) and those below.
 type Owner struct {
@@ -28,6 +29,7 @@ type Owner struct {
 	*intake
 	*reader
 	*cursors
+	*tallies
 	*publisher
 	*tenure
 	*inboxLag
@@ -54,9 +56,10 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	in := &intake{mem: mem, fetch: fe, queues: qs, outsiders: sr, signaller: si, node: n, store: st}
 	rd := &reader{fetch: fe, outsiders: sr, store: st, formers: old}
 	cu := &cursors{mem: mem, reader: rd, node: n, store: st, fan: fan, wake: qs.wake, cooled: time.NewTimer(flushEvery)}
+	ta := &tallies{mem: mem, reader: rd, node: n, store: st, fan: fan, now: o.Now, wake: qs.wake, cooled: time.NewTimer(tellEvery)}
 	te := newTenure(mem, f, epoch)
 	pub := &publisher{
-		now: o.Now, log: o.Log, shared: o.shared(), node: n, mem: mem, tenure: te, queues: qs, cursors: cu, formers: old, fan: fan,
+		now: o.Now, log: o.Log, shared: o.shared(), node: n, mem: mem, tenure: te, queues: qs, cursors: cu, tallies: ta, formers: old, fan: fan,
 		changes: NewChangeIndex(len(st.Feeds()), pos), free: make(chan *batch, commitsInFlight), membershipChanged: make(chan struct{}, 1),
 	}
 	for range commitsInFlight {
@@ -64,9 +67,9 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	}
 	pub.published.Store(uint64(pos))
 	pub.lastMembership.Store(uint64(pos))
-	ow.memory, ow.queues, ow.intake, ow.reader, ow.cursors, ow.publisher, ow.tenure = mem, qs, in, rd, cu, pub, te
+	ow.memory, ow.queues, ow.intake, ow.reader, ow.cursors, ow.tallies, ow.publisher, ow.tenure = mem, qs, in, rd, cu, ta, pub, te
 	ow.committer = &committer{
-		o: o, store: st, hash: hash, ids: ids, node: n, queues: qs, fetch: fe, cursors: cu, formers: old, publisher: pub, tenure: te, inboxLag: ow.inboxLag,
+		o: o, store: st, hash: hash, ids: ids, node: n, queues: qs, fetch: fe, cursors: cu, tallies: ta, formers: old, publisher: pub, tenure: te, inboxLag: ow.inboxLag,
 		confirm: owns, holder: holder, pos: pos,
 	}
 	return ow, nil

@@ -29,6 +29,7 @@ type publisher struct {
 	tenure  *tenure
 	queues  *queues
 	cursors *cursors
+	tallies *tallies
 	formers *formers
 	changes *ChangeIndex
 	fan     *fanout.Fan
@@ -41,7 +42,7 @@ type publisher struct {
 
 	mu       sync.Mutex // tier 0; guards the fields below
 	refused  []*conv    // their newest batches were refused; the committer rolls them back
-	posWrong bool       // a batch with cursors was refused: the committer's position is wrong, also if no conversation is in refused
+	posWrong bool       // a batch with cursors or notes was refused: the committer's position is wrong, also if no conversation is in refused
 
 	refusals fanout.WakeUps
 }
@@ -102,6 +103,9 @@ func (p *publisher) publishHeads(b *batch) {
 	if len(b.cursors) > 0 {
 		p.cursors.show(b.cursors)
 	}
+	if len(b.tallies) > 0 {
+		p.tallies.show(b.tallies)
+	}
 	if b.writes() {
 		p.published.Store(uint64(b.pos()))
 		p.node.taken.Add(1)
@@ -136,6 +140,9 @@ func (p *publisher) deliver(b *batch) {
 	if len(b.cursors) > 0 {
 		p.cursors.tell(b.cursors)
 	}
+	if len(b.tallies) > 0 {
+		p.tallies.tell(b.tallies)
+	}
 	p.fan.Flush()
 	for _, a := range b.answers {
 		a.done(a.r)
@@ -157,7 +164,7 @@ func (p *publisher) refuse(b *batch, err error) {
 	for _, w := range b.work {
 		p.refused = append(p.refused, w.c)
 	}
-	p.posWrong = p.posWrong || len(b.cursors) > 0
+	p.posWrong = p.posWrong || len(b.cursors)+len(b.tallies) > 0
 	p.mu.Unlock()
 	for i := range b.items {
 		if o := b.items[i].Sender; o.Waits() {
@@ -167,6 +174,9 @@ func (p *publisher) refuse(b *batch, err error) {
 	p.refusals.Flush()
 	if len(b.cursors) > 0 {
 		p.cursors.refuse(b.cursors, e)
+	}
+	if len(b.tallies) > 0 {
+		p.tallies.refuse(b.tallies, e)
 	}
 	for _, a := range b.answers {
 		a.done(Result{Err: e})
@@ -179,18 +189,20 @@ func (p *publisher) refuse(b *batch, err error) {
 // leaves with all sends that are queued.
 func (p *publisher) lose(b *batch, err error) {
 	var writes []cursorWrite
+	var notes []tallyWrite
 	p.mem.mu.Lock()
 	if b != nil {
 		p.queues.restoreLocked(b.work)
-		writes = b.cursors
+		writes, notes = b.cursors, b.tallies
 	}
 	first := p.tenure.loseLocked()
-	moves, sends := p.cursors.abandonLocked(writes), p.queues.waiting
+	moves, changes, sends := p.cursors.abandonLocked(writes), p.tallies.abandonLocked(notes), p.queues.waiting
 	p.mem.mu.Unlock()
 	if b != nil {
 		p.free <- b
 	}
 	refuseMoves(moves, Refusal(err))
+	refuseTallies(changes, Refusal(err))
 	if first {
 		p.log.Warn("feed is lost", "feed", p.tenure.feed, "epoch", p.tenure.epoch, "err", err, "sends", sends)
 	}

@@ -43,31 +43,21 @@ var errNextBatch = errors.New("the edit must not be in the batch of its target")
 // notes the rows that s rewrites. Codes: no_target, forbidden, too_late; or errNextBatch.
 // Spec: P-5.3, P-5.6, P-8.3.
 func (w *rewriter) admit(c *conv, s *Send) error {
-	q, removed, _ := targetOf(&s.Entry)
-	from, members := im.User(s.Entry.From), c.log.info.members
+	q, _ := targetOf(&s.Entry)
+	from := im.User(s.Entry.From)
 	t, err := w.target(c, from, q)
 	if err != nil {
 		return err
 	}
 	switch t.m.Body.(type) {
 	case *petrelv1.Message_Text, *petrelv1.Message_Data:
-	default: // what was recalled can lose its reactions and its pin
-		if t.m.RecalledBy == 0 || !removed {
-			return noTarget(q)
-		}
-	}
-	switch s.Entry.Body.(type) {
-	case *petrelv1.Message_Pin:
-		if from != "" && !members.atLeast(from, petrelv1.Role_ROLE_ADMIN) {
-			return im.Errorf(im.CodeForbidden, "only admins and the owner of a group may pin")
-		}
-		return nil
-	case *petrelv1.Message_Edit:
-		err = w.allowEdit(c, s, &t.m)
-	case *petrelv1.Message_Recall:
-		err = w.allowRecall(c, from, &t.m)
 	default:
-		return nil
+		return noTarget(q)
+	}
+	if _, edits := s.Entry.Body.(*petrelv1.Message_Edit); edits {
+		err = w.allowEdit(c, s, &t.m)
+	} else {
+		err = w.allowRecall(c, from, &t.m)
 	}
 	if err != nil {
 		return err

@@ -39,15 +39,6 @@ func recall(key im.Key, from im.User, k string, target im.Seq) *conv.Send {
 	return about(key, from, k, &petrelv1.Send{Body: &petrelv1.Send_Recall{Recall: &petrelv1.Recall{Target: uint64(target)}}})
 }
 
-func react(key im.Key, from im.User, k string, target im.Seq, removed bool) *conv.Send {
-	r := &petrelv1.Reaction{Target: uint64(target), Emoji: "🐦", Removed: removed}
-	return about(key, from, k, &petrelv1.Send{Body: &petrelv1.Send_Reaction{Reaction: r}})
-}
-
-func pin(key im.Key, from im.User, k string, target im.Seq, removed bool) *conv.Send {
-	return about(key, from, k, &petrelv1.Send{Body: &petrelv1.Send_Pin{Pin: &petrelv1.Pin{Target: uint64(target), Removed: removed}}})
-}
-
 // stored is everything that the store holds of a conversation up to a seq.
 func (w *world) stored(key im.Key, to im.Seq) string {
 	w.T.Helper()
@@ -231,8 +222,6 @@ func TestF26AskedTwiceIsDoneOnce(t *testing.T) {
 		func() *conv.Send { return by("adam", rename(key, "r:2", "boat")) },
 		func() *conv.Send { return by("adam", convtest.Kick(key, "r:3", "new")) },
 		func() *conv.Send { return edit(key, "mia", "r:4", 3, "hallo") },
-		func() *conv.Send { return react(key, "max", "r:5", 3, false) },
-		func() *conv.Send { return pin(key, "adam", "r:6", 3, false) },
 		func() *conv.Send { return recall(key, "adam", "r:7", 3) },
 		func() *conv.Send {
 			return by("max", convtest.Entry(key, "r:8", &petrelv1.MemberChange{Left: []string{"max"}}))
@@ -274,18 +263,18 @@ func TestWhatCanBeAimedAt(t *testing.T) {
 	w.MustSend(convtest.Message(key, "mia", "gone", 1, "to be recalled"))          // 6
 	w.MustSend(recall(key, "mia", "recall", 6))                                    // 7
 	w.MustSend(edit(key, "ann", "edit", 5, "edited"))                              // 8
-	w.MustSend(react(key, "mia", "react", 5, false))                               // 9
+	w.MustSend(by("adam", rename(key, "name", "boat")))                            // 9
 	w.MustSend(convtest.Kick(key, "kick", "ann"))                                  // 10
 	w.MustSend(convtest.Message(key, "mia", "meanwhile", 1, "while ann was away")) // 11
 	w.MustSend(convtest.Add(key, "back", "ann"))                                   // 12
 	for q, why := range map[im.Seq]string{
-		1: "before she joined", 3: "before she joined", 4: "a change of members", 6: "recalled", 7: "a recall", 8: "an edit", 9: "a reaction", 11: "while she was away", 13: "not there", 1 << 60: "not there",
+		1: "before she joined", 3: "before she joined", 4: "a change of members", 6: "recalled", 7: "a recall", 8: "an edit", 9: "a new title", 11: "while she was away", 13: "not there", 1 << 60: "not there",
 	} {
-		for i, s := range []*conv.Send{edit(key, "ann", "x", q, "x"), recall(key, "ann", "x", q), react(key, "ann", "x", q, false)} {
+		for i, s := range []*conv.Send{edit(key, "ann", "x", q, "x"), recall(key, "ann", "x", q)} {
 			t.Run(fmt.Sprint(why, " ", i), func(t *testing.T) { convtest.WantCode(t, w.Send(s), im.CodeNoTarget) })
 		}
 	}
-	for _, s := range []*conv.Send{recall(key, "", "op", 1), recall(key, "", "op", 13), edit(key, "", "op", 6, "x"), pin(key, "olga", "p", 10, false)} {
+	for _, s := range []*conv.Send{recall(key, "", "op", 1), recall(key, "", "op", 13), edit(key, "", "op", 6, "x")} {
 		convtest.WantCode(t, w.Send(s), im.CodeNoTarget)
 	}
 	direct := im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, "mia", "max")}
@@ -297,11 +286,10 @@ func TestWhatCanBeAimedAt(t *testing.T) {
 	if got := len(w.history(key, "")); got != 12 {
 		t.Errorf("%d entries, want 12", got)
 	}
-	w.MustSend(react(key, "mia", "off", 6, true)) // its reactions can go
 }
 
 // Spec: P-5.6, P-8.8.
-func TestWhoEditsRecallsAndPins(t *testing.T) {
+func TestWhoEditsAndRecalls(t *testing.T) {
 	w := newWorld(t)
 	key := w.ranked()
 	q := w.MustSend(convtest.Message(key, "mia", "m", 1, "of mia"))
@@ -312,12 +300,7 @@ func TestWhoEditsRecallsAndPins(t *testing.T) {
 	}
 	convtest.WantCode(t, w.Send(edit(key, "", "e", q, "x")), im.CodeForbidden)
 	convtest.WantCode(t, w.Send(recall(key, "max", "r", q)), im.CodeForbidden)
-	convtest.WantCode(t, w.Send(pin(key, "mia", "p", q, false)), im.CodeForbidden)
 	convtest.WantCode(t, w.Send(recall(key, "ex", "r", q)), im.CodeNotMember)
-	w.MustSend(pin(key, "adam", "p", q, false))
-	w.MustSend(pin(key, "olga", "p", q, true))
-	w.MustSend(pin(key, "", "p", q, false))
-	w.MustSend(react(key, "max", "react", q, false))
 	w.MustSend(edit(key, "", "e2", o, "of the operator, edited"))
 	w.MustSend(recall(key, "", "r", o))
 
@@ -338,7 +321,6 @@ func TestWhoEditsRecallsAndPins(t *testing.T) {
 	hello.Peer = "olga"
 	w.MustSend(hello)
 	convtest.WantCode(t, w.Send(recall(hello.Conv, "olga", "r", 1)), im.CodeForbidden)
-	convtest.WantCode(t, w.Send(pin(hello.Conv, "olga", "p", 1, false)), im.CodeForbidden)
 	w.MustSend(edit(hello.Conv, "mia", "e", 1, "hello"))
 	w.MustSend(recall(hello.Conv, "", "op", 1))
 }

@@ -12,12 +12,8 @@ import (
 // MaxClientMsgID is the longest client message id, in bytes. Spec: P-4.2.
 const MaxClientMsgID = 64
 
-// maxType is the longest type of a message, maxEmoji the longest emoji of a
-// reaction, in bytes.
-const (
-	maxType  = 64
-	maxEmoji = 32
-)
+// maxType is the longest type of a message, in bytes.
+const maxType = 64
 
 // Send asks for one entry. It belongs to Convs from Submit until its answer.
 type Send struct {
@@ -149,37 +145,24 @@ func (s *Send) prepareTargeted(f *petrelv1.Send, maxBody int) *im.Error {
 		s.Entry.Body = &petrelv1.Message_Edit{Edit: body.Edit}
 	case *petrelv1.Send_Recall:
 		s.Entry.Body = &petrelv1.Message_Recall{Recall: body.Recall}
-	case *petrelv1.Send_Reaction:
-		if n := len(body.Reaction.GetEmoji()); n == 0 || n > maxEmoji {
-			return im.Errorf(im.CodeInvalid, "an emoji has 1 to %d bytes", maxEmoji)
-		}
-		s.Entry.Body = &petrelv1.Message_Reaction{Reaction: body.Reaction}
-	case *petrelv1.Send_Pin:
-		s.Entry.Body = &petrelv1.Message_Pin{Pin: body.Pin}
 	default:
 		return &im.Error{Code: im.CodeUnsupported}
 	}
-	if q, _, _ := targetOf(&s.Entry); q == 0 {
+	if q, _ := targetOf(&s.Entry); q == 0 {
 		return im.Errorf(im.CodeInvalid, "target must be the seq of an earlier entry")
 	}
 	return nil
 }
 
-// targetOf is the seq of the entry that m is about, and whether m takes back
-// what an earlier entry did to it. ok: m is an edit, a recall, a reaction or a
-// pin.
-func targetOf(m *petrelv1.Message) (q im.Seq, removed, ok bool) {
+// targetOf is the seq of the entry that m is about. ok: m is an edit or a recall.
+func targetOf(m *petrelv1.Message) (q im.Seq, ok bool) {
 	switch body := m.Body.(type) {
 	case *petrelv1.Message_Edit:
-		return im.Seq(body.Edit.GetTarget()), false, true
+		return im.Seq(body.Edit.GetTarget()), true
 	case *petrelv1.Message_Recall:
-		return im.Seq(body.Recall.GetTarget()), false, true
-	case *petrelv1.Message_Reaction:
-		return im.Seq(body.Reaction.GetTarget()), body.Reaction.GetRemoved(), true
-	case *petrelv1.Message_Pin:
-		return im.Seq(body.Pin.GetTarget()), body.Pin.GetRemoved(), true
+		return im.Seq(body.Recall.GetTarget()), true
 	}
-	return 0, false, false
+	return 0, false
 }
 
 // cut makes done, the part that takes effect, the change of members in s. It keeps what

@@ -12,10 +12,11 @@ import (
 )
 
 // Newest says how many of the newest messages of a conversation a sync tells, and
-// whether with what they answer.
+// whether with what they answer and what members have made of them.
 type Newest struct {
 	Messages int
 	Refs     bool
+	Notes    bool
 }
 
 // Changed is what a sync tells a user of one conversation; nil: nothing has changed
@@ -38,7 +39,7 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 		return damagedState(key, q, err)
 	}
 	if newest.Messages > 0 {
-		h, err := ow.History(ctx, Query{Conv: key, User: a.User}, &convpb.GetHistory{Before: math.MaxUint64, Limit: uint32(newest.Messages), Refs: newest.Refs})
+		h, err := ow.History(ctx, Query{Conv: key, User: a.User}, &convpb.GetHistory{Before: math.MaxUint64, Limit: uint32(newest.Messages), Refs: newest.Refs, Notes: newest.Notes})
 		if errors.Is(err, store.ErrCorrupt) {
 			return state, nil // who asks for the history gets the error
 		}
@@ -49,7 +50,7 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 		if err != nil {
 			return nil, err
 		}
-		state.Newest, state.Refs = page.Messages, page.Refs
+		state.Newest, state.Refs, state.Notes, state.NotesMissing = page.Messages, page.Refs, page.Notes, page.NotesMissing
 	}
 	return state, nil
 }

@@ -4,8 +4,8 @@
 //
 // Read the files in this order. For one node: deliver.go, table.go, outbox.go,
 // flusher.go; then focus.go and hint.go (clients that want only some conversations whole),
-// receipts.go (moves of cursors), and signal.go, lossy.go and held.go (what may be
-// lost). For other nodes: remote.go (what a delivery has
+// receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, lossy.go
+// and held.go (what may be lost). For other nodes: remote.go (what a delivery has
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which
 // users are online there), resync.go (users who may have missed something), and
 // revocations.go (a session gets nothing while nobody knows whether it is valid).
@@ -25,8 +25,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Fan delivers entries. Only one goroutine at a time may call Deliver, Receipts and
-// Flush: the one that publishes commits.
+// Fan delivers entries. Only one goroutine at a time may call Deliver, Receipts, Notes
+// and Flush: the one that publishes commits.
 type Fan struct {
 	Table  *Table
 	Remote *Nodes // nil: there are no other nodes

@@ -114,6 +114,7 @@ func NewNodes(t *Table, s *stream.Streams, secret [16]byte, log *slog.Logger) *N
 	s.Handle(cluster.KindDelivery, n.handleDelivery)
 	s.Handle(cluster.KindReceipts, n.handleReceipts)
 	s.Handle(cluster.KindSignal, n.handleSignal)
+	s.Handle(cluster.KindNotes, n.handleNotes)
 	return n
 }
 

@@ -508,7 +508,7 @@ func TestGarbledFramesChangeNothing(t *testing.T) {
 			for i := range p {
 				p[i] = byte(r.IntN(256)) >> r.IntN(6)
 			}
-			for _, h := range []func(im.Node, []byte){b.nodes.handleDelivery, b.nodes.handleReceipts, b.nodes.handleOnline} {
+			for _, h := range []func(im.Node, []byte){b.nodes.handleDelivery, b.nodes.handleReceipts, b.nodes.handleNotes, b.nodes.handleOnline} {
 				h("a", slices.Clone(p))
 			}
 		}

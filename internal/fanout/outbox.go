@@ -31,6 +31,7 @@ type Outbox struct {
 	Refs      bool // capability rel
 	Signals   bool // capability signal
 	Presences bool // capability presence
+	Notes     bool // capability notes
 
 	enc     wire.Encoding
 	flusher *Flusher

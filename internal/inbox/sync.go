@@ -214,6 +214,9 @@ func (p *pager) ask(ctx context.Context, all *items, places []int) error {
 		for _, q := range state.Refs {
 			p.bytes += q.SizeVT()
 		}
+		for _, n := range state.Notes {
+			p.bytes += n.SizeVT()
+		}
 		p.page.Convs = append(p.page.Convs, state)
 	}
 	p.read += len(places)

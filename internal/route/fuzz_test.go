@@ -49,7 +49,7 @@ func FuzzPeers(f *testing.F) {
 		}
 	}
 
-	kinds := []byte{cluster.KindOnline, cluster.KindDelivery, cluster.KindReceipts, cluster.KindSends, cluster.KindNotOwner}
+	kinds := []byte{cluster.KindOnline, cluster.KindDelivery, cluster.KindReceipts, cluster.KindSends, cluster.KindNotOwner, cluster.KindNotes}
 	sent := []bus.Subject{stream.Subject, "cluster.beacon"}
 	asked := []bus.Subject{"conv.call", "cluster.release"}
 	entry := &petrelv1.Message{From: "alice", ClientMsgId: "m1", Body: &petrelv1.Message_Text{Text: "hi"}}

@@ -96,6 +96,10 @@ func (r *Router) answers() []question {
 		ofOwner((*conv.Owner).Members),
 		ofOwner((*conv.Owner).Receipts),
 		ofOwner((*conv.Owner).MoveCursor),
+		ofOwner((*conv.Owner).React),
+		ofOwner((*conv.Owner).PinEntry),
+		ofOwner((*conv.Owner).Reactions),
+		ofOwner((*conv.Owner).Pins),
 		ofOwner(r.awaitInboxes),
 		ofNode(serveChanges),
 		ofNode(serveCandidates),
@@ -153,9 +157,9 @@ func (r *Router) Forwarding() int {
 }
 
 // HistoryPage reads a page of history for a user as a frame's content; it has at
-// most limit entries, and with refs quotes of what they answer. User "" is the
-// operator. Codes: no_conversation. Spec: P-5.2.
-func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetHistory, limit int, refs bool) (*petrelv1.HistoryPage, error) {
+// most limit entries. User "" is the
+// operator. Codes: no_conversation, invalid. Spec: P-5.2.
+func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetHistory, limit int, with conv.Extras) (*petrelv1.HistoryPage, error) {
 	id, err := im.ParseConvID(f.Conv)
 	if err != nil {
 		return nil, err
@@ -163,12 +167,22 @@ func (r *Router) HistoryPage(ctx context.Context, a im.Account, f *petrelv1.GetH
 	if f.Limit > 0 {
 		limit = min(limit, int(f.Limit))
 	}
+	q := &convpb.GetHistory{
+		After: f.After, Before: f.Before, Around: f.Around, AtMs: f.AtMs, Limit: uint32(max(0, limit)), Refs: with.Refs && !f.OnlyNotes, Notes: with.Notes,
+	}
+	if q.Around > 0 && q.AtMs > 0 || (q.Around > 0 || q.AtMs > 0) && (q.After > 0 || q.Before > 0) {
+		return nil, im.Errorf(im.CodeInvalid, "a page is around a seq, or around a time, or between after and before")
+	}
 	by := conv.Query{Conv: im.Key{Tenant: a.Tenant, Conv: id}, User: a.User}
-	h, err := Ask(ctx, r, by, (*conv.Owner).History, &convpb.GetHistory{After: f.After, Before: f.Before, Limit: uint32(max(0, limit)), Refs: refs})
+	h, err := Ask(ctx, r, by, (*conv.Owner).History, q)
 	if err != nil {
 		return nil, err
 	}
-	return conv.HistoryPage(id, h)
+	page, err := conv.HistoryPage(id, h)
+	if err == nil && f.OnlyNotes {
+		page.Messages = nil
+	}
+	return page, err
 }
 
 const (

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/session"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -97,7 +98,7 @@ func FuzzSession(f *testing.F) {
 		if text := w.log.String(); strings.Contains(text, "level=ERROR") {
 			t.Errorf("the log: %s", text)
 		}
-		p, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: group, Before: 1 << 62, Limit: 20}, 200, false)
+		p, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: group, Before: 1 << 62, Limit: 20}, 200, conv.Extras{})
 		if err != nil {
 			t.Fatal(err)
 		}

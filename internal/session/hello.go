@@ -26,12 +26,13 @@ const (
 	capCall   = "call"
 	capRel    = "rel"
 	capSignal = "signal"
+	capNotes  = "notes"
 
 	capPresence = "presence"
 )
 
 // capabilities are what this server can do beyond the base of the protocol.
-var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence}
+var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes}
 
 // noteCapabilities notes what the client understands: the server sends it nothing
 // else. It is called before the outbox enters the online table. Spec: P-2.6.
@@ -48,6 +49,8 @@ func (s *Session) noteCapabilities(ofClient []string) {
 			s.Out.Signals = true
 		case capPresence:
 			s.Out.Presences = true
+		case capNotes:
+			s.Out.Notes = true
 		}
 	}
 }

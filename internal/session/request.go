@@ -63,7 +63,7 @@ func (s *Session) requestOn(queue func(job func()) bool, id uint64, what string,
 
 // history reads a page of a conversation. Spec: P-5.2.
 func (s *Session) history(ctx context.Context, f *petrelv1.GetHistory) (*petrelv1.ServerFrame, error) {
-	page, err := s.hub.route.HistoryPage(ctx, s.Out.Account, f, s.hub.Limits().pageSize(), s.Out.Refs)
+	page, err := s.hub.route.HistoryPage(ctx, s.Out.Account, f, s.hub.Limits().pageSize(), conv.Extras{Refs: s.Out.Refs, Notes: s.Out.Notes})
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_History{History: page}}, err
 }
 
@@ -72,6 +72,6 @@ func (s *Session) history(ctx context.Context, f *petrelv1.GetHistory) (*petrelv
 // during the read is in the page, or comes as an event. Spec: P-6.2, P-6.3.
 func (s *Session) sync(ctx context.Context, f *petrelv1.Sync) (*petrelv1.ServerFrame, error) {
 	s.Out.Resume()
-	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs})
+	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs, Notes: s.Out.Notes})
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Sync{Sync: page}}, err
 }

@@ -119,10 +119,6 @@ func TestRefusedSends(t *testing.T) {
 			with(func(s *petrelv1.Send) {
 				s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 1, Type: strings.Repeat("t", 65), Body: &petrelv1.Edit_Text{}}}
 			}),
-			with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: 1}} }), with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Pin{Pin: &petrelv1.Pin{}} }),
-			with(func(s *petrelv1.Send) {
-				s.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: 1, Emoji: strings.Repeat("x", 33)}}
-			}),
 		},
 		im.CodeTooLarge: {
 			with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Text{Text: strings.Repeat("x", 1001)} }),
@@ -138,9 +134,6 @@ func TestRefusedSends(t *testing.T) {
 			with(func(s *petrelv1.Send) {
 				s.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: 1, Body: &petrelv1.Edit_Text{Text: "y"}}}
 			}), with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Recall{Recall: &petrelv1.Recall{Target: 1}} }),
-			with(func(s *petrelv1.Send) {
-				s.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: 1, Emoji: "x"}}
-			}), with(func(s *petrelv1.Send) { s.Body = &petrelv1.Send_Pin{Pin: &petrelv1.Pin{Target: 1}} }),
 		},
 		im.CodeAfterAhead: {with(func(s *petrelv1.Send) { s.After = proto.Uint64(9) })},
 	} {

@@ -315,7 +315,7 @@ func (w *world) group(name string, users ...string) string {
 // texts returns the messages of a conversation.
 func (w *world) texts(id string) []string {
 	w.t.Helper()
-	p, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: id}, 200, false)
+	p, err := w.router.HistoryPage(context.Background(), im.Account{Tenant: im.DefaultTenant}, &petrelv1.GetHistory{Conv: id}, 200, conv.Extras{})
 	w.must(err)
 	var all []string
 	for _, m := range p.Messages {

@@ -133,37 +133,29 @@ func (r *jsonReader) readSend() *petrelv1.Send {
 				m.Type = r.text()
 			}
 		case "text":
-			if r.value(&seen, 1<<5, 1<<13) {
+			if r.value(&seen, 1<<5, 1<<11) {
 				m.Body = &petrelv1.Send_Text{Text: r.text()}
 			}
 		case "data":
-			if r.value(&seen, 1<<6, 1<<13) {
+			if r.value(&seen, 1<<6, 1<<11) {
 				m.Body = &petrelv1.Send_Data{Data: r.bytes()}
 			}
 		case "edit":
-			if r.value(&seen, 1<<7, 1<<13) {
+			if r.value(&seen, 1<<7, 1<<11) {
 				m.Body = &petrelv1.Send_Edit{Edit: r.readEdit()}
 			}
 		case "recall":
-			if r.value(&seen, 1<<8, 1<<13) {
+			if r.value(&seen, 1<<8, 1<<11) {
 				m.Body = &petrelv1.Send_Recall{Recall: r.readRecall()}
 			}
-		case "reaction":
-			if r.value(&seen, 1<<9, 1<<13) {
-				m.Body = &petrelv1.Send_Reaction{Reaction: r.readReaction()}
-			}
-		case "pin":
-			if r.value(&seen, 1<<10, 1<<13) {
-				m.Body = &petrelv1.Send_Pin{Pin: r.readPin()}
-			}
 		case "needs":
-			if r.value(&seen, 1<<11, 0) {
+			if r.value(&seen, 1<<9, 0) {
 				for ok := r.firstElement(); ok; ok = r.nextElement() {
 					m.Needs = append(m.Needs, r.text())
 				}
 			}
 		case "rel":
-			if r.value(&seen, 1<<12, 0) {
+			if r.value(&seen, 1<<10, 0) {
 				m.Rel = r.readRelations()
 			}
 		default:
@@ -307,50 +299,6 @@ func (r *jsonReader) readRecall() *petrelv1.Recall {
 	return m
 }
 
-func (r *jsonReader) readReaction() *petrelv1.Reaction {
-	m := &petrelv1.Reaction{}
-	var seen uint64
-	for name, ok := r.firstMember(); ok; name, ok = r.nextMember() {
-		switch name {
-		case "target":
-			if r.value(&seen, 1<<0, 0) {
-				m.Target = r.number(64)
-			}
-		case "emoji":
-			if r.value(&seen, 1<<1, 0) {
-				m.Emoji = r.text()
-			}
-		case "removed":
-			if r.value(&seen, 1<<2, 0) {
-				m.Removed = r.bool()
-			}
-		default:
-			r.refuse()
-		}
-	}
-	return m
-}
-
-func (r *jsonReader) readPin() *petrelv1.Pin {
-	m := &petrelv1.Pin{}
-	var seen uint64
-	for name, ok := r.firstMember(); ok; name, ok = r.nextMember() {
-		switch name {
-		case "target":
-			if r.value(&seen, 1<<0, 0) {
-				m.Target = r.number(64)
-			}
-		case "removed":
-			if r.value(&seen, 1<<1, 0) {
-				m.Removed = r.bool()
-			}
-		default:
-			r.refuse()
-		}
-	}
-	return m
-}
-
 func (r *jsonReader) readGetHistory() *petrelv1.GetHistory {
 	m := &petrelv1.GetHistory{}
 	var seen uint64
@@ -371,6 +319,18 @@ func (r *jsonReader) readGetHistory() *petrelv1.GetHistory {
 		case "limit":
 			if r.value(&seen, 1<<3, 0) {
 				m.Limit = uint32(r.number(32))
+			}
+		case "around":
+			if r.value(&seen, 1<<4, 0) {
+				m.Around = r.number(64)
+			}
+		case "atMs", "at_ms":
+			if r.value(&seen, 1<<5, 0) {
+				m.AtMs = r.number(64)
+			}
+		case "onlyNotes", "only_notes":
+			if r.value(&seen, 1<<6, 0) {
+				m.OnlyNotes = r.bool()
 			}
 		default:
 			r.refuse()

@@ -248,12 +248,6 @@ func (w *jsonWriter) writeMessage(m *petrelv1.Message) {
 		case *petrelv1.Message_Profile:
 			w.key(`"profile":`)
 			w.writeProfile(v.Profile)
-		case *petrelv1.Message_Reaction:
-			w.key(`"reaction":`)
-			w.writeReaction(v.Reaction)
-		case *petrelv1.Message_Pin:
-			w.key(`"pin":`)
-			w.writePin(v.Pin)
 		case *petrelv1.Message_Inbox:
 			w.key(`"inbox":`)
 			w.writeInboxEntry(v.Inbox)
@@ -467,40 +461,6 @@ func (w *jsonWriter) writeProfile(m *petrelv1.Profile) {
 	w.close('}')
 }
 
-func (w *jsonWriter) writeReaction(m *petrelv1.Reaction) {
-	w.open('{')
-	if m != nil {
-		if m.Target != 0 {
-			w.key(`"target":`)
-			w.number64(m.Target)
-		}
-		if m.Emoji != "" {
-			w.key(`"emoji":`)
-			w.text(m.Emoji)
-		}
-		if m.Removed {
-			w.key(`"removed":`)
-			w.bool(m.Removed)
-		}
-	}
-	w.close('}')
-}
-
-func (w *jsonWriter) writePin(m *petrelv1.Pin) {
-	w.open('{')
-	if m != nil {
-		if m.Target != 0 {
-			w.key(`"target":`)
-			w.number64(m.Target)
-		}
-		if m.Removed {
-			w.key(`"removed":`)
-			w.bool(m.Removed)
-		}
-	}
-	w.close('}')
-}
-
 func (w *jsonWriter) writeInboxEntry(m *petrelv1.InboxEntry) {
 	w.open('{')
 	if m != nil {
@@ -697,6 +657,15 @@ func (w *jsonWriter) writeEvents(m *petrelv1.Events) {
 			}
 			w.close(']')
 		}
+		if len(m.Notes) > 0 {
+			w.key(`"notes":`)
+			w.open('[')
+			for _, v := range m.Notes {
+				w.element()
+				w.writeNote(v)
+			}
+			w.close(']')
+		}
 		if len(m.Signals) > 0 {
 			w.key(`"signals":`)
 			w.open('[')
@@ -756,6 +725,61 @@ func (w *jsonWriter) writeReceipt(m *petrelv1.Receipt) {
 		if m.Read != 0 {
 			w.key(`"read":`)
 			w.number64(m.Read)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeNote(m *petrelv1.Note) {
+	w.open('{')
+	if m != nil {
+		if m.Seq != 0 {
+			w.key(`"seq":`)
+			w.number64(m.Seq)
+		}
+		if m.Version != 0 {
+			w.key(`"version":`)
+			w.number64(m.Version)
+		}
+		if len(m.Reactions) > 0 {
+			w.key(`"reactions":`)
+			w.open('[')
+			for _, v := range m.Reactions {
+				w.element()
+				w.writeReactionCount(v)
+			}
+			w.close(']')
+		}
+		if m.Pinned {
+			w.key(`"pinned":`)
+			w.bool(m.Pinned)
+		}
+		if m.ForAll {
+			w.key(`"forAll":`)
+			w.bool(m.ForAll)
+		}
+		if m.Conv != "" {
+			w.key(`"conv":`)
+			w.text(m.Conv)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeReactionCount(m *petrelv1.ReactionCount) {
+	w.open('{')
+	if m != nil {
+		if m.Emoji != "" {
+			w.key(`"emoji":`)
+			w.text(m.Emoji)
+		}
+		if m.Count != 0 {
+			w.key(`"count":`)
+			w.number64(m.Count)
+		}
+		if m.Mine {
+			w.key(`"mine":`)
+			w.bool(m.Mine)
 		}
 	}
 	w.close('}')
@@ -855,6 +879,27 @@ func (w *jsonWriter) writeHistoryPage(m *petrelv1.HistoryPage) {
 				w.writeQuote(v)
 			}
 			w.close(']')
+		}
+		if len(m.Notes) > 0 {
+			w.key(`"notes":`)
+			w.open('[')
+			for _, v := range m.Notes {
+				w.element()
+				w.writeNote(v)
+			}
+			w.close(']')
+		}
+		if m.CoveredFrom != 0 {
+			w.key(`"coveredFrom":`)
+			w.number64(m.CoveredFrom)
+		}
+		if m.CoveredTo != 0 {
+			w.key(`"coveredTo":`)
+			w.number64(m.CoveredTo)
+		}
+		if m.NotesMissing {
+			w.key(`"notesMissing":`)
+			w.bool(m.NotesMissing)
 		}
 	}
 	w.close('}')
@@ -1015,6 +1060,19 @@ func (w *jsonWriter) writeConvState(m *petrelv1.ConvState) {
 				w.writeQuote(v)
 			}
 			w.close(']')
+		}
+		if len(m.Notes) > 0 {
+			w.key(`"notes":`)
+			w.open('[')
+			for _, v := range m.Notes {
+				w.element()
+				w.writeNote(v)
+			}
+			w.close(']')
+		}
+		if m.NotesMissing {
+			w.key(`"notesMissing":`)
+			w.bool(m.NotesMissing)
 		}
 	}
 	w.close('}')

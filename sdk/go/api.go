@@ -135,11 +135,6 @@ func (c *Client) Recall(conv string, target uint64) (*Outgoing, error) {
 	return c.Send(Draft{Conv: conv, Recall: &petrelv1.Recall{Target: target}})
 }
 
-// React adds a reaction of the user to a message, or removes it.
-func (c *Client) React(conv string, target uint64, emoji string, removed bool) (*Outgoing, error) {
-	return c.Send(Draft{Conv: conv, Reaction: &petrelv1.Reaction{Target: target, Emoji: emoji, Removed: removed}})
-}
-
 // API are the generated clients of the server's HTTP API.
 type API struct {
 	Account       petrelv1connect.AccountServiceClient

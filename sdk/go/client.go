@@ -334,7 +334,7 @@ func (c *Client) hello(ctx context.Context, l *link, token string) (*petrelv1.We
 	c.mu.Lock()
 	h := &petrelv1.Hello{
 		VersionMin: Protocol, VersionMax: Protocol, Token: token, Device: c.meta.Device, DeviceKind: c.o.DeviceKind, Client: c.o.Client,
-		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence},
+		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes},
 	}
 	c.mu.Unlock()
 	b, err := l.encode(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: h}})

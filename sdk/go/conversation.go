@@ -31,6 +31,7 @@ type conv struct {
 	counted, countedAt uint64 // counted of the entry countedAt, the highest one of which it is known
 	entries            []*entry
 	held               map[uint64]*petrelv1.Message // behind the gap
+	notes              map[uint64]*petrelv1.Note    // by seq; shared with snapshots: replaced, never changed
 	damaged            []Range                      // passed over, oldest first
 	paged              int                          // entries that Older has added to what is kept
 	queued             bool                         // in live.missing, or its page is under way
@@ -43,9 +44,7 @@ type conv struct {
 // entry is one entry with what later ones say of it. m is shared with
 // snapshots and replaced, never changed.
 type entry struct {
-	m         *petrelv1.Message
-	reactions []Reaction
-	pinned    bool
+	m *petrelv1.Message
 }
 
 // floor is the highest seq below what may be read.
@@ -161,6 +160,11 @@ func (c *Client) takeEvents(ev *petrelv1.Events) {
 	for _, r := range ev.Receipts {
 		c.takeReceipt(r)
 	}
+	for _, n := range ev.Notes {
+		if v := c.convs[n.Conv]; v != nil {
+			c.takeNotes(v, []*petrelv1.Note{n})
+		}
+	}
 	c.takeLossy(ev)
 }
 
@@ -275,6 +279,7 @@ func (c *Client) trim(v *conv) {
 		c.put(messageKey(v.id, e.m.Seq), nil)
 	}
 	v.entries = slices.Delete(v.entries, 0, n)
+	v.forgetNotes()
 }
 
 // dropEntries drops all of them.
@@ -282,7 +287,7 @@ func (c *Client) dropEntries(v *conv) {
 	for _, e := range v.entries {
 		c.put(messageKey(v.id, e.m.Seq), nil)
 	}
-	v.entries, v.paged, v.damaged = nil, 0, nil
+	v.entries, v.notes, v.paged, v.damaged = nil, nil, 0, nil
 }
 
 // repair sees to it that what is missing is asked for. Spec: P-6.7.
@@ -355,6 +360,7 @@ func (c *Client) takePage(v *conv, p *petrelv1.HistoryPage) {
 	v.firstSeq = max(v.firstSeq, p.FirstSeq)
 	v.head = max(v.head, p.Head)
 	v.takeQuotes(p.Refs)
+	c.takeNotes(v, p.Notes)
 	for _, m := range p.Messages {
 		if m.Seq <= v.have {
 			c.replace(v, m)

@@ -57,6 +57,7 @@ type fakeConv struct {
 	first           uint64              // oldest entry left; 0: 1
 	read            uint64
 	readCounted     uint64
+	notes           []*petrelv1.Note
 }
 
 type fakeSession struct {
@@ -307,6 +308,7 @@ func (v *fakeConv) state(newest int) *petrelv1.ConvState {
 	}
 	if n := len(v.log); newest > 0 {
 		st.Newest = v.log[max(0, n-newest):]
+		st.Notes = v.notesOf(st.Newest)
 	}
 	return st
 }
@@ -330,8 +332,23 @@ func (s *fake) historyPage(q *petrelv1.GetHistory) *petrelv1.HistoryPage {
 	}
 	if from < to {
 		p.Messages = v.log[from:to]
+		p.CoveredFrom, p.CoveredTo, p.Notes = from+1, to, v.notesOf(p.Messages)
+	}
+	if q.OnlyNotes {
+		p.Messages = nil
 	}
 	return p
+}
+
+// notesOf are the notes of some entries.
+func (v *fakeConv) notesOf(ms []*petrelv1.Message) []*petrelv1.Note {
+	var of []*petrelv1.Note
+	for _, n := range v.notes {
+		if len(ms) > 0 && n.Seq >= ms[0].Seq && n.Seq <= ms[len(ms)-1].Seq {
+			of = append(of, n)
+		}
+	}
+	return of
 }
 
 // store stores a send once and returns its ack; it is pushed to the others.

@@ -1,21 +1,13 @@
 package petrel
 
 import (
-	"slices"
-
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// Reaction is one emoji at a message and who added it.
-type Reaction struct {
-	Emoji string
-	Users []string // in the order in which they reacted
-}
-
-// fold applies an edit, a recall, a reaction or a pin to its target, if the
-// client holds it. Spec: P-5.3.
+// fold applies an edit or a recall to its target, if the client holds it.
+// Spec: P-5.3.
 func (c *Client) fold(v *conv, m *petrelv1.Message) {
 	v.foldQuote(m)
 	switch b := m.Body.(type) {
@@ -29,14 +21,6 @@ func (c *Client) fold(v *conv, m *petrelv1.Message) {
 			n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", nil, m.Seq
 			e.m = n
 			c.keep(n)
-		}
-	case *petrelv1.Message_Reaction:
-		if e := v.target(b.Reaction.GetTarget()); e != nil {
-			e.reactions = react(e.reactions, b.Reaction, m.From)
-		}
-	case *petrelv1.Message_Pin:
-		if e := v.target(b.Pin.GetTarget()); e != nil {
-			e.pinned = !b.Pin.Removed
 		}
 	}
 }
@@ -74,31 +58,6 @@ func (c *Client) edited(e *entry, by *petrelv1.Edit, seq uint64) {
 
 func clone(m *petrelv1.Message) *petrelv1.Message { return proto.CloneOf(m) }
 
-// react returns rs with one reaction of user added or removed; rs itself is
-// shared with snapshots and stays as it is.
-func react(rs []Reaction, r *petrelv1.Reaction, user string) []Reaction {
-	out := slices.Clone(rs)
-	i := slices.IndexFunc(out, func(x Reaction) bool { return x.Emoji == r.Emoji })
-	if i < 0 {
-		if r.Removed {
-			return rs
-		}
-		return append(out, Reaction{r.Emoji, []string{user}})
-	}
-	there := slices.Contains(out[i].Users, user)
-	switch {
-	case there && r.Removed:
-		users := slices.DeleteFunc(slices.Clone(out[i].Users), func(u string) bool { return u == user })
-		if len(users) == 0 {
-			return slices.Delete(out, i, i+1)
-		}
-		out[i].Users = users
-	case !there && !r.Removed:
-		out[i].Users = append(slices.Clone(out[i].Users), user)
-	}
-	return out
-}
-
 // refold applies the entries from index n on to those before it, which were
 // put in front of them.
 func (c *Client) refold(v *conv, n int) {
@@ -119,10 +78,6 @@ func targetOf(m *petrelv1.Message) uint64 {
 		return b.Edit.GetTarget()
 	case *petrelv1.Message_Recall:
 		return b.Recall.GetTarget()
-	case *petrelv1.Message_Reaction:
-		return b.Reaction.GetTarget()
-	case *petrelv1.Message_Pin:
-		return b.Pin.GetTarget()
 	}
 	return 0
 }

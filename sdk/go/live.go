@@ -19,6 +19,7 @@ const (
 	capCall   = "call"
 	capRel    = "rel"
 	capSignal = "signal"
+	capNotes  = "notes"
 
 	capPresence = "presence"
 )

@@ -19,7 +19,7 @@ import (
 const giveUp = 30 * 24 * time.Hour
 
 // Draft is a message to be sent. One of Conv and User is set, and at most one
-// of Data, Edit, Recall, Reaction, Pin and Forward; with none of them the body is Text.
+// of Data, Edit, Recall and Forward; with none of them the body is Text.
 type Draft struct {
 	Conv string // conversation id
 	User string // user id: the direct conversation with them
@@ -38,10 +38,8 @@ type Draft struct {
 	// Spec: P-5.10.
 	Forward *petrelv1.Ref
 
-	Edit     *petrelv1.Edit
-	Recall   *petrelv1.Recall
-	Reaction *petrelv1.Reaction
-	Pin      *petrelv1.Pin
+	Edit   *petrelv1.Edit
+	Recall *petrelv1.Recall
 }
 
 // SendState is that of a message to be sent. Spec: P-4.9.
@@ -159,12 +157,6 @@ func (d *Draft) frame() (*petrelv1.Send, error) {
 	if d.Recall != nil {
 		s.Body, bodies = &petrelv1.Send_Recall{Recall: d.Recall}, bodies+1
 	}
-	if d.Reaction != nil {
-		s.Body, bodies = &petrelv1.Send_Reaction{Reaction: d.Reaction}, bodies+1
-	}
-	if d.Pin != nil {
-		s.Body, bodies = &petrelv1.Send_Pin{Pin: d.Pin}, bodies+1
-	}
 	if d.Forward != nil {
 		bodies++
 	}
@@ -178,7 +170,7 @@ func (d *Draft) frame() (*petrelv1.Send, error) {
 	if len(s.ClientMsgId) > 64 || len(s.Type) > 64 {
 		return nil, invalid("an id and a type have at most 64 bytes")
 	}
-	for _, t := range []string{d.Conv, d.User, d.ID, d.Type, d.Text, d.Edit.GetText(), d.Edit.GetType(), d.Reaction.GetEmoji(), d.Forward.GetConv()} {
+	for _, t := range []string{d.Conv, d.User, d.ID, d.Type, d.Text, d.Edit.GetText(), d.Edit.GetType(), d.Forward.GetConv()} {
 		if !utf8.ValidString(t) { // it would end the connection, P-2.4
 			return nil, invalid("a text is not UTF-8")
 		}
@@ -359,7 +351,7 @@ func (o *Outgoing) aims() bool {
 		return true
 	}
 	switch o.send.Body.(type) {
-	case *petrelv1.Send_Edit, *petrelv1.Send_Recall, *petrelv1.Send_Reaction, *petrelv1.Send_Pin:
+	case *petrelv1.Send_Edit, *petrelv1.Send_Recall:
 		return true
 	}
 	return false
@@ -540,10 +532,6 @@ func entryOf(s *petrelv1.Send) *petrelv1.Message {
 		m.Body = &petrelv1.Message_Edit{Edit: b.Edit}
 	case *petrelv1.Send_Recall:
 		m.Body = &petrelv1.Message_Recall{Recall: b.Recall}
-	case *petrelv1.Send_Reaction:
-		m.Body = &petrelv1.Message_Reaction{Reaction: b.Reaction}
-	case *petrelv1.Send_Pin:
-		m.Body = &petrelv1.Message_Pin{Pin: b.Pin}
 	}
 	return m
 }
@@ -710,7 +698,7 @@ func (o *Outgoing) Draft() Draft {
 	o.c.mu.Unlock()
 	return Draft{
 		Conv: s.Conv, User: s.User, Type: s.Type, Text: s.GetText(), Data: s.GetData(),
-		Edit: s.GetEdit(), Recall: s.GetRecall(), Reaction: s.GetReaction(), Pin: s.GetPin(),
+		Edit: s.GetEdit(), Recall: s.GetRecall(),
 		ReplyTo: s.Rel.GetReplyTo(), Silent: s.Rel.GetSilent(), Forward: s.Rel.GetForwardOf(),
 	}
 }

@@ -374,7 +374,7 @@ func TestDraftsThatCannotBeSent(t *testing.T) {
 		{Conv: "g1", Text: "\xff"},
 		{Conv: "g1", Text: "x", Data: []byte{}},
 		{Conv: "g1", ID: strings.Repeat("x", 65)},
-		{Conv: "g1", Recall: &petrelv1.Recall{Target: 1}, Pin: &petrelv1.Pin{Target: 1}},
+		{Conv: "g1", Recall: &petrelv1.Recall{Target: 1}, Edit: &petrelv1.Edit{Target: 1}},
 	} {
 		if o, err := c.Send(d); CodeOf(err) != CodeInvalid {
 			t.Errorf("send %+v: got %v, %v, want invalid", d, o, err)

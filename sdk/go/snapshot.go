@@ -38,7 +38,7 @@ type Range struct {
 	To   uint64 `json:"to"`   // seq
 }
 
-// Message is an entry of a conversation with what later entries say of it. The
+// Message is an entry of a conversation with what members have made of it. The
 // embedded message is shared and must not be modified.
 type Message struct {
 	*petrelv1.Message
@@ -119,7 +119,8 @@ func (c *Client) snapshot(v *conv) Conversation {
 }
 
 func (c *Client) message(v *conv, e *entry) Message {
-	m := Message{Message: e.m, Reactions: e.reactions, Pinned: e.pinned}
+	m := Message{Message: e.m}
+	m.Reactions, m.Pinned = v.noteOf(e.m)
 	if e.m.From == c.meta.User {
 		for _, r := range v.receipts {
 			if r.Delivered >= e.m.Seq {
@@ -258,6 +259,7 @@ func (c *Client) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more 
 	if p.More && n > 0 {
 		v.low = p.Messages[0].Seq - 1
 	}
+	c.takeNotes(v, p.Notes)
 	for _, e := range v.entries[:n] {
 		c.fold(v, e.m)
 	}

@@ -98,6 +98,7 @@ func (c *Client) takeState(s *petrelv1.ConvState) {
 	} else {
 		c.extend(v, newest)
 	}
+	c.takeNotes(v, s.Notes)
 	c.repair(v)
 }
 

@@ -57,6 +57,17 @@ type parties struct {
 // name is a user of this row.
 func (p *parties) name(u string) string { return fmt.Sprintf("%s%d", u, p.n) }
 
+// message is the seq of a message in the group, which is pinned, and has a reaction: one
+// that is put there again is unchanged.
+func (p *parties) message() uint64 {
+	p.t.Helper()
+	alice := p.token("alice", "desk")
+	p.must("petrel.v1.MessageService/Send", alice, &petrelv1.Send{Conv: p.conv, ClientMsgId: "m0", Body: &petrelv1.Send_Text{Text: "hello"}})
+	p.must("petrel.v1.MessageService/React", alice, &petrelv1.ReactRequest{Conv: p.conv, Seq: 2, Emoji: "👍"})
+	p.must("petrel.v1.MessageService/Pin", alice, &petrelv1.PinRequest{Conv: p.conv, Seq: 2})
+	return 2
+}
+
 // token logs a device of a user in.
 func (p *parties) token(u, device string) string {
 	p.t.Helper()
@@ -188,6 +199,12 @@ var rows = map[string]row{
 	"MessageService/GetHistory": {request: func(p *parties) proto.Message { return &petrelv1.GetHistory{Conv: p.conv} }},
 	"MessageService/Sync":       {request: fixed(&petrelv1.Sync{Newest: 3})},
 	"MessageService/MoveCursor": {request: func(p *parties) proto.Message { return &petrelv1.MoveCursor{Conv: p.conv, Read: 1} }},
+	"MessageService/React": {request: func(p *parties) proto.Message {
+		return &petrelv1.ReactRequest{Conv: p.conv, Seq: p.message(), Emoji: "👍"}
+	}},
+	"MessageService/Pin":           {request: func(p *parties) proto.Message { return &petrelv1.PinRequest{Conv: p.conv, Seq: p.message()} }},
+	"MessageService/ListReactions": {request: func(p *parties) proto.Message { return &petrelv1.ListReactionsRequest{Conv: p.conv, Seq: p.message()} }},
+	"MessageService/ListPins":      {request: func(p *parties) proto.Message { p.message(); return &petrelv1.ListPinsRequest{Conv: p.conv} }},
 	"MessageService/ListReceipts": {request: func(p *parties) proto.Message {
 		p.must("petrel.v1.MessageService/MoveCursor", p.token("carol", "phone"), &petrelv1.MoveCursor{Conv: p.conv, Delivered: 1})
 		return &petrelv1.ListReceiptsRequest{Conv: p.conv}

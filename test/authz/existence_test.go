@@ -139,7 +139,7 @@ func newProber(t testing.TB, srv *imtest.Server, credential string) *prober {
 	}
 	t.Cleanup(func() { _ = p.conn.Close() })
 	p.in = bufio.NewReader(p.conn)
-	hello := &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: credential, Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel"}}
+	hello := &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: credential, Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "notes"}}
 	if got := p.frame(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Hello{Hello: hello}}); got.GetWelcome() == nil {
 		t.Fatalf("hello: %v", got)
 	}

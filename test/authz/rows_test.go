@@ -90,10 +90,18 @@ var methods = map[string]row{
 	convs + "GetConversation": {to(func(w *world) *petrelv1.GetConversationRequest { return &petrelv1.GetConversationRequest{Conv: w.conv} }), pastToo},
 	convs + "ListMembers":     {to(func(w *world) *petrelv1.ListMembersRequest { return &petrelv1.ListMembersRequest{Conv: w.conv} }), members},
 
-	message + "Send":         {to(func(w *world) *petrelv1.Send { return w.send() }), members},
-	message + "GetHistory":   {to(func(w *world) *petrelv1.GetHistory { return &petrelv1.GetHistory{Conv: w.conv} }), pastToo},
-	message + "Sync":         {same(&petrelv1.Sync{}), ownAccount},
-	message + "MoveCursor":   {to(func(w *world) *petrelv1.MoveCursor { return &petrelv1.MoveCursor{Conv: w.conv, Read: 1} }), pastToo},
+	message + "Send":       {to(func(w *world) *petrelv1.Send { return w.send() }), members},
+	message + "GetHistory": {to(func(w *world) *petrelv1.GetHistory { return &petrelv1.GetHistory{Conv: w.conv} }), pastToo},
+	message + "Sync":       {same(&petrelv1.Sync{}), ownAccount},
+	message + "MoveCursor": {to(func(w *world) *petrelv1.MoveCursor { return &petrelv1.MoveCursor{Conv: w.conv, Read: 1} }), pastToo},
+	message + "React": {to(func(w *world) *petrelv1.ReactRequest {
+		return &petrelv1.ReactRequest{Conv: w.conv, Seq: w.ownersMessage, Emoji: "👍"}
+	}), members},
+	message + "Pin": {to(func(w *world) *petrelv1.PinRequest { return &petrelv1.PinRequest{Conv: w.conv, Seq: w.ownersMessage} }), admins},
+	message + "ListReactions": {to(func(w *world) *petrelv1.ListReactionsRequest {
+		return &petrelv1.ListReactionsRequest{Conv: w.conv, Seq: w.ownersMessage}
+	}), members},
+	message + "ListPins":     {to(func(w *world) *petrelv1.ListPinsRequest { return &petrelv1.ListPinsRequest{Conv: w.conv} }), members},
 	message + "ListReceipts": {to(func(w *world) *petrelv1.ListReceiptsRequest { return &petrelv1.ListReceiptsRequest{Conv: w.conv} }), members},
 
 	admin + "CreateUsers": {to(func(w *world) *petrelv1.CreateUsersRequest {
@@ -206,16 +214,6 @@ var frames = map[string]row{
 	"send recall": {to(func(w *world) *petrelv1.ClientFrame {
 		s := w.send()
 		s.Body = &petrelv1.Send_Recall{Recall: &petrelv1.Recall{Target: w.membersMessage}}
-		return sendFrame(s)
-	}), frameAdmins},
-	"send reaction": {to(func(w *world) *petrelv1.ClientFrame {
-		s := w.send()
-		s.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: w.ownersMessage, Emoji: "👍"}}
-		return sendFrame(s)
-	}), frameMembers},
-	"send pin": {to(func(w *world) *petrelv1.ClientFrame {
-		s := w.send()
-		s.Body = &petrelv1.Send_Pin{Pin: &petrelv1.Pin{Target: w.ownersMessage}}
 		return sendFrame(s)
 	}), frameAdmins},
 	"history": {to(func(w *world) *petrelv1.ClientFrame {

@@ -174,7 +174,7 @@ func (w *world) call(method string, request proto.Message) string {
 }
 
 func (w *world) hello() *petrelv1.Hello {
-	return &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: w.credential, Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "signal", "presence"}}
+	return &petrelv1.Hello{VersionMin: 1, VersionMax: 1, Token: w.credential, Capabilities: []string{"edit", "cursor", "focus", "newest", "call", "rel", "signal", "presence", "notes"}}
 }
 
 // frame connects as the caller, says hello unless there is no credential, and

@@ -22,7 +22,7 @@ func protoInt64(n int64) protoreflect.Value { return protoreflect.ValueOfInt64(n
 // command runs a line of a session: "send g1 "hi"".
 func (s *session) command(a args) {
 	s.w.t.Helper()
-	if s.accountCommand(a) || s.groupCommand(a) {
+	if s.accountCommand(a) || s.groupCommand(a) || s.noteCommand(a) {
 		return
 	}
 	if a.word(0) == "http" {
@@ -34,7 +34,7 @@ func (s *session) command(a args) {
 	}
 	s.asked = true
 	switch a.word(0) {
-	case "send", "forward", "edit", "recall", "react", "unreact", "pin", "unpin":
+	case "send", "forward", "edit", "recall":
 		s.post(s.compose(a))
 	case "resend":
 		for _, x := range s.again(a) {
@@ -99,7 +99,7 @@ func (s *session) focus(names []string) {
 }
 
 // compose makes a send: "send TARGET "text" k=… after=… type=… data=hex", or
-// one about an earlier entry: "edit TARGET SEQ "text"", "react TARGET SEQ 👍".
+// one about an earlier entry: "edit TARGET SEQ "text"".
 func (s *session) compose(a args) *sent {
 	s.w.t.Helper()
 	s.render() // the heads it tells
@@ -135,12 +135,8 @@ func (x *sent) aim(s *session, a args) {
 	switch a.word(0) {
 	case "edit":
 		x.frame.Body = &petrelv1.Send_Edit{Edit: &petrelv1.Edit{Target: q}}
-	case "recall":
-		x.frame.Body = &petrelv1.Send_Recall{Recall: &petrelv1.Recall{Target: q}}
-	case "react", "unreact":
-		x.frame.Body = &petrelv1.Send_Reaction{Reaction: &petrelv1.Reaction{Target: q, Emoji: a.word(3), Removed: a.word(0) == "unreact"}}
 	default:
-		x.frame.Body = &petrelv1.Send_Pin{Pin: &petrelv1.Pin{Target: q, Removed: a.word(0) == "unpin"}}
+		x.frame.Body = &petrelv1.Send_Recall{Recall: &petrelv1.Recall{Target: q}}
 	}
 }
 
@@ -249,7 +245,10 @@ func (s *session) burst(a args) {
 func (s *session) history(a args) {
 	s.w.t.Helper()
 	conv, _ := s.w.resolve(s.user, a.word(1))
-	q := &petrelv1.GetHistory{Conv: conv, After: a.number(s.w, "after"), Before: a.number(s.w, "before"), Limit: uint32(a.number(s.w, "limit"))}
+	q := &petrelv1.GetHistory{
+		Conv: conv, After: a.number(s.w, "after"), Before: a.number(s.w, "before"), Around: a.number(s.w, "around"), Limit: uint32(a.number(s.w, "limit")),
+		OnlyNotes: a.values["only"] == "notes",
+	}
 	if a.word(2) != "all" {
 		s.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: q}})
 		return

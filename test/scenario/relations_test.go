@@ -92,10 +92,6 @@ func (x *sent) ownCopy(a *petrelv1.Ack) *petrelv1.Message {
 		m.Body = &petrelv1.Message_Edit{Edit: b.Edit}
 	case *petrelv1.Send_Recall:
 		m.Body = &petrelv1.Message_Recall{Recall: b.Recall}
-	case *petrelv1.Send_Reaction:
-		m.Body = &petrelv1.Message_Reaction{Reaction: b.Reaction}
-	case *petrelv1.Send_Pin:
-		m.Body = &petrelv1.Message_Pin{Pin: b.Pin}
 	}
 	return m
 }

@@ -115,6 +115,9 @@ func (s *session) renderEvents(e *petrelv1.Events) {
 	for _, r := range e.Receipts {
 		s.put("receipt %s %s%s", s.w.nameOf(s.user, r.Conv), r.User, cursorText(r))
 	}
+	for _, n := range e.Notes {
+		s.put("note %s %s", s.w.nameOf(s.user, n.Conv), noteText(n))
+	}
 }
 
 // signalText is one signal.
@@ -245,10 +248,6 @@ func entryText(m *petrelv1.Message) string {
 		return l + " edit " + itoa(b.Edit.Target) + bodyText(b.Edit) + editRelText(b.Edit)
 	case *petrelv1.Message_Recall:
 		return l + " recall " + itoa(b.Recall.Target)
-	case *petrelv1.Message_Reaction:
-		return l + " reaction " + itoa(b.Reaction.Target) + " " + b.Reaction.Emoji + removed(b.Reaction.Removed)
-	case *petrelv1.Message_Pin:
-		return l + " pin " + itoa(b.Pin.Target) + removed(b.Pin.Removed)
 	}
 	return l + relText(m.Rel) + bodyText(m)
 }
@@ -283,13 +282,6 @@ func bodyText(m bodied) string {
 		return l + " data=" + hex.EncodeToString(m.GetData())
 	}
 	return l + " " + strconv.Quote(text)
-}
-
-func removed(is bool) string {
-	if is {
-		return " removed"
-	}
-	return ""
 }
 
 func membersText(c *petrelv1.MemberChange) string {
@@ -358,7 +350,7 @@ func (s *session) page(p *petrelv1.HistoryPage) []string {
 		}
 		lines = append(lines, "entry "+entryText(m))
 	}
-	return append(lines, s.quotes(p.Conv, p.Refs)...)
+	return append(append(lines, s.quotes(p.Conv, p.Refs)...), noteTexts(p.Notes)...)
 }
 
 // synced is a page of a sync: a line for each conversation in the order of
@@ -375,7 +367,7 @@ func (s *session) synced(p *petrelv1.SyncPage) []string {
 			s.told(m)
 			g = append(g, "newest "+entryText(m))
 		}
-		groups = append(groups, append(g, s.quotes(c.Conv, c.Refs)...))
+		groups = append(groups, append(append(g, s.quotes(c.Conv, c.Refs)...), noteTexts(c.Notes)...))
 	}
 	slices.SortFunc(groups, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	lines := slices.Concat(groups...)

@@ -63,24 +63,20 @@ func (x *sent) counts() bool {
 }
 
 func sendBody(s *petrelv1.Send) string {
-	return bodyString(s, s.GetEdit(), s.GetRecall(), s.GetReaction(), s.GetPin())
+	return bodyString(s, s.GetEdit(), s.GetRecall())
 }
 
 func messageBody(m *petrelv1.Message) string {
-	return bodyString(m, m.GetEdit(), m.GetRecall(), m.GetReaction(), m.GetPin())
+	return bodyString(m, m.GetEdit(), m.GetRecall())
 }
 
 // bodyString is all of a body that a send and a message can have.
-func bodyString(m bodied, e *petrelv1.Edit, r *petrelv1.Recall, re *petrelv1.Reaction, p *petrelv1.Pin) string {
+func bodyString(m bodied, e *petrelv1.Edit, r *petrelv1.Recall) string {
 	switch {
 	case e != nil:
 		return fmt.Sprintf("edit %d %s|%s%s", e.Target, normalType(e.Type), e.GetText(), e.GetData())
 	case r != nil:
 		return fmt.Sprintf("recall %d", r.Target)
-	case re != nil:
-		return fmt.Sprintf("reaction %d %s%s", re.Target, re.Emoji, removed(re.Removed))
-	case p != nil:
-		return fmt.Sprintf("pin %d%s", p.Target, removed(p.Removed))
 	}
 	return normalType(m.GetType()) + "|" + m.GetText() + string(m.GetData())
 }

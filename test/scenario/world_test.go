@@ -100,7 +100,7 @@ func (s *session) paceOf(line string) pace {
 
 // paces in the order in which -update writes them. Lines of the inbox may be
 // left out of a file, the others not.
-var paces = []pace{"", "ok", "receipt", "hint", "signal", "presence", "inbox"}
+var paces = []pace{"", "ok", "receipt", "note", "hint", "signal", "presence", "inbox"}
 
 var closeMark = regexp.MustCompile(` close=\d+`)
 

@@ -135,7 +135,7 @@ func TestGroupLivesThroughTheClient(t *testing.T) {
 	carol.MarkRead(conv, seq)
 	bob.until("carol's receipt", func() bool { return bob.message(conv, seq).Read == 1 })
 
-	if _, err := bob.React(conv, seq, "👍", false); err != nil {
+	if err := bob.React(ctx, conv, seq, "👍", false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bob.EditText(conv, seq, "hello"); err != nil {
@@ -144,7 +144,7 @@ func TestGroupLivesThroughTheClient(t *testing.T) {
 	for _, d := range ds {
 		d.until("the edit and the reaction", func() bool {
 			m := d.message(conv, seq)
-			return m.GetText() == "hello" && fmt.Sprint(m.Reactions) == "[{👍 [bob]}]"
+			return m.GetText() == "hello" && fmt.Sprint(m.Reactions) == fmt.Sprintf("[{👍 1 %v}]", d == bob)
 		})
 	}
 	if _, err := alice.Recall(conv, seq); err != nil {

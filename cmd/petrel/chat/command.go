@@ -27,6 +27,8 @@ var verbs = []struct{ verb, args, does string }{
 	{"/leave", "", "leave this group"},
 	{"/reply", "#N TEXT", "answer message number N"},
 	{"/forward", "#N NAME", "copy message number N to the conversation whose name begins with NAME"},
+	{"/react", "#N EMOJI", "put a reaction on message number N, or take yours away"},
+	{"/pin", "#N", "pin message number N, or unpin it"},
 	{"/edit", "[#N] TEXT", "change your last message, or your message number N"},
 	{"/recall", "[#N]", "recall your last message, or your message number N"},
 	{"/numbers", "", "show or hide the numbers of messages"},
@@ -71,7 +73,7 @@ func parse(s string) (o order, isOrder bool, err error) {
 		if o.text = strings.Trim(rest, `"`); o.text == "" {
 			return o, true, wrong
 		}
-	case "/edit", "/recall", "/reply", "/forward":
+	case "/edit", "/recall", "/reply", "/forward", "/react", "/pin":
 		if o.text = rest; strings.HasPrefix(rest, "#") {
 			number, text, _ := strings.Cut(rest[1:], " ")
 			if o.seq, err = strconv.ParseUint(number, 10, 64); err != nil || o.seq == 0 {
@@ -79,7 +81,7 @@ func parse(s string) (o order, isOrder bool, err error) {
 			}
 			o.text = strings.TrimSpace(text)
 		}
-		if (verb == "/recall") != (o.text == "") || o.seq == 0 && (verb == "/reply" || verb == "/forward") {
+		if (verb == "/recall" || verb == "/pin") != (o.text == "") || o.seq == 0 && verb != "/edit" && verb != "/recall" {
 			return o, true, wrong
 		}
 	default:

@@ -83,6 +83,25 @@ func (t *talk) ask(ctx context.Context, id string) (*group, error) {
 	return g, err
 }
 
+// toggle puts a reaction of the user on a message or pins it; if that is so already, it
+// takes it away.
+func (t *talk) toggle(ctx context.Context, id string, o order) error {
+	var is bool
+	for _, m := range t.c.Messages(id, o.seq-1, 1) {
+		if m.Seq != o.seq {
+			break
+		}
+		is = o.verb == "/pin" && m.Pinned
+		for _, r := range m.Reactions {
+			is = is || o.verb == "/react" && r.Emoji == o.text && r.Mine
+		}
+	}
+	if o.verb == "/pin" {
+		return t.c.Pin(ctx, id, o.seq, is)
+	}
+	return t.c.React(ctx, id, o.seq, o.text, is)
+}
+
 // manage returns what carries out an order that changes a group: what it has
 // done, in words, and the conversation to open, if another one.
 func (t *talk) manage(id string, o order) func(context.Context) (said, open string, err error) {
@@ -106,6 +125,8 @@ func (t *talk) manage(id string, o order) func(context.Context) (said, open stri
 		case "/leave":
 			err := t.c.Call(ctx, service+"LeaveGroup", &petrelv1.LeaveGroupRequest{Conv: id}, changed)
 			return "you left", "", err
+		case "/react", "/pin":
+			return "", "", t.toggle(ctx, id, o)
 		case "/dm":
 			err := t.c.Call(ctx, "petrel.v1.AccountService/GetUser", &petrelv1.GetUserRequest{User: o.users[0]}, &petrelv1.Account{})
 			return "", toUser + o.users[0], err

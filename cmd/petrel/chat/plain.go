@@ -169,12 +169,6 @@ func (p *plain) print(v *petrel.Conversation, m *petrel.Message) {
 		said = fmt.Sprintf("%s edited #%d: %s", said, b.Edit.Target, b.Edit.GetText())
 	case *petrelv1.Message_Recall:
 		said = fmt.Sprintf("%s recalled #%d", said, b.Recall.Target)
-	case *petrelv1.Message_Reaction:
-		verb := "put %s on #%d"
-		if b.Reaction.Removed {
-			verb = "took %s from #%d"
-		}
-		said = said + " " + fmt.Sprintf(verb, b.Reaction.Emoji, b.Reaction.Target)
 	default:
 		e, _ := p.t.entry(m, "")
 		if e.quote != "" {

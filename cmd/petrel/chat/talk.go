@@ -192,21 +192,28 @@ func (t *talk) entry(m *petrel.Message, user string) (entry, bool) {
 		e.notice, e.text = true, membersText(m.From, b.Members)
 	case *petrelv1.Message_Profile:
 		e.notice, e.text = true, actor(m.From)+" named it “"+b.Profile.Title+"”"
-	case *petrelv1.Message_Pin:
-		verb := "pinned"
-		if b.Pin.Removed {
-			verb = "unpinned"
-		}
-		e.notice, e.text = true, fmt.Sprintf("%s %s a message", actor(m.From), verb)
 	default:
 		return entry{}, false
 	}
-	var rs []string
-	for _, r := range m.Reactions {
-		rs = append(rs, clean(r.Emoji)+" "+strings.Join(r.Users, ", "))
-	}
-	e.reactions = strings.Join(rs, "  ")
+	e.reactions = noteText(m)
 	return e, true
+}
+
+// noteText is what members have made of m: the reactions with the user's own in brackets,
+// and whether it is pinned.
+func noteText(m *petrel.Message) string {
+	var words []string
+	if m.Pinned {
+		words = append(words, "📌 pinned")
+	}
+	for _, r := range m.Reactions {
+		word := fmt.Sprintf("%s %d", clean(r.Emoji), r.Count)
+		if r.Mine {
+			word = "[" + word + "]"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, "  ")
 }
 
 func actor(user string) string {
@@ -290,7 +297,7 @@ func outgoing(o *petrel.Outgoing, user string) (entry, bool) {
 	case d.Forward != nil:
 		e.text = "(forward)"
 		return e, true
-	case d.Reaction != nil, d.Pin != nil, d.Data != nil:
+	case d.Data != nil:
 		e.text = "(" + o.ID + ")"
 	default:
 		return e, true
@@ -402,7 +409,7 @@ func (t *talk) lastOwn(id string) (seq uint64, o *petrel.Outgoing) {
 	for i := len(pending) - 1; i >= 0; i-- {
 		d := pending[i].Draft()
 		state, _, seq, _ := pending[i].State()
-		if d.Edit == nil && d.Recall == nil && d.Reaction == nil && d.Pin == nil && state <= petrel.Sent {
+		if d.Edit == nil && d.Recall == nil && state <= petrel.Sent {
 			return seq, pending[i]
 		}
 	}

@@ -93,6 +93,7 @@ type view struct {
 	page   int // rows on the screen
 	below  int // entries below the screen
 	paging bool
+	noted  string          // the conversation whose reactions and pins were asked for last
 	whole  map[string]bool // conversations of which nothing older is left
 }
 
@@ -293,16 +294,30 @@ func (v *view) markRead() {
 	}
 }
 
-// learn asks about the group that is open, when there is something to learn.
+// learn asks about the conversation that is open, when there is something to learn.
 func (v *view) learn(show bool) tea.Cmd {
-	id := v.open
+	id, notes := v.open, v.loadNotes()
 	ask := v.t.learn(id)
 	if ask == nil {
-		return nil
+		return notes
 	}
-	return func() tea.Msg {
+	return tea.Batch(notes, func() tea.Msg {
 		g, err := ask(v.ctx)
 		return learned{id, g, show, err}
+	})
+}
+
+// loadNotes asks for the reactions and pins of the conversation that was opened. What
+// comes is a change like any other; without an answer they are as they were.
+func (v *view) loadNotes() tea.Cmd {
+	id := v.open
+	if id == v.noted || id == "" || strings.HasPrefix(id, toUser) {
+		return nil
+	}
+	v.noted = id
+	return func() tea.Msg {
+		_ = v.t.c.LoadNotes(v.ctx, id) // they are shown when they come
+		return nil
 	}
 }
 

@@ -64,8 +64,10 @@ var required = map[string][]any{
 	"AdminDissolveGroupRequest":    {"conv"},
 	"Edit":                         {"target"},
 	"Recall":                       {"target"},
-	"Reaction":                     {"target", "emoji"},
-	"Pin":                          {"target"},
+	"ReactRequest":                 {"conv", "seq", "emoji"},
+	"PinRequest":                   {"conv", "seq"},
+	"ListReactionsRequest":         {"conv", "seq"},
+	"ListPinsRequest":              {"conv"},
 	"MemberRef":                    {"user"},
 	"DeviceRef":                    {"id"},
 }
@@ -96,15 +98,16 @@ var bounds = map[string]object{
 	"SetRoleRequest.role":                 {"$ref": nil, "enum": []any{"ROLE_MEMBER", "ROLE_ADMIN", 1, 2}},
 	"Edit.target":                         {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
 	"Recall.target":                       {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"Reaction.target":                     {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"Pin.target":                          {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
-	"Reaction.emoji":                      {"maxLength": 8},
+	"ReactRequest.seq":                    {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"PinRequest.seq":                      {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"ListReactionsRequest.seq":            {"minimum": 1, "pattern": `^[1-9][0-9]{0,18}$`},
+	"ReactRequest.emoji":                  {"maxLength": 8},
 	"Send.needs":                          {"maxItems": 16},
 }
 
 // skipped are the fields that an example does without.
 var skipped = map[string][]string{
-	"Send":                         {"conv", "after", "data", "edit", "recall", "reaction", "pin", "type", "needs", "rel"},
+	"Send":                         {"conv", "after", "data", "edit", "recall", "type", "needs", "rel"},
 	"GetHistory":                   {"before"},
 	"Sync":                         {"token"},
 	"MemberChange":                 {"removed", "left", "roles", "dissolved"},

@@ -523,6 +523,75 @@ func (x *PresencePolicy) GetUser() string {
 	return ""
 }
 
+// Notes says what members have made of entries of one conversation.
+type Notes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Conv          []byte                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`   // 16 bytes
+	Users         []string               `protobuf:"bytes,3,rep,name=users,proto3" json:"users,omitempty"` // who get them
+	Notes         [][]byte               `protobuf:"bytes,4,rep,name=notes,proto3" json:"notes,omitempty"` // each a petrel.v1.Note
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Notes) Reset() {
+	*x = Notes{}
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Notes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Notes) ProtoMessage() {}
+
+func (x *Notes) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Notes.ProtoReflect.Descriptor instead.
+func (*Notes) Descriptor() ([]byte, []int) {
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Notes) GetTenant() uint32 {
+	if x != nil {
+		return x.Tenant
+	}
+	return 0
+}
+
+func (x *Notes) GetConv() []byte {
+	if x != nil {
+		return x.Conv
+	}
+	return nil
+}
+
+func (x *Notes) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Notes) GetNotes() [][]byte {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
 // Part is all users who are online at the sender and whose hash modulo 64 is
 // index.
 type Online_Part struct {
@@ -535,7 +604,7 @@ type Online_Part struct {
 
 func (x *Online_Part) Reset() {
 	*x = Online_Part{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +616,7 @@ func (x *Online_Part) String() string {
 func (*Online_Part) ProtoMessage() {}
 
 func (x *Online_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +659,7 @@ type Answer_Failure struct {
 
 func (x *Answer_Failure) Reset() {
 	*x = Answer_Failure{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[7]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +671,7 @@ func (x *Answer_Failure) String() string {
 func (*Answer_Failure) ProtoMessage() {}
 
 func (x *Answer_Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[7]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -665,7 +734,7 @@ type Receipts_Receipt struct {
 
 func (x *Receipts_Receipt) Reset() {
 	*x = Receipts_Receipt{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[8]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +746,7 @@ func (x *Receipts_Receipt) String() string {
 func (*Receipts_Receipt) ProtoMessage() {}
 
 func (x *Receipts_Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[8]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +849,12 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\asession\x18\x05 \x01(\x04R\asession\"<\n" +
 	"\x0ePresencePolicy\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04userB8Z6github.com/petrel-im/petrel/internal/cluster/clusterpbb\x06proto3"
+	"\x04user\x18\x02 \x01(\tR\x04user\"_\n" +
+	"\x05Notes\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
+	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x14\n" +
+	"\x05users\x18\x03 \x03(\tR\x05users\x12\x14\n" +
+	"\x05notes\x18\x04 \x03(\fR\x05notesB8Z6github.com/petrel-im/petrel/internal/cluster/clusterpbb\x06proto3"
 
 var (
 	file_petrel_cluster_v1_fanout_proto_rawDescOnce sync.Once
@@ -794,7 +868,7 @@ func file_petrel_cluster_v1_fanout_proto_rawDescGZIP() []byte {
 	return file_petrel_cluster_v1_fanout_proto_rawDescData
 }
 
-var file_petrel_cluster_v1_fanout_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_petrel_cluster_v1_fanout_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_petrel_cluster_v1_fanout_proto_goTypes = []any{
 	(*Online)(nil),           // 0: petrel.cluster.v1.Online
 	(*Delivery)(nil),         // 1: petrel.cluster.v1.Delivery
@@ -802,15 +876,16 @@ var file_petrel_cluster_v1_fanout_proto_goTypes = []any{
 	(*Receipts)(nil),         // 3: petrel.cluster.v1.Receipts
 	(*Signal)(nil),           // 4: petrel.cluster.v1.Signal
 	(*PresencePolicy)(nil),   // 5: petrel.cluster.v1.PresencePolicy
-	(*Online_Part)(nil),      // 6: petrel.cluster.v1.Online.Part
-	(*Answer_Failure)(nil),   // 7: petrel.cluster.v1.Answer.Failure
-	(*Receipts_Receipt)(nil), // 8: petrel.cluster.v1.Receipts.Receipt
+	(*Notes)(nil),            // 6: petrel.cluster.v1.Notes
+	(*Online_Part)(nil),      // 7: petrel.cluster.v1.Online.Part
+	(*Answer_Failure)(nil),   // 8: petrel.cluster.v1.Answer.Failure
+	(*Receipts_Receipt)(nil), // 9: petrel.cluster.v1.Receipts.Receipt
 }
 var file_petrel_cluster_v1_fanout_proto_depIdxs = []int32{
-	6, // 0: petrel.cluster.v1.Online.part:type_name -> petrel.cluster.v1.Online.Part
+	7, // 0: petrel.cluster.v1.Online.part:type_name -> petrel.cluster.v1.Online.Part
 	2, // 1: petrel.cluster.v1.Delivery.answers:type_name -> petrel.cluster.v1.Answer
-	7, // 2: petrel.cluster.v1.Answer.failure:type_name -> petrel.cluster.v1.Answer.Failure
-	8, // 3: petrel.cluster.v1.Receipts.receipts:type_name -> petrel.cluster.v1.Receipts.Receipt
+	8, // 2: petrel.cluster.v1.Answer.failure:type_name -> petrel.cluster.v1.Answer.Failure
+	9, // 3: petrel.cluster.v1.Receipts.receipts:type_name -> petrel.cluster.v1.Receipts.Receipt
 	4, // [4:4] is the sub-list for method output_type
 	4, // [4:4] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
@@ -829,7 +904,7 @@ func file_petrel_cluster_v1_fanout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_cluster_v1_fanout_proto_rawDesc), len(file_petrel_cluster_v1_fanout_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -29,8 +29,11 @@ type GetHistory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	After         uint64                 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
 	Before        uint64                 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"`
-	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // of rows
-	Refs          bool                   `protobuf:"varint,4,opt,name=refs,proto3" json:"refs,omitempty"`   // with what the rows answer
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`           // of rows
+	Refs          bool                   `protobuf:"varint,4,opt,name=refs,proto3" json:"refs,omitempty"`             // with what the rows answer
+	Notes         bool                   `protobuf:"varint,5,opt,name=notes,proto3" json:"notes,omitempty"`           // with what members have made of the rows
+	Around        uint64                 `protobuf:"varint,6,opt,name=around,proto3" json:"around,omitempty"`         // instead of before and after: seq
+	AtMs          uint64                 `protobuf:"varint,7,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"` // the same, around the first row of this time or later
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -93,6 +96,27 @@ func (x *GetHistory) GetRefs() bool {
 	return false
 }
 
+func (x *GetHistory) GetNotes() bool {
+	if x != nil {
+		return x.Notes
+	}
+	return false
+}
+
+func (x *GetHistory) GetAround() uint64 {
+	if x != nil {
+		return x.Around
+	}
+	return 0
+}
+
+func (x *GetHistory) GetAtMs() uint64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
 type History struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          [][]byte               `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`  // wire parts, ascending by seq
@@ -100,6 +124,10 @@ type History struct {
 	FirstSeq      uint64                 `protobuf:"varint,3,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
 	More          bool                   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"` // the range goes on where this page ends
 	Refs          []*petrelv1.Quote      `protobuf:"bytes,5,rep,name=refs,proto3" json:"refs,omitempty"`
+	Notes         []*petrelv1.Note       `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
+	NotesMissing  bool                   `protobuf:"varint,7,opt,name=notes_missing,json=notesMissing,proto3" json:"notes_missing,omitempty"` // they cannot be read
+	CoveredFrom   uint64                 `protobuf:"varint,8,opt,name=covered_from,json=coveredFrom,proto3" json:"covered_from,omitempty"`    // between these two, both included, nothing is left out that the
+	CoveredTo     uint64                 `protobuf:"varint,9,opt,name=covered_to,json=coveredTo,proto3" json:"covered_to,omitempty"`          // user may read
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +197,252 @@ func (x *History) GetRefs() []*petrelv1.Quote {
 	return nil
 }
 
+func (x *History) GetNotes() []*petrelv1.Note {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *History) GetNotesMissing() bool {
+	if x != nil {
+		return x.NotesMissing
+	}
+	return false
+}
+
+func (x *History) GetCoveredFrom() uint64 {
+	if x != nil {
+		return x.CoveredFrom
+	}
+	return 0
+}
+
+func (x *History) GetCoveredTo() uint64 {
+	if x != nil {
+		return x.CoveredTo
+	}
+	return 0
+}
+
+// React sets what a user thinks of an entry. It is answered when that is durable.
+type React struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Emoji         string                 `protobuf:"bytes,2,opt,name=emoji,proto3" json:"emoji,omitempty"`
+	Removed       bool                   `protobuf:"varint,3,opt,name=removed,proto3" json:"removed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *React) Reset() {
+	*x = React{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *React) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*React) ProtoMessage() {}
+
+func (x *React) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use React.ProtoReflect.Descriptor instead.
+func (*React) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *React) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *React) GetEmoji() string {
+	if x != nil {
+		return x.Emoji
+	}
+	return ""
+}
+
+func (x *React) GetRemoved() bool {
+	if x != nil {
+		return x.Removed
+	}
+	return false
+}
+
+// PinEntry pins or unpins an entry.
+type PinEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Removed       bool                   `protobuf:"varint,2,opt,name=removed,proto3" json:"removed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinEntry) Reset() {
+	*x = PinEntry{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinEntry) ProtoMessage() {}
+
+func (x *PinEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinEntry.ProtoReflect.Descriptor instead.
+func (*PinEntry) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PinEntry) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *PinEntry) GetRemoved() bool {
+	if x != nil {
+		return x.Removed
+	}
+	return false
+}
+
+type ListReactions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Emoji         string                 `protobuf:"bytes,2,opt,name=emoji,proto3" json:"emoji,omitempty"`
+	After         string                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReactions) Reset() {
+	*x = ListReactions{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReactions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReactions) ProtoMessage() {}
+
+func (x *ListReactions) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReactions.ProtoReflect.Descriptor instead.
+func (*ListReactions) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListReactions) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ListReactions) GetEmoji() string {
+	if x != nil {
+		return x.Emoji
+	}
+	return ""
+}
+
+func (x *ListReactions) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListReactions) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListPins struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPins) Reset() {
+	*x = ListPins{}
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPins) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPins) ProtoMessage() {}
+
+func (x *ListPins) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPins.ProtoReflect.Descriptor instead.
+func (*ListPins) Descriptor() ([]byte, []int) {
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{5}
+}
+
 // GetSource asks for the message that a user forwards.
 type GetSource struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -179,7 +453,7 @@ type GetSource struct {
 
 func (x *GetSource) Reset() {
 	*x = GetSource{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -191,7 +465,7 @@ func (x *GetSource) String() string {
 func (*GetSource) ProtoMessage() {}
 
 func (x *GetSource) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[2]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -204,7 +478,7 @@ func (x *GetSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSource.ProtoReflect.Descriptor instead.
 func (*GetSource) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{2}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetSource) GetSeq() uint64 {
@@ -230,7 +504,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -242,7 +516,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[3]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -255,7 +529,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{3}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Source) GetType() string {
@@ -322,7 +596,7 @@ type GetState struct {
 
 func (x *GetState) Reset() {
 	*x = GetState{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -334,7 +608,7 @@ func (x *GetState) String() string {
 func (*GetState) ProtoMessage() {}
 
 func (x *GetState) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[4]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -347,7 +621,7 @@ func (x *GetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetState.ProtoReflect.Descriptor instead.
 func (*GetState) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{4}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{8}
 }
 
 type State struct {
@@ -365,7 +639,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -377,7 +651,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[5]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -390,7 +664,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{5}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *State) GetHead() uint64 {
@@ -451,7 +725,7 @@ type GetRecord struct {
 
 func (x *GetRecord) Reset() {
 	*x = GetRecord{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +737,7 @@ func (x *GetRecord) String() string {
 func (*GetRecord) ProtoMessage() {}
 
 func (x *GetRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[6]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +750,7 @@ func (x *GetRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRecord.ProtoReflect.Descriptor instead.
 func (*GetRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{6}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{10}
 }
 
 type Record struct {
@@ -490,7 +764,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +776,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[7]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +789,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{7}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Record) GetKind() petrelv1.ConvKind {
@@ -549,7 +823,7 @@ type ListMembers struct {
 
 func (x *ListMembers) Reset() {
 	*x = ListMembers{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +835,7 @@ func (x *ListMembers) String() string {
 func (*ListMembers) ProtoMessage() {}
 
 func (x *ListMembers) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[8]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +848,7 @@ func (x *ListMembers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMembers.ProtoReflect.Descriptor instead.
 func (*ListMembers) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{8}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListMembers) GetAfter() string {
@@ -601,7 +875,7 @@ type Members struct {
 
 func (x *Members) Reset() {
 	*x = Members{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +887,7 @@ func (x *Members) String() string {
 func (*Members) ProtoMessage() {}
 
 func (x *Members) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[9]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +900,7 @@ func (x *Members) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Members.ProtoReflect.Descriptor instead.
 func (*Members) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{9}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Members) GetMembers() []*petrelv1.MemberRef {
@@ -651,7 +925,7 @@ type ListReceipts struct {
 
 func (x *ListReceipts) Reset() {
 	*x = ListReceipts{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -663,7 +937,7 @@ func (x *ListReceipts) String() string {
 func (*ListReceipts) ProtoMessage() {}
 
 func (x *ListReceipts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[10]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,7 +950,7 @@ func (x *ListReceipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReceipts.ProtoReflect.Descriptor instead.
 func (*ListReceipts) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{10}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{14}
 }
 
 type Receipts struct {
@@ -688,7 +962,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -700,7 +974,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[11]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -713,7 +987,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{11}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Receipts) GetReceipts() []*petrelv1.Receipt {
@@ -735,7 +1009,7 @@ type MoveCursor struct {
 
 func (x *MoveCursor) Reset() {
 	*x = MoveCursor{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +1021,7 @@ func (x *MoveCursor) String() string {
 func (*MoveCursor) ProtoMessage() {}
 
 func (x *MoveCursor) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[12]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +1034,7 @@ func (x *MoveCursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveCursor.ProtoReflect.Descriptor instead.
 func (*MoveCursor) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{12}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MoveCursor) GetDelivered() uint64 {
@@ -794,7 +1068,7 @@ type AwaitInboxes struct {
 
 func (x *AwaitInboxes) Reset() {
 	*x = AwaitInboxes{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +1080,7 @@ func (x *AwaitInboxes) String() string {
 func (*AwaitInboxes) ProtoMessage() {}
 
 func (x *AwaitInboxes) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[13]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +1093,7 @@ func (x *AwaitInboxes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitInboxes.ProtoReflect.Descriptor instead.
 func (*AwaitInboxes) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{13}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
 }
 
 type Awaited struct {
@@ -830,7 +1104,7 @@ type Awaited struct {
 
 func (x *Awaited) Reset() {
 	*x = Awaited{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +1116,7 @@ func (x *Awaited) String() string {
 func (*Awaited) ProtoMessage() {}
 
 func (x *Awaited) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[14]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +1129,7 @@ func (x *Awaited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Awaited.ProtoReflect.Descriptor instead.
 func (*Awaited) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{14}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
 }
 
 // ListChanges asks what is new in some conversations of a user's list. One node
@@ -865,13 +1139,14 @@ type ListChanges struct {
 	Asks          []*Ask                 `protobuf:"bytes,1,rep,name=asks,proto3" json:"asks,omitempty"`
 	Newest        uint32                 `protobuf:"varint,2,opt,name=newest,proto3" json:"newest,omitempty"` // messages of each that has changed
 	Refs          bool                   `protobuf:"varint,3,opt,name=refs,proto3" json:"refs,omitempty"`     // with what these answer
+	Notes         bool                   `protobuf:"varint,4,opt,name=notes,proto3" json:"notes,omitempty"`   // with what members have made of them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListChanges) Reset() {
 	*x = ListChanges{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +1158,7 @@ func (x *ListChanges) String() string {
 func (*ListChanges) ProtoMessage() {}
 
 func (x *ListChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[15]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1171,7 @@ func (x *ListChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListChanges.ProtoReflect.Descriptor instead.
 func (*ListChanges) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{15}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListChanges) GetAsks() []*Ask {
@@ -920,6 +1195,13 @@ func (x *ListChanges) GetRefs() bool {
 	return false
 }
 
+func (x *ListChanges) GetNotes() bool {
+	if x != nil {
+		return x.Notes
+	}
+	return false
+}
+
 // Ask names a conversation, and what the user's list says of it.
 type Ask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -936,7 +1218,7 @@ type Ask struct {
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1230,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[16]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1243,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{16}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Ask) GetConv() []byte {
@@ -1023,7 +1305,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1317,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[17]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1330,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{17}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Changes) GetChanges() []*Change {
@@ -1075,7 +1357,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1087,7 +1369,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[18]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1100,7 +1382,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{18}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Change) GetState() *petrelv1.ConvState {
@@ -1129,7 +1411,7 @@ type FindCandidates struct {
 
 func (x *FindCandidates) Reset() {
 	*x = FindCandidates{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1423,7 @@ func (x *FindCandidates) String() string {
 func (*FindCandidates) ProtoMessage() {}
 
 func (x *FindCandidates) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[19]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1436,7 @@ func (x *FindCandidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindCandidates.ProtoReflect.Descriptor instead.
 func (*FindCandidates) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{19}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FindCandidates) GetConvs() []byte {
@@ -1181,7 +1463,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1475,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_conv_v1_conv_proto_msgTypes[20]
+	mi := &file_petrel_conv_v1_conv_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1488,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{20}
+	return file_petrel_conv_v1_conv_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Candidates) GetMaybe() []byte {
@@ -1227,19 +1509,41 @@ var File_petrel_conv_v1_conv_proto protoreflect.FileDescriptor
 
 const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\n" +
-	"\x19petrel/conv/v1/conv.proto\x12\x0epetrel.conv.v1\x1a\x1bpetrel/store/v1/store.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"d\n" +
+	"\x19petrel/conv/v1/conv.proto\x12\x0epetrel.conv.v1\x1a\x1bpetrel/store/v1/store.proto\x1a\x1cpetrel/v1/conversation.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"\xa7\x01\n" +
 	"\n" +
 	"GetHistory\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x04R\x06before\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x12\x12\n" +
-	"\x04refs\x18\x04 \x01(\bR\x04refs\"\x88\x01\n" +
+	"\x04refs\x18\x04 \x01(\bR\x04refs\x12\x14\n" +
+	"\x05notes\x18\x05 \x01(\bR\x05notes\x12\x16\n" +
+	"\x06around\x18\x06 \x01(\x04R\x06around\x12\x13\n" +
+	"\x05at_ms\x18\a \x01(\x04R\x04atMs\"\x96\x02\n" +
 	"\aHistory\x12\x12\n" +
 	"\x04rows\x18\x01 \x03(\fR\x04rows\x12\x12\n" +
 	"\x04head\x18\x02 \x01(\x04R\x04head\x12\x1b\n" +
 	"\tfirst_seq\x18\x03 \x01(\x04R\bfirstSeq\x12\x12\n" +
 	"\x04more\x18\x04 \x01(\bR\x04more\x12$\n" +
-	"\x04refs\x18\x05 \x03(\v2\x10.petrel.v1.QuoteR\x04refs\"\x1d\n" +
+	"\x04refs\x18\x05 \x03(\v2\x10.petrel.v1.QuoteR\x04refs\x12%\n" +
+	"\x05notes\x18\x06 \x03(\v2\x0f.petrel.v1.NoteR\x05notes\x12#\n" +
+	"\rnotes_missing\x18\a \x01(\bR\fnotesMissing\x12!\n" +
+	"\fcovered_from\x18\b \x01(\x04R\vcoveredFrom\x12\x1d\n" +
+	"\n" +
+	"covered_to\x18\t \x01(\x04R\tcoveredTo\"I\n" +
+	"\x05React\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05emoji\x18\x02 \x01(\tR\x05emoji\x12\x18\n" +
+	"\aremoved\x18\x03 \x01(\bR\aremoved\"6\n" +
+	"\bPinEntry\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
+	"\aremoved\x18\x02 \x01(\bR\aremoved\"c\n" +
+	"\rListReactions\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05emoji\x18\x02 \x01(\tR\x05emoji\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"\n" +
+	"\n" +
+	"\bListPins\"\x1d\n" +
 	"\tGetSource\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\x84\x01\n" +
 	"\x06Source\x12\x12\n" +
@@ -1278,11 +1582,12 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x18\n" +
 	"\asession\x18\x03 \x01(\x04R\asession\"\x0e\n" +
 	"\fAwaitInboxes\"\t\n" +
-	"\aAwaited\"b\n" +
+	"\aAwaited\"x\n" +
 	"\vListChanges\x12'\n" +
 	"\x04asks\x18\x01 \x03(\v2\x13.petrel.conv.v1.AskR\x04asks\x12\x16\n" +
 	"\x06newest\x18\x02 \x01(\rR\x06newest\x12\x12\n" +
-	"\x04refs\x18\x03 \x01(\bR\x04refs\"\xae\x01\n" +
+	"\x04refs\x18\x03 \x01(\bR\x04refs\x12\x14\n" +
+	"\x05notes\x18\x04 \x01(\bR\x05notes\"\xae\x01\n" +
 	"\x03Ask\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\fR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x12\n" +
@@ -1317,57 +1622,63 @@ func file_petrel_conv_v1_conv_proto_rawDescGZIP() []byte {
 	return file_petrel_conv_v1_conv_proto_rawDescData
 }
 
-var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_petrel_conv_v1_conv_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_petrel_conv_v1_conv_proto_goTypes = []any{
 	(*GetHistory)(nil),         // 0: petrel.conv.v1.GetHistory
 	(*History)(nil),            // 1: petrel.conv.v1.History
-	(*GetSource)(nil),          // 2: petrel.conv.v1.GetSource
-	(*Source)(nil),             // 3: petrel.conv.v1.Source
-	(*GetState)(nil),           // 4: petrel.conv.v1.GetState
-	(*State)(nil),              // 5: petrel.conv.v1.State
-	(*GetRecord)(nil),          // 6: petrel.conv.v1.GetRecord
-	(*Record)(nil),             // 7: petrel.conv.v1.Record
-	(*ListMembers)(nil),        // 8: petrel.conv.v1.ListMembers
-	(*Members)(nil),            // 9: petrel.conv.v1.Members
-	(*ListReceipts)(nil),       // 10: petrel.conv.v1.ListReceipts
-	(*Receipts)(nil),           // 11: petrel.conv.v1.Receipts
-	(*MoveCursor)(nil),         // 12: petrel.conv.v1.MoveCursor
-	(*AwaitInboxes)(nil),       // 13: petrel.conv.v1.AwaitInboxes
-	(*Awaited)(nil),            // 14: petrel.conv.v1.Awaited
-	(*ListChanges)(nil),        // 15: petrel.conv.v1.ListChanges
-	(*Ask)(nil),                // 16: petrel.conv.v1.Ask
-	(*Changes)(nil),            // 17: petrel.conv.v1.Changes
-	(*Change)(nil),             // 18: petrel.conv.v1.Change
-	(*FindCandidates)(nil),     // 19: petrel.conv.v1.FindCandidates
-	(*Candidates)(nil),         // 20: petrel.conv.v1.Candidates
-	(*petrelv1.Quote)(nil),     // 21: petrel.v1.Quote
-	(*petrelv1.Forwarded)(nil), // 22: petrel.v1.Forwarded
-	(petrelv1.Role)(0),         // 23: petrel.v1.Role
-	(petrelv1.ConvKind)(0),     // 24: petrel.v1.ConvKind
-	(*petrelv1.MemberRef)(nil), // 25: petrel.v1.MemberRef
-	(*petrelv1.Receipt)(nil),   // 26: petrel.v1.Receipt
-	(*storepb.FeedPos)(nil),    // 27: petrel.store.v1.FeedPos
-	(*petrelv1.ConvState)(nil), // 28: petrel.v1.ConvState
+	(*React)(nil),              // 2: petrel.conv.v1.React
+	(*PinEntry)(nil),           // 3: petrel.conv.v1.PinEntry
+	(*ListReactions)(nil),      // 4: petrel.conv.v1.ListReactions
+	(*ListPins)(nil),           // 5: petrel.conv.v1.ListPins
+	(*GetSource)(nil),          // 6: petrel.conv.v1.GetSource
+	(*Source)(nil),             // 7: petrel.conv.v1.Source
+	(*GetState)(nil),           // 8: petrel.conv.v1.GetState
+	(*State)(nil),              // 9: petrel.conv.v1.State
+	(*GetRecord)(nil),          // 10: petrel.conv.v1.GetRecord
+	(*Record)(nil),             // 11: petrel.conv.v1.Record
+	(*ListMembers)(nil),        // 12: petrel.conv.v1.ListMembers
+	(*Members)(nil),            // 13: petrel.conv.v1.Members
+	(*ListReceipts)(nil),       // 14: petrel.conv.v1.ListReceipts
+	(*Receipts)(nil),           // 15: petrel.conv.v1.Receipts
+	(*MoveCursor)(nil),         // 16: petrel.conv.v1.MoveCursor
+	(*AwaitInboxes)(nil),       // 17: petrel.conv.v1.AwaitInboxes
+	(*Awaited)(nil),            // 18: petrel.conv.v1.Awaited
+	(*ListChanges)(nil),        // 19: petrel.conv.v1.ListChanges
+	(*Ask)(nil),                // 20: petrel.conv.v1.Ask
+	(*Changes)(nil),            // 21: petrel.conv.v1.Changes
+	(*Change)(nil),             // 22: petrel.conv.v1.Change
+	(*FindCandidates)(nil),     // 23: petrel.conv.v1.FindCandidates
+	(*Candidates)(nil),         // 24: petrel.conv.v1.Candidates
+	(*petrelv1.Quote)(nil),     // 25: petrel.v1.Quote
+	(*petrelv1.Note)(nil),      // 26: petrel.v1.Note
+	(*petrelv1.Forwarded)(nil), // 27: petrel.v1.Forwarded
+	(petrelv1.Role)(0),         // 28: petrel.v1.Role
+	(petrelv1.ConvKind)(0),     // 29: petrel.v1.ConvKind
+	(*petrelv1.MemberRef)(nil), // 30: petrel.v1.MemberRef
+	(*petrelv1.Receipt)(nil),   // 31: petrel.v1.Receipt
+	(*storepb.FeedPos)(nil),    // 32: petrel.store.v1.FeedPos
+	(*petrelv1.ConvState)(nil), // 33: petrel.v1.ConvState
 }
 var file_petrel_conv_v1_conv_proto_depIdxs = []int32{
-	21, // 0: petrel.conv.v1.History.refs:type_name -> petrel.v1.Quote
-	22, // 1: petrel.conv.v1.Source.forwarded:type_name -> petrel.v1.Forwarded
-	23, // 2: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
-	24, // 3: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
-	25, // 4: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
-	26, // 5: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
-	16, // 6: petrel.conv.v1.ListChanges.asks:type_name -> petrel.conv.v1.Ask
-	24, // 7: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
-	18, // 8: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
-	27, // 9: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
-	28, // 10: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
-	27, // 11: petrel.conv.v1.FindCandidates.since:type_name -> petrel.store.v1.FeedPos
-	27, // 12: petrel.conv.v1.Candidates.feeds:type_name -> petrel.store.v1.FeedPos
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	25, // 0: petrel.conv.v1.History.refs:type_name -> petrel.v1.Quote
+	26, // 1: petrel.conv.v1.History.notes:type_name -> petrel.v1.Note
+	27, // 2: petrel.conv.v1.Source.forwarded:type_name -> petrel.v1.Forwarded
+	28, // 3: petrel.conv.v1.State.role:type_name -> petrel.v1.Role
+	29, // 4: petrel.conv.v1.Record.kind:type_name -> petrel.v1.ConvKind
+	30, // 5: petrel.conv.v1.Members.members:type_name -> petrel.v1.MemberRef
+	31, // 6: petrel.conv.v1.Receipts.receipts:type_name -> petrel.v1.Receipt
+	20, // 7: petrel.conv.v1.ListChanges.asks:type_name -> petrel.conv.v1.Ask
+	29, // 8: petrel.conv.v1.Ask.kind:type_name -> petrel.v1.ConvKind
+	22, // 9: petrel.conv.v1.Changes.changes:type_name -> petrel.conv.v1.Change
+	32, // 10: petrel.conv.v1.Changes.feeds:type_name -> petrel.store.v1.FeedPos
+	33, // 11: petrel.conv.v1.Change.state:type_name -> petrel.v1.ConvState
+	32, // 12: petrel.conv.v1.FindCandidates.since:type_name -> petrel.store.v1.FeedPos
+	32, // 13: petrel.conv.v1.Candidates.feeds:type_name -> petrel.store.v1.FeedPos
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_petrel_conv_v1_conv_proto_init() }
@@ -1375,7 +1686,7 @@ func file_petrel_conv_v1_conv_proto_init() {
 	if File_petrel_conv_v1_conv_proto != nil {
 		return
 	}
-	file_petrel_conv_v1_conv_proto_msgTypes[3].OneofWrappers = []any{
+	file_petrel_conv_v1_conv_proto_msgTypes[7].OneofWrappers = []any{
 		(*Source_Text)(nil),
 		(*Source_Data)(nil),
 	}
@@ -1385,7 +1696,7 @@ func file_petrel_conv_v1_conv_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_conv_v1_conv_proto_rawDesc), len(file_petrel_conv_v1_conv_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

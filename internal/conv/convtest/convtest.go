@@ -220,3 +220,17 @@ func marks(m *petrelv1.Message) string {
 	}
 	return s
 }
+
+// SeqsOf are the seqs of rows.
+func SeqsOf(t testing.TB, rows [][]byte) []im.Seq {
+	t.Helper()
+	var all []im.Seq
+	for _, row := range rows {
+		var m petrelv1.Message
+		if err := wire.ParseMessage(row, &m); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, im.Seq(m.Seq))
+	}
+	return all
+}

@@ -158,6 +158,14 @@ func (g *Gate) Dedupe(ctx context.Context, c im.Key, hash uint64) ([]im.Seq, err
 	return g.Store.Dedupe(ctx, c, hash)
 }
 
+// Marks is of store.Store.
+func (g *Gate) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, after string, fn func(im.Seq, string, []byte) bool) error {
+	if err := g.damage(c, 0, 0); err != nil {
+		return err
+	}
+	return g.Store.Marks(ctx, c, k, from, to, after, fn)
+}
+
 // Failed is of store.Store.
 func (g *Gate) Failed() <-chan struct{} { return g.failed }
 

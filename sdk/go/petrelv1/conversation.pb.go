@@ -701,6 +701,522 @@ func (x *ListMembersResponse) GetMore() bool {
 	return false
 }
 
+type ReactRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Emoji         string                 `protobuf:"bytes,3,opt,name=emoji,proto3" json:"emoji,omitempty"` // 1 to 32 bytes
+	Removed       bool                   `protobuf:"varint,4,opt,name=removed,proto3" json:"removed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReactRequest) Reset() {
+	*x = ReactRequest{}
+	mi := &file_petrel_v1_conversation_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReactRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReactRequest) ProtoMessage() {}
+
+func (x *ReactRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_conversation_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReactRequest.ProtoReflect.Descriptor instead.
+func (*ReactRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReactRequest) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *ReactRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ReactRequest) GetEmoji() string {
+	if x != nil {
+		return x.Emoji
+	}
+	return ""
+}
+
+func (x *ReactRequest) GetRemoved() bool {
+	if x != nil {
+		return x.Removed
+	}
+	return false
+}
+
+type PinRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Removed       bool                   `protobuf:"varint,3,opt,name=removed,proto3" json:"removed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinRequest) Reset() {
+	*x = PinRequest{}
+	mi := &file_petrel_v1_conversation_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinRequest) ProtoMessage() {}
+
+func (x *PinRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_conversation_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinRequest.ProtoReflect.Descriptor instead.
+func (*PinRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PinRequest) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *PinRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *PinRequest) GetRemoved() bool {
+	if x != nil {
+		return x.Removed
+	}
+	return false
+}
+
+type NoteResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Note          *Note                  `protobuf:"bytes,1,opt,name=note,proto3" json:"note,omitempty"`            // as it is now
+	Unchanged     bool                   `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"` // it was so before
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoteResponse) Reset() {
+	*x = NoteResponse{}
+	mi := &file_petrel_v1_conversation_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoteResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoteResponse) ProtoMessage() {}
+
+func (x *NoteResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_conversation_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoteResponse.ProtoReflect.Descriptor instead.
+func (*NoteResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *NoteResponse) GetNote() *Note {
+	if x != nil {
+		return x.Note
+	}
+	return nil
+}
+
+func (x *NoteResponse) GetUnchanged() bool {
+	if x != nil {
+		return x.Unchanged
+	}
+	return false
+}
+
+type ListReactionsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Emoji         string                 `protobuf:"bytes,3,opt,name=emoji,proto3" json:"emoji,omitempty"`  // empty: all
+	After         string                 `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`  // the page begins after this user
+	Limit         uint32                 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"` // of users; at most 200, the default
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReactionsRequest) Reset() {
+	*x = ListReactionsRequest{}
+	mi := &file_petrel_v1_conversation_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReactionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReactionsRequest) ProtoMessage() {}
+
+func (x *ListReactionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_conversation_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReactionsRequest.ProtoReflect.Descriptor instead.
+func (*ListReactionsRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListReactionsRequest) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *ListReactionsRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ListReactionsRequest) GetEmoji() string {
+	if x != nil {
+		return x.Emoji
+	}
+	return ""
+}
+
+func (x *ListReactionsRequest) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+func (x *ListReactionsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListReactionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Users         []*UserReactions       `protobuf:"bytes,1,rep,name=users,proto3" json:"users,omitempty"` // ascending by user; with more there may be fewer than limit, even none
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	Next          string                 `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"` // with more: the after of the next page
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReactionsResponse) Reset() {
+	*x = ListReactionsResponse{}
+	mi := &file_petrel_v1_conversation_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReactionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReactionsResponse) ProtoMessage() {}
+
+func (x *ListReactionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_conversation_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReactionsResponse.ProtoReflect.Descriptor instead.
+func (*ListReactionsResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListReactionsResponse) GetUsers() []*UserReactions {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *ListReactionsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *ListReactionsResponse) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+type UserReactions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Emojis        []string               `protobuf:"bytes,2,rep,name=emojis,proto3" json:"emojis,omitempty"` // in the order in which they came
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserReactions) Reset() {
+	*x = UserReactions{}
+	mi := &file_petrel_v1_conversation_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserReactions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserReactions) ProtoMessage() {}
+
+func (x *UserReactions) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_conversation_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserReactions.ProtoReflect.Descriptor instead.
+func (*UserReactions) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *UserReactions) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *UserReactions) GetEmojis() []string {
+	if x != nil {
+		return x.Emojis
+	}
+	return nil
+}
+
+type ListPinsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPinsRequest) Reset() {
+	*x = ListPinsRequest{}
+	mi := &file_petrel_v1_conversation_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPinsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPinsRequest) ProtoMessage() {}
+
+func (x *ListPinsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_conversation_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPinsRequest.ProtoReflect.Descriptor instead.
+func (*ListPinsRequest) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListPinsRequest) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+type ListPinsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pins          []*PinnedMessage       `protobuf:"bytes,1,rep,name=pins,proto3" json:"pins,omitempty"` // descending by seq, at most 100
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPinsResponse) Reset() {
+	*x = ListPinsResponse{}
+	mi := &file_petrel_v1_conversation_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPinsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPinsResponse) ProtoMessage() {}
+
+func (x *ListPinsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_conversation_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPinsResponse.ProtoReflect.Descriptor instead.
+func (*ListPinsResponse) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListPinsResponse) GetPins() []*PinnedMessage {
+	if x != nil {
+		return x.Pins
+	}
+	return nil
+}
+
+type PinnedMessage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Message       *Message               `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"` // as it is now
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`           // user who pinned it
+	TimeMs        uint64                 `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinnedMessage) Reset() {
+	*x = PinnedMessage{}
+	mi := &file_petrel_v1_conversation_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinnedMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinnedMessage) ProtoMessage() {}
+
+func (x *PinnedMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_conversation_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinnedMessage.ProtoReflect.Descriptor instead.
+func (*PinnedMessage) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *PinnedMessage) GetMessage() *Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *PinnedMessage) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *PinnedMessage) GetTimeMs() uint64 {
+	if x != nil {
+		return x.TimeMs
+	}
+	return 0
+}
+
 type ListReceiptsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
@@ -710,7 +1226,7 @@ type ListReceiptsRequest struct {
 
 func (x *ListReceiptsRequest) Reset() {
 	*x = ListReceiptsRequest{}
-	mi := &file_petrel_v1_conversation_proto_msgTypes[12]
+	mi := &file_petrel_v1_conversation_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +1238,7 @@ func (x *ListReceiptsRequest) String() string {
 func (*ListReceiptsRequest) ProtoMessage() {}
 
 func (x *ListReceiptsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_conversation_proto_msgTypes[12]
+	mi := &file_petrel_v1_conversation_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +1251,7 @@ func (x *ListReceiptsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReceiptsRequest.ProtoReflect.Descriptor instead.
 func (*ListReceiptsRequest) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{12}
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListReceiptsRequest) GetConv() string {
@@ -754,7 +1270,7 @@ type ListReceiptsResponse struct {
 
 func (x *ListReceiptsResponse) Reset() {
 	*x = ListReceiptsResponse{}
-	mi := &file_petrel_v1_conversation_proto_msgTypes[13]
+	mi := &file_petrel_v1_conversation_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +1282,7 @@ func (x *ListReceiptsResponse) String() string {
 func (*ListReceiptsResponse) ProtoMessage() {}
 
 func (x *ListReceiptsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_conversation_proto_msgTypes[13]
+	mi := &file_petrel_v1_conversation_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +1295,7 @@ func (x *ListReceiptsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReceiptsResponse.ProtoReflect.Descriptor instead.
 func (*ListReceiptsResponse) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{13}
+	return file_petrel_v1_conversation_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListReceiptsResponse) GetReceipts() []*Receipt {
@@ -844,7 +1360,41 @@ const file_petrel_v1_conversation_proto_rawDesc = "" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\"Y\n" +
 	"\x13ListMembersResponse\x12.\n" +
 	"\amembers\x18\x01 \x03(\v2\x14.petrel.v1.MemberRefR\amembers\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\")\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"d\n" +
+	"\fReactRequest\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05emoji\x18\x03 \x01(\tR\x05emoji\x12\x18\n" +
+	"\aremoved\x18\x04 \x01(\bR\aremoved\"L\n" +
+	"\n" +
+	"PinRequest\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x18\n" +
+	"\aremoved\x18\x03 \x01(\bR\aremoved\"Q\n" +
+	"\fNoteResponse\x12#\n" +
+	"\x04note\x18\x01 \x01(\v2\x0f.petrel.v1.NoteR\x04note\x12\x1c\n" +
+	"\tunchanged\x18\x02 \x01(\bR\tunchanged\"~\n" +
+	"\x14ListReactionsRequest\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05emoji\x18\x03 \x01(\tR\x05emoji\x12\x14\n" +
+	"\x05after\x18\x04 \x01(\tR\x05after\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\rR\x05limit\"o\n" +
+	"\x15ListReactionsResponse\x12.\n" +
+	"\x05users\x18\x01 \x03(\v2\x18.petrel.v1.UserReactionsR\x05users\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12\x12\n" +
+	"\x04next\x18\x03 \x01(\tR\x04next\";\n" +
+	"\rUserReactions\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
+	"\x06emojis\x18\x02 \x03(\tR\x06emojis\"%\n" +
+	"\x0fListPinsRequest\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\"@\n" +
+	"\x10ListPinsResponse\x12,\n" +
+	"\x04pins\x18\x01 \x03(\v2\x18.petrel.v1.PinnedMessageR\x04pins\"f\n" +
+	"\rPinnedMessage\x12,\n" +
+	"\amessage\x18\x01 \x01(\v2\x12.petrel.v1.MessageR\amessage\x12\x0e\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x17\n" +
+	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\")\n" +
 	"\x13ListReceiptsRequest\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\"F\n" +
 	"\x14ListReceiptsResponse\x12.\n" +
@@ -861,7 +1411,7 @@ const file_petrel_v1_conversation_proto_rawDesc = "" +
 	"\x11TransferOwnership\x12#.petrel.v1.TransferOwnershipRequest\x1a\x19.petrel.v1.ChangeResponse\x12K\n" +
 	"\rDissolveGroup\x12\x1f.petrel.v1.DissolveGroupRequest\x1a\x19.petrel.v1.ChangeResponse\x12J\n" +
 	"\x0fGetConversation\x12!.petrel.v1.GetConversationRequest\x1a\x14.petrel.v1.ConvState\x12L\n" +
-	"\vListMembers\x12\x1d.petrel.v1.ListMembersRequest\x1a\x1e.petrel.v1.ListMembersResponse2\xb2\x02\n" +
+	"\vListMembers\x12\x1d.petrel.v1.ListMembersRequest\x1a\x1e.petrel.v1.ListMembersResponse2\xbd\x04\n" +
 	"\x0eMessageService\x12'\n" +
 	"\x04Send\x12\x0f.petrel.v1.Send\x1a\x0e.petrel.v1.Ack\x12;\n" +
 	"\n" +
@@ -869,7 +1419,11 @@ const file_petrel_v1_conversation_proto_rawDesc = "" +
 	"\x04Sync\x12\x0f.petrel.v1.Sync\x1a\x13.petrel.v1.SyncPage\x12;\n" +
 	"\n" +
 	"MoveCursor\x12\x15.petrel.v1.MoveCursor\x1a\x16.petrel.v1.CursorMoved\x12O\n" +
-	"\fListReceipts\x12\x1e.petrel.v1.ListReceiptsRequest\x1a\x1f.petrel.v1.ListReceiptsResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
+	"\fListReceipts\x12\x1e.petrel.v1.ListReceiptsRequest\x1a\x1f.petrel.v1.ListReceiptsResponse\x129\n" +
+	"\x05React\x12\x17.petrel.v1.ReactRequest\x1a\x17.petrel.v1.NoteResponse\x125\n" +
+	"\x03Pin\x12\x15.petrel.v1.PinRequest\x1a\x17.petrel.v1.NoteResponse\x12R\n" +
+	"\rListReactions\x12\x1f.petrel.v1.ListReactionsRequest\x1a .petrel.v1.ListReactionsResponse\x12C\n" +
+	"\bListPins\x12\x1a.petrel.v1.ListPinsRequest\x1a\x1b.petrel.v1.ListPinsResponseB-Z+github.com/petrel-im/petrel/sdk/go/petrelv1b\x06proto3"
 
 var (
 	file_petrel_v1_conversation_proto_rawDescOnce sync.Once
@@ -883,7 +1437,7 @@ func file_petrel_v1_conversation_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_conversation_proto_rawDescData
 }
 
-var file_petrel_v1_conversation_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_petrel_v1_conversation_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_petrel_v1_conversation_proto_goTypes = []any{
 	(*CreateGroupRequest)(nil),       // 0: petrel.v1.CreateGroupRequest
 	(*CreateGroupResponse)(nil),      // 1: petrel.v1.CreateGroupResponse
@@ -897,61 +1451,84 @@ var file_petrel_v1_conversation_proto_goTypes = []any{
 	(*GetConversationRequest)(nil),   // 9: petrel.v1.GetConversationRequest
 	(*ListMembersRequest)(nil),       // 10: petrel.v1.ListMembersRequest
 	(*ListMembersResponse)(nil),      // 11: petrel.v1.ListMembersResponse
-	(*ListReceiptsRequest)(nil),      // 12: petrel.v1.ListReceiptsRequest
-	(*ListReceiptsResponse)(nil),     // 13: petrel.v1.ListReceiptsResponse
-	(Role)(0),                        // 14: petrel.v1.Role
-	(*MemberRef)(nil),                // 15: petrel.v1.MemberRef
-	(*Receipt)(nil),                  // 16: petrel.v1.Receipt
-	(*Send)(nil),                     // 17: petrel.v1.Send
-	(*GetHistory)(nil),               // 18: petrel.v1.GetHistory
-	(*Sync)(nil),                     // 19: petrel.v1.Sync
-	(*MoveCursor)(nil),               // 20: petrel.v1.MoveCursor
-	(*ChangeResponse)(nil),           // 21: petrel.v1.ChangeResponse
-	(*ConvState)(nil),                // 22: petrel.v1.ConvState
-	(*Ack)(nil),                      // 23: petrel.v1.Ack
-	(*HistoryPage)(nil),              // 24: petrel.v1.HistoryPage
-	(*SyncPage)(nil),                 // 25: petrel.v1.SyncPage
-	(*CursorMoved)(nil),              // 26: petrel.v1.CursorMoved
+	(*ReactRequest)(nil),             // 12: petrel.v1.ReactRequest
+	(*PinRequest)(nil),               // 13: petrel.v1.PinRequest
+	(*NoteResponse)(nil),             // 14: petrel.v1.NoteResponse
+	(*ListReactionsRequest)(nil),     // 15: petrel.v1.ListReactionsRequest
+	(*ListReactionsResponse)(nil),    // 16: petrel.v1.ListReactionsResponse
+	(*UserReactions)(nil),            // 17: petrel.v1.UserReactions
+	(*ListPinsRequest)(nil),          // 18: petrel.v1.ListPinsRequest
+	(*ListPinsResponse)(nil),         // 19: petrel.v1.ListPinsResponse
+	(*PinnedMessage)(nil),            // 20: petrel.v1.PinnedMessage
+	(*ListReceiptsRequest)(nil),      // 21: petrel.v1.ListReceiptsRequest
+	(*ListReceiptsResponse)(nil),     // 22: petrel.v1.ListReceiptsResponse
+	(Role)(0),                        // 23: petrel.v1.Role
+	(*MemberRef)(nil),                // 24: petrel.v1.MemberRef
+	(*Note)(nil),                     // 25: petrel.v1.Note
+	(*Message)(nil),                  // 26: petrel.v1.Message
+	(*Receipt)(nil),                  // 27: petrel.v1.Receipt
+	(*Send)(nil),                     // 28: petrel.v1.Send
+	(*GetHistory)(nil),               // 29: petrel.v1.GetHistory
+	(*Sync)(nil),                     // 30: petrel.v1.Sync
+	(*MoveCursor)(nil),               // 31: petrel.v1.MoveCursor
+	(*ChangeResponse)(nil),           // 32: petrel.v1.ChangeResponse
+	(*ConvState)(nil),                // 33: petrel.v1.ConvState
+	(*Ack)(nil),                      // 34: petrel.v1.Ack
+	(*HistoryPage)(nil),              // 35: petrel.v1.HistoryPage
+	(*SyncPage)(nil),                 // 36: petrel.v1.SyncPage
+	(*CursorMoved)(nil),              // 37: petrel.v1.CursorMoved
 }
 var file_petrel_v1_conversation_proto_depIdxs = []int32{
-	14, // 0: petrel.v1.SetRoleRequest.role:type_name -> petrel.v1.Role
-	15, // 1: petrel.v1.ListMembersResponse.members:type_name -> petrel.v1.MemberRef
-	16, // 2: petrel.v1.ListReceiptsResponse.receipts:type_name -> petrel.v1.Receipt
-	0,  // 3: petrel.v1.ConversationService.CreateGroup:input_type -> petrel.v1.CreateGroupRequest
-	2,  // 4: petrel.v1.ConversationService.RenameGroup:input_type -> petrel.v1.RenameGroupRequest
-	3,  // 5: petrel.v1.ConversationService.AddMembers:input_type -> petrel.v1.AddMembersRequest
-	4,  // 6: petrel.v1.ConversationService.RemoveMembers:input_type -> petrel.v1.RemoveMembersRequest
-	5,  // 7: petrel.v1.ConversationService.LeaveGroup:input_type -> petrel.v1.LeaveGroupRequest
-	6,  // 8: petrel.v1.ConversationService.SetRole:input_type -> petrel.v1.SetRoleRequest
-	7,  // 9: petrel.v1.ConversationService.TransferOwnership:input_type -> petrel.v1.TransferOwnershipRequest
-	8,  // 10: petrel.v1.ConversationService.DissolveGroup:input_type -> petrel.v1.DissolveGroupRequest
-	9,  // 11: petrel.v1.ConversationService.GetConversation:input_type -> petrel.v1.GetConversationRequest
-	10, // 12: petrel.v1.ConversationService.ListMembers:input_type -> petrel.v1.ListMembersRequest
-	17, // 13: petrel.v1.MessageService.Send:input_type -> petrel.v1.Send
-	18, // 14: petrel.v1.MessageService.GetHistory:input_type -> petrel.v1.GetHistory
-	19, // 15: petrel.v1.MessageService.Sync:input_type -> petrel.v1.Sync
-	20, // 16: petrel.v1.MessageService.MoveCursor:input_type -> petrel.v1.MoveCursor
-	12, // 17: petrel.v1.MessageService.ListReceipts:input_type -> petrel.v1.ListReceiptsRequest
-	1,  // 18: petrel.v1.ConversationService.CreateGroup:output_type -> petrel.v1.CreateGroupResponse
-	21, // 19: petrel.v1.ConversationService.RenameGroup:output_type -> petrel.v1.ChangeResponse
-	21, // 20: petrel.v1.ConversationService.AddMembers:output_type -> petrel.v1.ChangeResponse
-	21, // 21: petrel.v1.ConversationService.RemoveMembers:output_type -> petrel.v1.ChangeResponse
-	21, // 22: petrel.v1.ConversationService.LeaveGroup:output_type -> petrel.v1.ChangeResponse
-	21, // 23: petrel.v1.ConversationService.SetRole:output_type -> petrel.v1.ChangeResponse
-	21, // 24: petrel.v1.ConversationService.TransferOwnership:output_type -> petrel.v1.ChangeResponse
-	21, // 25: petrel.v1.ConversationService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
-	22, // 26: petrel.v1.ConversationService.GetConversation:output_type -> petrel.v1.ConvState
-	11, // 27: petrel.v1.ConversationService.ListMembers:output_type -> petrel.v1.ListMembersResponse
-	23, // 28: petrel.v1.MessageService.Send:output_type -> petrel.v1.Ack
-	24, // 29: petrel.v1.MessageService.GetHistory:output_type -> petrel.v1.HistoryPage
-	25, // 30: petrel.v1.MessageService.Sync:output_type -> petrel.v1.SyncPage
-	26, // 31: petrel.v1.MessageService.MoveCursor:output_type -> petrel.v1.CursorMoved
-	13, // 32: petrel.v1.MessageService.ListReceipts:output_type -> petrel.v1.ListReceiptsResponse
-	18, // [18:33] is the sub-list for method output_type
-	3,  // [3:18] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	23, // 0: petrel.v1.SetRoleRequest.role:type_name -> petrel.v1.Role
+	24, // 1: petrel.v1.ListMembersResponse.members:type_name -> petrel.v1.MemberRef
+	25, // 2: petrel.v1.NoteResponse.note:type_name -> petrel.v1.Note
+	17, // 3: petrel.v1.ListReactionsResponse.users:type_name -> petrel.v1.UserReactions
+	20, // 4: petrel.v1.ListPinsResponse.pins:type_name -> petrel.v1.PinnedMessage
+	26, // 5: petrel.v1.PinnedMessage.message:type_name -> petrel.v1.Message
+	27, // 6: petrel.v1.ListReceiptsResponse.receipts:type_name -> petrel.v1.Receipt
+	0,  // 7: petrel.v1.ConversationService.CreateGroup:input_type -> petrel.v1.CreateGroupRequest
+	2,  // 8: petrel.v1.ConversationService.RenameGroup:input_type -> petrel.v1.RenameGroupRequest
+	3,  // 9: petrel.v1.ConversationService.AddMembers:input_type -> petrel.v1.AddMembersRequest
+	4,  // 10: petrel.v1.ConversationService.RemoveMembers:input_type -> petrel.v1.RemoveMembersRequest
+	5,  // 11: petrel.v1.ConversationService.LeaveGroup:input_type -> petrel.v1.LeaveGroupRequest
+	6,  // 12: petrel.v1.ConversationService.SetRole:input_type -> petrel.v1.SetRoleRequest
+	7,  // 13: petrel.v1.ConversationService.TransferOwnership:input_type -> petrel.v1.TransferOwnershipRequest
+	8,  // 14: petrel.v1.ConversationService.DissolveGroup:input_type -> petrel.v1.DissolveGroupRequest
+	9,  // 15: petrel.v1.ConversationService.GetConversation:input_type -> petrel.v1.GetConversationRequest
+	10, // 16: petrel.v1.ConversationService.ListMembers:input_type -> petrel.v1.ListMembersRequest
+	28, // 17: petrel.v1.MessageService.Send:input_type -> petrel.v1.Send
+	29, // 18: petrel.v1.MessageService.GetHistory:input_type -> petrel.v1.GetHistory
+	30, // 19: petrel.v1.MessageService.Sync:input_type -> petrel.v1.Sync
+	31, // 20: petrel.v1.MessageService.MoveCursor:input_type -> petrel.v1.MoveCursor
+	21, // 21: petrel.v1.MessageService.ListReceipts:input_type -> petrel.v1.ListReceiptsRequest
+	12, // 22: petrel.v1.MessageService.React:input_type -> petrel.v1.ReactRequest
+	13, // 23: petrel.v1.MessageService.Pin:input_type -> petrel.v1.PinRequest
+	15, // 24: petrel.v1.MessageService.ListReactions:input_type -> petrel.v1.ListReactionsRequest
+	18, // 25: petrel.v1.MessageService.ListPins:input_type -> petrel.v1.ListPinsRequest
+	1,  // 26: petrel.v1.ConversationService.CreateGroup:output_type -> petrel.v1.CreateGroupResponse
+	32, // 27: petrel.v1.ConversationService.RenameGroup:output_type -> petrel.v1.ChangeResponse
+	32, // 28: petrel.v1.ConversationService.AddMembers:output_type -> petrel.v1.ChangeResponse
+	32, // 29: petrel.v1.ConversationService.RemoveMembers:output_type -> petrel.v1.ChangeResponse
+	32, // 30: petrel.v1.ConversationService.LeaveGroup:output_type -> petrel.v1.ChangeResponse
+	32, // 31: petrel.v1.ConversationService.SetRole:output_type -> petrel.v1.ChangeResponse
+	32, // 32: petrel.v1.ConversationService.TransferOwnership:output_type -> petrel.v1.ChangeResponse
+	32, // 33: petrel.v1.ConversationService.DissolveGroup:output_type -> petrel.v1.ChangeResponse
+	33, // 34: petrel.v1.ConversationService.GetConversation:output_type -> petrel.v1.ConvState
+	11, // 35: petrel.v1.ConversationService.ListMembers:output_type -> petrel.v1.ListMembersResponse
+	34, // 36: petrel.v1.MessageService.Send:output_type -> petrel.v1.Ack
+	35, // 37: petrel.v1.MessageService.GetHistory:output_type -> petrel.v1.HistoryPage
+	36, // 38: petrel.v1.MessageService.Sync:output_type -> petrel.v1.SyncPage
+	37, // 39: petrel.v1.MessageService.MoveCursor:output_type -> petrel.v1.CursorMoved
+	22, // 40: petrel.v1.MessageService.ListReceipts:output_type -> petrel.v1.ListReceiptsResponse
+	14, // 41: petrel.v1.MessageService.React:output_type -> petrel.v1.NoteResponse
+	14, // 42: petrel.v1.MessageService.Pin:output_type -> petrel.v1.NoteResponse
+	16, // 43: petrel.v1.MessageService.ListReactions:output_type -> petrel.v1.ListReactionsResponse
+	19, // 44: petrel.v1.MessageService.ListPins:output_type -> petrel.v1.ListPinsResponse
+	26, // [26:45] is the sub-list for method output_type
+	7,  // [7:26] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_conversation_proto_init() }
@@ -968,7 +1545,7 @@ func file_petrel_v1_conversation_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_conversation_proto_rawDesc), len(file_petrel_v1_conversation_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -924,8 +924,6 @@ type Send struct {
 	//	*Send_Data
 	//	*Send_Edit
 	//	*Send_Recall
-	//	*Send_Reaction
-	//	*Send_Pin
 	Body          isSend_Body `protobuf_oneof:"body"`
 	Needs         []string    `protobuf:"bytes,12,rep,name=needs,proto3" json:"needs,omitempty"` // capabilities without which the server must not take it. Clause P-4.10
 	Rel           *Relations  `protobuf:"bytes,13,opt,name=rel,proto3" json:"rel,omitempty"`
@@ -1041,24 +1039,6 @@ func (x *Send) GetRecall() *Recall {
 	return nil
 }
 
-func (x *Send) GetReaction() *Reaction {
-	if x != nil {
-		if x, ok := x.Body.(*Send_Reaction); ok {
-			return x.Reaction
-		}
-	}
-	return nil
-}
-
-func (x *Send) GetPin() *Pin {
-	if x != nil {
-		if x, ok := x.Body.(*Send_Pin); ok {
-			return x.Pin
-		}
-	}
-	return nil
-}
-
 func (x *Send) GetNeeds() []string {
 	if x != nil {
 		return x.Needs
@@ -1093,14 +1073,6 @@ type Send_Recall struct {
 	Recall *Recall `protobuf:"bytes,9,opt,name=recall,proto3,oneof"`
 }
 
-type Send_Reaction struct {
-	Reaction *Reaction `protobuf:"bytes,10,opt,name=reaction,proto3,oneof"`
-}
-
-type Send_Pin struct {
-	Pin *Pin `protobuf:"bytes,11,opt,name=pin,proto3,oneof"`
-}
-
 func (*Send_Text) isSend_Body() {}
 
 func (*Send_Data) isSend_Body() {}
@@ -1108,10 +1080,6 @@ func (*Send_Data) isSend_Body() {}
 func (*Send_Edit) isSend_Body() {}
 
 func (*Send_Recall) isSend_Body() {}
-
-func (*Send_Reaction) isSend_Body() {}
-
-func (*Send_Pin) isSend_Body() {}
 
 // Ack says that the send is durable, and at which seq. The fields of the send and
 // those of the ack are the whole entry.
@@ -1314,6 +1282,7 @@ type Events struct {
 	Messages      []*Message             `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
 	Hints         []*Hint                `protobuf:"bytes,2,rep,name=hints,proto3" json:"hints,omitempty"`
 	Receipts      []*Receipt             `protobuf:"bytes,3,rep,name=receipts,proto3" json:"receipts,omitempty"`
+	Notes         []*Note                `protobuf:"bytes,4,rep,name=notes,proto3" json:"notes,omitempty"`
 	Signals       []*Signal              `protobuf:"bytes,6,rep,name=signals,proto3" json:"signals,omitempty"`
 	Presences     []*Presence            `protobuf:"bytes,7,rep,name=presences,proto3" json:"presences,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1367,6 +1336,13 @@ func (x *Events) GetHints() []*Hint {
 func (x *Events) GetReceipts() []*Receipt {
 	if x != nil {
 		return x.Receipts
+	}
+	return nil
+}
+
+func (x *Events) GetNotes() []*Note {
+	if x != nil {
+		return x.Notes
 	}
 	return nil
 }
@@ -1516,14 +1492,17 @@ func (x *Receipt) GetRead() uint64 {
 }
 
 // GetHistory asks for a page of a conversation: the first entries above after,
-// or, when before is set, the last entries below before that are above after.
-// Clause P-5.2.
+// or, when before is set, the last entries below before that are above after, or
+// those around a place. Clause P-5.2.
 type GetHistory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	After         uint64                 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	Before        uint64                 `protobuf:"varint,3,opt,name=before,proto3" json:"before,omitempty"`
-	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"` // 0 means the server's page size
+	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                          // 0 means the server's page size
+	Around        uint64                 `protobuf:"varint,5,opt,name=around,proto3" json:"around,omitempty"`                        // seq: about half of the page is before it
+	AtMs          uint64                 `protobuf:"varint,6,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`                // around the first entry of this time or later
+	OnlyNotes     bool                   `protobuf:"varint,7,opt,name=only_notes,json=onlyNotes,proto3" json:"only_notes,omitempty"` // the notes of the page without its messages
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1586,14 +1565,39 @@ func (x *GetHistory) GetLimit() uint32 {
 	return 0
 }
 
+func (x *GetHistory) GetAround() uint64 {
+	if x != nil {
+		return x.Around
+	}
+	return 0
+}
+
+func (x *GetHistory) GetAtMs() uint64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *GetHistory) GetOnlyNotes() bool {
+	if x != nil {
+		return x.OnlyNotes
+	}
+	return false
+}
+
 type HistoryPage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Messages      []*Message             `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"` // ascending by seq; what the user may not read is left out
 	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"`
 	Head          uint64                 `protobuf:"varint,3,opt,name=head,proto3" json:"head,omitempty"`
-	FirstSeq      uint64                 `protobuf:"varint,4,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // the oldest entry that is left, now 1. Coming: retention, which removes older ones. Clause P-5.5
-	More          bool                   `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`                         // the range has more entries after this page
-	Refs          []*Quote               `protobuf:"bytes,6,rep,name=refs,proto3" json:"refs,omitempty"`                          // what messages answer that is not in this page, ascending by seq. Clause P-5.9
+	FirstSeq      uint64                 `protobuf:"varint,4,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`              // the oldest entry that is left, now 1. Coming: retention, which removes older ones. Clause P-5.5
+	More          bool                   `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`                                      // the range has more entries after this page
+	Refs          []*Quote               `protobuf:"bytes,6,rep,name=refs,proto3" json:"refs,omitempty"`                                       // what messages answer that is not in this page, ascending by seq. Clause P-5.9
+	Notes         []*Note                `protobuf:"bytes,7,rep,name=notes,proto3" json:"notes,omitempty"`                                     // of the entries of the page, ascending by seq. Clause P-5.11
+	CoveredFrom   uint64                 `protobuf:"varint,8,opt,name=covered_from,json=coveredFrom,proto3" json:"covered_from,omitempty"`     // between these two seqs, both included, the page has every
+	CoveredTo     uint64                 `protobuf:"varint,9,opt,name=covered_to,json=coveredTo,proto3" json:"covered_to,omitempty"`           // entry that the user may read
+	NotesMissing  bool                   `protobuf:"varint,10,opt,name=notes_missing,json=notesMissing,proto3" json:"notes_missing,omitempty"` // the server cannot read the notes. Clause P-9.5
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1668,6 +1672,34 @@ func (x *HistoryPage) GetRefs() []*Quote {
 		return x.Refs
 	}
 	return nil
+}
+
+func (x *HistoryPage) GetNotes() []*Note {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *HistoryPage) GetCoveredFrom() uint64 {
+	if x != nil {
+		return x.CoveredFrom
+	}
+	return 0
+}
+
+func (x *HistoryPage) GetCoveredTo() uint64 {
+	if x != nil {
+		return x.CoveredTo
+	}
+	return 0
+}
+
+func (x *HistoryPage) GetNotesMissing() bool {
+	if x != nil {
+		return x.NotesMissing
+	}
+	return false
 }
 
 // Sync asks what has changed since token, and ends Lagged. Clause P-6.2.
@@ -1802,6 +1834,8 @@ type ConvState struct {
 	PeerReceipt   *Receipt               `protobuf:"bytes,15,opt,name=peer_receipt,json=peerReceipt,proto3" json:"peer_receipt,omitempty"`  // of a direct conversation: the cursors of the other user
 	Damaged       bool                   `protobuf:"varint,16,opt,name=damaged,proto3" json:"damaged,omitempty"`                            // the server cannot read the conversation; only conv, kind, title and peer are set. Clause P-9.5
 	Refs          []*Quote               `protobuf:"bytes,17,rep,name=refs,proto3" json:"refs,omitempty"`                                   // of newest, as in HistoryPage
+	Notes         []*Note                `protobuf:"bytes,18,rep,name=notes,proto3" json:"notes,omitempty"`                                 // of newest, as in HistoryPage
+	NotesMissing  bool                   `protobuf:"varint,19,opt,name=notes_missing,json=notesMissing,proto3" json:"notes_missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1953,6 +1987,20 @@ func (x *ConvState) GetRefs() []*Quote {
 		return x.Refs
 	}
 	return nil
+}
+
+func (x *ConvState) GetNotes() []*Note {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *ConvState) GetNotesMissing() bool {
+	if x != nil {
+		return x.NotesMissing
+	}
+	return false
 }
 
 // MoveCursor moves the user's cursors forward; read implies delivered.
@@ -2965,7 +3013,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\n" +
 	"body_bytes\x18\x02 \x01(\rR\tbodyBytes\x12)\n" +
 	"\x10history_messages\x18\x03 \x01(\rR\x0fhistoryMessages\x12#\n" +
-	"\ropen_requests\x18\x04 \x01(\rR\fopenRequests\"\xa8\x03\n" +
+	"\ropen_requests\x18\x04 \x01(\rR\fopenRequests\"\xdd\x02\n" +
 	"\x04Send\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\"\n" +
@@ -2975,14 +3023,12 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x04text\x18\x06 \x01(\tH\x00R\x04text\x12\x14\n" +
 	"\x04data\x18\a \x01(\fH\x00R\x04data\x12%\n" +
 	"\x04edit\x18\b \x01(\v2\x0f.petrel.v1.EditH\x00R\x04edit\x12+\n" +
-	"\x06recall\x18\t \x01(\v2\x11.petrel.v1.RecallH\x00R\x06recall\x121\n" +
-	"\breaction\x18\n" +
-	" \x01(\v2\x13.petrel.v1.ReactionH\x00R\breaction\x12\"\n" +
-	"\x03pin\x18\v \x01(\v2\x0e.petrel.v1.PinH\x00R\x03pin\x12\x14\n" +
+	"\x06recall\x18\t \x01(\v2\x11.petrel.v1.RecallH\x00R\x06recall\x12\x14\n" +
 	"\x05needs\x18\f \x03(\tR\x05needs\x12&\n" +
 	"\x03rel\x18\r \x01(\v2\x14.petrel.v1.RelationsR\x03relB\x06\n" +
 	"\x04bodyB\b\n" +
-	"\x06_after\"\x8c\x01\n" +
+	"\x06_afterJ\x04\b\n" +
+	"\x10\vJ\x04\b\v\x10\f\"\x8c\x01\n" +
 	"\x03Ack\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
@@ -3002,11 +3048,12 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\fdamaged_from\x18\t \x01(\x04R\vdamagedFrom\x12\x1d\n" +
 	"\n" +
 	"damaged_to\x18\n" +
-	" \x01(\x04R\tdamagedTo\"\xef\x01\n" +
+	" \x01(\x04R\tdamagedTo\"\x96\x02\n" +
 	"\x06Events\x12.\n" +
 	"\bmessages\x18\x01 \x03(\v2\x12.petrel.v1.MessageR\bmessages\x12%\n" +
 	"\x05hints\x18\x02 \x03(\v2\x0f.petrel.v1.HintR\x05hints\x12.\n" +
-	"\breceipts\x18\x03 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\x12+\n" +
+	"\breceipts\x18\x03 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\x12%\n" +
+	"\x05notes\x18\x04 \x03(\v2\x0f.petrel.v1.NoteR\x05notes\x12+\n" +
 	"\asignals\x18\x06 \x03(\v2\x11.petrel.v1.SignalR\asignals\x121\n" +
 	"\tpresences\x18\a \x03(\v2\x13.petrel.v1.PresenceR\tpresences\"H\n" +
 	"\x04Hint\x12\x12\n" +
@@ -3017,27 +3064,37 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1c\n" +
 	"\tdelivered\x18\x03 \x01(\x04R\tdelivered\x12\x12\n" +
-	"\x04read\x18\x04 \x01(\x04R\x04read\"d\n" +
+	"\x04read\x18\x04 \x01(\x04R\x04read\"\xb0\x01\n" +
 	"\n" +
 	"GetHistory\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x16\n" +
 	"\x06before\x18\x03 \x01(\x04R\x06before\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limit\"\xbc\x01\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x16\n" +
+	"\x06around\x18\x05 \x01(\x04R\x06around\x12\x13\n" +
+	"\x05at_ms\x18\x06 \x01(\x04R\x04atMs\x12\x1d\n" +
+	"\n" +
+	"only_notes\x18\a \x01(\bR\tonlyNotes\"\xca\x02\n" +
 	"\vHistoryPage\x12.\n" +
 	"\bmessages\x18\x01 \x03(\v2\x12.petrel.v1.MessageR\bmessages\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04head\x18\x03 \x01(\x04R\x04head\x12\x1b\n" +
 	"\tfirst_seq\x18\x04 \x01(\x04R\bfirstSeq\x12\x12\n" +
 	"\x04more\x18\x05 \x01(\bR\x04more\x12$\n" +
-	"\x04refs\x18\x06 \x03(\v2\x10.petrel.v1.QuoteR\x04refs\"4\n" +
+	"\x04refs\x18\x06 \x03(\v2\x10.petrel.v1.QuoteR\x04refs\x12%\n" +
+	"\x05notes\x18\a \x03(\v2\x0f.petrel.v1.NoteR\x05notes\x12!\n" +
+	"\fcovered_from\x18\b \x01(\x04R\vcoveredFrom\x12\x1d\n" +
+	"\n" +
+	"covered_to\x18\t \x01(\x04R\tcoveredTo\x12#\n" +
+	"\rnotes_missing\x18\n" +
+	" \x01(\bR\fnotesMissing\"4\n" +
 	"\x04Sync\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x12\x16\n" +
 	"\x06newest\x18\x02 \x01(\rR\x06newest\"`\n" +
 	"\bSyncPage\x12*\n" +
 	"\x05convs\x18\x01 \x03(\v2\x14.petrel.v1.ConvStateR\x05convs\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\x86\x04\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\xd2\x04\n" +
 	"\tConvState\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
@@ -3056,7 +3113,9 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\fread_counted\x18\x0e \x01(\x04R\vreadCounted\x125\n" +
 	"\fpeer_receipt\x18\x0f \x01(\v2\x12.petrel.v1.ReceiptR\vpeerReceipt\x12\x18\n" +
 	"\adamaged\x18\x10 \x01(\bR\adamaged\x12$\n" +
-	"\x04refs\x18\x11 \x03(\v2\x10.petrel.v1.QuoteR\x04refs\"R\n" +
+	"\x04refs\x18\x11 \x03(\v2\x10.petrel.v1.QuoteR\x04refs\x12%\n" +
+	"\x05notes\x18\x12 \x03(\v2\x0f.petrel.v1.NoteR\x05notes\x12#\n" +
+	"\rnotes_missing\x18\x13 \x01(\bR\fnotesMissing\"R\n" +
 	"\n" +
 	"MoveCursor\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x1c\n" +
@@ -3165,13 +3224,12 @@ var file_petrel_v1_frames_proto_goTypes = []any{
 	(*Presence)(nil),    // 32: petrel.v1.Presence
 	(*Edit)(nil),        // 33: petrel.v1.Edit
 	(*Recall)(nil),      // 34: petrel.v1.Recall
-	(*Reaction)(nil),    // 35: petrel.v1.Reaction
-	(*Pin)(nil),         // 36: petrel.v1.Pin
-	(*Relations)(nil),   // 37: petrel.v1.Relations
-	(*Message)(nil),     // 38: petrel.v1.Message
-	(*Quote)(nil),       // 39: petrel.v1.Quote
-	(ConvKind)(0),       // 40: petrel.v1.ConvKind
-	(Role)(0),           // 41: petrel.v1.Role
+	(*Relations)(nil),   // 35: petrel.v1.Relations
+	(*Message)(nil),     // 36: petrel.v1.Message
+	(*Note)(nil),        // 37: petrel.v1.Note
+	(*Quote)(nil),       // 38: petrel.v1.Quote
+	(ConvKind)(0),       // 39: petrel.v1.ConvKind
+	(Role)(0),           // 40: petrel.v1.Role
 }
 var file_petrel_v1_frames_proto_depIdxs = []int32{
 	2,  // 0: petrel.v1.ClientFrame.hello:type_name -> petrel.v1.Hello
@@ -3204,29 +3262,30 @@ var file_petrel_v1_frames_proto_depIdxs = []int32{
 	5,  // 27: petrel.v1.Welcome.limits:type_name -> petrel.v1.Limits
 	33, // 28: petrel.v1.Send.edit:type_name -> petrel.v1.Edit
 	34, // 29: petrel.v1.Send.recall:type_name -> petrel.v1.Recall
-	35, // 30: petrel.v1.Send.reaction:type_name -> petrel.v1.Reaction
-	36, // 31: petrel.v1.Send.pin:type_name -> petrel.v1.Pin
-	37, // 32: petrel.v1.Send.rel:type_name -> petrel.v1.Relations
-	38, // 33: petrel.v1.Ack.message:type_name -> petrel.v1.Message
-	38, // 34: petrel.v1.Events.messages:type_name -> petrel.v1.Message
-	10, // 35: petrel.v1.Events.hints:type_name -> petrel.v1.Hint
-	11, // 36: petrel.v1.Events.receipts:type_name -> petrel.v1.Receipt
-	29, // 37: petrel.v1.Events.signals:type_name -> petrel.v1.Signal
-	32, // 38: petrel.v1.Events.presences:type_name -> petrel.v1.Presence
-	38, // 39: petrel.v1.HistoryPage.messages:type_name -> petrel.v1.Message
-	39, // 40: petrel.v1.HistoryPage.refs:type_name -> petrel.v1.Quote
+	35, // 30: petrel.v1.Send.rel:type_name -> petrel.v1.Relations
+	36, // 31: petrel.v1.Ack.message:type_name -> petrel.v1.Message
+	36, // 32: petrel.v1.Events.messages:type_name -> petrel.v1.Message
+	10, // 33: petrel.v1.Events.hints:type_name -> petrel.v1.Hint
+	11, // 34: petrel.v1.Events.receipts:type_name -> petrel.v1.Receipt
+	37, // 35: petrel.v1.Events.notes:type_name -> petrel.v1.Note
+	29, // 36: petrel.v1.Events.signals:type_name -> petrel.v1.Signal
+	32, // 37: petrel.v1.Events.presences:type_name -> petrel.v1.Presence
+	36, // 38: petrel.v1.HistoryPage.messages:type_name -> petrel.v1.Message
+	38, // 39: petrel.v1.HistoryPage.refs:type_name -> petrel.v1.Quote
+	37, // 40: petrel.v1.HistoryPage.notes:type_name -> petrel.v1.Note
 	16, // 41: petrel.v1.SyncPage.convs:type_name -> petrel.v1.ConvState
-	40, // 42: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
-	41, // 43: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
-	38, // 44: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
+	39, // 42: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
+	40, // 43: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
+	36, // 44: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
 	11, // 45: petrel.v1.ConvState.peer_receipt:type_name -> petrel.v1.Receipt
-	39, // 46: petrel.v1.ConvState.refs:type_name -> petrel.v1.Quote
-	10, // 47: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	38, // 46: petrel.v1.ConvState.refs:type_name -> petrel.v1.Quote
+	37, // 47: petrel.v1.ConvState.notes:type_name -> petrel.v1.Note
+	10, // 48: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_frames_proto_init() }
@@ -3270,8 +3329,6 @@ func file_petrel_v1_frames_proto_init() {
 		(*Send_Data)(nil),
 		(*Send_Edit)(nil),
 		(*Send_Recall)(nil),
-		(*Send_Reaction)(nil),
-		(*Send_Pin)(nil),
 	}
 	file_petrel_v1_frames_proto_msgTypes[25].OneofWrappers = []any{
 		(*Call_Proto)(nil),

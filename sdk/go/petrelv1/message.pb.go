@@ -152,8 +152,6 @@ type Message struct {
 	//	*Message_Recall
 	//	*Message_Members
 	//	*Message_Profile
-	//	*Message_Reaction
-	//	*Message_Pin
 	//	*Message_Inbox
 	Body          isMessage_Body `protobuf_oneof:"body"`
 	EditedBy      uint64         `protobuf:"varint,17,opt,name=edited_by,json=editedBy,proto3" json:"edited_by,omitempty"`       // seq of the newest edit that rewrote this entry
@@ -305,24 +303,6 @@ func (x *Message) GetProfile() *Profile {
 	return nil
 }
 
-func (x *Message) GetReaction() *Reaction {
-	if x != nil {
-		if x, ok := x.Body.(*Message_Reaction); ok {
-			return x.Reaction
-		}
-	}
-	return nil
-}
-
-func (x *Message) GetPin() *Pin {
-	if x != nil {
-		if x, ok := x.Body.(*Message_Pin); ok {
-			return x.Pin
-		}
-	}
-	return nil
-}
-
 func (x *Message) GetInbox() *InboxEntry {
 	if x != nil {
 		if x, ok := x.Body.(*Message_Inbox); ok {
@@ -395,14 +375,6 @@ type Message_Profile struct {
 	Profile *Profile `protobuf:"bytes,13,opt,name=profile,proto3,oneof"`
 }
 
-type Message_Reaction struct {
-	Reaction *Reaction `protobuf:"bytes,14,opt,name=reaction,proto3,oneof"`
-}
-
-type Message_Pin struct {
-	Pin *Pin `protobuf:"bytes,15,opt,name=pin,proto3,oneof"`
-}
-
 type Message_Inbox struct {
 	Inbox *InboxEntry `protobuf:"bytes,16,opt,name=inbox,proto3,oneof"`
 }
@@ -418,10 +390,6 @@ func (*Message_Recall) isMessage_Body() {}
 func (*Message_Members) isMessage_Body() {}
 
 func (*Message_Profile) isMessage_Body() {}
-
-func (*Message_Reaction) isMessage_Body() {}
-
-func (*Message_Pin) isMessage_Body() {}
 
 func (*Message_Inbox) isMessage_Body() {}
 
@@ -940,30 +908,34 @@ func (x *Recall) GetTarget() uint64 {
 	return 0
 }
 
-// Reaction adds or removes one reaction of the sender to an earlier entry.
-type Reaction struct {
+// Note is what members have made of an entry. It is no entry, and has no seq of its
+// own. Clause P-5.11.
+type Note struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Target        uint64                 `protobuf:"varint,1,opt,name=target,proto3" json:"target,omitempty"` // seq
-	Emoji         string                 `protobuf:"bytes,2,opt,name=emoji,proto3" json:"emoji,omitempty"`    // at most 32 bytes
-	Removed       bool                   `protobuf:"varint,3,opt,name=removed,proto3" json:"removed,omitempty"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`            // of the entry
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`    // a higher one is newer
+	Reactions     []*ReactionCount       `protobuf:"bytes,3,rep,name=reactions,proto3" json:"reactions,omitempty"` // those that came first are first
+	Pinned        bool                   `protobuf:"varint,4,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	ForAll        bool                   `protobuf:"varint,8,opt,name=for_all,json=forAll,proto3" json:"for_all,omitempty"` // everybody gets the same: nothing is said about the reader's own reactions
+	Conv          string                 `protobuf:"bytes,9,opt,name=conv,proto3" json:"conv,omitempty"`                    // in events
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Reaction) Reset() {
-	*x = Reaction{}
+func (x *Note) Reset() {
+	*x = Note{}
 	mi := &file_petrel_v1_message_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Reaction) String() string {
+func (x *Note) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Reaction) ProtoMessage() {}
+func (*Note) ProtoMessage() {}
 
-func (x *Reaction) ProtoReflect() protoreflect.Message {
+func (x *Note) ProtoReflect() protoreflect.Message {
 	mi := &file_petrel_v1_message_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -975,81 +947,110 @@ func (x *Reaction) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Reaction.ProtoReflect.Descriptor instead.
-func (*Reaction) Descriptor() ([]byte, []int) {
+// Deprecated: Use Note.ProtoReflect.Descriptor instead.
+func (*Note) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_message_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *Reaction) GetTarget() uint64 {
+func (x *Note) GetSeq() uint64 {
 	if x != nil {
-		return x.Target
+		return x.Seq
 	}
 	return 0
 }
 
-func (x *Reaction) GetEmoji() string {
+func (x *Note) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Note) GetReactions() []*ReactionCount {
+	if x != nil {
+		return x.Reactions
+	}
+	return nil
+}
+
+func (x *Note) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
+}
+
+func (x *Note) GetForAll() bool {
+	if x != nil {
+		return x.ForAll
+	}
+	return false
+}
+
+func (x *Note) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+// ReactionCount is one emoji at an entry.
+type ReactionCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Emoji         string                 `protobuf:"bytes,1,opt,name=emoji,proto3" json:"emoji,omitempty"`
+	Count         uint64                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"` // of users
+	Mine          bool                   `protobuf:"varint,3,opt,name=mine,proto3" json:"mine,omitempty"`   // the reader is one of them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReactionCount) Reset() {
+	*x = ReactionCount{}
+	mi := &file_petrel_v1_message_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReactionCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReactionCount) ProtoMessage() {}
+
+func (x *ReactionCount) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_message_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReactionCount.ProtoReflect.Descriptor instead.
+func (*ReactionCount) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReactionCount) GetEmoji() string {
 	if x != nil {
 		return x.Emoji
 	}
 	return ""
 }
 
-func (x *Reaction) GetRemoved() bool {
+func (x *ReactionCount) GetCount() uint64 {
 	if x != nil {
-		return x.Removed
-	}
-	return false
-}
-
-// Pin pins or unpins an earlier entry for all members.
-type Pin struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Target        uint64                 `protobuf:"varint,1,opt,name=target,proto3" json:"target,omitempty"` // seq
-	Removed       bool                   `protobuf:"varint,2,opt,name=removed,proto3" json:"removed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Pin) Reset() {
-	*x = Pin{}
-	mi := &file_petrel_v1_message_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Pin) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Pin) ProtoMessage() {}
-
-func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Pin.ProtoReflect.Descriptor instead.
-func (*Pin) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *Pin) GetTarget() uint64 {
-	if x != nil {
-		return x.Target
+		return x.Count
 	}
 	return 0
 }
 
-func (x *Pin) GetRemoved() bool {
+func (x *ReactionCount) GetMine() bool {
 	if x != nil {
-		return x.Removed
+		return x.Mine
 	}
 	return false
 }
@@ -1665,7 +1666,7 @@ var File_petrel_v1_message_proto protoreflect.FileDescriptor
 
 const file_petrel_v1_message_proto_rawDesc = "" +
 	"\n" +
-	"\x17petrel/v1/message.proto\x12\tpetrel.v1\"\xb7\x05\n" +
+	"\x17petrel/v1/message.proto\x12\tpetrel.v1\"\xec\x04\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
@@ -1680,9 +1681,7 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	" \x01(\v2\x0f.petrel.v1.EditH\x00R\x04edit\x12+\n" +
 	"\x06recall\x18\v \x01(\v2\x11.petrel.v1.RecallH\x00R\x06recall\x123\n" +
 	"\amembers\x18\f \x01(\v2\x17.petrel.v1.MemberChangeH\x00R\amembers\x12.\n" +
-	"\aprofile\x18\r \x01(\v2\x12.petrel.v1.ProfileH\x00R\aprofile\x121\n" +
-	"\breaction\x18\x0e \x01(\v2\x13.petrel.v1.ReactionH\x00R\breaction\x12\"\n" +
-	"\x03pin\x18\x0f \x01(\v2\x0e.petrel.v1.PinH\x00R\x03pin\x12-\n" +
+	"\aprofile\x18\r \x01(\v2\x12.petrel.v1.ProfileH\x00R\aprofile\x12-\n" +
 	"\x05inbox\x18\x10 \x01(\v2\x15.petrel.v1.InboxEntryH\x00R\x05inbox\x12\x1b\n" +
 	"\tedited_by\x18\x11 \x01(\x04R\beditedBy\x12\x1f\n" +
 	"\vrecalled_by\x18\x12 \x01(\x04R\n" +
@@ -1690,7 +1689,7 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\x04lost\x18\x14 \x01(\bR\x04lost\x12&\n" +
 	"\x03rel\x18\x15 \x01(\v2\x14.petrel.v1.RelationsR\x03rel\x12\x1a\n" +
 	"\bwithheld\x18\x13 \x01(\bR\bwithheldB\x06\n" +
-	"\x04body\"\x8e\x01\n" +
+	"\x04bodyJ\x04\b\x0e\x10\x0fJ\x04\b\x0f\x10\x10\"\x8e\x01\n" +
 	"\x04Edit\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\x04R\x06target\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x14\n" +
@@ -1731,14 +1730,18 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\tforwarded\x18\v \x01(\v2\x14.petrel.v1.ForwardedR\tforwardedB\x06\n" +
 	"\x04body\" \n" +
 	"\x06Recall\x12\x16\n" +
-	"\x06target\x18\x01 \x01(\x04R\x06target\"R\n" +
-	"\bReaction\x12\x16\n" +
-	"\x06target\x18\x01 \x01(\x04R\x06target\x12\x14\n" +
-	"\x05emoji\x18\x02 \x01(\tR\x05emoji\x12\x18\n" +
-	"\aremoved\x18\x03 \x01(\bR\aremoved\"7\n" +
-	"\x03Pin\x12\x16\n" +
-	"\x06target\x18\x01 \x01(\x04R\x06target\x12\x18\n" +
-	"\aremoved\x18\x02 \x01(\bR\aremoved\"\x1f\n" +
+	"\x06target\x18\x01 \x01(\x04R\x06target\"\xc1\x01\n" +
+	"\x04Note\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x126\n" +
+	"\treactions\x18\x03 \x03(\v2\x18.petrel.v1.ReactionCountR\treactions\x12\x16\n" +
+	"\x06pinned\x18\x04 \x01(\bR\x06pinned\x12\x17\n" +
+	"\afor_all\x18\b \x01(\bR\x06forAll\x12\x12\n" +
+	"\x04conv\x18\t \x01(\tR\x04convJ\x04\b\x05\x10\x06J\x04\b\x06\x10\aJ\x04\b\a\x10\b\"O\n" +
+	"\rReactionCount\x12\x14\n" +
+	"\x05emoji\x18\x01 \x01(\tR\x05emoji\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x12\n" +
+	"\x04mine\x18\x03 \x01(\bR\x04mine\"\x1f\n" +
 	"\aProfile\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\"\xb2\x01\n" +
 	"\fMemberChange\x12*\n" +
@@ -1820,8 +1823,8 @@ var file_petrel_v1_message_proto_goTypes = []any{
 	(*Forwarded)(nil),     // 6: petrel.v1.Forwarded
 	(*Quote)(nil),         // 7: petrel.v1.Quote
 	(*Recall)(nil),        // 8: petrel.v1.Recall
-	(*Reaction)(nil),      // 9: petrel.v1.Reaction
-	(*Pin)(nil),           // 10: petrel.v1.Pin
+	(*Note)(nil),          // 9: petrel.v1.Note
+	(*ReactionCount)(nil), // 10: petrel.v1.ReactionCount
 	(*Profile)(nil),       // 11: petrel.v1.Profile
 	(*MemberChange)(nil),  // 12: petrel.v1.MemberChange
 	(*MemberRef)(nil),     // 13: petrel.v1.MemberRef
@@ -1838,30 +1841,29 @@ var file_petrel_v1_message_proto_depIdxs = []int32{
 	8,  // 1: petrel.v1.Message.recall:type_name -> petrel.v1.Recall
 	12, // 2: petrel.v1.Message.members:type_name -> petrel.v1.MemberChange
 	11, // 3: petrel.v1.Message.profile:type_name -> petrel.v1.Profile
-	9,  // 4: petrel.v1.Message.reaction:type_name -> petrel.v1.Reaction
-	10, // 5: petrel.v1.Message.pin:type_name -> petrel.v1.Pin
-	14, // 6: petrel.v1.Message.inbox:type_name -> petrel.v1.InboxEntry
-	4,  // 7: petrel.v1.Message.rel:type_name -> petrel.v1.Relations
-	4,  // 8: petrel.v1.Edit.rel:type_name -> petrel.v1.Relations
-	5,  // 9: petrel.v1.Relations.forward_of:type_name -> petrel.v1.Ref
-	6,  // 10: petrel.v1.Relations.forwarded:type_name -> petrel.v1.Forwarded
-	6,  // 11: petrel.v1.Quote.forwarded:type_name -> petrel.v1.Forwarded
-	13, // 12: petrel.v1.MemberChange.added:type_name -> petrel.v1.MemberRef
-	13, // 13: petrel.v1.MemberChange.roles:type_name -> petrel.v1.MemberRef
-	0,  // 14: petrel.v1.MemberRef.role:type_name -> petrel.v1.Role
-	15, // 15: petrel.v1.InboxEntry.joined:type_name -> petrel.v1.InboxJoined
-	16, // 16: petrel.v1.InboxEntry.left:type_name -> petrel.v1.InboxLeft
-	17, // 17: petrel.v1.InboxEntry.role:type_name -> petrel.v1.InboxRole
-	18, // 18: petrel.v1.InboxEntry.settings:type_name -> petrel.v1.InboxSettings
-	19, // 19: petrel.v1.InboxEntry.session:type_name -> petrel.v1.InboxSession
-	1,  // 20: petrel.v1.InboxJoined.kind:type_name -> petrel.v1.ConvKind
-	0,  // 21: petrel.v1.InboxRole.role:type_name -> petrel.v1.Role
-	20, // 22: petrel.v1.InboxSettings.values:type_name -> petrel.v1.InboxSettings.ValuesEntry
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	14, // 4: petrel.v1.Message.inbox:type_name -> petrel.v1.InboxEntry
+	4,  // 5: petrel.v1.Message.rel:type_name -> petrel.v1.Relations
+	4,  // 6: petrel.v1.Edit.rel:type_name -> petrel.v1.Relations
+	5,  // 7: petrel.v1.Relations.forward_of:type_name -> petrel.v1.Ref
+	6,  // 8: petrel.v1.Relations.forwarded:type_name -> petrel.v1.Forwarded
+	6,  // 9: petrel.v1.Quote.forwarded:type_name -> petrel.v1.Forwarded
+	10, // 10: petrel.v1.Note.reactions:type_name -> petrel.v1.ReactionCount
+	13, // 11: petrel.v1.MemberChange.added:type_name -> petrel.v1.MemberRef
+	13, // 12: petrel.v1.MemberChange.roles:type_name -> petrel.v1.MemberRef
+	0,  // 13: petrel.v1.MemberRef.role:type_name -> petrel.v1.Role
+	15, // 14: petrel.v1.InboxEntry.joined:type_name -> petrel.v1.InboxJoined
+	16, // 15: petrel.v1.InboxEntry.left:type_name -> petrel.v1.InboxLeft
+	17, // 16: petrel.v1.InboxEntry.role:type_name -> petrel.v1.InboxRole
+	18, // 17: petrel.v1.InboxEntry.settings:type_name -> petrel.v1.InboxSettings
+	19, // 18: petrel.v1.InboxEntry.session:type_name -> petrel.v1.InboxSession
+	1,  // 19: petrel.v1.InboxJoined.kind:type_name -> petrel.v1.ConvKind
+	0,  // 20: petrel.v1.InboxRole.role:type_name -> petrel.v1.Role
+	20, // 21: petrel.v1.InboxSettings.values:type_name -> petrel.v1.InboxSettings.ValuesEntry
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_message_proto_init() }
@@ -1876,8 +1878,6 @@ func file_petrel_v1_message_proto_init() {
 		(*Message_Recall)(nil),
 		(*Message_Members)(nil),
 		(*Message_Profile)(nil),
-		(*Message_Reaction)(nil),
-		(*Message_Pin)(nil),
 		(*Message_Inbox)(nil),
 	}
 	file_petrel_v1_message_proto_msgTypes[1].OneofWrappers = []any{

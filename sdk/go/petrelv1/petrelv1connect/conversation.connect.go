@@ -78,6 +78,15 @@ const (
 	// MessageServiceListReceiptsProcedure is the fully-qualified name of the MessageService's
 	// ListReceipts RPC.
 	MessageServiceListReceiptsProcedure = "/petrel.v1.MessageService/ListReceipts"
+	// MessageServiceReactProcedure is the fully-qualified name of the MessageService's React RPC.
+	MessageServiceReactProcedure = "/petrel.v1.MessageService/React"
+	// MessageServicePinProcedure is the fully-qualified name of the MessageService's Pin RPC.
+	MessageServicePinProcedure = "/petrel.v1.MessageService/Pin"
+	// MessageServiceListReactionsProcedure is the fully-qualified name of the MessageService's
+	// ListReactions RPC.
+	MessageServiceListReactionsProcedure = "/petrel.v1.MessageService/ListReactions"
+	// MessageServiceListPinsProcedure is the fully-qualified name of the MessageService's ListPins RPC.
+	MessageServiceListPinsProcedure = "/petrel.v1.MessageService/ListPins"
 )
 
 // ConversationServiceClient is a client for the petrel.v1.ConversationService service.
@@ -430,6 +439,17 @@ type MessageServiceClient interface {
 	// ListReceipts tells how far the members of a conversation have got. In a
 	// conversation with more than 100 members it tells only how far they have read.
 	ListReceipts(context.Context, *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error)
+	// React adds a reaction of the caller to a message, or takes it away. What is so
+	// already is unchanged. Clause P-5.11.
+	// Errors: no_conversation, not_member, no_target, invalid, rate_limited.
+	React(context.Context, *connect.Request[petrelv1.ReactRequest]) (*connect.Response[petrelv1.NoteResponse], error)
+	// Pin pins a message for all members, or unpins it. In a group it needs the role
+	// admin or owner.
+	Pin(context.Context, *connect.Request[petrelv1.PinRequest]) (*connect.Response[petrelv1.NoteResponse], error)
+	// ListReactions tells who reacted to a message.
+	ListReactions(context.Context, *connect.Request[petrelv1.ListReactionsRequest]) (*connect.Response[petrelv1.ListReactionsResponse], error)
+	// ListPins lists the pinned messages of a conversation, the newest first.
+	ListPins(context.Context, *connect.Request[petrelv1.ListPinsRequest]) (*connect.Response[petrelv1.ListPinsResponse], error)
 }
 
 // NewMessageServiceClient constructs a client for the petrel.v1.MessageService service. By default,
@@ -473,16 +493,44 @@ func NewMessageServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(messageServiceMethods.ByName("ListReceipts")),
 			connect.WithClientOptions(opts...),
 		),
+		react: connect.NewClient[petrelv1.ReactRequest, petrelv1.NoteResponse](
+			httpClient,
+			baseURL+MessageServiceReactProcedure,
+			connect.WithSchema(messageServiceMethods.ByName("React")),
+			connect.WithClientOptions(opts...),
+		),
+		pin: connect.NewClient[petrelv1.PinRequest, petrelv1.NoteResponse](
+			httpClient,
+			baseURL+MessageServicePinProcedure,
+			connect.WithSchema(messageServiceMethods.ByName("Pin")),
+			connect.WithClientOptions(opts...),
+		),
+		listReactions: connect.NewClient[petrelv1.ListReactionsRequest, petrelv1.ListReactionsResponse](
+			httpClient,
+			baseURL+MessageServiceListReactionsProcedure,
+			connect.WithSchema(messageServiceMethods.ByName("ListReactions")),
+			connect.WithClientOptions(opts...),
+		),
+		listPins: connect.NewClient[petrelv1.ListPinsRequest, petrelv1.ListPinsResponse](
+			httpClient,
+			baseURL+MessageServiceListPinsProcedure,
+			connect.WithSchema(messageServiceMethods.ByName("ListPins")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // messageServiceClient implements MessageServiceClient.
 type messageServiceClient struct {
-	send         *connect.Client[petrelv1.Send, petrelv1.Ack]
-	getHistory   *connect.Client[petrelv1.GetHistory, petrelv1.HistoryPage]
-	sync         *connect.Client[petrelv1.Sync, petrelv1.SyncPage]
-	moveCursor   *connect.Client[petrelv1.MoveCursor, petrelv1.CursorMoved]
-	listReceipts *connect.Client[petrelv1.ListReceiptsRequest, petrelv1.ListReceiptsResponse]
+	send          *connect.Client[petrelv1.Send, petrelv1.Ack]
+	getHistory    *connect.Client[petrelv1.GetHistory, petrelv1.HistoryPage]
+	sync          *connect.Client[petrelv1.Sync, petrelv1.SyncPage]
+	moveCursor    *connect.Client[petrelv1.MoveCursor, petrelv1.CursorMoved]
+	listReceipts  *connect.Client[petrelv1.ListReceiptsRequest, petrelv1.ListReceiptsResponse]
+	react         *connect.Client[petrelv1.ReactRequest, petrelv1.NoteResponse]
+	pin           *connect.Client[petrelv1.PinRequest, petrelv1.NoteResponse]
+	listReactions *connect.Client[petrelv1.ListReactionsRequest, petrelv1.ListReactionsResponse]
+	listPins      *connect.Client[petrelv1.ListPinsRequest, petrelv1.ListPinsResponse]
 }
 
 // Send calls petrel.v1.MessageService.Send.
@@ -510,6 +558,26 @@ func (c *messageServiceClient) ListReceipts(ctx context.Context, req *connect.Re
 	return c.listReceipts.CallUnary(ctx, req)
 }
 
+// React calls petrel.v1.MessageService.React.
+func (c *messageServiceClient) React(ctx context.Context, req *connect.Request[petrelv1.ReactRequest]) (*connect.Response[petrelv1.NoteResponse], error) {
+	return c.react.CallUnary(ctx, req)
+}
+
+// Pin calls petrel.v1.MessageService.Pin.
+func (c *messageServiceClient) Pin(ctx context.Context, req *connect.Request[petrelv1.PinRequest]) (*connect.Response[petrelv1.NoteResponse], error) {
+	return c.pin.CallUnary(ctx, req)
+}
+
+// ListReactions calls petrel.v1.MessageService.ListReactions.
+func (c *messageServiceClient) ListReactions(ctx context.Context, req *connect.Request[petrelv1.ListReactionsRequest]) (*connect.Response[petrelv1.ListReactionsResponse], error) {
+	return c.listReactions.CallUnary(ctx, req)
+}
+
+// ListPins calls petrel.v1.MessageService.ListPins.
+func (c *messageServiceClient) ListPins(ctx context.Context, req *connect.Request[petrelv1.ListPinsRequest]) (*connect.Response[petrelv1.ListPinsResponse], error) {
+	return c.listPins.CallUnary(ctx, req)
+}
+
 // MessageServiceHandler is an implementation of the petrel.v1.MessageService service.
 type MessageServiceHandler interface {
 	// Send sends a message. Without after the server looks it up by its
@@ -524,6 +592,17 @@ type MessageServiceHandler interface {
 	// ListReceipts tells how far the members of a conversation have got. In a
 	// conversation with more than 100 members it tells only how far they have read.
 	ListReceipts(context.Context, *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error)
+	// React adds a reaction of the caller to a message, or takes it away. What is so
+	// already is unchanged. Clause P-5.11.
+	// Errors: no_conversation, not_member, no_target, invalid, rate_limited.
+	React(context.Context, *connect.Request[petrelv1.ReactRequest]) (*connect.Response[petrelv1.NoteResponse], error)
+	// Pin pins a message for all members, or unpins it. In a group it needs the role
+	// admin or owner.
+	Pin(context.Context, *connect.Request[petrelv1.PinRequest]) (*connect.Response[petrelv1.NoteResponse], error)
+	// ListReactions tells who reacted to a message.
+	ListReactions(context.Context, *connect.Request[petrelv1.ListReactionsRequest]) (*connect.Response[petrelv1.ListReactionsResponse], error)
+	// ListPins lists the pinned messages of a conversation, the newest first.
+	ListPins(context.Context, *connect.Request[petrelv1.ListPinsRequest]) (*connect.Response[petrelv1.ListPinsResponse], error)
 }
 
 // NewMessageServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -563,6 +642,30 @@ func NewMessageServiceHandler(svc MessageServiceHandler, opts ...connect.Handler
 		connect.WithSchema(messageServiceMethods.ByName("ListReceipts")),
 		connect.WithHandlerOptions(opts...),
 	)
+	messageServiceReactHandler := connect.NewUnaryHandler(
+		MessageServiceReactProcedure,
+		svc.React,
+		connect.WithSchema(messageServiceMethods.ByName("React")),
+		connect.WithHandlerOptions(opts...),
+	)
+	messageServicePinHandler := connect.NewUnaryHandler(
+		MessageServicePinProcedure,
+		svc.Pin,
+		connect.WithSchema(messageServiceMethods.ByName("Pin")),
+		connect.WithHandlerOptions(opts...),
+	)
+	messageServiceListReactionsHandler := connect.NewUnaryHandler(
+		MessageServiceListReactionsProcedure,
+		svc.ListReactions,
+		connect.WithSchema(messageServiceMethods.ByName("ListReactions")),
+		connect.WithHandlerOptions(opts...),
+	)
+	messageServiceListPinsHandler := connect.NewUnaryHandler(
+		MessageServiceListPinsProcedure,
+		svc.ListPins,
+		connect.WithSchema(messageServiceMethods.ByName("ListPins")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/petrel.v1.MessageService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case MessageServiceSendProcedure:
@@ -575,6 +678,14 @@ func NewMessageServiceHandler(svc MessageServiceHandler, opts ...connect.Handler
 			messageServiceMoveCursorHandler.ServeHTTP(w, r)
 		case MessageServiceListReceiptsProcedure:
 			messageServiceListReceiptsHandler.ServeHTTP(w, r)
+		case MessageServiceReactProcedure:
+			messageServiceReactHandler.ServeHTTP(w, r)
+		case MessageServicePinProcedure:
+			messageServicePinHandler.ServeHTTP(w, r)
+		case MessageServiceListReactionsProcedure:
+			messageServiceListReactionsHandler.ServeHTTP(w, r)
+		case MessageServiceListPinsProcedure:
+			messageServiceListPinsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -602,4 +713,20 @@ func (UnimplementedMessageServiceHandler) MoveCursor(context.Context, *connect.R
 
 func (UnimplementedMessageServiceHandler) ListReceipts(context.Context, *connect.Request[petrelv1.ListReceiptsRequest]) (*connect.Response[petrelv1.ListReceiptsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.MessageService.ListReceipts is not implemented"))
+}
+
+func (UnimplementedMessageServiceHandler) React(context.Context, *connect.Request[petrelv1.ReactRequest]) (*connect.Response[petrelv1.NoteResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.MessageService.React is not implemented"))
+}
+
+func (UnimplementedMessageServiceHandler) Pin(context.Context, *connect.Request[petrelv1.PinRequest]) (*connect.Response[petrelv1.NoteResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.MessageService.Pin is not implemented"))
+}
+
+func (UnimplementedMessageServiceHandler) ListReactions(context.Context, *connect.Request[petrelv1.ListReactionsRequest]) (*connect.Response[petrelv1.ListReactionsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.MessageService.ListReactions is not implemented"))
+}
+
+func (UnimplementedMessageServiceHandler) ListPins(context.Context, *connect.Request[petrelv1.ListPinsRequest]) (*connect.Response[petrelv1.ListPinsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("petrel.v1.MessageService.ListPins is not implemented"))
 }

@@ -1,0 +1,125 @@
+package conv
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// MaxReactionPage is the most users of one page of reactions. lookedAt is how many users
+// are looked at for a page: those with another emoji are left out.
+const (
+	MaxReactionPage = 200
+	lookedAt        = 1000
+)
+
+// Reactions lists the users after q.After who reacted to an entry, ascending by user, with
+// q.Emoji only those with this one. Codes: no_conversation, not_member (was one), no_target.
+// Spec: P-5.11.
+func (r *reader) Reactions(ctx context.Context, by Query, q *convpb.ListReactions) (*petrelv1.ListReactionsResponse, error) {
+	c, at, in, end, err := r.enter(ctx, by)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if in.members.Role(by.User) == 0 {
+		return nil, &im.Error{Code: im.CodeNotMember}
+	}
+	target := im.Seq(q.Seq)
+	if err := r.noteTarget(ctx, c, at, in, by.User, target, false); err != nil {
+		return nil, err
+	}
+	found, next, err := r.reactionsAt(ctx, c, target, q.After)
+	if err != nil {
+		return nil, err
+	}
+	limit := MaxReactionPage
+	if 0 < q.Limit && q.Limit < MaxReactionPage {
+		limit = int(q.Limit)
+	}
+	page := &petrelv1.ListReactionsResponse{More: next != "", Next: next}
+	for _, u := range slices.Sorted(maps.Keys(found)) {
+		emojis := found[u]
+		if len(emojis) == 0 || q.Emoji != "" && !slices.Contains(emojis, q.Emoji) {
+			continue
+		}
+		if len(page.Users) == limit {
+			page.More, page.Next = true, page.Users[limit-1].User
+			break
+		}
+		page.Users = append(page.Users, &petrelv1.UserReactions{User: string(u), Emojis: emojis})
+	}
+	return page, nil
+}
+
+// reactionsAt are those of some users after one, by user, as far as they are durable.
+// next is the last of them; "": there are no others.
+func (r *reader) reactionsAt(ctx context.Context, c *conv, q im.Seq, after string) (found map[im.User][]string, next string, err error) {
+	found = map[im.User][]string{}
+	var bad error
+	err = r.store.Marks(ctx, c.key, store.MarkReactions, q, q, after, func(_ im.Seq, name string, v []byte) bool {
+		if len(found) == lookedAt {
+			for u := range found {
+				next = max(next, string(u))
+			}
+			return false
+		}
+		x, err := decodeMark[storepb.Reactions](v)
+		bad = err
+		found[im.User(name)] = x.GetEmojis()
+		return bad == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	r.fetch.mem.mu.Lock() // after the store, see maskNotes
+	defer r.fetch.mem.mu.Unlock()
+	if c.notes == nil || c.notes.of[q] == nil {
+		return found, next, err
+	}
+	for u, x := range c.notes.of[q].users {
+		if string(u) > after && (next == "" || string(u) <= next) {
+			found[u] = x.stored
+		}
+	}
+	return found, next, err
+}
+
+// Pins lists the pinned messages that the user may read, descending by seq. Codes:
+// no_conversation, not_member (was one). Spec: P-5.11.
+func (r *reader) Pins(ctx context.Context, by Query, _ *convpb.ListPins) (*petrelv1.ListPinsResponse, error) {
+	c, at, in, end, err := r.enter(ctx, by)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if in.members.Role(by.User) == 0 {
+		return nil, &im.Error{Code: im.CodeNotMember}
+	}
+	pins, err := r.pins(ctx, c, at.head)
+	if err != nil {
+		return nil, err
+	}
+	page := &petrelv1.ListPinsResponse{}
+	seqs := slices.Sorted(maps.Keys(pins))
+	slices.Reverse(seqs)
+	for _, q := range seqs {
+		if !in.mayRead(by.User, q, at.head) {
+			continue
+		}
+		m, err := r.readMessage(ctx, c, q)
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			page.Pins = append(page.Pins, &petrelv1.PinnedMessage{Message: m, By: pins[q].User, TimeMs: pins[q].TimeMs})
+		}
+	}
+	return page, nil
+}
