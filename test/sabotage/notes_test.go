@@ -1,0 +1,79 @@
+package sabotage
+
+var noteRules = []rule{
+	{
+		name:    "read-unsynced-notes",
+		holds:   "nobody reads a reaction before it is durable",
+		patches: []patch{{"internal/conv/pagenotes.go", `found[q] = s.stored`, `found[q] = s.newest`}},
+		guards:  []guard{{"internal/conv", "^TestUnsyncedNotesAreNeverRead$"}},
+	},
+	{
+		name:    "list-unsynced-reactions",
+		holds:   "nobody is listed as one who reacted before it is durable",
+		patches: []patch{{"internal/conv/reactions.go", `found[u] = x.stored`, `found[u] = x.newest`}},
+		guards:  []guard{{"internal/conv", "^TestUnsyncedNotesAreNeverRead$"}},
+	},
+	{
+		name:    "answer-unsynced-reactions",
+		holds:   "a repeat of a reaction that is not durable yet waits for it",
+		patches: []patch{{"internal/conv/tally.go", `x.unchanged && s.newest == s.stored {`, `x.unchanged {`}},
+		guards:  []guard{{"internal/conv", "^TestUnsyncedNotesAreNeverRead$"}},
+	},
+	{
+		name:  "keep-refused-reactions",
+		holds: "a refused reaction leaves nothing",
+		patches: []patch{
+			{"internal/conv/tally.go", `s.newest, s.pin, s.waiting = s.stored, s.storedPin, nil`, `s.waiting = nil`},
+			{"internal/conv/tally.go", `u.newest = u.stored`, `_ = u.stored`},
+		},
+		guards: []guard{{"internal/conv", "^TestRefusedReactionsAreForgotten$"}},
+	},
+	{
+		name:    "notes-for-leavers",
+		holds:   "who has left sees no note that has changed since",
+		patches: []patch{{"internal/conv/pagenotes.go", `return im.Seq(n.Head) >= last`, `return im.Seq(n.Head) >= last && last == 0`}},
+		guards:  []guard{{"internal/conv", "^TestLeaversSeeNoLaterNotes$"}},
+	},
+	{
+		name:    "tell-notes-of-before",
+		holds:   "nobody is told the note of an entry that they may not read",
+		patches: []patch{{"internal/conv/tally.go", `case len(members.readable(u, q, q)) == 0:`, `case len(members.readable(u, q, q)) < 0:`}},
+		guards:  []guard{{"internal/conv", "^TestNotesAreToldToThoseInFocusOnceASecond$"}},
+	},
+	{
+		name:    "tell-notes-out-of-focus",
+		holds:   "notes go to those who look at the conversation",
+		patches: []patch{{"internal/fanout/notes.go", `o.takesNoEventsLocked(k) || !o.focus.has(id) ||`, `o.takesNoEventsLocked(k) ||`}},
+		guards:  []guard{{"internal/conv", "^TestNotesAreToldToThoseInFocusOnceASecond$"}},
+	},
+	{
+		name:    "tell-each-reaction",
+		holds:   "notes of a conversation are told once a second",
+		patches: []patch{{"internal/conv/tally.go", `now.Sub(t.cooling[0].notes.told) >= tellEvery {`, `now.Sub(t.cooling[0].notes.told) >= 0 {`}},
+		guards:  []guard{{"internal/conv", "^TestNotesAreToldToThoseInFocusOnceASecond$"}},
+	},
+	{
+		name:    "react-without-bound",
+		holds:   "a user has at most three reactions at a message",
+		patches: []patch{{"internal/conv/note.go", `case len(mine) >= MaxUserReactions:`, `case len(mine) >= 10*MaxUserReactions:`}},
+		guards:  []guard{{"internal/conv", "^TestReactionsAreCountedOnceForAUserAndAnEmoji$"}},
+	},
+	{
+		name:    "react-to-the-past",
+		holds:   "a user changes the notes of what they may read only",
+		patches: []patch{{"internal/conv/pagenotes.go", `if !in.mayRead(u, q, at.head) {`, `if !in.mayRead("", q, at.head) {`}},
+		guards:  []guard{{"internal/conv", "^TestWhoMayReactAndPin$"}},
+	},
+	{
+		name:    "drop-rows-without-their-marks",
+		holds:   "the marks beside a row go with it",
+		patches: []patch{{"internal/store/pebblestore/update.go", `markKey(c, k, below, ""), nil)`, `markKey(c, k, 0, ""), nil)`}},
+		guards:  []guard{{"internal/store/pebblestore", "^TestStoreInMemoryIsAStore$/^rows_below_a_seq_are_dropped$"}},
+	},
+	{
+		name:    "count-a-note-again",
+		holds:   "of two notes of an entry the client keeps the newer one",
+		patches: []patch{{"sdk/go/note.go", `n.Version < old.Version ||`, `n.Version < 0*old.Version ||`}},
+		guards:  []guard{{"sdk/go", "^TestANoteIsCountedOnceWhenItIsLoadedAndPushed$"}},
+	},
+}
