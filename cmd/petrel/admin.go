@@ -27,6 +27,7 @@ const (
 	adminKeyName  = "admin.key"
 	setupLinkName = "setup-link"
 	tokensName    = "tokens"
+	addressesName = "addresses"
 )
 
 // callTimeout bounds one call of the admin API.

@@ -3,11 +3,14 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/charmbracelet/x/term"
@@ -136,12 +139,15 @@ func (c *cli) target(cmd *cobra.Command) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	local := localURL(conf)
+	local, localAdmin, err := localURLs(conf)
+	if err != nil {
+		return target{}, err
+	}
 	t := target{url: cmp.Or(c.server, c.getenv("PETREL_SERVER"), local), admin: cmp.Or(c.adminServer, c.getenv("PETREL_ADMIN_SERVER")), data: conf.Store.Dir}
 	switch {
 	case t.admin != "":
 	case sameServer(t.url, local):
-		t.admin = localAdminURL(conf)
+		t.admin = localAdmin
 	default: // somebody names a server of theirs: a command never goes to another one
 		t.admin = t.url
 	}
@@ -164,6 +170,25 @@ func sameServer(a, b string) bool {
 		return false
 	}
 	return u.Hostname() == v.Hostname() || config.Loopback(withPort(u)) && config.Loopback(withPort(v))
+}
+
+// localURLs are where users and operators reach the server of this host: as the server
+// says in its data folder while it runs, since flags may have given it other addresses
+// than the configuration has, and otherwise by the configuration.
+func localURLs(conf *config.Config) (public, admin string, err error) {
+	var running struct{ HTTP, Admin string }
+	text, err := readSecret(filepath.Join(conf.Store.Dir, addressesName))
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &running)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
+		return localURL(conf), localAdminURL(conf), nil
+	case err != nil:
+		return "", "", fmt.Errorf("read the addresses of the server: %w", err)
+	}
+	public = cmp.Or(running.HTTP, localURL(conf))
+	return public, cmp.Or(running.Admin, public), nil
 }
 
 // localAdminURL is where operators reach a server with this configuration from its

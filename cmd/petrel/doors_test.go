@@ -67,6 +67,25 @@ func TestSetupLinkKnowsItsServer(t *testing.T) {
 	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
 	env := []string{"PETREL_SERVER=http://" + s.http, "PETREL_STORE__DIR=" + s.data}
 	petrel(t, env, "user", "create", "alice").want(t, exitOK, "alice")
-	petrel(t, env, "key", "list").want(t, exitFailed, "error no_method", "listen.admin", "--admin-server")
-	petrel(t, env, "key", "list", "--admin-server", "http://"+s.admin).want(t, exitOK, "admin")
+	env = []string{"PETREL_SERVER=http://" + s.http, "PETREL_STORE__DIR=" + t.TempDir()}
+	key := filepath.Join(s.data, adminKeyName)
+	petrel(t, env, "key", "list", "--admin-key-file", key).want(t, exitFailed, "error no_method", "listen.admin", "--admin-server")
+	petrel(t, env, "key", "list", "--admin-key-file", key, "--admin-server", "http://"+s.admin).want(t, exitOK, "admin")
+}
+
+// A server whose addresses were given by flags is found by its data folder. When it has
+// ended, the folder says nothing about addresses.
+func TestDataFolderKnowsTheAddressesOfItsServer(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0")
+	petrel(t, nil, "--data", s.data, "user", "create", "alice").want(t, exitOK, "alice")
+	petrel(t, nil, "--data", s.data, "key", "list").want(t, exitOK, "admin")
+	petrel(t, nil, "--data", s.data, "key", "list", "--server", "http://"+s.http).want(t, exitOK, "admin")
+	name := filepath.Join(s.data, addressesName)
+	if i, err := os.Stat(name); err != nil || i.Mode().Perm() != 0o600 {
+		t.Errorf("%s: %v, %v; want mode 0600", name, i, err)
+	}
+	s.stop()
+	if _, err := os.Stat(name); !os.IsNotExist(err) {
+		t.Errorf("%s is there after the stop: %v", name, err)
+	}
 }

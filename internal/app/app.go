@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -179,7 +180,7 @@ func (a *App) open(ctx context.Context) error {
 	if err := a.listen(); err != nil {
 		return err
 	}
-	return a.writeSetupLink()
+	return errors.Join(a.writeSetupLink(), a.writeAddresses())
 }
 
 // listen binds the addresses.
@@ -259,6 +260,33 @@ func (a *App) writeSetupLink() error {
 	return os.WriteFile(path, []byte(link+"\n"), 0o600)
 }
 
+// addressesFile says where the server of the data folder is, for the command line on
+// the same machine: flags may have given it other addresses than the configuration
+// that a command reads. It stays after a kill, until the next start.
+const addressesFile = "addresses"
+
+func (a *App) writeAddresses() error {
+	var all struct {
+		HTTP  string `json:"http,omitempty"`
+		Admin string `json:"admin,omitempty"`
+	}
+	if a.HTTPAddr() != nil {
+		all.HTTP = a.httpURL()
+	}
+	if a.admin != nil {
+		all.Admin = a.adminURL()
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(a.cfg.Store.Dir, addressesFile)
+	if err := removeFile(path); err != nil { // one that is there may be readable for others
+		return err
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o600)
+}
+
 func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -323,7 +351,7 @@ func (a *App) Run(ctx context.Context) error {
 		return a.storeFailed()
 	default:
 	}
-	err = errors.Join(err, a.store.Close(), removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)))
+	err = errors.Join(err, a.store.Close(), removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)), removeFile(filepath.Join(a.cfg.Store.Dir, addressesFile)))
 	a.farewell(inFlight, err)
 	return err
 }

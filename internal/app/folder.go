@@ -10,7 +10,7 @@ import (
 
 // ourFiles are what Petrel keeps in the data folder, the folders among them with
 // all that is in them. What else is there belongs to somebody else.
-var ourFiles = []string{"store", "store.new", "witness", "ballast", "lock", "pid", "rewound", "admin.key", setupFile, nodeFile, "tokens"}
+var ourFiles = []string{"store", "store.new", "witness", "ballast", "lock", "pid", "rewound", "admin.key", setupFile, addressesFile, nodeFile, "tokens"}
 
 // closeFolder takes the data folder, and our files in it, away from the other
 // users of this host, if they can enter it: who reads it reads every message.
