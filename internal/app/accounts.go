@@ -47,8 +47,9 @@ func (a *App) accounts() (user.Options, error) {
 		return o, nil
 	}
 	var err error
-	if o.JWT.Key, err = os.ReadFile(j.KeyFile); err != nil {
+	if a.jwtKey, err = os.ReadFile(j.KeyFile); err != nil {
 		return o, fmt.Errorf("read jwt.key_file: %w", err)
 	}
+	o.JWT.Key = a.jwtKey
 	return o, nil
 }

@@ -78,9 +78,12 @@ type App struct {
 	gateway   *gateway.Gateway
 	admin     *gateway.Admin // nil: there is none
 
-	live        atomic.Pointer[config.Config]   // of its options that may change while the server runs
-	certificate atomic.Pointer[tls.Certificate] // nil: no TLS
-	reloads     reloads
+	live    atomic.Pointer[config.Config] // of its options that may change while the server runs
+	reloads reloads
+
+	certificate    atomic.Pointer[tls.Certificate] // nil: no TLS
+	busCertificate atomic.Pointer[tls.Certificate] // nil: none is shown to other nodes
+	jwtKey         []byte                          // content of jwt.key_file; after the start for reload only
 
 	setup    string // the one-time code; empty: an admin key existed at the start
 	redeemed atomic.Bool
@@ -188,7 +191,7 @@ func (a *App) listen() (err error) {
 	l := &a.cfg.Limits
 	a.gateway, err = gateway.New(gateway.Options{
 		HTTPAddr: a.cfg.Listen.HTTP, HTTPOnly: !a.node.has(cluster.Gateway), TCPAddr: a.tcpAddr(), TLS: a.tls(), Handler: a.publicHandler(),
-		Names: a.access(a.cfg), ExposedHeaders: api.ExposedHeaders(), TrustedProxies: a.cfg.Listen.TrustedProxies, ProxyHeader: a.cfg.Listen.ProxyHeader, ProxyProtocol: a.cfg.Listen.ProxyProtocol,
+		Names: a.access(a.cfg), ExposedHeaders: api.ExposedHeaders(), ProxyHeader: a.cfg.Listen.ProxyHeader, ProxyProtocol: a.cfg.Listen.ProxyProtocol,
 		Heartbeat: a.cfg.Heartbeat.Silence, Misses: int(a.cfg.Heartbeat.Misses), HelloTimeout: l.HelloTimeout, WriteStall: l.SlowTimeout,
 		MaxUpgrades: a.files.HandOvers, MaxHTTP: a.files.HTTP, MaxRefusals: a.files.Refusals,
 		Log: a.log,

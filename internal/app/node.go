@@ -270,7 +270,7 @@ func (n *node) ways(o route.Options) route.Options {
 }
 
 // busTLS is for the connections between nodes, on which both ends show a
-// certificate.
+// certificate: the one that was read last.
 func (a *App) busTLS() (*tls.Config, error) {
 	c := &a.cfg.Cluster
 	if c.CertFile == "" && c.CAFile == "" {
@@ -278,11 +278,13 @@ func (a *App) busTLS() (*tls.Config, error) {
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		cert, err := loadCertificate(c.CertFile, c.KeyFile, "cluster.bus_cert_file and cluster.bus_key_file")
 		if err != nil {
-			return nil, fmt.Errorf("read cluster.bus_cert_file and cluster.bus_key_file: %w", err)
+			return nil, err
 		}
-		t.Certificates = []tls.Certificate{cert}
+		a.busCertificate.Store(cert)
+		t.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.busCertificate.Load(), nil }
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return a.busCertificate.Load(), nil }
 	}
 	if c.CAFile != "" {
 		b, err := os.ReadFile(c.CAFile)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -73,7 +74,7 @@ func (a *App) watchConfiguration(ctx context.Context) error {
 			return nil
 		case <-a.o.Hangups:
 			taken = stampAll(names)
-			a.reload()
+			a.reload(ctx)
 		case <-look.C:
 			now := stampAll(names)
 			settled := slices.EqualFunc(now, last, stamp.same)
@@ -82,7 +83,7 @@ func (a *App) watchConfiguration(ctx context.Context) error {
 				continue
 			}
 			taken = now
-			a.reload()
+			a.reload(ctx)
 		}
 		if files := a.live.Load().Files(); !slices.Equal(files, names) {
 			names = files
@@ -102,15 +103,14 @@ func stampAll(names []string) []stamp {
 
 // reload reads the configuration again and takes over what can change while the
 // server runs: all of it, or, if anything is wrong, nothing.
-func (a *App) reload() {
+func (a *App) reload(ctx context.Context) {
 	before := a.live.Load()
 	c, err := a.o.Reload()
-	var cert *tls.Certificate
-	if err == nil && c.TLS.On() && before.TLS.On() {
-		cert, err = loadCertificate(c.TLS)
-		if err == nil && time.Now().After(cert.Leaf.NotAfter) && time.Now().Before(a.certificate.Load().Leaf.NotAfter) {
-			err = fmt.Errorf("the certificate in %s ended at %s", c.TLS.CertFile, cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
-		}
+	var f *keyFiles
+	var waiting []string
+	if err == nil {
+		waiting = leaveSwitched(c, before)
+		f, err = a.readKeyFiles(ctx, c)
 	}
 	if err != nil {
 		a.reloads.refused.Add(1)
@@ -118,18 +118,9 @@ func (a *App) reload() {
 		a.log.Error("configuration is not taken over: the server goes on with the one that it has", "err", err)
 		return
 	}
-	changed, waiting := c.Differences(before)
-	if c.TLS.On() != before.TLS.On() {
-		waiting = append(waiting, "tls.cert_file", "tls.key_file")
-		changed = slices.DeleteFunc(changed, func(name string) bool { return strings.HasPrefix(name, "tls.") })
-		c.TLS = before.TLS
-	}
-	if cert != nil && !slices.EqualFunc(cert.Certificate, a.certificate.Load().Certificate, slices.Equal) {
-		changed = append(changed, "certificate until "+cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
-	}
-	if cert != nil {
-		a.certificate.Store(cert)
-	}
+	changed, restart := c.Differences(before)
+	waiting = append(waiting, restart...)
+	changed = append(changed, a.takeKeyFiles(f)...)
 	a.live.Store(c)
 	a.apply(c, changed)
 	a.reloads.done.Add(1)
@@ -138,6 +129,93 @@ func (a *App) reload() {
 	}
 	a.audit.Note(&audit.Record{Event: "reload", Details: []audit.Detail{{Name: "changed", Value: strings.Join(changed, ",")}}})
 	a.log.Info("configuration is taken over", "changed", changed)
+}
+
+// leaveSwitched gives c the files of before where something would be turned on or off by
+// them, which needs a restart, and names these options.
+func leaveSwitched(c, before *config.Config) (waiting []string) {
+	if c.TLS.On() != before.TLS.On() {
+		waiting = append(waiting, "tls.cert_file", "tls.key_file")
+		c.TLS = before.TLS
+	}
+	is, was := &c.Cluster, &before.Cluster
+	if (is.CertFile == "") != (was.CertFile == "") {
+		waiting = append(waiting, "cluster.bus_cert_file", "cluster.bus_key_file")
+		is.CertFile, is.KeyFile = was.CertFile, was.KeyFile
+	}
+	if (c.JWT.KeyFile == "") != (before.JWT.KeyFile == "") {
+		waiting = append(waiting, "jwt.key_file")
+		c.JWT.KeyFile = before.JWT.KeyFile
+	}
+	return waiting
+}
+
+// keyFiles are the files of certificates and keys that a server that runs reads again.
+type keyFiles struct {
+	cert, busCert *tls.Certificate // nil: there is none
+	jwtKey        []byte           // nil: it is as before
+	useJWTKey     func()
+}
+
+// readKeyFiles reads the files that c names. It refuses what would end what works.
+func (a *App) readKeyFiles(ctx context.Context, c *config.Config) (f *keyFiles, err error) {
+	f = &keyFiles{}
+	if c.TLS.On() {
+		if f.cert, err = a.renewal(c.TLS.CertFile, c.TLS.KeyFile, "tls.cert_file and tls.key_file", &a.certificate); err != nil {
+			return nil, err
+		}
+	}
+	if c.Cluster.CertFile != "" && a.busCertificate.Load() != nil {
+		if f.busCert, err = a.renewal(c.Cluster.CertFile, c.Cluster.KeyFile, "cluster.bus_cert_file and cluster.bus_key_file", &a.busCertificate); err != nil {
+			return nil, err
+		}
+	}
+	if c.JWT.KeyFile == "" {
+		return f, nil
+	}
+	key, err := os.ReadFile(c.JWT.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read jwt.key_file: %w", err)
+	}
+	if !bytes.Equal(key, a.jwtKey) {
+		f.jwtKey = key
+		if f.useJWTKey, err = a.users.NewJWTKey(ctx, key); err != nil {
+			return nil, fmt.Errorf("read jwt.key_file: %w", err)
+		}
+	}
+	return f, nil
+}
+
+// renewal is the certificate in the files, unless it has ended and the one in use has not.
+func (a *App) renewal(certFile, keyFile, options string, inUse *atomic.Pointer[tls.Certificate]) (*tls.Certificate, error) {
+	cert, err := loadCertificate(certFile, keyFile, options)
+	if err == nil && time.Now().After(cert.Leaf.NotAfter) && time.Now().Before(inUse.Load().Leaf.NotAfter) {
+		err = fmt.Errorf("the certificate in %s ended at %s", certFile, cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return cert, err
+}
+
+// takeKeyFiles takes over what was read, and says what is new of it.
+func (a *App) takeKeyFiles(f *keyFiles) (changed []string) {
+	for _, k := range []struct {
+		what  string
+		cert  *tls.Certificate
+		inUse *atomic.Pointer[tls.Certificate]
+	}{{"certificate", f.cert, &a.certificate}, {"certificate of the bus", f.busCert, &a.busCertificate}} {
+		if k.cert == nil {
+			continue
+		}
+		if !slices.EqualFunc(k.cert.Certificate, k.inUse.Load().Certificate, slices.Equal) {
+			changed = append(changed, k.what+" until "+k.cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		}
+		k.inUse.Store(k.cert)
+	}
+	if f.jwtKey != nil {
+		a.jwtKey = f.jwtKey
+		f.useJWTKey()
+		changed = append(changed, "key for JWTs")
+	}
+	return changed
 }
 
 // apply takes over the options that have changed. The others are read where they
@@ -175,7 +253,7 @@ func (a *App) readCertificate() error {
 	if !a.cfg.TLS.On() {
 		return nil
 	}
-	cert, err := loadCertificate(a.cfg.TLS)
+	cert, err := loadCertificate(a.cfg.TLS.CertFile, a.cfg.TLS.KeyFile, "tls.cert_file and tls.key_file")
 	if err != nil {
 		return err
 	}
@@ -186,14 +264,15 @@ func (a *App) readCertificate() error {
 	return nil
 }
 
-func loadCertificate(t config.TLS) (*tls.Certificate, error) {
-	cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+// loadCertificate reads a certificate and its key; options are those that name the files.
+func loadCertificate(certFile, keyFile, options string) (*tls.Certificate, error) {
+	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("read tls.cert_file and tls.key_file: %w", err)
+		return nil, fmt.Errorf("read %s: %w", options, err)
 	}
 	if cert.Leaf == nil {
 		if cert.Leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
-			return nil, fmt.Errorf("read tls.cert_file: %w", err)
+			return nil, fmt.Errorf("read %s: %w", options, err)
 		}
 	}
 	return &cert, nil
@@ -207,7 +286,8 @@ func (a *App) tls() *tls.Config {
 	return gateway.TLSConfig(a.certificate.Load)
 }
 
-// access is under which names, and from which pages, clients may come. The server
+// access is under which names, from which pages and through which proxies clients may
+// come. The server
 // knows its names in the certificate and in cluster.addresses.
 func (a *App) access(c *config.Config) gateway.Access {
 	hosts := slices.Clone(c.Listen.Hosts)
@@ -219,7 +299,7 @@ func (a *App) access(c *config.Config) gateway.Access {
 	if cert := a.certificate.Load(); cert != nil {
 		hosts = append(hosts, cert.Leaf.DNSNames...)
 	}
-	return gateway.Access{Hosts: hosts, Origins: c.Listen.Origins}
+	return gateway.Access{Hosts: hosts, Origins: c.Listen.Origins, Proxies: c.Listen.TrustedProxies}
 }
 
 // reloadValues are the figures of the configuration.

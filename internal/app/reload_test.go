@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,8 +21,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/petrel-im/petrel/internal/config"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/internal/wire/wiretest"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -72,11 +77,14 @@ func (c *configured) configure(text string) {
 	c.write("petrel.toml", fmt.Sprintf("[tls]\ncert_file = %q\nkey_file = %q\n%s", filepath.Join(c.dir, "cert.pem"), filepath.Join(c.dir, "key.pem"), text))
 }
 
-func startConfigured(t *testing.T) *configured {
+// startConfigured starts one with options, as they stand in its file; in them DIR is the
+// folder of its files.
+func startConfigured(t *testing.T, options string) *configured {
 	t.Helper()
 	c := &configured{server: &server{t: t}, dir: t.TempDir(), hangups: make(chan os.Signal, 1)}
 	c.certify(1, time.Now().Add(time.Hour))
-	c.configure("")
+	c.write("jwt.key", strings.Repeat("1", 32))
+	c.configure(strings.ReplaceAll(options, "DIR", c.dir))
 	read := func() (*config.Config, error) {
 		return config.Load(config.Source{File: filepath.Join(c.dir, "petrel.toml"), Flags: map[string]string{
 			"store.dir": filepath.Join(c.dir, "data"), "listen.http": "127.0.0.1:0", "listen.tcp": "127.0.0.1:0", "listen.admin": "127.0.0.1:0", "store.ballast": "0", "store.min_free": "0", "store.cache": "32MiB",
@@ -150,7 +158,7 @@ func TestReloadEndsNoConnection(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("PETREL_CLIENTS")); err == nil {
 		clients = n
 	}
-	s := startConfigured(t)
+	s := startConfigured(t, "")
 	alive := s.sessions(clients)
 	done, refused := s.reloads.done.Load, s.reloads.refused.Load
 	ours := func(host string) bool {
@@ -200,7 +208,7 @@ func TestReloadEndsNoConnection(t *testing.T) {
 	}
 
 	was := done()
-	s.configure("[listen]\norigins = [\"https://app.example.org\"]\nhosts = [\"*.example.net\"]\nback_ends = false\n[limits]\nsends_per_s = 7\nwindow_sends = 5\n" +
+	s.configure("[listen]\norigins = [\"https://app.example.org\"]\nhosts = [\"*.example.net\"]\nback_ends = false\ntrusted_proxies = [\"192.0.2.0/24\"]\n[limits]\nsends_per_s = 7\nwindow_sends = 5\n" +
 		"[log]\nlevel = \"warn\"\n[metrics]\ntoken = \"a token of operators\"\n[accounts]\nregistration = \"closed\"\n")
 	s.hangups <- syscall.SIGHUP
 	until(t, "the options are taken over", func() bool { return done() > was && s.level.Level() == slog.LevelWarn })
@@ -209,6 +217,9 @@ func TestReloadEndsNoConnection(t *testing.T) {
 	}
 	if !ours("x.example.net") || s.gateway.Access().Origins[0] != "https://app.example.org" {
 		t.Error("names and origins are not taken over")
+	}
+	if p := s.gateway.Access().Proxies; len(p) != 1 || p[0].String() != "192.0.2.0/24" {
+		t.Errorf("the trusted proxies are %v", p)
 	}
 	if status, _ := s.ask("GET", s.AdminAddr().String(), "/metrics", "", ""); status != http.StatusUnauthorized {
 		t.Errorf("/metrics without the new token: %d", status)
@@ -224,9 +235,85 @@ func TestReloadEndsNoConnection(t *testing.T) {
 	}
 }
 
+// Another key of the identity provider counts from then on, and the former one no longer.
+// One that is none changes nothing.
+func TestReloadTakesTheKeyOfTheProvider(t *testing.T) {
+	s := startConfigured(t, "[jwt]\nkey_file = \"DIR/jwt.key\"\nalgorithm = \"HS256\"\nissuer = \"i\"\naudience = \"a\"\n[accounts]\nlogins_per_min = -1\n")
+	holds := func(key string) bool {
+		now := time.Now()
+		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": "i", "aud": "a", "sub": "alice", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}).SignedString([]byte(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.users.Exchange(t.Context(), "", token, user.DeviceRef{ID: "d", Kind: "web"})
+		return err == nil
+	}
+	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)
+	if !holds(first) || holds(second) {
+		t.Fatal("the first key is not in use")
+	}
+	s.write("jwt.key", second)
+	until(t, "the second key is in use", func() bool { return holds(second) })
+	if holds(first) {
+		t.Error("the first key is worth something still")
+	}
+	was := s.reloads.refused.Load()
+	s.write("jwt.key", "short")
+	until(t, "a key that is none is refused", func() bool { return s.reloads.refused.Load() > was })
+	if !holds(second) {
+		t.Error("a key that is none has ended the one in use")
+	}
+}
+
+// Both ends of a connection between nodes show the certificate that was read last.
+func TestReloadTakesTheCertificateOfTheBus(t *testing.T) {
+	c := &configured{server: &server{t: t}, dir: t.TempDir()}
+	c.certify(1, time.Now().Add(time.Hour))
+	cfg := load(t, filepath.Join(c.dir, "data"), "cluster.bus_cert_file", filepath.Join(c.dir, "cert.pem"), "cluster.bus_key_file", filepath.Join(c.dir, "key.pem"))
+	if got := cfg.Files(); len(got) != 2 {
+		t.Errorf("the server looks at %v, want the certificate of the bus and its key", got)
+	}
+	a := &App{cfg: cfg}
+	config, err := a.busTLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.InsecureSkipVerify, config.ClientAuth = true, tls.RequireAnyClientCert // they are looked at
+	shown := func() (of [2]int64) {
+		left, right := net.Pipe()
+		ends := [2]*tls.Conn{tls.Client(left, config), tls.Server(right, config)}
+		var handshake errgroup.Group
+		for _, end := range ends {
+			handshake.Go(func() error { return end.HandshakeContext(t.Context()) })
+		}
+		if err := handshake.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		for i, end := range ends {
+			of[i] = end.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+		}
+		return of
+	}
+	for n := int64(1); n <= 2; n++ {
+		c.certify(n, time.Now().Add(time.Hour))
+		f, err := a.readKeyFiles(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.takeKeyFiles(f)
+		if got := shown(); got != [2]int64{n, n} {
+			t.Errorf("the ends show the certificates %v, want %d", got, n)
+		}
+	}
+	c.certify(3, time.Now().Add(-time.Minute))
+	if _, err := a.readKeyFiles(t.Context(), cfg); err == nil {
+		t.Error("a certificate of the bus that has ended is taken over")
+	}
+}
+
 // What an operator has set by the API stays when a certificate is renewed.
 func TestReloadKeepsTheLimitsOfTheAPI(t *testing.T) {
-	s := startConfigured(t)
+	s := startConfigured(t, "")
 	s.changeLimits(&petrelv1.ServerLimits{SendsPerS: 3, SendBurst: 4})
 	s.configure("[limits]\nsend_burst = 9\n")
 	until(t, "the configuration is taken over", func() bool { return s.hub.Limits().SendBurst == 9 })
@@ -239,7 +326,7 @@ func TestReloadKeepsTheLimitsOfTheAPI(t *testing.T) {
 // App.live, takes over.
 func TestEveryLiveOptionIsTakenOver(t *testing.T) {
 	read := map[string]bool{ // from App.live, and by access and reload
-		"listen.back_ends": true, "listen.hosts": true, "listen.origins": true, "tls.cert_file": true, "tls.key_file": true, "metrics.token": true, "log.level": true,
+		"listen.back_ends": true, "listen.hosts": true, "listen.origins": true, "tls.cert_file": true, "tls.key_file": true, "listen.trusted_proxies": true, "cluster.bus_cert_file": true, "cluster.bus_key_file": true, "jwt.key_file": true, "metrics.token": true, "log.level": true,
 	}
 	s := start(t, t.TempDir())
 	names := []string{}

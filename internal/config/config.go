@@ -39,10 +39,10 @@ type Config struct {
 func (c *Config) File() string { return c.file }
 
 // Files are the files whose content counts for a server that runs: those that
-// were read for the configuration, and those of the certificate.
+// were read for the configuration, and those of the certificates and of the key for JWTs.
 func (c *Config) Files() []string {
 	var all []string
-	for _, name := range append([]string{c.file, c.TLS.CertFile, c.TLS.KeyFile}, c.secrets...) {
+	for _, name := range append([]string{c.file, c.TLS.CertFile, c.TLS.KeyFile, c.Cluster.CertFile, c.Cluster.KeyFile, c.JWT.KeyFile}, c.secrets...) {
 		if name != "" {
 			all = append(all, name)
 		}

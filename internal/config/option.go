@@ -213,6 +213,15 @@ func prefixes(name string, p *[]netip.Prefix, doc string) option {
 	var texts []string
 	o := list(name, &texts, nil, doc)
 	*p = nil
+	o.get = func() string { // of p: it may be of another Config than the one that set it
+		all := make([]string, len(*p))
+		for i, n := range *p {
+			if all[i] = n.String(); n.IsSingleIP() {
+				all[i] = n.Addr().String()
+			}
+		}
+		return formatList(all)
+	}
 	set := o.set
 	o.allowed = `a list like ["10.0.0.0/8", "192.0.2.7"]; in the environment and flags a,b`
 	o.set = func(r raw) error {

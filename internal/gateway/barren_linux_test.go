@@ -18,6 +18,7 @@ import (
 // goes on like any other.
 func TestConnectionsAmongThoseThatAreResetAreTaken(t *testing.T) {
 	g := &Gateway{}
+	g.SetAccess(Access{})
 	g.barren.perS = func() int { return 1 }
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

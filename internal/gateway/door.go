@@ -67,7 +67,7 @@ func (d *door) prepare(a *arrived) net.Conn {
 			return nil
 		}
 		client, _ := clientOf(a)
-		g.limits.leaveHTTP(peer, true)
+		g.limits.leaveHTTP(peer)
 		if !g.limits.enterHTTP(client, g.trusted(client), time.Now()) || g.shutOut(client) {
 			return nil
 		}
@@ -106,7 +106,7 @@ func (d *door) letGo(a *arrived) bool {
 func (d *door) lose(a *arrived) {
 	d.letGo(a)
 	client, _ := clientOf(a)
-	d.g.limits.leaveHTTP(client, d.g.trusted(client))
+	d.g.limits.leaveHTTP(client)
 	if !d.g.shutOut(client) {
 		d.g.wasBarren(client, d.g.trusted(client))
 	}

@@ -59,7 +59,8 @@ func FuzzConnection(f *testing.F) {
 // the client is: the proxy adds the address it sees at the end, and this one counts.
 func proxyIsNeverTheClient(t *testing.T, header, written string) {
 	const client = "198.51.100.1"
-	g := &Gateway{o: Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, ProxyHeader: header}}
+	g := &Gateway{o: Options{ProxyHeader: header}}
+	g.SetAccess(Access{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	added := client
 	if header == forwarded {
 		added = "for=" + client

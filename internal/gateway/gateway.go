@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -37,9 +36,8 @@ type Options struct {
 	Names          Access   // at the start; SetAccess changes it
 	ExposedHeaders []string // of Handler's answers, that pages may read beside those of Connect
 
-	TrustedProxies []netip.Prefix // peers whose word is taken for whom they speak for
-	ProxyHeader    string         // in which they say so: X-Forwarded-For, the default, or Forwarded
-	ProxyProtocol  bool           // they begin each connection, on both ports, with a header of the PROXY protocol, version 2
+	ProxyHeader   string // in which Access.Proxies name the client: X-Forwarded-For, the default, or Forwarded
+	ProxyProtocol bool   // they begin each connection, on both ports, with a header of the PROXY protocol, version 2
 
 	Heartbeat    time.Duration // silence before a probe; 30 s; negative: never
 	Misses       int           // further silent intervals before a link is dead; 2
@@ -217,7 +215,7 @@ func (g *Gateway) listen(addr, flag string) (net.Listener, error) {
 	return &shutsOut{TCPListener: ln.(*net.TCPListener), g: g}, nil // as addr is of TCP
 }
 
-// SetAccess takes effect with the next request. The lists must not change any more.
+// SetAccess takes effect with the next connection and request. The lists must not change any more.
 func (g *Gateway) SetAccess(a Access) { g.access.Store(&a) }
 
 // Access is as SetAccess has set it last.

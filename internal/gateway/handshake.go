@@ -93,7 +93,7 @@ func (g *Gateway) countHTTP(nc net.Conn, state http.ConnState) {
 	addr, _ := clientOf(nc)
 	g.limits.rest(nc, addr, state == http.StateNew || state == http.StateIdle, time.Now())
 	if state == http.StateHijacked || state == http.StateClosed {
-		g.limits.leaveHTTP(addr, g.trusted(addr))
+		g.limits.leaveHTTP(addr)
 	}
 	if a, ok := ofHTTP(nc); ok && state == http.StateClosed && a.throttle != nil && !a.throttle.vouched.Load() {
 		g.wasBarren(addr, false) // a proxy has no throttle

@@ -10,8 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 )
 
-// Access says under which names the server is addressed, and from which pages of
-// browsers. It may change while the server runs.
+// Access says under which names the server is addressed, from which pages of
+// browsers, and through which proxies. It may change while the server runs.
 type Access struct {
 	// Hosts are names of the server, like chat.example.org. *.example.org is every
 	// name below example.org, and * is every name.
@@ -20,6 +20,9 @@ type Access struct {
 	// Origins are where pages may come from that call the server, like
 	// https://chat.example.org, beside the server itself. "*" is any.
 	Origins []string
+
+	// Proxies are the peers whose word is taken for whom they speak for.
+	Proxies []netip.Prefix
 }
 
 // ours tells whether a request for host is meant for a server that listens on an

@@ -255,7 +255,7 @@ func (l *limits) takeHTTP(a netip.Addr, proxy bool, now time.Time) (ok bool, vic
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.http++
-	l.countLocked(a, proxy, usage{http: 1})
+	l.countLocked(a, false, usage{http: 1}) // a proxy is counted and not limited: it may be one no longer when the connection ends
 	of := func(*resting) bool { return true }
 	s := sourceOf(a)
 	if !proxy && int(l.sources[s].http) > min(maxHTTPPerIP, (l.maxHTTP+1)/2) {
@@ -274,11 +274,11 @@ func (l *limits) takeHTTP(a netip.Addr, proxy bool, now time.Time) (ok bool, vic
 }
 
 // leaveHTTP ends what enterHTTP began.
-func (l *limits) leaveHTTP(a netip.Addr, proxy bool) {
+func (l *limits) leaveHTTP(a netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.http--
-	l.countLocked(a, proxy, usage{http: -1})
+	l.countLocked(a, false, usage{http: -1})
 }
 
 // rest notes whether a connection of the HTTP server waits for a request.

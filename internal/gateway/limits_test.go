@@ -189,14 +189,14 @@ func TestConnectionsOfTheHTTPServerAreBounded(t *testing.T) {
 	if !l.enterHTTP(b, false, now) {
 		t.Error("another source gets none")
 	}
-	if !l.enterHTTP(a, true, now) {
+	if !l.enterHTTP(a, true, now) { // it is no proxy any more when it leaves
 		t.Error("a proxy has no more than a client")
 	}
 	// One that waits for a request makes room.
 	idle, peer := net.Pipe()
 	defer func() { _ = peer.Close() }()
 	l.rest(idle, a, true, now)
-	l.leaveHTTP(a, false) // that was refused
+	l.leaveHTTP(a) // that was refused
 	now = now.Add(time.Second)
 	if !l.enterHTTP(a, false, now) {
 		t.Error("an idle connection keeps another one out")
@@ -207,10 +207,10 @@ func TestConnectionsOfTheHTTPServerAreBounded(t *testing.T) {
 	if l.enterHTTP(a, false, now) {
 		t.Error("a connection that answers a request has made room")
 	}
-	l.leaveHTTP(a, true)
-	l.leaveHTTP(b, false)
+	l.leaveHTTP(a)
+	l.leaveHTTP(b)
 	for range n + 2 {
-		l.leaveHTTP(a, false)
+		l.leaveHTTP(a)
 	}
 	if len(l.sources) != 0 || l.http != 0 || l.resting.Len() != 0 || len(l.rests) != 0 {
 		t.Errorf("%d sources, %d HTTP connections and %d idle ones are left", len(l.sources), l.http, l.resting.Len())

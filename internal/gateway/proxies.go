@@ -15,7 +15,7 @@ const (
 
 // trusted tells whether the word of a peer is taken for whom it speaks for.
 func (g *Gateway) trusted(a netip.Addr) bool {
-	return slices.ContainsFunc(g.o.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
+	return slices.ContainsFunc(g.access.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // believe puts the client's address into a request that came through a trusted

@@ -46,7 +46,8 @@ func TestClientBehindTrustedProxies(t *testing.T) {
 		{"forwarded, and opens again", "10.0.0.1:1", forwarded, []string{`a="`, `for=198.51.100.1;host=", for=203.0.113.7;x="`}, "10.0.0.1:1"},
 		{"forwarded, escaped by the proxy", "10.0.0.1:1", forwarded, []string{`a="`, `for=198.51.100.1;host=", for=203.0.113.7;x=\""`}, "10.0.0.1:1"},
 	} {
-		g := &Gateway{o: Options{TrustedProxies: proxies, ProxyHeader: c.header}}
+		g := &Gateway{o: Options{ProxyHeader: c.header}}
+		g.SetAccess(Access{Proxies: proxies})
 		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{xForwardedFor: c.lines}}
 		if c.header == forwarded {
 			r.Header = http.Header{forwarded: c.lines, xForwardedFor: {"203.0.113.99"}}
@@ -64,8 +65,8 @@ func TestLimitsBehindAProxyAreTheClients(t *testing.T) {
 	lim.ConnectionsPerIP = 1
 	seen := make(chan string, 1)
 	s := serve(t, Options{
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		Handler:        http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.RemoteAddr }),
+		Names:   Access{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.RemoteAddr }),
 	}, lim)
 	up := func(client string) (int, string) {
 		status, _, code := s.request("/v1/ws", http.Header{xForwardedFor: {client}})

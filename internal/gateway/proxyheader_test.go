@@ -94,7 +94,7 @@ func TestProxyProtocolNamesTheClientOnBothPorts(t *testing.T) {
 		t.Run(fmt.Sprintf("TLS=%t", secure), func(t *testing.T) {
 			seen := make(chan string, 1)
 			o := Options{
-				TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ProxyProtocol: true,
+				Names: Access{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, ProxyProtocol: true,
 				Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.RemoteAddr }),
 			}
 			var client *tls.Config
@@ -165,8 +165,10 @@ func TestProxyProtocolNamesTheClientOnBothPorts(t *testing.T) {
 // From a peer that is no trusted proxy the header is not read: nobody speaks as
 // somebody else.
 func TestProxyHeaderOfAStrangerIsNotRead(t *testing.T) {
-	o := Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, ProxyProtocol: true}
-	if (&Gateway{o: o}).announced(netip.MustParseAddr("127.0.0.1")) {
+	o := Options{Names: Access{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, ProxyProtocol: true}
+	g := &Gateway{o: o}
+	g.SetAccess(o.Names)
+	if g.announced(netip.MustParseAddr("127.0.0.1")) {
 		t.Fatal("a header is awaited from a peer that is not trusted")
 	}
 	s := serve(t, o, noLimits())

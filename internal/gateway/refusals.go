@@ -166,7 +166,7 @@ func (l httpListener) Accept() (net.Conn, error) {
 		if l.g.limits.enterHTTP(addr, l.g.trusted(addr), time.Now()) {
 			return nc, nil
 		}
-		l.g.limits.leaveHTTP(addr, l.g.trusted(addr))
+		l.g.limits.leaveHTTP(addr)
 		if !l.g.begin() {
 			_ = nc.Close() // the gateway has stopped
 			continue

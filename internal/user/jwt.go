@@ -78,6 +78,19 @@ func newVerifier(ctx context.Context, log *slog.Logger, o *JWT) (*verifier, erro
 	return v, nil
 }
 
+// NewJWTKey reads another key of the identity provider, as Options.JWT.Key. use takes it
+// over: from then on the former one is worth nothing. The other options stay, and none of
+// them is KeysURL.
+func (us *Users) NewJWTKey(ctx context.Context, key []byte) (use func(), err error) {
+	o := *us.o.JWT
+	o.Key = key
+	v, err := newVerifier(ctx, us.log, &o)
+	if err != nil {
+		return nil, err
+	}
+	return func() { us.jwt.Store(v) }, nil
+}
+
 // keyOf is the key of a token. A token with crit says that it means nothing to whoever
 // does not understand the extensions that it names (RFC 7515, 4.1.11). This server
 // understands none. A provider signs other things than logins with the same key, as the

@@ -178,20 +178,21 @@ func (us *Users) checkCredentials(ctx context.Context, a im.Account, known bool,
 // sub is the user, who is made if there is none.
 // Codes: unsupported, invalid, bad_credentials, rate_limited. Spec: P-11.2.
 func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref DeviceRef) (*Login, error) {
-	if us.jwt == nil {
+	provider := us.jwt.Load() // another key of it may be taken over meanwhile
+	if provider == nil {
 		return nil, im.Errorf(im.CodeUnsupported, "no identity provider is configured")
 	}
 	if err := ref.check(); err != nil {
 		return nil, err
 	}
 	if tenantName == "" {
-		tenantName = us.jwt.tenant
+		tenantName = provider.tenant
 	}
-	said, err := us.jwt.read(token, us.now())
-	if err != nil || named(tenantName) != us.jwt.tenant {
+	said, err := provider.read(token, us.now())
+	if err != nil || named(tenantName) != provider.tenant {
 		return nil, &im.Error{Code: im.CodeBadCredentials}
 	}
-	t, err := us.EnsureTenant(ctx, us.jwt.tenant)
+	t, err := us.EnsureTenant(ctx, provider.tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +200,7 @@ func (us *Users) Exchange(ctx context.Context, tenantName, token string, ref Dev
 	if err := us.allow(rateExchange, a, us.o.Rates.Logins); err != nil {
 		return nil, err
 	}
-	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, us.jwt.source(), im.CodeBadCredentials, said.precedes)
+	return us.vouched(ctx, a, tenantName, ref, us.o.AccessTTL, provider.source(), im.CodeBadCredentials, said.precedes)
 }
 
 // Mint logs a device in on the word of the application's back end; tenant and

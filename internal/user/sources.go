@@ -34,12 +34,13 @@ func speaksFor(source string, u *storepb.User) bool {
 // ends the sessions with revoked: the operator cannot know who registered the name. Codes:
 // unsupported, no_user. Spec: P-11.6.
 func (us *Users) Link(ctx context.Context, a im.Account, keepPassword bool) (Info, error) {
-	if us.jwt == nil {
+	provider := us.jwt.Load()
+	if provider == nil {
 		return Info{}, im.Errorf(im.CodeUnsupported, "no identity provider is configured")
 	}
 	return us.changeUser(ctx, a, func(c *change, u *storepb.User) error {
-		if !slices.Contains(u.Linked, us.jwt.source()) {
-			u.Linked = append(u.Linked, us.jwt.source())
+		if !slices.Contains(u.Linked, provider.source()) {
+			u.Linked = append(u.Linked, provider.source())
 		}
 		if keepPassword {
 			return nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -22,7 +23,7 @@ type Users struct {
 	log    *slog.Logger
 	now    func() time.Time
 	o      Options
-	jwt    *verifier // nil: none is configured
+	jwt    atomic.Pointer[verifier] // nil: none is configured
 	hasher hasher
 	rates  rates
 
@@ -42,10 +43,11 @@ func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 		turns: newTurns(), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant},
 	}
 	if o.JWT != nil {
-		var err error
-		if us.jwt, err = newVerifier(ctx, o.Log, o.JWT); err != nil {
+		v, err := newVerifier(ctx, o.Log, o.JWT)
+		if err != nil {
 			return nil, err
 		}
+		us.jwt.Store(v)
 	}
 	if _, err := us.readTenants(ctx); err != nil {
 		return nil, err

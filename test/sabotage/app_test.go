@@ -79,8 +79,26 @@ var appRules = []rule{
 	{
 		name:    "half-a-reload",
 		holds:   "a configuration with a fault changes nothing",
-		patches: []patch{{"internal/app/reload.go", `cert.Leaf.NotAfter) && time.Now().Before(a.certificate`, `cert.Leaf.NotAfter) && false && time.Now().Before(a.certificate`}},
+		patches: []patch{{"internal/app/reload.go", `cert.Leaf.NotAfter) && time.Now().Before(inUse`, `cert.Leaf.NotAfter) && false && time.Now().Before(inUse`}},
 		guards:  []guard{{"internal/app", "^TestReloadEndsNoConnection$"}},
+	},
+	{
+		name:    "proxies-of-the-start",
+		holds:   "a reload takes other trusted proxies over",
+		patches: []patch{{"internal/app/reload.go", `Proxies: c.Listen.TrustedProxies}`, `Proxies: a.cfg.Listen.TrustedProxies}`}},
+		guards:  []guard{{"internal/app", "^TestReloadEndsNoConnection$"}},
+	},
+	{
+		name:    "former-key-of-the-provider",
+		holds:   "a JWT signed with a key that was replaced is refused",
+		patches: []patch{{"internal/app/reload.go", `f.useJWTKey()`, `_ = f.useJWTKey`}},
+		guards:  []guard{{"internal/app", "^TestReloadTakesTheKeyOfTheProvider$"}},
+	},
+	{
+		name:    "former-certificate-of-the-bus",
+		holds:   "nodes show the certificate that was read last",
+		patches: []patch{{"internal/app/node.go", `t.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.busCertificate.Load(), nil }`, `t.Certificates = []tls.Certificate{*cert}`}},
+		guards:  []guard{{"internal/app", "^TestReloadTakesTheCertificateOfTheBus$"}},
 	},
 	{
 		name:    "reload-resets-limits",

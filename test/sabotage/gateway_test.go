@@ -94,7 +94,7 @@ var gatewayRules = []rule{
 	{
 		name:    "count-the-balancer",
 		holds:   "nobody pays for what a proxy does not name",
-		patches: []patch{{"internal/gateway/proxies.go", `return slices.ContainsFunc(g.o.TrustedProxies,`, `return false && slices.ContainsFunc(g.o.TrustedProxies,`}},
+		patches: []patch{{"internal/gateway/proxies.go", `return slices.ContainsFunc(g.access.Load().Proxies,`, `return false && slices.ContainsFunc(g.access.Load().Proxies,`}},
 		guards:  []guard{{"internal/gateway", "^TestLimitsBehindAProxyAreTheClients$"}},
 	},
 }

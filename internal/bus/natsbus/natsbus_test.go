@@ -408,7 +408,12 @@ func certificate(t *testing.T) *tls.Config {
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(c)
-	return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	cert := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return &tls.Config{
+		RootCAs:              roots, // asked for at each handshake, as a certificate may be renewed
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil },
+	}
 }
 
 func portOf(t *testing.T, addr string) int {
