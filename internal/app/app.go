@@ -260,7 +260,19 @@ func (a *App) writeSetupLink() error {
 	if err := removeFile(path); err != nil || link == "" {
 		return err
 	}
-	return os.WriteFile(path, []byte(link+"\n"), 0o600)
+	return newFile(path, link)
+}
+
+// newFile writes a line into a file that is not there, for the user of the server only.
+// In a folder that others can write to, somebody may have put a file or a link under this
+// name: what is written would be theirs to read.
+func newFile(path, line string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line + "\n")
+	return errors.Join(err, f.Close())
 }
 
 // addressesFile says where the server of the data folder is, for the command line on
@@ -287,7 +299,7 @@ func (a *App) writeAddresses() error {
 	if err := removeFile(path); err != nil { // one that is there may be readable for others
 		return err
 	}
-	return os.WriteFile(path, append(b, '\n'), 0o600)
+	return newFile(path, string(b))
 }
 
 func removeFile(path string) error {

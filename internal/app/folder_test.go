@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -67,5 +68,22 @@ func TestOpenDataFolderIsClosed(t *testing.T) {
 	}
 	if i, err := os.Stat(shared); err != nil || i.Mode().Perm() != 0o777 {
 		t.Errorf("a folder of all users: %v %v", i.Mode(), err)
+	}
+}
+
+// Who may write to the folder of the data gets no secret by a file or a link of theirs.
+func TestSecretsAreNotWrittenIntoFilesOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	theirs, link := filepath.Join(dir, "theirs"), filepath.Join(dir, setupFile)
+	if err := errors.Join(os.WriteFile(theirs, nil, 0o644), os.Symlink(theirs, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{theirs, link} {
+		if err := newFile(path, "a secret"); !errors.Is(err, os.ErrExist) {
+			t.Errorf("write %s: %v, want that it exists", path, err)
+		}
+	}
+	if b, err := os.ReadFile(theirs); err != nil || len(b) > 0 {
+		t.Errorf("the file of others has %q, %v", b, err)
 	}
 }

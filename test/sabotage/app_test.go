@@ -83,6 +83,12 @@ var appRules = []rule{
 		guards:  []guard{{"internal/app", "^TestReloadEndsNoConnection$"}},
 	},
 	{
+		name:    "secret-into-the-file-of-another",
+		holds:   "the setup link is written into a new file only",
+		patches: []patch{{"internal/app/app.go", `os.O_WRONLY|os.O_CREATE|os.O_EXCL`, `os.O_WRONLY|os.O_CREATE`}},
+		guards:  []guard{{"internal/app", "^TestSecretsAreNotWrittenIntoFilesOfOthers$"}},
+	},
+	{
 		name:    "proxies-of-the-start",
 		holds:   "a reload takes other trusted proxies over",
 		patches: []patch{{"internal/app/reload.go", `Proxies: c.Listen.TrustedProxies}`, `Proxies: a.cfg.Listen.TrustedProxies}`}},
