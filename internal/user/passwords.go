@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"golang.org/x/crypto/argon2"
 
@@ -30,8 +31,10 @@ func checkPassword(u im.User, password string) error {
 		return im.Errorf(im.CodeInvalid, "a password has %d to %d bytes", minPassword, maxPassword)
 	}
 	lower := strings.ToLower(password)
-	if slices.Contains(commonest, lower) || lower == strings.ToLower(string(u)) {
-		return im.Errorf(im.CodeInvalid, "this password is one of the most common ones; choose another one")
+	// A name of the product or of an operator, or the user's own one, with what people add to it.
+	word := strings.TrimFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) })
+	if slices.Contains(commonest, lower) || lower == strings.ToLower(string(u)) || slices.Contains(reserved, word) {
+		return im.Errorf(im.CodeInvalid, "this password is one of the first that somebody would try; choose another one")
 	}
 	return nil
 }

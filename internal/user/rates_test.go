@@ -72,3 +72,16 @@ func TestCommonPasswordsOnTheListAreLongEnough(t *testing.T) {
 		}
 	}
 }
+
+func TestPasswordsThatStrangersTryFirstAreRefused(t *testing.T) {
+	for _, p := range []string{"password1", "PassWord1", "Petrel2026!", "petrel123", "administrator", "Admin#2026", "12moderator", "alice.jones"} {
+		if checkPassword("Alice.Jones", p) == nil {
+			t.Errorf("%q is taken", p)
+		}
+	}
+	for _, p := range []string{"petrels at sea", "administering", "20262026!?", "correct horse"} {
+		if err := checkPassword("Alice.Jones", p); err != nil {
+			t.Errorf("%q: %v", p, err)
+		}
+	}
+}
