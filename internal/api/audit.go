@@ -12,11 +12,13 @@ import (
 
 // ListAudit reads a page of the audit log. Spec: P-10.9.
 func (s adminService) ListAudit(ctx context.Context, r *connect.Request[petrelv1.ListAuditRequest]) (*connect.Response[petrelv1.ListAuditResponse], error) {
-	page, next, err := s.o.Audit.List(ctx, r.Msg.SinceMs, r.Msg.Token, int(min(r.Msg.Limit, audit.MaxPage)))
-	if err != nil {
-		return nil, err
-	}
-	res := &petrelv1.ListAuditResponse{Token: next}
+	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListAuditResponse, error) {
+		page, next, err := s.o.Audit.List(ctx, r.Msg.SinceMs, r.Msg.Token, int(min(r.Msg.Limit, audit.MaxPage)))
+		return &petrelv1.ListAuditResponse{Records: auditRecords(page), Token: next}, err
+	}))
+}
+
+func auditRecords(page []audit.Stored) (all []*petrelv1.AuditRecord) {
 	for _, x := range page {
 		rec := &petrelv1.AuditRecord{
 			Node: string(x.Node), Number: x.Number, TimeMs: x.TimeMs, Event: x.Event, Code: x.Code, Key: x.Key, KeyName: x.KeyName,
@@ -25,9 +27,9 @@ func (s adminService) ListAudit(ctx context.Context, r *connect.Request[petrelv1
 		for _, d := range x.Details {
 			rec.Details = append(rec.Details, &petrelv1.AuditDetail{Name: d.Name, Value: d.Value})
 		}
-		res.Records = append(res.Records, rec)
+		all = append(all, rec)
 	}
-	return connect.NewResponse(res), nil
+	return all
 }
 
 // maxHeads is how many heads one call compares.

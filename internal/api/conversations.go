@@ -106,11 +106,9 @@ func (s adminService) GetHistory(ctx context.Context, r *connect.Request[petrelv
 	if r.Msg.History == nil {
 		return nil, im.Errorf(im.CodeInvalid, "history is missing")
 	}
-	page, err := s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage, conv.Extras{Refs: true, Notes: true})
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(page), nil
+	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.HistoryPage, error) {
+		return s.route.HistoryPage(ctx, im.Account{Tenant: t}, r.Msg.History, conv.MaxPage, conv.Extras{Refs: true, Notes: true})
+	}))
 }
 
 // RenameGroup gives a group a title, for the operator.
@@ -137,7 +135,7 @@ func (s adminService) ListUserConversations(ctx context.Context, r *connect.Requ
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.o.Inbox.Sync(ctx, a, r.Msg.Token, conv.Newest{})
+	page, err := read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.SyncPage, error) { return s.o.Inbox.Sync(ctx, a, r.Msg.Token, conv.Newest{}) })
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -218,6 +219,39 @@ func TestOperatorReadsWithoutBeingAMember(t *testing.T) {
 	} {
 		_, err := w.admin.GetHistory(context.Background(), connect.NewRequest(c.q))
 		w.wantCode(what, err, c.code)
+	}
+}
+
+// What reads a lot with an admin key waits for the turn of this key.
+func TestReadsOfAdminKeysTakeTurns(t *testing.T) {
+	w := newWorld(t)
+	w.makeUsers("", "alice")
+	id := w.group("", "team", "alice").Conv
+	keys, err := w.admin.ListKeys(t.Context(), connect.NewRequest(&petrelv1.ListKeysRequest{}))
+	w.must(err)
+	full := share.New(share.Options{Workers: 1, PerUser: 1, Waiting: 1, UserWaiting: 1})
+	for full.Add(im.Account{User: im.User("key " + keys.Msg.Keys[0].Id)}, func() {}) {
+	}
+	w.srv.o.Reads = full
+	for what, call := range map[string]func() error{
+		"GetHistory": func() error {
+			_, err := w.admin.GetHistory(t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: id}}))
+			return err
+		},
+		"ListUserConversations": func() error {
+			_, err := w.admin.ListUserConversations(t.Context(), connect.NewRequest(&petrelv1.ListUserConversationsRequest{User: "alice"}))
+			return err
+		},
+		"ListUsers": func() error {
+			_, err := w.admin.ListUsers(t.Context(), connect.NewRequest(&petrelv1.ListUsersRequest{}))
+			return err
+		},
+		"ListAudit": func() error {
+			_, err := w.admin.ListAudit(t.Context(), connect.NewRequest(&petrelv1.ListAuditRequest{}))
+			return err
+		},
+	} {
+		w.wantCode(what, call(), im.CodeOverloaded)
 	}
 }
 

@@ -152,6 +152,12 @@ func read[T any](ctx context.Context, s *Server, a im.Account, f func() (*T, err
 	return nil, &im.Error{Code: im.CodeOverloaded, RetryAfter: time.Second}
 }
 
+// keyReader is in whose name a call with an admin key waits for its turn to read: no user is
+// called so, and each key has turns of its own.
+func keyReader(ctx context.Context) im.Account {
+	return im.Account{User: im.User(callOf(ctx).caller.name())}
+}
+
 // answered is the answer of a method, unless there is an error.
 func answered[T any](res *T, err error) (*connect.Response[T], error) {
 	if err != nil {

@@ -64,15 +64,14 @@ func (s adminService) ListUsers(ctx context.Context, r *connect.Request[petrelv1
 	if err != nil {
 		return nil, err
 	}
-	list, more, err := s.users.List(ctx, t, im.User(r.Msg.After), int(min(r.Msg.Limit, user.MaxUsersPage)))
-	if err != nil {
-		return nil, err
-	}
-	res := &petrelv1.ListUsersResponse{More: more}
-	for _, i := range list {
-		res.Users = append(res.Users, userInfo(i))
-	}
-	return connect.NewResponse(res), nil
+	return answered(read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.ListUsersResponse, error) {
+		list, more, err := s.users.List(ctx, t, im.User(r.Msg.After), int(min(r.Msg.Limit, user.MaxUsersPage)))
+		res := &petrelv1.ListUsersResponse{More: more}
+		for _, i := range list {
+			res.Users = append(res.Users, userInfo(i))
+		}
+		return res, err
+	}))
 }
 
 // GetUser describes a user with their devices.

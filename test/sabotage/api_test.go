@@ -8,6 +8,12 @@ var apiRules = []rule{
 		guards:  []guard{{"internal/api", "^TestMemberChangesAreCountedByTheUsersThatTheyName$"}},
 	},
 	{
+		name:    "keys-share-a-turn",
+		holds:   "reads with admin keys take turns, those of each key among them",
+		patches: []patch{{"internal/api/message.go", `im.Account{User: im.User(callOf(ctx).caller.name())}`, `identity(ctx).Account`}},
+		guards:  []guard{{"internal/api", "^TestReadsOfAdminKeysTakeTurns$"}},
+	},
+	{
 		name:    "vouch-for-anybody",
 		holds:   "nobody is known before their token or key has been checked",
 		patches: []patch{{"internal/api/gate.go", `m := table[name]`, `rate.Vouch(ctx); m := table[name]`}},
