@@ -6,12 +6,15 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
@@ -156,6 +159,48 @@ func TestLogShowsWhatNobodySees(t *testing.T) {
 		if got := out.String(); terminal.Text(got) != got || strings.Count(got, "\n") != 1 || !strings.Contains(got, `\u202e`) {
 			t.Errorf("%s: %+q", format, got)
 		}
+	}
+}
+
+// Whatever strangers send, the log of a server has one object in each line, which says what
+// the server says.
+func TestStrangersForgeNoLineOfTheLog(t *testing.T) {
+	s := serveHere(t, filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", "--log-level", "debug")
+	const forged = `x","msg":"forged","level":"ERROR`
+	for _, address := range []string{s.http, s.admin, s.tcp} {
+		for _, text := range []string{
+			"GET /" + forged + " HTTP/1.1\r\nHost: " + forged + "\r\nOrigin: http://" + forged + "\r\nUser-Agent: \x1b[2J\u202e" + forged + "\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: level=ERROR;msg='forged'.example.org\r\n\r\n", // the name is logged once
+			"GET / HTTP/1.1\r\nHost: localhost\r\n" + forged + ": a\rb\r\n\r\n",
+			"POST /petrel.v1.AuthService/Login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 60\r\n\r\n" + `{"user":"x\n{\"msg\":\"forged\"}","password":"x\nforged12"}    `,
+			"GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nOrigin: http://evil.example\n\r\n\r\n",
+			"\n{\"time\":\"0\",\"level\":\"ERROR\",\"msg\":\"forged\"}\n",
+			"\x00\x00\x00\x60" + `{"hello":{"version":1,"token":"x\n{\"msg\":\"forged\"}","device":"\u001b[2J\u202e","client":"forged"}}`,
+		} {
+			nc, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := nc.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(nc, text) // the server may have closed it
+			_ = nc.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, nc) // until the server has answered
+			_ = nc.Close()
+		}
+	}
+	r := s.stop()
+	lines := 0
+	for line := range strings.Lines(r.err) {
+		said := struct{ Time, Level, Msg string }{}
+		if err := json.Unmarshal([]byte(line), &said); err != nil || said.Msg == "forged" || said.Level == "ERROR" || said.Time == "" || terminal.Text(line) != line {
+			t.Errorf("the log has the line %+q: %v", line, err)
+		}
+		lines++
+	}
+	if lines < 3 || !strings.Contains(r.err, "forged") {
+		t.Errorf("the log has %d lines, and none of what was sent: the test tries nothing", lines)
 	}
 }
 
