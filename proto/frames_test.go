@@ -145,7 +145,8 @@ func laterVectors() []vector {
 	}
 }
 
-// relationVectors are frames about messages that name others. P-4.10, P-5.8 to P-5.10.
+// relationVectors are frames about messages that name others. P-4.10, P-5.8 to P-5.10,
+// P-5.12.
 func relationVectors() []vector {
 	forwarded := &pb.Message{
 		Conv: aliceBob, Seq: 43, From: "alice", ClientMsgId: "5f0c1e9ab24d4e13", TimeMs: noon + 9, Counted: 43, Body: &pb.Message_Text{Text: "good morning"},
@@ -193,6 +194,15 @@ func relationVectors() []vector {
 		{"49-server-events-notes", &pb.ServerFrame{Body: &pb.ServerFrame_Events{Events: &pb.Events{Notes: []*pb.Note{
 			{Seq: 3, Version: 8, Reactions: []*pb.ReactionCount{{Emoji: "👍", Count: 3}}, ForAll: true, Conv: team},
 		}}}}},
+		{"60-client-send-thread", &pb.ClientFrame{Id: 6, Body: &pb.ClientFrame_Send{Send: &pb.Send{
+			Conv: team, ClientMsgId: "5f0c1e9ab24d4e15", After: proto.Uint64(9), Needs: []string{"rel"}, Body: &pb.Send_Text{Text: "so late?"},
+			Rel: &pb.Relations{Thread: 5, AlsoMain: true},
+		}}}},
+		{"61-server-ack-thread", &pb.ServerFrame{Id: 6, Body: &pb.ServerFrame_Ack{Ack: &pb.Ack{Seq: 10, TimeMs: noon + 11, Counted: 7, ThreadN: 1}}}},
+		{"62-server-events-thread", &pb.ServerFrame{Body: &pb.ServerFrame_Events{Events: &pb.Events{Messages: []*pb.Message{{
+			Conv: team, Seq: 10, From: "alice", ClientMsgId: "5f0c1e9ab24d4e15", TimeMs: noon + 11, Counted: 7, ThreadN: 1, Body: &pb.Message_Text{Text: "so late?"},
+			Rel: &pb.Relations{Thread: 5, AlsoMain: true},
+		}}}}}},
 	}
 }
 
@@ -277,6 +287,7 @@ var badFrames = []badFrame{
 	{"bad-23-forwarded-in-a-send", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"forwarded":{"from":"carol"}}}}`), "invalid", 0, 2, "P-5.8"},
 	{"bad-24-mentions", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"mentions":["carol"]}}}`), "unsupported", 0, 2, "P-5.8"},
 	{"bad-25-unknown-need", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","needs":["time-travel"]}}`), "unsupported", 0, 2, "P-4.10"},
+	{"bad-60-also-main-without-thread", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"alsoMain":true}}}`), "invalid", 0, 2, "P-5.12"},
 	{"bad-40-signal-without-kind", "json session", "ws-text", []byte(`{"id":"2","signal":{"user":"bob"}}`), "invalid", 0, 2, "P-13.1"},
 	{"bad-41-signal-to-two", "json session", "ws-text", []byte(`{"id":"2","signal":{"user":"bob","conv":"gKQtYt3wSdI4pbTbl9KK9","kind":"x"}}`), "invalid", 0, 2, "P-13.1"},
 	{"bad-42-signal-too-large", "json session", "ws-text", []byte(`{"id":"2","signal":{"user":"bob","kind":"x","data":"` + strings.Repeat("AAAA", 342) + `"}}`), "too_large", 0, 2, "P-13.1"},

@@ -173,7 +173,7 @@ func encodeAnswer(ticket uint64, a Answer) *clusterpb.Answer {
 		}}
 	}
 	return &clusterpb.Answer{
-		Ticket: ticket, Seq: a.Ack.Seq, TimeMs: a.Ack.TimeMs, Conv: a.Ack.Conv, Repeat: a.Repeat, Counted: a.Ack.Counted, Message: a.Ack.Message,
+		Ticket: ticket, Seq: a.Ack.Seq, TimeMs: a.Ack.TimeMs, Conv: a.Ack.Conv, Repeat: a.Repeat, Counted: a.Ack.Counted, ThreadN: a.Ack.ThreadN, Message: a.Ack.Message,
 	}
 }
 
@@ -183,7 +183,7 @@ func decodeAnswer(a *clusterpb.Answer) Answer {
 			Code: im.Code(e.Code), Message: e.Message, RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond, Head: im.Seq(e.Head), Request: e.Request,
 		}}
 	}
-	return Answer{Ack: wire.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted, Message: a.Message}, Repeat: a.Repeat}
+	return Answer{Ack: wire.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN, Message: a.Message}, Repeat: a.Repeat}
 }
 
 // reply answers a send that is not part of a delivery.

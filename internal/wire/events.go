@@ -115,6 +115,7 @@ type Ack struct {
 	TimeMs uint64
 
 	Counted uint64
+	ThreadN uint64
 	Message []byte // nil, or the entry, as AppendMessage writes it
 }
 
@@ -122,7 +123,7 @@ type Ack struct {
 // allocates no ServerFrame: every message has an ack.
 func AppendAck(dst []byte, e Encoding, a Ack) []byte {
 	if e.Codec == JSON {
-		ack := petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted}
+		ack := petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN}
 		if len(a.Message) > 0 {
 			ack.Message = &petrelv1.Message{}
 			_ = ParseMessage(a.Message, ack.Message) // of damaged bytes the client gets a part, and asks for the history: that reports the damage
@@ -131,7 +132,7 @@ func AppendAck(dst []byte, e Encoding, a Ack) []byte {
 		w.writeServerFrame(&petrelv1.ServerFrame{Id: a.ID, Body: &petrelv1.ServerFrame_Ack{Ack: &ack}})
 		return frameText(w.b, e.Framing, len(dst))
 	}
-	n := varintField(a.Seq) + varintField(a.TimeMs) + varintField(a.Counted) + len(a.Message)
+	n := varintField(a.Seq) + varintField(a.TimeMs) + varintField(a.Counted) + varintField(a.ThreadN) + len(a.Message)
 	if a.Conv != "" {
 		n += 1 + protowire.SizeBytes(len(a.Conv))
 	}
@@ -149,7 +150,7 @@ func AppendAck(dst []byte, e Encoding, a Ack) []byte {
 	if len(a.Message) > 0 { // it has the tag of a field 1
 		dst = append(append(dst, 5<<3|2), a.Message[1:]...)
 	}
-	return dst
+	return appendVarintField(dst, 6, a.ThreadN)
 }
 
 // varintField returns how many bytes a field with a varint takes.

@@ -133,7 +133,7 @@ func TestAppendFrameIsReadBack(t *testing.T) {
 
 // canonicalAck encodes an ack with the ordinary encoder of the schema.
 func canonicalAck(e wire.Encoding, a wire.Ack) []byte {
-	ack := &petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted}
+	ack := &petrelv1.Ack{Conv: a.Conv, Seq: a.Seq, TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN}
 	if a.Message != nil {
 		ack.Message = &petrelv1.Message{}
 		if err := wire.ParseMessage(a.Message, ack.Message); err != nil {
@@ -154,7 +154,7 @@ func FuzzAck(f *testing.F) {
 	f.Add(uint64(3), uint64(5), uint64(0), uint64(0), false, true)
 	f.Add(uint64(3), uint64(0), uint64(0), uint64(0), false, true)
 	f.Fuzz(func(t *testing.T, id, seq, ms, counted uint64, named, whole bool) {
-		a := wire.Ack{ID: id, Seq: seq, TimeMs: ms, Counted: counted}
+		a := wire.Ack{ID: id, Seq: seq, TimeMs: ms, Counted: counted, ThreadN: counted >> 1}
 		if named {
 			a.Conv = "d8RN7iMNITU0mIb0XxQAv"
 		}

@@ -194,6 +194,10 @@ func (w *jsonWriter) writeAck(m *petrelv1.Ack) {
 			w.key(`"message":`)
 			w.writeMessage(m.Message)
 		}
+		if m.ThreadN != 0 {
+			w.key(`"threadN":`)
+			w.number64(m.ThreadN)
+		}
 	}
 	w.close('}')
 }
@@ -267,6 +271,10 @@ func (w *jsonWriter) writeMessage(m *petrelv1.Message) {
 		if m.Rel != nil {
 			w.key(`"rel":`)
 			w.writeRelations(m.Rel)
+		}
+		if m.ThreadN != 0 {
+			w.key(`"threadN":`)
+			w.number64(m.ThreadN)
 		}
 		if m.Withheld {
 			w.key(`"withheld":`)

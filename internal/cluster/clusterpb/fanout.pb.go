@@ -219,6 +219,7 @@ type Answer struct {
 	Failure       *Answer_Failure        `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"` // set instead of the fields of the ack, and of repeat
 	Counted       uint64                 `protobuf:"varint,9,opt,name=counted,proto3" json:"counted,omitempty"`
 	Message       []byte                 `protobuf:"bytes,10,opt,name=message,proto3" json:"message,omitempty"` // a row, as in rows: the entry of a forward
+	ThreadN       uint64                 `protobuf:"varint,11,opt,name=thread_n,json=threadN,proto3" json:"thread_n,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -321,6 +322,13 @@ func (x *Answer) GetMessage() []byte {
 		return x.Message
 	}
 	return nil
+}
+
+func (x *Answer) GetThreadN() uint64 {
+	if x != nil {
+		return x.ThreadN
+	}
+	return 0
 }
 
 // Receipts says that cursors have moved in one conversation.
@@ -812,7 +820,7 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\acounted\x18\x04 \x01(\x04R\acounted\x12\x14\n" +
 	"\x05users\x18\x05 \x03(\tR\x05users\x12\x12\n" +
 	"\x04rows\x18\x06 \x03(\fR\x04rows\x123\n" +
-	"\aanswers\x18\a \x03(\v2\x19.petrel.cluster.v1.AnswerR\aanswers\"\x98\x03\n" +
+	"\aanswers\x18\a \x03(\v2\x19.petrel.cluster.v1.AnswerR\aanswers\"\xb3\x03\n" +
 	"\x06Answer\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\x04R\x06ticket\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\rR\x02at\x12\x10\n" +
@@ -824,7 +832,8 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\afailure\x18\b \x01(\v2!.petrel.cluster.v1.Answer.FailureR\afailure\x12\x18\n" +
 	"\acounted\x18\t \x01(\x04R\acounted\x12\x18\n" +
 	"\amessage\x18\n" +
-	" \x01(\fR\amessage\x1a\x8b\x01\n" +
+	" \x01(\fR\amessage\x12\x19\n" +
+	"\bthread_n\x18\v \x01(\x04R\athreadN\x1a\x8b\x01\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12$\n" +

@@ -328,6 +328,11 @@ func (m *Answer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.ThreadN != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ThreadN))
+		i--
+		dAtA[i] = 0x58
+	}
 	if len(m.Message) > 0 {
 		i -= len(m.Message)
 		copy(dAtA[i:], m.Message)
@@ -860,6 +865,9 @@ func (m *Answer) SizeVT() (n int) {
 	l = len(m.Message)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.ThreadN != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ThreadN))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -2072,6 +2080,25 @@ func (m *Answer) UnmarshalVT(dAtA []byte) error {
 				m.Message = []byte{}
 			}
 			iNdEx = postIndex
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ThreadN", wireType)
+			}
+			m.ThreadN = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ThreadN |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -3994,6 +4021,25 @@ func (m *Answer) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.Message = dAtA[iNdEx:postIndex]
 			iNdEx = postIndex
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ThreadN", wireType)
+			}
+			m.ThreadN = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ThreadN |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

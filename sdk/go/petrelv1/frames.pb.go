@@ -1088,8 +1088,9 @@ type Ack struct {
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"` // set when the send named a user
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
 	TimeMs        uint64                 `protobuf:"varint,3,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
-	Counted       uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"` // of the entry, if the send has a rel. Clause P-4.3
-	Message       *Message               `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`  // of a forward: the entry, whose body the server has copied
+	Counted       uint64                 `protobuf:"varint,4,opt,name=counted,proto3" json:"counted,omitempty"`                // of the entry, if the send has a rel. Clause P-4.3
+	Message       *Message               `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`                 // of a forward: the entry, whose body the server has copied
+	ThreadN       uint64                 `protobuf:"varint,6,opt,name=thread_n,json=threadN,proto3" json:"thread_n,omitempty"` // of the entry, if it belongs to a thread. Clause P-5.12
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1157,6 +1158,13 @@ func (x *Ack) GetMessage() *Message {
 		return x.Message
 	}
 	return nil
+}
+
+func (x *Ack) GetThreadN() uint64 {
+	if x != nil {
+		return x.ThreadN
+	}
+	return 0
 }
 
 type Error struct {
@@ -3028,13 +3036,14 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x03rel\x18\r \x01(\v2\x14.petrel.v1.RelationsR\x03relB\x06\n" +
 	"\x04bodyB\b\n" +
 	"\x06_afterJ\x04\b\n" +
-	"\x10\vJ\x04\b\v\x10\f\"\x8c\x01\n" +
+	"\x10\vJ\x04\b\v\x10\f\"\xa7\x01\n" +
 	"\x03Ack\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x17\n" +
 	"\atime_ms\x18\x03 \x01(\x04R\x06timeMs\x12\x18\n" +
 	"\acounted\x18\x04 \x01(\x04R\acounted\x12,\n" +
-	"\amessage\x18\x05 \x01(\v2\x12.petrel.v1.MessageR\amessage\"\x9c\x02\n" +
+	"\amessage\x18\x05 \x01(\v2\x12.petrel.v1.MessageR\amessage\x12\x19\n" +
+	"\bthread_n\x18\x06 \x01(\x04R\athreadN\"\x9c\x02\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x18\n" +

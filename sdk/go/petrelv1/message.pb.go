@@ -158,7 +158,8 @@ type Message struct {
 	RecalledBy    uint64         `protobuf:"varint,18,opt,name=recalled_by,json=recalledBy,proto3" json:"recalled_by,omitempty"` // seq of the recall that emptied this entry
 	Lost          bool           `protobuf:"varint,20,opt,name=lost,proto3" json:"lost,omitempty"`                               // damage of a disk took this entry; only conv, seq and counted are set. Clause P-5.7
 	Rel           *Relations     `protobuf:"bytes,21,opt,name=rel,proto3" json:"rel,omitempty"`
-	Withheld      bool           `protobuf:"varint,19,opt,name=withheld,proto3" json:"withheld,omitempty"` // Coming: an empty place; the reader blocked the sender when this was sent. Clause P-5.4
+	ThreadN       uint64         `protobuf:"varint,22,opt,name=thread_n,json=threadN,proto3" json:"thread_n,omitempty"` // of a message of a thread: 1 for the first one of its thread, 2 for the next. Clause P-5.12
+	Withheld      bool           `protobuf:"varint,19,opt,name=withheld,proto3" json:"withheld,omitempty"`              // Coming: an empty place; the reader blocked the sender when this was sent. Clause P-5.4
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -340,6 +341,13 @@ func (x *Message) GetRel() *Relations {
 	return nil
 }
 
+func (x *Message) GetThreadN() uint64 {
+	if x != nil {
+		return x.ThreadN
+	}
+	return 0
+}
+
 func (x *Message) GetWithheld() bool {
 	if x != nil {
 		return x.Withheld
@@ -504,8 +512,8 @@ func (*Edit_Data) isEdit_Body() {}
 type Relations struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ReplyTo       uint64                 `protobuf:"varint,1,opt,name=reply_to,json=replyTo,proto3" json:"reply_to,omitempty"`          // seq of the entry that this message answers
-	Thread        uint64                 `protobuf:"varint,2,opt,name=thread,proto3" json:"thread,omitempty"`                           // Coming: seq of the message whose thread this one belongs to
-	AlsoMain      bool                   `protobuf:"varint,3,opt,name=also_main,json=alsoMain,proto3" json:"also_main,omitempty"`       // Coming: a message of a thread that counts as unread like any other
+	Thread        uint64                 `protobuf:"varint,2,opt,name=thread,proto3" json:"thread,omitempty"`                           // seq of the message whose thread this one belongs to. Clause P-5.12
+	AlsoMain      bool                   `protobuf:"varint,3,opt,name=also_main,json=alsoMain,proto3" json:"also_main,omitempty"`       // a message of a thread that counts as unread like any other
 	Mentions      []string               `protobuf:"bytes,4,rep,name=mentions,proto3" json:"mentions,omitempty"`                        // Coming: user ids
 	MentionAll    bool                   `protobuf:"varint,5,opt,name=mention_all,json=mentionAll,proto3" json:"mention_all,omitempty"` // Coming
 	ForwardOf     *Ref                   `protobuf:"bytes,7,opt,name=forward_of,json=forwardOf,proto3" json:"forward_of,omitempty"`     // in a send only: the message to copy. Clause P-5.10
@@ -1666,7 +1674,7 @@ var File_petrel_v1_message_proto protoreflect.FileDescriptor
 
 const file_petrel_v1_message_proto_rawDesc = "" +
 	"\n" +
-	"\x17petrel/v1/message.proto\x12\tpetrel.v1\"\xec\x04\n" +
+	"\x17petrel/v1/message.proto\x12\tpetrel.v1\"\x87\x05\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
@@ -1687,7 +1695,8 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\vrecalled_by\x18\x12 \x01(\x04R\n" +
 	"recalledBy\x12\x12\n" +
 	"\x04lost\x18\x14 \x01(\bR\x04lost\x12&\n" +
-	"\x03rel\x18\x15 \x01(\v2\x14.petrel.v1.RelationsR\x03rel\x12\x1a\n" +
+	"\x03rel\x18\x15 \x01(\v2\x14.petrel.v1.RelationsR\x03rel\x12\x19\n" +
+	"\bthread_n\x18\x16 \x01(\x04R\athreadN\x12\x1a\n" +
 	"\bwithheld\x18\x13 \x01(\bR\bwithheldB\x06\n" +
 	"\x04bodyJ\x04\b\x0e\x10\x0fJ\x04\b\x0f\x10\x10\"\x8e\x01\n" +
 	"\x04Edit\x12\x16\n" +
