@@ -2,6 +2,7 @@ package conv
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -58,16 +59,33 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	return in, nil
 }
 
+// errThread says that a send belongs to a thread that the committer does not know. A
+// loader reads what there is to know of it.
+var errThread = errors.New("the thread must be read first")
+
 // checkRelated decides about what a message names. It reads nothing: the committer must
 // not wait. in is the conversation as it will be with the entry. Codes: no_target, and
-// those of Refusal. Spec: P-5.8, P-5.10.
-func (s *Send) checkRelated(in *info, head im.Seq) error {
+// those of Refusal; or errThread. Spec: P-5.8, P-5.10, P-5.12.
+func (s *Send) checkRelated(c *conv, in *info) error {
 	rel := s.Entry.Rel
 	if rel == nil {
 		return nil
 	}
-	if q := im.Seq(rel.ReplyTo); q != 0 && !in.mayRead(im.User(s.Entry.From), q, head) {
+	from := im.User(s.Entry.From)
+	if q := im.Seq(rel.ReplyTo); q != 0 && !in.mayRead(from, q, c.log.head) {
 		return noTarget(q)
+	}
+	if q := im.Seq(rel.Thread); q != 0 {
+		if !in.mayRead(from, q, c.point.Load().head) { // nobody was told of an entry above it
+			return noTarget(q)
+		}
+		known, err := c.log.threads.admit(from, q)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return errThread
+		}
 	}
 	switch {
 	case rel.ForwardOf == nil:

@@ -122,6 +122,12 @@ func (cm *committer) commit() error {
 	cm.build(b)
 	cm.fetch.letGo(b.work, b.scans, b.later)
 	if !b.writes() {
+		if len(b.items) == 0 { // all sends wait for a loader: no commit under way holds them up
+			cm.queues.release(b.work, 0, 0)
+			clear(b.work)
+			cm.publisher.free <- b
+			return nil
+		}
 		return cm.answerOnly(b)
 	}
 	cm.pos++
@@ -260,7 +266,12 @@ func (bu *builder) conversation(w *work) {
 			break
 		}
 		if errors.Is(err, errScan) {
-			b.scans = append(b.scans, scan{c, w.sends[i:], s.After})
+			b.scans = append(b.scans, scan{c: c, sends: w.sends[i:], after: s.After})
+			w.sends = w.sends[:i]
+			break
+		}
+		if errors.Is(err, errThread) {
+			b.scans = append(b.scans, scan{c: c, sends: w.sends[i:], roots: c.unknownRoots(w.sends[i:])})
 			w.sends = w.sends[:i]
 			break
 		}
@@ -283,8 +294,8 @@ func (bu *builder) conversation(w *work) {
 }
 
 // decide settles one send: that of an outsider, a repeat, a refusal, or a new row. It
-// returns the kind of the row, 0 without one. Errors: errScan, errNextBatch; then s is not
-// settled.
+// returns the kind of the row, 0 without one. Errors: errScan, errThread, errNextBatch; then
+// s is not settled.
 func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	s.Entry.Conv = c.id
 	role, known := c.log.info.members.standing(im.User(s.Entry.From))
@@ -310,7 +321,9 @@ func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 		return 0, err
 	}
 	if err == nil && s.Entry.Rel != nil {
-		err = s.checkRelated(next, c.log.head)
+		if err = s.checkRelated(c, next); errors.Is(err, errThread) {
+			return 0, err
+		}
 	}
 	if err != nil {
 		bu.b.answer(s, nil, Result{Err: bu.refusal(c, err)})
@@ -341,13 +354,19 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	kind := uint32(FeedMessages)
 	switch s.Entry.Body.(type) {
 	case *petrelv1.Message_Text, *petrelv1.Message_Data:
-		l.counted++
+		if !besideMain(s.Entry.Rel) {
+			l.counted++
+		}
 	case *petrelv1.Message_Inbox:
 		kind = FeedInbox
 	case *petrelv1.Message_Edit, *petrelv1.Message_Recall:
 		kind |= FeedRewrites
 	}
 	s.Entry.Seq, s.Entry.TimeMs, s.Entry.Counted = uint64(l.head), bu.now, l.counted
+	if s.Entry.Rel.GetThread() != 0 {
+		bu.thread(c, s)
+		kind |= FeedMarks
+	}
 	if next != l.info {
 		if next.members != l.info.members && c.key.Conv.Kind() != im.Inbox { // no inbox lists an inbox
 			kind |= FeedMembership
@@ -360,16 +379,29 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 		head.Flags, head.After = store.RowKeyed, 0
 		b.commit.Dedupe = append(b.commit.Dedupe, store.DedupePut{Conv: c.key, Hash: id.hash, Slot: slot, Seq: l.head})
 	}
-	if s.Entry.Rel.GetReplyTo() != 0 {
+	if s.Entry.Rel.GetReplyTo() != 0 || s.Entry.Rel.GetThread() != 0 {
 		head.Flags |= store.RowRelated
 	}
 	wirePart := b.add(c.key, head, &s.Entry)
 	l.tail.add(id.hash)
-	b.answer(s, wirePart, s.stored(l.head, bu.now, l.counted, wirePart))
+	b.answer(s, wirePart, s.stored(&s.Entry, wirePart))
 	if kind&FeedRewrites != 0 {
 		bu.rewriter.rewrite(c, s)
 	}
 	return kind
+}
+
+// thread gives a message its number in its thread, which the committer knows, and notes
+// beside the root how many there are now. Spec: P-5.12.
+func (bu *builder) thread(c *conv, s *Send) {
+	q, b := im.Seq(s.Entry.Rel.Thread), bu.b
+	th := c.log.threads[q]
+	th.size, th.pos = th.size+1, b.pos()
+	c.log.threads[q] = th
+	s.Entry.ThreadN = th.size
+	mark, err := (&storepb.Thread{Size: th.size, Last: s.Entry.Seq}).MarshalVT()
+	im.Assert(err == nil, "encode the mark of a thread: %v", err)
+	b.commit.Marks = append(b.commit.Marks, store.MarkPut{Conv: c.key, Kind: store.MarkThread, Seq: q, Value: mark})
 }
 
 // write adds the records that s changes beside its row.

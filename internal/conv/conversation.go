@@ -29,6 +29,7 @@ type conv struct {
 	cursors     *userCursors // nil: nobody has moved a cursor lately
 	notes       *notes       // nil: nobody has changed a note
 	examined    *examination // nil: no send waits to be examined
+	read        threads      // by a loader, for the committer; nil: none
 	signals     []*Signal    // that wait for the load
 	signalRates *signalRates // nil: there was no signal lately
 
@@ -84,6 +85,7 @@ type logState struct {
 	counted uint64
 	info    *info
 	tail    tail
+	threads threads // those that the committer knows
 }
 
 // info is what is known of a conversation beside its rows. It never changes; a
@@ -129,6 +131,7 @@ func (c *conv) rollBack() {
 	at, in := c.published()
 	c.log.head, c.log.counted, c.log.info = at.head, at.counted, in
 	c.log.tail.cut(at.head)
+	c.log.threads = nil // they are read again
 }
 
 // convBytes is what a conversation takes in memory beside its members, its cursors and
@@ -138,7 +141,7 @@ const convBytes = 1024 // with its key, record and points, and its place in the 
 // size is what c takes in memory. Only who may touch the log of c may ask, and with
 // memory.mu held.
 func (c *conv) size() int {
-	n := convBytes + 8*cap(c.log.tail.hashes)
+	n := convBytes + 8*cap(c.log.tail.hashes) + threadBytes*len(c.log.threads)
 	if c.log.info != nil {
 		n += c.log.info.members.bytes
 	}

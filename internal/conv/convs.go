@@ -12,14 +12,14 @@
 // What all others stand on: options.go, refusal.go (what callers are told), signal.go
 // (what users tell each other and nobody stores), node.go (what all feeds of a node
 // share), inboxlag.go. A conversation: relations.go (what messages say of others),
-// send.go, hash.go (the tail, by which repeats are found), members.go, usercursor.go,
-// conversation.go. Those in memory: memory.go, queue.go (their sends), outsider.go (who
-// may not know that a conversation exists), signaller.go (their signals), fetch.go (how
-// they get into memory), intake.go. Questions: formerrow.go, reader.go, damaged.go,
-// quotes.go, history.go, state.go. The cursors of users: cursor.go, receipts.go. How the
-// committer makes a commit: batch.go, dedupe.go, rewrite.go, admit.go. What happens when
-// it is durable: changes.go, tenure.go (for how long the feed is here), publish.go. Who
-// drives all that: commit.go, owner.go, sync.go, refan.go, convs.go.
+// send.go, hash.go (the tail, by which repeats are found), thread.go, members.go,
+// usercursor.go, conversation.go. Those in memory: memory.go, queue.go (their sends),
+// outsider.go (who may not know that a conversation exists), signaller.go (their signals),
+// fetch.go (how they get into memory), intake.go. Questions: formerrow.go, reader.go,
+// damaged.go, quotes.go, history.go, state.go. The cursors of users: cursor.go,
+// receipts.go. How the committer makes a commit: batch.go, dedupe.go, rewrite.go,
+// admit.go. What happens when it is durable: changes.go, tenure.go (for how long the feed
+// is here), publish.go. Who drives all that: commit.go, owner.go, sync.go, refan.go, convs.go.
 //
 // What this package does not know: which node owns a feed, and how other nodes
 // are reached. The package route does, and drives this one by Open, Close and

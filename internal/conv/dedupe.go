@@ -131,7 +131,7 @@ func (d *deduper) compare(c *conv, s *Send, q im.Seq, id identity) (Result, bool
 	case head.MAC != id.mac:
 		return Result{Err: &im.Error{Code: im.CodeConflict}}, true, nil
 	default:
-		r := s.stored(q, m.TimeMs, m.Counted, stored)
+		r := s.stored(&m, stored)
 		r.Repeat = true
 		return r, true, nil
 	}

@@ -2,6 +2,7 @@ package conv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -220,6 +221,29 @@ func (fe *fetcher) scan(c *conv, after im.Seq) {
 	fe.loaded(c, err)
 }
 
+// readThreads reads what there is to know of threads, on a loader, while the queue of c
+// waits. No commit under way adds to them: the committer knows the threads of those.
+func (fe *fetcher) readThreads(c *conv, roots []im.Seq) {
+	read := threads{}
+	var failure error
+	for _, q := range roots {
+		th, err := readThread(context.Background(), fe.store, c.key, q)
+		if errors.Is(err, store.ErrCorrupt) {
+			fe.node.damage.log(fe.log, "read a thread", c.id, err)
+			th.refusal, err = unread(err), nil
+		}
+		if err != nil {
+			failure = err
+			break
+		}
+		read[q] = th
+	}
+	fe.mem.mu.Lock()
+	c.read = read
+	fe.mem.mu.Unlock()
+	fe.loaded(c, failure)
+}
+
 // letGo ends the committer's hold on the conversations of a batch. Those whose
 // tail is too short get their sends back and go to a loader first; those in later get
 // theirs back.
@@ -230,7 +254,11 @@ func (fe *fetcher) letGo(done []work, scans []scan, later []work) {
 	for _, sc := range scans {
 		giveBackLocked(sc.c, sc.sends)
 		sc.c.state = scanning
-		fe.node.loaders.add(func() { fe.scan(sc.c, sc.after) })
+		if len(sc.roots) > 0 {
+			fe.node.loaders.add(func() { fe.readThreads(sc.c, sc.roots) })
+		} else {
+			fe.node.loaders.add(func() { fe.scan(sc.c, sc.after) })
+		}
 	}
 	for _, w := range later {
 		giveBackLocked(w.c, w.sends)

@@ -124,7 +124,7 @@ func (m *Members) hideEdit(u im.User, msg *petrelv1.Message) bool {
 	if q == 0 || u == "" || msg.GetEdit() != nil || len(m.readable(u, q, q)) > 0 { // an edit that another one has replaced has no body
 		return false
 	}
-	msg.Type, msg.Body, msg.Rel = "", nil, nil
+	msg.Type, msg.Body, msg.Rel = "", nil, placeIn(msg.Rel)
 	return true
 }
 

@@ -76,6 +76,10 @@ func (qs *queues) take(into []work) []work {
 	for taken < n && total < maxBytes {
 		c := qs.ring[taken]
 		taken++
+		if c.read != nil {
+			c.log.threads.add(c.read, c.point.Load().pos)
+			c.read = nil
+		}
 		i, bytes := 0, 0
 		for i < len(c.queue) && i < maxRows && (i == 0 || bytes+c.queue[i].bytes <= maxConvBytes) {
 			bytes += c.queue[i].bytes
@@ -95,11 +99,28 @@ func (qs *queues) take(into []work) []work {
 	return into
 }
 
-// scan is work for a loader: the sends wait until the tail of c reaches after.
+// scan is work for a loader: the sends wait until the tail of c reaches after, or until
+// it is known of roots what threads they have.
 type scan struct {
 	c     *conv
 	sends []*Send
 	after im.Seq
+	roots []im.Seq // not none: those are read, and not the tail
+}
+
+// unknownRoots are the roots of threads that sends belong to, as far as they exist and
+// the committer does not know the threads; no more than stay in memory.
+func (c *conv) unknownRoots(sends []*Send) []im.Seq {
+	at, in := c.published()
+	var roots []im.Seq
+	for _, s := range sends {
+		q := im.Seq(s.Entry.Rel.GetThread())
+		_, known := c.log.threads[q]
+		if q != 0 && !known && in.mayRead("", q, at.head) && len(roots) < maxThreads && !slices.Contains(roots, q) {
+			roots = append(roots, q)
+		}
+	}
+	return roots
 }
 
 // giveBackLocked puts sends in front of the queue again.

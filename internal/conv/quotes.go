@@ -67,8 +67,10 @@ func (p *page) answered(members *Members, u im.User) ([]im.Seq, error) {
 			return nil, err
 		}
 		members.hideEdit(u, &m)
-		if q := m.Rel.GetReplyTo(); q != 0 && (q < first.Seq || q > last.Seq) {
-			answers = append(answers, answer{m.Seq, q})
+		for _, q := range []uint64{m.Rel.GetReplyTo(), m.Rel.GetThread()} {
+			if q != 0 && (q < first.Seq || q > last.Seq) {
+				answers = append(answers, answer{m.Seq, q})
+			}
 		}
 	}
 	slices.SortFunc(answers, func(a, b answer) int { return cmp.Compare(b.by, a.by) })

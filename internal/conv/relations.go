@@ -65,8 +65,8 @@ func checkRelations(rel *petrelv1.Relations) *im.Error {
 	switch {
 	case rel.Forwarded != nil:
 		return im.Errorf(im.CodeInvalid, "only the server says what was forwarded")
-	case rel.Thread != 0 || rel.AlsoMain:
-		return im.Errorf(im.CodeUnsupported, "this server has no threads")
+	case rel.AlsoMain && rel.Thread == 0:
+		return im.Errorf(im.CodeInvalid, "only a message of a thread is also in the main conversation")
 	case len(rel.Mentions) > 0 || rel.MentionAll:
 		return im.Errorf(im.CodeUnsupported, "this server has no mentions")
 	}
@@ -83,8 +83,22 @@ func prepareEditRelations(e *petrelv1.Edit) *im.Error {
 	if err := checkRelations(e.Rel); err != nil {
 		return err
 	}
-	if e.Rel.ForwardOf != nil || e.Rel.Silent {
+	if e.Rel.ForwardOf != nil || e.Rel.Silent || e.Rel.Thread != 0 {
 		return im.Errorf(im.CodeInvalid, "an edit changes only what a message answers")
 	}
 	return nil
 }
+
+// placeIn is what a rel says of the thread that the message belongs to; nil: nothing. It
+// stays when everything else that the message says is taken away: the message keeps its
+// place. Spec: P-5.12.
+func placeIn(rel *petrelv1.Relations) *petrelv1.Relations {
+	if rel.GetThread() == 0 {
+		return nil
+	}
+	return &petrelv1.Relations{Thread: rel.Thread, AlsoMain: rel.AlsoMain}
+}
+
+// besideMain tells whether a message with this rel is in its thread only. It is not
+// counted as unread. Spec: P-5.12, P-8.7.
+func besideMain(rel *petrelv1.Relations) bool { return rel.GetThread() != 0 && !rel.AlsoMain }

@@ -139,7 +139,7 @@ func (w *rewriter) rewrite(c *conv, s *Send) {
 	t, edit := w.targets[0], w.targets[1]
 	switch body := s.Entry.Body.(type) {
 	case *petrelv1.Message_Recall:
-		t.m.RecalledBy, t.m.Type, t.m.Body, t.m.Rel = s.Entry.Seq, "", nil, nil
+		t.m.RecalledBy, t.m.Type, t.m.Body, t.m.Rel = s.Entry.Seq, "", nil, placeIn(t.m.Rel)
 	case *petrelv1.Message_Edit:
 		t.m.EditedBy, t.m.Type = s.Entry.Seq, body.Edit.Type
 		switch as := body.Edit.Body.(type) {
@@ -163,7 +163,7 @@ func (t *target) relate(by *petrelv1.Relations) {
 	if by == nil {
 		return
 	}
-	rel := &petrelv1.Relations{ReplyTo: by.ReplyTo, Silent: t.m.Rel.GetSilent()}
+	rel := &petrelv1.Relations{ReplyTo: by.ReplyTo, Silent: t.m.Rel.GetSilent(), Thread: t.m.Rel.GetThread(), AlsoMain: t.m.Rel.GetAlsoMain()}
 	if t.m.Rel = rel; rel.SizeVT() == 0 {
 		t.m.Rel = nil
 	}

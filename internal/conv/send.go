@@ -49,6 +49,7 @@ type Result struct {
 	Seq     im.Seq
 	TimeMs  uint64
 	Counted uint64 // of the entry; 0 if the send has no rel: its sender knows it then
+	ThreadN uint64 // of the entry
 	Message []byte // of a forward: the wire part of its row
 	Repeat  bool   // it was stored before
 	Err     *im.Error
@@ -56,7 +57,7 @@ type Result struct {
 
 // Ack is r as the content of a frame; conv names the conversation to who has not.
 func (r Result) Ack(conv string) (*petrelv1.Ack, error) {
-	a := &petrelv1.Ack{Conv: conv, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted}
+	a := &petrelv1.Ack{Conv: conv, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted, ThreadN: r.ThreadN}
 	if r.Message == nil {
 		return a, nil
 	}
@@ -178,15 +179,15 @@ func (s *Send) cut(done *petrelv1.MemberChange) {
 // owner can take s: Source or Refusal.
 func (s *Send) Forwards() bool { return s.Entry.Rel.GetForwardOf() != nil }
 
-// stored is the answer to s, which is the entry q now. It has what the sender cannot know:
-// nothing if s has no rel. Then counted is that of the entry before it, or 1 more, so an
-// ordinary ack is not longer for it. Spec: P-4.3.
-func (s *Send) stored(q im.Seq, timeMs, counted uint64, row []byte) Result {
-	r := Result{Seq: q, TimeMs: timeMs}
+// stored is the answer to s, which is the entry m now, with this row. It has what the
+// sender cannot know: nothing if s has no rel. Then counted is that of the entry before
+// it, or 1 more, so an ordinary ack is not longer for it. Spec: P-4.3.
+func (s *Send) stored(m *petrelv1.Message, row []byte) Result {
+	r := Result{Seq: im.Seq(m.Seq), TimeMs: m.TimeMs}
 	if s.Entry.Rel == nil {
 		return r
 	}
-	if r.Counted = counted; s.Forwards() || s.forward != nil {
+	if r.Counted, r.ThreadN = m.Counted, m.ThreadN; s.Forwards() || s.forward != nil {
 		r.Message = row
 	}
 	return r
@@ -196,7 +197,9 @@ func (s *Send) stored(q im.Seq, timeMs, counted uint64, row []byte) Result {
 func (s *Send) copySource() {
 	from := s.Source
 	s.forward = s.Entry.Rel
-	s.Entry.Rel = &petrelv1.Relations{ReplyTo: s.forward.ReplyTo, Silent: s.forward.Silent, Forwarded: from.Forwarded}
+	s.Entry.Rel = &petrelv1.Relations{
+		ReplyTo: s.forward.ReplyTo, Silent: s.forward.Silent, Thread: s.forward.Thread, AlsoMain: s.forward.AlsoMain, Forwarded: from.Forwarded,
+	}
 	s.Entry.Type = from.Type
 	switch body := from.Body.(type) {
 	case *convpb.Source_Text:
@@ -262,7 +265,7 @@ func AnswerAll(sends []*Send, e *im.Error, k *fanout.WakeUps) {
 
 // ack names the conversation to a sender who named a user.
 func (s *Send) ack(r Result) wire.Ack {
-	a := wire.Ack{ID: s.Origin.ID, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted, Message: r.Message}
+	a := wire.Ack{ID: s.Origin.ID, Seq: uint64(r.Seq), TimeMs: r.TimeMs, Counted: r.Counted, ThreadN: r.ThreadN, Message: r.Message}
 	if s.Peer != "" {
 		a.Conv = s.Entry.Conv
 	}

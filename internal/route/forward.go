@@ -317,7 +317,7 @@ func (fw *forwarder) answered(_ im.Node, ticket uint64, r fanout.Answer) (fanout
 	}
 	if p.s.Origin.Out == nil && p.s.Done != nil {
 		a := r.Ack
-		p.s.Done(conv.Result{Seq: im.Seq(a.Seq), TimeMs: a.TimeMs, Counted: a.Counted, Message: bytes.Clone(a.Message), Repeat: r.Repeat, Err: r.Err})
+		p.s.Done(conv.Result{Seq: im.Seq(a.Seq), TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN, Message: bytes.Clone(a.Message), Repeat: r.Repeat, Err: r.Err})
 	}
 	return p.s.Origin, p.s.Origin.Out != nil
 }

@@ -288,7 +288,8 @@ const (
 	MarkNote      MarkKind = 1 // storepb.Note; without a name
 	MarkReactions MarkKind = 2 // storepb.Reactions of the user who is the name
 	MarkPin       MarkKind = 3 // storepb.Pinned; without a name
-	lastMarkKind           = MarkPin
+	MarkThread    MarkKind = 4 // storepb.Thread; without a name
+	lastMarkKind           = MarkThread
 )
 
 // MarkKinds are all of them.

@@ -34,6 +34,12 @@ func (x *sent) relate(s *session, a args) {
 	if _, ok := a.values["silent"]; ok {
 		set(func(r *petrelv1.Relations) { r.Silent = true })
 	}
+	if _, ok := a.values["thread"]; ok {
+		set(func(r *petrelv1.Relations) { r.Thread = a.number(s.w, "thread") })
+	}
+	if v, ok := a.values["main"]; ok {
+		set(func(r *petrelv1.Relations) { r.AlsoMain = v == "yes" })
+	}
 	if users, ok := a.values["mentions"]; ok {
 		set(func(r *petrelv1.Relations) { r.Mentions = strings.Split(users, ",") })
 	}
@@ -81,7 +87,7 @@ func (l *ledger) toldOwn(x *sent, a *petrelv1.Ack) error {
 func (x *sent) ownCopy(a *petrelv1.Ack) *petrelv1.Message {
 	f := x.frame
 	m := &petrelv1.Message{
-		Conv: x.conv, Seq: a.Seq, From: x.by.name, ClientMsgId: f.ClientMsgId, TimeMs: a.TimeMs, Counted: a.Counted, Type: f.Type, Rel: f.Rel,
+		Conv: x.conv, Seq: a.Seq, From: x.by.name, ClientMsgId: f.ClientMsgId, TimeMs: a.TimeMs, Counted: a.Counted, ThreadN: a.ThreadN, Type: f.Type, Rel: f.Rel,
 	}
 	switch b := f.Body.(type) {
 	case *petrelv1.Send_Text:
@@ -114,6 +120,12 @@ func relText(r *petrelv1.Relations) string {
 	l := ""
 	if q := r.GetReplyTo(); q > 0 {
 		l += " reply=" + itoa(q)
+	}
+	if q := r.GetThread(); q > 0 {
+		l += " thread=" + itoa(q)
+	}
+	if r.GetAlsoMain() {
+		l += " main"
 	}
 	if r.GetSilent() {
 		l += " silent"

@@ -249,7 +249,11 @@ func entryText(m *petrelv1.Message) string {
 	case *petrelv1.Message_Recall:
 		return l + " recall " + itoa(b.Recall.Target)
 	}
-	return l + relText(m.Rel) + bodyText(m)
+	l += relText(m.Rel)
+	if m.ThreadN > 0 {
+		l += " n=" + itoa(m.ThreadN)
+	}
+	return l + bodyText(m)
 }
 
 // bodied is what has the body of a message: a message, a send, an edit.

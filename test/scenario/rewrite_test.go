@@ -47,14 +47,20 @@ func sameEntry(a, b *petrelv1.Message) bool {
 func fixed(m *petrelv1.Message) *petrelv1.Message {
 	c := proto.CloneOf(m)
 	c.EditedBy, c.RecalledBy, c.Type, c.Body, c.Rel = 0, 0, "", nil, nil
+	if r := m.Rel; r.GetThread() != 0 {
+		c.Rel = &petrelv1.Relations{Thread: r.Thread, AlsoMain: r.AlsoMain}
+	}
 	if e := m.GetEdit(); e != nil {
 		c.Body = &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: e.Target}}
 	}
 	return c
 }
 
-// counts tells whether a send counts as unread (P-5.1).
+// counts tells whether a send counts as unread (P-5.1, P-5.12).
 func (x *sent) counts() bool {
+	if r := x.frame.Rel; r.GetThread() != 0 && !r.AlsoMain {
+		return false
+	}
 	switch x.frame.Body.(type) {
 	case *petrelv1.Send_Text, *petrelv1.Send_Data, nil: // nil: a forward
 		return true
@@ -115,7 +121,7 @@ func (w *world) auditRewrites(p place, rows []*petrelv1.Message) {
 		list := edits[m.Seq]
 		switch r, by := recalls[m.Seq], emptied[m.Seq]; {
 		case r != nil:
-			if m.RecalledBy != r.Seq || m.Body != nil || m.Type != "" || m.Rel != nil {
+			if m.RecalledBy != r.Seq || m.Body != nil || m.Type != "" || !proto.Equal(m.Rel, fixed(m).Rel) {
 				w.fatalf("audit of %v: seq %d was recalled by %d and is %v", p, m.Seq, r.Seq, m)
 			}
 		case by > 0:
