@@ -401,6 +401,9 @@ func (c *Client) passDamage(v *conv, e *petrelv1.Error) bool {
 
 // counts tells whether m counts as unread by others. Spec: P-5.1.
 func counts(m *petrelv1.Message) bool {
+	if m.Rel.GetThread() != 0 && !m.Rel.AlsoMain {
+		return false
+	}
 	switch m.Body.(type) {
 	case *petrelv1.Message_Text, *petrelv1.Message_Data:
 		return true

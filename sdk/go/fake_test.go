@@ -99,6 +99,14 @@ func (v *fakeConv) add(m *petrelv1.Message) *petrelv1.Message {
 	if counts(m) {
 		m.Counted++
 	}
+	if root := m.Rel.GetThread(); root != 0 {
+		m.ThreadN = 1
+		for _, other := range v.log {
+			if other.Rel.GetThread() == root {
+				m.ThreadN++
+			}
+		}
+	}
 	v.log = append(v.log, m)
 	return m
 }
@@ -378,7 +386,7 @@ func (s *fake) store(f *petrelv1.ClientFrame) *petrelv1.ServerFrame {
 	}
 	a := &petrelv1.Ack{Seq: seq, TimeMs: v.log[seq-1].TimeMs}
 	if q.Rel != nil {
-		a.Counted = v.log[seq-1].Counted
+		a.Counted, a.ThreadN = v.log[seq-1].Counted, v.log[seq-1].ThreadN
 	}
 	if q.User != "" {
 		a.Conv = id

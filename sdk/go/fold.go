@@ -18,7 +18,7 @@ func (c *Client) fold(v *conv, m *petrelv1.Message) {
 	case *petrelv1.Message_Recall:
 		if e := v.target(b.Recall.GetTarget()); e != nil && m.Seq > e.m.RecalledBy {
 			n := clone(e.m)
-			n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", nil, m.Seq
+			n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", placeIn(n.Rel), m.Seq
 			e.m = n
 			c.keep(n)
 		}
@@ -47,13 +47,22 @@ func (c *Client) edited(e *entry, by *petrelv1.Edit, seq uint64) {
 		n.Body = &petrelv1.Message_Data{Data: b.Data}
 	}
 	if by.Rel != nil {
-		n.Rel = &petrelv1.Relations{ReplyTo: by.Rel.ReplyTo, Silent: n.Rel.GetSilent()}
+		n.Rel = &petrelv1.Relations{ReplyTo: by.Rel.ReplyTo, Silent: n.Rel.GetSilent(), Thread: n.Rel.GetThread(), AlsoMain: n.Rel.GetAlsoMain()}
 		if n.Rel.SizeVT() == 0 {
 			n.Rel = nil
 		}
 	}
 	e.m = n
 	c.keep(n)
+}
+
+// placeIn is what a rel says of the thread that the message belongs to; nil: nothing. It
+// stays when everything else that the message says is taken away. Spec: P-5.12.
+func placeIn(rel *petrelv1.Relations) *petrelv1.Relations {
+	if rel.GetThread() == 0 {
+		return nil
+	}
+	return &petrelv1.Relations{Thread: rel.Thread, AlsoMain: rel.AlsoMain}
 }
 
 func clone(m *petrelv1.Message) *petrelv1.Message { return proto.CloneOf(m) }

@@ -34,6 +34,11 @@ type Draft struct {
 	ReplyTo uint64 // seq of the entry that the message answers; 0: none
 	Silent  bool   // nobody is to be disturbed by the message
 
+	// Thread is the seq of the message to whose thread this one belongs; 0: none. Such a
+	// message does not count as unread unless it has AlsoMain. Spec: P-5.12.
+	Thread   uint64
+	AlsoMain bool
+
 	// Forward is a message to copy: the server fills in what it says and whose it is.
 	// Spec: P-5.10.
 	Forward *petrelv1.Ref
@@ -181,8 +186,8 @@ func (d *Draft) frame() (*petrelv1.Send, error) {
 // relate says what the message has to do with others, and that the server must
 // understand it. Spec: P-4.10, P-5.8.
 func (d *Draft) relate(s *petrelv1.Send) {
-	if d.ReplyTo != 0 || d.Silent || d.Forward != nil {
-		s.Rel = &petrelv1.Relations{ReplyTo: d.ReplyTo, Silent: d.Silent, ForwardOf: d.Forward}
+	if d.ReplyTo != 0 || d.Silent || d.Forward != nil || d.Thread != 0 || d.AlsoMain {
+		s.Rel = &petrelv1.Relations{ReplyTo: d.ReplyTo, Silent: d.Silent, ForwardOf: d.Forward, Thread: d.Thread, AlsoMain: d.AlsoMain}
 	}
 	if s.Rel != nil || d.Edit.GetRel() != nil {
 		s.Needs = []string{capRel}
@@ -345,9 +350,10 @@ func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
 	return false, false
 }
 
-// aims tells whether o is nothing without the entry that it names. Spec: P-5.3, P-5.10.
+// aims tells whether o is nothing without the entry that it names. Spec: P-5.3, P-5.10,
+// P-5.12.
 func (o *Outgoing) aims() bool {
-	if o.send.Rel.GetForwardOf() != nil {
+	if o.send.Rel.GetForwardOf() != nil || o.send.Rel.GetThread() != 0 {
 		return true
 	}
 	switch o.send.Body.(type) {
@@ -492,6 +498,7 @@ func (c *Client) ownCopy(v *conv, s *petrelv1.Send, a *petrelv1.Ack) *petrelv1.M
 		m = entryOf(s)
 	}
 	m.Conv, m.Seq, m.TimeMs, m.From, m.Counted = v.id, a.Seq, a.TimeMs, c.meta.User, a.Counted
+	m.ThreadN = a.ThreadN
 	if s.Rel != nil {
 		return m
 	}
@@ -700,6 +707,7 @@ func (o *Outgoing) Draft() Draft {
 		Conv: s.Conv, User: s.User, Type: s.Type, Text: s.GetText(), Data: s.GetData(),
 		Edit: s.GetEdit(), Recall: s.GetRecall(),
 		ReplyTo: s.Rel.GetReplyTo(), Silent: s.Rel.GetSilent(), Forward: s.Rel.GetForwardOf(),
+		Thread: s.Rel.GetThread(), AlsoMain: s.Rel.GetAlsoMain(),
 	}
 }
 

@@ -219,3 +219,44 @@ func TestWhatIsComposedBeforeTheFirstWelcomeKeepsItsTargets(t *testing.T) {
 		expect(t, "run", stop(), nil)
 	})
 }
+
+// What is in a thread is not unread, and keeps its place. Spec: P-5.12, P-8.7.
+func TestMessagesOfAThreadKeepTheirPlaceAndDoNotCount(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		v := s.conv("g1", "")
+		v.add(text("bob", "1"))
+		c := s.client(Options{})
+		stop := run(c)
+		synctest.Wait()
+		for i, d := range []Draft{
+			{Conv: "g1", Text: "so late?", Thread: 1},
+			{Conv: "g1", Text: "a lamp", Thread: 1, AlsoMain: true},
+			{Conv: "g1", Edit: &petrelv1.Edit{Target: 2, Body: &petrelv1.Edit_Text{Text: "so early?"}, Rel: &petrelv1.Relations{ReplyTo: 1}}},
+			{Conv: "g1", Recall: &petrelv1.Recall{Target: 3}},
+		} {
+			o, err := c.Send(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := o.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if again := o.Draft(); again.Thread != d.Thread || again.AlsoMain != d.AlsoMain {
+				t.Errorf("another try of %d is %+v, want %+v", i, again, d)
+			}
+		}
+		rel := s.sent[0].Rel
+		expect(t, "rel sent", fmt.Sprint(rel.GetThread(), rel.GetAlsoMain(), s.sent[0].Needs), "1 false [rel]")
+		synctest.Wait()
+		ms := c.Messages("g1", 1, 2)
+		if m := ms[0]; m.ThreadN != 1 || m.Counted != 1 || m.Rel.GetThread() != 1 || m.Rel.GetReplyTo() != 1 || m.GetText() != "so early?" {
+			t.Errorf("the message that was edited is %v", m)
+		}
+		if m := ms[1]; m.ThreadN != 2 || m.Counted != 2 || m.Rel.GetThread() != 1 || !m.Rel.GetAlsoMain() || m.RecalledBy != 5 {
+			t.Errorf("the message that was recalled is %v", m)
+		}
+		conv, _ := c.Conversation("g1")
+		expect(t, "unread", conv.Unread, 1) // of bob; the others are the user's own
+		expect(t, "run", stop(), nil)
+	})
+}
