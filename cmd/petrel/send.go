@@ -86,6 +86,8 @@ func newSend(c *cli) *cobra.Command {
 	cmd.Flags().StringVar(&d.ID, "id", "", "client message `ID`; a message that is sent again with its id is not stored again (default: random)")
 	cmd.Flags().StringVar(&forward, "forward", "", "`CONV:SEQ` of a message to copy, instead of TEXT")
 	cmd.Flags().Uint64Var(&d.ReplyTo, "reply-to", 0, "seq of the entry that the message answers")
+	cmd.Flags().Uint64Var(&d.Thread, "thread", 0, "seq of the message to whose thread the message belongs; it does not count as unread")
+	cmd.Flags().BoolVar(&d.AlsoMain, "also-main", false, "with --thread: the message counts as unread all the same")
 	cmd.Flags().BoolVar(&d.Silent, "silent", false, "nobody is to be disturbed by the message")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up after this long")
 	return cmd

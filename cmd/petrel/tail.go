@@ -129,6 +129,9 @@ func related(r *petrelv1.Relations) string {
 	if q := r.GetReplyTo(); q != 0 {
 		s = fmt.Sprintf("(answers #%d) ", q)
 	}
+	if q := r.GetThread(); q != 0 {
+		s += fmt.Sprintf("(in the thread of #%d) ", q)
+	}
 	switch f := r.GetForwarded(); {
 	case f.GetFrom() != "":
 		s += fmt.Sprintf("(forwarded from %s) ", f.From)

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,7 +169,8 @@ func (t *talk) entries(id string) []entry {
 	}
 	for _, o := range t.pending(id) {
 		if e, ok := outgoing(o, user); ok {
-			e.quote = t.quoteText(id, o.Draft().ReplyTo)
+			d := o.Draft()
+			e.quote = t.quoteText(id, cmp.Or(d.ReplyTo, d.Thread))
 			list = append(list, e)
 		}
 	}
@@ -184,7 +186,7 @@ func (t *talk) entry(m *petrel.Message, user string) (entry, bool) {
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Text, *petrelv1.Message_Data:
 		e.text, e.edited = bodyText(m), m.EditedBy > 0
-		e.quote, e.origin = t.quoteText(m.Conv, m.Rel.GetReplyTo()), originText(m.Rel.GetForwarded())
+		e.quote, e.origin = t.quoteText(m.Conv, cmp.Or(m.Rel.GetReplyTo(), m.Rel.GetThread())), originText(m.Rel.GetForwarded())
 	case nil:
 		e.text, e.recalled = bodyText(m), m.RecalledBy > 0
 		e.notice = m.Withheld
