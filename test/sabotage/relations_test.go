@@ -47,7 +47,7 @@ var relationRules = []rule{
 	{
 		name:    "answer-what-one-may-not-read",
 		holds:   "a message answers only what its sender may read",
-		patches: []patch{{"internal/conv/admit.go", `q != 0 && !in.mayRead(im.User(s.Entry.From), q, head) {`, `q != 0 && !in.mayRead("", q, head) {`}},
+		patches: []patch{{"internal/conv/admit.go", `q != 0 && !in.mayRead(from, q, c.log.head) {`, `q != 0 && !in.mayRead("", q, c.log.head) {`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
 	},
 	{
@@ -65,7 +65,7 @@ var relationRules = []rule{
 	{
 		name:    "ack-without-counted",
 		holds:   "the send and its ack are the whole entry",
-		patches: []patch{{"internal/conv/send.go", `if r.Counted = counted; s.Forwards()`, `if r.Counted = 0 * counted; s.Forwards()`}},
+		patches: []patch{{"internal/conv/send.go", `if r.Counted, r.ThreadN = m.Counted, m.ThreadN; s.Forwards()`, `if r.ThreadN = m.ThreadN; s.Forwards()`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}, {"internal/conv", "^TestForwardOfABatchThatWasRefused"}},
 	},
 	{
@@ -73,14 +73,14 @@ var relationRules = []rule{
 		holds: "the ack of a message without rel has nothing that its sender can tell",
 		patches: []patch{{"internal/conv/send.go", `if s.Entry.Rel == nil {
 		return r`, `if s.Entry.Rel == nil {
-		r.Counted = counted
+		r.Counted = m.Counted
 		return r`}},
 		guards: []guard{{"internal/conv", "^TestOnlyAcksOfMessagesWithRelAreLonger$"}},
 	},
 	{
 		name:    "recall-keeps-rel",
 		holds:   "a recalled message says nothing of others",
-		patches: []patch{{"internal/conv/rewrite.go", `t.m.RecalledBy, t.m.Type, t.m.Body, t.m.Rel = s.Entry.Seq, "", nil, nil`, `t.m.RecalledBy, t.m.Type, t.m.Body = s.Entry.Seq, "", nil`}},
+		patches: []patch{{"internal/conv/rewrite.go", `t.m.RecalledBy, t.m.Type, t.m.Body, t.m.Rel = s.Entry.Seq, "", nil, placeIn(t.m.Rel)`, `t.m.RecalledBy, t.m.Type, t.m.Body = s.Entry.Seq, "", nil`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^forward$/^Pebble$/^WebSocketProto$"}},
 	},
 	{
@@ -108,10 +108,83 @@ var relationRules = []rule{
 		guards:  []guard{{"internal/wire", "^TestInvalidUTF8InAnyTextIsRefused$"}},
 	},
 	{
-		name:    "read-for-an-answer",
-		holds:   "the committer reads nothing of what a message names",
-		patches: []patch{{"internal/conv/commit.go", `err = s.checkRelated(next, c.log.head)`, `if _, err = bu.b.row(bu.cm.store, c.key, im.Seq(max(s.Entry.Rel.ReplyTo, 1))); err == nil { err = s.checkRelated(next, c.log.head) }`}},
-		guards:  []guard{{"internal/conv", "^TestCommitterReadsNothingOfWhatAMessageNames$"}},
+		name:  "read-for-an-answer",
+		holds: "the committer reads nothing of what a message names",
+		patches: []patch{{"internal/conv/commit.go", `if err = s.checkRelated(c, next); errors.Is(err, errThread) {`, `_, _ = bu.b.row(bu.cm.store, c.key, im.Seq(max(s.Entry.Rel.ReplyTo, 1)))
+		if err = s.checkRelated(c, next); errors.Is(err, errThread) {`}},
+		guards: []guard{{"internal/conv", "^TestCommitterReadsNothingOfWhatAMessageNames$"}},
+	},
+	{
+		name:  "read-a-thread-in-the-committer",
+		holds: "the committer reads nothing of a thread",
+		patches: []patch{{"internal/conv/commit.go", `if err = s.checkRelated(c, next); errors.Is(err, errThread) {`, `err = s.checkRelated(c, next)
+		if q := im.Seq(s.Entry.Rel.Thread); errors.Is(err, errThread) {
+			th, _ := readThread(context.Background(), bu.cm.store, c.key, q)
+			c.log.threads.add(threads{q: th}, 0)
+			err = s.checkRelated(c, next)
+		}
+		if errors.Is(err, errThread) {`}},
+		guards: []guard{{"internal/conv", "^TestCommitterReadsNothingOfThreads$"}},
+	},
+	{
+		name:    "count-what-is-in-a-thread",
+		holds:   "a message of a thread counts as unread only if it is also in the main conversation",
+		patches: []patch{{"internal/conv/commit.go", `if !besideMain(s.Entry.Rel) {`, `if !besideMain(nil) {`}},
+		guards:  []guard{{"internal/conv", "^TestMessagesOfAThreadAreNumberedForEver$"}, {"test/scenario", "^TestScenarios$/^thread$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "number-threads-anew",
+		holds:   "a message of a thread has a number of its own, also after a restart",
+		patches: []patch{{"internal/conv/thread.go", `th.size = mark.Size`, `th.size = 0 * mark.Size`}},
+		guards:  []guard{{"internal/conv", "^TestMessagesOfAThreadAreNumberedForEver$"}},
+	},
+	{
+		name:    "keep-numbers-of-a-refused-batch",
+		holds:   "the numbers of a thread have no holes, also when a batch was refused",
+		patches: []patch{{"internal/conv/conversation.go", `c.log.threads = nil`, ``}},
+		guards:  []guard{{"internal/conv", "^TestMessagesOfAThreadAreNumberedForEver$"}},
+	},
+	{
+		name:    "forget-a-thread-under-way",
+		holds:   "a thread leaves memory only when the store has all of it",
+		patches: []patch{{"internal/conv/thread.go", `if th.pos <= durable {`, `if th.pos <= durable+1 {`}},
+		guards:  []guard{{"internal/conv", "^TestThreadsUnderWayStayInMemory$"}},
+	},
+	{
+		name:    "thread-of-what-one-may-not-read",
+		holds:   "a message belongs to a thread only if its sender may read the root",
+		patches: []patch{{"internal/conv/admit.go", `if !in.mayRead(from, q, c.point.Load().head) {`, `if !in.mayRead("", q, c.point.Load().head) {`}},
+		guards:  []guard{{"internal/conv", "^TestWhatCanHaveAThread$"}, {"test/scenario", "^TestScenarios$/^thread$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "thread-in-a-thread",
+		holds:   "a message of a thread is the root of none",
+		patches: []patch{{"internal/conv/thread.go", `|| m.Rel.GetThread() != 0 {`, `{`}},
+		guards:  []guard{{"internal/conv", "^TestWhatCanHaveAThread$"}},
+	},
+	{
+		name:    "edit-leaves-the-thread",
+		holds:   "an edit leaves a message in its thread",
+		patches: []patch{{"internal/conv/rewrite.go", `Thread: t.m.Rel.GetThread(), `, ``}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^thread$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "ack-without-thread-number",
+		holds:   "the ack has the number of the message in its thread, so the sender's own copy equals everybody's",
+		patches: []patch{{"internal/conv/send.go", `Counted: r.Counted, ThreadN: r.ThreadN, Message: r.Message}`, `Counted: r.Counted, Message: r.Message}`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^thread$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "own-copy-without-thread-number",
+		holds:   "the Go SDK's own copy of a message of a thread has its number",
+		patches: []patch{{"sdk/go/outbox.go", `m.ThreadN = a.ThreadN`, ``}},
+		guards:  []guard{{"sdk/go", "^TestMessagesOfAThreadKeepTheirPlaceAndDoNotCount$"}},
+	},
+	{
+		name:    "recall-leaves-the-thread",
+		holds:   "the Go SDK shows a recalled message in its thread",
+		patches: []patch{{"sdk/go/fold.go", `n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", placeIn(n.Rel), m.Seq`, `n.Body, n.Type, n.Rel, n.RecalledBy = nil, "", nil, m.Seq`}},
+		guards:  []guard{{"sdk/go", "^TestMessagesOfAThreadKeepTheirPlaceAndDoNotCount$"}},
 	},
 	{
 		name:    "quote-outlives-recall",
