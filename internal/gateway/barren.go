@@ -15,7 +15,7 @@ import (
 // shut out for a while: its connections are reset as soon as they are accepted, which
 // takes no goroutine, no buffer and no place.
 const (
-	barrenShare = 10              // of the new connections that an address may have in a second, one in ten may be barren in the long run
+	barrenShare = 20              // of the new connections that an address may have in a second, one in twenty may be barren in the long run
 	barrenDebt  = 5 * time.Second // an address is shut out for no longer after its last barren connection
 	peopleTimes = 4               // factor of both for an address from which somebody is logged in
 )
