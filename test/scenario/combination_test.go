@@ -30,7 +30,7 @@ type combination struct {
 // calls go to each in turn.
 var combinations = []combination{
 	{"Pebble", false, 1, !raced, 1, 1},
-	{"Postgres", true, 1, false, 0, 4},
+	{"Postgres", true, 1, false, 0, 3},
 	{"PostgresNATS3", true, 3, false, 3, 3},
 }
 
@@ -39,7 +39,7 @@ var combinations = []combination{
 // The race detector makes a run five times as expensive. Under it a file is run
 // once on the embedded store. On three nodes every third file is run, and those
 // about nodes that come and go: the others take the same way between the nodes.
-// On one node with a database every fourth is: that node is made of parts which
+// On one node with a database every third is: that node is made of parts which
 // the other two combinations have.
 func (c combination) waysOf(i int, lines []line) []way {
 	all := waysOf(lines)

@@ -467,7 +467,9 @@ class Refusals(Case):
         self.assertEqual(set(alice.welcome["capabilities"]), {"edit", "cursor", "focus", "newest", "call", "rel", "signal", "presence", "notes"})
         sent = alice.send_text("target", user="bob")
         conv, target = sent["conv"], sent["seq"]
-        for body in ({"edit": {"target": target, "text": "x"}}, {"reaction": {"target": target, "emoji": "+"}}, {"recall": {"target": target}}):
+        answer = alice.call(call={"method": "petrel.v1.MessageService/React", "json": json.dumps({"conv": conv, "seq": target, "emoji": "👍"})})["answer"]
+        self.assertEqual(json.loads(answer["json"])["note"]["reactions"], [{"emoji": "👍", "count": "1", "mine": True}])
+        for body in ({"edit": {"target": target, "text": "x"}}, {"recall": {"target": target}}):
             with self.subTest(body=body):
                 self.assertIn("ack", alice.call(send={"conv": conv, "clientMsgId": new_id(), **body}))
         self.assertEqual(alice.call(cursor={"conv": conv, "read": target})["cursor"]["read"], target)
