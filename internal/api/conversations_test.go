@@ -229,9 +229,16 @@ func TestReadsOfAdminKeysTakeTurns(t *testing.T) {
 	id := w.group("", "team", "alice").Conv
 	keys, err := w.admin.ListKeys(t.Context(), connect.NewRequest(&petrelv1.ListKeysRequest{}))
 	w.must(err)
-	full := share.New(share.Options{Workers: 1, PerUser: 1, Waiting: 1, UserWaiting: 1})
-	for full.Add(im.Account{User: im.User("key " + keys.Msg.Keys[0].Id)}, func() {}) {
-	}
+	key := im.Account{User: im.User("key " + keys.Msg.Keys[0].Id)}
+	full := share.New(share.Options{Workers: 2, PerUser: 1, Waiting: 100, UserWaiting: 1})
+	ctx, stop := context.WithCancel(t.Context())
+	var ran sync.WaitGroup
+	ran.Go(func() { full.Run(ctx) })
+	defer func() { stop(); ran.Wait() }()
+	taken := make(chan struct{})
+	full.Add(key, func() { close(taken); <-ctx.Done() })
+	<-taken
+	full.Add(key, func() {}) // as many as may wait of one key; others would be read at once
 	w.srv.o.Reads = full
 	for what, call := range map[string]func() error{
 		"GetHistory": func() error {
