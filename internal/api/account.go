@@ -3,14 +3,10 @@ package api
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"unicode/utf8"
 
 	"connectrpc.com/connect"
 
 	"github.com/petrel-im/petrel/internal/im"
-	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -110,84 +106,6 @@ func (s *Server) ChangePassword(ctx context.Context, r *connect.Request[petrelv1
 		return nil, failed
 	}
 	return connect.NewResponse(res), nil
-}
-
-// The bounds of settings. Spec: petrel.v1.Settings.
-const (
-	maxSettings     = 64
-	maxSettingName  = 64   // bytes
-	maxSettingValue = 1024 // bytes
-)
-
-// GetSettings folds the caller's settings from the inbox.
-func (s *Server) GetSettings(ctx context.Context, _ *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {
-	all, err := s.settings(ctx, identity(ctx).Account)
-	if err != nil {
-		return nil, err
-	}
-	res := &petrelv1.GetSettingsResponse{}
-	for _, conv := range slices.Sorted(maps.Keys(all)) {
-		res.Settings = append(res.Settings, &petrelv1.Settings{Conv: conv, Values: all[conv]})
-	}
-	return connect.NewResponse(res), nil
-}
-
-func (s *Server) settings(ctx context.Context, a im.Account) (map[string]map[string]string, error) {
-	all, err := read(ctx, s, a, func() (*map[string]map[string]string, error) {
-		m, err := s.o.Inbox.Settings(ctx, a)
-		return &m, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return *all, nil
-}
-
-// ChangeSettings merges values into the caller's settings.
-func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
-	a, m := identity(ctx).Account, r.Msg
-	if err := s.pace(a); err != nil {
-		return nil, err
-	}
-	if len(m.Values) == 0 || len(m.Values) > maxSettings {
-		return nil, im.Errorf(im.CodeInvalid, "values has 1 to %d names", maxSettings)
-	}
-	for name, v := range m.Values {
-		if name == "" || len(name) > maxSettingName || len(v) > maxSettingValue || !utf8.ValidString(name+v) {
-			return nil, im.Errorf(im.CodeInvalid, "the name of a setting has 1 to %d bytes, its value at most %d", maxSettingName, maxSettingValue)
-		}
-	}
-	if m.Conv != "" {
-		id, err := im.ParseConvID(m.Conv)
-		if err == nil {
-			err = s.wasMember(ctx, im.Key{Tenant: a.Tenant, Conv: id}, a.User)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	all, err := s.settings(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	after := maps.Clone(all[m.Conv])
-	if after == nil {
-		after = map[string]string{}
-	}
-	for name, v := range m.Values {
-		if after[name] = v; v == "" {
-			delete(after, name)
-		}
-	}
-	if len(after) > maxSettings {
-		return nil, im.Errorf(im.CodeInvalid, "there are at most %d settings of the account and of each conversation", maxSettings)
-	}
-	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Conv: m.Conv, Values: m.Values}}}
-	q, err := inbox.Write(ctx, s.convs, a, e, entryID(m.RequestId))
-	if err != nil {
-		return nil, err
-	}
-	return connect.NewResponse(&petrelv1.ChangeResponse{Seq: uint64(q)}), nil
 }
 
 // entryID is the id of the entry that a call makes: a repeat of the call meets

@@ -10,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -135,7 +136,7 @@ func (s adminService) ListUserConversations(ctx context.Context, r *connect.Requ
 	if err != nil {
 		return nil, err
 	}
-	page, err := read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.SyncPage, error) { return s.o.Inbox.Sync(ctx, a, r.Msg.Token, conv.Newest{}) })
+	page, err := read(ctx, s.Server, keyReader(ctx), func() (*petrelv1.SyncPage, error) { return s.o.Inbox.Sync(ctx, a, r.Msg.Token, inbox.Wants{}) })
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -56,7 +57,7 @@ func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.Get
 func (s *Server) Sync(ctx context.Context, r *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error) {
 	a := identity(ctx).Account
 	return answered(read(ctx, s, a, func() (*petrelv1.SyncPage, error) {
-		return s.o.Inbox.Sync(ctx, a, r.Msg.Token, conv.Newest{Messages: int(min(r.Msg.Newest, conv.MaxPage)), Refs: true, Notes: true})
+		return s.o.Inbox.Sync(ctx, a, r.Msg.Token, inbox.Wants{Newest: conv.Newest{Messages: int(min(r.Msg.Newest, conv.MaxPage)), Refs: true, Notes: true}, Personal: true})
 	}))
 }
 

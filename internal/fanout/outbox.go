@@ -32,6 +32,7 @@ type Outbox struct {
 	Signals   bool // capability signal
 	Presences bool // capability presence
 	Notes     bool // capability notes
+	Personal  bool // capability personal
 
 	enc     wire.Encoding
 	flusher *Flusher

@@ -93,7 +93,7 @@ func BenchmarkSync5000(b *testing.B) {
 		w.say(keys[i*n/20], im.User(fmt.Sprint("user", i*n/20)), "news")
 	}
 	sync := func() {
-		p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, conv.Newest{})
+		p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, inbox.Wants{})
 		if err != nil || len(p.Convs) != 20 || p.More {
 			b.Fatalf("%d conversations, %v", len(p.GetConvs()), err)
 		}
@@ -157,7 +157,7 @@ func BenchmarkLists(b *testing.B) {
 		}
 	}
 	page := func(u int, token []byte) *petrelv1.SyncPage {
-		p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: im.User(fmt.Sprint("user", u))}, token, conv.Newest{})
+		p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: im.User(fmt.Sprint("user", u))}, token, inbox.Wants{})
 		if err != nil {
 			b.Error(err)
 			return &petrelv1.SyncPage{}
@@ -242,7 +242,7 @@ func BenchmarkSettings(b *testing.B) {
 		b.Run(fmt.Sprintf("sync/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for range b.N {
-				if p, err := w.sync.Sync(context.Background(), a, token, conv.Newest{}); err != nil || len(p.Convs) != 0 {
+				if p, err := w.sync.Sync(context.Background(), a, token, inbox.Wants{}); err != nil || len(p.Convs) != 0 {
 					b.Fatal(p, err)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -164,7 +165,7 @@ func TestSyncBringsTheNewestMessages(t *testing.T) {
 	w.change(left, &petrelv1.MemberChange{Removed: []string{"alice"}})
 	w.say(left, "bob", "not for alice")
 	w.settle()
-	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, nil, conv.Newest{Messages: 2})
+	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, nil, inbox.Wants{Newest: conv.Newest{Messages: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +193,7 @@ func TestSyncWithNewestBoundsItsPages(t *testing.T) {
 	var token []byte
 	seen, pages := 0, 0
 	for more := true; more; pages++ {
-		p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, conv.Newest{Messages: conv.MaxPage})
+		p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, inbox.Wants{Newest: conv.Newest{Messages: conv.MaxPage}})
 		if err != nil {
 			t.Fatal(err)
 		}

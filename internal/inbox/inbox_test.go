@@ -588,7 +588,7 @@ func TestF10SyncNamesWhereSomethingWasRecalled(t *testing.T) {
 	s.Entry.From, s.Entry.ClientMsgId = "alice", w.id()
 	s.Entry.Body = &petrelv1.Message_Recall{Recall: &petrelv1.Recall{Target: uint64(q)}}
 	w.mustSend(s)
-	page, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, token, conv.Newest{Messages: 2})
+	page, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "bob"}, token, inbox.Wants{Newest: conv.Newest{Messages: 2}})
 	if err != nil || len(page.Convs) != 1 || len(page.Convs[0].Newest) != 2 {
 		t.Fatalf("sync with the newest: %v, %v", page, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -26,11 +25,13 @@ type item struct {
 // list is what a user's inbox comes to, up to an entry. It never changes. A long one
 // is stored, in parts (stored.go), and some are kept in memory.
 type list struct {
-	parts    []part                       // ascending by their conversations
-	settings map[string]map[string]string // conv, "" for the account → name → value; nil with set > 0: they are in the store only
-	head     im.Seq                       // of the inbox, up to which it was read
-	read     int                          // bytes of the entries up to head
-	set      int                          // bytes of the settings, with what their maps take
+	parts    []part    // ascending by their conversations
+	settings []setting // ascending by seq; nil with set > 0: they are in the store only
+	newest   im.Seq    // of settings
+	head     im.Seq    // of the inbox, up to which it was read
+	first    im.Seq    // the oldest entry that the inbox has; 0, 1: nothing was removed
+	read     int       // bytes of the entries up to head
+	set      int       // about what the settings take in memory, in bytes
 
 	stored header // what the store has of the list, or of an older one
 }
@@ -54,7 +55,7 @@ const (
 	keptBytes = 16 << 20
 	minKept   = 4 << 10
 
-	settingBytes = 100 // about what a setting takes beside its texts
+	settingBytes = 100 // about what a setting takes beside its texts, also in a record
 )
 
 // long tells whether l is stored and kept.
@@ -171,7 +172,7 @@ func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, erro
 		}
 	}
 	if anew {
-		old = &list{stored: header{record: old.stored.record, name: old.stored.name, parts: old.stored.parts}}
+		old = &list{stored: header{record: old.stored.record, name: old.stored.name, parts: old.stored.parts, sets: old.stored.sets}}
 	}
 	var f *folding
 	var failed error
@@ -207,7 +208,7 @@ func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, erro
 type folding struct {
 	list
 	touched map[im.ConvID]*item // what is new of conversations
-	own     map[string]bool     // whose settings are not the former list's
+	named   map[nameOf]setting  // what is new of settings
 }
 
 func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) error {
@@ -229,20 +230,8 @@ func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) error {
 		_, err := f.touch(e.Role.Conv, q)
 		return err
 	case *petrelv1.InboxEntry_Settings:
-		values := f.settingsOf(strings.Clone(e.Settings.Conv)) // what is kept does not hold the row
 		for name, v := range e.Settings.Values {
-			if old, ok := values[name]; ok {
-				f.set -= settingBytes + len(name) + len(old)
-			}
-			if v == "" {
-				delete(values, name)
-				continue
-			}
-			values[strings.Clone(name)] = strings.Clone(v)
-			f.set += settingBytes + len(name) + len(v)
-		}
-		if len(values) == 0 {
-			delete(f.settings, e.Settings.Conv)
+			f.setOne(subject{e.Settings.Conv, e.Settings.User}, name, v, q)
 		}
 	}
 	return nil
@@ -283,29 +272,13 @@ func (f *folding) touch(conv string, q im.Seq) (*item, error) {
 	return it, nil
 }
 
-// settingsOf are the settings of a conversation, to be changed.
-func (f *folding) settingsOf(conv string) map[string]string {
-	if f.own == nil {
-		f.own, f.settings = map[string]bool{}, maps.Clone(f.settings)
-		if f.settings == nil {
-			f.settings = map[string]map[string]string{}
-		}
-	}
-	values := f.settings[conv]
-	if !f.own[conv] {
-		values = maps.Clone(values)
-	}
-	if values == nil {
-		values = map[string]string{}
-	}
-	f.own[conv], f.settings[conv] = true, values
-	return values
-}
-
 // end is the list up to head.
 func (f *folding) end(head im.Seq) *list {
 	l := f.list
 	l.head = head
+	if len(f.named) > 0 {
+		l.mergeSettings(f.named)
+	}
 	if len(f.touched) == 0 {
 		return &l
 	}

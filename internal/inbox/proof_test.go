@@ -11,6 +11,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -39,7 +40,7 @@ func lost(t *testing.T, first, later func(w *world)) (future, back *world, proof
 
 func (w *world) wantRefuted(u im.User, token []byte, proofs *[]string, what string) {
 	w.t.Helper()
-	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: u}, token, conv.Newest{Messages: 10})
+	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: u}, token, inbox.Wants{Newest: conv.Newest{Messages: 10}})
 	if err == nil || im.CodeOf(err) != im.CodeStoreStalled {
 		w.t.Errorf("got %v, %v, want %s", p, err, im.CodeStoreStalled)
 	}
@@ -98,7 +99,7 @@ func TestOnlyAnOwnTokenRefutesTheStore(t *testing.T) {
 		"of this state":       {"alice", early, ""},
 		"of nobody, no token": {"zoe", nil, ""},
 	} {
-		_, err := back.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: c.user}, c.token, conv.Newest{Messages: 10})
+		_, err := back.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: c.user}, c.token, inbox.Wants{Newest: conv.Newest{Messages: 10}})
 		if c.code == "" && err != nil || c.code != "" && im.CodeOf(err) != c.code {
 			t.Errorf("%s: got %v, want code %q", what, err, c.code)
 		}

@@ -19,9 +19,13 @@ var alice = im.Account{Tenant: im.DefaultTenant, User: "alice"}
 
 func (w *world) settings(a im.Account) map[string]map[string]string {
 	w.t.Helper()
-	all, err := w.sync.Settings(context.Background(), a)
+	list, err := w.sync.Settings(context.Background(), a)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	all := map[string]map[string]string{}
+	for _, s := range list {
+		all[s.Conv] = s.Values
 	}
 	return all
 }
@@ -103,8 +107,8 @@ func TestSettingsFoldTheSameKeptOrNot(t *testing.T) {
 			}
 			n := 0
 			all, err := kept.Settings(context.Background(), alice)
-			for _, values := range all {
-				for _, v := range values {
+			for _, s := range all {
+				for _, v := range s.Values {
 					n += len(v)
 				}
 			}

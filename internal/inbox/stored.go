@@ -20,7 +20,7 @@ import (
 //
 //	user 0 'h'              storepb.List: the head, and which parts there are
 //	user 0 'p' name index   a part, as items.encode
-//	user 0 's' name         storepb.ListSettings
+//	user 0 's' name index   storepb.ListSettings
 //
 // A list that is stored anew has another name. The parts of the former one are deleted
 // in the same write, so who reads a header and then finds no part begins anew.
@@ -32,14 +32,18 @@ type header struct {
 	head   im.Seq
 	read   int
 	parts  int
+	sets   int // parts of settings
 }
 
 // errGone: a part of a stored list is not there, because the list was stored anew.
 var errGone = errors.New("the list was stored anew")
 
-// maxSettings is how many bytes of settings are stored with a list. A list with more
-// is not stored.
-const maxStoredSettings = 1 << 20
+// maxStoredSettings is how many bytes of settings are stored with a list. A list with
+// more is not stored. One record has about settingsPart of them.
+const (
+	maxStoredSettings = 8 << 20
+	settingsPart      = 256 << 10
+)
 
 // dueToStore tells whether so much was folded since l was stored that it is to be
 // stored again: a 32nd of its conversations, but 64 entries at least.
@@ -54,8 +58,8 @@ func partKey(u im.User, name uint64, i int) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(listKey(u, 'p'), name), uint32(i))
 }
 
-func settingsKey(u im.User, name uint64) []byte {
-	return binary.BigEndian.AppendUint64(listKey(u, 's'), name)
+func settingsKey(u im.User, name uint64, i int) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(listKey(u, 's'), name), uint32(i))
 }
 
 // record reads a record of a list. Damage counts as if it was not there: the inbox has
@@ -80,7 +84,7 @@ func (y *Syncer) load(ctx context.Context, a im.Account) (*list, error) {
 	if b == nil || m.UnmarshalVT(b) != nil {
 		return l, nil
 	}
-	l.stored.name, l.stored.parts = m.Name, len(m.Parts)
+	l.stored.name, l.stored.parts, l.stored.sets = m.Name, len(m.Parts), int(m.SettingsParts)
 	if m.HistoryId != y.Store.Info().HistoryID {
 		return l, nil
 	}
@@ -90,7 +94,8 @@ func (y *Syncer) load(ctx context.Context, a im.Account) (*list, error) {
 		}
 		l.parts = append(l.parts, part{first: im.ConvID(p.First), convs: int(p.Convs)})
 	}
-	l.head, l.read, l.set = im.Seq(m.Head), int(m.ReadBytes), int(m.SettingsBytes)
+	l.head, l.first, l.newest = im.Seq(m.Head), im.Seq(m.First), im.Seq(m.Newest)
+	l.read, l.set = int(m.ReadBytes), int(m.SettingsBytes)
 	l.stored.head, l.stored.read = l.head, l.read
 	return l, nil
 }
@@ -113,26 +118,45 @@ func (y *Syncer) items(ctx context.Context, a im.Account, l *list, i int) (*item
 }
 
 // settings returns the settings of a list. Errors: errGone.
-func (y *Syncer) settings(ctx context.Context, a im.Account, l *list) (map[string]map[string]string, error) {
+func (y *Syncer) settings(ctx context.Context, a im.Account, l *list) ([]setting, error) {
 	if l.settings != nil || l.set == 0 {
 		return l.settings, nil
 	}
-	b, err := y.record(ctx, a, settingsKey(a.User, l.stored.name))
-	if err != nil {
-		return nil, err
-	}
-	var m storepb.ListSettings
-	if b == nil || m.UnmarshalVT(b) != nil {
-		return nil, errGone
-	}
-	all := map[string]map[string]string{}
-	for _, s := range m.Settings {
-		if all[s.Conv] == nil {
-			all[s.Conv] = map[string]string{}
+	var all []setting
+	for i := range l.stored.sets {
+		b, err := y.record(ctx, a, settingsKey(a.User, l.stored.name, i))
+		if err != nil {
+			return nil, err
 		}
-		all[s.Conv][s.Name] = s.Value
+		var m storepb.ListSettings
+		if b == nil || m.UnmarshalVT(b) != nil {
+			return nil, errGone
+		}
+		for _, s := range m.Settings {
+			all = append(all, setting{nameOf{subject{s.Conv, s.User}, s.Name}, s.Value, im.Seq(s.Seq)})
+		}
 	}
 	return all, nil
+}
+
+// putSettings encodes the settings of a list in parts.
+func putSettings(settings []setting) ([][]byte, error) {
+	var parts [][]byte
+	for len(settings) > 0 {
+		m, bytes := &storepb.ListSettings{}, 0
+		for len(settings) > 0 && bytes < settingsPart {
+			s := &settings[0]
+			m.Settings = append(m.Settings, &storepb.ListSetting{Conv: s.conv, User: s.user, Name: s.name, Value: s.value, Seq: uint64(s.seq)})
+			bytes += s.bytes()
+			settings = settings[1:]
+		}
+		b, err := m.MarshalVT()
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, b)
+	}
+	return parts, nil
 }
 
 // whole is l with all its parts and settings. Errors: errGone.
@@ -155,9 +179,13 @@ func (y *Syncer) store(ctx context.Context, a im.Account, l *list) header {
 	if y.Store.Writable() != nil {
 		return l.stored
 	}
+	sets, err := putSettings(l.settings)
+	if err != nil {
+		return l.stored
+	}
 	m := &storepb.List{
-		Head: uint64(l.head), HistoryId: y.Store.Info().HistoryID, Name: rand.Uint64() | 1,
-		ReadBytes: uint64(l.read), SettingsBytes: uint64(l.set),
+		Head: uint64(l.head), HistoryId: y.Store.Info().HistoryID, Name: rand.Uint64() | 1, First: uint64(l.first), Newest: uint64(l.newest),
+		ReadBytes: uint64(l.read), SettingsBytes: uint64(l.set), SettingsParts: uint32(len(sets)),
 	}
 	put := func(key, value []byte) store.RecordPut {
 		return store.RecordPut{Table: store.Lists, Tenant: a.Tenant, Key: key, Value: value}
@@ -167,24 +195,16 @@ func (y *Syncer) store(ctx context.Context, a im.Account, l *list) header {
 		m.Parts = append(m.Parts, &storepb.ListPart{First: p.first[:], Convs: uint32(p.convs)})
 		puts = append(puts, put(partKey(a.User, m.Name, i), p.items.encode()))
 	}
-	if l.set > 0 {
-		s := &storepb.ListSettings{}
-		for conv, values := range l.settings {
-			for name, v := range values {
-				s.Settings = append(s.Settings, &storepb.ListSetting{Conv: conv, Name: name, Value: v})
-			}
-		}
-		b, err := s.MarshalVT()
-		if err != nil {
-			return l.stored
-		}
-		puts = append(puts, put(settingsKey(a.User, m.Name), b))
+	for i, b := range sets {
+		puts = append(puts, put(settingsKey(a.User, m.Name, i), b))
 	}
 	if l.stored.name != 0 {
 		for i := range l.stored.parts {
 			puts = append(puts, put(partKey(a.User, l.stored.name, i), nil))
 		}
-		puts = append(puts, put(settingsKey(a.User, l.stored.name), nil))
+		for i := range l.stored.sets {
+			puts = append(puts, put(settingsKey(a.User, l.stored.name, i), nil))
+		}
 	}
 	b, err := m.MarshalVT()
 	if err != nil {
@@ -197,5 +217,5 @@ func (y *Syncer) store(ctx context.Context, a im.Account, l *list) header {
 		}
 		return l.stored
 	}
-	return header{record: b, name: m.Name, head: l.head, read: l.read, parts: len(m.Parts)}
+	return header{record: b, name: m.Name, head: l.head, read: l.read, parts: len(m.Parts), sets: len(sets)}
 }

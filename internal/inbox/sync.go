@@ -33,14 +33,20 @@ const pageConvs = 200
 // pageBytes is about how much of newest messages one page holds.
 const pageBytes = 256 << 10
 
-// Sync lists the conversations of a user that changed since token, each with
-// the newest of its messages. The caller has put the session into the
-// online table before. Codes: bad_token. Spec: P-6.2, P-6.3.
+// Wants are what a client wants to be told beside its conversations.
+type Wants struct {
+	Newest   conv.Newest // messages of each
+	Personal bool        // what the user has set
+}
+
+// Sync lists the conversations of a user that changed since token, and what else the
+// client wants. The caller has put the session into the online table before.
+// Codes: bad_token. Spec: P-6.2, P-6.3.
 //
 // A page costs what it lists. Which conversations there are is known from the user's
 // list, which is kept, and which of them may have changed from the owners' indexes of
 // changes. Only these are read.
-func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest conv.Newest) (page *petrelv1.SyncPage, err error) {
+func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, wants Wants) (page *petrelv1.SyncPage, err error) {
 	err = y.withList(ctx, a, func(l *list) error {
 		t, err := y.open(a, token)
 		if err != nil {
@@ -50,16 +56,31 @@ func (y *Syncer) Sync(ctx context.Context, a im.Account, token []byte, newest co
 			return err
 		}
 		if t.Next == nil {
-			t.Next = &storepb.SyncPlace{Inbox: uint64(l.head)}
+			t.Next = &storepb.SyncPlace{Inbox: uint64(l.head), Personal: t.Known.GetPersonal()}
+			t.Told, t.Reset_ = t.Known.GetPersonal(), false
+			if wants.Personal {
+				t.Next.Personal = uint64(l.head)
+			}
 		}
-		p := pager{y: y, account: a, list: l, token: t, newest: newest}
-		if err := p.fill(ctx); err != nil {
-			return err
+		p := pager{y: y, account: a, list: l, token: t, newest: wants.Newest}
+		told := true
+		if wants.Personal {
+			if told, err = p.personal(ctx); err != nil {
+				return err
+			}
 		}
 		page = &p.page
-		if page.More {
+		if told {
+			err = p.fill(ctx)
+		}
+		switch {
+		case err != nil:
+			return err
+		case !told:
+			page.More = true
+		case page.More:
 			t.Resume = p.last[:]
-		} else {
+		default:
 			t = &storepb.SyncToken{Known: t.Next}
 		}
 		page.Token, err = y.seal(a, t)

@@ -24,7 +24,7 @@ import (
 // page asks for one page of a sync.
 func (w *world) page(u im.User, token []byte) *petrelv1.SyncPage {
 	w.t.Helper()
-	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: u}, token, conv.Newest{})
+	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: u}, token, inbox.Wants{})
 	if err != nil {
 		w.t.Fatalf("sync of %s: %v", u, err)
 	}
@@ -263,11 +263,11 @@ func TestForeignTokensAreRefused(t *testing.T) {
 		}
 	}
 	for what, token := range bad {
-		if p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, conv.Newest{}); err == nil || im.CodeOf(err) != im.CodeBadToken {
+		if p, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, token, inbox.Wants{}); err == nil || im.CodeOf(err) != im.CodeBadToken {
 			t.Errorf("%s: %v, %v; want %s", what, p, err, im.CodeBadToken)
 		}
 	}
-	if _, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, good, conv.Newest{}); err != nil {
+	if _, err := w.sync.Sync(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, good, inbox.Wants{}); err != nil {
 		t.Errorf("the good token: %v", err)
 	}
 }
@@ -375,7 +375,7 @@ func TestTenantsHaveTheirOwnLists(t *testing.T) {
 	w := newWorld(t)
 	w.group("team", "alice")
 	w.settle()
-	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: 2, User: "alice"}, nil, conv.Newest{})
+	p, err := w.sync.Sync(context.Background(), im.Account{Tenant: 2, User: "alice"}, nil, inbox.Wants{})
 	if err != nil || len(p.Convs) != 0 {
 		t.Errorf("alice of another tenant: %v, %v", p, err)
 	}

@@ -38,18 +38,6 @@ func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxE
 	}
 }
 
-// Settings is what a user has set, of the account (conv "") and of
-// conversations: conv → name → value. A value that was set to "" is not there.
-// The maps must not be modified.
-func (y *Syncer) Settings(ctx context.Context, a im.Account) (map[string]map[string]string, error) {
-	var all map[string]map[string]string
-	err := y.withList(ctx, a, func(l *list) (err error) {
-		all, err = y.settings(ctx, a, l)
-		return err
-	})
-	return all, err
-}
-
 // eachEntry calls f for the entries of a user's inbox above last, oldest first,
 // with their seqs and sizes, and returns the seq of the newest one; 0: the inbox
 // is empty. What f gets is valid during the call.

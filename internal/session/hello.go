@@ -29,10 +29,11 @@ const (
 	capNotes  = "notes"
 
 	capPresence = "presence"
+	capPersonal = "personal"
 )
 
 // capabilities are what this server can do beyond the base of the protocol.
-var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes}
+var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal}
 
 // noteCapabilities notes what the client understands: the server sends it nothing
 // else. It is called before the outbox enters the online table. Spec: P-2.6.
@@ -51,6 +52,8 @@ func (s *Session) noteCapabilities(ofClient []string) {
 			s.Out.Presences = true
 		case capNotes:
 			s.Out.Notes = true
+		case capPersonal:
+			s.Out.Personal = true
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -72,6 +73,6 @@ func (s *Session) history(ctx context.Context, f *petrelv1.GetHistory) (*petrelv
 // during the read is in the page, or comes as an event. Spec: P-6.2, P-6.3.
 func (s *Session) sync(ctx context.Context, f *petrelv1.Sync) (*petrelv1.ServerFrame, error) {
 	s.Out.Resume()
-	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs, Notes: s.Out.Notes})
+	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, inbox.Wants{Newest: conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs, Notes: s.Out.Notes}, Personal: s.Out.Personal})
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Sync{Sync: page}}, err
 }

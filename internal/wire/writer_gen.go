@@ -488,6 +488,9 @@ func (w *jsonWriter) writeInboxEntry(m *petrelv1.InboxEntry) {
 		case *petrelv1.InboxEntry_Session:
 			w.key(`"session":`)
 			w.writeInboxSession(v.Session)
+		case *petrelv1.InboxEntry_Snapshot:
+			w.key(`"snapshot":`)
+			w.writeInboxSnapshot(v.Snapshot)
 		}
 	}
 	w.close('}')
@@ -569,6 +572,10 @@ func (w *jsonWriter) writeInboxSettings(m *petrelv1.InboxSettings) {
 			w.key(`"values":`)
 			w.refuse()
 		}
+		if m.User != "" {
+			w.key(`"user":`)
+			w.text(m.User)
+		}
 	}
 	w.close('}')
 }
@@ -583,6 +590,105 @@ func (w *jsonWriter) writeInboxSession(m *petrelv1.InboxSession) {
 		if m.Revoked {
 			w.key(`"revoked":`)
 			w.bool(m.Revoked)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeInboxSnapshot(m *petrelv1.InboxSnapshot) {
+	w.open('{')
+	if m != nil {
+		if m.First != 0 {
+			w.key(`"first":`)
+			w.number64(m.First)
+		}
+		if m.Last {
+			w.key(`"last":`)
+			w.bool(m.Last)
+		}
+		if len(m.Items) > 0 {
+			w.key(`"items":`)
+			w.open('[')
+			for _, v := range m.Items {
+				w.element()
+				w.writeInboxItem(v)
+			}
+			w.close(']')
+		}
+		if len(m.Personal) > 0 {
+			w.key(`"personal":`)
+			w.open('[')
+			for _, v := range m.Personal {
+				w.element()
+				w.writePersonal(v)
+			}
+			w.close(']')
+		}
+		if m.Part != 0 {
+			w.key(`"part":`)
+			w.number32(m.Part)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writeInboxItem(m *petrelv1.InboxItem) {
+	w.open('{')
+	if m != nil {
+		if m.Conv != "" {
+			w.key(`"conv":`)
+			w.text(m.Conv)
+		}
+		if m.Kind != 0 {
+			w.key(`"kind":`)
+			w.enum(int32(m.Kind), petrelv1.ConvKind_name)
+		}
+		if m.Peer != "" {
+			w.key(`"peer":`)
+			w.text(m.Peer)
+		}
+		if m.Title != "" {
+			w.key(`"title":`)
+			w.text(m.Title)
+		}
+		if m.Left {
+			w.key(`"left":`)
+			w.bool(m.Left)
+		}
+		if m.Since != 0 {
+			w.key(`"since":`)
+			w.number64(m.Since)
+		}
+		if m.At != 0 {
+			w.key(`"at":`)
+			w.number64(m.At)
+		}
+	}
+	w.close('}')
+}
+
+func (w *jsonWriter) writePersonal(m *petrelv1.Personal) {
+	w.open('{')
+	if m != nil {
+		if m.Seq != 0 {
+			w.key(`"seq":`)
+			w.number64(m.Seq)
+		}
+		if m.Conv != "" {
+			w.key(`"conv":`)
+			w.text(m.Conv)
+		}
+		if m.User != "" {
+			w.key(`"user":`)
+			w.text(m.User)
+		}
+		if m.Name != "" {
+			w.key(`"name":`)
+			w.text(m.Name)
+		}
+		if m.Value != "" {
+			w.key(`"value":`)
+			w.text(m.Value)
 		}
 	}
 	w.close('}')
@@ -983,6 +1089,19 @@ func (w *jsonWriter) writeSyncPage(m *petrelv1.SyncPage) {
 		if m.More {
 			w.key(`"more":`)
 			w.bool(m.More)
+		}
+		if len(m.Personal) > 0 {
+			w.key(`"personal":`)
+			w.open('[')
+			for _, v := range m.Personal {
+				w.element()
+				w.writePersonal(v)
+			}
+			w.close(']')
+		}
+		if m.PersonalReset {
+			w.key(`"personalReset":`)
+			w.bool(m.PersonalReset)
 		}
 	}
 	w.close('}')

@@ -82,6 +82,7 @@ type Send struct {
 	Create        *storepb.Conversation  `protobuf:"bytes,8,opt,name=create,proto3" json:"create,omitempty"`
 	Source        *convpb.Source         `protobuf:"bytes,9,opt,name=source,proto3" json:"source,omitempty"`    // of a forward: what it copies
 	Refusal       *petrelv1.Error        `protobuf:"bytes,10,opt,name=refusal,proto3" json:"refusal,omitempty"` // of a forward: why it may not copy it, unless it is stored already
+	Block         *storepb.Block         `protobuf:"bytes,11,opt,name=block,proto3" json:"block,omitempty"`     // instead of an entry: a user of the direct conversation blocks the other one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -182,6 +183,13 @@ func (x *Send) GetSource() *convpb.Source {
 func (x *Send) GetRefusal() *petrelv1.Error {
 	if x != nil {
 		return x.Refusal
+	}
+	return nil
+}
+
+func (x *Send) GetBlock() *storepb.Block {
+	if x != nil {
+		return x.Block
 	}
 	return nil
 }
@@ -554,7 +562,7 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\n" +
 	"\x1bpetrel/route/v1/route.proto\x12\x0fpetrel.route.v1\x1a\x19petrel/conv/v1/conv.proto\x1a\x1bpetrel/store/v1/store.proto\x1a\x16petrel/v1/frames.proto\x1a\x17petrel/v1/message.proto\"4\n" +
 	"\x05Sends\x12+\n" +
-	"\x05sends\x18\x01 \x03(\v2\x15.petrel.route.v1.SendR\x05sends\"\xc7\x02\n" +
+	"\x05sends\x18\x01 \x03(\v2\x15.petrel.route.v1.SendR\x05sends\"\xf5\x02\n" +
 	"\x04Send\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\x04R\x06ticket\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\rR\x06tenant\x12\x12\n" +
@@ -566,7 +574,8 @@ const file_petrel_route_v1_route_proto_rawDesc = "" +
 	"\x06create\x18\b \x01(\v2\x1d.petrel.store.v1.ConversationR\x06create\x12.\n" +
 	"\x06source\x18\t \x01(\v2\x16.petrel.conv.v1.SourceR\x06source\x12*\n" +
 	"\arefusal\x18\n" +
-	" \x01(\v2\x10.petrel.v1.ErrorR\arefusal\"d\n" +
+	" \x01(\v2\x10.petrel.v1.ErrorR\arefusal\x12,\n" +
+	"\x05block\x18\v \x01(\v2\x16.petrel.store.v1.BlockR\x05block\"d\n" +
 	"\bNotOwner\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x18\n" +
 	"\atickets\x18\x02 \x03(\x04R\atickets\x12\x14\n" +
@@ -620,6 +629,7 @@ var file_petrel_route_v1_route_proto_goTypes = []any{
 	(*storepb.Conversation)(nil), // 8: petrel.store.v1.Conversation
 	(*convpb.Source)(nil),        // 9: petrel.conv.v1.Source
 	(*petrelv1.Error)(nil),       // 10: petrel.v1.Error
+	(*storepb.Block)(nil),        // 11: petrel.store.v1.Block
 }
 var file_petrel_route_v1_route_proto_depIdxs = []int32{
 	1,  // 0: petrel.route.v1.Sends.sends:type_name -> petrel.route.v1.Send
@@ -627,13 +637,14 @@ var file_petrel_route_v1_route_proto_depIdxs = []int32{
 	8,  // 2: petrel.route.v1.Send.create:type_name -> petrel.store.v1.Conversation
 	9,  // 3: petrel.route.v1.Send.source:type_name -> petrel.conv.v1.Source
 	10, // 4: petrel.route.v1.Send.refusal:type_name -> petrel.v1.Error
-	5,  // 5: petrel.route.v1.Call.mark:type_name -> petrel.route.v1.Mark
-	10, // 6: petrel.route.v1.Reply.error:type_name -> petrel.v1.Error
-	7,  // [7:7] is the sub-list for method output_type
-	7,  // [7:7] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	11, // 5: petrel.route.v1.Send.block:type_name -> petrel.store.v1.Block
+	5,  // 6: petrel.route.v1.Call.mark:type_name -> petrel.route.v1.Mark
+	10, // 7: petrel.route.v1.Reply.error:type_name -> petrel.v1.Error
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_petrel_route_v1_route_proto_init() }

@@ -32,6 +32,7 @@ type Conversation struct {
 	Key           string                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`                   // the application's name, if it gave one
 	Participants  []string               `protobuf:"bytes,6,rep,name=participants,proto3" json:"participants,omitempty"` // of a direct conversation and an inbox, sorted
 	Dissolved     bool                   `protobuf:"varint,7,opt,name=dissolved,proto3" json:"dissolved,omitempty"`      // of a group: it has no members and gets none
+	Blocks        []*Block               `protobuf:"bytes,8,rep,name=blocks,proto3" json:"blocks,omitempty"`             // of a direct conversation, at most one of each user
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -115,6 +116,74 @@ func (x *Conversation) GetDissolved() bool {
 	return false
 }
 
+func (x *Conversation) GetBlocks() []*Block {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+// Block says whether a user of a direct conversation blocks the other one.
+type Block struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"` // who blocks
+	Blocked       bool                   `protobuf:"varint,2,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // seq of the entry in the inbox of user that says so: the highest counts
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Block) Reset() {
+	*x = Block{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Block) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Block) ProtoMessage() {}
+
+func (x *Block) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Block.ProtoReflect.Descriptor instead.
+func (*Block) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Block) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Block) GetBlocked() bool {
+	if x != nil {
+		return x.Blocked
+	}
+	return false
+}
+
+func (x *Block) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 // Member is one user's standing in a conversation.
 type Member struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -128,7 +197,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[1]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -140,7 +209,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[1]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -153,7 +222,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{1}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Member) GetRole() uint32 {
@@ -196,7 +265,7 @@ type Stay struct {
 
 func (x *Stay) Reset() {
 	*x = Stay{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[2]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -208,7 +277,7 @@ func (x *Stay) String() string {
 func (*Stay) ProtoMessage() {}
 
 func (x *Stay) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[2]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -221,7 +290,7 @@ func (x *Stay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stay.ProtoReflect.Descriptor instead.
 func (*Stay) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{2}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Stay) GetFrom() uint64 {
@@ -251,7 +320,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[3]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -263,7 +332,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[3]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -276,7 +345,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{3}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Cursor) GetDelivered() uint64 {
@@ -318,7 +387,7 @@ type FeedEntry struct {
 
 func (x *FeedEntry) Reset() {
 	*x = FeedEntry{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[4]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -330,7 +399,7 @@ func (x *FeedEntry) String() string {
 func (*FeedEntry) ProtoMessage() {}
 
 func (x *FeedEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[4]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -343,7 +412,7 @@ func (x *FeedEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEntry.ProtoReflect.Descriptor instead.
 func (*FeedEntry) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{4}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FeedEntry) GetItems() []*FeedItem {
@@ -373,7 +442,7 @@ type FeedItem struct {
 
 func (x *FeedItem) Reset() {
 	*x = FeedItem{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -385,7 +454,7 @@ func (x *FeedItem) String() string {
 func (*FeedItem) ProtoMessage() {}
 
 func (x *FeedItem) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -398,7 +467,7 @@ func (x *FeedItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedItem.ProtoReflect.Descriptor instead.
 func (*FeedItem) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{5}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FeedItem) GetTenant() uint32 {
@@ -449,7 +518,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -461,7 +530,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -474,7 +543,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{6}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Note) GetVersion() uint64 {
@@ -515,7 +584,7 @@ type ReactionCount struct {
 
 func (x *ReactionCount) Reset() {
 	*x = ReactionCount{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -527,7 +596,7 @@ func (x *ReactionCount) String() string {
 func (*ReactionCount) ProtoMessage() {}
 
 func (x *ReactionCount) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -540,7 +609,7 @@ func (x *ReactionCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReactionCount.ProtoReflect.Descriptor instead.
 func (*ReactionCount) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{7}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReactionCount) GetEmoji() string {
@@ -567,7 +636,7 @@ type Reactions struct {
 
 func (x *Reactions) Reset() {
 	*x = Reactions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +648,7 @@ func (x *Reactions) String() string {
 func (*Reactions) ProtoMessage() {}
 
 func (x *Reactions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +661,7 @@ func (x *Reactions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reactions.ProtoReflect.Descriptor instead.
 func (*Reactions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Reactions) GetEmojis() []string {
@@ -613,7 +682,7 @@ type Thread struct {
 
 func (x *Thread) Reset() {
 	*x = Thread{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +694,7 @@ func (x *Thread) String() string {
 func (*Thread) ProtoMessage() {}
 
 func (x *Thread) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +707,7 @@ func (x *Thread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Thread.ProtoReflect.Descriptor instead.
 func (*Thread) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Thread) GetSize() uint64 {
@@ -666,7 +735,7 @@ type Pinned struct {
 
 func (x *Pinned) Reset() {
 	*x = Pinned{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +747,7 @@ func (x *Pinned) String() string {
 func (*Pinned) ProtoMessage() {}
 
 func (x *Pinned) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +760,7 @@ func (x *Pinned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pinned.ProtoReflect.Descriptor instead.
 func (*Pinned) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Pinned) GetUser() string {
@@ -719,7 +788,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +800,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +813,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Tenant) GetNumber() uint32 {
@@ -779,7 +848,7 @@ type Invitation struct {
 
 func (x *Invitation) Reset() {
 	*x = Invitation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -791,7 +860,7 @@ func (x *Invitation) String() string {
 func (*Invitation) ProtoMessage() {}
 
 func (x *Invitation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -804,7 +873,7 @@ func (x *Invitation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invitation.ProtoReflect.Descriptor instead.
 func (*Invitation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Invitation) GetExpiresMs() uint64 {
@@ -841,7 +910,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +922,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +935,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *User) GetCreatedMs() uint64 {
@@ -974,7 +1043,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1055,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1068,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Device) GetKind() string {
@@ -1090,7 +1159,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1171,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1184,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Access) GetKey() []byte {
@@ -1145,7 +1214,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1226,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1239,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Request) GetDigest() []byte {
@@ -1212,7 +1281,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1293,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,7 +1306,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Token) GetUser() string {
@@ -1311,13 +1380,15 @@ type SyncToken struct {
 	Next          *SyncPlace             `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`     // with resume: what known becomes when the last page is out
 	Resume        []byte                 `protobuf:"bytes,4,opt,name=resume,proto3" json:"resume,omitempty"` // the conversation, 16 bytes, after which the next page begins
 	Check         uint64                 `protobuf:"fixed64,5,opt,name=check,proto3" json:"check,omitempty"` // keyed hash of the other fields
+	Told          uint64                 `protobuf:"varint,6,opt,name=told,proto3" json:"told,omitempty"`    // with next: the personal settings up to this seq of the inbox are told
+	Reset_        bool                   `protobuf:"varint,7,opt,name=reset,proto3" json:"reset,omitempty"`  // with next: all personal settings are told anew
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncToken) Reset() {
 	*x = SyncToken{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1400,7 @@ func (x *SyncToken) String() string {
 func (*SyncToken) ProtoMessage() {}
 
 func (x *SyncToken) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1413,7 @@ func (x *SyncToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncToken.ProtoReflect.Descriptor instead.
 func (*SyncToken) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SyncToken) GetHistoryId() uint64 {
@@ -1380,17 +1451,32 @@ func (x *SyncToken) GetCheck() uint64 {
 	return 0
 }
 
+func (x *SyncToken) GetTold() uint64 {
+	if x != nil {
+		return x.Told
+	}
+	return 0
+}
+
+func (x *SyncToken) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
+}
+
 type SyncPlace struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Inbox         uint64                 `protobuf:"varint,1,opt,name=inbox,proto3" json:"inbox,omitempty"` // seq of the user's inbox
 	Feeds         []*FeedPos             `protobuf:"bytes,2,rep,name=feeds,proto3" json:"feeds,omitempty"`
+	Personal      uint64                 `protobuf:"varint,3,opt,name=personal,proto3" json:"personal,omitempty"` // seq of the inbox up to which personal settings were told; 0: none were
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncPlace) Reset() {
 	*x = SyncPlace{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1488,7 @@ func (x *SyncPlace) String() string {
 func (*SyncPlace) ProtoMessage() {}
 
 func (x *SyncPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1501,7 @@ func (x *SyncPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
 func (*SyncPlace) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SyncPlace) GetInbox() uint64 {
@@ -1432,6 +1518,13 @@ func (x *SyncPlace) GetFeeds() []*FeedPos {
 	return nil
 }
 
+func (x *SyncPlace) GetPersonal() uint64 {
+	if x != nil {
+		return x.Personal
+	}
+	return 0
+}
+
 // List is a user's list of conversations, as the inbox up to an entry left it. It is
 // made from the inbox, and can be made again. Its parts are records of their own.
 type List struct {
@@ -1442,13 +1535,16 @@ type List struct {
 	Parts         []*ListPart            `protobuf:"bytes,4,rep,name=parts,proto3" json:"parts,omitempty"`
 	ReadBytes     uint64                 `protobuf:"varint,5,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`             // of the inbox up to head
 	SettingsBytes uint64                 `protobuf:"varint,6,opt,name=settings_bytes,json=settingsBytes,proto3" json:"settings_bytes,omitempty"` // what the settings take in memory
+	First         uint64                 `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`                                      // the oldest entry that the inbox has
+	SettingsParts uint32                 `protobuf:"varint,8,opt,name=settings_parts,json=settingsParts,proto3" json:"settings_parts,omitempty"` // records with settings
+	Newest        uint64                 `protobuf:"varint,9,opt,name=newest,proto3" json:"newest,omitempty"`                                    // seq of the newest of the settings
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1556,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1569,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *List) GetHead() uint64 {
@@ -1518,6 +1614,27 @@ func (x *List) GetSettingsBytes() uint64 {
 	return 0
 }
 
+func (x *List) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *List) GetSettingsParts() uint32 {
+	if x != nil {
+		return x.SettingsParts
+	}
+	return 0
+}
+
+func (x *List) GetNewest() uint64 {
+	if x != nil {
+		return x.Newest
+	}
+	return 0
+}
+
 type ListPart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	First         []byte                 `protobuf:"bytes,1,opt,name=first,proto3" json:"first,omitempty"`  // the lowest conversation in it, 16 bytes
@@ -1528,7 +1645,7 @@ type ListPart struct {
 
 func (x *ListPart) Reset() {
 	*x = ListPart{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1657,7 @@ func (x *ListPart) String() string {
 func (*ListPart) ProtoMessage() {}
 
 func (x *ListPart) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1670,7 @@ func (x *ListPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPart.ProtoReflect.Descriptor instead.
 func (*ListPart) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListPart) GetFirst() []byte {
@@ -1570,7 +1687,7 @@ func (x *ListPart) GetConvs() uint32 {
 	return 0
 }
 
-// ListSettings are the settings of a list.
+// ListSettings are a part of the settings of a list, ascending by seq.
 type ListSettings struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Settings      []*ListSetting         `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`
@@ -1580,7 +1697,7 @@ type ListSettings struct {
 
 func (x *ListSettings) Reset() {
 	*x = ListSettings{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1709,7 @@ func (x *ListSettings) String() string {
 func (*ListSettings) ProtoMessage() {}
 
 func (x *ListSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1722,7 @@ func (x *ListSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSettings.ProtoReflect.Descriptor instead.
 func (*ListSettings) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListSettings) GetSettings() []*ListSetting {
@@ -1619,14 +1736,16 @@ type ListSetting struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"` // empty: of the account
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Value         string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	Value         string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"` // empty: it was removed
+	Seq           uint64                 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`    // of the entry of the inbox
+	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSetting) Reset() {
 	*x = ListSetting{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1757,7 @@ func (x *ListSetting) String() string {
 func (*ListSetting) ProtoMessage() {}
 
 func (x *ListSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1770,7 @@ func (x *ListSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSetting.ProtoReflect.Descriptor instead.
 func (*ListSetting) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListSetting) GetConv() string {
@@ -1675,6 +1794,20 @@ func (x *ListSetting) GetValue() string {
 	return ""
 }
 
+func (x *ListSetting) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ListSetting) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 type FeedPos struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Feed          uint32                 `protobuf:"varint,1,opt,name=feed,proto3" json:"feed,omitempty"`
@@ -1685,7 +1818,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +1830,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +1843,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -1751,7 +1884,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +1896,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +1909,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Node) GetIncarnation() uint64 {
@@ -1886,7 +2019,7 @@ type Hearing struct {
 
 func (x *Hearing) Reset() {
 	*x = Hearing{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +2031,7 @@ func (x *Hearing) String() string {
 func (*Hearing) ProtoMessage() {}
 
 func (x *Hearing) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2044,7 @@ func (x *Hearing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hearing.ProtoReflect.Descriptor instead.
 func (*Hearing) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Hearing) GetNodes() []string {
@@ -1933,7 +2066,7 @@ type FeedEpoch struct {
 
 func (x *FeedEpoch) Reset() {
 	*x = FeedEpoch{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +2078,7 @@ func (x *FeedEpoch) String() string {
 func (*FeedEpoch) ProtoMessage() {}
 
 func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +2091,7 @@ func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
 func (*FeedEpoch) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FeedEpoch) GetFeed() uint32 {
@@ -1989,7 +2122,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2134,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2147,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -2057,7 +2190,7 @@ type Seen struct {
 
 func (x *Seen) Reset() {
 	*x = Seen{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2202,7 @@ func (x *Seen) String() string {
 func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2215,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Seen) GetGenerations() []*Generation {
@@ -2109,7 +2242,7 @@ type Positions struct {
 
 func (x *Positions) Reset() {
 	*x = Positions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2254,7 @@ func (x *Positions) String() string {
 func (*Positions) ProtoMessage() {}
 
 func (x *Positions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2267,7 @@ func (x *Positions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Positions.ProtoReflect.Descriptor instead.
 func (*Positions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Positions) GetNext() []uint64 {
@@ -2156,7 +2289,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2301,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2314,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Lost) GetTimeMs() uint64 {
@@ -2209,7 +2342,7 @@ type LostFeed struct {
 
 func (x *LostFeed) Reset() {
 	*x = LostFeed{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2221,7 +2354,7 @@ func (x *LostFeed) String() string {
 func (*LostFeed) ProtoMessage() {}
 
 func (x *LostFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2234,7 +2367,7 @@ func (x *LostFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostFeed.ProtoReflect.Descriptor instead.
 func (*LostFeed) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LostFeed) GetFeed() uint32 {
@@ -2271,7 +2404,7 @@ type AuditLink struct {
 
 func (x *AuditLink) Reset() {
 	*x = AuditLink{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2416,7 @@ func (x *AuditLink) String() string {
 func (*AuditLink) ProtoMessage() {}
 
 func (x *AuditLink) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2429,7 @@ func (x *AuditLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLink.ProtoReflect.Descriptor instead.
 func (*AuditLink) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AuditLink) GetRecord() []byte {
@@ -2342,7 +2475,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2487,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2500,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AuditRecord) GetNumber() uint64 {
@@ -2471,7 +2604,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2483,7 +2616,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2496,7 +2629,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -2528,7 +2661,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2673,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2686,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AuditHead) GetNumber() uint64 {
@@ -2602,7 +2735,7 @@ var File_petrel_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\xc8\x01\n" +
+	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\xf8\x01\n" +
 	"\fConversation\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x1d\n" +
 	"\n" +
@@ -2611,7 +2744,12 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05title\x18\x04 \x01(\tR\x05title\x12\x10\n" +
 	"\x03key\x18\x05 \x01(\tR\x03key\x12\"\n" +
 	"\fparticipants\x18\x06 \x03(\tR\fparticipants\x12\x1c\n" +
-	"\tdissolved\x18\a \x01(\bR\tdissolved\"\x84\x01\n" +
+	"\tdissolved\x18\a \x01(\bR\tdissolved\x12.\n" +
+	"\x06blocks\x18\b \x03(\v2\x16.petrel.store.v1.BlockR\x06blocks\"O\n" +
+	"\x05Block\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x18\n" +
+	"\ablocked\x18\x02 \x01(\bR\ablocked\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\"\x84\x01\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\rR\x04role\x12+\n" +
 	"\x05stays\x18\x02 \x03(\v2\x15.petrel.store.v1.StayR\x05stays\x12\x1f\n" +
@@ -2711,17 +2849,20 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x06scopes\x18\x06 \x03(\tR\x06scopes\x12\x14\n" +
 	"\x05login\x18\a \x01(\x04R\x05login\x12\x12\n" +
 	"\x04name\x18\b \x01(\tR\x04name\x12\x16\n" +
-	"\x06tenant\x18\t \x01(\rR\x06tenant\"\xba\x01\n" +
+	"\x06tenant\x18\t \x01(\rR\x06tenant\"\xe4\x01\n" +
 	"\tSyncToken\x12\x1d\n" +
 	"\n" +
 	"history_id\x18\x01 \x01(\x04R\thistoryId\x120\n" +
 	"\x05known\x18\x02 \x01(\v2\x1a.petrel.store.v1.SyncPlaceR\x05known\x12.\n" +
 	"\x04next\x18\x03 \x01(\v2\x1a.petrel.store.v1.SyncPlaceR\x04next\x12\x16\n" +
 	"\x06resume\x18\x04 \x01(\fR\x06resume\x12\x14\n" +
-	"\x05check\x18\x05 \x01(\x06R\x05check\"Q\n" +
+	"\x05check\x18\x05 \x01(\x06R\x05check\x12\x12\n" +
+	"\x04told\x18\x06 \x01(\x04R\x04told\x12\x14\n" +
+	"\x05reset\x18\a \x01(\bR\x05reset\"m\n" +
 	"\tSyncPlace\x12\x14\n" +
 	"\x05inbox\x18\x01 \x01(\x04R\x05inbox\x12.\n" +
-	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\"\xc4\x01\n" +
+	"\x05feeds\x18\x02 \x03(\v2\x18.petrel.store.v1.FeedPosR\x05feeds\x12\x1a\n" +
+	"\bpersonal\x18\x03 \x01(\x04R\bpersonal\"\x99\x02\n" +
 	"\x04List\x12\x12\n" +
 	"\x04head\x18\x01 \x01(\x04R\x04head\x12\x1d\n" +
 	"\n" +
@@ -2730,16 +2871,21 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05parts\x18\x04 \x03(\v2\x19.petrel.store.v1.ListPartR\x05parts\x12\x1d\n" +
 	"\n" +
 	"read_bytes\x18\x05 \x01(\x04R\treadBytes\x12%\n" +
-	"\x0esettings_bytes\x18\x06 \x01(\x04R\rsettingsBytes\"6\n" +
+	"\x0esettings_bytes\x18\x06 \x01(\x04R\rsettingsBytes\x12\x14\n" +
+	"\x05first\x18\a \x01(\x04R\x05first\x12%\n" +
+	"\x0esettings_parts\x18\b \x01(\rR\rsettingsParts\x12\x16\n" +
+	"\x06newest\x18\t \x01(\x04R\x06newest\"6\n" +
 	"\bListPart\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\fR\x05first\x12\x14\n" +
 	"\x05convs\x18\x02 \x01(\rR\x05convs\"H\n" +
 	"\fListSettings\x128\n" +
-	"\bsettings\x18\x01 \x03(\v2\x1c.petrel.store.v1.ListSettingR\bsettings\"K\n" +
+	"\bsettings\x18\x01 \x03(\v2\x1c.petrel.store.v1.ListSettingR\bsettings\"q\n" +
 	"\vListSetting\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\tR\x05value\"/\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x12\x10\n" +
+	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"/\n" +
 	"\aFeedPos\x12\x12\n" +
 	"\x04feed\x18\x01 \x01(\rR\x04feed\x12\x10\n" +
 	"\x03pos\x18\x02 \x01(\x04R\x03pos\"\xd9\x03\n" +
@@ -2825,68 +2971,70 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil),  // 0: petrel.store.v1.Conversation
-	(*Member)(nil),        // 1: petrel.store.v1.Member
-	(*Stay)(nil),          // 2: petrel.store.v1.Stay
-	(*Cursor)(nil),        // 3: petrel.store.v1.Cursor
-	(*FeedEntry)(nil),     // 4: petrel.store.v1.FeedEntry
-	(*FeedItem)(nil),      // 5: petrel.store.v1.FeedItem
-	(*Note)(nil),          // 6: petrel.store.v1.Note
-	(*ReactionCount)(nil), // 7: petrel.store.v1.ReactionCount
-	(*Reactions)(nil),     // 8: petrel.store.v1.Reactions
-	(*Thread)(nil),        // 9: petrel.store.v1.Thread
-	(*Pinned)(nil),        // 10: petrel.store.v1.Pinned
-	(*Tenant)(nil),        // 11: petrel.store.v1.Tenant
-	(*Invitation)(nil),    // 12: petrel.store.v1.Invitation
-	(*User)(nil),          // 13: petrel.store.v1.User
-	(*Device)(nil),        // 14: petrel.store.v1.Device
-	(*Access)(nil),        // 15: petrel.store.v1.Access
-	(*Request)(nil),       // 16: petrel.store.v1.Request
-	(*Token)(nil),         // 17: petrel.store.v1.Token
-	(*SyncToken)(nil),     // 18: petrel.store.v1.SyncToken
-	(*SyncPlace)(nil),     // 19: petrel.store.v1.SyncPlace
-	(*List)(nil),          // 20: petrel.store.v1.List
-	(*ListPart)(nil),      // 21: petrel.store.v1.ListPart
-	(*ListSettings)(nil),  // 22: petrel.store.v1.ListSettings
-	(*ListSetting)(nil),   // 23: petrel.store.v1.ListSetting
-	(*FeedPos)(nil),       // 24: petrel.store.v1.FeedPos
-	(*Node)(nil),          // 25: petrel.store.v1.Node
-	(*Hearing)(nil),       // 26: petrel.store.v1.Hearing
-	(*FeedEpoch)(nil),     // 27: petrel.store.v1.FeedEpoch
-	(*Generation)(nil),    // 28: petrel.store.v1.Generation
-	(*Seen)(nil),          // 29: petrel.store.v1.Seen
-	(*Positions)(nil),     // 30: petrel.store.v1.Positions
-	(*Lost)(nil),          // 31: petrel.store.v1.Lost
-	(*LostFeed)(nil),      // 32: petrel.store.v1.LostFeed
-	(*AuditLink)(nil),     // 33: petrel.store.v1.AuditLink
-	(*AuditRecord)(nil),   // 34: petrel.store.v1.AuditRecord
-	(*AuditDetail)(nil),   // 35: petrel.store.v1.AuditDetail
-	(*AuditHead)(nil),     // 36: petrel.store.v1.AuditHead
+	(*Block)(nil),         // 1: petrel.store.v1.Block
+	(*Member)(nil),        // 2: petrel.store.v1.Member
+	(*Stay)(nil),          // 3: petrel.store.v1.Stay
+	(*Cursor)(nil),        // 4: petrel.store.v1.Cursor
+	(*FeedEntry)(nil),     // 5: petrel.store.v1.FeedEntry
+	(*FeedItem)(nil),      // 6: petrel.store.v1.FeedItem
+	(*Note)(nil),          // 7: petrel.store.v1.Note
+	(*ReactionCount)(nil), // 8: petrel.store.v1.ReactionCount
+	(*Reactions)(nil),     // 9: petrel.store.v1.Reactions
+	(*Thread)(nil),        // 10: petrel.store.v1.Thread
+	(*Pinned)(nil),        // 11: petrel.store.v1.Pinned
+	(*Tenant)(nil),        // 12: petrel.store.v1.Tenant
+	(*Invitation)(nil),    // 13: petrel.store.v1.Invitation
+	(*User)(nil),          // 14: petrel.store.v1.User
+	(*Device)(nil),        // 15: petrel.store.v1.Device
+	(*Access)(nil),        // 16: petrel.store.v1.Access
+	(*Request)(nil),       // 17: petrel.store.v1.Request
+	(*Token)(nil),         // 18: petrel.store.v1.Token
+	(*SyncToken)(nil),     // 19: petrel.store.v1.SyncToken
+	(*SyncPlace)(nil),     // 20: petrel.store.v1.SyncPlace
+	(*List)(nil),          // 21: petrel.store.v1.List
+	(*ListPart)(nil),      // 22: petrel.store.v1.ListPart
+	(*ListSettings)(nil),  // 23: petrel.store.v1.ListSettings
+	(*ListSetting)(nil),   // 24: petrel.store.v1.ListSetting
+	(*FeedPos)(nil),       // 25: petrel.store.v1.FeedPos
+	(*Node)(nil),          // 26: petrel.store.v1.Node
+	(*Hearing)(nil),       // 27: petrel.store.v1.Hearing
+	(*FeedEpoch)(nil),     // 28: petrel.store.v1.FeedEpoch
+	(*Generation)(nil),    // 29: petrel.store.v1.Generation
+	(*Seen)(nil),          // 30: petrel.store.v1.Seen
+	(*Positions)(nil),     // 31: petrel.store.v1.Positions
+	(*Lost)(nil),          // 32: petrel.store.v1.Lost
+	(*LostFeed)(nil),      // 33: petrel.store.v1.LostFeed
+	(*AuditLink)(nil),     // 34: petrel.store.v1.AuditLink
+	(*AuditRecord)(nil),   // 35: petrel.store.v1.AuditRecord
+	(*AuditDetail)(nil),   // 36: petrel.store.v1.AuditDetail
+	(*AuditHead)(nil),     // 37: petrel.store.v1.AuditHead
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
-	2,  // 0: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
-	5,  // 1: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
-	7,  // 2: petrel.store.v1.Note.reactions:type_name -> petrel.store.v1.ReactionCount
-	15, // 3: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
-	19, // 4: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
-	19, // 5: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	24, // 6: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	21, // 7: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
-	23, // 8: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
-	27, // 9: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
-	27, // 10: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
-	26, // 11: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
-	29, // 12: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
-	28, // 13: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
-	32, // 14: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
-	35, // 15: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	1,  // 0: petrel.store.v1.Conversation.blocks:type_name -> petrel.store.v1.Block
+	3,  // 1: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
+	6,  // 2: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
+	8,  // 3: petrel.store.v1.Note.reactions:type_name -> petrel.store.v1.ReactionCount
+	16, // 4: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
+	20, // 5: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	20, // 6: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	25, // 7: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	22, // 8: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
+	24, // 9: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
+	28, // 10: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	28, // 11: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	27, // 12: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
+	30, // 13: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
+	29, // 14: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
+	33, // 15: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
+	36, // 16: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -2900,7 +3048,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

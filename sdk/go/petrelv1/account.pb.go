@@ -1597,12 +1597,14 @@ func (x *GetSettingsResponse) GetSettings() []*Settings {
 	return nil
 }
 
-// Settings of a conversation, or, if conv is empty, of the account. The server
-// keeps them and their order. What they mean is for the clients to decide.
+// Settings of a conversation, of another user, or, if both are empty, of the account.
+// Clause P-8.10 has the names that the server knows. What the others mean is for the
+// clients to decide.
 type Settings struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	Values        map[string]string      `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // at most 64 names of 64 bytes, values of 1024
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1651,11 +1653,19 @@ func (x *Settings) GetValues() map[string]string {
 	return nil
 }
 
+func (x *Settings) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 type ChangeSettingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	Values        map[string]string      `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"` // instead of conv
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1707,6 +1717,13 @@ func (x *ChangeSettingsRequest) GetValues() map[string]string {
 func (x *ChangeSettingsRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ChangeSettingsRequest) GetUser() string {
+	if x != nil {
+		return x.User
 	}
 	return ""
 }
@@ -1866,18 +1883,20 @@ const file_petrel_v1_account_proto_rawDesc = "" +
 	"\x04user\x18\x01 \x01(\tR\x04user\"\x14\n" +
 	"\x12GetSettingsRequest\"F\n" +
 	"\x13GetSettingsResponse\x12/\n" +
-	"\bsettings\x18\x01 \x03(\v2\x13.petrel.v1.SettingsR\bsettings\"\x92\x01\n" +
+	"\bsettings\x18\x01 \x03(\v2\x13.petrel.v1.SettingsR\bsettings\"\xa6\x01\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x127\n" +
-	"\x06values\x18\x02 \x03(\v2\x1f.petrel.v1.Settings.ValuesEntryR\x06values\x1a9\n" +
+	"\x06values\x18\x02 \x03(\v2\x1f.petrel.v1.Settings.ValuesEntryR\x06values\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcb\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdf\x01\n" +
 	"\x15ChangeSettingsRequest\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12D\n" +
 	"\x06values\x18\x02 \x03(\v2,.petrel.v1.ChangeSettingsRequest.ValuesEntryR\x06values\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\x1a9\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\"\n" +

@@ -1766,8 +1766,10 @@ func (x *Sync) GetNewest() uint32 {
 type SyncPage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Convs         []*ConvState           `protobuf:"bytes,1,rep,name=convs,proto3" json:"convs,omitempty"`
-	Token         []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // keep it once this page is applied
-	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`  // ask again with token
+	Token         []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`                                       // keep it once this page is applied
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`                                        // ask again with token
+	Personal      []*Personal            `protobuf:"bytes,8,rep,name=personal,proto3" json:"personal,omitempty"`                                 // what the user has set, ascending by seq. Clause P-8.10
+	PersonalReset bool                   `protobuf:"varint,9,opt,name=personal_reset,json=personalReset,proto3" json:"personal_reset,omitempty"` // drop what earlier pages told as personal: this page and the next ones tell all of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1819,6 +1821,20 @@ func (x *SyncPage) GetToken() []byte {
 func (x *SyncPage) GetMore() bool {
 	if x != nil {
 		return x.More
+	}
+	return false
+}
+
+func (x *SyncPage) GetPersonal() []*Personal {
+	if x != nil {
+		return x.Personal
+	}
+	return nil
+}
+
+func (x *SyncPage) GetPersonalReset() bool {
+	if x != nil {
+		return x.PersonalReset
 	}
 	return false
 }
@@ -3099,11 +3115,13 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	" \x01(\bR\fnotesMissing\"4\n" +
 	"\x04Sync\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x12\x16\n" +
-	"\x06newest\x18\x02 \x01(\rR\x06newest\"`\n" +
+	"\x06newest\x18\x02 \x01(\rR\x06newest\"\xb8\x01\n" +
 	"\bSyncPage\x12*\n" +
 	"\x05convs\x18\x01 \x03(\v2\x14.petrel.v1.ConvStateR\x05convs\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\xd2\x04\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12/\n" +
+	"\bpersonal\x18\b \x03(\v2\x13.petrel.v1.PersonalR\bpersonal\x12%\n" +
+	"\x0epersonal_reset\x18\t \x01(\bR\rpersonalReset\"\xd2\x04\n" +
 	"\tConvState\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
@@ -3237,8 +3255,9 @@ var file_petrel_v1_frames_proto_goTypes = []any{
 	(*Message)(nil),     // 36: petrel.v1.Message
 	(*Note)(nil),        // 37: petrel.v1.Note
 	(*Quote)(nil),       // 38: petrel.v1.Quote
-	(ConvKind)(0),       // 39: petrel.v1.ConvKind
-	(Role)(0),           // 40: petrel.v1.Role
+	(*Personal)(nil),    // 39: petrel.v1.Personal
+	(ConvKind)(0),       // 40: petrel.v1.ConvKind
+	(Role)(0),           // 41: petrel.v1.Role
 }
 var file_petrel_v1_frames_proto_depIdxs = []int32{
 	2,  // 0: petrel.v1.ClientFrame.hello:type_name -> petrel.v1.Hello
@@ -3283,18 +3302,19 @@ var file_petrel_v1_frames_proto_depIdxs = []int32{
 	38, // 39: petrel.v1.HistoryPage.refs:type_name -> petrel.v1.Quote
 	37, // 40: petrel.v1.HistoryPage.notes:type_name -> petrel.v1.Note
 	16, // 41: petrel.v1.SyncPage.convs:type_name -> petrel.v1.ConvState
-	39, // 42: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
-	40, // 43: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
-	36, // 44: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
-	11, // 45: petrel.v1.ConvState.peer_receipt:type_name -> petrel.v1.Receipt
-	38, // 46: petrel.v1.ConvState.refs:type_name -> petrel.v1.Quote
-	37, // 47: petrel.v1.ConvState.notes:type_name -> petrel.v1.Note
-	10, // 48: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
-	49, // [49:49] is the sub-list for method output_type
-	49, // [49:49] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	39, // 42: petrel.v1.SyncPage.personal:type_name -> petrel.v1.Personal
+	40, // 43: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
+	41, // 44: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
+	36, // 45: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
+	11, // 46: petrel.v1.ConvState.peer_receipt:type_name -> petrel.v1.Receipt
+	38, // 47: petrel.v1.ConvState.refs:type_name -> petrel.v1.Quote
+	37, // 48: petrel.v1.ConvState.notes:type_name -> petrel.v1.Note
+	10, // 49: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_frames_proto_init() }

@@ -1249,6 +1249,7 @@ type InboxEntry struct {
 	//	*InboxEntry_Role
 	//	*InboxEntry_Settings
 	//	*InboxEntry_Session
+	//	*InboxEntry_Snapshot
 	Entry         isInboxEntry_Entry `protobuf_oneof:"entry"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1336,6 +1337,15 @@ func (x *InboxEntry) GetSession() *InboxSession {
 	return nil
 }
 
+func (x *InboxEntry) GetSnapshot() *InboxSnapshot {
+	if x != nil {
+		if x, ok := x.Entry.(*InboxEntry_Snapshot); ok {
+			return x.Snapshot
+		}
+	}
+	return nil
+}
+
 type isInboxEntry_Entry interface {
 	isInboxEntry_Entry()
 }
@@ -1360,6 +1370,10 @@ type InboxEntry_Session struct {
 	Session *InboxSession `protobuf:"bytes,5,opt,name=session,proto3,oneof"`
 }
 
+type InboxEntry_Snapshot struct {
+	Snapshot *InboxSnapshot `protobuf:"bytes,6,opt,name=snapshot,proto3,oneof"`
+}
+
 func (*InboxEntry_Joined) isInboxEntry_Entry() {}
 
 func (*InboxEntry_Left) isInboxEntry_Entry() {}
@@ -1369,6 +1383,8 @@ func (*InboxEntry_Role) isInboxEntry_Entry() {}
 func (*InboxEntry_Settings) isInboxEntry_Entry() {}
 
 func (*InboxEntry_Session) isInboxEntry_Entry() {}
+
+func (*InboxEntry_Snapshot) isInboxEntry_Entry() {}
 
 type InboxJoined struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1566,10 +1582,13 @@ func (x *InboxRole) GetSeq() uint64 {
 	return 0
 }
 
+// InboxSettings are changes of settings: of a conversation, of another user, or, if
+// both are empty, of the account. Clause P-8.10.
 type InboxSettings struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"` // empty: settings of the account
-	Values        map[string]string      `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	Values        map[string]string      `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // an empty value removes the name
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1618,6 +1637,261 @@ func (x *InboxSettings) GetValues() map[string]string {
 	return nil
 }
 
+func (x *InboxSettings) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+// Personal is the newest value that a user has set under one name. Clause P-8.10.
+type Personal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`  // of the entry of the inbox that set it
+	Conv          string                 `protobuf:"bytes,2,opt,name=conv,proto3" json:"conv,omitempty"` // a setting of this conversation
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"` // a setting of this other user; both empty: of the account
+	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"` // empty: the name was removed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Personal) Reset() {
+	*x = Personal{}
+	mi := &file_petrel_v1_message_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Personal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Personal) ProtoMessage() {}
+
+func (x *Personal) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_message_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Personal.ProtoReflect.Descriptor instead.
+func (*Personal) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Personal) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Personal) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *Personal) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Personal) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Personal) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// InboxSnapshot is a part of what the entries before it come to. Clients need not read
+// it. Clause P-8.11.
+type InboxSnapshot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         uint64                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"` // seq of the first part
+	Last          bool                   `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`   // with this part the entries below first are removed
+	Items         []*InboxItem           `protobuf:"bytes,3,rep,name=items,proto3" json:"items,omitempty"`
+	Personal      []*Personal            `protobuf:"bytes,4,rep,name=personal,proto3" json:"personal,omitempty"`
+	Part          uint32                 `protobuf:"varint,5,opt,name=part,proto3" json:"part,omitempty"` // 0, 1, …: the part has the seq first + part
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InboxSnapshot) Reset() {
+	*x = InboxSnapshot{}
+	mi := &file_petrel_v1_message_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InboxSnapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InboxSnapshot) ProtoMessage() {}
+
+func (x *InboxSnapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_message_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InboxSnapshot.ProtoReflect.Descriptor instead.
+func (*InboxSnapshot) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *InboxSnapshot) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *InboxSnapshot) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+func (x *InboxSnapshot) GetItems() []*InboxItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *InboxSnapshot) GetPersonal() []*Personal {
+	if x != nil {
+		return x.Personal
+	}
+	return nil
+}
+
+func (x *InboxSnapshot) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+// InboxItem is a conversation in the user's list.
+type InboxItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	Kind          ConvKind               `protobuf:"varint,2,opt,name=kind,proto3,enum=petrel.v1.ConvKind" json:"kind,omitempty"`
+	Peer          string                 `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"`
+	Title         string                 `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
+	Left          bool                   `protobuf:"varint,5,opt,name=left,proto3" json:"left,omitempty"`
+	Since         uint64                 `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"` // seq in the conversation, when the user joined or left last
+	At            uint64                 `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`       // seq of the newest entry of the inbox about it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InboxItem) Reset() {
+	*x = InboxItem{}
+	mi := &file_petrel_v1_message_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InboxItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InboxItem) ProtoMessage() {}
+
+func (x *InboxItem) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_message_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InboxItem.ProtoReflect.Descriptor instead.
+func (*InboxItem) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *InboxItem) GetConv() string {
+	if x != nil {
+		return x.Conv
+	}
+	return ""
+}
+
+func (x *InboxItem) GetKind() ConvKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ConvKind_CONV_KIND_UNSPECIFIED
+}
+
+func (x *InboxItem) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *InboxItem) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *InboxItem) GetLeft() bool {
+	if x != nil {
+		return x.Left
+	}
+	return false
+}
+
+func (x *InboxItem) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *InboxItem) GetAt() uint64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 type InboxSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
@@ -1628,7 +1902,7 @@ type InboxSession struct {
 
 func (x *InboxSession) Reset() {
 	*x = InboxSession{}
-	mi := &file_petrel_v1_message_proto_msgTypes[17]
+	mi := &file_petrel_v1_message_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1914,7 @@ func (x *InboxSession) String() string {
 func (*InboxSession) ProtoMessage() {}
 
 func (x *InboxSession) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_message_proto_msgTypes[17]
+	mi := &file_petrel_v1_message_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1927,7 @@ func (x *InboxSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxSession.ProtoReflect.Descriptor instead.
 func (*InboxSession) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_message_proto_rawDescGZIP(), []int{17}
+	return file_petrel_v1_message_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *InboxSession) GetDevice() string {
@@ -1761,14 +2035,15 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\tdissolved\x18\x05 \x01(\bR\tdissolved\"D\n" +
 	"\tMemberRef\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12#\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\"\x8c\x02\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\"\xc4\x02\n" +
 	"\n" +
 	"InboxEntry\x120\n" +
 	"\x06joined\x18\x01 \x01(\v2\x16.petrel.v1.InboxJoinedH\x00R\x06joined\x12*\n" +
 	"\x04left\x18\x02 \x01(\v2\x14.petrel.v1.InboxLeftH\x00R\x04left\x12*\n" +
 	"\x04role\x18\x03 \x01(\v2\x14.petrel.v1.InboxRoleH\x00R\x04role\x126\n" +
 	"\bsettings\x18\x04 \x01(\v2\x18.petrel.v1.InboxSettingsH\x00R\bsettings\x123\n" +
-	"\asession\x18\x05 \x01(\v2\x17.petrel.v1.InboxSessionH\x00R\asessionB\a\n" +
+	"\asession\x18\x05 \x01(\v2\x17.petrel.v1.InboxSessionH\x00R\asession\x126\n" +
+	"\bsnapshot\x18\x06 \x01(\v2\x18.petrel.v1.InboxSnapshotH\x00R\bsnapshotB\a\n" +
 	"\x05entry\"\x86\x01\n" +
 	"\vInboxJoined\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
@@ -1783,13 +2058,34 @@ const file_petrel_v1_message_proto_rawDesc = "" +
 	"\tInboxRole\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12#\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x0f.petrel.v1.RoleR\x04role\x12\x10\n" +
-	"\x03seq\x18\x03 \x01(\x04R\x03seq\"\x9c\x01\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\"\xb0\x01\n" +
 	"\rInboxSettings\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12<\n" +
-	"\x06values\x18\x02 \x03(\v2$.petrel.v1.InboxSettings.ValuesEntryR\x06values\x1a9\n" +
+	"\x06values\x18\x02 \x03(\v2$.petrel.v1.InboxSettings.ValuesEntryR\x06values\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"@\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"n\n" +
+	"\bPersonal\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04conv\x18\x02 \x01(\tR\x04conv\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x05 \x01(\tR\x05value\"\xaa\x01\n" +
+	"\rInboxSnapshot\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\x12*\n" +
+	"\x05items\x18\x03 \x03(\v2\x14.petrel.v1.InboxItemR\x05items\x12/\n" +
+	"\bpersonal\x18\x04 \x03(\v2\x13.petrel.v1.PersonalR\bpersonal\x12\x12\n" +
+	"\x04part\x18\x05 \x01(\rR\x04part\"\xac\x01\n" +
+	"\tInboxItem\x12\x12\n" +
+	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x12\n" +
+	"\x04peer\x18\x03 \x01(\tR\x04peer\x12\x14\n" +
+	"\x05title\x18\x04 \x01(\tR\x05title\x12\x12\n" +
+	"\x04left\x18\x05 \x01(\bR\x04left\x12\x14\n" +
+	"\x05since\x18\x06 \x01(\x04R\x05since\x12\x0e\n" +
+	"\x02at\x18\a \x01(\x04R\x02at\"@\n" +
 	"\fInboxSession\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x18\n" +
 	"\arevoked\x18\x02 \x01(\bR\arevoked*M\n" +
@@ -1821,7 +2117,7 @@ func file_petrel_v1_message_proto_rawDescGZIP() []byte {
 }
 
 var file_petrel_v1_message_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_petrel_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_petrel_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_petrel_v1_message_proto_goTypes = []any{
 	(Role)(0),             // 0: petrel.v1.Role
 	(ConvKind)(0),         // 1: petrel.v1.ConvKind
@@ -1842,8 +2138,11 @@ var file_petrel_v1_message_proto_goTypes = []any{
 	(*InboxLeft)(nil),     // 16: petrel.v1.InboxLeft
 	(*InboxRole)(nil),     // 17: petrel.v1.InboxRole
 	(*InboxSettings)(nil), // 18: petrel.v1.InboxSettings
-	(*InboxSession)(nil),  // 19: petrel.v1.InboxSession
-	nil,                   // 20: petrel.v1.InboxSettings.ValuesEntry
+	(*Personal)(nil),      // 19: petrel.v1.Personal
+	(*InboxSnapshot)(nil), // 20: petrel.v1.InboxSnapshot
+	(*InboxItem)(nil),     // 21: petrel.v1.InboxItem
+	(*InboxSession)(nil),  // 22: petrel.v1.InboxSession
+	nil,                   // 23: petrel.v1.InboxSettings.ValuesEntry
 }
 var file_petrel_v1_message_proto_depIdxs = []int32{
 	3,  // 0: petrel.v1.Message.edit:type_name -> petrel.v1.Edit
@@ -1864,15 +2163,19 @@ var file_petrel_v1_message_proto_depIdxs = []int32{
 	16, // 15: petrel.v1.InboxEntry.left:type_name -> petrel.v1.InboxLeft
 	17, // 16: petrel.v1.InboxEntry.role:type_name -> petrel.v1.InboxRole
 	18, // 17: petrel.v1.InboxEntry.settings:type_name -> petrel.v1.InboxSettings
-	19, // 18: petrel.v1.InboxEntry.session:type_name -> petrel.v1.InboxSession
-	1,  // 19: petrel.v1.InboxJoined.kind:type_name -> petrel.v1.ConvKind
-	0,  // 20: petrel.v1.InboxRole.role:type_name -> petrel.v1.Role
-	20, // 21: petrel.v1.InboxSettings.values:type_name -> petrel.v1.InboxSettings.ValuesEntry
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	22, // 18: petrel.v1.InboxEntry.session:type_name -> petrel.v1.InboxSession
+	20, // 19: petrel.v1.InboxEntry.snapshot:type_name -> petrel.v1.InboxSnapshot
+	1,  // 20: petrel.v1.InboxJoined.kind:type_name -> petrel.v1.ConvKind
+	0,  // 21: petrel.v1.InboxRole.role:type_name -> petrel.v1.Role
+	23, // 22: petrel.v1.InboxSettings.values:type_name -> petrel.v1.InboxSettings.ValuesEntry
+	21, // 23: petrel.v1.InboxSnapshot.items:type_name -> petrel.v1.InboxItem
+	19, // 24: petrel.v1.InboxSnapshot.personal:type_name -> petrel.v1.Personal
+	1,  // 25: petrel.v1.InboxItem.kind:type_name -> petrel.v1.ConvKind
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_message_proto_init() }
@@ -1903,6 +2206,7 @@ func file_petrel_v1_message_proto_init() {
 		(*InboxEntry_Role)(nil),
 		(*InboxEntry_Settings)(nil),
 		(*InboxEntry_Session)(nil),
+		(*InboxEntry_Snapshot)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1910,7 +2214,7 @@ func file_petrel_v1_message_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_message_proto_rawDesc), len(file_petrel_v1_message_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -283,11 +283,13 @@ type AccountServiceClient interface {
 	Logout(context.Context, *connect.Request[petrelv1.LogoutRequest]) (*connect.Response[petrelv1.LogoutResponse], error)
 	// GetUser finds a user by the exact id. Errors: no_user.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error)
-	// GetSettings tells the settings of the account and of its conversations.
+	// GetSettings tells the settings of the account, of its conversations and of other
+	// users.
 	GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error)
-	// ChangeSettings merges values into the settings of the account or of one
-	// conversation. An empty value removes the name. The change is an entry of the
-	// inbox.
+	// ChangeSettings merges values into the settings of the account, of one conversation
+	// or of another user. An empty value removes the name. The change is an entry of the
+	// inbox. With the name "blocked" of a user it blocks this user: clause P-5.4.
+	// Errors: invalid, no_conversation, rate_limited.
 	ChangeSettings(context.Context, *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 }
 
@@ -494,11 +496,13 @@ type AccountServiceHandler interface {
 	Logout(context.Context, *connect.Request[petrelv1.LogoutRequest]) (*connect.Response[petrelv1.LogoutResponse], error)
 	// GetUser finds a user by the exact id. Errors: no_user.
 	GetUser(context.Context, *connect.Request[petrelv1.GetUserRequest]) (*connect.Response[petrelv1.Account], error)
-	// GetSettings tells the settings of the account and of its conversations.
+	// GetSettings tells the settings of the account, of its conversations and of other
+	// users.
 	GetSettings(context.Context, *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error)
-	// ChangeSettings merges values into the settings of the account or of one
-	// conversation. An empty value removes the name. The change is an entry of the
-	// inbox.
+	// ChangeSettings merges values into the settings of the account, of one conversation
+	// or of another user. An empty value removes the name. The change is an entry of the
+	// inbox. With the name "blocked" of a user it blocks this user: clause P-5.4.
+	// Errors: invalid, no_conversation, rate_limited.
 	ChangeSettings(context.Context, *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error)
 }
 

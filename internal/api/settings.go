@@ -1,0 +1,167 @@
+package api
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// The bounds of settings. Spec: petrel.v1.Settings, P-8.10.
+const (
+	maxSettings     = 64   // of the account, of one conversation, of one other user
+	maxSettingName  = 64   // bytes
+	maxSettingValue = 1024 // bytes
+	maxSettingUsers = 1000 // of whom somebody has set something
+)
+
+// GetSettings tells what the caller has set.
+func (s *Server) GetSettings(ctx context.Context, _ *connect.Request[petrelv1.GetSettingsRequest]) (*connect.Response[petrelv1.GetSettingsResponse], error) {
+	a := identity(ctx).Account
+	res, err := read(ctx, s, a, func() (*petrelv1.GetSettingsResponse, error) {
+		all, err := s.o.Inbox.Settings(ctx, a)
+		return &petrelv1.GetSettingsResponse{Settings: all}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(res), nil
+}
+
+// ChangeSettings merges values into the caller's settings. One that blocks a user is in
+// force when it is answered. Spec: P-5.4, P-8.10.
+func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1.ChangeSettingsRequest]) (*connect.Response[petrelv1.ChangeResponse], error) {
+	a, m := identity(ctx).Account, r.Msg
+	if err := s.pace(a); err != nil {
+		return nil, err
+	}
+	if err := checkSettings(m); err != nil {
+		return nil, err
+	}
+	if err := s.checkSubject(ctx, a, m); err != nil {
+		return nil, err
+	}
+	if err := s.checkRoom(ctx, a, m); err != nil {
+		return nil, err
+	}
+	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Conv: m.Conv, User: m.User, Values: m.Values}}}
+	q, err := inbox.Write(ctx, s.convs, a, e, entryID(m.RequestId))
+	if err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&petrelv1.ChangeResponse{Seq: uint64(q)}), nil
+}
+
+// checkSettings looks at what a change says by itself. Codes: invalid.
+func checkSettings(m *petrelv1.ChangeSettingsRequest) error {
+	if len(m.Values) == 0 || len(m.Values) > maxSettings {
+		return im.Errorf(im.CodeInvalid, "values has 1 to %d names", maxSettings)
+	}
+	if m.Conv != "" && m.User != "" {
+		return im.Errorf(im.CodeInvalid, "settings are of a conversation or of a user, not of both")
+	}
+	for name, v := range m.Values {
+		if name == "" || len(name) > maxSettingName || len(v) > maxSettingValue || !utf8.ValidString(name+v) {
+			return im.Errorf(im.CodeInvalid, "the name of a setting has 1 to %d bytes, its value at most %d", maxSettingName, maxSettingValue)
+		}
+		if err := checkKnown(m, name, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// known are the settings whose values the server looks at. Spec: P-8.10.
+var known = map[string]struct {
+	user  bool // of a user, else of a conversation
+	valid func(v string) bool
+	says  string
+}{
+	"muted_until": {valid: isNumber, says: "a time in milliseconds"},
+	"notify":      {valid: func(v string) bool { return v == "all" || v == "mentions" || v == "nothing" }, says: "all, mentions or nothing"},
+	"pinned":      {valid: isNumber, says: "a number, by which pinned conversations are ordered"},
+	"archived":    {valid: isOne, says: "1"},
+	"unread":      {valid: isOne, says: "1"},
+	"cleared_to":  {valid: isNumber, says: "a seq"},
+	"blocked":     {user: true, valid: isOne, says: "1"},
+}
+
+func isOne(v string) bool { return v == "1" }
+
+// isNumber tells whether v is a number as JSON clients write it: whole, above 0, without
+// a sign or zeros in front, and small enough for a signed 64-bit number.
+func isNumber(v string) bool {
+	n, err := strconv.ParseUint(v, 10, 64)
+	return err == nil && n > 0 && n <= math.MaxInt64 && v == strconv.FormatUint(n, 10)
+}
+
+// checkKnown refuses a value of a name that the server knows if it does not understand
+// it. Elsewhere than where it knows them, names are the application's.
+func checkKnown(m *petrelv1.ChangeSettingsRequest, name, v string) error {
+	k, ok := known[name]
+	if !ok || k.user != (m.User != "") || !k.user && m.Conv == "" {
+		return nil
+	}
+	if v != "" && !k.valid(v) {
+		return im.Errorf(im.CodeInvalid, "%s is %s, or nothing", name, k.says)
+	}
+	return nil
+}
+
+// checkSubject refuses settings of a conversation that is not there, and of what is no
+// user id. Codes: invalid, no_conversation.
+func (s *Server) checkSubject(ctx context.Context, a im.Account, m *petrelv1.ChangeSettingsRequest) error {
+	switch {
+	case m.Conv != "":
+		id, err := im.ParseConvID(m.Conv)
+		if err != nil {
+			return err
+		}
+		return s.wasMember(ctx, im.Key{Tenant: a.Tenant, Conv: id}, a.User)
+	case m.User == string(a.User):
+		return im.Errorf(im.CodeInvalid, "settings of a user are of another one")
+	case m.User != "":
+		if err := im.User(m.User).Check(); err != nil {
+			return err
+		}
+		// Whether there is such a user is not told: nothing depends on it.
+	}
+	return nil
+}
+
+// checkRoom refuses more settings than a user may have. Codes: invalid.
+func (s *Server) checkRoom(ctx context.Context, a im.Account, m *petrelv1.ChangeSettingsRequest) error {
+	type room struct {
+		values map[string]string
+		users  int
+	}
+	now, err := read(ctx, s, a, func() (*room, error) {
+		values, users, err := s.o.Inbox.SettingsOf(ctx, a, m.Conv, m.User)
+		return &room{values, users}, err
+	})
+	if err != nil {
+		return err
+	}
+	n := len(now.values)
+	for name, v := range m.Values {
+		switch _, there := now.values[name]; {
+		case there && v == "":
+			n--
+		case !there && v != "":
+			n++
+		}
+	}
+	switch {
+	case n > maxSettings:
+		return im.Errorf(im.CodeInvalid, "there are at most %d settings of the account, of each conversation and of each user", maxSettings)
+	case m.User != "" && n > 0 && len(now.values) == 0 && now.users >= maxSettingUsers:
+		return im.Errorf(im.CodeInvalid, "there are settings of at most %d other users", maxSettingUsers)
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package inbox_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// device is what a client keeps of a user's settings, from what syncs tell it.
+type device struct {
+	w      *world
+	token  []byte
+	of     map[string]string // "conv user name" → value
+	resets int
+	pages  int
+	told   int
+	last   *petrelv1.SyncPage
+}
+
+// sync applies pages as P-8.10 says, at most so many; 0: until there are no more. It
+// reports whether there are none.
+func (d *device) sync(most int) bool {
+	d.w.t.Helper()
+	for n := 1; ; n++ {
+		p, err := d.w.sync.Sync(context.Background(), alice, d.token, inbox.Wants{Personal: true})
+		if err != nil {
+			d.w.t.Fatal(err)
+		}
+		if p.PersonalReset {
+			d.of = map[string]string{}
+			d.resets++
+		}
+		if d.of == nil {
+			d.of = map[string]string{}
+		}
+		last := uint64(0)
+		for _, s := range p.Personal {
+			if s.Seq < last {
+				d.w.t.Fatalf("setting of entry %d after one of entry %d", s.Seq, last)
+			}
+			last = s.Seq
+			key := fmt.Sprintf("%s %s %s", s.Conv, s.User, s.Name)
+			if d.of[key] = s.Value; s.Value == "" {
+				delete(d.of, key)
+			}
+		}
+		d.told += len(p.Personal)
+		d.pages++
+		d.token, d.last = p.Token, p
+		if !p.More || n == most {
+			return !p.More
+		}
+	}
+}
+
+// want compares what the device keeps with what the inbox comes to.
+func (d *device) want(what string) {
+	d.w.t.Helper()
+	all, err := d.w.sync.Settings(context.Background(), alice)
+	if err != nil {
+		d.w.t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, s := range all {
+		for name, v := range s.Values {
+			want[fmt.Sprintf("%s %s %s", s.Conv, s.User, name)] = v
+		}
+	}
+	if diff := cmp.Diff(want, d.of); diff != "" {
+		d.w.t.Fatalf("%s: settings at the device (-want +got):\n%s", what, diff)
+	}
+}
+
+// setAll writes one entry with several settings.
+func (w *world) setAll(e *petrelv1.InboxSettings) {
+	w.t.Helper()
+	if _, err := inbox.Write(context.Background(), w.convs, alice, &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: e}}, w.id()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Spec: P-8.10.
+func TestSyncTellsTheNewestOfEachSetting(t *testing.T) {
+	w := newWorld(t)
+	conv := w.group("team", "alice", "bob").Conv.String()
+	w.settle()
+	phone, laptop := &device{w: w}, &device{w: w}
+	phone.sync(0)
+	if phone.resets != 1 {
+		t.Errorf("%d resets for a new device, want 1", phone.resets)
+	}
+	w.setAll(&petrelv1.InboxSettings{Conv: conv, Values: map[string]string{"pinned": "7", "muted_until": "12"}})
+	w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"remark": "the tall one"}})
+	w.setAll(&petrelv1.InboxSettings{Values: map[string]string{"theme": "dark"}})
+	phone.sync(0)
+	phone.want("news")
+	if phone.told != 4 || phone.resets != 1 {
+		t.Errorf("%d settings told with %d resets, want 4 and none", phone.told, phone.resets)
+	}
+	laptop.sync(0)
+	laptop.want("a new device")
+	for i := range 20 {
+		w.setAll(&petrelv1.InboxSettings{Conv: conv, Values: map[string]string{"pinned": fmt.Sprint(i + 1)}})
+	}
+	w.setAll(&petrelv1.InboxSettings{Conv: conv, Values: map[string]string{"muted_until": ""}})
+	phone.sync(0)
+	phone.want("changed often, and removed")
+	if phone.told != 6 {
+		t.Errorf("%d settings told, want 2 more: the newest of each name", phone.told-4)
+	}
+	before := phone.told
+	phone.sync(0)
+	if phone.told != before || phone.resets != 1 {
+		t.Error("a sync without news tells settings")
+	}
+}
+
+// Who did not say that they understand them is told nothing, and everything once they
+// do. Spec: P-2.6.
+func TestSettingsAreToldToWhoUnderstandsThem(t *testing.T) {
+	w := newWorld(t)
+	w.group("team", "alice")
+	w.setOne("", "theme", "dark")
+	w.settle()
+	p, err := w.sync.Sync(context.Background(), alice, nil, inbox.Wants{})
+	if err != nil || len(p.Personal) > 0 || p.PersonalReset {
+		t.Fatalf("page %v, %v", p, err)
+	}
+	d := &device{w: w, token: p.Token}
+	d.sync(0)
+	d.want("with an older token")
+	if len(d.last.Convs) != 0 || d.resets != 1 {
+		t.Errorf("%d conversations, %d resets", len(d.last.Convs), d.resets)
+	}
+	p, err = w.sync.Sync(context.Background(), alice, d.token, inbox.Wants{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.token = p.Token
+	w.setOne("", "theme", "light")
+	d.sync(0)
+	d.want("understood again")
+	if d.resets != 1 {
+		t.Error("what was told is forgotten by a sync that did not ask for it")
+	}
+}
+
+// More settings than fit a page are told in several, before the conversations, also
+// while they change. Nothing is told twice but what has changed.
+func TestManySettingsAreToldInPages(t *testing.T) {
+	w := newWorld(t)
+	w.group("team", "alice")
+	w.settle()
+	d := &device{w: w}
+	d.sync(0)
+	long := fmt.Sprintf("%0900d", 7)
+	for i := range 20 {
+		values := map[string]string{}
+		for j := range 16 {
+			values[fmt.Sprint("name ", i, " ", j)] = long
+		}
+		w.setAll(&petrelv1.InboxSettings{Values: values})
+	}
+	for _, d := range []*device{d, {w: w}} {
+		pages, told := d.pages, d.told
+		for more := true; more; {
+			more = !d.sync(1)
+			if d.pages == pages+2 {
+				w.setOne("", "name 0 3", "")
+				w.setOne("", "name 19 3", "new")
+			}
+			if len(d.last.Personal) > 0 && len(d.last.Convs) > 0 && more {
+				t.Error("conversations before all settings")
+			}
+		}
+		d.sync(0)
+		d.want("in pages")
+		if n := d.pages - pages; n < 4 || d.told-told > 16*20+4 {
+			t.Errorf("%d pages with %d settings", n, d.told-told)
+		}
+	}
+}
+
+// Several devices sync at any time, also from the middle of an older sync, while
+// settings change, the server starts anew and what is stored of lists is lost.
+func TestEveryDeviceHasTheNewestSettings(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	w := newWorld(t)
+	conv := w.group("team", "alice").Conv.String()
+	w.settle()
+	devices := []*device{{w: w}, {w: w}, {w: w}}
+	for i := range 120 {
+		switch n := r.IntN(10); {
+		case n < 5:
+			e := &petrelv1.InboxSettings{Values: map[string]string{}}
+			switch r.IntN(3) {
+			case 0:
+				e.Conv = conv
+			case 1:
+				e.User = fmt.Sprint("user", r.IntN(3))
+			}
+			for range 1 + r.IntN(3) {
+				e.Values[fmt.Sprint("name ", r.IntN(5))] = []string{"", "one", fmt.Sprint(i)}[r.IntN(3)]
+			}
+			w.setAll(e)
+		case n < 7:
+			devices[r.IntN(len(devices))].sync(1)
+		case n < 8:
+			d := devices[r.IntN(len(devices))]
+			d.sync(0)
+			d.want(fmt.Sprint("step ", i))
+		case n < 9:
+			from := devices[r.IntN(len(devices))]
+			devices[r.IntN(len(devices))] = &device{w: w, token: from.token, of: maps.Clone(from.of)} // restored from a backup of the device
+		default:
+			if r.IntN(4) == 0 {
+				w.restart()
+				w.settle()
+			}
+		}
+	}
+	for i, d := range devices {
+		d.sync(0)
+		d.want(fmt.Sprint("in the end, device ", i))
+	}
+}
+
