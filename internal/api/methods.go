@@ -65,7 +65,7 @@ var table = map[string]method{
 	"petrel.v1.AccountService/Logout":            {access: aUser, repeat: recorded, trace: lazily},
 	"petrel.v1.AccountService/GetUser":           {access: aUser},
 	"petrel.v1.AccountService/GetSettings":       {access: aUser},
-	"petrel.v1.AccountService/ChangeSettings":    {access: aUser, repeat: entry},
+	"petrel.v1.AccountService/ChangeSettings":    {access: aUser, repeat: recorded},
 
 	"petrel.v1.ConversationService/CreateGroup":       {access: aUser, repeat: entry},
 	"petrel.v1.ConversationService/RenameGroup":       {access: aUser, repeat: entry},

@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -52,6 +53,9 @@ func (s *Server) ChangeSettings(ctx context.Context, r *connect.Request[petrelv1
 	}
 	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Conv: m.Conv, User: m.User, Values: m.Values}}}
 	q, err := inbox.Write(ctx, s.convs, a, e, entryID(m.RequestId))
+	if _, blocks := m.Values[conv.Blocked]; err == nil && blocks && m.User != "" {
+		err = s.route.AwaitInboxes(ctx, im.Key{Tenant: a.Tenant, Conv: s.convs.IDs().Inbox(a.Tenant, a.User)})
+	}
 	if err != nil {
 		return nil, err
 	}

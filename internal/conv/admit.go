@@ -31,7 +31,7 @@ type admission struct {
 // refusal is an *im.Error, settled; or overloaded, which is not. Spec: P-4.5.
 func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 	in, from := c.log.info, im.User(s.Entry.From)
-	if in.record == nil && c.log.head == 0 {
+	if c.log.head == 0 && (in.record == nil || len(in.members.all) == 0) { // it may have a record that says who blocks whom
 		if q, targeted := targetOf(&s.Entry); targeted && s.Peer != "" {
 			return nil, noTarget(q)
 		}
@@ -247,6 +247,7 @@ func (a *admission) create(c *conv, s *Send) (*info, error) {
 			return nil, err
 		}
 		in = direct(from, s.Peer)
+		in.record.Blocks = c.log.info.record.GetBlocks()
 	case kind == im.Inbox && from == "" && s.Peer != "":
 		in = inbox(s.Peer)
 	case s.Create != nil:
@@ -297,7 +298,7 @@ func (a *admission) restore(c *conv, s *Send) (*info, error) {
 	}
 	whole.record.CreatedMs = a.now
 	if in.record != nil {
-		whole.record.CreatedMs, whole.record.FirstSeq = in.record.CreatedMs, in.record.FirstSeq
+		whole.record.CreatedMs, whole.record.FirstSeq, whole.record.Blocks = in.record.CreatedMs, in.record.FirstSeq, in.record.Blocks
 	}
 	return whole, nil
 }

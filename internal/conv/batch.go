@@ -21,7 +21,14 @@ const (
 	FeedInbox      = 8
 	FeedCursors    = 16
 	FeedMarks      = 32
+	FeedBlocks     = 64 // entries of an inbox that block users, or do not any more
 )
+
+// FeedCarried are those that the inbox consumer carries elsewhere.
+const FeedCarried = FeedMembership | FeedBlocks
+
+// Blocked is the setting of a user that blocks them. Spec: P-8.10.
+const Blocked = "blocked"
 
 // batch is one commit on its way: built by the committer, made durable by the
 // store, published and answered by the store's callback. Batches are reused.
@@ -41,6 +48,7 @@ type batch struct {
 	tallies   []tallyWrite
 	bytes     int // of all sends taken and not put back
 	rows      int // new ones
+	answered  int // sends, with what items and answers say
 	repeats   int
 	appended  time.Duration // of measure.Now, when it went to the store
 
@@ -62,8 +70,10 @@ type span struct {
 // headMove is how far one conversation moves, and what is new of it.
 type headMove struct {
 	c       *conv
+	rows    bool // false: only its record changes
 	head    im.Seq
 	counted uint64
+	hidden  *hidden
 	info    *info
 	kinds   uint32
 }
@@ -90,7 +100,9 @@ func (b *batch) reset() {
 }
 
 // writes tells whether anything is to be stored.
-func (b *batch) writes() bool { return b.rows > 0 || len(b.cursors) > 0 || len(b.tallies) > 0 }
+func (b *batch) writes() bool {
+	return b.rows > 0 || len(b.cursors) > 0 || len(b.tallies) > 0 || len(b.commit.Convs) > 0
+}
 
 // pos is the position that the commit reaches.
 func (b *batch) pos() im.Pos { return b.commit.From + 1 }
@@ -102,6 +114,7 @@ func (b *batch) answer(s *Send, row []byte, r Result) {
 		it.Ack, it.Repeat, it.Err = s.ack(r), r.Repeat, r.Err
 	}
 	b.items = append(b.items, it)
+	b.answered++
 	if !s.Origin.Waits() && s.Done != nil {
 		r.Message = bytes.Clone(r.Message) // the batch is used again
 		b.answers = append(b.answers, answer{s.Done, r})

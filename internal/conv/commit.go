@@ -3,8 +3,11 @@ package conv
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/measure"
 	"github.com/petrel-im/petrel/internal/store"
@@ -211,6 +214,7 @@ type builder struct {
 	dedupe    deduper
 	admission admission
 	rewriter  rewriter
+	special   bool // of the conversation at hand: its users do not see the same rows
 }
 
 func (cm *committer) build(b *batch) {
@@ -253,9 +257,9 @@ func (cm *committer) build(b *batch) {
 func (bu *builder) conversation(w *work) {
 	c, b := w.c, bu.b
 	first := c.log.head + 1
-	b.staged = b.staged[:0]
+	b.staged, bu.special = b.staged[:0], false
 	var kinds uint32
-	from := len(b.items)
+	from, begin, spans, known := len(b.items), len(b.items), len(b.spans), c.log.info
 	for i, s := range w.sends {
 		before, at := c.log.info, len(b.items)
 		bu.rewriter.span = from
@@ -284,13 +288,80 @@ func (bu *builder) conversation(w *work) {
 		}
 	}
 	b.endSpan(c.key.Tenant, c.log.info.members.current, from, len(b.items))
-	if c.log.head < first {
+	if bu.special {
+		b.spans = b.spans[:spans]
+		bu.showEach(c, begin)
+	}
+	rows := c.log.head >= first
+	if !rows && c.log.info == known {
 		return
 	}
-	b.heads = append(b.heads, headMove{c, c.log.head, c.log.counted, c.log.info, kinds})
+	b.heads = append(b.heads, headMove{c, rows, c.log.head, c.log.counted, c.log.hidden, c.log.info, kinds})
+	if !rows {
+		b.feedItems = append(b.feedItems, storepb.FeedItem{Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:]})
+		return
+	}
 	b.feedItems = append(b.feedItems, storepb.FeedItem{
 		Tenant: uint32(c.key.Tenant), Conv: c.key.Conv[:], From: uint64(first), Count: uint64(c.log.head - first + 1), Kinds: kinds,
 	})
+}
+
+// showEach replaces the items of a direct conversation from begin on by items for each of
+// its users, who do not see the same rows. The answers are among those of their senders.
+func (bu *builder) showEach(c *conv, begin int) {
+	b := bu.b
+	all := slices.Clone(b.items[begin:])
+	b.items = b.items[:begin]
+	users := c.log.info.members.current
+	for n, u := range users {
+		v, from := c.log.info.viewer(u), len(b.items)
+		for i, it := range all {
+			sender := 0 // of an answer without a row: the order does not matter
+			for j := range b.staged {
+				st := &b.staged[j]
+				if st.item != begin+i {
+					continue
+				}
+				sender = max(0, slices.Index(users, im.User(store.Sender(st.value))))
+				head, stored, err := store.SplitRow(st.value)
+				im.Assert(err == nil, "read a row that was just made: %v", err)
+				if it.Row = bu.see(v, &head, stored); it.Ack.Message != nil {
+					it.Ack.Message = it.Row
+				}
+			}
+			if sender != n {
+				it = fanout.Item{Row: it.Row}
+			}
+			if it.Row != nil || it.Sender.Waits() {
+				b.items = append(b.items, it)
+			}
+		}
+		b.endSpan(c.key.Tenant, users[n:n+1], from, len(b.items))
+	}
+}
+
+// see is a row of this batch as v may see it.
+func (bu *builder) see(v viewer, head *store.RowHead, stored []byte) []byte {
+	if stored == nil {
+		return nil
+	}
+	seen, err := v.see(head, stored)
+	im.Assert(err == nil, "read a row that was just made: %v", err)
+	return seen
+}
+
+// block notes who blocks whom in the conversation's record, as s says. Nothing of it is
+// an entry, and the head does not move. Spec: P-5.4.
+func (bu *builder) block(c *conv, s *Send) {
+	in := c.log.info
+	one, other := im.User(s.Block.User), s.Peer
+	im.Assert(bu.cm.ids.Direct(c.key.Tenant, one, other) == c.key.Conv && one != other, "block in a conversation of others")
+	users := []string{strings.Clone(string(min(one, other))), strings.Clone(string(max(one, other)))}
+	if rec, changed := withBlock(in.record, users, s.Block); changed {
+		bu.b.commit.Convs = append(bu.b.commit.Convs, store.ConvPut{Conv: c.key, Record: rec})
+		c.log.info = &info{record: rec, members: in.members}
+	}
+	bu.b.answer(s, nil, Result{})
 }
 
 // decide settles one send: that of an outsider, a repeat, a refusal, or a new row. It
@@ -298,6 +369,10 @@ func (bu *builder) conversation(w *work) {
 // s is not settled.
 func (bu *builder) decide(c *conv, s *Send) (kind uint32, err error) {
 	s.Entry.Conv = c.id
+	if s.Block != nil {
+		bu.block(c, s)
+		return 0, nil
+	}
 	role, known := c.log.info.members.standing(im.User(s.Entry.From))
 	if !known && s.needsStanding() { // before dedupe, which tells of the head
 		bu.b.answer(s, nil, Result{Err: noConversation()})
@@ -359,6 +434,9 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 		}
 	case *petrelv1.Message_Inbox:
 		kind = FeedInbox
+		if blocks(s.Entry.GetInbox()) {
+			kind |= FeedBlocks
+		}
 	case *petrelv1.Message_Edit, *petrelv1.Message_Recall:
 		kind |= FeedRewrites
 	}
@@ -382,11 +460,20 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	if s.Entry.Rel.GetReplyTo() != 0 || s.Entry.Rel.GetThread() != 0 {
 		head.Flags |= store.RowRelated
 	}
+	withheld := len(next.record.Blocks) > 0 && bu.withhold(c, s, &head)
+	setHidden(&head, l.hidden)
 	wirePart := b.add(c.key, head, &s.Entry)
 	l.tail.add(id.hash)
-	b.answer(s, wirePart, s.stored(&s.Entry, wirePart))
+	own := wirePart // as the sender sees it
+	if head.Flags&special != 0 {
+		bu.special = true
+		own = bu.see(next.viewer(im.User(s.Entry.From)), &head, wirePart)
+	}
+	r := s.stored(&s.Entry, own)
+	r.Counted -= min(r.Counted, l.hidden.of(sideOf(next.record, im.User(s.Entry.From)))) // 0 without rel
+	b.answer(s, wirePart, r)
 	if kind&FeedRewrites != 0 {
-		bu.rewriter.rewrite(c, s)
+		bu.rewriter.rewrite(c, s, withheld)
 	}
 	return kind
 }
@@ -402,6 +489,34 @@ func (bu *builder) thread(c *conv, s *Send) {
 	mark, err := (&storepb.Thread{Size: th.size, Last: s.Entry.Seq}).MarshalVT()
 	im.Assert(err == nil, "encode the mark of a thread: %v", err)
 	b.commit.Marks = append(b.commit.Marks, store.MarkPut{Conv: c.key, Kind: store.MarkThread, Seq: q, Value: mark})
+}
+
+// withhold marks the row of s, which is numbered, as withheld if only its sender may read
+// it, and reports whether it did. A recall only takes away: it is for both. Spec: P-5.4.
+func (bu *builder) withhold(c *conv, s *Send, head *store.RowHead) bool {
+	from := im.User(s.Entry.From)
+	if from == "" || s.Entry.GetRecall() != nil || !c.log.info.blockedBy(from) && !bu.rewriter.withholds(s) {
+		return false
+	}
+	head.Flags |= store.RowWithheld
+	switch s.Entry.Body.(type) {
+	case *petrelv1.Message_Text, *petrelv1.Message_Data:
+		if besideMain(s.Entry.Rel) {
+			break
+		}
+		c.log.hidden = c.log.hidden.with(1 - sideOf(c.log.info.record, from))
+	}
+	return true
+}
+
+// blocks tells whether an entry of an inbox blocks a user, or does not any more.
+func blocks(e *petrelv1.InboxEntry) bool {
+	s := e.GetSettings()
+	if s.GetUser() == "" {
+		return false
+	}
+	_, ok := s.Values[Blocked]
+	return ok
 }
 
 // write adds the records that s changes beside its row.

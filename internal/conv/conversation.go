@@ -67,7 +67,11 @@ type point struct {
 	head    im.Seq
 	counted uint64 // at head
 	pos     im.Pos // of the newest row
+	hidden  *hidden
 }
+
+// countedFor is what v is told as counted at the head.
+func (p *point) countedFor(v viewer) uint64 { return p.counted - min(p.counted, p.hidden.of(v.side)) }
 
 // state tells who may touch a conv's log.
 type state uint8
@@ -83,6 +87,7 @@ const (
 type logState struct {
 	head    im.Seq
 	counted uint64
+	hidden  *hidden // up to head
 	info    *info
 	tail    tail
 	threads threads // those that the committer knows
@@ -129,7 +134,7 @@ func (c *conv) publish(in *info, at point) {
 // rollBack makes the log's side what the readers' side is.
 func (c *conv) rollBack() {
 	at, in := c.published()
-	c.log.head, c.log.counted, c.log.info = at.head, at.counted, in
+	c.log.head, c.log.counted, c.log.hidden, c.log.info = at.head, at.counted, at.hidden, in
 	c.log.tail.cut(at.head)
 	c.log.threads = nil // they are read again
 }

@@ -107,7 +107,7 @@ func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
 	}
 	defer cu.letGo(c)
 	if to.Read > stored.Read {
-		if to.Counted, err = cu.reader.counted(ctx, c, at, in, to.Read); err != nil {
+		if to.Counted, err = cu.reader.counted(ctx, c, at, in, in.viewer(m.User), to.Read); err != nil {
 			return err
 		}
 	}

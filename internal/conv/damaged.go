@@ -32,7 +32,7 @@ func (r *reader) aroundDamage(ctx context.Context, c *conv, parts []stay, p *pag
 		return err
 	}
 	n, err := firstSound(uint64(s.to-s.from), func(n uint64) (bool, error) {
-		err := r.readRows(ctx, c, stay{at(n), at(n)}, func([]byte, byte) bool { return true })
+		err := r.readRows(ctx, c, p.as, stay{at(n), at(n)}, func([]byte, byte) bool { return true })
 		if errors.Is(err, store.ErrCorrupt) {
 			return false, nil
 		}
@@ -52,7 +52,7 @@ func (r *reader) aroundDamage(ctx context.Context, c *conv, parts []stay, p *pag
 func (r *reader) readToDamage(ctx context.Context, c *conv, p *page, n uint64, at func(uint64) im.Seq) error {
 	p.bytes, p.more = 0, true
 	for i := uint64(0); i < n && len(p.rows) < p.limit && p.bytes <= MaxPageBytes; i++ {
-		err := r.readRows(ctx, c, stay{at(i), at(i)}, func(stored []byte, flags byte) bool {
+		err := r.readRows(ctx, c, p.as, stay{at(i), at(i)}, func(stored []byte, flags byte) bool {
 			p.take(stored, flags)
 			return true
 		})

@@ -141,7 +141,7 @@ func (fe *fetcher) read(ctx context.Context, c *conv) error {
 			return err
 		}
 	}
-	c.log = logState{head: at.head, counted: at.counted, info: in}
+	c.log = logState{head: at.head, counted: at.counted, hidden: at.hidden, info: in}
 	c.log.tail.from = at.head
 	c.publish(in, at)
 	return nil
@@ -191,7 +191,7 @@ func readPoint(ctx context.Context, st store.Store, key im.Key) (point, error) {
 	if err := wire.ParseMessage(stored, &m); err != nil || im.Seq(m.Seq) != row.Seq {
 		return point{}, fmt.Errorf("read head of %s: %w", key, store.ErrCorrupt)
 	}
-	return point{row.Seq, m.Counted, head.Pos}, nil
+	return point{row.Seq, m.Counted, head.Pos, hiddenOf(&head)}, nil
 }
 
 // scan extends the tail of c down to after, on a loader, while the queue of c

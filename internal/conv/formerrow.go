@@ -11,9 +11,10 @@ import (
 // row as soon as the commit is written; until it is published, readers are given
 // the former one.
 type former struct {
-	seq  im.Seq
-	pos  im.Pos // of the commit that rewrites the row
-	wire []byte
+	seq   im.Seq
+	pos   im.Pos // of the commit that rewrites the row
+	wire  []byte
+	flags byte // of the row's head
 }
 
 // formers are the former rows of commits that are not published yet. They are
@@ -47,7 +48,7 @@ func (f *formers) drop(key im.Key, pos im.Pos) {
 // at is what the row q said when the commit at pos was the newest published
 // one. nil: no commit after it has rewritten the row, or that commit is
 // published by now.
-func (f *formers) at(key im.Key, q im.Seq, pos im.Pos) []byte {
+func (f *formers) at(key im.Key, q im.Seq, pos im.Pos) *former {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var oldest *former
@@ -59,5 +60,6 @@ func (f *formers) at(key im.Key, q im.Seq, pos im.Pos) []byte {
 	if oldest == nil {
 		return nil
 	}
-	return oldest.wire
+	row := *oldest // the slice changes
+	return &row
 }

@@ -34,7 +34,7 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 		first, last = in.members.reach(by.User, at.head)
 		last = min(last, at.head)
 	}
-	p := &page{limit: MaxPage}
+	p := &page{limit: MaxPage, as: in.viewer(by.User)}
 	if 0 < q.Limit && q.Limit < MaxPage {
 		p.limit = int(q.Limit)
 	}
@@ -176,7 +176,7 @@ func (r *reader) firstAt(ctx context.Context, c *conv, parts []stay, ms uint64) 
 // isBefore tells whether a row is of before a time. A row that is lost or cannot be read
 // says nothing, so the page begins at it.
 func (r *reader) isBefore(ctx context.Context, c *conv, q im.Seq, ms uint64) (bool, error) {
-	m, err := r.readMessage(ctx, c, q)
+	m, err := r.readMessage(ctx, c, viewer{side: -1}, q)
 	if errors.Is(err, store.ErrCorrupt) {
 		return false, nil
 	}
@@ -238,7 +238,7 @@ func (r *reader) readUp(ctx context.Context, c *conv, parts []stay, p *page) err
 		if n := im.Seq(p.limit - len(p.rows)); end-s.from >= n {
 			end = s.from + n - 1
 		}
-		if err := r.readRows(ctx, c, stay{s.from, end}, p.add); err != nil || p.more {
+		if err := r.readRows(ctx, c, p.as, stay{s.from, end}, p.add); err != nil || p.more {
 			return err
 		}
 		p.more = end < s.to
@@ -263,7 +263,7 @@ func (r *reader) readDown(ctx context.Context, c *conv, parts []stay, p *page) e
 		if n := im.Seq(p.limit - len(p.rows)); s.to-begin >= n {
 			begin = s.to - n + 1
 		}
-		if err := r.readRowsBy(ctx, r.store.RowsDown, c, stay{begin, s.to}, p.add); err != nil {
+		if err := r.readRowsBy(ctx, r.store.RowsDown, c, p.as, stay{begin, s.to}, p.add); err != nil {
 			return err
 		}
 		p.more = p.more || begin > s.from

@@ -146,7 +146,7 @@ func (r *reader) noteTarget(ctx context.Context, c *conv, at point, in *info, u 
 	if !in.mayRead(u, q, at.head) {
 		return noTarget(q)
 	}
-	m, err := r.readMessage(ctx, c, q)
+	m, err := r.readMessage(ctx, c, in.viewer(u), q)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (p *publisher) finish(b *batch, err error) {
 			p.formers.drop(m.c.key, b.pos())
 		}
 	}
-	p.queues.release(b.work, len(b.items), b.bytes)
+	p.queues.release(b.work, b.answered, b.bytes)
 	clear(b.work) // or the sends would live until the next one
 	clear(b.items)
 	p.free <- b
@@ -94,10 +94,14 @@ func (p *publisher) publishHeads(b *batch) {
 	kinds := uint32(0)
 	for i := range b.heads {
 		m := &b.heads[i]
-		m.c.publish(m.info, point{m.head, m.counted, b.pos()})
+		pos := b.pos()
+		if !m.rows { // nothing of it is news to anybody
+			pos = m.c.point.Load().pos
+		}
+		m.c.publish(m.info, point{m.head, m.counted, pos, m.hidden})
 		kinds |= m.kinds
 	}
-	if kinds&FeedMembership != 0 {
+	if kinds&FeedCarried != 0 {
 		p.lastMembership.Store(uint64(b.pos())) // before published: MembershipSince relies on it
 	}
 	if len(b.cursors) > 0 {
@@ -113,7 +117,7 @@ func (p *publisher) publishHeads(b *batch) {
 		p.node.accepted.Add(uint64(b.rows))
 	}
 	p.node.repeats.Add(uint64(b.repeats))
-	if kinds&FeedMembership != 0 {
+	if kinds&FeedCarried != 0 {
 		signal.Set(p.membershipChanged)
 	}
 }
@@ -124,7 +128,9 @@ func (p *publisher) noteChanges(b *batch) {
 	p.changes.mu.Lock()
 	defer p.changes.mu.Unlock()
 	for i := range b.heads {
-		p.changes.touch(b.heads[i].c.key, pos)
+		if b.heads[i].rows {
+			p.changes.touch(b.heads[i].c.key, pos)
+		}
 	}
 	for i := range b.cursors {
 		p.changes.touch(b.cursors[i].c.key, pos)

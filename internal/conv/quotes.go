@@ -34,14 +34,14 @@ func (r *reader) quotes(ctx context.Context, c *conv, in *info, u im.User, last 
 		if !in.mayRead(u, q, last) {
 			continue
 		}
-		m, err := r.readMessage(ctx, c, q)
+		m, err := r.readMessage(ctx, c, in.viewer(u), q)
 		if errors.Is(err, store.ErrCorrupt) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if m != nil {
+		if !m.Withheld {
 			in.members.hideEdit(u, m)
 			quotes = append(quotes, quoteOf(m))
 		}
@@ -131,12 +131,9 @@ func (r *reader) Source(ctx context.Context, by Query, q *convpb.GetSource) (*co
 	if !in.mayRead(by.User, im.Seq(q.Seq), last) {
 		return nil, NoSource()
 	}
-	m, err := r.readMessage(ctx, c, im.Seq(q.Seq))
+	m, err := r.readMessage(ctx, c, in.viewer(by.User), im.Seq(q.Seq))
 	if err != nil {
 		return nil, err
-	}
-	if m == nil {
-		return nil, NoSource()
 	}
 	in.members.hideEdit(by.User, m)
 	s := &convpb.Source{Type: m.Type, Forwarded: &petrelv1.Forwarded{From: m.From, TimeMs: m.TimeMs}}

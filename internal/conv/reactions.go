@@ -113,11 +113,11 @@ func (r *reader) Pins(ctx context.Context, by Query, _ *convpb.ListPins) (*petre
 		if !in.mayRead(by.User, q, at.head) {
 			continue
 		}
-		m, err := r.readMessage(ctx, c, q)
+		m, err := r.readMessage(ctx, c, in.viewer(by.User), q)
 		if err != nil {
 			return nil, err
 		}
-		if m != nil {
+		if !m.Withheld {
 			page.Pins = append(page.Pins, &petrelv1.PinnedMessage{Message: m, By: pins[q].User, TimeMs: pins[q].TimeMs})
 		}
 	}

@@ -82,8 +82,9 @@ type page struct {
 	rows    [][]byte // wire parts, ascending by seq
 	related [][]byte // those of rows that answer other entries
 	bytes   int
-	limit   int  // of rows
-	more    bool // the range goes on where this page ends
+	limit   int    // of rows
+	as      viewer // who reads them
+	more    bool   // the range goes on where this page ends
 }
 
 // add takes a row, if it fits or is the first one.
@@ -104,17 +105,17 @@ func (p *page) take(stored []byte, flags byte) {
 	}
 }
 
-// readRows passes copies of the wire parts of s, with the flags of the rows, ascending,
-// until fn returns false.
-func (r *reader) readRows(ctx context.Context, c *conv, s stay, fn func(stored []byte, flags byte) bool) error {
-	return r.readRowsBy(ctx, r.store.Rows, c, s, fn)
+// readRows passes copies of the wire parts of s, as v may see them, with the flags of the
+// rows, ascending, until fn returns false.
+func (r *reader) readRows(ctx context.Context, c *conv, v viewer, s stay, fn func(stored []byte, flags byte) bool) error {
+	return r.readRowsBy(ctx, r.store.Rows, c, v, s, fn)
 }
 
 // rowsOf is Rows of the store, or RowsDown.
 type rowsOf func(ctx context.Context, c im.Key, from, to im.Seq, fn func(store.Row) bool) error
 
 // readRowsBy is readRows in the order of rows.
-func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, s stay, fn func(stored []byte, flags byte) bool) error {
+func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, v viewer, s stay, fn func(stored []byte, flags byte) bool) error {
 	var bad error
 	err := rows(ctx, c.key, s.from, s.to, func(row store.Row) bool {
 		head, stored, err := store.SplitRow(row.Value)
@@ -122,11 +123,11 @@ func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, s stay, f
 			bad = err
 			return false
 		}
-		if head.Flags&store.RowWithheld != 0 {
-			return true
-		}
 		if head.Flags&store.RowRewritten != 0 {
-			stored = r.durable(c, row.Seq, head.Pos, stored)
+			head, stored = r.durable(c, row.Seq, head, stored)
+		}
+		if stored, bad = v.see(&head, stored); bad != nil {
+			return false
 		}
 		return fn(append([]byte(nil), stored...), head.Flags)
 	})
@@ -139,25 +140,27 @@ func (r *reader) readRowsBy(ctx context.Context, rows rowsOf, c *conv, s stay, f
 	return nil
 }
 
-// durable is the wire part of a row as its newest published commit left it.
-// stored is what the store shows, written by the commit at pos.
-func (r *reader) durable(c *conv, q im.Seq, pos im.Pos, stored []byte) []byte {
+// durable is a row as its newest published commit left it. head and stored are what the
+// store shows.
+func (r *reader) durable(c *conv, q im.Seq, head store.RowHead, stored []byte) (store.RowHead, []byte) {
+	pos := head.Pos
 	for at := c.point.Load().pos; at < pos; {
 		if old := r.formers.at(c.key, q, at); old != nil {
-			return old
+			head.Flags = old.flags
+			return head, old.wire
 		}
 		// The former row was dropped, so its commit has been published meanwhile.
 		now := c.point.Load().pos
 		im.Assert(now > at, "row %d of %s is of commit %d, published is %d, and nobody kept what it said", q, c.id, pos, at)
 		at = now
 	}
-	return stored
+	return head, stored
 }
 
-// readMessage reads the entry q, below the published head. nil: it is withheld.
-func (r *reader) readMessage(ctx context.Context, c *conv, q im.Seq) (m *petrelv1.Message, err error) {
+// readMessage reads the entry q, below the published head, as v may see it.
+func (r *reader) readMessage(ctx context.Context, c *conv, v viewer, q im.Seq) (m *petrelv1.Message, err error) {
 	var parse error
-	err = r.readRows(ctx, c, stay{q, q}, func(stored []byte, _ byte) bool {
+	err = r.readRows(ctx, c, v, stay{q, q}, func(stored []byte, _ byte) bool {
 		m = &petrelv1.Message{}
 		parse = wire.ParseMessage(stored, m)
 		return true
@@ -168,18 +171,18 @@ func (r *reader) readMessage(ctx context.Context, c *conv, q im.Seq) (m *petrelv
 	return m, err
 }
 
-// counted is the number of entries up to and including q that count as unread.
-func (r *reader) counted(ctx context.Context, c *conv, at point, in *info, q im.Seq) (uint64, error) {
+// counted is the number of entries up to and including q that count as unread for v.
+func (r *reader) counted(ctx context.Context, c *conv, at point, in *info, v viewer, q im.Seq) (uint64, error) {
 	first := in.firstSeq()
 	switch {
 	case q >= at.head:
-		return at.counted, nil
+		return at.countedFor(v), nil
 	case q == 0 || first == 1 && q < first:
 		return 0, nil
 	}
 	row := max(q, first)
-	m, err := r.readMessage(ctx, c, row)
-	if err != nil || m == nil {
+	m, err := r.readMessage(ctx, c, v, row)
+	if err != nil {
 		return 0, err
 	}
 	if row > q && countsAsUnread(m) { // retention has removed q, or what came before it

@@ -50,11 +50,11 @@ func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cu
 	n, reached := at.Counted, at.Read
 	for _, s := range in.members.staysOf(u) {
 		if s.from > reached+1 {
-			before, err := cu.reader.counted(ctx, c, now, in, reached)
+			before, err := cu.reader.counted(ctx, c, now, in, in.viewer(u), reached)
 			if err != nil {
 				return 0, err
 			}
-			after, err := cu.reader.counted(ctx, c, now, in, s.from-1)
+			after, err := cu.reader.counted(ctx, c, now, in, in.viewer(u), s.from-1)
 			if err != nil {
 				return 0, err
 			}

@@ -106,17 +106,36 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 	from = max(from, im.Seq(rec.FirstSeq))
 	var told []im.User // who gets items
 	var items []fanout.Item
+	deliver := func() {
+		if len(items) > 0 {
+			r.fan.Deliver(key.Tenant, told, items)
+		}
+		items = nil
+	}
+	in := info{record: rec}
 	var bad error
 	err = r.store.Rows(ctx, key, from, to, func(row store.Row) bool {
-		_, stored, err := store.SplitRow(row.Value)
+		head, stored, err := store.SplitRow(row.Value)
 		if err != nil {
 			bad = err
 			return false
 		}
 		may := slices.DeleteFunc(slices.Clone(members), func(u im.User) bool { return since[u] > row.Seq })
-		if len(items) > 0 && len(may) != len(told) { // stays begin and do not end here
-			r.fan.Deliver(key.Tenant, told, items)
-			items = nil
+		if head.Flags&special != 0 { // each user sees another row
+			deliver()
+			for _, u := range may {
+				told = []im.User{u}
+				var seen []byte
+				if seen, bad = in.viewer(u).see(&head, stored); bad != nil {
+					return false
+				}
+				items = append(items, fanout.Item{Row: slices.Clone(seen)})
+				deliver()
+			}
+			return true
+		}
+		if len(may) != len(told) { // stays begin and do not end here
+			deliver()
 		}
 		told, items = may, append(items, fanout.Item{Row: slices.Clone(stored)})
 		return true
@@ -124,9 +143,7 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 	if err = errors.Join(err, bad); err != nil {
 		return err
 	}
-	if len(items) > 0 {
-		r.fan.Deliver(key.Tenant, told, items)
-	}
+	deliver()
 	return nil
 }
 

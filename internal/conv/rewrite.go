@@ -29,10 +29,11 @@ type rewriter struct {
 
 // target is a row that an entry is about, or that is rewritten with it.
 type target struct {
-	seq  im.Seq
-	head store.RowHead
-	m    petrelv1.Message
-	wire []byte // the row's wire part as it is
+	seq   im.Seq
+	head  store.RowHead
+	flags byte // of head, as the row is
+	m     petrelv1.Message
+	wire  []byte // the row's wire part as it is
 }
 
 // errNextBatch says that a send edits a row of the batch being built, and the members have
@@ -128,15 +129,25 @@ func (w *rewriter) read(c *conv, q im.Seq) (*target, error) {
 	if t.head, t.wire, err = store.SplitRow(value); err != nil {
 		return nil, err
 	}
+	t.flags = t.head.Flags
 	if err := wire.ParseMessage(t.wire, &t.m); err != nil {
 		return nil, fmt.Errorf("read %s seq %d: %w", c.key, q, store.ErrCorrupt)
 	}
 	return t, nil
 }
 
-// rewrite replaces the rows that s rewrites; s has its seq.
-func (w *rewriter) rewrite(c *conv, s *Send) {
+// withholds tells whether an edit is of a message that is withheld: then the edit is too.
+func (w *rewriter) withholds(s *Send) bool {
+	return s.Entry.GetEdit() != nil && w.targets[0].head.Flags&store.RowWithheld != 0
+}
+
+// rewrite replaces the rows that s rewrites; s has its seq. withheld: only the sender may
+// read what becomes of the target.
+func (w *rewriter) rewrite(c *conv, s *Send, withheld bool) {
 	t, edit := w.targets[0], w.targets[1]
+	if t.head.Flags &^= store.RowEditWithheld; withheld {
+		t.head.Flags |= store.RowEditWithheld
+	}
 	switch body := s.Entry.Body.(type) {
 	case *petrelv1.Message_Recall:
 		t.m.RecalledBy, t.m.Type, t.m.Body, t.m.Rel = s.Entry.Seq, "", nil, placeIn(t.m.Rel)
@@ -180,6 +191,6 @@ func (w *rewriter) replace(c *conv, t *target) {
 	if w.batch.replace(t.seq, value, wirePart) {
 		return
 	}
-	w.formers.keep(c.key, former{t.seq, t.head.Pos, bytes.Clone(t.wire)})
+	w.formers.keep(c.key, former{t.seq, t.head.Pos, bytes.Clone(t.wire), t.flags})
 	w.batch.rewrite(c.key, t.seq, value)
 }

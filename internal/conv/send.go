@@ -36,6 +36,10 @@ type Send struct {
 	// exists already, the answer is its first entry.
 	Create *storepb.Conversation
 
+	// Block is what s does instead of an entry: a user of the direct conversation with
+	// Peer blocks the other one, or does not any more. Nobody is told. Spec: P-5.4.
+	Block *storepb.Block
+
 	Origin fanout.Origin // who waits for the answer on a connection
 	Done   func(Result)  // or whom to call; it must not block
 

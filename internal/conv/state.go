@@ -35,7 +35,7 @@ func (r *reader) listed(ctx context.Context, key im.Key, u im.User) (*convpb.Sta
 func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im.User) (*convpb.State, error) {
 	first, last := in.members.reach(u, at.head)
 	st := &convpb.State{
-		Head: uint64(min(last, at.head)), Counted: at.counted, FirstSeq: uint64(in.firstSeq()), Joined: uint64(first), Pos: uint64(at.pos),
+		Head: uint64(min(last, at.head)), Counted: at.countedFor(in.viewer(u)), FirstSeq: uint64(in.firstSeq()), Joined: uint64(first), Pos: uint64(at.pos),
 		Role: in.members.Role(u), Title: in.record.Title,
 	}
 	if st.Role != 0 {
@@ -47,7 +47,7 @@ func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im
 	if st.Head < st.FirstSeq {
 		return st, nil
 	}
-	m, err := r.readMessage(ctx, c, im.Seq(st.Head))
+	m, err := r.readMessage(ctx, c, in.viewer(u), im.Seq(st.Head))
 	st.Counted = m.GetCounted()
 	return st, err
 }

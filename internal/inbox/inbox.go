@@ -164,7 +164,7 @@ func (c *Consumer) catchUp(ctx context.Context) error {
 		}
 		err := c.store.ScanFeed(ctx, c.feed, c.done, upTo, func(p im.Pos, e *storepb.FeedEntry) bool {
 			for _, it := range e.Items {
-				if anew || it.Kinds&conv.FeedMembership != 0 {
+				if anew || it.Kinds&conv.FeedCarried != 0 {
 					if len(items) == 0 {
 						c.owner.InboxesLack(e.TimeMs)
 					}
@@ -210,7 +210,7 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 		var more []*conv.Send
 		var err error
 		if !anew {
-			more, err = c.changes(ctx, key, im.Seq(it.From), int(it.Count))
+			more, err = c.carried(ctx, key, im.Seq(it.From), int(it.Count))
 		} else if !seen[key] {
 			seen[key] = true
 			more, err = c.anew(ctx, key)
@@ -259,10 +259,11 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 	for range cap(results) {
 		select {
 		case r := <-results:
-			// A conflict says that the change is entered, in other words.
-			// A damaged inbox must not hold up the others.
+			// A conflict says that the change is entered, in other words; too_old that it
+			// was, and that the inbox has been compacted since. A damaged inbox must not
+			// hold up the others.
 			switch {
-			case r.Err == nil, r.Err.Code == im.CodeConflict:
+			case r.Err == nil, r.Err.Code == im.CodeConflict, r.Err.Code == im.CodeTooOld:
 			case r.Err.Code == im.CodeDamaged:
 				c.log.ErrorContext(ctx, "write memberships into an inbox failed", "err", r.Err)
 			default:
@@ -273,6 +274,15 @@ func (c *Consumer) await(ctx context.Context, results chan conv.Result) error {
 		}
 	}
 	return failed
+}
+
+// carried is what some rows have to say elsewhere: changes of members in the inboxes of
+// those concerned, and the blocks of an inbox in the direct conversations.
+func (c *Consumer) carried(ctx context.Context, key im.Key, from im.Seq, count int) ([]*conv.Send, error) {
+	if key.Conv.Kind() == im.Inbox {
+		return c.blocks(ctx, key, from, from+im.Seq(count))
+	}
+	return c.changes(ctx, key, from, count)
 }
 
 // changes turns the membership entries among some rows into inbox entries.

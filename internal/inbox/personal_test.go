@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/inbox"
+	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -89,14 +94,14 @@ func (w *world) setAll(e *petrelv1.InboxSettings) {
 // Spec: P-8.10.
 func TestSyncTellsTheNewestOfEachSetting(t *testing.T) {
 	w := newWorld(t)
-	conv := w.group("team", "alice", "bob").Conv.String()
+	team := w.group("team", "alice", "bob").Conv.String()
 	w.settle()
 	phone, laptop := &device{w: w}, &device{w: w}
 	phone.sync(0)
 	if phone.resets != 1 {
 		t.Errorf("%d resets for a new device, want 1", phone.resets)
 	}
-	w.setAll(&petrelv1.InboxSettings{Conv: conv, Values: map[string]string{"pinned": "7", "muted_until": "12"}})
+	w.setAll(&petrelv1.InboxSettings{Conv: team, Values: map[string]string{"pinned": "7", "muted_until": "12"}})
 	w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"remark": "the tall one"}})
 	w.setAll(&petrelv1.InboxSettings{Values: map[string]string{"theme": "dark"}})
 	phone.sync(0)
@@ -107,9 +112,9 @@ func TestSyncTellsTheNewestOfEachSetting(t *testing.T) {
 	laptop.sync(0)
 	laptop.want("a new device")
 	for i := range 20 {
-		w.setAll(&petrelv1.InboxSettings{Conv: conv, Values: map[string]string{"pinned": fmt.Sprint(i + 1)}})
+		w.setAll(&petrelv1.InboxSettings{Conv: team, Values: map[string]string{"pinned": fmt.Sprint(i + 1)}})
 	}
-	w.setAll(&petrelv1.InboxSettings{Conv: conv, Values: map[string]string{"muted_until": ""}})
+	w.setAll(&petrelv1.InboxSettings{Conv: team, Values: map[string]string{"muted_until": ""}})
 	phone.sync(0)
 	phone.want("changed often, and removed")
 	if phone.told != 6 {
@@ -195,7 +200,7 @@ func TestEveryDeviceHasTheNewestSettings(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := newWorld(t)
-	conv := w.group("team", "alice").Conv.String()
+	team := w.group("team", "alice").Conv.String()
 	w.settle()
 	devices := []*device{{w: w}, {w: w}, {w: w}}
 	for i := range 120 {
@@ -204,7 +209,7 @@ func TestEveryDeviceHasTheNewestSettings(t *testing.T) {
 			e := &petrelv1.InboxSettings{Values: map[string]string{}}
 			switch r.IntN(3) {
 			case 0:
-				e.Conv = conv
+				e.Conv = team
 			case 1:
 				e.User = fmt.Sprint("user", r.IntN(3))
 			}
@@ -234,3 +239,53 @@ func TestEveryDeviceHasTheNewestSettings(t *testing.T) {
 	}
 }
 
+// A block is in force when its change has been carried, and a consumer that carries again
+// what it carried before takes nothing back. Spec: P-5.4.
+func TestBlockIsCarriedIntoTheDirectConversation(t *testing.T) {
+	w := newWorld(t)
+	key := im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
+	n := 0
+	withheld := func() bool {
+		n++
+		s := &conv.Send{Conv: key, Peer: "alice", Keyed: true}
+		s.Entry.From, s.Entry.ClientMsgId, s.Entry.Body = "bob", fmt.Sprint(n), &petrelv1.Message_Text{Text: "hi"}
+		w.many([]*conv.Send{s})
+		p, err := w.rowsOf(key, "alice", &convpb.GetHistory{Before: math.MaxUint64, Limit: 1})
+		if err != nil || len(p.Rows) != 1 {
+			t.Fatal(p, err)
+		}
+		var m petrelv1.Message
+		if err := wire.ParseMessage(p.Rows[0], &m); err != nil {
+			t.Fatal(err)
+		}
+		return m.Withheld
+	}
+	block := func(value string) {
+		w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"blocked": value}})
+		w.settle()
+	}
+	block("1")
+	if !withheld() {
+		t.Error("a message from before the conversation began is not withheld")
+	}
+	block("")
+	if withheld() {
+		t.Error("withheld after the end of the block")
+	}
+	block("1")
+	for i := range 3 {
+		if i > 0 {
+			w.restart() // the consumer reads again from the last place that it saved
+			w.settle()
+		}
+		if !withheld() {
+			t.Errorf("not withheld after %d restarts", i)
+		}
+	}
+	w.setAll(&petrelv1.InboxSettings{User: "bob", Values: map[string]string{"remark": "a bore"}})
+	w.setAll(&petrelv1.InboxSettings{User: "alice", Values: map[string]string{"blocked": "1"}}) // oneself: no call lets it through
+	w.settle()
+	if !withheld() {
+		t.Error("another setting of the user ends the block")
+	}
+}

@@ -65,7 +65,7 @@ func (c *Consumer) firstKept(ctx context.Context, upTo im.Pos) (im.Pos, error) {
 // last: with the ids they were entered under if they were.
 func (c *Consumer) anew(ctx context.Context, key im.Key) ([]*conv.Send, error) {
 	if key.Conv.Kind() == im.Inbox {
-		return nil, nil
+		return c.blocks(ctx, key, 1, math.MaxUint64)
 	}
 	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
 	if err != nil && im.CodeOf(err) == im.CodeNoConversation {

@@ -15,9 +15,10 @@ const (
 	fieldLost    = 20
 )
 
-// LostRow is a row in the place of one that damage took. counted is that of the row
-// before it. Spec: P-5.7.
-func LostRow(c im.ConvID, q im.Seq, counted uint64, pos im.Pos) []byte {
+// LostRow is a row in the place of one that damage took. before is a row before it, nil if
+// there is none: what counts as unread stays as it was there. Spec: P-5.7.
+func LostRow(c im.ConvID, q im.Seq, before []byte, pos im.Pos) []byte {
+	counted := Counted(before)
 	var m []byte
 	m = protowire.AppendTag(m, fieldConv, protowire.BytesType)
 	m = protowire.AppendString(m, c.String())
@@ -29,7 +30,8 @@ func LostRow(c im.ConvID, q im.Seq, counted uint64, pos im.Pos) []byte {
 	}
 	m = protowire.AppendTag(m, fieldLost, protowire.VarintType)
 	m = protowire.AppendVarint(m, 1)
-	b := AppendRowHead(nil, RowHead{Flags: RowLost, Pos: pos})
+	h, _, _ := SplitRow(before) // without one it has hidden nothing
+	b := AppendRowHead(nil, RowHead{Flags: RowLost | h.Flags&RowHides, Pos: pos, Hidden: h.Hidden})
 	b = protowire.AppendTag(b, 1, protowire.BytesType) // messages of an Events frame
 	return protowire.AppendBytes(b, m)
 }

@@ -15,11 +15,13 @@ type Row struct {
 
 // Flags of a row.
 const (
-	RowKeyed     byte = 1 << iota // sent without after: a dedupe key was written with it
-	RowRewritten                  // an edit or recall has replaced the body
-	RowWithheld                   // only its sender may read it
-	RowLost                       // damage took the row: the place is kept, so that the seqs of the conversation stay without a hole
-	RowRelated                    // it answers another entry, or did so before an edit
+	RowKeyed        byte = 1 << iota // sent without after: a dedupe key was written with it
+	RowRewritten                     // an edit or recall has replaced the body
+	RowWithheld                      // of a direct conversation: only its sender may read it
+	RowLost                          // damage took the row: the place is kept, so that the seqs of the conversation stay without a hole
+	RowRelated                       // it answers another entry, or did so before an edit
+	RowHides                         // the head has Hidden
+	RowEditWithheld                  // only its sender may read what an edit has made of it
 )
 
 // RowHead is the private prefix of a row; clients never see it.
@@ -27,14 +29,19 @@ type RowHead struct {
 	Flags byte
 	Pos   im.Pos // of the commit that wrote the row last
 	After im.Seq // the head its sender knew; 0 with RowKeyed
-	MAC   uint64 // keyed hash of the first type, body and rel; rewrites keep it
+	// Hidden are how many of the messages up to this one that count as unread are withheld
+	// from each of the two users of a direct conversation, in their order. It is stored with
+	// RowHides only.
+	Hidden [2]uint64
+
+	MAC uint64 // keyed hash of the first type, body and rel; rewrites keep it
 }
 
 // rowFormat is the first byte of every row.
 const rowFormat = 1
 
 // MaxRowHead is the longest encoded head, in bytes.
-const MaxRowHead = 2 + 2*binary.MaxVarintLen64 + 8
+const MaxRowHead = 2 + 4*binary.MaxVarintLen64 + 8
 
 // AppendRowHead appends the encoded head to b. Behind it the caller puts the
 // wire message as one field of an Events frame: tag, length, Message.
@@ -43,11 +50,15 @@ const MaxRowHead = 2 + 2*binary.MaxVarintLen64 + 8
 //	byte    flags
 //	uvarint pos
 //	uvarint after
+//	uvarint hidden, twice, with RowHides
 //	8 bytes MAC, big endian
 func AppendRowHead(b []byte, h RowHead) []byte {
 	b = append(b, rowFormat, h.Flags)
 	b = binary.AppendUvarint(b, uint64(h.Pos))
 	b = binary.AppendUvarint(b, uint64(h.After))
+	if h.Flags&RowHides != 0 {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, h.Hidden[0]), h.Hidden[1])
+	}
 	return binary.BigEndian.AppendUint64(b, h.MAC)
 }
 
@@ -61,7 +72,13 @@ func SplitRow(v []byte) (RowHead, []byte, error) {
 	pos, n := binary.Uvarint(v[2:])
 	after, m := binary.Uvarint(v[2+max(n, 0):])
 	rest := 2 + n + m
-	if n <= 0 || m <= 0 || len(v) < rest+8 {
+	bad := n <= 0 || m <= 0
+	for i := 0; h.Flags&RowHides != 0 && i < len(h.Hidden) && !bad; i++ {
+		h.Hidden[i], n = binary.Uvarint(v[rest:])
+		rest += n
+		bad = n <= 0
+	}
+	if bad || len(v) < rest+8 {
 		return RowHead{}, nil, fmt.Errorf("read row head: %w", ErrCorrupt)
 	}
 	h.Pos, h.After = im.Pos(pos), im.Seq(after)

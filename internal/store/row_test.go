@@ -14,6 +14,8 @@ func TestRowHeadComesBackWithItsWirePart(t *testing.T) {
 		{Flags: RowKeyed | RowWithheld, Pos: 1, After: 127, MAC: 1},
 		{Flags: 0xff, Pos: 128, After: 1 << 40, MAC: math.MaxUint64},
 		{Pos: math.MaxUint64, After: math.MaxUint64},
+		{Flags: RowHides, Pos: math.MaxUint64, After: math.MaxUint64, Hidden: [2]uint64{math.MaxUint64, math.MaxUint64}},
+		{Flags: RowHides, Hidden: [2]uint64{0, 300}},
 	} {
 		for _, wire := range []string{"", "\x0a\x00", "\x0a\x03abc"} {
 			b := AppendRowHead([]byte("before"), h)[6:]
@@ -32,7 +34,12 @@ func TestRowHeadComesBackWithItsWirePart(t *testing.T) {
 }
 
 func TestCutRowIsCorrupt(t *testing.T) {
-	b := AppendRowHead(nil, RowHead{Pos: 1 << 20, After: 300, MAC: 5})
+	for _, flags := range []byte{0, RowHides} {
+		cutRow(t, AppendRowHead(nil, RowHead{Flags: flags, Pos: 1 << 20, After: 300, Hidden: [2]uint64{1, 1 << 10}, MAC: 5}))
+	}
+}
+
+func cutRow(t *testing.T, b []byte) {
 	for n := range b {
 		if _, _, err := SplitRow(b[:n]); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%d of %d bytes: got error %v, want %v", n, len(b), err, ErrCorrupt)
@@ -52,7 +59,7 @@ func TestOnlyALostRowIsLost(t *testing.T) {
 			t.Errorf("flags %08b: lost %t", flag, got)
 		}
 	}
-	if all := RowKeyed + RowRewritten + RowWithheld + RowLost + RowRelated; all != 0b11111 {
+	if all := RowKeyed + RowRewritten + RowWithheld + RowLost + RowRelated + RowHides + RowEditWithheld; all != 0b1111111 {
 		t.Errorf("two flags have one bit: %08b", all)
 	}
 }

@@ -643,14 +643,13 @@ func (s *settler) fill(c im.Key, first im.Seq, h hole) error {
 		upper = h.to
 		head = min(head, im.Seq(lastSeqBelow(h.to)))
 	}
-	counted := uint64(0)
+	var before []byte
 	if first > 1 {
 		st := Store{db: s.db}
-		v, err := st.get(rowKey(c, first-1))
-		if err != nil {
+		var err error
+		if before, err = st.get(rowKey(c, first-1)); err != nil {
 			return err
 		}
-		counted = store.Counted(v)
 	}
 	expect := first
 	lose := func(upTo im.Seq) error {
@@ -660,7 +659,7 @@ func (s *settler) fill(c im.Key, first im.Seq, h hole) error {
 		s.r.Lost = append(s.r.Lost, fmt.Sprintf("conversation %s seq %d to %d", c.Conv, expect, upTo))
 		s.r.LostRows += uint64(upTo - expect + 1)
 		for ; expect <= upTo; expect++ {
-			if err := s.b.Set(rowKey(c, expect), store.LostRow(c.Conv, expect, counted, s.last.pos), nil); err != nil {
+			if err := s.b.Set(rowKey(c, expect), store.LostRow(c.Conv, expect, before, s.last.pos), nil); err != nil {
 				return err
 			}
 		}
@@ -672,7 +671,7 @@ func (s *settler) fill(c im.Key, first im.Seq, h hole) error {
 				if err := lose(q - 1); err != nil {
 					return err
 				}
-				expect, counted = q+1, store.Counted(v)
+				expect, before = q+1, bytes.Clone(v)
 			}
 			return nil
 		})

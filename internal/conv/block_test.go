@@ -1,0 +1,354 @@
+package conv_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/conv/convtest"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// direct is the conversation of two users.
+func (w *world) pair(a, b im.User) im.Key {
+	return im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Direct(im.DefaultTenant, a, b)}
+}
+
+// text is a message to another user.
+func (w *world) text(from, to im.User, k, text string) *conv.Send {
+	s := convtest.Message(w.pair(from, to), from, k, -1, text)
+	s.Peer = to
+	return s
+}
+
+// block is what the inbox consumer sends when a user blocks another one.
+func (w *world) block(by, other im.User, blocked bool, version uint64) *conv.Send {
+	return &conv.Send{Conv: w.pair(by, other), Peer: other, Block: &storepb.Block{User: string(by), Blocked: blocked, Version: version}}
+}
+
+// about is an entry about an earlier one.
+func (w *world) about(from, to im.User, k string, body *petrelv1.Message) *conv.Send {
+	s := &conv.Send{Conv: w.pair(from, to), Peer: to, Keyed: true}
+	s.Entry.From, s.Entry.ClientMsgId, s.Entry.Body = string(from), k, body.Body
+	return s
+}
+
+func editOf(q im.Seq, text string) *petrelv1.Message {
+	return &petrelv1.Message{Body: &petrelv1.Message_Edit{Edit: &petrelv1.Edit{Target: uint64(q), Body: &petrelv1.Edit_Text{Text: text}}}}
+}
+
+func recallOf(q im.Seq) *petrelv1.Message {
+	return &petrelv1.Message{Body: &petrelv1.Message_Recall{Recall: &petrelv1.Recall{Target: uint64(q)}}}
+}
+
+// says shows an entry as a user sees it.
+func says(m *petrelv1.Message) string {
+	s := fmt.Sprintf("%d counted %d %s:", m.Seq, m.Counted, m.From)
+	switch b := m.Body.(type) {
+	case *petrelv1.Message_Text:
+		s += " " + b.Text
+	case *petrelv1.Message_Edit:
+		s += fmt.Sprintf(" edit %d %s", b.Edit.Target, b.Edit.GetText())
+	case *petrelv1.Message_Recall:
+		s += fmt.Sprintf(" recall %d", b.Recall.Target)
+	}
+	if m.Withheld {
+		s += " withheld"
+	}
+	if m.EditedBy != 0 {
+		s += fmt.Sprintf(" edited by %d", m.EditedBy)
+	}
+	if m.RecalledBy != 0 {
+		s += fmt.Sprintf(" recalled by %d", m.RecalledBy)
+	}
+	return s
+}
+
+// sees is the history of a conversation as a user reads it.
+func (w *world) sees(key im.Key, u im.User) []string {
+	w.T.Helper()
+	p, err := w.page(key, u, &convpb.GetHistory{})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	var all []string
+	for _, row := range p.Rows {
+		var m petrelv1.Message
+		if err := wire.ParseMessage(row, &m); err != nil {
+			w.T.Fatal(err)
+		}
+		if m.Withheld && (m.From != "" || m.ClientMsgId != "" || m.Type != "" || m.Rel != nil || m.Body != nil) {
+			w.T.Errorf("withheld from %s, and says %v", u, &m)
+		}
+		all = append(all, says(&m))
+	}
+	return all
+}
+
+// told is what was pushed to a connection, as says shows it, with the acks.
+func told(s *convtest.Screen) []string {
+	var all []string
+	for _, f := range s.Frames() {
+		for _, m := range f.GetEvents().GetMessages() {
+			all = append(all, says(m))
+		}
+		if f.GetAck() != nil {
+			all = append(all, fmt.Sprintf("ack %d counted %d", f.GetAck().Seq, f.GetAck().Counted))
+		}
+	}
+	return all
+}
+
+func want(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+// Spec: P-5.4.
+func TestBlockWithholdsFromTheBlockerAlone(t *testing.T) {
+	w := newWorld(t)
+	key := w.pair("alice", "bob")
+	w.MustSend(w.text("alice", "bob", "1", "hi"))
+	alice, bob := w.Online("alice"), w.Online("bob")
+	w.MustSend(w.block("bob", "alice", true, 1))
+	want(t, "a block is told to nobody", [][]string{nil, nil}, [][]string{alice.Got(), bob.Got()})
+	if q := w.MustSend(w.text("alice", "bob", "2", "are you there?")); q != 2 {
+		t.Fatalf("seq %d", q)
+	}
+	w.MustSend(w.text("bob", "alice", "3", "leave me alone"))
+	w.MustSend(w.about("alice", "bob", "4", editOf(1, "hi!")))
+	w.MustSend(w.about("alice", "bob", "5", recallOf(2)))
+	w.MustSend(w.block("bob", "alice", false, 2))
+	w.MustSend(w.text("alice", "bob", "6", "sorry"))
+	w.MustSend(w.about("alice", "bob", "7", editOf(2+4, "sorry!")))
+
+	whole := []string{
+		"2 counted 2 alice: are you there?", "3 counted 3 bob: leave me alone", "4 counted 3 alice: edit 1 hi!", "5 counted 3 alice: recall 2",
+		"6 counted 4 alice: sorry", "7 counted 4 alice: edit 6 sorry!",
+	}
+	cut := []string{
+		"2 counted 1 : withheld", "3 counted 2 bob: leave me alone", "4 counted 2 : withheld", "5 counted 2 alice: recall 2",
+		"6 counted 3 alice: sorry", "7 counted 3 alice: edit 6 sorry!",
+	}
+	for range 2 {
+		if alice != nil {
+			want(t, "pushed to alice", whole, told(alice))
+			want(t, "pushed to bob", cut, told(bob))
+			alice, bob = nil, nil
+		}
+		want(t, "alice reads", []string{
+			"1 counted 1 alice: hi! edited by 4", "2 counted 2 alice: recalled by 5", whole[1], whole[2], whole[3],
+			"6 counted 4 alice: sorry! edited by 7", whole[5],
+		}, w.sees(key, "alice"))
+		want(t, "bob reads", []string{
+			"1 counted 1 alice: edited by 4", cut[0], cut[1], cut[2], cut[3], "6 counted 3 alice: sorry! edited by 7", cut[5],
+		}, w.sees(key, "bob"))
+		for u, counted := range map[im.User]uint64{"alice": 4, "bob": 3} {
+			if st, err := w.look(key, u); err != nil || st.Counted != counted {
+				t.Errorf("%q is told %d as counted, %v, want %d", u, st.GetCounted(), err, counted)
+			}
+		}
+		if _, err := w.owner().Source(t.Context(), conv.Query{Conv: key, User: "bob"}, &convpb.GetSource{Seq: 1}); im.CodeOf(err) != im.CodeNoTarget {
+			t.Errorf("bob forwards what he may not read: %v", err)
+		}
+		w.restart()
+	}
+}
+
+// The sender gets the same answers as without the block, also to a repeat.
+func TestSenderSeesNothingOfABlock(t *testing.T) {
+	w := newWorld(t)
+	w.MustSend(w.block("bob", "alice", true, 1))
+	var seen [2][]string
+	for i, peer := range []im.User{"bob", "carol"} {
+		screen := w.Online("alice")
+		key := w.pair("alice", peer)
+		note := func(what string, v ...any) { seen[i] = append(seen[i], fmt.Sprintln(append([]any{what}, v...)...)) }
+		send := func(s *conv.Send) {
+			for range 2 { // and what a repeat is answered
+				if r := w.Send(s); s.Entry.From == "alice" {
+					note("ack", r.Seq, r.Counted, r.Repeat, r.Err)
+				}
+			}
+		}
+		_, err := w.look(key, "alice")
+		note("not begun", im.CodeOf(err))
+		send(w.text("alice", peer, "1", "hi"))
+		send(w.text(peer, "alice", "2", "hm"))
+		send(w.text("alice", peer, "3", "what?"))
+		send(w.about("alice", peer, "4", editOf(1, "hello")))
+		st, err := w.look(key, "alice")
+		st.Pos = 0
+		note("state", st, err)
+		for _, row := range w.sees(key, "alice") {
+			note("row", row)
+		}
+		for _, row := range told(screen) {
+			note("event", row)
+		}
+		ask := &convpb.Ask{Conv: key.Conv[:], Kind: petrelv1.ConvKind_CONV_KIND_DIRECT, Peer: string(peer)}
+		pos := w.owner().Published()
+		if peer == "bob" {
+			w.MustSend(w.block("bob", "alice", false, 2))
+		}
+		ask.Since = uint64(pos)
+		changed, err := w.owner().Changed(t.Context(), im.Account{Tenant: key.Tenant, User: "alice"}, ask, conv.Newest{})
+		note("a sync after a change of the block", changed, err)
+		w.Table.Leave(screen.Out.Account, screen.Out)
+		for j, s := range seen[i] {
+			seen[i][j] = strings.ReplaceAll(s, string(peer), "PEER")
+		}
+	}
+	want(t, "alice sees", seen[1], seen[0])
+}
+
+// A send is withheld if and only if its turn comes after the block, and nobody is told
+// of either before it is durable. Spec: P-5.4.
+func TestBlockRacesASendUnderWay(t *testing.T) {
+	w := newWorld(t)
+	key := w.pair("alice", "bob")
+	w.MustSend(w.text("alice", "bob", "1", "one"))
+	bob := w.Online("bob")
+	open := w.Gate.Shut()
+	under := w.Submit(w.text("alice", "bob", "2", "under way"))
+	rest := w.Submit(w.block("bob", "alice", true, 1), w.text("alice", "bob", "3", "too late"), w.block("bob", "alice", false, 2), w.text("alice", "bob", "4", "again"))
+	want(t, "told before it is durable", []string(nil), told(bob))
+	open()
+	for _, ch := range append(under, rest...) {
+		if r := w.Await(ch); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	rows := []string{"2 counted 2 alice: under way", "3 counted 2 : withheld", "4 counted 3 alice: again"}
+	want(t, "pushed to bob", rows, told(bob))
+	want(t, "bob reads", rows, w.sees(key, "bob")[1:])
+	// What the store refuses has not happened, also not the block.
+	w.Gate.Refuse(true)
+	refused := w.Submit(w.block("bob", "alice", true, 3), w.text("alice", "bob", "5", "refused"))
+	for _, ch := range refused {
+		convtest.WantCode(t, w.Await(ch), im.CodeDiskFull)
+	}
+	w.Gate.Refuse(false)
+	w.MustSend(w.text("alice", "bob", "5", "refused"))
+	want(t, "bob reads after a refusal", "5 counted 4 alice: refused", w.sees(key, "bob")[4])
+	// An older one that is carried again takes nothing back.
+	w.MustSend(w.block("bob", "alice", true, 4))
+	w.MustSend(w.block("bob", "alice", false, 2))
+	w.MustSend(w.text("alice", "bob", "6", "six"))
+	want(t, "bob reads after a repeat of an older change", "6 counted 4 : withheld", w.sees(key, "bob")[5])
+}
+
+// blockModel is a direct conversation in which users block each other.
+type blockModel struct {
+	rows    []modelRow
+	blocked [2]bool // the user blocks the other one
+}
+
+type modelRow struct {
+	from     int
+	text     string // "": not a message
+	target   int    // of an edit or a recall
+	recall   bool
+	withheld bool
+	hidden   bool // the newest edit
+	editedBy int
+	gone     int // recalled by
+}
+
+// view is what a user sees.
+func (m *blockModel) view(names [2]im.User, u int) []string {
+	var all []string
+	counted := 0
+	for i, r := range m.rows {
+		message, other := r.target == 0, r.from != u
+		if message && !(r.withheld && other) {
+			counted++
+		}
+		x := &petrelv1.Message{Seq: uint64(i + 1), Counted: uint64(counted), From: string(names[r.from]), EditedBy: uint64(r.editedBy), RecalledBy: uint64(r.gone)}
+		switch {
+		case r.withheld && other:
+			x = &petrelv1.Message{Seq: x.Seq, Counted: x.Counted, Withheld: true}
+		case r.recall:
+			x.Body = recallOf(im.Seq(r.target)).Body
+		case !message && r.editedBy != 0:
+			x.Body = editOf(im.Seq(r.target), "").Body
+		case !message:
+			x.Body = editOf(im.Seq(r.target), r.text).Body
+		case r.gone != 0, r.hidden && other:
+		default:
+			x.Body = &petrelv1.Message_Text{Text: r.text}
+		}
+		all = append(all, says(x))
+	}
+	return all
+}
+
+// Spec: P-5.4.
+func TestEveryViewOfABlockedConversation(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	w := newWorld(t)
+	names := [2]im.User{"alice", "bob"}
+	key := w.pair(names[0], names[1])
+	m := &blockModel{}
+	for step := range 150 {
+		by := r.IntN(2)
+		from, to, k := names[by], names[1-by], fmt.Sprint("k", step)
+		row := modelRow{from: by, text: k, withheld: m.blocked[1-by]}
+		var own []int // messages of by
+		for i, x := range m.rows {
+			if x.from == by && x.target == 0 && x.gone == 0 {
+				own = append(own, i+1)
+			}
+		}
+		switch n := r.IntN(10); {
+		case n < 2:
+			m.blocked[by] = !m.blocked[by]
+			w.MustSend(w.block(from, to, m.blocked[by], uint64(step+1)))
+			continue
+		case n < 5 || len(own) == 0:
+			w.MustSend(w.text(from, to, k, k))
+		case n < 8:
+			row.target = own[r.IntN(len(own))]
+			t := &m.rows[row.target-1]
+			row.withheld = row.withheld || t.withheld
+			w.MustSend(w.about(from, to, k, editOf(im.Seq(row.target), k)))
+			if t.editedBy != 0 {
+				m.rows[t.editedBy-1].editedBy = len(m.rows) + 1
+			}
+			t.text, t.editedBy, t.hidden = k, len(m.rows)+1, row.withheld
+		case n < 9:
+			row.target, row.recall, row.withheld = own[r.IntN(len(own))], true, false
+			t := &m.rows[row.target-1]
+			if t.editedBy != 0 {
+				m.rows[t.editedBy-1].editedBy = len(m.rows) + 1
+			}
+			w.MustSend(w.about(from, to, k, recallOf(im.Seq(row.target))))
+			t.gone = len(m.rows) + 1
+		default:
+			w.restart()
+			continue
+		}
+		m.rows = append(m.rows, row)
+		u := r.IntN(2)
+		got := w.sees(key, names[u])
+		if d := cmp.Diff(m.view(names, u), got); d != "" {
+			t.Fatalf("step %d, %s (-want +got):\n%s", step, names[u], d)
+		}
+	}
+	if !slices.ContainsFunc(m.rows, func(r modelRow) bool { return r.withheld }) {
+		t.Error("nothing was withheld: this test shows nothing")
+	}
+}

@@ -1,0 +1,120 @@
+package conv
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// What a user sends whom the other user of a direct conversation blocks is stored as
+// always, and shown to its sender alone. Who blocks whom stands in the conversation's
+// record, where the committer has it without a read. The record follows the blocker's
+// inbox (package inbox). Spec: P-5.4.
+
+// hidden are how many of the messages that count as unread are withheld from each of the
+// two users of a direct conversation. It never changes; nil: none is.
+type hidden struct{ from [2]uint64 }
+
+// from is how many are withheld from the user of a side; -1: from nobody.
+func (h *hidden) of(side int) uint64 {
+	if h == nil || side < 0 {
+		return 0
+	}
+	return h.from[side]
+}
+
+// with is h with one more that is withheld from the user of a side.
+func (h *hidden) with(side int) *hidden {
+	n := &hidden{}
+	if h != nil {
+		*n = *h
+	}
+	n.from[side]++
+	return n
+}
+
+// hiddenOf is what the head of a row says of it and the rows before it.
+func hiddenOf(h *store.RowHead) *hidden {
+	if h.Flags&store.RowHides == 0 {
+		return nil
+	}
+	return &hidden{h.Hidden}
+}
+
+// setHidden puts h into the head of a row.
+func setHidden(head *store.RowHead, h *hidden) {
+	if h != nil {
+		head.Flags |= store.RowHides
+		head.Hidden = h.from
+	}
+}
+
+// sideOf is which of the two users of a direct conversation u is; -1: neither.
+func sideOf(rec *storepb.Conversation, u im.User) int {
+	if rec == nil || rec.Kind != uint32(petrelv1.ConvKind_CONV_KIND_DIRECT) {
+		return -1
+	}
+	return slices.Index(rec.Participants, string(u))
+}
+
+// blockedBy tells whether the other user of a direct conversation blocks u.
+func (i *info) blockedBy(u im.User) bool {
+	return slices.ContainsFunc(i.record.Blocks, func(b *storepb.Block) bool { return b.Blocked && b.User != string(u) })
+}
+
+// withBlock is the record of a direct conversation in which b is true; false: it says so
+// already, or something newer. rec may be nil.
+func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block) (*storepb.Conversation, bool) {
+	if rec == nil {
+		rec = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: users}
+	}
+	i := slices.IndexFunc(rec.Blocks, func(x *storepb.Block) bool { return x.User == b.User })
+	if i >= 0 && rec.Blocks[i].Version >= b.Version {
+		return nil, false
+	}
+	rec = proto.CloneOf(rec)
+	if b = proto.CloneOf(b); i >= 0 {
+		rec.Blocks[i] = b
+	} else {
+		rec.Blocks = append(rec.Blocks, b)
+	}
+	return rec, true
+}
+
+// viewer is who reads rows of a conversation. Users of a direct conversation do not see
+// the same if one blocks the other.
+type viewer struct {
+	user im.User // "": the operator, who sees all that is stored
+	side int     // of a direct conversation; -1: of another one
+}
+
+// viewer is u as a reader of the conversation.
+func (i *info) viewer(u im.User) viewer { return viewer{u, sideOf(i.record, u)} }
+
+// special are the flags of rows that not everybody sees as they are stored.
+const special = store.RowWithheld | store.RowHides | store.RowEditWithheld
+
+// see is the wire part of a row as v may see it. It is stored itself for nearly all rows.
+func (v viewer) see(head *store.RowHead, stored []byte) ([]byte, error) {
+	if head.Flags&special == 0 || v.user == "" || v.side < 0 {
+		return stored, nil
+	}
+	var m petrelv1.Message
+	if err := wire.ParseMessage(stored, &m); err != nil {
+		return nil, err
+	}
+	m.Counted -= min(m.Counted, hiddenOf(head).of(v.side))
+	switch own := m.From == string(v.user); {
+	case head.Flags&store.RowWithheld != 0 && !own:
+		m = petrelv1.Message{Conv: m.Conv, Seq: m.Seq, TimeMs: m.TimeMs, Counted: m.Counted, Withheld: true}
+	case head.Flags&store.RowEditWithheld != 0 && !own:
+		m.Type, m.Body, m.Rel = "", nil, nil
+	}
+	return wire.AppendMessage(nil, &m), nil
+}

@@ -1,0 +1,67 @@
+package inbox
+
+import (
+	"context"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// A user blocks another one by a setting in their own inbox. The consumer of the inbox's
+// feed carries it into the record of the direct conversation, whose owner withholds by it.
+// It carries each at least once. The seq of the entry is its version, so one that is
+// carried late takes nothing back. Spec: P-5.4.
+
+// blocks are what the entries from..end-1 of an inbox say about blocked users. What was
+// compacted meanwhile had been carried before that.
+func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]*conv.Send, error) {
+	rec, err := c.owner.Record(ctx, conv.Query{Conv: key}, nil)
+	if err != nil && im.CodeOf(err) == im.CodeNoConversation {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var sends []*conv.Send
+	add := func(user, value string, q im.Seq) {
+		one, other := im.User(rec.Users[0]), im.User(user)
+		if one == other || other.Check() != nil {
+			return
+		}
+		sends = append(sends, &conv.Send{
+			Conv: im.Key{Tenant: key.Tenant, Conv: c.convs.IDs().Direct(key.Tenant, one, other)}, Peer: other,
+			Block: &storepb.Block{User: string(one), Blocked: value != "", Version: uint64(q)},
+		})
+	}
+	for more := true; more && from < end; {
+		p, err := c.owner.History(ctx, conv.Query{Conv: key}, &convpb.GetHistory{After: uint64(from - 1)})
+		if err != nil {
+			return nil, err
+		}
+		more = p.More && len(p.Rows) > 0
+		for _, row := range p.Rows {
+			var m petrelv1.Message
+			if err := wire.ParseMessage(row, &m); err != nil {
+				return nil, err
+			}
+			if from = im.Seq(m.Seq) + 1; from > end {
+				break
+			}
+			if s := m.GetInbox().GetSettings(); s.GetUser() != "" {
+				if v, ok := s.Values[conv.Blocked]; ok {
+					add(s.User, v, im.Seq(m.Seq))
+				}
+			}
+			for _, s := range m.GetInbox().GetSnapshot().GetPersonal() {
+				if s.User != "" && s.Name == conv.Blocked {
+					add(s.User, s.Value, im.Seq(s.Seq))
+				}
+			}
+		}
+	}
+	return sends, nil
+}
