@@ -154,7 +154,7 @@ func (a *App) open(ctx context.Context) error {
 	a.inboxes.Convs = a.convs
 	a.convs.Follow(a.inboxes.Follow)
 	info := a.store.Info()
-	a.sync = &inbox.Syncer{Router: a.router, Store: a.store, Refute: a.refute}
+	a.sync = &inbox.Syncer{Router: a.router, Store: a.store, Refute: a.refute, Convs: a.convs}
 	a.reads = session.NewReads()
 	a.hub = session.New(session.Options{
 		IDs: a.convs.IDs(),

@@ -55,6 +55,10 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 		return a.changeProfile(c, from, body.Profile)
 	case *petrelv1.Message_Edit, *petrelv1.Message_Recall:
 		return in, a.rewriter.admit(c, s)
+	case *petrelv1.Message_Inbox:
+		if body.Inbox.GetSnapshot() != nil {
+			return in.compact(c.log.head, body.Inbox.GetSnapshot())
+		}
 	}
 	return in, nil
 }
@@ -62,6 +66,21 @@ func (a *admission) admit(c *conv, s *Send, role petrelv1.Role) (*info, error) {
 // errThread says that a send belongs to a thread that the committer does not know. A
 // loader reads what there is to know of it.
 var errThread = errors.New("the thread must be read first")
+
+// compact admits a part of a snapshot of an inbox, if nothing but the parts before it has
+// come after the entries that the snapshot is of. The last part removes these: they are not
+// read any more, and the inbox consumer drops their rows. Codes: conflict. Spec: P-8.11.
+func (i *info) compact(head im.Seq, sn *petrelv1.InboxSnapshot) (*info, error) {
+	if sn.First == 0 || uint64(head)+1 != sn.First+uint64(sn.Part) {
+		return nil, &im.Error{Code: im.CodeConflict}
+	}
+	if !sn.Last {
+		return i, nil
+	}
+	record := proto.CloneOf(i.record)
+	record.FirstSeq = sn.First
+	return &info{record: record, members: i.members}, nil
+}
 
 // checkRelated decides about what a message names. It reads nothing: the committer must
 // not wait. in is the conversation as it will be with the entry. Codes: no_target, and

@@ -21,11 +21,12 @@ const (
 	FeedInbox      = 8
 	FeedCursors    = 16
 	FeedMarks      = 32
-	FeedBlocks     = 64 // entries of an inbox that block users, or do not any more
+	FeedBlocks     = 64  // entries of an inbox that block users, or do not any more
+	FeedCompacted  = 128 // the last part of a snapshot of an inbox
 )
 
-// FeedCarried are those that the inbox consumer carries elsewhere.
-const FeedCarried = FeedMembership | FeedBlocks
+// FeedCarried are those on which the inbox consumer acts.
+const FeedCarried = FeedMembership | FeedBlocks | FeedCompacted
 
 // Blocked is the setting of a user that blocks them. Spec: P-8.10.
 const Blocked = "blocked"

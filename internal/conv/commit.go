@@ -434,9 +434,7 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 		}
 	case *petrelv1.Message_Inbox:
 		kind = FeedInbox
-		if blocks(s.Entry.GetInbox()) {
-			kind |= FeedBlocks
-		}
+		kind |= inboxKind(s.Entry.GetInbox())
 	case *petrelv1.Message_Edit, *petrelv1.Message_Recall:
 		kind |= FeedRewrites
 	}
@@ -471,6 +469,9 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	}
 	r := s.stored(&s.Entry, own)
 	r.Counted -= min(r.Counted, l.hidden.of(sideOf(next.record, im.User(s.Entry.From)))) // 0 without rel
+	if s.Entry.GetInbox().GetSnapshot() != nil { // nobody learns anything by it
+		wirePart = nil
+	}
 	b.answer(s, wirePart, r)
 	if kind&FeedRewrites != 0 {
 		bu.rewriter.rewrite(c, s, withheld)
@@ -509,14 +510,17 @@ func (bu *builder) withhold(c *conv, s *Send, head *store.RowHead) bool {
 	return true
 }
 
-// blocks tells whether an entry of an inbox blocks a user, or does not any more.
-func blocks(e *petrelv1.InboxEntry) bool {
-	s := e.GetSettings()
-	if s.GetUser() == "" {
-		return false
+// inboxKind is what else an entry of an inbox is.
+func inboxKind(e *petrelv1.InboxEntry) uint32 {
+	if e.GetSnapshot().GetLast() {
+		return FeedCompacted
 	}
-	_, ok := s.Values[Blocked]
-	return ok
+	if s := e.GetSettings(); s.GetUser() != "" {
+		if _, ok := s.Values[Blocked]; ok {
+			return FeedBlocks
+		}
+	}
+	return 0
 }
 
 // write adds the records that s changes beside its row.

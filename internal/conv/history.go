@@ -29,6 +29,17 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 		return nil, err
 	}
 	defer end()
+	for {
+		h, err := r.historyOf(ctx, c, at, in, by, q)
+		before := in.firstSeq()
+		if at, in = c.published(); in.firstSeq() == before {
+			return h, err
+		} // rows were removed meanwhile, which looks like damage
+	}
+}
+
+// historyOf is History of a conversation as it stands at a point.
+func (r *reader) historyOf(ctx context.Context, c *conv, at point, in *info, by Query, q *convpb.GetHistory) (*convpb.History, error) {
 	first, last := im.Seq(1), at.head
 	if by.User != "" {
 		first, last = in.members.reach(by.User, at.head)
@@ -45,6 +56,7 @@ func (r *reader) History(ctx context.Context, by Query, q *convpb.GetHistory) (*
 		}
 		return in.members.readable(by.User, from, to)
 	}
+	var err error
 	from, to := bounds(q, first, last)
 	switch {
 	case q.Around > 0 || q.AtMs > 0:

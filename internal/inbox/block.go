@@ -56,12 +56,24 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 					add(s.User, v, im.Seq(m.Seq))
 				}
 			}
-			for _, s := range m.GetInbox().GetSnapshot().GetPersonal() {
+			sn := m.GetInbox().GetSnapshot()
+			for _, s := range sn.GetPersonal() {
 				if s.User != "" && s.Name == conv.Blocked {
 					add(s.User, s.Value, im.Seq(s.Seq))
 				}
 			}
+			if sn.GetLast() {
+				c.dropCompacted(ctx, key, im.Seq(sn.First))
+			}
 		}
 	}
 	return sends, nil
+}
+
+// dropCompacted removes the rows of an inbox that a snapshot has taken the place of. If it
+// cannot, they go with the next snapshot.
+func (c *Consumer) dropCompacted(ctx context.Context, key im.Key, first im.Seq) {
+	if err := c.store.DropRows(ctx, key, first); err != nil && ctx.Err() == nil {
+		c.log.WarnContext(ctx, "drop compacted entries of an inbox failed", "conv", key.Conv.String(), "err", err)
+	}
 }

@@ -38,21 +38,23 @@ var someStore = im.NewIDs([16]byte{1})
 
 // world is a store with its conversations and inboxes.
 type world struct {
-	t        testing.TB
-	fs       vfs.FS
-	cache    int64 // bytes, of the store
-	memory   int   // bytes, of conversations in memory; 0: as usual
-	store    store.Store
-	rows     *counting // the same
-	table    *fanout.Table
-	convs    *conv.Convs
-	router   *route.Router
-	sync     *inbox.Syncer
-	consumer *inbox.Consumer
-	stopConv func()
-	stopFeed func() // nil: no consumer runs
-	ids      int
-	allowed  string // what the consumer may log; "": nothing
+	compactFrom int  // of the inboxes; 0: the default
+	keepsRows   bool // of inboxes: the store drops none
+	t           testing.TB
+	fs          vfs.FS
+	cache       int64 // bytes, of the store
+	memory      int   // bytes, of conversations in memory; 0: as usual
+	store       store.Store
+	rows        *counting // the same
+	table       *fanout.Table
+	convs       *conv.Convs
+	router      *route.Router
+	sync        *inbox.Syncer
+	consumer    *inbox.Consumer
+	stopConv    func()
+	stopFeed    func() // nil: no consumer runs
+	ids         int
+	allowed     string // what the consumer may log; "": nothing
 }
 
 // counting counts what is read. A test may do something while a cursor is read,
@@ -63,6 +65,15 @@ type counting struct {
 	looks    atomic.Int64 // for heads, cursors and members
 	onCursor func(im.User)
 	onRows   func(im.Key)
+
+	keepsRows bool // it drops none
+}
+
+func (s *counting) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
+	if s.keepsRows {
+		return nil
+	}
+	return s.Store.DropRows(ctx, c, below)
 }
 
 func (s *counting) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
@@ -131,13 +142,18 @@ func (w *world) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.rows = &counting{Store: st}
+	w.rows = &counting{Store: st, keepsRows: w.keepsRows}
 	w.store, w.table = w.rows, fanout.NewTable()
 	if w.convs, err = conv.New(context.Background(), conv.Options{MemoryBytes: w.memory}, w.store, w.table); err != nil {
 		w.t.Fatal(err)
 	}
-	w.router = route.New(route.Options{}, w.convs, w.store)
-	w.sync = &inbox.Syncer{Router: w.router, Store: st}
+	w.router = route.New(route.Options{AwaitInboxes: func(ctx context.Context, _ *conv.Owner) error {
+		if w.stopFeed == nil {
+			return nil
+		}
+		return w.consumer.Await(ctx)
+	}}, w.convs, w.store)
+	w.sync = &inbox.Syncer{Router: w.router, Store: st, Convs: w.convs, CompactFrom: w.compactFrom}
 	w.stopConv = w.run("conversations", w.convs.Run)
 }
 

@@ -30,7 +30,7 @@ type list struct {
 	newest   im.Seq    // of settings
 	head     im.Seq    // of the inbox, up to which it was read
 	first    im.Seq    // the oldest entry that the inbox has; 0, 1: nothing was removed
-	read     int       // bytes of the entries up to head
+	read     int       // bytes of the entries from first to head
 	set      int       // about what the settings take in memory, in bytes
 
 	stored header // what the store has of the list, or of an older one
@@ -59,7 +59,10 @@ const (
 )
 
 // long tells whether l is stored and kept.
-func (l *list) long() bool { return l.head >= keepFrom || l.read >= keepBytes }
+func (l *list) long() bool { return l.entries() >= keepFrom || l.read >= keepBytes }
+
+// entries is how many entries the inbox has up to head.
+func (l *list) entries() int { return int(l.head+1) - int(max(l.first, 1)) }
 
 // convs is how many conversations are in the list.
 func (l *list) convs() int {
@@ -200,6 +203,9 @@ func (y *Syncer) list(ctx context.Context, a im.Account, anew bool) (*list, erro
 		l.stored = y.store(ctx, a, l)
 	}
 	y.lists.put(a, l)
+	if l.dueToCompact(y.CompactFrom) {
+		y.compact(ctx, a, l)
+	}
 	return l, nil
 }
 
@@ -209,6 +215,8 @@ type folding struct {
 	list
 	touched map[im.ConvID]*item // what is new of conversations
 	named   map[nameOf]setting  // what is new of settings
+
+	snapshot *snapshot // of which the last part has not come yet; nil: none
 }
 
 func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) error {
@@ -233,6 +241,8 @@ func (f *folding) add(e *petrelv1.InboxEntry, q im.Seq, bytes int) error {
 		for name, v := range e.Settings.Values {
 			f.setOne(subject{e.Settings.Conv, e.Settings.User}, name, v, q)
 		}
+	case *petrelv1.InboxEntry_Snapshot:
+		return f.addSnapshot(e.Snapshot, q, bytes)
 	}
 	return nil
 }

@@ -200,10 +200,12 @@ func TestEveryDeviceHasTheNewestSettings(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := newWorld(t)
+	w.compactFrom, w.sync.CompactFrom = 20, 20
 	team := w.group("team", "alice").Conv.String()
 	w.settle()
 	devices := []*device{{w: w}, {w: w}, {w: w}}
-	for i := range 120 {
+	resets := 0
+	for i := range 200 {
 		switch n := r.IntN(10); {
 		case n < 5:
 			e := &petrelv1.InboxSettings{Values: map[string]string{}}
@@ -211,10 +213,10 @@ func TestEveryDeviceHasTheNewestSettings(t *testing.T) {
 			case 0:
 				e.Conv = team
 			case 1:
-				e.User = fmt.Sprint("user", r.IntN(3))
+				e.User = "bob"
 			}
 			for range 1 + r.IntN(3) {
-				e.Values[fmt.Sprint("name ", r.IntN(5))] = []string{"", "one", fmt.Sprint(i)}[r.IntN(3)]
+				e.Values[fmt.Sprint("name ", r.IntN(3))] = []string{"", "one", fmt.Sprint(i)}[r.IntN(3)]
 			}
 			w.setAll(e)
 		case n < 7:
@@ -236,7 +238,13 @@ func TestEveryDeviceHasTheNewestSettings(t *testing.T) {
 	for i, d := range devices {
 		d.sync(0)
 		d.want(fmt.Sprint("in the end, device ", i))
+		resets += d.resets
 	}
+	p, err := w.rowsOf(im.Key{Tenant: im.DefaultTenant, Conv: w.convs.IDs().Inbox(im.DefaultTenant, "alice")}, "", &convpb.GetHistory{})
+	if err != nil || p.FirstSeq < 20 {
+		t.Errorf("the inbox has the entries %d to %d, %v: this test shows nothing of compaction", p.GetFirstSeq(), p.GetHead(), err)
+	}
+	t.Logf("%d resets, entries %d to %d", resets, p.GetFirstSeq(), p.GetHead())
 }
 
 // A block is in force when its change has been carried, and a consumer that carries again

@@ -31,6 +31,7 @@ type header struct {
 	name   uint64
 	head   im.Seq
 	read   int
+	first  im.Seq
 	parts  int
 	sets   int // parts of settings
 }
@@ -49,7 +50,7 @@ const (
 // stored again: a 32nd of its conversations, but 64 entries at least.
 func (l *list) dueToStore() bool {
 	return l.long() && l.set <= maxStoredSettings &&
-		(int(l.head-l.stored.head) >= max(64, l.convs()/32) || l.read-l.stored.read >= keepBytes/4)
+		(l.first != l.stored.first || int(l.head-l.stored.head) >= max(64, l.convs()/32) || l.read-l.stored.read >= keepBytes/4)
 }
 
 func listKey(u im.User, kind byte) []byte { return append(append([]byte(u), 0), kind) }
@@ -96,7 +97,7 @@ func (y *Syncer) load(ctx context.Context, a im.Account) (*list, error) {
 	}
 	l.head, l.first, l.newest = im.Seq(m.Head), im.Seq(m.First), im.Seq(m.Newest)
 	l.read, l.set = int(m.ReadBytes), int(m.SettingsBytes)
-	l.stored.head, l.stored.read = l.head, l.read
+	l.stored.head, l.stored.read, l.stored.first = l.head, l.read, l.first
 	return l, nil
 }
 
@@ -217,5 +218,5 @@ func (y *Syncer) store(ctx context.Context, a im.Account, l *list) header {
 		}
 		return l.stored
 	}
-	return header{record: b, name: m.Name, head: l.head, read: l.read, parts: len(m.Parts), sets: len(sets)}
+	return header{record: b, name: m.Name, head: l.head, read: l.read, first: l.first, parts: len(m.Parts), sets: len(sets)}
 }

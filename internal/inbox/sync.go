@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/dchest/siphash"
 
@@ -23,8 +25,14 @@ type Syncer struct {
 	Router *route.Router
 	Store  store.Store
 	Refute func(proof string) // ends the service on all nodes; nil: Store.Refute
+	Convs  *conv.Convs        // by which inboxes are compacted; nil: none is
 
-	lists lists
+	CompactFrom int // entries that an inbox has at least when it is compacted; 0: 1024
+
+	Compacted atomic.Uint64 // inboxes that were compacted here
+
+	lists      lists
+	compacting sync.Map // im.Account → struct{}: their inboxes are being compacted
 }
 
 // pageConvs is how many conversations one page of a sync names.

@@ -2,11 +2,9 @@ package inbox
 
 import (
 	"context"
-	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convpb"
-	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/route"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -22,20 +20,7 @@ func Write(ctx context.Context, cs *conv.Convs, a im.Account, e *petrelv1.InboxE
 	s := &conv.Send{Conv: im.Key{Tenant: a.Tenant, Conv: cs.IDs().Inbox(a.Tenant, a.User)}, Peer: a.User, Keyed: true}
 	s.Entry.ClientMsgId = k
 	s.Entry.Body = &petrelv1.Message_Inbox{Inbox: e}
-	done := make(chan conv.Result, 1)
-	s.Done = func(r conv.Result) { done <- r }
-	var wakeUps fanout.WakeUps
-	cs.Submit([]*conv.Send{s}, &wakeUps)
-	wakeUps.Flush()
-	select {
-	case r := <-done:
-		if r.Err != nil {
-			return 0, r.Err
-		}
-		return r.Seq, nil
-	case <-ctx.Done():
-		return 0, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
-	}
+	return send(ctx, cs, s)
 }
 
 // eachEntry calls f for the entries of a user's inbox above last, oldest first,

@@ -124,8 +124,8 @@ type Store interface {
 	// seqs; nil: there is none.
 	MarksOf(ctx context.Context, c im.Key, k MarkKind, name string, seqs []im.Seq) ([][]byte, error)
 
-	// DropRows removes the rows of c below a seq, and the marks beside them. The caller
-	// has made the new first_seq durable before.
+	// DropRows removes the rows of c below a seq, the marks beside them, and what Dedupe
+	// says of them. The caller has made the new first_seq durable before.
 	DropRows(ctx context.Context, c im.Key, below im.Seq) error
 
 	// ScanFeed calls fn for the commits with after < Pos <= upTo, ascending,

@@ -53,6 +53,10 @@ func (s *Store) put(b *pebble.Batch, p *store.RecordPut) error {
 	return b.Set(key, p.Value, nil)
 }
 
+// dropChunk is how many dedupe keys one write deletes: few enough that no append waits
+// for it.
+const dropChunk = 1000
+
 // DropRows implements store.Store.
 func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 	err := s.write(ctx, 512, func(b *pebble.Batch) error {
@@ -63,10 +67,60 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 		}
 		return b.DeleteRange(rowKey(c, 0), rowKey(c, below), nil)
 	})
+	for from := convKey(kindDedupe, c); err == nil && from != nil; {
+		var keys [][]byte
+		if keys, from, err = s.dedupeBelow(c, from, below); err != nil || len(keys) == 0 {
+			continue
+		}
+		err = s.write(ctx, len(keys)*(dedupeKeyLen+4), func(b *pebble.Batch) error {
+			for _, k := range keys {
+				if err := b.Delete(k, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("drop rows of %s below %d: %w", c, below, err)
 	}
 	return nil
+}
+
+// dedupeBelow returns about dropChunk dedupe keys of c from a key on whose seqs are below
+// a seq, and where to go on; nil: they are all. If one seq of a hash stays, all of it stay:
+// their slots are counted.
+func (s *Store) dedupeBelow(c im.Key, from []byte, below im.Seq) (keys [][]byte, next []byte, err error) {
+	if err := s.enter(); err != nil {
+		return nil, nil, err
+	}
+	defer s.leave()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(convKey(kindDedupe, c))})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer it.Close()
+	var group [][]byte // the keys of one hash
+	stays := false
+	seen := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if k := it.Key(); len(group) > 0 && !bytes.Equal(k[:dedupeKeyLen-1], group[0][:dedupeKeyLen-1]) {
+			if !stays {
+				keys = append(keys, group...)
+			}
+			if group, stays = nil, false; seen >= dropChunk {
+				return keys, bytes.Clone(k), nil
+			}
+		}
+		seq, n := binary.Uvarint(it.Value())
+		seen++
+		stays = stays || n <= 0 || im.Seq(seq) >= below
+		group = append(group, bytes.Clone(it.Key()))
+	}
+	if !stays {
+		keys = append(keys, group...)
+	}
+	return keys, nil, it.Error()
 }
 
 // TrimFeed implements store.Store.

@@ -270,6 +270,11 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 				DELETE FROM petrel.msg AS m USING o WHERE m.part = o.id AND m.part = $1 AND m.tenant = $2 AND m.conv = $3 AND m.seq < $4`,
 				part, tenant, conv, int64(min(low+dropChunk, below)), kinds)
 		}
+		for n := int64(1); err == nil && n > 0; {
+			n, err = d.exec(ctx, ofOpen+`DELETE FROM petrel.dedupe AS x USING o, (
+				SELECT hash FROM petrel.dedupe WHERE part = $1 AND tenant = $2 AND conv = $3 GROUP BY hash HAVING max(seq) < $4 LIMIT $5) AS g
+				WHERE x.part = o.id AND x.part = $1 AND x.tenant = $2 AND x.conv = $3 AND x.hash = g.hash`, part, tenant, conv, int64(below), 10*dropChunk)
+		}
 		if err == nil {
 			err = s.isOpen(ctx, store.Feed(part))
 		}

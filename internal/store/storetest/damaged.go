@@ -134,7 +134,7 @@ func (d *damaged) checkRows(c im.Key, first, head im.Seq) error {
 			if d.met(err) != nil {
 				return err
 			}
-		case len(got) == 1 && got[0] == q:
+		case len(got) == 1 && got[0] == q, len(got) == 0 && q < d.firm.first[c]:
 			d.good++
 		case len(got) == 0 && d.repaired:
 			d.bad++

@@ -15,15 +15,29 @@ import (
 func (s *suite) drop() {
 	s.own()
 	c := key(1, 1)
+	file := func(c im.Key, hash uint64, slot uint8, q im.Seq) store.DedupePut {
+		return store.DedupePut{Conv: c, Hash: hash, Slot: slot, Seq: q}
+	}
 	s.add(store.Batch{Rows: append(puts(c, 1, 9), puts(key(1, 2), 1, 2)...), Marks: []store.MarkPut{
 		{Conv: c, Kind: store.MarkNote, Seq: 5, Value: []byte("5")}, {Conv: c, Kind: store.MarkNote, Seq: 6, Value: []byte("6")},
 		{Conv: c, Kind: store.MarkReactions, Seq: 5, Name: "ann", Value: []byte("5")}, {Conv: c, Kind: store.MarkReactions, Seq: 6, Name: "ann", Value: []byte("6")},
 		{Conv: key(1, 2), Kind: store.MarkNote, Seq: 1, Value: []byte("1")},
+	}, Dedupe: []store.DedupePut{
+		file(c, 10, 0, 1), file(c, 10, 1, 5), file(c, 20, 0, 6), file(c, 30, 0, 2), file(c, 30, 1, 8), file(key(1, 2), 10, 0, 1),
 	}})
 	s.must(s.DropRows(s.ctx, c, 6))
 	s.same(s.marks(c, store.MarkNote, 1, lastSeq, ""), []string{"6  6"})
 	s.same(s.marks(c, store.MarkReactions, 1, lastSeq, ""), []string{"6 ann 6"})
 	s.same(s.marks(key(1, 2), store.MarkNote, 1, lastSeq, ""), []string{"1  1"})
+	for _, want := range []struct {
+		c    im.Key
+		hash uint64
+		seqs []im.Seq
+	}{{c, 10, nil}, {c, 20, []im.Seq{6}}, {c, 30, []im.Seq{2, 8}}, {key(1, 2), 10, []im.Seq{1}}} {
+		seqs, err := s.Dedupe(s.ctx, want.c, want.hash)
+		s.must(err)
+		s.same(seqs, want.seqs)
+	}
 	got, err := s.read(c, 6, 9)
 	s.must(err)
 	s.same(got, []string{"6=row 6", "7=row 7", "8=row 8", "9=row 9"})

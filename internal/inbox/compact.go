@@ -1,0 +1,161 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// An inbox of many entries about few things is compacted: a snapshot of what they come to
+// is written after them, in parts, and with its last part the entries before it are
+// removed. Each part is admitted only directly after the one before (conv/admit.go), so
+// nothing can come between the entries that the snapshot was made of and the snapshot. If
+// something does, the rest of the snapshot is refused, and those parts that are there say
+// nothing. Any node compacts, after it has folded the inbox for a sync. Spec: P-8.11.
+
+// An inbox is compacted when it has Syncer.CompactFrom entries, and compactTimes as many
+// as things that they are about.
+const (
+	compactFrom  = 1024
+	compactTimes = 4
+
+	snapshotPart = 32 << 10        // bytes, about
+	compactTime  = 5 * time.Second // that a sync spends on it
+)
+
+// dueToCompact tells whether the inbox of l is to be compacted. It does not grow by that
+// which is not removed by it.
+func (l *list) dueToCompact(from int) bool {
+	if l.entries() < cmp.Or(from, compactFrom) {
+		return false
+	}
+	things := l.convs()
+	for i := range l.settings {
+		if l.settings[i].value != "" {
+			things++
+		}
+	}
+	return l.entries() >= compactTimes*things
+}
+
+// snapshot gathers the parts of one while they are folded.
+type snapshot struct {
+	first uint64
+	parts uint32 // that have come
+	bytes int
+	items map[im.ConvID]*item
+	named map[nameOf]setting
+}
+
+// addSnapshot folds a part of a snapshot. A whole one takes the place of all that was
+// folded before it, also of names that are not in it: they were removed.
+func (f *folding) addSnapshot(p *petrelv1.InboxSnapshot, q im.Seq, bytes int) error {
+	if p.Part == 0 {
+		f.snapshot = &snapshot{first: p.First, items: map[im.ConvID]*item{}, named: map[nameOf]setting{}}
+	}
+	s := f.snapshot
+	if s == nil || s.first != p.First || s.parts != p.Part || uint64(q) != p.First+uint64(p.Part) {
+		return nil // its beginning was refused, or is not there any more
+	}
+	s.parts++
+	s.bytes += bytes
+	for _, c := range p.Items {
+		id, err := im.ParseConvID(c.Conv)
+		if err != nil {
+			return err
+		}
+		s.items[id] = &item{id: id, kind: c.Kind, peer: c.Peer, title: c.Title, left: c.Left, since: im.Seq(c.Since), at: im.Seq(c.At)}
+	}
+	parts := folding{named: s.named}
+	for _, x := range p.Personal {
+		parts.setOne(subject{x.Conv, x.User}, x.Name, x.Value, im.Seq(x.Seq))
+	}
+	s.named = parts.named
+	if p.Last {
+		f.list = list{stored: f.stored, first: im.Seq(s.first), read: s.bytes}
+		f.touched, f.named, f.snapshot = s.items, s.named, nil
+	}
+	return nil
+}
+
+// snapshotOf is what l comes to, in parts. Settings that were removed are not in it.
+func (l *list) snapshotOf() []*petrelv1.InboxSnapshot {
+	first := uint64(l.head + 1)
+	part := &petrelv1.InboxSnapshot{First: first}
+	parts, bytes := []*petrelv1.InboxSnapshot{part}, 0
+	grow := func(n int) {
+		if bytes += n; bytes > snapshotPart && bytes > n {
+			part = &petrelv1.InboxSnapshot{First: first, Part: uint32(len(parts))}
+			parts, bytes = append(parts, part), n
+		}
+	}
+	for _, p := range l.parts {
+		for i := range p.items.ids {
+			it := p.items.item(i)
+			grow(len(it.peer) + len(it.title) + 64)
+			part.Items = append(part.Items, &petrelv1.InboxItem{
+				Conv: it.id.String(), Kind: it.kind, Peer: it.peer, Title: it.title, Left: it.left, Since: uint64(it.since), At: uint64(it.at),
+			})
+		}
+	}
+	for i := range l.settings {
+		if s := &l.settings[i]; s.value != "" {
+			grow(s.bytes() - settingBytes + 16)
+			part.Personal = append(part.Personal, s.personal())
+		}
+	}
+	part.Last = true
+	return parts
+}
+
+// compact writes a snapshot of l, which is whole. If it does not succeed, the next sync
+// with news tries again.
+func (y *Syncer) compact(ctx context.Context, a im.Account, l *list) {
+	if y.Convs == nil || y.Store.Writable() != nil {
+		return
+	}
+	if _, busy := y.compacting.LoadOrStore(a, struct{}{}); busy {
+		return
+	}
+	defer y.compacting.Delete(a)
+	ctx, cancel := context.WithTimeout(ctx, compactTime)
+	defer cancel()
+	key := im.Key{Tenant: a.Tenant, Conv: y.Router.IDs().Inbox(a.Tenant, a.User)}
+	// What the entries say elsewhere has to be there first: nobody reads them again.
+	if y.Router.AwaitInboxes(ctx, key) != nil {
+		return
+	}
+	for _, part := range l.snapshotOf() {
+		s := &conv.Send{Conv: key, Peer: a.User, Keyed: true}
+		s.Entry.ClientMsgId = fmt.Sprintf("snapshot:%d:%d", part.First, part.Part)
+		s.Entry.Body = &petrelv1.Message_Inbox{Inbox: &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: part}}}
+		if _, err := send(ctx, y.Convs, s); err != nil {
+			return
+		}
+	}
+	y.Compacted.Add(1)
+}
+
+// send appends an entry, and waits until it is durable.
+func send(ctx context.Context, cs *conv.Convs, s *conv.Send) (im.Seq, error) {
+	done := make(chan conv.Result, 1)
+	s.Done = func(r conv.Result) { done <- r }
+	var wakeUps fanout.WakeUps
+	cs.Submit([]*conv.Send{s}, &wakeUps)
+	wakeUps.Flush()
+	select {
+	case r := <-done:
+		if r.Err != nil {
+			return 0, r.Err
+		}
+		return r.Seq, nil
+	case <-ctx.Done():
+		return 0, &im.Error{Code: im.CodeStoreStalled, RetryAfter: time.Second}
+	}
+}
