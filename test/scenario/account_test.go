@@ -143,32 +143,51 @@ func (s *session) jwt(values map[string]string) string {
 }
 
 // settings merges what the line says, or reads: "settings g1 mute=yes",
-// "settings account lang=fr", "settings".
+// "settings account lang=fr", "settings @bob blocked=1", "settings".
 func (s *session) settings(a args) {
 	s.w.t.Helper()
 	if a.word(1) == "" {
 		r, err := invoke[petrelv1.GetSettingsRequest, petrelv1.GetSettingsResponse](s, "AccountService/GetSettings", &petrelv1.GetSettingsRequest{})
 		var list []string
 		for _, x := range r.GetSettings() {
-			list = append(list, s.settingsPlace(x.Conv)+valuesText(x.Values))
+			list = append(list, s.settingsPlace(x.Conv, x.User)+valuesText(x.Values))
 		}
 		slices.Sort(list)
 		s.reply(err, "%s", strings.Join(list, ", "))
 		return
 	}
-	q := &petrelv1.ChangeSettingsRequest{Values: a.values}
-	if a.word(1) != "account" {
+	q := &petrelv1.ChangeSettingsRequest{RequestId: a.values["request"], Values: maps.Clone(a.values)}
+	delete(q.Values, "request")
+	if name, ok := strings.CutPrefix(a.word(1), "@"); ok {
+		q.User = name
+	} else if a.word(1) != "account" {
 		q.Conv, _ = s.w.resolve(s.user, a.word(1))
 	}
 	_, err := invoke[petrelv1.ChangeSettingsRequest, petrelv1.ChangeResponse](s, "AccountService/ChangeSettings", q)
 	s.reply(err, "")
 }
 
-func (s *session) settingsPlace(conv string) string {
-	if conv == "" {
+// settingsPlace is what settings are of.
+func (s *session) settingsPlace(conv, user string) string {
+	switch {
+	case user != "":
+		return "@" + user
+	case conv == "":
 		return "account"
 	}
 	return s.w.nameOf(s.user, conv)
+}
+
+// personalLines are the settings of a page of a sync, in its order.
+func (s *session) personalLines(p *petrelv1.SyncPage) []string {
+	var lines []string
+	if p.PersonalReset && len(p.Personal) > 0 {
+		lines = append(lines, "settings anew")
+	}
+	for _, x := range p.Personal {
+		lines = append(lines, fmt.Sprintf("setting %s %s=%s", s.settingsPlace(x.Conv, x.User), x.Name, x.Value))
+	}
+	return lines
 }
 
 // valuesText is settings in the order of their names, each behind a space.

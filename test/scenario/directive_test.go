@@ -59,6 +59,8 @@ func (w *world) direct(a args) {
 	case "server", "own", "ways", "raced", "by", "cluster": // read before the start
 	case "capabilities":
 		w.offers = a.words[1:]
+	case "blocks":
+		w.ledger.blocks = true
 	case "users":
 		w.makeUsers(t, a.words[1:])
 	case "group":

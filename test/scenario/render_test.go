@@ -237,6 +237,9 @@ func entryText(m *petrelv1.Message) string {
 	if m.RecalledBy > 0 {
 		l += " recalled=" + itoa(m.RecalledBy)
 	}
+	if m.Withheld {
+		l += " withheld"
+	}
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Members:
 		return l + " members" + membersText(b.Members)
@@ -324,6 +327,9 @@ func (w *world) inboxText(u *user, e *petrelv1.InboxEntry) string {
 	case *petrelv1.InboxEntry_Role:
 		return "role " + w.nameOf(u, b.Role.Conv) + " " + roleText(b.Role.Role)
 	case *petrelv1.InboxEntry_Settings:
+		if b.Settings.User != "" {
+			return "settings @" + b.Settings.User + valuesText(b.Settings.Values)
+		}
 		if b.Settings.Conv == "" {
 			return "settings" + valuesText(b.Settings.Values)
 		}
@@ -374,7 +380,7 @@ func (s *session) synced(p *petrelv1.SyncPage) []string {
 		groups = append(groups, append(append(g, s.quotes(c.Conv, c.Refs)...), noteTexts(c.Notes)...))
 	}
 	slices.SortFunc(groups, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-	lines := slices.Concat(groups...)
+	lines := append(s.personalLines(p), slices.Concat(groups...)...)
 	if p.More {
 		return append(lines, "synced more")
 	}

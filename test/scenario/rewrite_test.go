@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -41,6 +42,25 @@ func sameEntry(a, b *petrelv1.Message) bool {
 		return proto.Equal(a, b)
 	}
 	return proto.Equal(fixed(a), fixed(b))
+}
+
+// same is sameEntry, for users who may block each other: the one who blocks sees some
+// entries without what they say, and another counted (P-5.4).
+func (l *ledger) same(a, b *petrelv1.Message) bool {
+	if !l.blocks || !strings.HasPrefix(a.Conv, "d") {
+		return sameEntry(a, b)
+	}
+	if cut(a) || cut(b) {
+		return a.Seq == b.Seq && a.TimeMs == b.TimeMs
+	}
+	a, b = proto.CloneOf(a), proto.CloneOf(b)
+	a.Counted, b.Counted = 0, 0
+	return sameEntry(a, b)
+}
+
+// cut tells whether an entry is without what it says for who was told it.
+func cut(m *petrelv1.Message) bool {
+	return m.Withheld || m.EditedBy != 0 && m.RecalledBy == 0 && m.Body == nil
 }
 
 // fixed is what no edit or recall changes of an entry.
