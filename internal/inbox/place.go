@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/consumer"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
@@ -101,7 +103,8 @@ func (c *Consumer) readIndex(ctx context.Context, upTo im.Pos) error {
 	})
 }
 
-// save keeps the place and the index, and lets the feed forget what is before it.
+// save keeps the place and the index, and lets the feed forget what all its consumers
+// have read.
 // When another consumer has the feed by now, on another node, its place stays.
 func (c *Consumer) save(ctx context.Context) error {
 	if c.done == c.saved.done {
@@ -117,6 +120,7 @@ func (c *Consumer) save(ctx context.Context) error {
 		return store.RecordPut{Table: store.Consumers, Key: key, Value: value}
 	}
 	puts := []store.RecordPut{{Table: store.Consumers, Key: c.key(), Value: p.encode(), Check: true, Was: c.was}}
+	puts = append(puts, consumer.Place(c.feed, "inbox", c.done))
 	if news := c.index.News(after); len(news) > 0 {
 		puts = append(puts, record(c.newsKey(p.step), news))
 	}
@@ -141,8 +145,5 @@ func (c *Consumer) save(ctx context.Context) error {
 		return err
 	}
 	c.saved, c.was, c.rewrite = p, puts[0].Value, false
-	if c.done <= conv.RefanCommits {
-		return nil
-	}
-	return c.store.TrimFeed(ctx, c.feed, c.done-conv.RefanCommits)
+	return consumer.Trim(ctx, c.store, c.feed, time.Now(), conv.RefanCommits)
 }
