@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -218,6 +219,65 @@ func BenchmarkLists(b *testing.B) {
 			}
 			b.ReportMetric(used.Seconds()*1e3/float64(b.N), "cpu-ms/sync")
 		})
+	}
+}
+
+// BenchmarkPersonal syncs a user with 10,000 conversations and 100,000 changes of settings
+// behind that: 10 names are changed once in each conversation, or 1 name ten times. Of
+// whom nothing is new (none), who was away for all of the changes (away), and a new device
+// (new). The conversations themselves have no news, but for the new device. cold: nothing
+// is in memory, as after a start.
+func BenchmarkPersonal(b *testing.B) {
+	for _, names := range []int{1, 10} {
+		w := &world{t: b, fs: vfs.NewMem(), cache: 256 << 20}
+		w.start()
+		b.Cleanup(func() { w.stop() })
+		const convs, changes = 10_000, 100_000
+		keys := w.groups(convs)
+		d := &device{w: w}
+		d.sync(0)
+		before := d.token
+		var sends []*conv.Send
+		for i := range changes {
+			e := &petrelv1.InboxSettings{Conv: keys[i%convs].Conv.String(), Values: map[string]string{fmt.Sprint("name ", i/convs%names): fmt.Sprint(i)}}
+			s := &conv.Send{Conv: w.inboxKey(), Peer: "alice", Keyed: true}
+			s.Entry.ClientMsgId = w.id()
+			s.Entry.Body = &petrelv1.Message_Inbox{Inbox: &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: e}}}
+			sends = append(sends, s)
+		}
+		for part := range slices.Chunk(sends, 1000) { // more do not fit the queue of one conversation
+			w.many(part)
+		}
+		d.sync(0) // compacts if it is due, and stores the list
+		d.sync(0)
+		w.settle()
+		w.save() // or each start would carry everything again
+		first, head := w.entries()
+		for what, token := range map[string][]byte{"none": d.token, "away": before, "new": nil} {
+			for _, state := range []string{"cold", "warm"} {
+				b.Run(fmt.Sprintf("names=%d/%s/%s", names, what, state), func(b *testing.B) {
+					var used time.Duration
+					x := &device{w: w, token: token}
+					for b.Loop() {
+						if state == "cold" {
+							b.StopTimer()
+							w.stop()
+							w.start()
+							w.settle()
+							b.StartTimer()
+						}
+						*x = device{w: w, token: token}
+						from := cpu()
+						x.sync(0)
+						used += cpu() - from
+					}
+					b.ReportMetric(used.Seconds()*1e3/float64(b.N), "cpu-ms/sync")
+					b.ReportMetric(float64(x.pages), "pages")
+					b.ReportMetric(float64(x.told), "settings")
+					b.ReportMetric(float64(head-first+1), "entries")
+				})
+			}
+		}
 	}
 }
 

@@ -84,6 +84,20 @@ func (l *list) bytes() int {
 	return max(minKept, n)
 }
 
+// loaded is how many parts of l are not in the store only.
+func (l *list) loaded() int {
+	n := 0
+	for _, p := range l.parts {
+		if p.items != nil {
+			n++
+		}
+	}
+	if l.settings != nil || l.set == 0 {
+		n++
+	}
+	return n
+}
+
 // from returns the first part that may hold conversations after id, and false if id is
 // after all of them.
 func (l *list) from(id im.ConvID) int {
@@ -121,7 +135,7 @@ func (ls *lists) put(a im.Account, l *list) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if old := ls.of[a]; old != nil {
-		if old.head > l.head || old.head == l.head && old.stored.head >= l.stored.head {
+		if old.head > l.head || old.head == l.head && old.stored.head >= l.stored.head && old.loaded() >= l.loaded() {
 			return
 		}
 		ls.dropLocked(a, old)

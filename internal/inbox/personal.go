@@ -100,6 +100,11 @@ func (p *pager) personal(ctx context.Context) (all bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if l.settings == nil { // so the next page finds them in memory
+		with := *l
+		with.settings, p.list = settings, &with
+		p.y.lists.put(p.account, &with)
+	}
 	i, _ := slices.BinarySearchFunc(settings, im.Seq(t.Told)+1, func(s setting, q im.Seq) int { return cmp.Compare(s.seq, q) })
 	for bytes := 0; i < len(settings); i++ {
 		s := &settings[i]

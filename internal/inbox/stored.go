@@ -47,10 +47,10 @@ const (
 )
 
 // dueToStore tells whether so much was folded since l was stored that it is to be
-// stored again: a 32nd of its conversations, but 64 entries at least.
+// stored again: a 32nd of what is in it, but 64 entries at least.
 func (l *list) dueToStore() bool {
 	return l.long() && l.set <= maxStoredSettings &&
-		(l.first != l.stored.first || int(l.head-l.stored.head) >= max(64, l.convs()/32) || l.read-l.stored.read >= keepBytes/4)
+		(l.first != l.stored.first || int(l.head-l.stored.head) >= max(64, (l.convs()+len(l.settings))/32) || l.read-l.stored.read >= keepBytes/4)
 }
 
 func listKey(u im.User, kind byte) []byte { return append(append([]byte(u), 0), kind) }
@@ -130,7 +130,7 @@ func (y *Syncer) settings(ctx context.Context, a im.Account, l *list) ([]setting
 			return nil, err
 		}
 		var m storepb.ListSettings
-		if b == nil || m.UnmarshalVT(b) != nil {
+		if b == nil || m.UnmarshalVTUnsafe(b) != nil {
 			return nil, errGone
 		}
 		for _, s := range m.Settings {
