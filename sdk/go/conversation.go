@@ -145,7 +145,7 @@ func (c *Client) touch(v *conv) {
 func (c *Client) takeEvents(ev *petrelv1.Events) {
 	for _, m := range ev.Messages {
 		if m.Conv == c.meta.Inbox {
-			c.takeInbox(m.GetInbox())
+			c.takeInbox(m)
 			continue
 		}
 		v := c.addConv(m.Conv)
@@ -169,10 +169,12 @@ func (c *Client) takeEvents(ev *petrelv1.Events) {
 }
 
 // takeInbox syncs when the list has changed. Spec: P-8.5.
-func (c *Client) takeInbox(e *petrelv1.InboxEntry) {
-	switch e.GetEntry().(type) {
+func (c *Client) takeInbox(m *petrelv1.Message) {
+	switch e := m.GetInbox().GetEntry().(type) {
 	case *petrelv1.InboxEntry_Joined, *petrelv1.InboxEntry_Left, *petrelv1.InboxEntry_Role:
 		c.startSync()
+	case *petrelv1.InboxEntry_Settings:
+		c.takePushed(m.Seq, e.Settings)
 	default:
 		c.changed.Account = true
 	}
@@ -180,6 +182,10 @@ func (c *Client) takeInbox(e *petrelv1.InboxEntry) {
 
 // takeHint notes how far a conversation is that is not pushed whole. Spec: P-6.5.
 func (c *Client) takeHint(h *petrelv1.Hint) {
+	if h.Conv == c.meta.Inbox {
+		c.startSync()
+		return
+	}
 	v := c.addConv(h.Conv)
 	if !v.known {
 		c.startSync()

@@ -22,6 +22,7 @@ const (
 	capNotes  = "notes"
 
 	capPresence = "presence"
+	capPersonal = "personal"
 )
 
 const (
@@ -56,6 +57,7 @@ type live struct {
 	focusAt          time.Time          // when it has to be sent again; zero: not
 	watchDue         bool               // the server does not know whom the application watches
 	watchAt          time.Time          // not before
+	pushed           map[string]bool    // keys of settings that came as events since the last lagged; nil: none did
 }
 
 // readsFull reports whether no further history request may be sent. A server that names
@@ -210,6 +212,7 @@ func (c *Client) take(f *petrelv1.ServerFrame) error {
 		}
 		lv.link.push(p)
 	case *petrelv1.ServerFrame_Lagged: // P-6.4
+		lv.pushed = nil // what was removed meanwhile was not pushed
 		c.startSync()
 	case *petrelv1.ServerFrame_Kick: // P-3.5
 		return fromKick(b.Kick)

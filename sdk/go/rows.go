@@ -20,6 +20,7 @@ const (
 	entryPrefix    = "e/"
 	outPrefix      = "o/"
 	positionPrefix = "p/" // of Incoming, by conversation
+	settingPrefix  = "s/" // by conversation, user and name
 )
 
 func convKey(id string) string                { return convPrefix + id }
@@ -163,6 +164,8 @@ func (c *Client) load() error {
 			err = loadOutgoing(c, r.Value, out)
 		case r.Key == incomingKey:
 			c.incoming.begun = true
+		case strings.HasPrefix(r.Key, settingPrefix):
+			err = c.loadSetting(r.Value)
 		case strings.HasPrefix(r.Key, positionPrefix):
 			err = c.loadPosition(strings.TrimPrefix(r.Key, positionPrefix), r.Value)
 		}

@@ -30,6 +30,8 @@ type Conversation struct {
 	// holes among those that Messages returns. An operator has to repair the store.
 	// Spec: P-9.5.
 	Damaged []Range
+
+	Personal Personal // what the user has set of it
 }
 
 // Range is From and To, and what is between them.
@@ -100,7 +102,7 @@ func (c *Client) Direct(user string) string {
 func (c *Client) snapshot(v *conv) Conversation {
 	s := Conversation{
 		ID: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, Role: v.role, Left: v.left, Head: v.head, Have: v.have,
-		Unread: v.unread(), Read: v.read, Known: v.known, Typing: c.typists(v), Damaged: slices.Clone(v.damaged),
+		Unread: v.unread(), Read: v.read, Known: v.known, Typing: c.typists(v), Damaged: slices.Clone(v.damaged), Personal: c.personal(v),
 	}
 	if len(v.receipts) > 0 {
 		s.Receipts = make(map[string]*petrelv1.Receipt, len(v.receipts))

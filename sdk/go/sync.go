@@ -46,6 +46,7 @@ func (c *Client) askSync() {
 // takeSync applies one page. Its token is stored with what the page says.
 func (c *Client) takeSync(p *petrelv1.SyncPage) {
 	lv := c.live
+	c.takePersonal(p)
 	for _, s := range p.Convs {
 		c.takeState(s)
 	}
@@ -166,6 +167,11 @@ func (c *Client) forget() {
 	clear(c.direct)
 	clear(c.dirty)
 	c.moves = nil
+	for of, names := range c.settings {
+		for name := range names {
+			c.dropSetting(of, name)
+		}
+	}
 	c.meta.Token, c.meta.Synced, c.metaDirty = nil, false, true
 	c.changed.List = true
 	clear(c.asking)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // order is a line that begins with a slash, read.
@@ -13,6 +14,7 @@ type order struct {
 	users []string
 	seq   uint64 // of the message that is meant; 0: the last own one, of those that can be changed
 	text  string
+	wait  time.Duration // how long; 0: not said
 }
 
 // verbs are the commands, with what stands behind them and what they do.
@@ -31,6 +33,13 @@ var verbs = []struct{ verb, args, does string }{
 	{"/pin", "#N", "pin message number N, or unpin it"},
 	{"/edit", "[#N] TEXT", "change your last message, or your message number N"},
 	{"/recall", "[#N]", "recall your last message, or your message number N"},
+	{"/mute", "[TIME|off]", "be disturbed by this conversation no more: for ever, or for 8h or 2d"},
+	{"/top", "[off]", "put this conversation at the top of the list"},
+	{"/archive", "[off]", "put this conversation away, to the end of the list"},
+	{"/unread", "", "mark this conversation as unread"},
+	{"/clear", "", "show nothing of what is here now, on your devices"},
+	{"/block", "[USER]", "get nothing more from a user in your direct conversation"},
+	{"/unblock", "[USER]", "get what the user writes from now on"},
 	{"/numbers", "", "show or hide the numbers of messages"},
 	{"/retry", "", "send again what was refused"},
 	{"/drop", "", "delete what was refused"},
@@ -51,6 +60,11 @@ func parse(s string) (o order, isOrder bool, err error) {
 		return order{}, true, fmt.Errorf("there is no %s; /help shows what there is", verb)
 	}
 	o = order{verb: verb}
+	if ok, bad := o.parseSet(rest); ok && !bad {
+		return o, true, nil
+	} else if bad {
+		return o, true, fmt.Errorf("write %s %s", verb, verbs[i].args)
+	}
 	wrong := fmt.Errorf("write %s %s", verb, verbs[i].args)
 	switch verb {
 	case "/dm":

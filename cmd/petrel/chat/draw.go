@@ -70,6 +70,9 @@ func (v *view) topBar(l layout) string {
 	title, about := "", ""
 	if c := v.current(); c != nil && l.pane > 0 {
 		title, about = " "+oneLine(c.name), v.about(c)
+		if set := c.setWords(v.now()); set != "" {
+			about += " · " + set
+		}
 	}
 	if n := v.unreadElsewhere(); n > 0 && l.list == 0 {
 		about = strings.TrimPrefix(about+fmt.Sprintf(" · %d unread elsewhere", n), " · ")
@@ -185,7 +188,7 @@ func (v *view) listItem(i, w int) []string {
 	if c.unread > 0 {
 		name = v.s.bold
 	}
-	if c.left {
+	if c.left || c.set.Archived {
 		name = v.s.dim
 	}
 	sign := ""
@@ -206,9 +209,14 @@ func (v *view) listItem(i, w int) []string {
 		if c.unread > 999 {
 			badge = " 999+ "
 		}
+	} else if c.set.Unread {
+		badge = " • "
+	}
+	if c.set.Pinned > 0 {
+		sign = "▴" + sign
 	}
 	first := w - 2 - v.w.width(when) - 1
-	second := w - 2 - len(badge) - 1
+	second := w - 2 - v.w.width(badge) - 1
 	mark := v.s.accent.Background(bg).Render(gutter)
 	return []string{
 		mark + name.Background(bg).Render(v.w.fill(sign+oneLine(c.name), first)) + v.s.dim.Background(bg).Render(" "+when) + ground.Render(" "),

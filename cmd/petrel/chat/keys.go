@@ -207,6 +207,12 @@ func (v *view) do(o order) tea.Cmd {
 		delete(v.t.about, v.open)
 		return v.learn(true)
 	}
+	if run, ok := v.t.set(v.open, o); ok {
+		return func() tea.Msg {
+			said, err := run(v.ctx)
+			return done{said: said, err: err}
+		}
+	}
 	run := v.t.manage(v.open, o)
 	text := o.text
 	if o.verb != "/dm" {

@@ -1,6 +1,10 @@
 package chat
 
-import "time"
+import (
+	"time"
+
+	petrel "github.com/petrel-im/petrel/sdk/go"
+)
 
 // conversation is one of the user's, as the list shows it.
 type conversation struct {
@@ -16,6 +20,8 @@ type conversation struct {
 	typing  []string  // others who are typing
 	online  bool      // the other user of a direct one
 	seen    time.Time // until when they were online; zero: unknown
+
+	set petrel.Personal // what the person has set of it
 }
 
 // entry is one line of a conversation: a message, or a notice.

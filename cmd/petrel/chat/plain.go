@@ -242,6 +242,13 @@ func (p *plain) line(ctx context.Context, s string) error {
 	case "/numbers", "/retry", "/drop", "/quit":
 		return fmt.Errorf("%s is for the full screen", o.verb)
 	}
+	if run, ok := p.t.set(p.open, o); ok {
+		said, err := run(ctx)
+		if err == nil {
+			_, err = fmt.Fprintln(p.out, said)
+		}
+		return err
+	}
 	said, open, err := p.t.manage(p.open, o)(ctx)
 	if err != nil {
 		return err

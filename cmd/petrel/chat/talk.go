@@ -35,13 +35,13 @@ func (t *talk) link() (l link, synced bool) {
 	return l, s.Synced
 }
 
-// list are the conversations, those with the newest messages first. Of the users of direct
-// ones it asks whether they are online.
+// list are the conversations: pinned ones first, then those with the newest messages. Of
+// the users of direct ones it asks whether they are online.
 func (t *talk) list() []conversation {
 	var list []conversation
 	var peers []string
 	for _, v := range t.c.Conversations() {
-		if v.Known {
+		if v.Known && !hidden(&v) {
 			list = append(list, t.conversation(&v))
 			if v.Peer != "" && len(peers) < maxWatched {
 				peers = append(peers, v.Peer)
@@ -52,7 +52,7 @@ func (t *talk) list() []conversation {
 		t.watched = peers
 		t.c.Watch(peers...)
 	}
-	return list
+	return ordered(list)
 }
 
 // maxWatched is how many users a client may watch. Spec: P-13.5.
@@ -68,7 +68,7 @@ func (t *talk) typing(id, text string) {
 func (t *talk) conversation(v *petrel.Conversation) conversation {
 	c := conversation{
 		id: v.ID, name: v.Title, direct: v.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT, left: v.Left,
-		unread: uint64(max(v.Unread, 0)), read: v.Read, head: v.Head, typing: v.Typing,
+		unread: uint64(max(v.Unread, 0)), read: v.Read, head: v.Head, typing: v.Typing, set: v.Personal,
 	}
 	if c.direct {
 		c.name = v.Peer
@@ -159,7 +159,7 @@ func (t *talk) entries(id string) []entry {
 	var list []entry
 	v, _ := t.c.Conversation(id)
 	g := t.about[id]
-	for _, m := range t.c.Messages(id, 0, 0) {
+	for _, m := range t.c.Messages(id, v.Personal.ClearedTo, 0) {
 		if e, ok := t.entry(&m, user); ok {
 			if e.own && !e.notice {
 				e.mark = t.markOf(&v, g, m.Seq)

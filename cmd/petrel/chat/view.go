@@ -74,7 +74,8 @@ type view struct {
 	drafts    map[string]string
 	edit      editor
 	numbers   bool
-	downSince time.Time // zero: live
+	unmark    func(context.Context) error // ends the mark that what was opened is unread; nil: there is none
+	downSince time.Time                   // zero: live
 	ticking   bool
 
 	inList  bool // keys go to the list
@@ -199,6 +200,10 @@ func (v *view) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = v.finish(msg)
 	}
 	v.markRead()
+	if unmark := v.unmark; unmark != nil {
+		v.unmark = nil
+		cmd = tea.Batch(cmd, func() tea.Msg { return done{err: unmark(v.ctx)} })
+	}
 	return v, cmd
 }
 
@@ -271,6 +276,7 @@ func (v *view) show(id string) {
 	if c := v.current(); c != nil && c.unread > 0 {
 		v.newFrom = c.read
 	}
+	v.unmark = v.t.opened(v.current())
 	v.entries = v.t.entries(id)
 }
 

@@ -1,0 +1,241 @@
+package petrel
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// Names of settings that have a meaning to every client. Spec: P-8.10.
+const (
+	settingMutedUntil = "muted_until"
+	settingNotify     = "notify"
+	settingPinned     = "pinned"
+	settingArchived   = "archived"
+	settingUnread     = "unread"
+	settingClearedTo  = "cleared_to"
+	settingBlocked    = "blocked"
+)
+
+// Personal is what the user has set of a conversation, on whichever device. Spec: P-8.10.
+type Personal struct {
+	MutedUntil time.Time // until then the person is not disturbed; zero: never muted
+	Notify     string    // of which messages the person is told: "all", "mentions", "nothing"; "": not set
+	Pinned     uint64    // above 0: it stands at the top, in the order of these
+	Archived   bool
+	Unread     bool   // the person wants it to look unread
+	ClearedTo  uint64 // nothing up to this seq is shown
+	Blocked    bool   // of a direct conversation: the user blocks the other one
+}
+
+// subject is what a setting is of; both empty: the account.
+type subject struct{ conv, user string }
+
+// setting is the newest value of a name that the client knows.
+type setting struct {
+	value string // "": the name was removed
+	seq   uint64 // of the entry of the inbox
+}
+
+// settings are those of the user, by what they are of and by name. Client.mu guards them.
+type settings map[subject]map[string]setting
+
+func (s settings) value(of subject, name string) string { return s[of][name].value }
+
+// settingKey is the key of a setting in the store. Ids of conversations and users have
+// no slash.
+func settingKey(of subject, name string) string {
+	return settingPrefix + of.conv + "/" + of.user + "/" + name
+}
+
+// takePersonal applies what a page of a sync says. Spec: P-8.10.
+func (c *Client) takePersonal(p *petrelv1.SyncPage) {
+	if p.PersonalReset {
+		for of, names := range c.settings {
+			for name := range names {
+				if !c.live.pushed[settingKey(of, name)] { // what was pushed meanwhile may be newer than the page
+					c.dropSetting(of, name)
+				}
+			}
+		}
+	}
+	for _, s := range p.Personal {
+		c.takeSetting(s)
+	}
+}
+
+// takePushed applies an entry of the inbox that changes settings.
+func (c *Client) takePushed(seq uint64, s *petrelv1.InboxSettings) {
+	for name, value := range s.Values {
+		c.takeSetting(&petrelv1.Personal{Seq: seq, Conv: s.Conv, User: s.User, Name: name, Value: value})
+		if c.live.pushed == nil {
+			c.live.pushed = map[string]bool{}
+		}
+		c.live.pushed[settingKey(subject{s.Conv, s.User}, name)] = true
+	}
+}
+
+// takeSetting applies a value, if the client has none that is newer. One that was removed
+// stays in memory, so that an older one that comes late is noticed.
+func (c *Client) takeSetting(s *petrelv1.Personal) {
+	of := subject{s.Conv, s.User}
+	if c.settings[of][s.Name].seq > s.Seq {
+		return
+	}
+	if c.settings[of] == nil {
+		c.settings[of] = map[string]setting{}
+	}
+	c.settings[of][s.Name] = setting{s.Value, s.Seq}
+	if s.Value == "" {
+		c.put(settingKey(of, s.Name), nil)
+	} else if b, err := s.MarshalVT(); err == nil { // it came over the wire: it can be encoded
+		c.put(settingKey(of, s.Name), b)
+	}
+	c.settingChanged(of)
+}
+
+func (c *Client) dropSetting(of subject, name string) {
+	delete(c.settings[of], name)
+	if len(c.settings[of]) == 0 {
+		delete(c.settings, of)
+	}
+	c.put(settingKey(of, name), nil)
+	c.settingChanged(of)
+}
+
+func (c *Client) settingChanged(of subject) {
+	c.changed.Account = true
+	id := of.conv
+	if of.user != "" {
+		id = c.direct[of.user]
+	}
+	if c.convs[id] != nil {
+		c.changed.touch(id)
+	}
+}
+
+// loadSetting reads a setting of the store.
+func (c *Client) loadSetting(b []byte) error {
+	s := new(petrelv1.Personal)
+	if err := s.UnmarshalVT(b); err != nil {
+		return err
+	}
+	c.takeSetting(s)
+	return nil
+}
+
+// personal is what the user has set of v.
+func (c *Client) personal(v *conv) Personal {
+	names := c.settings[subject{conv: v.id}]
+	number := func(name string) uint64 {
+		n, err := strconv.ParseUint(names[name].value, 10, 63)
+		if err != nil {
+			return 0 // the server lets no other value through
+		}
+		return n
+	}
+	p := Personal{
+		Notify: names[settingNotify].value, Pinned: number(settingPinned), Archived: names[settingArchived].value != "",
+		Unread: names[settingUnread].value != "", ClearedTo: number(settingClearedTo),
+		Blocked: v.peer != "" && c.settings.value(subject{user: v.peer}, settingBlocked) != "",
+	}
+	if ms := number(settingMutedUntil); ms > 0 {
+		p.MutedUntil = time.UnixMilli(int64(ms))
+	}
+	return p
+}
+
+// Setting is the value that the user has given a name: of a conversation, of another
+// user, or, if both are empty, of the account. "" without one.
+func (c *Client) Setting(conv, user, name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settings.value(subject{conv, user}, name)
+}
+
+// Blocked are the users that the user blocks, sorted.
+func (c *Client) Blocked() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []string
+	for of, names := range c.settings {
+		if of.user != "" && names[settingBlocked].value != "" {
+			out = append(out, of.user)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ChangeSettings gives names of a conversation, of another user, or, if both are empty, of
+// the account new values; "" removes a name. An application begins its own names with a
+// word of its own. The snapshots have the values once the server has stored them.
+// Codes: invalid, no_conversation, rate_limited. Spec: P-8.10.
+func (c *Client) ChangeSettings(ctx context.Context, conv, user string, values map[string]string) error {
+	return c.Call(ctx, accountService+"ChangeSettings", &petrelv1.ChangeSettingsRequest{Conv: conv, User: user, Values: maps.Clone(values)}, new(petrelv1.ChangeResponse))
+}
+
+// set gives one name of a conversation a value.
+func (c *Client) set(ctx context.Context, conv, name, value string) error {
+	return c.ChangeSettings(ctx, conv, "", map[string]string{name: value})
+}
+
+// one is the value of a setting that is there or not.
+func one(on bool) string {
+	if on {
+		return "1"
+	}
+	return ""
+}
+
+// Mute has nobody disturbed by a conversation before until; the zero time ends that.
+func (c *Client) Mute(ctx context.Context, conv string, until time.Time) error {
+	value := ""
+	if !until.IsZero() {
+		value = strconv.FormatInt(max(1, until.UnixMilli()), 10)
+	}
+	return c.set(ctx, conv, settingMutedUntil, value)
+}
+
+// Notify says of which messages of a conversation the person is told: "all", "mentions",
+// "nothing", or "" for what the application does otherwise.
+func (c *Client) Notify(ctx context.Context, conv, level string) error {
+	return c.set(ctx, conv, settingNotify, level)
+}
+
+// PinConversation puts a conversation at the top of the list, in the order of these numbers; 0 takes
+// it from there.
+func (c *Client) PinConversation(ctx context.Context, conv string, order uint64) error {
+	value := ""
+	if order > 0 {
+		value = strconv.FormatUint(order, 10)
+	}
+	return c.set(ctx, conv, settingPinned, value)
+}
+
+// Archive puts a conversation away, or brings it back.
+func (c *Client) Archive(ctx context.Context, conv string, on bool) error {
+	return c.set(ctx, conv, settingArchived, one(on))
+}
+
+// MarkUnread has a conversation look unread. When the person opens it, end that.
+func (c *Client) MarkUnread(ctx context.Context, conv string, on bool) error {
+	return c.set(ctx, conv, settingUnread, one(on))
+}
+
+// Clear has clients show nothing of a conversation up to a seq. The entries stay where
+// they are, also for the user.
+func (c *Client) Clear(ctx context.Context, conv string, upTo uint64) error {
+	return c.set(ctx, conv, settingClearedTo, strconv.FormatUint(upTo, 10))
+}
+
+// Block has the server withhold what another user sends to the direct conversation, or
+// ends that. It is in force when Block returns. The other user is told nothing of it.
+// Codes: invalid, rate_limited. Spec: P-5.4.
+func (c *Client) Block(ctx context.Context, user string, on bool) error {
+	return c.ChangeSettings(ctx, "", user, map[string]string{settingBlocked: one(on)})
+}
