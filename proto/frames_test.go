@@ -90,6 +90,16 @@ func serverVectors() []vector {
 				{Conv: aliceBob, Seq: 42, From: "alice", ClientMsgId: "5f0c1e9ab24d4e10", TimeMs: noon, Counted: 42, Type: "application/x-sketch", Body: &pb.Message_Data{Data: []byte{0, 1, 0xfe, 0xff}}},
 			},
 		}}}},
+		{"51-server-sync-personal", &pb.ServerFrame{Id: 9, Body: &pb.ServerFrame_Sync{Sync: &pb.SyncPage{
+			Token: []byte{1, 2, 4}, PersonalReset: true, Personal: []*pb.Personal{
+				{Seq: 57, Conv: team, Name: "pinned", Value: "3"}, {Seq: 58, Name: "acme.theme", Value: "海"}, {Seq: 61, User: "mallory", Name: "blocked", Value: "1"},
+			},
+		}}}},
+		{"52-server-events-settings", &pb.ServerFrame{Body: &pb.ServerFrame_Events{Events: &pb.Events{Messages: []*pb.Message{
+			{Conv: "iDZyNF3ZHqisvWUE89S2_", Seq: 61, ClientMsgId: "r:1", TimeMs: noon, Body: &pb.Message_Inbox{Inbox: &pb.InboxEntry{Entry: &pb.InboxEntry_Settings{
+				Settings: &pb.InboxSettings{User: "mallory", Values: map[string]string{"blocked": "1"}},
+			}}}},
+		}}}}},
 		{"11-server-sync-page", &pb.ServerFrame{Id: 2, Body: &pb.ServerFrame_Sync{Sync: &pb.SyncPage{
 			Convs: []*pb.ConvState{
 				{Conv: aliceBob, Kind: pb.ConvKind_CONV_KIND_DIRECT, Peer: "bob", Head: 43, Counted: 43, FirstSeq: 1, Role: pb.Role_ROLE_MEMBER, Joined: 1},

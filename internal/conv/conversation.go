@@ -113,6 +113,14 @@ func (i *info) mayRead(u im.User, q, head im.Seq) bool {
 	return q <= head && q >= i.firstSeq() && (u == "" || len(i.members.readable(u, q, q)) > 0)
 }
 
+// blockedBy tells whether the other user of a direct conversation blocks u.
+func (i *info) blockedBy(u im.User) bool {
+	return slices.ContainsFunc(i.record.Blocks, func(b *storepb.Block) bool { return b.Blocked && b.User != string(u) })
+}
+
+// viewer is u as a reader of the conversation.
+func (i *info) viewer(u im.User) viewer { return viewer{u, sideOf(i.record, u)} }
+
 // published is the readers' side.
 func (c *conv) published() (point, *info) {
 	at := *c.point.Load() // before the info, see conv

@@ -13,7 +13,7 @@
 // (what users tell each other and nobody stores), node.go (what all feeds of a node
 // share), inboxlag.go. A conversation: relations.go (what messages say of others),
 // send.go, hash.go (the tail, by which repeats are found), thread.go, members.go,
-// usercursor.go, conversation.go. Those in memory: memory.go, queue.go (their sends),
+// usercursor.go, withheld.go (what one user does not get of another), conversation.go. Those in memory: memory.go, queue.go (their sends),
 // outsider.go (who may not know that a conversation exists), signaller.go (their signals),
 // fetch.go (how they get into memory), intake.go. Questions: formerrow.go, reader.go,
 // damaged.go, quotes.go, history.go, state.go. The cursors of users: cursor.go,

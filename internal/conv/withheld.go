@@ -63,11 +63,6 @@ func sideOf(rec *storepb.Conversation, u im.User) int {
 	return slices.Index(rec.Participants, string(u))
 }
 
-// blockedBy tells whether the other user of a direct conversation blocks u.
-func (i *info) blockedBy(u im.User) bool {
-	return slices.ContainsFunc(i.record.Blocks, func(b *storepb.Block) bool { return b.Blocked && b.User != string(u) })
-}
-
 // withBlock is the record of a direct conversation in which b is true; false: it says so
 // already, or something newer. rec may be nil.
 func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block) (*storepb.Conversation, bool) {
@@ -93,9 +88,6 @@ type viewer struct {
 	user im.User // "": the operator, who sees all that is stored
 	side int     // of a direct conversation; -1: of another one
 }
-
-// viewer is u as a reader of the conversation.
-func (i *info) viewer(u im.User) viewer { return viewer{u, sideOf(i.record, u)} }
 
 // special are the flags of rows that not everybody sees as they are stored.
 const special = store.RowWithheld | store.RowHides | store.RowEditWithheld
