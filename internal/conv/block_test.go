@@ -13,6 +13,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -249,6 +250,48 @@ func TestBlockRacesASendUnderWay(t *testing.T) {
 	want(t, "bob reads after a repeat of an older change", "6 counted 4 : withheld", w.sees(key, "bob")[5])
 }
 
+// An edit that is withheld shows at no time, also not while the row says already what the
+// next edit has made of it.
+func TestWithheldEditShowsNotBetweenTwoCommits(t *testing.T) {
+	w := newWorld(t)
+	key := w.pair("alice", "bob")
+	w.MustSend(w.text("alice", "bob", "1", "first"))
+	w.MustSend(w.block("bob", "alice", true, 1))
+	open := w.Gate.Shut()
+	edit := w.Submit(w.about("alice", "bob", "2", editOf(1, "withheld edit")))
+	eventually(t, "the row is rewritten", func() bool { return w.rewritten(key, 1) })
+	want(t, "bob reads before the edit", []string{"1 counted 1 alice: first"}, w.sees(key, "bob"))
+	open()
+	w.Await(edit[0])
+	w.MustSend(w.block("bob", "alice", false, 2))
+	open = w.Gate.Shut()
+	edit = w.Submit(w.about("alice", "bob", "3", editOf(1, "open edit")))
+	eventually(t, "the row is rewritten again", func() bool { return w.rewritten(key, 3-1) })
+	want(t, "bob reads before the second edit", "1 counted 1 alice: edited by 2", w.sees(key, "bob")[0])
+	open()
+	w.Await(edit[0])
+	want(t, "bob reads after it", "1 counted 1 alice: open edit edited by 3", w.sees(key, "bob")[0])
+}
+
+// rewritten tells whether the store shows what the entry after q has made of the row 1.
+func (w *world) rewritten(key im.Key, q im.Seq) bool {
+	var m petrelv1.Message
+	err := w.Gate.Rows(w.T.Context(), key, 1, 1, func(r store.Row) bool {
+		_, wirePart, err := store.SplitRow(r.Value)
+		if err == nil {
+			err = wire.ParseMessage(wirePart, &m)
+		}
+		if err != nil {
+			w.T.Error(err)
+		}
+		return true
+	})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return im.Seq(m.EditedBy) > q
+}
+
 // blockModel is a direct conversation in which users block each other.
 type blockModel struct {
 	rows    []modelRow
@@ -350,5 +393,55 @@ func TestEveryViewOfABlockedConversation(t *testing.T) {
 	}
 	if !slices.ContainsFunc(m.rows, func(r modelRow) bool { return r.withheld }) {
 		t.Error("nothing was withheld: this test shows nothing")
+	}
+}
+
+// A snapshot of an inbox is taken only directly after the entries that it is of, and its
+// parts in their order. With the last part the entries before it are gone. Spec: P-8.11.
+func TestSnapshotFollowsWhatItIsOf(t *testing.T) {
+	w := newWorld(t)
+	key := im.Key{Tenant: im.DefaultTenant, Conv: w.Convs.IDs().Inbox(im.DefaultTenant, "alice")}
+	n := 0
+	entry := func(e *petrelv1.InboxEntry) *conv.Send {
+		n++
+		s := &conv.Send{Conv: key, Peer: "alice", Keyed: true}
+		s.Entry.ClientMsgId, s.Entry.Body = fmt.Sprint(n), &petrelv1.Message_Inbox{Inbox: e}
+		return s
+	}
+	set := func() {
+		w.MustSend(entry(&petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{"a": fmt.Sprint(n)}}}}))
+	}
+	part := func(first uint64, i uint32, last bool) *conv.Send {
+		return entry(&petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: &petrelv1.InboxSnapshot{First: first, Part: i, Last: last}}})
+	}
+	first := func() uint64 {
+		p, err := w.page(key, "", &convpb.GetHistory{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.FirstSeq
+	}
+	set()
+	set()
+	alice := w.Online("alice")
+	convtest.WantCode(t, w.Send(part(2, 0, true)), im.CodeConflict) // an entry came after what it is of
+	convtest.WantCode(t, w.Send(part(4, 0, true)), im.CodeConflict)
+	convtest.WantCode(t, w.Send(part(3, 1, true)), im.CodeConflict)
+	w.MustSend(part(3, 0, false))
+	set() // between two parts
+	convtest.WantCode(t, w.Send(part(3, 1, true)), im.CodeConflict)
+	if got := first(); got != 1 {
+		t.Errorf("the inbox begins with %d, and no snapshot is whole", got)
+	}
+	w.MustSend(part(5, 0, false))
+	w.MustSend(part(5, 1, true))
+	for range 2 {
+		if got := first(); got != 5 {
+			t.Errorf("the inbox begins with %d, want 5", got)
+		}
+		w.restart()
+	}
+	if got := alice.Got(); len(got) != 1 {
+		t.Errorf("pushed: %q, want the setting alone", got)
 	}
 }

@@ -161,3 +161,59 @@ func TestPlaceOfANewerConsumerStays(t *testing.T) {
 		t.Errorf("trimmed up to %v, want %v", u.trimmed, want)
 	}
 }
+
+// A whole snapshot takes the place of all that was folded before it, also of what is not
+// in it. One whose rest was refused says nothing.
+func TestSnapshotTakesThePlaceOfWhatWasFolded(t *testing.T) {
+	set := func(name, v string) *petrelv1.InboxEntry {
+		return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{name: v}}}}
+	}
+	in := func(seq uint64) *petrelv1.InboxEntry {
+		return joined(&petrelv1.InboxJoined{Conv: im.ConvID{0: byte(im.Group), 1: byte(seq)}.String(), Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Seq: seq})
+	}
+	part := func(first uint64, i uint32, last bool, name string) *petrelv1.InboxEntry {
+		sn := &petrelv1.InboxSnapshot{First: first, Part: i, Last: last, Items: []*petrelv1.InboxItem{{Conv: im.ConvID{0: byte(im.Group), 1: 7 + byte(i)}.String(), Since: 3, At: 2}}}
+		sn.Personal = []*petrelv1.Personal{{Seq: 1, Name: name, Value: "kept"}}
+		return &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: sn}}
+	}
+	for what, c := range map[string]struct {
+		entries []*petrelv1.InboxEntry
+		want    string
+	}{
+		"whole":             {[]*petrelv1.InboxEntry{set("a", "1"), in(2), part(3, 0, false, "b"), part(3, 1, true, "c"), set("d", "2")}, "first 3, 2 conversations, b=kept@1 c=kept@1 d=2@5"},
+		"in one part":       {[]*petrelv1.InboxEntry{set("a", "1"), part(2, 0, true, "b")}, "first 2, 1 conversations, b=kept@1"},
+		"cut off":           {[]*petrelv1.InboxEntry{set("a", "1"), in(2), part(3, 0, false, "b"), set("d", "2")}, "first 0, 1 conversations, a=1@1 d=2@4"},
+		"once more":         {[]*petrelv1.InboxEntry{set("a", "1"), part(2, 0, false, "b"), set("d", "2"), part(4, 0, true, "c")}, "first 4, 1 conversations, c=kept@1"},
+		"without its start": {[]*petrelv1.InboxEntry{set("a", "1"), part(1, 1, true, "b")}, "first 0, 0 conversations, a=1@1"},
+	} {
+		f := folding{}
+		for i, e := range c.entries {
+			if err := f.add(e, im.Seq(i+1), 10); err != nil {
+				t.Fatal(err)
+			}
+			if e.GetSnapshot() == nil { // what was folded before is a list by now
+				f = folding{list: *f.end(im.Seq(i + 1))}
+			}
+		}
+		l := f.end(im.Seq(len(c.entries)))
+		got := fmt.Sprintf("first %d, %d conversations,", l.first, l.convs())
+		for _, s := range l.settings {
+			got += fmt.Sprintf(" %s=%s@%d", s.name, s.value, s.seq)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", what, got, c.want)
+		}
+	}
+}
+
+// What a compacted inbox calls too old was carried into it before; what is put off was not.
+func TestWhatIsTooOldWasCarried(t *testing.T) {
+	c := &Consumer{}
+	for code, done := range map[im.Code]bool{im.CodeTooOld: true, im.CodeConflict: true, im.CodeOverloaded: false} {
+		answers := make(chan conv.Result, 1)
+		answers <- conv.Result{Err: &im.Error{Code: code}}
+		if err := c.await(t.Context(), answers); (err == nil) != done {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}

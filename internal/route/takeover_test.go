@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/petrel-im/petrel/internal/conv"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
 // F6: what became of a commit of unknown outcome is told by a takeover. Nobody is
@@ -85,4 +87,26 @@ func TestABrokenFeedIsTakenOver(t *testing.T) {
 	if r := one.Send(convtest.Message(key, "alice", "k2", 1, "and on")); r.Err != nil || r.Seq != 2 {
 		t.Errorf("the next one: %+v, want seq 2", r)
 	}
+}
+
+// A block reaches the owner from any node, and what a new owner pushes once more is
+// withheld as well. Spec: P-5.4.
+func TestANewOwnerPushesWhatIsWithheldAsSuch(t *testing.T) {
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := im.Key{Tenant: im.DefaultTenant, Conv: one.Convs.IDs().Direct(im.DefaultTenant, "alice", "bob")}
+	block := &conv.Send{Conv: key, Peer: "alice", Block: &storepb.Block{User: "bob", Blocked: true, Version: 1}}
+	if r := two.Send(block); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	s := convtest.Message(key, "alice", "k1", -1, "let me in")
+	s.Peer = "bob"
+	two.MustSend(s)
+	alice, bob := two.Online("alice"), two.Online("bob")
+	waitOnline(t, c)
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	sees(t, alice, "1:let me in")
+	sees(t, bob, "1:")
 }
