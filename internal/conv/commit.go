@@ -462,13 +462,13 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 	setHidden(&head, l.hidden)
 	wirePart := b.add(c.key, head, &s.Entry)
 	l.tail.add(id.hash)
-	own := wirePart // as the sender sees it
-	if head.Flags&special != 0 {
+	r := s.stored(&s.Entry, wirePart)
+	if head.Flags&special != 0 { // the ack says what the sender sees
 		bu.special = true
-		own = bu.see(next.viewer(im.User(s.Entry.From)), &head, wirePart)
+		v := next.viewer(im.User(s.Entry.From))
+		r.Counted -= min(r.Counted, l.hidden.of(v.side)) // it is 0 without rel
+		r.Message = bu.see(v, &head, r.Message)
 	}
-	r := s.stored(&s.Entry, own)
-	r.Counted -= min(r.Counted, l.hidden.of(sideOf(next.record, im.User(s.Entry.From)))) // 0 without rel
 	if s.Entry.GetInbox().GetSnapshot() != nil { // nobody learns anything by it
 		wirePart = nil
 	}

@@ -33,7 +33,7 @@ func (si *signaller) loadedLocked(c *conv) {
 func (si *signaller) signalLocked(c *conv, s *Signal) {
 	at, in := c.published()
 	from := im.User(s.Signal.From)
-	if in.record == nil || in.members.Role(from) == 0 || blocked(in, from) {
+	if in.record == nil || in.members.Role(from) == 0 {
 		return
 	}
 	if c.signalRates == nil {
@@ -48,16 +48,15 @@ func (si *signaller) signalLocked(c *conv, s *Signal) {
 		si.node.signals.dropped.Add(1)
 		return
 	}
+	to := in.members.current
+	if in.blockedBy(from) { // who learns nothing of it: their own devices get the signal. Spec: P-5.4
+		to = []im.User{from}
+	}
 	s.Signal.Head, s.Signal.TimeMs = uint64(at.head), uint64(now.UnixMilli())
 	si.node.signals.add(s.matter(), outgoing{
 		Signal: fanout.Signal{
 			Key: s.Key, Signal: s.Signal, Sender: s.Sender, Focused: typing || len(in.members.current) > LargeSignals,
 		},
-		to: in.members.current,
+		to: to,
 	})
 }
-
-// blocked tells whether what from says is not for the others of a direct conversation.
-// This is the one place that asks: users cannot block each other yet. The sender learns
-// nothing of it. Spec: P-5.4.
-func blocked(*info, im.User) bool { return false }

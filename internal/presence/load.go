@@ -3,6 +3,7 @@ package presence
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -10,6 +11,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -103,7 +105,7 @@ func (p *Presence) read(ctx context.Context, j *job) error {
 		}
 	}
 	if len(ids) == 0 {
-		return nil
+		return p.dropBlocked(ctx, j)
 	}
 	listed, err := p.o.Listed(ctx, j.watcher, ids)
 	if errors.Is(err, store.ErrCorrupt) || im.CodeOf(err) == im.CodeDamaged { // no reason to try it again and again
@@ -113,14 +115,33 @@ func (p *Presence) read(ctx context.Context, j *job) error {
 		return err
 	}
 	for i, r := range asks {
-		r.sees = listed[i] && r.policy == user.ToPeers && !blocked(r.account, j.watcher)
+		r.sees = listed[i] && r.policy == user.ToPeers
 	}
-	return nil
+	return p.dropBlocked(ctx, j)
 }
 
-// blocked tells whether a user does not want another one to see them, whatever their
-// policy. Users cannot block each other yet.
-func blocked(_, _ im.Account) bool { return false }
+// dropBlocked takes from the watcher of j what users do not want it to see who block it. It
+// reads the same of each user.
+func (p *Presence) dropBlocked(ctx context.Context, j *job) error {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for i := range j.reads {
+		r := &j.reads[i]
+		if r.account == j.watcher {
+			continue
+		}
+		g.Go(func() error {
+			key := im.Key{Tenant: r.account.Tenant, Conv: p.o.IDs.Direct(r.account.Tenant, r.account.User, j.watcher.User)}
+			rec, err := p.o.Store.Conversation(ctx, key)
+			if errors.Is(err, store.ErrCorrupt) { // nobody knows who may see it
+				r.sees, err = false, nil
+			}
+			r.sees = r.sees && !slices.ContainsFunc(rec.GetBlocks(), func(b *storepb.Block) bool { return b.Blocked && b.User == string(r.account.User) })
+			return err
+		})
+	}
+	return g.Wait()
+}
 
 // takeResults takes over what the workers have read, and tells it to the sessions.
 func (p *Presence) takeResults(s *step) {

@@ -22,6 +22,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/presence"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/internal/wire"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -39,6 +40,7 @@ type accounts struct {
 	policies map[im.User]user.PresencePolicy // of those who exist
 	peers    map[im.ConvID]bool              // direct conversations
 	seen     map[im.User]uint64
+	blocks   map[im.ConvID][]*storepb.Block
 	updates  []int    // how many records each of them had
 	reads    []string // what was read
 	quiet    bool     // reads are not noted
@@ -65,6 +67,12 @@ func (s *accounts) Update(_ context.Context, puts []store.RecordPut) error {
 		s.seen[im.User(p.Key)] = binary.BigEndian.Uint64(p.Value)
 	}
 	return nil
+}
+
+func (s *accounts) Conversation(_ context.Context, c im.Key) (*storepb.Conversation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &storepb.Conversation{Blocks: s.blocks[c.Conv]}, nil
 }
 
 func (s *accounts) Writable() error { return nil }

@@ -22,7 +22,7 @@ var personalRules = []rule{
 	{
 		name:    "tell-of-a-block",
 		holds:   "a block is no news of the conversation",
-		patches: []patch{{"internal/conv/publish.go", `if !m.rows { // nothing of it is news to anybody`, `if m.c == nil {`}},
+		patches: []patch{{"internal/conv/publish.go", `if !m.rows {`, `if m.c == nil {`}},
 		guards:  []guard{{"internal/conv", "^TestSenderSeesNothingOfABlock$"}},
 	},
 	{
@@ -40,7 +40,7 @@ var personalRules = []rule{
 	{
 		name:    "push-again-as-stored",
 		holds:   "what is withheld is withheld also when a new owner pushes it",
-		patches: []patch{{"internal/conv/refan.go", `if head.Flags&special != 0 { // each user sees another row`, `if len(may) == 0 {`}},
+		patches: []patch{{"internal/conv/refan.go", `if head.Flags&special != 0 {`, `if len(may) == 0 {`}},
 		guards:  []guard{{"internal/route", "^TestANewOwnerPushesWhatIsWithheldAsSuch$"}},
 	},
 	{
@@ -48,6 +48,18 @@ var personalRules = []rule{
 		holds:   "a setting that blocks a user is carried into the direct conversation",
 		patches: []patch{{"internal/conv/commit.go", `if _, ok := s.Values[Blocked]; ok {`, `if _, ok := s.Values[Blocked]; ok && s.Conv != "" {`}},
 		guards:  []guard{{"internal/inbox", "^TestBlockIsCarriedIntoTheDirectConversation$"}},
+	},
+	{
+		name:    "signal-who-blocks",
+		holds:   "the signals of a blocked user reach their own devices only",
+		patches: []patch{{"internal/conv/signaller.go", `if in.blockedBy(from) {`, `if from == "" {`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "tell-that-one-is-online",
+		holds:   "a blocked user does not see whether who blocks them is online",
+		patches: []patch{{"internal/presence/load.go", `b.Blocked && b.User == string(r.account.User)`, `b.Blocked && b.User == ""`}},
+		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$/^WebSocketProto$"}},
 	},
 	{
 		name:    "tell-of-no-removal",
