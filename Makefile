@@ -32,7 +32,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd internal proto sdk/go test
 
-.PHONY: help serve build test check format vet lint fresh gen bench crash chaos-cluster flood fuzz hosts clean
+.PHONY: help serve build test check format vet lint fresh gen bench long crash chaos-cluster flood fuzz hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -127,6 +127,11 @@ bench: build ## measure this machine: build/bench/*.json
 	$(BIN)/petrel bench direct --postgres auto --nodes 3 --json $(BUILD)/bench/postgres-3-nodes.json
 	$(BIN)/petrel bench direct --postgres auto --nodes 3 --rate 5000 --json $(BUILD)/bench/postgres-3-nodes-rate-5000.json
 	$(BIN)/petrel bench cluster --json $(BUILD)/bench/cluster.json
+
+# The long counts of what is random in `make test`.
+long: crash chaos-cluster ## the long counts of what `make test` does in short ones; hours
+	PETREL_SCHEDULES=20000 go test -count=1 -timeout 0 -v -run '^TestRandomSchedules' ./internal/fanout
+	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
 
 crash: $(PYTHON) ## the long crash suites: power cuts, corruptions, kill -9, stores put back, backups
 	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 PETREL_COPIES=50 PETREL_BACKUPS=20 PETREL_BACKUP_RATE=5000 PETREL_BACKUP_KILLS=500 \

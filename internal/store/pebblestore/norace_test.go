@@ -2,9 +2,9 @@
 
 package pebblestore
 
-// How often the randomised tests do what they do.
+// How often the randomised tests do what they do; `make crash` does it in long counts.
 const (
-	standardCuts        = 1000
+	standardCuts        = 300
 	standardCorruptions = 80
 	standardBackupKills = 40
 
