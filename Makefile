@@ -23,6 +23,9 @@ PYTHON      := $(BUILD)/venv/.installed
 NODE        := $(BUILD)/node/.installed
 POSTGRES    := $(BUILD)/.postgresql
 
+# What was compiled in one folder serves another one with the same sources.
+export GOFLAGS := -trimpath $(GOFLAGS)
+
 # Where Debian keeps nft, ip and nats-server.
 export PATH := $(PATH):/usr/sbin
 
@@ -42,7 +45,7 @@ serve: build ## build and run the server; ARGS="--data DIR" and others go to it
 
 build: ## build the binary, build/bin/petrel
 	@mkdir -p $(BIN)
-	go build -trimpath -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
+	go build -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
 
 # The race detector watches each path once. Without it runs what only repeats
 # paths: the scenarios in all their ways, the crashes of the store and the schedules

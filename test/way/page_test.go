@@ -78,7 +78,7 @@ func watch(t *testing.T, root string) *way {
 	dir := t.TempDir()
 	overlay, files := instrument(t, root, dir)
 	result := filepath.Join(dir, "result.json")
-	cmd := exec.Command("go", "test", "-count=1", "-vet=off", "-ldflags=-s -w", "-overlay="+overlay, "-run=^TestOneMessage$", "./test/way")
+	cmd := exec.Command("go", "test", "-trimpath", "-count=1", "-vet=off", "-ldflags=-s -w", "-overlay="+overlay, "-run=^TestOneMessage$", "./test/way")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), resultFile+"="+result)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -97,7 +97,7 @@ func watch(t *testing.T, root string) *way {
 	}
 	for _, calls := range seen {
 		for i := range calls {
-			calls[i].Stack = own(calls[i].Stack, root, files)
+			calls[i].Stack = own(calls[i].Stack, files)
 		}
 	}
 	w := newWay(seen)
@@ -107,12 +107,13 @@ func watch(t *testing.T, root string) *way {
 	return w
 }
 
-// own are the frames of a stack in files of the server, named from the root.
-func own(stack []record.Frame, root string, files map[string]bool) []record.Frame {
+// own are the frames of a stack in files of the server, named from the root: with
+// -trimpath a file is named by its import path.
+func own(stack []record.Frame, files map[string]bool) []record.Frame {
 	var out []record.Frame
 	for _, f := range stack {
-		if rel, err := filepath.Rel(root, f.File); err == nil && files[filepath.ToSlash(rel)] {
-			out = append(out, record.Frame{File: filepath.ToSlash(rel), Func: f.Func})
+		if name, ok := strings.CutPrefix(f.File, "github.com/petrel-im/petrel/"); ok && files[name] {
+			out = append(out, record.Frame{File: name, Func: f.Func})
 		}
 	}
 	return out
