@@ -347,7 +347,7 @@ func TestEveryRefusedConnectionIsToldWhy(t *testing.T) {
 
 func TestUnauthenticatedConnectionsAreFewAndShort(t *testing.T) {
 	t.Parallel() // it mostly waits
-	transports(t, Options{HelloTimeout: time.Second, MinSilence: time.Hour}, func(t *testing.T, s *server, fr wire.Framing) {
+	transports(t, Options{HelloTimeout: 5 * time.Second, MinSilence: time.Hour}, func(t *testing.T, s *server, fr wire.Framing) {
 		lim := noLimits()
 		lim.UnauthenticatedPerIP = 2
 		s.hub.SetLimits(lim)

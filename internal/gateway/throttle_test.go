@@ -32,11 +32,14 @@ func TestStrangersAreReadSlowly(t *testing.T) {
 	var all []net.Conn
 	for range 40 {
 		nc, err := net.Dial("tcp", s.HTTPAddr().String())
-		must(t, err)
+		if err != nil { // on a busy machine the address is shut out before all are there
+			cut.Add(1)
+			continue
+		}
 		defer func() { _ = nc.Close() }()
 		all = append(all, nc)
 	}
-	for _, nc := range all { // they are there before the address is shut out
+	for _, nc := range all {
 		go func() {
 			if _, err := nc.Write([]byte("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")); err != nil {
 				cut.Add(1)
