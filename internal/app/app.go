@@ -106,6 +106,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*App, error) {
 	}
 	a := &App{o: o, cfg: cfg, log: o.Log, begun: time.Now()}
 	a.live.Store(cfg)
+	a.reloads.read = stampAll(cfg.Files()) // now: what changes while the store is opened is taken over too
 	if err := a.open(ctx); err != nil {
 		a.closeListeners()
 		if a.store != nil {

@@ -31,6 +31,7 @@ const lookEvery = 2 * time.Second
 type reloads struct {
 	done, refused atomic.Uint64
 	every         time.Duration // lookEvery, but for tests
+	read          []stamp       // of its files, when App began with it
 }
 
 // stamp is how a file looks from outside; two that are equal have the same
@@ -66,7 +67,7 @@ func (a *App) watchConfiguration(ctx context.Context) error {
 	look := time.NewTicker(cmp.Or(a.reloads.every, lookEvery))
 	defer look.Stop()
 	names := a.live.Load().Files()
-	taken := stampAll(names) // when the configuration was read last
+	taken := a.reloads.read
 	last := taken
 	for {
 		select {
