@@ -108,11 +108,16 @@ const (
 
 // SetAddPolicy says who may add a user to groups. Codes: invalid, no_user. Spec: P-8.8.
 func (us *Users) SetAddPolicy(ctx context.Context, a im.Account, p AddPolicy) (Info, error) {
-	if p > ByNobody {
-		return Info{}, im.Errorf(im.CodeInvalid, "policy is everybody or nobody")
+	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.AddPolicy }, uint32(p), uint32(ByNobody), "everybody or nobody")
+}
+
+// setPolicy sets one of the policies of a user, which go up to last. Codes: invalid, no_user.
+func (us *Users) setPolicy(ctx context.Context, a im.Account, of func(*storepb.User) *uint32, policy, last uint32, choice string) (Info, error) {
+	if policy > last {
+		return Info{}, im.Errorf(im.CodeInvalid, "policy is %s", choice)
 	}
 	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
-		u.AddPolicy = uint32(p)
+		*of(u) = policy
 		return nil
 	})
 }
@@ -129,13 +134,7 @@ const (
 
 // SetForwardPolicy says whether forwards name a user. Codes: invalid, no_user. Spec: P-5.10.
 func (us *Users) SetForwardPolicy(ctx context.Context, a im.Account, p ForwardPolicy) (Info, error) {
-	if p > Unnamed {
-		return Info{}, im.Errorf(im.CodeInvalid, "policy is named or unnamed")
-	}
-	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
-		u.ForwardPolicy = uint32(p)
-		return nil
-	})
+	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.ForwardPolicy }, uint32(p), uint32(Unnamed), "named or unnamed")
 }
 
 // IsNamed tells whether forwards may name a user. They name nobody who is not there any
@@ -159,13 +158,7 @@ const (
 // SetPresencePolicy says who may see when a user is online. Codes: invalid, no_user.
 // Spec: P-13.6.
 func (us *Users) SetPresencePolicy(ctx context.Context, a im.Account, p PresencePolicy) (Info, error) {
-	if p > ToNobody {
-		return Info{}, im.Errorf(im.CodeInvalid, "policy is everybody, peers or nobody")
-	}
-	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {
-		u.PresencePolicy = uint32(p)
-		return nil
-	})
+	return us.setPolicy(ctx, a, func(u *storepb.User) *uint32 { return &u.PresencePolicy }, uint32(p), uint32(ToNobody), "everybody, peers or nobody")
 }
 
 // PresencePolicy says who may see when a user is online: nobody, if there is no such
