@@ -42,6 +42,9 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 	match := func(q im.Seq) bool {
 		met = true
 		r, found, failure = d.compare(c, s, q, id)
+		if q < l.info.firstSeq() && errors.Is(failure, store.ErrCorrupt) { // the row was dropped
+			r, found, failure = Result{Err: &im.Error{Code: im.CodeTooOld}}, true, nil
+		}
 		return found || failure != nil
 	}
 	if !s.Keyed {
@@ -67,9 +70,6 @@ func (d *deduper) find(c *conv, s *Send, id identity) (r Result, found bool, slo
 		return Result{}, false, 0, err
 	}
 	for _, q := range seqs {
-		if q < l.info.firstSeq() {
-			return Result{Err: &im.Error{Code: im.CodeTooOld}}, true, 0, nil
-		}
 		if match(q) {
 			break
 		}

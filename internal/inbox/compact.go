@@ -20,10 +20,12 @@ import (
 // nothing. Any node compacts, after it has folded the inbox for a sync. Spec: P-8.11.
 
 // An inbox is compacted when it has Syncer.CompactFrom entries, and compactTimes as many
-// as things that they are about.
+// as things that they are about; and when what is known of removed settings takes maxRemoved,
+// and more than those that are set: one entry may remove many.
 const (
 	compactFrom  = 1024
 	compactTimes = 4
+	maxRemoved   = 1 << 20 // bytes
 
 	snapshotPart = 32 << 10        // bytes, about
 	compactTime  = 5 * time.Second // that a sync spends on it
@@ -32,16 +34,18 @@ const (
 // dueToCompact tells whether the inbox of l is to be compacted. It does not grow by that
 // which is not removed by it.
 func (l *list) dueToCompact(from int) bool {
-	if l.entries() < cmp.Or(from, compactFrom) {
+	if l.entries() < cmp.Or(from, compactFrom) && l.set < maxRemoved {
 		return false
 	}
-	things := l.convs()
+	things, removed := l.convs(), 0
 	for i := range l.settings {
-		if l.settings[i].value != "" {
+		if s := &l.settings[i]; s.value != "" {
 			things++
+		} else {
+			removed += s.bytes()
 		}
 	}
-	return l.entries() >= compactTimes*things
+	return l.entries() >= max(cmp.Or(from, compactFrom), compactTimes*things) || removed >= max(maxRemoved, l.set-removed)
 }
 
 // snapshot gathers the parts of one while they are folded.

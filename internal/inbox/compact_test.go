@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -54,6 +55,9 @@ func newCompactWorld(t *testing.T) (w *world, in, out im.Key) {
 // Whoever reads a compacted inbox, or its list, finds the same as before. Spec: P-8.11.
 func TestCompactedInboxSaysTheSame(t *testing.T) {
 	w, _, out := newCompactWorld(t)
+	w.later = 31 * 24 * time.Hour
+	w.restart()
+	w.settle()
 	w.churn(20)
 	list, token := w.all("alice", nil)
 	settings := w.settings(alice)
@@ -143,13 +147,12 @@ func TestDeviceBehindACompactedInbox(t *testing.T) {
 }
 
 // A consumer that carries again into a compacted inbox what it had carried before changes
-// nothing there: what is told to be too old, since its rows are not dropped yet, was
-// carried. Spec: P-8.11.
+// nothing there, whether it is known as a repeat or not any more. Spec: P-8.11.
 func TestConsumerCarriesAgainIntoACompactedInbox(t *testing.T) {
-	for what, keeps := range map[string]bool{"rows are dropped": false, "rows are not dropped yet": true} {
+	for what, later := range map[string]time.Duration{"rows are dropped": 31 * 24 * time.Hour, "rows are not dropped yet": 0} {
 		t.Run(what, func(t *testing.T) {
 			w, in, out := newCompactWorld(t)
-			w.keepsRows = keeps
+			w.later = later
 			w.restart()
 			w.settle()
 			w.churn(40)
@@ -169,5 +172,126 @@ func TestConsumerCarriesAgainIntoACompactedInbox(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A change of settings that is repeated is the same change also when its entry was compacted
+// away: it does not come after a newer one. That holds for 30 days, after a restart too.
+// Spec: P-8.11, P-12.4.
+func TestRepeatOfACompactedChangeChangesNothing(t *testing.T) {
+	w, _, _ := newCompactWorld(t)
+	write := func(k, v string) (im.Seq, error) {
+		e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{User: "bob", Values: map[string]string{"blocked": v}}}}
+		return inbox.Write(context.Background(), w.convs, alice, e, k)
+	}
+	q, err := write("r:unblock", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := write("r:block", "1"); err != nil {
+		t.Fatal(err)
+	}
+	compact := func() {
+		t.Helper()
+		w.churn(40)
+		before, _ := w.entries()
+		w.all("alice", nil)
+		if first, _ := w.entries(); first <= max(uint64(q), before) {
+			t.Fatalf("not compacted: the oldest entry is %d", first)
+		}
+		w.settle()
+	}
+	compact()
+	for _, what := range []string{"at once", "after a restart", "after another compaction"} {
+		switch what {
+		case "after a restart":
+			w.restart()
+			w.settle()
+		case "after another compaction":
+			compact()
+		}
+		_, head := w.entries()
+		if again, err := write("r:unblock", ""); again != q || err != nil {
+			t.Errorf("a repeat %s: seq %d, %v, want seq %d", what, again, err, q)
+		}
+		if _, err := write("r:unblock", "1"); im.CodeOf(err) != im.CodeConflict {
+			t.Errorf("another change under the same id %s: %v", what, err)
+		}
+		if _, now := w.entries(); now != head {
+			t.Errorf("%s: the inbox has %d entries, had %d", what, now, head)
+		}
+	}
+}
+
+// Of the rows that a snapshot takes the place of, those go that are older than 30 days.
+func TestOldRowsOfACompactedInboxGo(t *testing.T) {
+	w, _, _ := newCompactWorld(t)
+	w.churn(10)
+	_, old := w.entries()
+	w.written.Store(int64(20 * 24 * time.Hour))
+	w.churn(30)
+	w.later = 31 * 24 * time.Hour // the first rows are of 31 days ago, the others of 11
+	w.kill()
+	w.consume()
+	w.settle()
+	w.all("alice", nil)
+	w.settle()
+	if first, _ := w.entries(); first < 40 {
+		t.Fatalf("not compacted: the oldest entry is %d", first)
+	}
+	for q, there := range map[uint64]bool{1: false, old: false, old + 1: true, old + 30: true} {
+		err := w.store.Rows(context.Background(), w.inboxKey(), im.Seq(q), im.Seq(q), func(store.Row) bool { return true })
+		if (err == nil) != there {
+			t.Errorf("row %d: %v, want it there: %v", q, err, there)
+		}
+	}
+}
+
+// A repeat of an entry whose row was dropped, and of which the memory still knows the id, is
+// told so: it is not taken for damage, and not stored again. Spec: P-8.11.
+func TestRepeatOfADroppedEntryIsTooOld(t *testing.T) {
+	w, _, _ := newCompactWorld(t)
+	w.later = 31 * 24 * time.Hour
+	w.kill()
+	w.consume()
+	w.settle()
+	e := &petrelv1.InboxEntry{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{"name 0": "first"}}}}
+	if _, err := inbox.Write(context.Background(), w.convs, alice, e, "r:1"); err != nil {
+		t.Fatal(err)
+	}
+	w.churn(40)
+	w.all("alice", nil)
+	w.settle()
+	first, head := w.entries()
+	if first < 40 {
+		t.Fatalf("not compacted: the oldest entry is %d", first)
+	}
+	if _, err := inbox.Write(context.Background(), w.convs, alice, e, "r:1"); im.CodeOf(err) != im.CodeTooOld {
+		t.Errorf("a repeat: %v, want %s", err, im.CodeTooOld)
+	}
+	if _, now := w.entries(); now != head {
+		t.Errorf("the inbox has %d entries, had %d", now, head)
+	}
+}
+
+// What was removed does not gather: one entry removes many names, which need not have been
+// there. Spec: P-8.11.
+func TestInboxOfRemovedSettingsIsCompacted(t *testing.T) {
+	w := newWorld(t)
+	n := 0
+	for range 120 {
+		s := &petrelv1.InboxSettings{Values: map[string]string{}}
+		for range 64 {
+			n++
+			s.Values[fmt.Sprintf("%060d", n)] = ""
+		}
+		w.setAll(s)
+	}
+	w.all("alice", nil)
+	if first, _ := w.entries(); first < 100 {
+		t.Errorf("not compacted: the oldest entry is %d", first)
+	}
+	if w.setAll(&petrelv1.InboxSettings{Values: map[string]string{"a": "1"}}); len(w.settings(alice)) != 1 {
+		t.Errorf("settings: %v", w.settings(alice))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 )
 
@@ -17,6 +18,8 @@ type Consumers struct {
 	Log   *slog.Logger
 	Convs *conv.Convs
 	Store store.Store
+
+	Blocked func(by im.Account, other im.User) // nil: nobody; see Consumer
 
 	of     sync.Map      // *conv.Owner → *Consumer
 	resets atomic.Uint64 // of those that have ended
@@ -41,6 +44,9 @@ func (all *Consumers) Follow(ctx context.Context, ow *conv.Owner) {
 	for {
 		c, err := NewConsumer(ctx, all.Log, all.Convs, ow, all.Store)
 		if err == nil {
+			if all.Blocked != nil {
+				c.Blocked = all.Blocked
+			}
 			all.of.Store(ow, c)
 			_ = c.Run(ctx) // it ends with ctx, or with the store
 			all.of.Delete(ow)

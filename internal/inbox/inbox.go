@@ -46,6 +46,12 @@ type Consumer struct {
 	// inboxes had them.
 	Resets atomic.Uint64
 
+	// Now is the wall clock by which rows are old enough to be dropped. Blocked is called
+	// when a change of whether by blocks other is in force; it must not block. Both are set
+	// before Run.
+	Now     func() time.Time
+	Blocked func(by im.Account, other im.User)
+
 	asked chan struct{} // capacity 1; a token: somebody waits
 
 	mu      sync.Mutex // tier 1; guards the fields below
@@ -68,7 +74,7 @@ const carryAgain = 200 * time.Millisecond
 
 // NewConsumer continues where the last one of ow's feed stopped.
 func NewConsumer(ctx context.Context, log *slog.Logger, cs *conv.Convs, ow *conv.Owner, st store.Store) (*Consumer, error) {
-	c := &Consumer{convs: cs, owner: ow, store: st, log: log, feed: ow.Feed(), index: ow.Changes(), asked: make(chan struct{}, 1)}
+	c := &Consumer{convs: cs, owner: ow, store: st, log: log, feed: ow.Feed(), index: ow.Changes(), asked: make(chan struct{}, 1), Now: time.Now, Blocked: func(im.Account, im.User) {}}
 	var err error
 	if c.saved, c.was, err = c.place(ctx); err != nil {
 		return nil, err
@@ -202,7 +208,7 @@ func (c *Consumer) catchUp(ctx context.Context) error {
 // carry appends the inbox entries of some changes, or of the conversations they
 // are in, and waits until they are durable.
 func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bool) error {
-	var sends []*conv.Send
+	var sends, blocks []*conv.Send
 	var waiting []chan conv.Result // of batches under way
 	seen := map[im.Key]bool{}
 	for _, it := range items {
@@ -222,6 +228,9 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 		if err != nil {
 			return err
 		}
+		if key.Conv.Kind() == im.Inbox {
+			blocks = append(blocks, more...)
+		}
 		for sends = append(sends, more...); len(sends) >= batch; sends = sends[batch:] {
 			if len(waiting) == underWay {
 				if err := c.await(ctx, waiting[0]); err != nil {
@@ -236,6 +245,9 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 		if err := c.await(ctx, w); err != nil {
 			return err
 		}
+	}
+	for _, s := range blocks {
+		c.Blocked(im.Account{Tenant: s.Conv.Tenant, User: im.User(s.Block.User)}, s.Peer)
 	}
 	return nil
 }

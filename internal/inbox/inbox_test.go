@@ -38,8 +38,7 @@ var someStore = im.NewIDs([16]byte{1})
 
 // world is a store with its conversations and inboxes.
 type world struct {
-	compactFrom int  // of the inboxes; 0: the default
-	keepsRows   bool // of inboxes: the store drops none
+	compactFrom int // of the inboxes; 0: the default
 	t           testing.TB
 	fs          vfs.FS
 	cache       int64 // bytes, of the store
@@ -54,7 +53,9 @@ type world struct {
 	stopConv    func()
 	stopFeed    func() // nil: no consumer runs
 	ids         int
-	allowed     string // what the consumer may log; "": nothing
+	written     atomic.Int64  // nanoseconds by which the clock of those who write entries is ahead
+	later       time.Duration // by which the clock of the consumer is ahead
+	allowed     string        // what the consumer may log; "": nothing
 }
 
 // counting counts what is read. A test may do something while a cursor is read,
@@ -65,15 +66,6 @@ type counting struct {
 	looks    atomic.Int64 // for heads, cursors and members
 	onCursor func(im.User)
 	onRows   func(im.Key)
-
-	keepsRows bool // it drops none
-}
-
-func (s *counting) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
-	if s.keepsRows {
-		return nil
-	}
-	return s.Store.DropRows(ctx, c, below)
 }
 
 func (s *counting) LastRow(ctx context.Context, c im.Key) (*store.Row, error) {
@@ -142,9 +134,9 @@ func (w *world) open() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.rows = &counting{Store: st, keepsRows: w.keepsRows}
+	w.rows = &counting{Store: st}
 	w.store, w.table = w.rows, fanout.NewTable()
-	if w.convs, err = conv.New(context.Background(), conv.Options{MemoryBytes: w.memory}, w.store, w.table); err != nil {
+	if w.convs, err = conv.New(context.Background(), conv.Options{MemoryBytes: w.memory, Now: func() time.Time { return time.Now().Add(time.Duration(w.written.Load())) }}, w.store, w.table); err != nil {
 		w.t.Fatal(err)
 	}
 	w.router = route.New(route.Options{AwaitInboxes: func(ctx context.Context, _ *conv.Owner) error {
@@ -177,6 +169,7 @@ func (w *world) consume() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	c.Now = func() time.Time { return time.Now().Add(w.later) }
 	w.consumer = c
 	w.stopFeed = w.run("inboxes", c.Run)
 }
