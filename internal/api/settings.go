@@ -20,6 +20,10 @@ const (
 	maxSettingName  = 64   // bytes
 	maxSettingValue = 1024 // bytes
 	maxSettingUsers = 1000 // of whom somebody has set something
+
+	// maxAllSettings is how many bytes all settings of a user may take, with 100 for each
+	// (inbox.Syncer.SettingsOf). That is three settings of each of 10,000 conversations.
+	maxAllSettings = 4 << 20
 )
 
 // GetSettings tells what the caller has set.
@@ -141,20 +145,15 @@ func (s *Server) checkSubject(ctx context.Context, a im.Account, m *petrelv1.Cha
 
 // checkRoom refuses more settings than a user may have. Codes: invalid.
 func (s *Server) checkRoom(ctx context.Context, a im.Account, m *petrelv1.ChangeSettingsRequest) error {
-	type room struct {
-		values map[string]string
-		users  int
-	}
-	now, err := read(ctx, s, a, func() (*room, error) {
-		values, users, err := s.o.Inbox.SettingsOf(ctx, a, m.Conv, m.User)
-		return &room{values, users}, err
-	})
+	now, err := read(ctx, s, a, func() (*inbox.SettingsRoom, error) { return s.o.Inbox.SettingsOf(ctx, a, m.Conv, m.User) })
 	if err != nil {
 		return err
 	}
-	n := len(now.values)
+	n, grows := len(now.Values), false
 	for name, v := range m.Values {
-		switch _, there := now.values[name]; {
+		old, there := now.Values[name]
+		grows = grows || len(v) > len(old)
+		switch {
 		case there && v == "":
 			n--
 		case !there && v != "":
@@ -164,8 +163,10 @@ func (s *Server) checkRoom(ctx context.Context, a im.Account, m *petrelv1.Change
 	switch {
 	case n > maxSettings:
 		return im.Errorf(im.CodeInvalid, "there are at most %d settings of the account, of each conversation and of each user", maxSettings)
-	case m.User != "" && n > 0 && len(now.values) == 0 && now.users >= maxSettingUsers:
+	case m.User != "" && n > 0 && len(now.Values) == 0 && now.Users >= maxSettingUsers:
 		return im.Errorf(im.CodeInvalid, "there are settings of at most %d other users", maxSettingUsers)
+	case grows && now.Bytes >= maxAllSettings:
+		return im.Errorf(im.CodeInvalid, "all settings of a user take at most %d bytes, with 100 for each", maxAllSettings)
 	}
 	return nil
 }

@@ -149,27 +149,36 @@ func (y *Syncer) Settings(ctx context.Context, a im.Account) ([]*petrelv1.Settin
 	return all, err
 }
 
+// SettingsRoom is what a change of settings is judged by: what is set already.
+type SettingsRoom struct {
+	Values map[string]string // of what changes, by name
+	Users  int               // other users of whom something is set
+	Bytes  int               // that all settings take: their texts, and 100 for each
+}
+
 // SettingsOf is what a user has set of one conversation, of another user, or, without
-// either, of the account: by name. users is of how many users there is something set.
-func (y *Syncer) SettingsOf(ctx context.Context, a im.Account, conv, user string) (values map[string]string, users int, err error) {
-	err = y.eachSetting(ctx, a, func(settings []setting) {
-		values = map[string]string{}
+// either, of the account, and how much of everything.
+func (y *Syncer) SettingsOf(ctx context.Context, a im.Account, conv, user string) (*SettingsRoom, error) {
+	var room *SettingsRoom
+	err := y.eachSetting(ctx, a, func(settings []setting) {
+		room = &SettingsRoom{Values: map[string]string{}}
 		seen := map[string]struct{}{}
 		for i := range settings {
 			s := &settings[i]
 			if s.value == "" {
 				continue
 			}
+			room.Bytes += s.bytes()
 			if s.user != "" {
 				seen[s.user] = struct{}{}
 			}
 			if s.conv == conv && s.user == user {
-				values[s.name] = s.value
+				room.Values[s.name] = s.value
 			}
 		}
-		users = len(seen)
+		room.Users = len(seen)
 	})
-	return values, users, err
+	return room, err
 }
 
 // eachSetting calls f with the settings of a user, which it must not modify. It may call
