@@ -167,6 +167,7 @@ func (a *App) open(ctx context.Context) error {
 		Log: a.log, Store: a.store, IDs: a.convs.IDs(), Table: a.table, Nodes: a.node.fan, Policy: a.users.PresencePolicy, Listed: a.sync.Listed,
 	})
 	a.hub.AttachPresence(a.presence)
+	a.inboxes.Blocked = a.presence.BlockChanged // no feed is followed before Run
 	if a.node.streams != nil {
 		a.hub.AttachStreams(a.node.streams, a.node.others)
 	}

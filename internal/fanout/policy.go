@@ -12,16 +12,16 @@ import (
 )
 
 // OnPresencePolicy has one called when another node says that a user has changed who may see
-// when they are online, and all when it may have said so and was not heard. Neither may
-// block. It is called before the streams run.
-func (n *Nodes) OnPresencePolicy(one func(im.Account), all func()) {
+// when they are online, of all watchers or of one, and all when it may have said so and was
+// not heard. Neither may block. It is called before the streams run.
+func (n *Nodes) OnPresencePolicy(one func(a im.Account, watcher im.User), all func()) {
 	n.streams.Handle(cluster.KindPresencePolicy, func(from im.Node, payload []byte) {
 		var m clusterpb.PresencePolicy
 		if err := m.UnmarshalVT(payload); err != nil {
 			n.garbled(from, "presence policy", err)
 			return
 		}
-		one(im.Account{Tenant: im.Tenant(m.Tenant), User: im.User(m.User)})
+		one(im.Account{Tenant: im.Tenant(m.Tenant), User: im.User(m.User)}, im.User(m.Watcher))
 	})
 	n.streams.OnReset(func(im.Node) { all() })
 	n.streams.OnPeer(func(_ im.Node, up bool) {
@@ -31,11 +31,12 @@ func (n *Nodes) OnPresencePolicy(one func(im.Account), all func()) {
 	})
 }
 
-// TellPresencePolicy tells all other nodes.
-func (n *Nodes) TellPresencePolicy(a im.Account) {
-	payload, err := (&clusterpb.PresencePolicy{Tenant: uint32(a.Tenant), User: string(a.User)}).MarshalVT()
+// TellPresencePolicy tells all other nodes that one watcher, or without one all of them, may
+// see a user's presence in another way than before.
+func (n *Nodes) TellPresencePolicy(a im.Account, watcher im.User) {
+	payload, err := (&clusterpb.PresencePolicy{Tenant: uint32(a.Tenant), User: string(a.User), Watcher: string(watcher)}).MarshalVT()
 	im.Assert(err == nil, "encode a presence policy: %v", err)
-	key := string(binary.BigEndian.AppendUint32(nil, uint32(a.Tenant))) + string(a.User)
+	key := string(binary.BigEndian.AppendUint32(nil, uint32(a.Tenant))) + string(a.User) + "\x00" + string(watcher)
 	for id := range *n.nodes.Load() {
 		_, err := n.streams.Send(id, cluster.KindPresencePolicy, payload, stream.Hint{Kind: cluster.KindPresencePolicy, Key: key, Payload: payload})
 		if err != nil && !errors.Is(err, bus.ErrNoNode) { // who is not there asks when it comes

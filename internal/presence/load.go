@@ -31,6 +31,7 @@ type job struct {
 type reading struct {
 	account im.Account
 	version int
+	blocks  int  // of the target, before it was read
 	known   bool // the loop knew it before
 	policy  user.PresencePolicy
 	lastMs  uint64
@@ -46,7 +47,7 @@ type result struct {
 func (p *Presence) jobFor(w *Watch, targets []*target) job {
 	j := job{w: w, version: w.version, targets: targets, watcher: w.out.Account, reads: make([]reading, len(targets))}
 	for i, t := range targets {
-		j.reads[i] = reading{account: t.account, version: t.version, known: t.known, policy: t.policy, lastMs: t.lastMs}
+		j.reads[i] = reading{account: t.account, version: t.version, blocks: t.blocks, known: t.known, policy: t.policy, lastMs: t.lastMs}
 	}
 	return j
 }
@@ -178,6 +179,10 @@ func (p *Presence) take(s *step, j job) {
 			}
 		}
 		was, watches := t.watchers[j.w]
+		if watches && r.blocks != t.blocks {
+			p.askFor(question{j.w, t})
+			continue
+		}
 		if v := viewOf(r.sees); watches && j.version == j.w.version && (v != was || !j.again) {
 			t.watchers[j.w] = v
 			s.tell(j.w, t.as(v))
@@ -191,7 +196,7 @@ func (p *Presence) again(j job) {
 	for _, t := range j.targets {
 		switch {
 		case j.w == nil:
-			p.policyChanged(t.account)
+			p.policyChanged(t.account, "")
 		case j.version == j.w.version:
 			p.askFor(question{j.w, t})
 		}

@@ -12,19 +12,68 @@ const recheckAtOnce = 64
 // PolicyChanged has every node ask the store anew who may see a user. The change is
 // durable.
 func (p *Presence) PolicyChanged(a im.Account) {
-	p.policyChanged(a)
+	p.tellChange(a, "")
+}
+
+// BlockChanged has every node look anew whether a user blocks a watcher. The change is
+// durable. Spec: P-5.4.
+func (p *Presence) BlockChanged(a im.Account, watcher im.User) { p.tellChange(a, watcher) }
+
+func (p *Presence) tellChange(a im.Account, watcher im.User) {
+	p.policyChanged(a, watcher)
 	if p.o.Nodes != nil {
-		p.o.Nodes.TellPresencePolicy(a)
+		p.o.Nodes.TellPresencePolicy(a, watcher)
 	}
 }
 
-// policyChanged notes it on this node.
-func (p *Presence) policyChanged(a im.Account) {
+// blockChange is a user who may have blocked a watcher, or may not block them any more.
+type blockChange struct {
+	account im.Account
+	watcher im.User
+}
+
+// policyChanged notes a change of who may see a user on this node: one watcher, or, without
+// one, all.
+func (p *Presence) policyChanged(a im.Account, watcher im.User) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.targets[p.o.Table.Hash(a)] != nil {
+	switch {
+	case p.targets[p.o.Table.Hash(a)] == nil:
+		return
+	case watcher == "":
 		p.stale = append(p.stale, a)
-		signal.Set(p.wake)
+	case len(p.blocks) < maxAsked: // else the watcher sees it when they set their list again
+		p.blocks = append(p.blocks, blockChange{a, watcher})
+	}
+	signal.Set(p.wake)
+}
+
+// hideBlocked hides those of whom it is not known any more whether they block who watches
+// them, and asks. What was read before does not count. Spec: P-5.4.
+func (p *Presence) hideBlocked(s *step) {
+	p.mu.Lock()
+	changed := p.blocks
+	p.blocks = nil
+	var targets []*target
+	for _, x := range changed {
+		targets = append(targets, p.targets[p.o.Table.Hash(x.account)])
+	}
+	p.mu.Unlock()
+	for i, t := range targets {
+		if t == nil {
+			continue
+		}
+		t.blocks++
+		for w, was := range t.watchers {
+			if w.out.Account.User != changed[i].watcher {
+				continue
+			}
+			if was == visible {
+				t.watchers[w] = hidden
+				s.tell(w, t.as(hidden))
+			}
+			p.askFor(question{w, t})
+		}
 	}
 }
 

@@ -93,7 +93,8 @@ type Presence struct {
 	ended   []*Watch     // whose sessions have ended
 	done    []result     // of jobs
 	stale   []im.Account // whose policy has changed
-	leaving []leaving    // the oldest first
+	blocks  []blockChange
+	leaving []leaving // the oldest first
 	write   []lastSeen
 
 	Watching atomic.Int64  // users who are watched here
@@ -112,6 +113,7 @@ type target struct {
 	known    bool // policy and lastMs were read
 	version  int  // raised when the policy has changed: what was read before does not count
 	rechecks int  // how often the policy was to be read again: the last time counts
+	blocks   int  // how often t has blocked a watcher, or ended that: what was read before does not count
 	policy   user.PresencePolicy
 	lastMs   uint64
 	online   bool      // is told as online

@@ -71,8 +71,10 @@ func (s *accounts) Update(_ context.Context, puts []store.RecordPut) error {
 
 func (s *accounts) Conversation(_ context.Context, c im.Key) (*storepb.Conversation, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &storepb.Conversation{Blocks: s.blocks[c.Conv]}, nil
+	rec, slow := &storepb.Conversation{Blocks: s.blocks[c.Conv]}, s.slow
+	s.mu.Unlock()
+	<-time.After(slow) // what it says may be old by then
+	return rec, nil
 }
 
 func (s *accounts) Writable() error { return nil }
@@ -113,6 +115,15 @@ func (s *accounts) set(u im.User, p user.PresencePolicy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.policies[u] = p
+}
+
+func (s *accounts) block(by, other im.User, blocked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.blocks == nil {
+		s.blocks = map[im.ConvID][]*storepb.Block{}
+	}
+	s.blocks[ids.Direct(im.DefaultTenant, by, other)] = []*storepb.Block{{User: string(by), Blocked: blocked}}
 }
 
 // read takes what was read.
@@ -414,6 +425,48 @@ func TestAPolicyThatChangesIsKept(t *testing.T) {
 		own.leave()
 		pass(time.Minute)
 		alice.want("whom bob does not let see it", "")
+	})
+}
+
+// Who is blocked is told at once that the other one is offline, and sees them again when
+// they are not blocked any more, whatever is read meanwhile. Others see no difference.
+// Spec: P-5.4, P-13.6.
+func TestABlockEndsWhatIsSeen(t *testing.T) {
+	everywhere(t, func(t *testing.T, w *world, here, there *node) {
+		w.store.slow = 2 * time.Second
+		w.store.set("bob", user.ToPeers)
+		w.peers("alice", "bob")
+		w.peers("carol", "bob")
+		bob := there.connect(t, "bob")
+		alice, carol := here.connect(t, "alice"), here.connect(t, "carol")
+		pass(time.Second)
+		carol.set("bob")
+		pass(20 * time.Second)
+		carol.want("at first", "bob on")
+		alice.set("bob")
+		pass(3 * time.Second) // what was read for her does not count, though nobody has told it yet
+		block := func(on bool) {
+			w.store.block("bob", "alice", on)
+			there.BlockChanged(bob.out.Account, "alice")
+		}
+		block(true)
+		pass(2 * time.Second)
+		alice.want("when that has come", "")
+		pass(20 * time.Second)
+		alice.want("blocked while it was read", "bob off")
+		block(false)
+		pass(20 * time.Second)
+		alice.want("not blocked any more", "bob on")
+		block(true)
+		pass(time.Second)
+		alice.want("blocked, at once", "bob off")
+		pass(20 * time.Second)
+		alice.want("when it was read", "")
+		carol.want("she is not concerned", "")
+		bob.leave()
+		pass(time.Minute)
+		alice.want("when bob goes", "")
+		carol.want("when bob goes", "bob off since 00:00")
 	})
 }
 

@@ -75,6 +75,7 @@ func (p *Presence) step() time.Duration {
 	s := &step{p: p, room: tellAtOnce}
 	now := time.Now()
 	p.endWatches()
+	p.hideBlocked(s)
 	p.takeResults(s)
 	next := min(p.tellChanges(s, now), p.tellFaded(s, now))
 	return min(next, p.handOut(now, next == tellPause), p.ask(now), p.settleLeaving(now))

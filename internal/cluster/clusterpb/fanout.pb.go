@@ -483,6 +483,7 @@ type PresencePolicy struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Watcher       string                 `protobuf:"bytes,3,opt,name=watcher,proto3" json:"watcher,omitempty"` // not empty: of the policy nothing has changed; the user blocks this one, or does not any more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,6 +528,13 @@ func (x *PresencePolicy) GetTenant() uint32 {
 func (x *PresencePolicy) GetUser() string {
 	if x != nil {
 		return x.User
+	}
+	return ""
+}
+
+func (x *PresencePolicy) GetWatcher() string {
+	if x != nil {
+		return x.Watcher
 	}
 	return ""
 }
@@ -855,10 +863,11 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\fR\x06signal\x12\x12\n" +
 	"\x04most\x18\x04 \x01(\rR\x04most\x12\x18\n" +
-	"\asession\x18\x05 \x01(\x04R\asession\"<\n" +
+	"\asession\x18\x05 \x01(\x04R\asession\"V\n" +
 	"\x0ePresencePolicy\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\"_\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x18\n" +
+	"\awatcher\x18\x03 \x01(\tR\awatcher\"_\n" +
 	"\x05Notes\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x14\n" +
