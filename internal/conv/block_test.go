@@ -139,7 +139,7 @@ func TestBlockWithholdsFromTheBlockerAlone(t *testing.T) {
 		"6 counted 4 alice: sorry", "7 counted 4 alice: edit 6 sorry!",
 	}
 	cut := []string{
-		"2 counted 1 : withheld", "3 counted 2 bob: leave me alone", "4 counted 2 : withheld", "5 counted 2 alice: recall 2",
+		"2 counted 1 : withheld", "3 counted 2 bob: leave me alone", "4 counted 2 : withheld", "5 counted 2 : withheld",
 		"6 counted 3 alice: sorry", "7 counted 3 alice: edit 6 sorry!",
 	}
 	for range 2 {
@@ -169,6 +169,7 @@ func TestBlockWithholdsFromTheBlockerAlone(t *testing.T) {
 
 // The sender gets the same answers as without the block, also to a repeat.
 func TestSenderSeesNothingOfABlock(t *testing.T) {
+	t.Parallel() // it mostly waits
 	w := newWorld(t)
 	w.MustSend(w.block("bob", "alice", true, 1))
 	var seen [2][]string
@@ -190,8 +191,16 @@ func TestSenderSeesNothingOfABlock(t *testing.T) {
 		send(w.text("alice", peer, "3", "what?"))
 		send(w.about("alice", peer, "4", editOf(1, "hello")))
 		st, err := w.look(key, "alice")
-		st.Pos = 0
+		st.Pos, st.ReceiptsTo = 0, nil // the caller is told neither
 		note("state", st, err)
+		note("react", w.react(key, "alice", 1, "x"), w.react(key, "alice", 2, "y"), w.react(key, "alice", 2, "y"), w.react(key, "alice", 3, "x"), w.react(key, "alice", 3, "-x"))
+		note("pin", w.pin(key, "alice", 1, false), w.pin(key, "alice", 2, false), w.pin(key, "alice", 2, true))
+		note("notes", w.notes(key, "alice"), w.who(key, "alice", 2, ""), pinned(w, key, "alice"))
+		if peer == "bob" {
+			w.wantMoved("bob reads what is withheld", w.move(key, peer, 3, 3, nil), "3 3")
+		}
+		receipts, err := w.receiptsOf(key, "alice")
+		note("receipts", showReceipts(receipts), err)
 		for _, row := range w.sees(key, "alice") {
 			note("row", row)
 		}
@@ -199,19 +208,173 @@ func TestSenderSeesNothingOfABlock(t *testing.T) {
 			note("event", row)
 		}
 		ask := &convpb.Ask{Conv: key.Conv[:], Kind: petrelv1.ConvKind_CONV_KIND_DIRECT, Peer: string(peer)}
+		begun, err := w.owner().Changed(t.Context(), im.Account{Tenant: key.Tenant, User: "alice"}, ask, conv.Newest{})
+		note("a sync from the beginning", begun, err)
 		pos := w.owner().Published()
+		if peer == "bob" {
+			w.wantMoved("bob reads on", w.move(key, peer, 4, 4, nil), "4 4")
+		}
+		ask.Since = uint64(pos)
+		changed, err := w.owner().Changed(t.Context(), im.Account{Tenant: key.Tenant, User: "alice"}, ask, conv.Newest{})
+		note("a sync after the other one has read on", changed, err)
+		pos = w.owner().Published()
 		if peer == "bob" {
 			w.MustSend(w.block("bob", "alice", false, 2))
 		}
 		ask.Since = uint64(pos)
-		changed, err := w.owner().Changed(t.Context(), im.Account{Tenant: key.Tenant, User: "alice"}, ask, conv.Newest{})
+		changed, err = w.owner().Changed(t.Context(), im.Account{Tenant: key.Tenant, User: "alice"}, ask, conv.Newest{})
 		note("a sync after a change of the block", changed, err)
 		w.Table.Leave(screen.Out.Account, screen.Out)
 		for j, s := range seen[i] {
-			seen[i][j] = strings.ReplaceAll(s, string(peer), "PEER")
+			seen[i][j] = strings.NewReplacer(string(peer), "PEER", key.Conv.String(), "CONV").Replace(s)
 		}
 	}
 	want(t, "alice sees", seen[1], seen[0])
+}
+
+// pinned are the seqs of the messages that a user sees pinned.
+func pinned(w *world, key im.Key, u im.User) (seqs []uint64) {
+	w.T.Helper()
+	r, err := w.owner().Pins(w.T.Context(), conv.Query{Conv: key, User: u}, &convpb.ListPins{})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for _, p := range r.Pins {
+		seqs = append(seqs, p.Message.Seq)
+	}
+	return seqs
+}
+
+// What a blocked user does to messages shows to themselves alone, also after the block, and
+// takes nothing from the other one but what was theirs to take. Spec: P-5.4, P-5.11.
+func TestNotesOfABlockedUserAreWithheld(t *testing.T) {
+	w := newWorld(t)
+	key := w.pair("alice", "bob")
+	for i, text := range []string{"one", "two", "three"} { // 1, 2, 3
+		w.MustSend(w.text([]im.User{"alice", "bob", "bob"}[i], []im.User{"bob", "alice", "alice"}[i], text, text))
+	}
+	w.react(key, "alice", 2, "old")
+	w.pin(key, "bob", 3, false)
+	w.MustSend(w.block("bob", "alice", true, 1))
+	w.MustSend(w.text("alice", "bob", "4", "withheld")) // 4
+	bob := w.Online("bob")
+	bob.Out.Notes = true
+	for _, x := range [][2]string{
+		{w.react(key, "alice", 2, "x"), "v2 old1* x1*"}, {w.react(key, "bob", 2, "x"), "v3 old1 x1*"}, {w.react(key, "alice", 2, "-old"), "v4 x2*"},
+		{w.react(key, "alice", 4, "y"), "v1 y1*"}, {w.pin(key, "alice", 4, false), "v2 y1* pinned"},
+		{w.pin(key, "alice", 1, false), "v1 pinned"}, {w.pin(key, "alice", 3, true), "v2"}, {w.pin(key, "alice", 3, true), "=v2"}, {w.pin(key, "bob", 3, false), "=v2 pinned"},
+		{w.react(key, "bob", 4, "y"), "no_target"}, {w.pin(key, "bob", 4, false), "no_target"},
+	} {
+		want(t, "the answer", x[1], x[0])
+	}
+	check := func(when string) {
+		t.Helper()
+		want(t, when+": notes for alice", []string{"1 v1 pinned", "2 v4 x2*", "3 v2", "4 v2 y1* pinned"}, w.notes(key, "alice"))
+		want(t, when+": notes for bob", []string{"1 v1", "2 v4 x1*", "3 v2 pinned"}, w.notes(key, "bob"))
+		want(t, when+": who reacted, for alice", []string{"alice x", "bob x"}, w.who(key, "alice", 2, ""))
+		want(t, when+": who reacted, for bob", []string{"bob x"}, w.who(key, "bob", 2, ""))
+		want(t, when+": pins of alice and of bob", [][]uint64{{4, 1}, {3}}, [][]uint64{pinned(w, key, "alice"), pinned(w, key, "bob")})
+	}
+	check("blocked")
+	for _, f := range bob.Frames() {
+		for _, n := range f.GetEvents().GetNotes() {
+			if text := noteText(n); n.Seq == 4 && text != "v1" && text != "v2" || strings.Contains(text, "y") || n.Seq == 1 && n.Pinned {
+				t.Errorf("bob was told %d %s", n.Seq, text)
+			}
+		}
+	}
+	w.MustSend(w.block("bob", "alice", false, 2))
+	check("not blocked any more")
+	w.restart()
+	check("after a restart")
+	for _, x := range [][2]string{
+		{w.react(key, "alice", 4, "z"), "v3 y1* z1* pinned"}, // of a message that bob does not see
+		{w.react(key, "alice", 2, "x"), "=v4 x2*"}, {w.react(key, "alice", 2, "-x"), "v5 x1"}, {w.react(key, "alice", 2, "x"), "v6 x2*"},
+		{w.pin(key, "bob", 1, true), "=v1"}, {w.pin(key, "bob", 1, false), "v2 pinned"}, {w.pin(key, "alice", 1, true), "v3"}, {w.pin(key, "alice", 3, false), "v3 pinned"}, {w.pin(key, "bob", 3, true), "v4"},
+	} {
+		want(t, "the answer after the block", x[1], x[0])
+	}
+	want(t, "at last: notes for alice", []string{"1 v3", "2 v6 x2*", "3 v4", "4 v3 y1* z1* pinned"}, w.notes(key, "alice"))
+	want(t, "at last: notes for bob", []string{"1 v3", "2 v6 x2*", "3 v4"}, w.notes(key, "bob"))
+}
+
+// Who is blocked is told no receipts of the other one, and the other way round as always.
+// Spec: P-5.4, P-8.6.
+func TestReceiptsEndWithABlock(t *testing.T) {
+	t.Parallel() // it mostly waits
+	w := newWorld(t)
+	key := w.pair("alice", "bob")
+	w.MustSend(w.text("alice", "bob", "1", "one"))
+	w.MustSend(w.text("bob", "alice", "2", "two"))
+	w.wantMoved("bob before the block", w.move(key, "bob", 1, 1, nil), "1 1")
+	w.MustSend(w.block("bob", "alice", true, 1))
+	w.MustSend(w.text("alice", "bob", "3", "withheld"))
+	w.MustSend(w.block("bob", "alice", true, 2)) // once more: it began with the first
+	alice, bob, phone := w.Online("alice"), w.Online("bob"), w.Online("bob")
+	alice.Out.Receipts, phone.Out.Receipts = true, true
+	w.wantMoved("bob", w.move(key, "bob", 3, 3, bob), "3 3")
+	w.wantMoved("alice", w.move(key, "alice", 3, 2, nil), "3 2")
+	receipts := func(s *convtest.Screen) (all []string) {
+		for _, f := range s.Frames() {
+			all = append(all, showReceipts(f.GetEvents().GetReceipts())...)
+		}
+		return all
+	}
+	want(t, "pushed to alice", []string{"alice 3 2"}, receipts(alice))
+	want(t, "pushed to bob's other device", []string{"bob 3 3", "alice 3 2"}, receipts(phone))
+	list := func(u im.User) []string {
+		all, err := w.receiptsOf(key, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return showReceipts(all)
+	}
+	want(t, "alice lists", []string{"alice 3 2", "bob 2 2"}, list("alice"))
+	want(t, "bob lists", []string{"alice 3 2", "bob 3 3"}, list("bob"))
+	w.MustSend(w.block("bob", "alice", false, 3))
+	w.restart()
+	want(t, "alice lists after the block", []string{"alice 3 2", "bob 3 3"}, list("alice"))
+}
+
+// What is withheld stays so when its sender repeats it after the block, and an edit or a
+// recall of it shows nothing either. Spec: P-4.4, P-5.4.
+func TestWithheldStaysWithheld(t *testing.T) {
+	w := newWorld(t)
+	key := w.pair("alice", "bob")
+	w.MustSend(w.block("bob", "alice", true, 1))
+	first := w.Send(w.text("alice", "bob", "1", "hi"))
+	reply := w.text("alice", "bob", "2", "in a thread")
+	reply.Entry.Rel = &petrelv1.Relations{Thread: 1, ReplyTo: 1, AlsoMain: true}
+	w.MustSend(reply)
+	w.MustSend(w.block("bob", "alice", false, 2))
+	w.restart()
+	bob := w.Online("bob")
+	if r := w.Send(w.text("alice", "bob", "1", "hi")); r.Err != nil || !r.Repeat || r.Seq != first.Seq || r.Counted != first.Counted {
+		t.Errorf("the repeat: %+v, want as at first %+v", r, first)
+	}
+	want(t, "pushed by the repeat", []string(nil), told(bob))
+	answer := w.text("alice", "bob", "3", "do you see that?")
+	answer.Entry.Rel = &petrelv1.Relations{ReplyTo: 1, Thread: 1, AlsoMain: true}
+	w.MustSend(answer)
+	w.MustSend(w.about("alice", "bob", "4", editOf(1, "hi!")))
+	w.MustSend(w.about("alice", "bob", "5", recallOf(1)))
+	rows := []string{"3 counted 1 alice: do you see that?", "4 counted 1 : withheld", "5 counted 1 : withheld"}
+	want(t, "pushed", rows, told(bob))
+	want(t, "bob reads", append([]string{"1 counted 0 : withheld", "2 counted 0 : withheld"}, rows...), w.sees(key, "bob"))
+	for _, q := range []*convpb.GetHistory{{Refs: true}, {Around: 1, Limit: 1, Refs: true}, {Around: 3, Limit: 2, Refs: true}, {AtMs: 1, Limit: 3, Refs: true}, {Before: 3, Limit: 9, Refs: true}} {
+		p, err := w.page(key, "bob", q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range p.Rows {
+			if strings.Contains(string(row), "hi") && !strings.Contains(string(row), "this") || strings.Contains(string(row), "in a thread") {
+				t.Errorf("%v shows %q", q, row)
+			}
+		}
+		if len(p.Refs) > 0 {
+			t.Errorf("%v quotes %q", q, p.Refs)
+		}
+	}
 }
 
 // A send is withheld if and only if its turn comes after the block, and nobody is told
@@ -373,8 +536,9 @@ func TestEveryViewOfABlockedConversation(t *testing.T) {
 			}
 			t.text, t.editedBy, t.hidden = k, len(m.rows)+1, row.withheld
 		case n < 9:
-			row.target, row.recall, row.withheld = own[r.IntN(len(own))], true, false
+			row.target, row.recall = own[r.IntN(len(own))], true
 			t := &m.rows[row.target-1]
+			row.withheld = t.withheld
 			if t.editedBy != 0 {
 				m.rows[t.editedBy-1].editedBy = len(m.rows) + 1
 			}

@@ -357,7 +357,7 @@ func (bu *builder) block(c *conv, s *Send) {
 	one, other := im.User(s.Block.User), s.Peer
 	im.Assert(bu.cm.ids.Direct(c.key.Tenant, one, other) == c.key.Conv && one != other, "block in a conversation of others")
 	users := []string{strings.Clone(string(min(one, other))), strings.Clone(string(max(one, other)))}
-	if rec, changed := withBlock(in.record, users, s.Block); changed {
+	if rec, changed := withBlock(in.record, users, s.Block, c.log.head); changed {
 		bu.b.commit.Convs = append(bu.b.commit.Convs, store.ConvPut{Conv: c.key, Record: rec})
 		c.log.info = &info{record: rec, members: in.members}
 	}
@@ -493,10 +493,12 @@ func (bu *builder) thread(c *conv, s *Send) {
 }
 
 // withhold marks the row of s, which is numbered, as withheld if only its sender may read
-// it, and reports whether it did. A recall only takes away: it is for both. Spec: P-5.4.
+// it, and reports whether it did. A recall of what both have read only takes away: it is for
+// both. Spec: P-5.4.
 func (bu *builder) withhold(c *conv, s *Send, head *store.RowHead) bool {
 	from := im.User(s.Entry.From)
-	if from == "" || s.Entry.GetRecall() != nil || !c.log.info.blockedBy(from) && !bu.rewriter.withholds(s) {
+	blocked := s.Entry.GetRecall() == nil && c.log.info.blocker(from) != ""
+	if from == "" || !blocked && !bu.rewriter.withholds(s) {
 		return false
 	}
 	head.Flags |= store.RowWithheld

@@ -113,9 +113,26 @@ func (i *info) mayRead(u im.User, q, head im.Seq) bool {
 	return q <= head && q >= i.firstSeq() && (u == "" || len(i.members.readable(u, q, q)) > 0)
 }
 
-// blockedBy tells whether the other user of a direct conversation blocks u.
-func (i *info) blockedBy(u im.User) bool {
-	return slices.ContainsFunc(i.record.Blocks, func(b *storepb.Block) bool { return b.Blocked && b.User != string(u) })
+// blockOf is that of the other user of a direct conversation who blocks u; nil: they do not.
+func (i *info) blockOf(u im.User) *storepb.Block {
+	for _, b := range i.record.GetBlocks() {
+		if b.Blocked && b.User != string(u) {
+			return b
+		}
+	}
+	return nil
+}
+
+// blocker is who blocks u in a direct conversation; "": nobody does.
+func (i *info) blocker(u im.User) im.User { return im.User(i.blockOf(u).GetUser()) }
+
+// receiptsTo is up to which entry u is told how far the other user of a direct conversation
+// is, who blocks u: who is away has got nothing later either. nil: there is no limit.
+func (i *info) receiptsTo(u im.User) *uint64 {
+	if b := i.blockOf(u); b != nil {
+		return &b.Head
+	}
+	return nil
 }
 
 // viewer is u as a reader of the conversation.

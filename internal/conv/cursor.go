@@ -284,7 +284,12 @@ func (cu *cursors) tell(writes []cursorWrite) {
 // tellReceipts sends the receipts of one conversation.
 func (cu *cursors) tellReceipts(moved []cursorWrite) {
 	c := moved[0].c
-	members := c.info.Load().members
+	in := c.info.Load()
+	members := in.members
+	if len(in.record.GetBlocks()) > 0 {
+		cu.tellUnblocked(c, in, moved)
+		return
+	}
 	if len(members.current) <= MaxReceipts {
 		all := make([]fanout.Receipt, 0, len(moved))
 		for i := range moved {
@@ -299,6 +304,16 @@ func (cu *cursors) tellReceipts(moved []cursorWrite) {
 		if len(members.current) > MaxReceipts || members.Role(f.p.user) == 0 {
 			cu.fan.Receipts(c.key, []im.User{f.p.user}, []fanout.Receipt{f.receipt(c.id)})
 		}
+	}
+}
+
+// tellUnblocked is tellReceipts in a direct conversation of which a user may block the other
+// one, who is told nothing then, as if the user were away. Spec: P-5.4.
+func (cu *cursors) tellUnblocked(c *conv, in *info, moved []cursorWrite) {
+	for i := range moved {
+		f := &moved[i]
+		to := slices.DeleteFunc(slices.Clone(in.members.current), func(u im.User) bool { return u != f.p.user && in.blocker(u) == f.p.user })
+		cu.fan.Receipts(c.key, to, []fanout.Receipt{f.receipt(c.id)})
 	}
 }
 

@@ -128,7 +128,7 @@ func (r *reader) readAround(ctx context.Context, c *conv, within func(from, to i
 			return 0, 0, err
 		}
 	}
-	below := &page{limit: p.limit / 2}
+	below := &page{limit: p.limit / 2, as: p.as}
 	from = at
 	if at > all.from && below.limit > 0 {
 		from, _, err = r.readPart(ctx, c, within(all.from, at-1), stay{all.from, at - 1}, true, below)
@@ -139,7 +139,7 @@ func (r *reader) readAround(ctx context.Context, c *conv, within func(from, to i
 			return 0, 0, err
 		}
 	}
-	above := &page{limit: p.limit - len(below.rows), bytes: below.bytes}
+	above := &page{limit: p.limit - len(below.rows), bytes: below.bytes, as: p.as}
 	_, to, err = r.readPart(ctx, c, within(at, all.to), stay{at, all.to}, false, above)
 	if im.CodeOf(err) == im.CodeDamaged && len(below.rows) > 0 {
 		to, above.more, err = at-1, true, nil

@@ -50,24 +50,80 @@ func react(n *storepb.Note, mine []string, emoji string, removed bool) (*storepb
 	return next, append(slices.Clone(mine), emoji), nil
 }
 
-// pin is what a note becomes when its entry is pinned or not.
-func pin(n *storepb.Note, pinned bool) *storepb.Note {
-	if n.GetPinned() == pinned {
-		return n
+// withholdReaction notes in n, which is new, whether a reaction of u that has changed is
+// withheld. Spec: P-5.4.
+func withholdReaction(n *storepb.Note, u im.User, emoji string, withheld bool) {
+	n.Withheld = slices.DeleteFunc(n.Withheld, func(x *storepb.WithheldReaction) bool { return x.User == string(u) && x.Emoji == emoji })
+	if withheld {
+		n.Withheld = append(n.Withheld, &storepb.WithheldReaction{User: string(u), Emoji: emoji})
+	}
+}
+
+// pin is what a note and its pin become when u pins the entry or unpins it. The same note
+// comes back if that is so already. What u does is withheld from blocker, if there is one:
+// who sees the pin is changed for u only. Spec: P-5.4, P-5.11.
+func pin(n *storepb.Note, p *storepb.Pinned, u, blocker im.User, pinned bool, nowMs uint64) (*storepb.Note, *storepb.Pinned) {
+	if seenBy(n, u).GetPinned() == pinned {
+		return n, p
 	}
 	next := changed(n)
-	next.Pinned = pinned
-	return next
+	only := ""
+	switch {
+	case pinned && !n.GetPinned():
+		if blocker != "" {
+			only = string(u)
+		}
+		p = &storepb.Pinned{User: string(u), TimeMs: nowMs, Only: only}
+	case pinned && blocker == "": // the other user sees it pinned already
+		p = &storepb.Pinned{User: string(u), TimeMs: nowMs}
+	case pinned:
+		p = &storepb.Pinned{User: p.GetUser(), TimeMs: p.GetTimeMs()}
+	case blocker != "" && n.PinnedFor == "":
+		only = string(blocker)
+		p = &storepb.Pinned{User: p.GetUser(), TimeMs: p.GetTimeMs(), Only: only}
+	default:
+		p = nil
+	}
+	next.Pinned, next.PinnedFor = p != nil, only
+	return next, p
 }
 
 // changed is the next version of a note. Its counts are still those of n.
 func changed(n *storepb.Note) *storepb.Note {
-	return &storepb.Note{Version: n.GetVersion() + 1, Reactions: slices.Clone(n.GetReactions()), Pinned: n.GetPinned()}
+	return &storepb.Note{
+		Version: n.GetVersion() + 1, Reactions: slices.Clone(n.GetReactions()), Pinned: n.GetPinned(), Withheld: slices.Clone(n.GetWithheld()), PinnedFor: n.GetPinnedFor(),
+	}
 }
 
-// noteFor is a note as the user sees it whose reactions are mine.
-func noteFor(q im.Seq, n *storepb.Note, mine []string) *petrelv1.Note {
-	w := noteForAll(q, n)
+// withholds tells whether not everybody sees a note as it is.
+func withholds(n *storepb.Note) bool { return len(n.GetWithheld()) > 0 || n.GetPinnedFor() != "" }
+
+// seenBy is a note as u may see it, without what is withheld from them; "": the operator,
+// who sees all of it. It is n itself for nearly all notes.
+func seenBy(n *storepb.Note, u im.User) *storepb.Note {
+	if u == "" || !withholds(n) {
+		return n
+	}
+	seen := changed(n)
+	seen.Version, seen.Head = n.Version, n.Head
+	seen.Pinned = n.Pinned && (n.PinnedFor == "" || n.PinnedFor == string(u))
+	for _, x := range n.Withheld {
+		i := slices.IndexFunc(seen.Reactions, func(r *storepb.ReactionCount) bool { return r.Emoji == x.Emoji })
+		if x.User == string(u) || i < 0 {
+			continue
+		}
+		if r := seen.Reactions[i]; r.Count > 1 {
+			seen.Reactions[i] = &storepb.ReactionCount{Emoji: r.Emoji, Count: r.Count - 1}
+		} else {
+			seen.Reactions = slices.Delete(seen.Reactions, i, i+1)
+		}
+	}
+	return seen
+}
+
+// noteFor is a note as u sees it, whose reactions are mine.
+func noteFor(q im.Seq, n *storepb.Note, u im.User, mine []string) *petrelv1.Note {
+	w := noteForAll(q, seenBy(n, u))
 	w.ForAll = false
 	for _, x := range w.Reactions {
 		x.Mine = slices.Contains(mine, x.Emoji)

@@ -52,6 +52,7 @@ type untold struct {
 // durable; it must not block.
 type tallyChange struct {
 	user      im.User
+	unseenBy  im.User // the other user does not see the entry; "": everybody does
 	unchanged bool
 	mine      []string // the user's reactions, when it is answered
 	done      func(n *storepb.Note, err *im.Error)

@@ -41,7 +41,7 @@ func (r *reader) notes(ctx context.Context, c *conv, in *info, u im.User, last, 
 		if err := wire.ParseMessage(row, &m); err != nil {
 			return nil, err
 		}
-		if found[im.Seq(m.Seq)] != nil && m.RecalledBy == 0 {
+		if found[im.Seq(m.Seq)] != nil && m.RecalledBy == 0 && !m.Withheld {
 			seqs = append(seqs, im.Seq(m.Seq))
 		}
 	}
@@ -97,7 +97,7 @@ func (r *reader) notesFor(ctx context.Context, c *conv, u im.User, seqs []im.Seq
 		r.maskReactions(c, u, reacted, mine)
 	}
 	for i, q := range seqs {
-		list[i] = noteFor(q, found[q], mine[q])
+		list[i] = noteFor(q, found[q], u, mine[q])
 	}
 	return list, nil
 }
@@ -158,4 +158,18 @@ func (r *reader) noteTarget(ctx context.Context, c *conv, at point, in *info, u 
 		return nil
 	}
 	return noTarget(q)
+}
+
+// withheldFrom is who does not see the entry q of u in a direct conversation; "": both do.
+func (r *reader) withheldFrom(ctx context.Context, c *conv, in *info, q im.Seq, u im.User) (im.User, error) {
+	side := sideOf(in.record, u)
+	if len(in.record.GetBlocks()) == 0 || side < 0 || len(in.record.Participants) < 2 {
+		return "", nil
+	}
+	other := im.User(in.record.Participants[1-side])
+	m, err := r.readMessage(ctx, c, in.viewer(other), q)
+	if err != nil || !m.Withheld {
+		return "", err
+	}
+	return other, nil
 }

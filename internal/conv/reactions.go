@@ -23,20 +23,20 @@ const (
 // q.Emoji only those with this one. Codes: no_conversation, not_member (was one), no_target.
 // Spec: P-5.11.
 func (r *reader) Reactions(ctx context.Context, by Query, q *convpb.ListReactions) (*petrelv1.ListReactionsResponse, error) {
-	c, at, in, end, err := r.enter(ctx, by)
+	c, at, in, end, err := r.enterAsMember(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	if in.members.Role(by.User) == 0 {
-		return nil, &im.Error{Code: im.CodeNotMember}
-	}
 	target := im.Seq(q.Seq)
 	if err := r.noteTarget(ctx, c, at, in, by.User, target, false); err != nil {
 		return nil, err
 	}
 	found, next, err := r.reactionsAt(ctx, c, target, q.After)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.dropWithheld(ctx, c, in, by.User, target, found); err != nil {
 		return nil, err
 	}
 	limit := MaxReactionPage
@@ -56,6 +56,26 @@ func (r *reader) Reactions(ctx context.Context, by Query, q *convpb.ListReaction
 		page.Users = append(page.Users, &petrelv1.UserReactions{User: string(u), Emojis: emojis})
 	}
 	return page, nil
+}
+
+// dropWithheld takes from what was found of the reactions at an entry those that are withheld
+// from u. Spec: P-5.4.
+func (r *reader) dropWithheld(ctx context.Context, c *conv, in *info, u im.User, q im.Seq, found map[im.User][]string) error {
+	if len(in.record.Blocks) == 0 {
+		return nil
+	}
+	n, err := readMark[storepb.Note](ctx, r.store, c.key, store.MarkNote, q, "")
+	if err != nil {
+		return err
+	}
+	notes := map[im.Seq]*storepb.Note{q: n}
+	r.maskNotes(c, q, q, notes)
+	for _, x := range notes[q].GetWithheld() {
+		if by := im.User(x.User); by != u {
+			found[by] = slices.DeleteFunc(slices.Clone(found[by]), func(e string) bool { return e == x.Emoji })
+		}
+	}
+	return nil
 }
 
 // reactionsAt are those of some users after one, by user, as far as they are durable.
@@ -94,14 +114,11 @@ func (r *reader) reactionsAt(ctx context.Context, c *conv, q im.Seq, after strin
 // Pins lists the pinned messages that the user may read, descending by seq. Codes:
 // no_conversation, not_member (was one). Spec: P-5.11.
 func (r *reader) Pins(ctx context.Context, by Query, _ *convpb.ListPins) (*petrelv1.ListPinsResponse, error) {
-	c, at, in, end, err := r.enter(ctx, by)
+	c, at, in, end, err := r.enterAsMember(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	if in.members.Role(by.User) == 0 {
-		return nil, &im.Error{Code: im.CodeNotMember}
-	}
 	pins, err := r.pins(ctx, c, at.head)
 	if err != nil {
 		return nil, err
@@ -110,7 +127,7 @@ func (r *reader) Pins(ctx context.Context, by Query, _ *convpb.ListPins) (*petre
 	seqs := slices.Sorted(maps.Keys(pins))
 	slices.Reverse(seqs)
 	for _, q := range seqs {
-		if !in.mayRead(by.User, q, at.head) {
+		if only := im.User(pins[q].Only); !in.mayRead(by.User, q, at.head) || only != "" && by.User != "" && only != by.User {
 			continue
 		}
 		m, err := r.readMessage(ctx, c, in.viewer(by.User), q)

@@ -77,6 +77,19 @@ func (r *reader) enterKnown(ctx context.Context, key im.Key, u im.User) (c *conv
 	return c, at, in, end, nil
 }
 
+// enterAsMember is enter for a member, and for the operator. Codes: no_conversation,
+// not_member (was one).
+func (r *reader) enterAsMember(ctx context.Context, by Query) (c *conv, at point, in *info, end func(), err error) {
+	if c, at, in, end, err = r.enter(ctx, by); err != nil {
+		return nil, point{}, nil, nil, err
+	}
+	if by.User != "" && in.members.Role(by.User) == 0 {
+		end()
+		return nil, point{}, nil, nil, &im.Error{Code: im.CodeNotMember}
+	}
+	return c, at, in, end, nil
+}
+
 // page gathers rows.
 type page struct {
 	rows    [][]byte // wire parts, ascending by seq

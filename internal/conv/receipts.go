@@ -70,14 +70,11 @@ func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cu
 // MaxReceipts members it tells only read. Codes: no_conversation, not_member (was one).
 // Spec: P-8.6.
 func (cu *cursors) Receipts(ctx context.Context, by Query, _ *convpb.ListReceipts) (*convpb.Receipts, error) {
-	c, _, in, end, err := cu.reader.enter(ctx, by)
+	c, _, in, end, err := cu.reader.enterAsMember(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	if by.User != "" && in.members.Role(by.User) == 0 {
-		return nil, &im.Error{Code: im.CodeNotMember}
-	}
 	all := map[im.User]Cursor{}
 	err = cu.store.Cursors(ctx, by.Conv, func(u im.User, r *storepb.Cursor) bool {
 		all[u] = cursorOf(r)
@@ -96,6 +93,9 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, _ *convpb.ListReceipt
 	list := &convpb.Receipts{}
 	for _, u := range in.members.current {
 		at := all[u]
+		if u != by.User {
+			at = cutReceipt(at, in.receiptsTo(by.User))
+		}
 		if len(in.members.current) > MaxReceipts {
 			at.Delivered = 0
 		}
@@ -107,34 +107,33 @@ func (cu *cursors) Receipts(ctx context.Context, by Query, _ *convpb.ListReceipt
 }
 
 // ChangedAt is the position of the newest change of a conversation that a sync
-// of u tells of: its newest row, u's own cursor or, unless it is empty, peer's.
-// It may be one that is not durable yet. It loads nothing: of a conversation
+// of u tells of: its newest row or u's own cursor; and, unless it is empty, of peer's.
+// They may be some that are not durable yet. It loads nothing: of a conversation
 // that is not in memory only the newest row is read, which is what makes a sync
 // of thousands of them cheap.
 //
 // Every change that was published before the call is in the answer: it is in
 // the store by then.
-func (cu *cursors) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (im.Pos, error) {
-	var pos im.Pos
+func (cu *cursors) ChangedAt(ctx context.Context, key im.Key, u, peer im.User) (pos, theirs im.Pos, err error) {
 	if c := cu.mem.find(key); c != nil {
 		pos = c.point.Load().pos
 	} else {
 		row, err := cu.store.LastRow(ctx, key)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if row != nil {
 			head, _, err := store.SplitRow(row.Value)
 			if err != nil {
-				return 0, fmt.Errorf("read head of %s: %w", key, err)
+				return 0, 0, fmt.Errorf("read head of %s: %w", key, err)
 			}
 			pos = head.Pos
 		}
 	}
 	own, err := cu.CursorOf(ctx, key, u)
 	if err != nil || peer == "" {
-		return max(pos, own.Pos), err
+		return max(pos, own.Pos), 0, err
 	}
-	theirs, err := cu.CursorOf(ctx, key, peer)
-	return max(pos, own.Pos, theirs.Pos), err
+	at, err := cu.CursorOf(ctx, key, peer)
+	return max(pos, own.Pos), at.Pos, err
 }

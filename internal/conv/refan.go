@@ -10,6 +10,8 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // RefanCommits is how many of a feed's newest commits stay in it even when all
@@ -120,6 +122,9 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 			bad = err
 			return false
 		}
+		if key.Conv.Kind() == im.Inbox && isSnapshot(stored) { // nobody learns anything by it. Spec: P-8.11
+			return true
+		}
 		may := slices.DeleteFunc(slices.Clone(members), func(u im.User) bool { return since[u] > row.Seq })
 		if head.Flags&special != 0 { // each user sees another row
 			deliver()
@@ -167,4 +172,10 @@ func (r *refanner) members(ctx context.Context, key im.Key, rec *storepb.Convers
 		return true
 	})
 	return members, since, err
+}
+
+// isSnapshot tells whether the wire part of a row of an inbox is a part of a snapshot.
+func isSnapshot(stored []byte) bool {
+	var m petrelv1.Message
+	return wire.ParseMessage(stored, &m) == nil && m.GetInbox().GetSnapshot() != nil
 }

@@ -136,9 +136,9 @@ func (w *rewriter) read(c *conv, q im.Seq) (*target, error) {
 	return t, nil
 }
 
-// withholds tells whether an edit is of a message that is withheld: then the edit is too.
+// withholds tells whether s edits or recalls a message that is withheld: then s is too.
 func (w *rewriter) withholds(s *Send) bool {
-	return s.Entry.GetEdit() != nil && w.targets[0].head.Flags&store.RowWithheld != 0
+	return (s.Entry.GetEdit() != nil || s.Entry.GetRecall() != nil) && w.targets[0].head.Flags&store.RowWithheld != 0
 }
 
 // rewrite replaces the rows that s rewrites; s has its seq. withheld: only the sender may

@@ -49,7 +49,7 @@ func (si *signaller) signalLocked(c *conv, s *Signal) {
 		return
 	}
 	to := in.members.current
-	if in.blockedBy(from) { // who learns nothing of it: their own devices get the signal. Spec: P-5.4
+	if in.blocker(from) != "" { // who learns nothing of it: their own devices get the signal. Spec: P-5.4
 		to = []im.User{from}
 	}
 	s.Signal.Head, s.Signal.TimeMs = uint64(at.head), uint64(now.UnixMilli())

@@ -36,7 +36,7 @@ func (r *reader) standing(ctx context.Context, c *conv, at point, in *info, u im
 	first, last := in.members.reach(u, at.head)
 	st := &convpb.State{
 		Head: uint64(min(last, at.head)), Counted: at.countedFor(in.viewer(u)), FirstSeq: uint64(in.firstSeq()), Joined: uint64(first), Pos: uint64(at.pos),
-		Role: in.members.Role(u), Title: in.record.Title,
+		Role: in.members.Role(u), Title: in.record.Title, ReceiptsTo: in.receiptsTo(u),
 	}
 	if st.Role != 0 {
 		return st, nil
@@ -70,14 +70,11 @@ const MaxMemberPage = 1000
 // or above MaxMemberPage means MaxMemberPage. Codes: no_conversation, not_member (was one).
 // Spec: P-8.2.
 func (r *reader) Members(ctx context.Context, by Query, q *convpb.ListMembers) (*convpb.Members, error) {
-	_, _, in, end, err := r.enter(ctx, by)
+	_, _, in, end, err := r.enterAsMember(ctx, by)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	if by.User != "" && in.members.Role(by.User) == 0 {
-		return nil, &im.Error{Code: im.CodeNotMember}
-	}
 	limit := int(q.Limit)
 	if limit == 0 || limit > MaxMemberPage {
 		limit = MaxMemberPage

@@ -24,14 +24,17 @@ type Newest struct {
 // Spec: P-6.2, P-6.3.
 func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newest Newest) (*petrelv1.ConvState, error) {
 	key := im.Key{Tenant: a.Tenant, Conv: im.ConvID(q.Conv)}
-	changed, err := ow.changedSince(ctx, key, a.User, q)
+	changed, peer, err := ow.changedSince(ctx, key, a.User, q)
 	if err != nil {
 		return damagedState(key, q, err)
 	}
-	if !changed {
+	if !changed && !peer {
 		return nil, nil
 	}
-	state, err := ow.syncState(ctx, key, a.User, q)
+	state, hidden, err := ow.syncState(ctx, key, a.User, q)
+	if err == nil && hidden && !changed {
+		return nil, nil // the user must not learn that the other one has done something
+	}
 	if err != nil {
 		if im.CodeOf(err) == im.CodeNoConversation {
 			return nil, nil // the conversation decides; the user's list follows later
@@ -65,17 +68,17 @@ func damagedState(key im.Key, q *convpb.Ask, err error) (*petrelv1.ConvState, er
 }
 
 // changedSince tells whether there is anything new after the position that q
-// names.
-func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User, q *convpb.Ask) (bool, error) {
+// names: of the conversation or of u's own, and of the cursors of the other user.
+func (ow *Owner) changedSince(ctx context.Context, key im.Key, u im.User, q *convpb.Ask) (changed, peer bool, err error) {
 	if q.Always {
-		return true, nil
+		return true, false, nil
 	}
 	if q.Left { // a former member is told of their own cursor only
 		own, err := ow.CursorOf(ctx, key, u)
-		return uint64(own.Pos) > q.Since, err
+		return uint64(own.Pos) > q.Since, false, err
 	}
-	pos, err := ow.ChangedAt(ctx, key, u, peerOf(q, u))
-	return uint64(pos) > q.Since, err
+	pos, theirs, err := ow.ChangedAt(ctx, key, u, peerOf(q, u))
+	return uint64(pos) > q.Since, uint64(theirs) > q.Since, err
 }
 
 // peerOf is the user whose cursors a sync tells beside u's own; empty: nobody's.
@@ -86,28 +89,31 @@ func peerOf(q *convpb.Ask, u im.User) im.User {
 	return im.User(q.Peer)
 }
 
-func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb.Ask) (*petrelv1.ConvState, error) {
+// syncState is what a sync tells u of a conversation. hidden: the other user of it blocks u,
+// who is told no more of their cursors (info.receiptsTo).
+func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb.Ask) (state *petrelv1.ConvState, hidden bool, err error) {
 	// The cursors before the head: so none of them is above the head.
 	own, err := ow.CursorOf(ctx, key, u)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var peer Cursor
 	if p := peerOf(q, u); p != "" {
 		if peer, err = ow.CursorOf(ctx, key, p); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	st, err := ow.listed(ctx, key, u)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	peer = cutReceipt(peer, st.ReceiptsTo)
 	if st.Role == 0 {
 		st.Title = q.Title // as it was when they left
 	}
 	read, err := ow.ReadCounted(ctx, key, u, own)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	id := key.Conv.String()
 	c := &petrelv1.ConvState{
@@ -118,5 +124,5 @@ func (ow *Owner) syncState(ctx context.Context, key im.Key, u im.User, q *convpb
 	if peer.Delivered > 0 {
 		c.PeerReceipt = &petrelv1.Receipt{Conv: id, User: q.Peer, Delivered: uint64(peer.Delivered), Read: uint64(peer.Read)}
 	}
-	return c, nil
+	return c, st.ReceiptsTo != nil, nil
 }

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -72,8 +73,11 @@ func (t *tallies) React(ctx context.Context, by Query, q *convpb.React) (*petrel
 	if n := len(q.Emoji); n == 0 || n > maxEmoji {
 		return nil, im.Errorf(im.CodeInvalid, "an emoji has 1 to %d bytes", maxEmoji)
 	}
-	return t.change(ctx, by, im.Seq(q.Seq), q.Removed, nil, func(s *noteState, u *userReactions) error {
+	return t.change(ctx, by, im.Seq(q.Seq), q.Removed, nil, func(s *noteState, u *userReactions, blocker im.User) error {
 		n, mine, err := react(s.newest, u.newest, q.Emoji, q.Removed)
+		if n != s.newest {
+			withholdReaction(n, by.User, q.Emoji, blocker != "" && !q.Removed)
+		}
 		s.newest, u.newest = n, mine
 		return err
 	})
@@ -84,15 +88,8 @@ func (t *tallies) React(ctx context.Context, by Query, q *convpb.React) (*petrel
 func (t *tallies) PinEntry(ctx context.Context, by Query, q *convpb.PinEntry) (*petrelv1.NoteResponse, error) {
 	now := uint64(t.now().UnixMilli())
 	may := func(c *conv, at point, in *info) error { return t.mayPin(ctx, c, at, in, by.User, q.Removed) }
-	return t.change(ctx, by, im.Seq(q.Seq), q.Removed, may, func(s *noteState, _ *userReactions) error {
-		n := pin(s.newest, !q.Removed)
-		if n == s.newest {
-			return nil
-		}
-		s.newest, s.pin = n, nil
-		if n.Pinned {
-			s.pin = &storepb.Pinned{User: string(by.User), TimeMs: now}
-		}
+	return t.change(ctx, by, im.Seq(q.Seq), q.Removed, may, func(s *noteState, _ *userReactions, blocker im.User) error {
+		s.newest, s.pin = pin(s.newest, s.pin, by.User, blocker, !q.Removed, now)
 		return nil
 	})
 }
@@ -112,9 +109,13 @@ func (t *tallies) mayPin(ctx context.Context, c *conv, at point, in *info, u im.
 	return err
 }
 
+// noteChange changes the note of an entry, and the reactions of the user who changes it. If
+// there is a blocker, what the user does is withheld from this one. Spec: P-5.4.
+type noteChange func(s *noteState, u *userReactions, blocker im.User) error
+
 // change applies f to the note of the entry q, and waits until that is durable. f is
 // called with memory.mu held. may decides more about it; nil: nothing.
-func (t *tallies) change(ctx context.Context, by Query, q im.Seq, removed bool, may func(*conv, point, *info) error, f func(*noteState, *userReactions) error) (*petrelv1.NoteResponse, error) {
+func (t *tallies) change(ctx context.Context, by Query, q im.Seq, removed bool, may func(*conv, point, *info) error, f noteChange) (*petrelv1.NoteResponse, error) {
 	if err := Refusal(t.store.Writable()); err != nil {
 		return nil, err
 	}
@@ -138,12 +139,15 @@ func (t *tallies) change(ctx context.Context, by Query, q im.Seq, removed bool, 
 	}
 	answers := make(chan answer, 1)
 	x := &tallyChange{user: by.User}
+	if x.unseenBy, err = t.reader.withheldFrom(ctx, c, in, q, by.User); err != nil {
+		return nil, err
+	}
 	x.done = func(n *storepb.Note, err *im.Error) {
 		if err != nil {
 			answers <- answer{err: err}
 			return
 		}
-		answers <- answer{res: &petrelv1.NoteResponse{Note: noteFor(q, n, x.mine), Unchanged: x.unchanged}}
+		answers <- answer{res: &petrelv1.NoteResponse{Note: noteFor(q, n, by.User, x.mine), Unchanged: x.unchanged}}
 	}
 	if err := t.note(ctx, c, q, x, f); err != nil {
 		return nil, err
@@ -158,7 +162,7 @@ func (t *tallies) change(ctx context.Context, by Query, q im.Seq, removed bool, 
 
 // note finds the note of an entry, or reads it, applies f to it, and lets x wait for what
 // f has changed.
-func (t *tallies) note(ctx context.Context, c *conv, q im.Seq, x *tallyChange, f func(*noteState, *userReactions) error) error {
+func (t *tallies) note(ctx context.Context, c *conv, q im.Seq, x *tallyChange, f noteChange) error {
 	t.mem.mu.Lock()
 	if c.notes == nil {
 		c.notes = &notes{of: map[im.Seq]*noteState{}}
@@ -195,7 +199,7 @@ func (t *tallies) note(ctx context.Context, c *conv, q im.Seq, x *tallyChange, f
 }
 
 // noteLocked applies f. waits: x is answered by a commit; else durable is the answer.
-func (t *tallies) noteLocked(c *conv, q im.Seq, x *tallyChange, read storedNote, f func(*noteState, *userReactions) error) (durable *storepb.Note, waits bool, err error) {
+func (t *tallies) noteLocked(c *conv, q im.Seq, x *tallyChange, read storedNote, f noteChange) (durable *storepb.Note, waits bool, err error) {
 	switch {
 	case t.mem.sealed:
 		return nil, false, ErrNotOwner
@@ -215,7 +219,7 @@ func (t *tallies) noteLocked(c *conv, q im.Seq, x *tallyChange, read storedNote,
 		s.users[x.user] = u
 	}
 	note, mine := s.newest, u.newest
-	if err := f(s, u); err != nil {
+	if err := f(s, u, cmp.Or(x.unseenBy, c.info.Load().blocker(x.user))); err != nil {
 		return nil, false, err
 	}
 	if x.unchanged = s.newest == note; x.unchanged && s.newest == s.stored {
@@ -494,7 +498,11 @@ func (t *tallies) tellNotes(c *conv, told map[im.Seq]*untold) {
 			case len(members.readable(u, q, q)) == 0:
 				same = false
 			case changed:
-				n := noteFor(q, told[q].note, mine)
+				n := noteFor(q, told[q].note, u, mine)
+				n.Conv = c.id
+				own, same = append(own, n), false
+			case withholds(told[q].note):
+				n := noteForAll(q, seenBy(told[q].note, u))
 				n.Conv = c.id
 				own, same = append(own, n), false
 			default:

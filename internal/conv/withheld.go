@@ -64,8 +64,8 @@ func sideOf(rec *storepb.Conversation, u im.User) int {
 }
 
 // withBlock is the record of a direct conversation in which b is true; false: it says so
-// already, or something newer. rec may be nil.
-func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block) (*storepb.Conversation, bool) {
+// already, or something newer. rec may be nil. head is that of the conversation.
+func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block, head im.Seq) (*storepb.Conversation, bool) {
 	if rec == nil {
 		rec = &storepb.Conversation{Kind: uint32(petrelv1.ConvKind_CONV_KIND_DIRECT), Participants: users}
 	}
@@ -74,7 +74,12 @@ func withBlock(rec *storepb.Conversation, users []string, b *storepb.Block) (*st
 		return nil, false
 	}
 	rec = proto.CloneOf(rec)
-	if b = proto.CloneOf(b); i >= 0 {
+	b = proto.CloneOf(b)
+	b.Head = uint64(head)
+	if i >= 0 {
+		if rec.Blocks[i].Blocked && b.Blocked {
+			b.Head = rec.Blocks[i].Head
+		}
 		rec.Blocks[i] = b
 	} else {
 		rec.Blocks = append(rec.Blocks, b)
@@ -109,4 +114,12 @@ func (v viewer) see(head *store.RowHead, stored []byte) ([]byte, error) {
 		m.Type, m.Body, m.Rel = "", nil, nil
 	}
 	return wire.AppendMessage(nil, &m), nil
+}
+
+// cutReceipt cuts a cursor to a limit of receiptsTo.
+func cutReceipt(at Cursor, to *uint64) Cursor {
+	if to != nil {
+		at.Delivered, at.Read = min(at.Delivered, im.Seq(*to)), min(at.Read, im.Seq(*to))
+	}
+	return at
 }

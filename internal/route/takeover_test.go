@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // F6: what became of a commit of unknown outcome is told by a takeover. Nobody is
@@ -109,4 +111,26 @@ func TestANewOwnerPushesWhatIsWithheldAsSuch(t *testing.T) {
 	}
 	sees(t, alice, "1:let me in")
 	sees(t, bob, "1:")
+}
+
+// A new owner pushes no part of a snapshot of an inbox: it is no news. Spec: P-8.11.
+func TestANewOwnerPushesNoSnapshot(t *testing.T) {
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := im.Key{Tenant: im.DefaultTenant, Conv: one.Convs.IDs().Inbox(im.DefaultTenant, "alice")}
+	for i, e := range []*petrelv1.InboxEntry{
+		{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{"a": "1"}}}},
+		{Entry: &petrelv1.InboxEntry_Snapshot{Snapshot: &petrelv1.InboxSnapshot{First: 2}}},
+		{Entry: &petrelv1.InboxEntry_Settings{Settings: &petrelv1.InboxSettings{Values: map[string]string{"a": "2"}}}},
+	} {
+		s := &conv.Send{Conv: key, Peer: "alice", Keyed: true}
+		s.Entry.ClientMsgId, s.Entry.Body = fmt.Sprint(i), &petrelv1.Message_Inbox{Inbox: e}
+		two.MustSend(s)
+	}
+	alice := two.Online("alice")
+	waitOnline(t, c)
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	sees(t, alice, "1:*petrelv1.Message_Inbox", "3:*petrelv1.Message_Inbox")
 }

@@ -10,7 +10,7 @@ var personalRules = []rule{
 	{
 		name:    "block-late",
 		holds:   "a send is withheld if its turn comes after the block, also in the same commit",
-		patches: []patch{{"internal/conv/commit.go", `from == "" || s.Entry.GetRecall() != nil || !c.log.info.blockedBy(from)`, `from == "" || s.Entry.GetRecall() != nil || !c.info.Load().blockedBy(from)`}},
+		patches: []patch{{"internal/conv/commit.go", `blocked := s.Entry.GetRecall() == nil && c.log.info.blocker(from) != ""`, `blocked := s.Entry.GetRecall() == nil && c.info.Load().blocker(from) != ""`}},
 		guards:  []guard{{"internal/conv", "^TestBlockRacesASendUnderWay$"}},
 	},
 	{
@@ -52,7 +52,7 @@ var personalRules = []rule{
 	{
 		name:    "signal-who-blocks",
 		holds:   "the signals of a blocked user reach their own devices only",
-		patches: []patch{{"internal/conv/signaller.go", `if in.blockedBy(from) {`, `if from == "" {`}},
+		patches: []patch{{"internal/conv/signaller.go", `if in.blocker(from) != "" {`, `if from == "" {`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$/^WebSocketProto$"}},
 	},
 	{
@@ -60,6 +60,84 @@ var personalRules = []rule{
 		holds:   "a blocked user does not see whether who blocks them is online",
 		patches: []patch{{"internal/presence/load.go", `b.Blocked && b.User == string(r.account.User)`, `b.Blocked && b.User == ""`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "see-a-block-later",
+		holds:   "a block hides at once who was seen online",
+		patches: []patch{{"internal/presence/policy.go", `if was == visible {`, `if was == untold {`}},
+		guards:  []guard{{"internal/presence", "^TestABlockEndsWhatIsSeen$"}},
+	},
+	{
+		name:    "see-what-was-read-before",
+		holds:   "what was read of a presence before a block does not count",
+		patches: []patch{{"internal/presence/load.go", `if watches && r.blocks != t.blocks {`, `if watches && r.blocks > t.blocks {`}},
+		guards:  []guard{{"internal/presence", "^TestABlockEndsWhatIsSeen$"}},
+	},
+	{
+		name:    "jump-over-a-block",
+		holds:   "a page around a place shows nothing that is withheld",
+		patches: []patch{{"internal/conv/history.go", `below := &page{limit: p.limit / 2, as: p.as}`, `below := &page{limit: p.limit / 2}`}},
+		guards:  []guard{{"internal/conv", "^TestWithheldStaysWithheld$"}},
+	},
+	{
+		name:    "show-the-recall-of-nothing",
+		holds:   "the recall of a withheld message is withheld",
+		patches: []patch{{"internal/conv/rewrite.go", `return (s.Entry.GetEdit() != nil || s.Entry.GetRecall() != nil) &&`, `return s.Entry.GetEdit() != nil &&`}},
+		guards:  []guard{{"internal/conv", "^TestWithheldStaysWithheld$"}},
+	},
+	{
+		name:    "react-through-a-block",
+		holds:   "reactions of a blocked user are withheld",
+		patches: []patch{{"internal/conv/note.go", `if x.User == string(u) || i < 0 {`, `if x.User != "" || i < 0 {`}},
+		guards:  []guard{{"internal/conv", "^TestNotesOfABlockedUserAreWithheld$"}},
+	},
+	{
+		name:    "pin-through-a-block",
+		holds:   "pins of a blocked user are withheld",
+		patches: []patch{{"internal/conv/note.go", `seen.Pinned = n.Pinned && (n.PinnedFor == "" || n.PinnedFor == string(u))`, `seen.Pinned = n.Pinned`}},
+		guards:  []guard{{"internal/conv", "^TestNotesOfABlockedUserAreWithheld$"}},
+	},
+	{
+		name:    "receipts-through-a-block",
+		holds:   "a blocked user is pushed no receipts of who blocks them",
+		patches: []patch{{"internal/conv/cursor.go", `return u != f.p.user && in.blocker(u) == f.p.user`, `return u != f.p.user && in.blocker(u) == u`}},
+		guards:  []guard{{"internal/conv", "^TestReceiptsEndWithABlock$"}},
+	},
+	{
+		name:    "sync-receipts-through-a-block",
+		holds:   "a sync of a blocked user says nothing of what the other one reads",
+		patches: []patch{{"internal/conv/sync.go", `if err == nil && hidden && !changed {`, `if err == nil && hidden && !changed && state == nil {`}},
+		guards:  []guard{{"internal/conv", "^TestSenderSeesNothingOfABlock$"}},
+	},
+	{
+		name:    "push-a-snapshot",
+		holds:   "a new owner pushes no snapshots of inboxes",
+		patches: []patch{{"internal/conv/refan.go", `if key.Conv.Kind() == im.Inbox && isSnapshot(stored) {`, `if key.Conv.Kind() == im.Direct && isSnapshot(stored) {`}},
+		guards:  []guard{{"internal/route", "^TestANewOwnerPushesNoSnapshot$"}},
+	},
+	{
+		name:    "forget-a-compacted-change",
+		holds:   "a change that is repeated is known for 30 days, whether its entry was compacted or not",
+		patches: []patch{{"internal/inbox/block.go", `until := uint64(c.Now().Add(-keepDropped).UnixMilli())`, `until := uint64(c.Now().Add(keepDropped).UnixMilli())`}},
+		guards:  []guard{{"internal/inbox", "^TestRepeatOfACompactedChangeChangesNothing$"}},
+	},
+	{
+		name:    "call-a-dropped-row-damaged",
+		holds:   "a repeat of an entry whose row was dropped is too old",
+		patches: []patch{{"internal/conv/dedupe.go", `if q < l.info.firstSeq() && errors.Is(failure, store.ErrCorrupt) {`, `if q < 1 && errors.Is(failure, store.ErrCorrupt) {`}},
+		guards:  []guard{{"internal/inbox", "^TestRepeatOfADroppedEntryIsTooOld$"}},
+	},
+	{
+		name:    "keep-what-was-never-there",
+		holds:   "an inbox of many removed settings is compacted",
+		patches: []patch{{"internal/inbox/compact.go", `|| removed >= max(maxRemoved, l.set-removed)`, `|| removed < 0`}},
+		guards:  []guard{{"internal/inbox", "^TestInboxOfRemovedSettingsIsCompacted$"}},
+	},
+	{
+		name:    "set-without-end",
+		holds:   "all settings of a user have a bound",
+		patches: []patch{{"internal/api/settings.go", `case grows && now.Bytes >= maxAllSettings:`, `case grows && now.Bytes < 0:`}},
+		guards:  []guard{{"internal/api", "^TestBoundsOfSettings$"}},
 	},
 	{
 		name:    "tell-of-no-removal",

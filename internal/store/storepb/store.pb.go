@@ -129,6 +129,7 @@ type Block struct {
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"` // who blocks
 	Blocked       bool                   `protobuf:"varint,2,opt,name=blocked,proto3" json:"blocked,omitempty"`
 	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // seq of the entry in the inbox of user that says so: the highest counts
+	Head          uint64                 `protobuf:"varint,4,opt,name=head,proto3" json:"head,omitempty"`       // of the conversation, when the block began
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -180,6 +181,13 @@ func (x *Block) GetBlocked() bool {
 func (x *Block) GetVersion() uint64 {
 	if x != nil {
 		return x.Version
+	}
+	return 0
+}
+
+func (x *Block) GetHead() uint64 {
+	if x != nil {
+		return x.Head
 	}
 	return 0
 }
@@ -510,8 +518,10 @@ type Note struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`    // how often it has changed
 	Head          uint64                 `protobuf:"varint,2,opt,name=head,proto3" json:"head,omitempty"`          // the seq that was the newest when it changed last
-	Reactions     []*ReactionCount       `protobuf:"bytes,3,rep,name=reactions,proto3" json:"reactions,omitempty"` // in the order in which they came
+	Reactions     []*ReactionCount       `protobuf:"bytes,3,rep,name=reactions,proto3" json:"reactions,omitempty"` // in the order in which they came, also those that are withheld
 	Pinned        bool                   `protobuf:"varint,4,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	Withheld      []*WithheldReaction    `protobuf:"bytes,5,rep,name=withheld,proto3" json:"withheld,omitempty"`
+	PinnedFor     string                 `protobuf:"bytes,6,opt,name=pinned_for,json=pinnedFor,proto3" json:"pinned_for,omitempty"` // of a direct conversation: only this user sees that it is pinned; empty: both do
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -574,6 +584,73 @@ func (x *Note) GetPinned() bool {
 	return false
 }
 
+func (x *Note) GetWithheld() []*WithheldReaction {
+	if x != nil {
+		return x.Withheld
+	}
+	return nil
+}
+
+func (x *Note) GetPinnedFor() string {
+	if x != nil {
+		return x.PinnedFor
+	}
+	return ""
+}
+
+// WithheldReaction is a reaction in a direct conversation that only its user sees.
+type WithheldReaction struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Emoji         string                 `protobuf:"bytes,2,opt,name=emoji,proto3" json:"emoji,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WithheldReaction) Reset() {
+	*x = WithheldReaction{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WithheldReaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WithheldReaction) ProtoMessage() {}
+
+func (x *WithheldReaction) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WithheldReaction.ProtoReflect.Descriptor instead.
+func (*WithheldReaction) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *WithheldReaction) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *WithheldReaction) GetEmoji() string {
+	if x != nil {
+		return x.Emoji
+	}
+	return ""
+}
+
 type ReactionCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Emoji         string                 `protobuf:"bytes,1,opt,name=emoji,proto3" json:"emoji,omitempty"`
@@ -584,7 +661,7 @@ type ReactionCount struct {
 
 func (x *ReactionCount) Reset() {
 	*x = ReactionCount{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +673,7 @@ func (x *ReactionCount) String() string {
 func (*ReactionCount) ProtoMessage() {}
 
 func (x *ReactionCount) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +686,7 @@ func (x *ReactionCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReactionCount.ProtoReflect.Descriptor instead.
 func (*ReactionCount) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReactionCount) GetEmoji() string {
@@ -636,7 +713,7 @@ type Reactions struct {
 
 func (x *Reactions) Reset() {
 	*x = Reactions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +725,7 @@ func (x *Reactions) String() string {
 func (*Reactions) ProtoMessage() {}
 
 func (x *Reactions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +738,7 @@ func (x *Reactions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reactions.ProtoReflect.Descriptor instead.
 func (*Reactions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Reactions) GetEmojis() []string {
@@ -682,7 +759,7 @@ type Thread struct {
 
 func (x *Thread) Reset() {
 	*x = Thread{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +771,7 @@ func (x *Thread) String() string {
 func (*Thread) ProtoMessage() {}
 
 func (x *Thread) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +784,7 @@ func (x *Thread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Thread.ProtoReflect.Descriptor instead.
 func (*Thread) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Thread) GetSize() uint64 {
@@ -729,13 +806,14 @@ type Pinned struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	TimeMs        uint64                 `protobuf:"varint,2,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`
+	Only          string                 `protobuf:"bytes,3,opt,name=only,proto3" json:"only,omitempty"` // as pinned_for of the note
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pinned) Reset() {
 	*x = Pinned{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +825,7 @@ func (x *Pinned) String() string {
 func (*Pinned) ProtoMessage() {}
 
 func (x *Pinned) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +838,7 @@ func (x *Pinned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pinned.ProtoReflect.Descriptor instead.
 func (*Pinned) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Pinned) GetUser() string {
@@ -777,6 +855,13 @@ func (x *Pinned) GetTimeMs() uint64 {
 	return 0
 }
 
+func (x *Pinned) GetOnly() string {
+	if x != nil {
+		return x.Only
+	}
+	return ""
+}
+
 type Tenant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -788,7 +873,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -800,7 +885,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -813,7 +898,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Tenant) GetNumber() uint32 {
@@ -848,7 +933,7 @@ type Invitation struct {
 
 func (x *Invitation) Reset() {
 	*x = Invitation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +945,7 @@ func (x *Invitation) String() string {
 func (*Invitation) ProtoMessage() {}
 
 func (x *Invitation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +958,7 @@ func (x *Invitation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invitation.ProtoReflect.Descriptor instead.
 func (*Invitation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Invitation) GetExpiresMs() uint64 {
@@ -910,7 +995,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1007,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1020,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *User) GetCreatedMs() uint64 {
@@ -1043,7 +1128,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1140,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1153,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Device) GetKind() string {
@@ -1159,7 +1244,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1256,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1269,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Access) GetKey() []byte {
@@ -1214,7 +1299,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1311,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1324,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Request) GetDigest() []byte {
@@ -1281,7 +1366,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1378,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1391,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Token) GetUser() string {
@@ -1388,7 +1473,7 @@ type SyncToken struct {
 
 func (x *SyncToken) Reset() {
 	*x = SyncToken{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1485,7 @@ func (x *SyncToken) String() string {
 func (*SyncToken) ProtoMessage() {}
 
 func (x *SyncToken) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1498,7 @@ func (x *SyncToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncToken.ProtoReflect.Descriptor instead.
 func (*SyncToken) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SyncToken) GetHistoryId() uint64 {
@@ -1476,7 +1561,7 @@ type SyncPlace struct {
 
 func (x *SyncPlace) Reset() {
 	*x = SyncPlace{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1573,7 @@ func (x *SyncPlace) String() string {
 func (*SyncPlace) ProtoMessage() {}
 
 func (x *SyncPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1586,7 @@ func (x *SyncPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
 func (*SyncPlace) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SyncPlace) GetInbox() uint64 {
@@ -1544,7 +1629,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +1641,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1569,7 +1654,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *List) GetHead() uint64 {
@@ -1645,7 +1730,7 @@ type ListPart struct {
 
 func (x *ListPart) Reset() {
 	*x = ListPart{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1742,7 @@ func (x *ListPart) String() string {
 func (*ListPart) ProtoMessage() {}
 
 func (x *ListPart) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1755,7 @@ func (x *ListPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPart.ProtoReflect.Descriptor instead.
 func (*ListPart) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListPart) GetFirst() []byte {
@@ -1697,7 +1782,7 @@ type ListSettings struct {
 
 func (x *ListSettings) Reset() {
 	*x = ListSettings{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1794,7 @@ func (x *ListSettings) String() string {
 func (*ListSettings) ProtoMessage() {}
 
 func (x *ListSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +1807,7 @@ func (x *ListSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSettings.ProtoReflect.Descriptor instead.
 func (*ListSettings) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListSettings) GetSettings() []*ListSetting {
@@ -1745,7 +1830,7 @@ type ListSetting struct {
 
 func (x *ListSetting) Reset() {
 	*x = ListSetting{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1842,7 @@ func (x *ListSetting) String() string {
 func (*ListSetting) ProtoMessage() {}
 
 func (x *ListSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1855,7 @@ func (x *ListSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSetting.ProtoReflect.Descriptor instead.
 func (*ListSetting) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListSetting) GetConv() string {
@@ -1818,7 +1903,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1915,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1928,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -1884,7 +1969,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1896,7 +1981,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1909,7 +1994,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Node) GetIncarnation() uint64 {
@@ -2019,7 +2104,7 @@ type Hearing struct {
 
 func (x *Hearing) Reset() {
 	*x = Hearing{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2116,7 @@ func (x *Hearing) String() string {
 func (*Hearing) ProtoMessage() {}
 
 func (x *Hearing) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2129,7 @@ func (x *Hearing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hearing.ProtoReflect.Descriptor instead.
 func (*Hearing) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Hearing) GetNodes() []string {
@@ -2066,7 +2151,7 @@ type FeedEpoch struct {
 
 func (x *FeedEpoch) Reset() {
 	*x = FeedEpoch{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2163,7 @@ func (x *FeedEpoch) String() string {
 func (*FeedEpoch) ProtoMessage() {}
 
 func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2176,7 @@ func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
 func (*FeedEpoch) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FeedEpoch) GetFeed() uint32 {
@@ -2122,7 +2207,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2219,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2232,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -2190,7 +2275,7 @@ type Seen struct {
 
 func (x *Seen) Reset() {
 	*x = Seen{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2202,7 +2287,7 @@ func (x *Seen) String() string {
 func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2215,7 +2300,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Seen) GetGenerations() []*Generation {
@@ -2242,7 +2327,7 @@ type Positions struct {
 
 func (x *Positions) Reset() {
 	*x = Positions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2339,7 @@ func (x *Positions) String() string {
 func (*Positions) ProtoMessage() {}
 
 func (x *Positions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2352,7 @@ func (x *Positions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Positions.ProtoReflect.Descriptor instead.
 func (*Positions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Positions) GetNext() []uint64 {
@@ -2289,7 +2374,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2386,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2399,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Lost) GetTimeMs() uint64 {
@@ -2342,7 +2427,7 @@ type LostFeed struct {
 
 func (x *LostFeed) Reset() {
 	*x = LostFeed{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2439,7 @@ func (x *LostFeed) String() string {
 func (*LostFeed) ProtoMessage() {}
 
 func (x *LostFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2452,7 @@ func (x *LostFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostFeed.ProtoReflect.Descriptor instead.
 func (*LostFeed) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LostFeed) GetFeed() uint32 {
@@ -2404,7 +2489,7 @@ type AuditLink struct {
 
 func (x *AuditLink) Reset() {
 	*x = AuditLink{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2501,7 @@ func (x *AuditLink) String() string {
 func (*AuditLink) ProtoMessage() {}
 
 func (x *AuditLink) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2514,7 @@ func (x *AuditLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLink.ProtoReflect.Descriptor instead.
 func (*AuditLink) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AuditLink) GetRecord() []byte {
@@ -2475,7 +2560,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2487,7 +2572,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2500,7 +2585,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AuditRecord) GetNumber() uint64 {
@@ -2604,7 +2689,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2701,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2714,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -2661,7 +2746,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2758,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2771,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AuditHead) GetNumber() uint64 {
@@ -2745,11 +2830,12 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x03key\x18\x05 \x01(\tR\x03key\x12\"\n" +
 	"\fparticipants\x18\x06 \x03(\tR\fparticipants\x12\x1c\n" +
 	"\tdissolved\x18\a \x01(\bR\tdissolved\x12.\n" +
-	"\x06blocks\x18\b \x03(\v2\x16.petrel.store.v1.BlockR\x06blocks\"O\n" +
+	"\x06blocks\x18\b \x03(\v2\x16.petrel.store.v1.BlockR\x06blocks\"c\n" +
 	"\x05Block\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x18\n" +
 	"\ablocked\x18\x02 \x01(\bR\ablocked\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x04R\aversion\"\x84\x01\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x12\n" +
+	"\x04head\x18\x04 \x01(\x04R\x04head\"\x84\x01\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\rR\x04role\x12+\n" +
 	"\x05stays\x18\x02 \x03(\v2\x15.petrel.store.v1.StayR\x05stays\x12\x1f\n" +
@@ -2773,12 +2859,18 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\x04R\x04from\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x14\n" +
-	"\x05kinds\x18\x05 \x01(\rR\x05kinds\"\x8a\x01\n" +
+	"\x05kinds\x18\x05 \x01(\rR\x05kinds\"\xe8\x01\n" +
 	"\x04Note\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04head\x18\x02 \x01(\x04R\x04head\x12<\n" +
 	"\treactions\x18\x03 \x03(\v2\x1e.petrel.store.v1.ReactionCountR\treactions\x12\x16\n" +
-	"\x06pinned\x18\x04 \x01(\bR\x06pinned\";\n" +
+	"\x06pinned\x18\x04 \x01(\bR\x06pinned\x12=\n" +
+	"\bwithheld\x18\x05 \x03(\v2!.petrel.store.v1.WithheldReactionR\bwithheld\x12\x1d\n" +
+	"\n" +
+	"pinned_for\x18\x06 \x01(\tR\tpinnedFor\"<\n" +
+	"\x10WithheldReaction\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
+	"\x05emoji\x18\x02 \x01(\tR\x05emoji\";\n" +
 	"\rReactionCount\x12\x14\n" +
 	"\x05emoji\x18\x01 \x01(\tR\x05emoji\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\x04R\x05count\"#\n" +
@@ -2786,10 +2878,11 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x06emojis\x18\x01 \x03(\tR\x06emojis\"0\n" +
 	"\x06Thread\x12\x12\n" +
 	"\x04size\x18\x01 \x01(\x04R\x04size\x12\x12\n" +
-	"\x04last\x18\x02 \x01(\x04R\x04last\"5\n" +
+	"\x04last\x18\x02 \x01(\x04R\x04last\"I\n" +
 	"\x06Pinned\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x17\n" +
-	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\"X\n" +
+	"\atime_ms\x18\x02 \x01(\x04R\x06timeMs\x12\x12\n" +
+	"\x04only\x18\x03 \x01(\tR\x04only\"X\n" +
 	"\x06Tenant\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
@@ -2971,70 +3064,72 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_petrel_store_v1_store_proto_goTypes = []any{
-	(*Conversation)(nil),  // 0: petrel.store.v1.Conversation
-	(*Block)(nil),         // 1: petrel.store.v1.Block
-	(*Member)(nil),        // 2: petrel.store.v1.Member
-	(*Stay)(nil),          // 3: petrel.store.v1.Stay
-	(*Cursor)(nil),        // 4: petrel.store.v1.Cursor
-	(*FeedEntry)(nil),     // 5: petrel.store.v1.FeedEntry
-	(*FeedItem)(nil),      // 6: petrel.store.v1.FeedItem
-	(*Note)(nil),          // 7: petrel.store.v1.Note
-	(*ReactionCount)(nil), // 8: petrel.store.v1.ReactionCount
-	(*Reactions)(nil),     // 9: petrel.store.v1.Reactions
-	(*Thread)(nil),        // 10: petrel.store.v1.Thread
-	(*Pinned)(nil),        // 11: petrel.store.v1.Pinned
-	(*Tenant)(nil),        // 12: petrel.store.v1.Tenant
-	(*Invitation)(nil),    // 13: petrel.store.v1.Invitation
-	(*User)(nil),          // 14: petrel.store.v1.User
-	(*Device)(nil),        // 15: petrel.store.v1.Device
-	(*Access)(nil),        // 16: petrel.store.v1.Access
-	(*Request)(nil),       // 17: petrel.store.v1.Request
-	(*Token)(nil),         // 18: petrel.store.v1.Token
-	(*SyncToken)(nil),     // 19: petrel.store.v1.SyncToken
-	(*SyncPlace)(nil),     // 20: petrel.store.v1.SyncPlace
-	(*List)(nil),          // 21: petrel.store.v1.List
-	(*ListPart)(nil),      // 22: petrel.store.v1.ListPart
-	(*ListSettings)(nil),  // 23: petrel.store.v1.ListSettings
-	(*ListSetting)(nil),   // 24: petrel.store.v1.ListSetting
-	(*FeedPos)(nil),       // 25: petrel.store.v1.FeedPos
-	(*Node)(nil),          // 26: petrel.store.v1.Node
-	(*Hearing)(nil),       // 27: petrel.store.v1.Hearing
-	(*FeedEpoch)(nil),     // 28: petrel.store.v1.FeedEpoch
-	(*Generation)(nil),    // 29: petrel.store.v1.Generation
-	(*Seen)(nil),          // 30: petrel.store.v1.Seen
-	(*Positions)(nil),     // 31: petrel.store.v1.Positions
-	(*Lost)(nil),          // 32: petrel.store.v1.Lost
-	(*LostFeed)(nil),      // 33: petrel.store.v1.LostFeed
-	(*AuditLink)(nil),     // 34: petrel.store.v1.AuditLink
-	(*AuditRecord)(nil),   // 35: petrel.store.v1.AuditRecord
-	(*AuditDetail)(nil),   // 36: petrel.store.v1.AuditDetail
-	(*AuditHead)(nil),     // 37: petrel.store.v1.AuditHead
+	(*Conversation)(nil),     // 0: petrel.store.v1.Conversation
+	(*Block)(nil),            // 1: petrel.store.v1.Block
+	(*Member)(nil),           // 2: petrel.store.v1.Member
+	(*Stay)(nil),             // 3: petrel.store.v1.Stay
+	(*Cursor)(nil),           // 4: petrel.store.v1.Cursor
+	(*FeedEntry)(nil),        // 5: petrel.store.v1.FeedEntry
+	(*FeedItem)(nil),         // 6: petrel.store.v1.FeedItem
+	(*Note)(nil),             // 7: petrel.store.v1.Note
+	(*WithheldReaction)(nil), // 8: petrel.store.v1.WithheldReaction
+	(*ReactionCount)(nil),    // 9: petrel.store.v1.ReactionCount
+	(*Reactions)(nil),        // 10: petrel.store.v1.Reactions
+	(*Thread)(nil),           // 11: petrel.store.v1.Thread
+	(*Pinned)(nil),           // 12: petrel.store.v1.Pinned
+	(*Tenant)(nil),           // 13: petrel.store.v1.Tenant
+	(*Invitation)(nil),       // 14: petrel.store.v1.Invitation
+	(*User)(nil),             // 15: petrel.store.v1.User
+	(*Device)(nil),           // 16: petrel.store.v1.Device
+	(*Access)(nil),           // 17: petrel.store.v1.Access
+	(*Request)(nil),          // 18: petrel.store.v1.Request
+	(*Token)(nil),            // 19: petrel.store.v1.Token
+	(*SyncToken)(nil),        // 20: petrel.store.v1.SyncToken
+	(*SyncPlace)(nil),        // 21: petrel.store.v1.SyncPlace
+	(*List)(nil),             // 22: petrel.store.v1.List
+	(*ListPart)(nil),         // 23: petrel.store.v1.ListPart
+	(*ListSettings)(nil),     // 24: petrel.store.v1.ListSettings
+	(*ListSetting)(nil),      // 25: petrel.store.v1.ListSetting
+	(*FeedPos)(nil),          // 26: petrel.store.v1.FeedPos
+	(*Node)(nil),             // 27: petrel.store.v1.Node
+	(*Hearing)(nil),          // 28: petrel.store.v1.Hearing
+	(*FeedEpoch)(nil),        // 29: petrel.store.v1.FeedEpoch
+	(*Generation)(nil),       // 30: petrel.store.v1.Generation
+	(*Seen)(nil),             // 31: petrel.store.v1.Seen
+	(*Positions)(nil),        // 32: petrel.store.v1.Positions
+	(*Lost)(nil),             // 33: petrel.store.v1.Lost
+	(*LostFeed)(nil),         // 34: petrel.store.v1.LostFeed
+	(*AuditLink)(nil),        // 35: petrel.store.v1.AuditLink
+	(*AuditRecord)(nil),      // 36: petrel.store.v1.AuditRecord
+	(*AuditDetail)(nil),      // 37: petrel.store.v1.AuditDetail
+	(*AuditHead)(nil),        // 38: petrel.store.v1.AuditHead
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
 	1,  // 0: petrel.store.v1.Conversation.blocks:type_name -> petrel.store.v1.Block
 	3,  // 1: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
 	6,  // 2: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
-	8,  // 3: petrel.store.v1.Note.reactions:type_name -> petrel.store.v1.ReactionCount
-	16, // 4: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
-	20, // 5: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
-	20, // 6: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	25, // 7: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	22, // 8: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
-	24, // 9: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
-	28, // 10: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
-	28, // 11: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
-	27, // 12: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
-	30, // 13: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
-	29, // 14: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
-	33, // 15: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
-	36, // 16: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	9,  // 3: petrel.store.v1.Note.reactions:type_name -> petrel.store.v1.ReactionCount
+	8,  // 4: petrel.store.v1.Note.withheld:type_name -> petrel.store.v1.WithheldReaction
+	17, // 5: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
+	21, // 6: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	21, // 7: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	26, // 8: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	23, // 9: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
+	25, // 10: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
+	29, // 11: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	29, // 12: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	28, // 13: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
+	31, // 14: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
+	30, // 15: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
+	34, // 16: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
+	37, // 17: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -3048,7 +3143,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
