@@ -78,8 +78,8 @@ func (c *configured) configure(text string) {
 }
 
 // startConfigured starts one with options, as they stand in its file; in them DIR is the
-// folder of its files.
-func startConfigured(t *testing.T, options string) *configured {
+// folder of its files. meanwhile happens between the reading of them and Run.
+func startConfigured(t *testing.T, options string, meanwhile ...func(*configured)) *configured {
 	t.Helper()
 	c := &configured{server: &server{t: t}, dir: t.TempDir(), hangups: make(chan os.Signal, 1)}
 	c.certify(1, time.Now().Add(time.Hour))
@@ -101,6 +101,9 @@ func startConfigured(t *testing.T, options string) *configured {
 		t.Fatal(err)
 	}
 	c.reloads.every = 10 * time.Millisecond
+	for _, f := range meanwhile {
+		f(c)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -312,6 +315,12 @@ func TestReloadTakesTheCertificateOfTheBus(t *testing.T) {
 }
 
 // What an operator has set by the API stays when a certificate is renewed.
+// A start may take long, and what changes after the configuration was read counts.
+func TestChangeDuringTheStartIsTakenOver(t *testing.T) {
+	s := startConfigured(t, "", func(c *configured) { c.configure("[limits]\nsend_burst = 9\n") })
+	until(t, "the configuration is taken over", func() bool { return s.hub.Limits().SendBurst == 9 })
+}
+
 func TestReloadKeepsTheLimitsOfTheAPI(t *testing.T) {
 	s := startConfigured(t, "")
 	s.changeLimits(&petrelv1.ServerLimits{SendsPerS: 3, SendBurst: 4})

@@ -79,7 +79,7 @@ var convRules = []rule{
 			{"internal/conv/commit.go", `if !known && s.needsStanding() {`, `if !known && false {`},
 			{"internal/conv/outsider.go", `return rec == nil, err`, `return rec == nil && false, err`},
 			{"internal/conv/reader.go", `u != "" && !known {`, `!known && false {`},
-			{"internal/conv/state.go", `if by.User != "" && in.members.Role(by.User) == 0 {`, `if false {`},
+			{"internal/conv/reader.go", `if by.User != "" && in.members.Role(by.User) == 0 {`, `if false {`},
 			{"internal/conv/history.go", `first, last = in.members.reach(by.User, at.head)`, `last = at.head`},
 			{"internal/conv/history.go", `return in.members.readable(by.User, from, to)`, `return []stay{{from, to}}`},
 		},

@@ -130,7 +130,7 @@ var lossyRules = []rule{
 	{
 		name:    "policies-for-later",
 		holds:   "a policy that changes is kept by those who watch already, on every node",
-		patches: []patch{{"internal/presence/policy.go", `p.o.Nodes.TellPresencePolicy(a)`, ``}},
+		patches: []patch{{"internal/presence/policy.go", `p.o.Nodes.TellPresencePolicy(a, watcher)`, ``}},
 		guards:  []guard{{"internal/presence", "^TestAPolicyThatChangesIsKept$/^2_nodes$"}},
 	},
 	{
