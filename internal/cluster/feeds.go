@@ -47,7 +47,11 @@ const (
 // decideLocked begins whatever follows from what is known: it opens, closes,
 // hands over, or asks for a look at the store. It is called behind every
 // change, and at least twice a second.
-func (c *Cluster) decideLocked() {
+func (c *Cluster) decideLocked() { c.decideOnLocked(c.feeds...) }
+
+// decideOnLocked does so for some feeds, when nothing is new about the others: each of
+// hundreds that a node opens does not look at all of them.
+func (c *Cluster) decideOnLocked(feeds ...store.Feed) {
 	if c.work == nil {
 		return
 	}
@@ -57,7 +61,7 @@ func (c *Cluster) decideLocked() {
 	}
 	should := c.shouldLocked(now)
 	seek := false
-	for _, id := range c.feeds {
+	for _, id := range feeds {
 		f := c.own[id]
 		switch f.phase {
 		case none:
@@ -178,7 +182,7 @@ func (c *Cluster) open(w *work, f *feed) {
 		c.claimLocked(f.id, c.self, e)
 		c.phaseLocked(f, open)
 	}
-	c.decideLocked()
+	c.decideOnLocked(f.id)
 	c.mu.Unlock()
 	for _, reply := range asked {
 		reply(feedEpoch(f.id, e))
@@ -226,7 +230,7 @@ func (c *Cluster) close(w *work, f *feed, handOver bool) {
 	if c.apart[c.self] {
 		signal.Set(c.note)
 	}
-	c.decideLocked()
+	c.decideOnLocked(f.id)
 	c.mu.Unlock()
 	c.log.Debug("feed is closed", "feed", f.id, "epoch", e)
 	if !handOver {
