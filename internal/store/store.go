@@ -124,8 +124,13 @@ type Store interface {
 	// seqs; nil: there is none.
 	MarksOf(ctx context.Context, c im.Key, k MarkKind, name string, seqs []im.Seq) ([][]byte, error)
 
+	// MarksBy calls fn for the marks of one kind and name beside the rows with from <= Seq
+	// <= to, ascending by seq, until fn returns false. The kind is MarkMention: Marks does
+	// not read that one. What fn gets is valid during the call only.
+	MarksBy(ctx context.Context, c im.Key, k MarkKind, name string, from, to im.Seq, fn func(q im.Seq, value []byte) bool) error
+
 	// DropRows removes the rows of c below a seq, the marks beside them, and what Dedupe
-	// says of them. The caller has made the new first_seq durable before.
+	// says of them. After a crash some marks that are ordered by name may be left. The caller has made the new first_seq durable before.
 	DropRows(ctx context.Context, c im.Key, below im.Seq) error
 
 	// ScanFeed calls fn for the commits with after < Pos <= upTo, ascending,
@@ -289,8 +294,13 @@ const (
 	MarkReactions MarkKind = 2 // storepb.Reactions of the user who is the name
 	MarkPin       MarkKind = 3 // storepb.Pinned; without a name
 	MarkThread    MarkKind = 4 // storepb.Thread; without a name
-	lastMarkKind           = MarkThread
+	MarkMention   MarkKind = 5 // storepb.Mention of the user who is the name; ordered by name and seq: see ByName
+	lastMarkKind           = MarkMention
 )
+
+// ByName tells whether the marks of a kind are ordered by name and seq: those of one
+// name are read by MarksBy, and those of several are not read together.
+func (k MarkKind) ByName() bool { return k == MarkMention }
 
 // MarkKinds are all of them.
 func MarkKinds() []MarkKind {

@@ -109,7 +109,7 @@ func sizeOf(in *store.Batch) int {
 		n += convKeyLen + len(p.User) + p.Record.SizeVT() + 6
 	}
 	for i := range in.Marks {
-		n += markKeyLen + len(in.Marks[i].Name) + len(in.Marks[i].Value) + 6
+		n += markKeyLen + 1 + len(in.Marks[i].Name) + len(in.Marks[i].Value) + 6
 	}
 	return n
 }
@@ -169,9 +169,12 @@ func setMark(b *pebble.Batch, p *store.MarkPut) error {
 	if len(p.Value) == 0 {
 		return b.Delete(markKey(p.Conv, p.Kind, p.Seq, p.Name), nil)
 	}
-	op := b.SetDeferred(markKeyLen+len(p.Name), len(p.Value))
-	putMarkKey(op.Key, p.Conv, p.Kind, p.Seq)
-	copy(op.Key[markKeyLen:], p.Name)
+	n := markKeyLen + len(p.Name)
+	if p.Kind.ByName() {
+		n++
+	}
+	op := b.SetDeferred(n, len(p.Value))
+	appendMarkKey(op.Key[:0], p.Conv, p.Kind, p.Seq, p.Name)
 	copy(op.Value, p.Value)
 	return op.Finish()
 }

@@ -133,7 +133,7 @@ func seqBytes(key []byte) uint64 {
 
 var kindNames = map[byte]string{
 	kindConversation: "conversation", kindMember: "members of", kindRow: "conversation", kindCursor: "cursors in", kindDedupe: "message ids in",
-	kindMark: "reactions and pins in",
+	kindMark: "reactions, pins, threads and mentions in",
 }
 
 // place1 names one key.

@@ -17,6 +17,7 @@ import (
 //	p tenant conv user         storepb.Member
 //	u tenant conv user         storepb.Cursor
 //	n tenant conv kind(1) seq name   a mark beside a row, opaque
+//	n tenant conv kind(1) name 0 seq   the same, of a kind that is ordered by name
 //	d tenant conv hash(8) slot(1)   uvarint seq: the send with that hash of its message id
 //	f feed(2) pos              storepb.FeedEntry
 //	r table(1) tenant key      a record, opaque
@@ -47,7 +48,7 @@ const (
 const (
 	convKeyLen   = 1 + 4 + 16
 	rowKeyLen    = convKeyLen + 8
-	markKeyLen   = convKeyLen + 1 + 8 // and the name
+	markKeyLen   = convKeyLen + 1 + 8 // and the name, and what follows it
 	dedupeKeyLen = convKeyLen + 8 + 1
 	feedKeyLen   = 1 + 2 + 8
 	tableKeyLen  = 1 + 1 + 4
@@ -68,6 +69,11 @@ func putConvKey(b []byte, kind byte, c im.Key) {
 	copy(b[5:], c.Conv[:])
 }
 
+func appendConvKey(b []byte, kind byte, c im.Key) []byte {
+	b = binary.BigEndian.AppendUint32(append(b, kind), uint32(c.Tenant))
+	return append(b, c.Conv[:]...)
+}
+
 func convKey(kind byte, c im.Key) []byte {
 	b := make([]byte, convKeyLen, rowKeyLen+im.MaxUser)
 	putConvKey(b, kind, c)
@@ -85,16 +91,29 @@ func rowKey(c im.Key, seq im.Seq) []byte {
 	return b
 }
 
-func putMarkKey(b []byte, c im.Key, k store.MarkKind, seq im.Seq) {
-	putConvKey(b, kindMark, c)
-	b[convKeyLen] = byte(k)
-	binary.BigEndian.PutUint64(b[convKeyLen+1:], uint64(seq))
+func markKey(c im.Key, k store.MarkKind, seq im.Seq, name string) []byte {
+	return appendMarkKey(make([]byte, 0, markKeyLen+len(name)+1), c, k, seq, name)
 }
 
-func markKey(c im.Key, k store.MarkKind, seq im.Seq, name string) []byte {
-	b := make([]byte, markKeyLen, markKeyLen+len(name))
-	putMarkKey(b, c, k, seq)
-	return append(b, name...)
+func appendMarkKey(b []byte, c im.Key, k store.MarkKind, seq im.Seq, name string) []byte {
+	b = append(appendConvKey(b, kindMark, c), byte(k))
+	if k.ByName() {
+		b = append(append(b, name...), 0)
+		return binary.BigEndian.AppendUint64(b, uint64(seq))
+	}
+	return append(binary.BigEndian.AppendUint64(b, uint64(seq)), name...)
+}
+
+// markSeq is the seq in a key of a mark.
+func markSeq(key []byte, k store.MarkKind) (im.Seq, error) {
+	if len(key) < markKeyLen {
+		return 0, fmt.Errorf("a key has %d bytes: %w", len(key), store.ErrCorrupt)
+	}
+	from := convKeyLen + 1
+	if k.ByName() {
+		from = len(key) - 8
+	}
+	return im.Seq(binary.BigEndian.Uint64(key[from:])), nil
 }
 
 func putDedupeKey(b []byte, c im.Key, hash uint64, slot uint8) {

@@ -355,22 +355,36 @@ func (s *Store) users(ctx context.Context, kind byte, c im.Key, fn func(im.User,
 
 // Marks implements store.Store.
 func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, name string, fn func(im.Seq, string, []byte) bool) error {
-	if from > to {
-		return nil
-	}
-	lower, upper := markKey(c, k, from, name), after(markKey(c, k, to, ""))
+	im.Assert(!k.ByName(), "marks of kind %d are ordered by name", k)
+	lower := markKey(c, k, from, name)
 	if name != "" {
 		lower = append(lower, 0) // the least key behind it
+	}
+	return s.marks(ctx, c, k, from, to, lower, after(markKey(c, k, to, "")), func(q im.Seq, key, v []byte) bool {
+		return fn(q, string(key[markKeyLen:]), v)
+	})
+}
+
+// MarksBy implements store.Store.
+func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name string, from, to im.Seq, fn func(im.Seq, []byte) bool) error {
+	im.Assert(k.ByName(), "marks of kind %d are not ordered by name", k)
+	return s.marks(ctx, c, k, from, to, markKey(c, k, from, name), after(markKey(c, k, to, name)), func(q im.Seq, _, v []byte) bool {
+		return fn(q, v)
+	})
+}
+
+// marks calls fn for the marks of a kind between two keys, which are those of from and to.
+func (s *Store) marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, lower, upper []byte, fn func(q im.Seq, key, v []byte) bool) error {
+	if from > to {
+		return nil
 	}
 	err := s.read(ctx, func() error {
 		if err := s.soundRange(lower, upper); err != nil {
 			return err
 		}
 		return s.scan(ctx, lower, upper, func(key, v []byte) (bool, error) {
-			if len(key) < markKeyLen {
-				return false, fmt.Errorf("a key has %d bytes: %w", len(key), store.ErrCorrupt)
-			}
-			return fn(im.Seq(binary.BigEndian.Uint64(key[convKeyLen+1:])), string(key[markKeyLen:]), v), nil
+			q, err := markSeq(key, k)
+			return err == nil && fn(q, key, v), err
 		})
 	})
 	if err != nil {

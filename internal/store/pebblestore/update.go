@@ -53,7 +53,7 @@ func (s *Store) put(b *pebble.Batch, p *store.RecordPut) error {
 	return b.Set(key, p.Value, nil)
 }
 
-// dropChunk is how many dedupe keys one write deletes: few enough that no append waits
+// dropChunk is how many keys one write deletes: few enough that no append waits
 // for it.
 const dropChunk = 1000
 
@@ -61,18 +61,42 @@ const dropChunk = 1000
 func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 	err := s.write(ctx, 512, func(b *pebble.Batch) error {
 		for _, k := range store.MarkKinds() {
+			if k.ByName() {
+				continue // below
+			}
 			if err := b.DeleteRange(markKey(c, k, 0, ""), markKey(c, k, below, ""), nil); err != nil {
 				return err
 			}
 		}
 		return b.DeleteRange(rowKey(c, 0), rowKey(c, below), nil)
 	})
-	for from := convKey(kindDedupe, c); err == nil && from != nil; {
-		var keys [][]byte
-		if keys, from, err = s.dedupeBelow(c, from, below); err != nil || len(keys) == 0 {
+	if err == nil {
+		err = s.dropKeys(ctx, convKey(kindDedupe, c), func(from []byte) ([][]byte, []byte, error) { return s.dedupeBelow(c, from, below) })
+	}
+	for _, k := range store.MarkKinds() {
+		if k.ByName() && err == nil {
+			err = s.dropKeys(ctx, kindOfMarks(c, k), func(from []byte) ([][]byte, []byte, error) { return s.namedBelow(c, k, from, below) })
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("drop rows of %s below %d: %w", c, below, err)
+	}
+	return nil
+}
+
+// dropKeys deletes keys from a key on, a chunk at a time. next returns a chunk and where to
+// go on; nil: they are all.
+func (s *Store) dropKeys(ctx context.Context, from []byte, next func(from []byte) (keys [][]byte, then []byte, err error)) error {
+	for from != nil {
+		keys, then, err := next(from)
+		if err != nil {
+			return err
+		}
+		from = then
+		if len(keys) == 0 {
 			continue
 		}
-		err = s.write(ctx, len(keys)*(dedupeKeyLen+4), func(b *pebble.Batch) error {
+		err = s.write(ctx, len(keys)*(rowKeyLen+im.MaxUser), func(b *pebble.Batch) error {
 			for _, k := range keys {
 				if err := b.Delete(k, nil); err != nil {
 					return err
@@ -80,12 +104,44 @@ func (s *Store) DropRows(ctx context.Context, c im.Key, below im.Seq) error {
 			}
 			return nil
 		})
-	}
-	if err != nil {
-		return fmt.Errorf("drop rows of %s below %d: %w", c, below, err)
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
+
+// namedBelow returns keys of marks of a kind that is ordered by name, from a key on, whose
+// seqs are below a seq, and where to go on. It looks at dropChunk of them.
+func (s *Store) namedBelow(c im.Key, k store.MarkKind, from []byte, below im.Seq) (keys [][]byte, next []byte, err error) {
+	if err := s.enter(); err != nil {
+		return nil, nil, err
+	}
+	defer s.leave()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: after(kindOfMarks(c, k))})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer it.Close()
+	seen := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if seen == dropChunk {
+			return keys, bytes.Clone(it.Key()), nil
+		}
+		seen++
+		q, err := markSeq(it.Key(), k)
+		if err != nil {
+			return nil, nil, err
+		}
+		if q < below {
+			keys = append(keys, bytes.Clone(it.Key()))
+		}
+	}
+	return keys, nil, it.Error()
+}
+
+// kindOfMarks is what the keys of the marks of a kind begin with.
+func kindOfMarks(c im.Key, k store.MarkKind) []byte { return append(convKey(kindMark, c), byte(k)) }
 
 // dedupeBelow returns about dropChunk dedupe keys of c from a key on whose seqs are below
 // a seq, and where to go on; nil: they are all. If one seq of a hash stays, all of it stay:

@@ -297,6 +297,7 @@ const (
 
 // Marks implements store.Store.
 func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to im.Seq, after string, fn func(im.Seq, string, []byte) bool) error {
+	im.Assert(!k.ByName(), "marks of kind %d are ordered by name", k)
 	if from > to {
 		return nil
 	}
@@ -327,6 +328,38 @@ func (s *Store) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to 
 		last := rows[len(rows)-1]
 		behind, after = im.Seq(last.n), string(last.name)
 	}
+}
+
+// marksByName is read by an index of its own, which has the rows of this kind only. So the
+// kind is no argument: a plan for any kind could not use it.
+var marksByName = fmt.Sprintf(`SELECT seq, value FROM petrel.marks WHERE part = $1 AND tenant = $2 AND conv = $3 AND kind = %d AND name = $4
+		AND seq BETWEEN $5 AND $6 ORDER BY seq LIMIT $7`, store.MarkMention)
+
+// MarksBy implements store.Store.
+func (s *Store) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name string, from, to im.Seq, fn func(im.Seq, []byte) bool) error {
+	im.Assert(k == store.MarkMention, "marks of kind %d are not ordered by name", k)
+	d, sum := s.holding(c), &sums{}
+	part, tenant, conv := key(c)
+	for from <= to {
+		rows, err := collect(ctx, d, scanNumbered, marksByName, part, tenant, conv, name, int64(from), int64(to), chunk)
+		if err != nil {
+			return fmt.Errorf("read marks %d of %s from %d to %d: %w", k, c, from, to, err)
+		}
+		for _, r := range rows {
+			v, err := d.sound(sum, markAddress(c, k, im.Seq(r.n), name), r.value)
+			if err != nil {
+				return fmt.Errorf("read mark %d of %s at %d: %w", k, c, r.n, err)
+			}
+			if len(v) > 0 && !fn(im.Seq(r.n), v) {
+				return nil
+			}
+		}
+		if len(rows) < chunk {
+			return nil
+		}
+		from = im.Seq(rows[len(rows)-1].n) + 1
+	}
+	return nil
 }
 
 // lastName is greater than every name of a mark: no character is greater.

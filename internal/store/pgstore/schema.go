@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/petrel-im/petrel/internal/store"
 )
 
 // The schema's version, and the oldest version of this package that works on
@@ -39,7 +41,8 @@ var migrations = [version]func() []string{firstSchema}
 //	msg        one row, as store.AppendRowHead and the wire message
 //	dedupe     the send with that hash of its message id
 //	convs, members, cursors   storepb records
-//	marks       what stands beside rows; one that was removed has an empty value
+//	marks       what stands beside rows; one that was removed has an empty value. Those of
+//	           a kind that is read by name have an index
 //	records    the tables of package store; in the first database
 //	placement  which database holds a partition; in the first database
 //	store      what the store is, which of its databases this one is, and what
@@ -78,7 +81,7 @@ func firstSchema() []string {
 				t.name, i, t.name, children, i))
 		}
 	}
-	return all
+	return append(all, fmt.Sprintf("CREATE INDEX marks_by_name ON petrel.marks (part, tenant, conv, name, seq) WHERE kind = %d", store.MarkMention))
 }
 
 // partTable is a table of which every row belongs to a partition: its columns

@@ -29,10 +29,12 @@ type Conversation struct {
 	CreatedMs     uint64                 `protobuf:"varint,2,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
 	FirstSeq      uint64                 `protobuf:"varint,3,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // the oldest seq retention has left; 0 means 1
 	Title         string                 `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
-	Key           string                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`                   // the application's name, if it gave one
-	Participants  []string               `protobuf:"bytes,6,rep,name=participants,proto3" json:"participants,omitempty"` // of a direct conversation and an inbox, sorted
-	Dissolved     bool                   `protobuf:"varint,7,opt,name=dissolved,proto3" json:"dissolved,omitempty"`      // of a group: it has no members and gets none
-	Blocks        []*Block               `protobuf:"bytes,8,rep,name=blocks,proto3" json:"blocks,omitempty"`             // of a direct conversation, at most one of each user
+	Key           string                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`                                  // the application's name, if it gave one
+	Participants  []string               `protobuf:"bytes,6,rep,name=participants,proto3" json:"participants,omitempty"`                // of a direct conversation and an inbox, sorted
+	Dissolved     bool                   `protobuf:"varint,7,opt,name=dissolved,proto3" json:"dissolved,omitempty"`                     // of a group: it has no members and gets none
+	Blocks        []*Block               `protobuf:"bytes,8,rep,name=blocks,proto3" json:"blocks,omitempty"`                            // of a direct conversation, at most one of each user
+	Mentioned     uint64                 `protobuf:"varint,9,opt,name=mentioned,proto3" json:"mentioned,omitempty"`                     // seq of the newest entry that mentions anybody: whoever has read it has no mention to look for
+	MentionAll    []*MentionAll          `protobuf:"bytes,10,rep,name=mention_all,json=mentionAll,proto3" json:"mention_all,omitempty"` // the newest entries that mention all members, ascending by seq, at most 50
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -123,6 +125,126 @@ func (x *Conversation) GetBlocks() []*Block {
 	return nil
 }
 
+func (x *Conversation) GetMentioned() uint64 {
+	if x != nil {
+		return x.Mentioned
+	}
+	return 0
+}
+
+func (x *Conversation) GetMentionAll() []*MentionAll {
+	if x != nil {
+		return x.MentionAll
+	}
+	return nil
+}
+
+// MentionAll is an entry that mentions all members.
+type MentionAll struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"` // who sent it, and is not mentioned by it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MentionAll) Reset() {
+	*x = MentionAll{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MentionAll) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MentionAll) ProtoMessage() {}
+
+func (x *MentionAll) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MentionAll.ProtoReflect.Descriptor instead.
+func (*MentionAll) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *MentionAll) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *MentionAll) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+// Mention is a mark beside a row that mentions a user.
+type Mention struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pos           uint64                 `protobuf:"varint,1,opt,name=pos,proto3" json:"pos,omitempty"`           // of the commit that wrote the mark
+	Recalled      bool                   `protobuf:"varint,2,opt,name=recalled,proto3" json:"recalled,omitempty"` // by that commit: the entry mentions nobody any more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mention) Reset() {
+	*x = Mention{}
+	mi := &file_petrel_store_v1_store_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mention) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mention) ProtoMessage() {}
+
+func (x *Mention) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_store_v1_store_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mention.ProtoReflect.Descriptor instead.
+func (*Mention) Descriptor() ([]byte, []int) {
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Mention) GetPos() uint64 {
+	if x != nil {
+		return x.Pos
+	}
+	return 0
+}
+
+func (x *Mention) GetRecalled() bool {
+	if x != nil {
+		return x.Recalled
+	}
+	return false
+}
+
 // Block says whether a user of a direct conversation blocks the other one.
 type Block struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -136,7 +258,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[1]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -148,7 +270,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[1]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -161,7 +283,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{1}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Block) GetUser() string {
@@ -205,7 +327,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[2]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -217,7 +339,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[2]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -230,7 +352,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{2}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Member) GetRole() uint32 {
@@ -273,7 +395,7 @@ type Stay struct {
 
 func (x *Stay) Reset() {
 	*x = Stay{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[3]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -285,7 +407,7 @@ func (x *Stay) String() string {
 func (*Stay) ProtoMessage() {}
 
 func (x *Stay) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[3]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -298,7 +420,7 @@ func (x *Stay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stay.ProtoReflect.Descriptor instead.
 func (*Stay) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{3}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Stay) GetFrom() uint64 {
@@ -328,7 +450,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[4]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -340,7 +462,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[4]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -353,7 +475,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{4}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Cursor) GetDelivered() uint64 {
@@ -395,7 +517,7 @@ type FeedEntry struct {
 
 func (x *FeedEntry) Reset() {
 	*x = FeedEntry{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -407,7 +529,7 @@ func (x *FeedEntry) String() string {
 func (*FeedEntry) ProtoMessage() {}
 
 func (x *FeedEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[5]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -420,7 +542,7 @@ func (x *FeedEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEntry.ProtoReflect.Descriptor instead.
 func (*FeedEntry) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{5}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FeedEntry) GetItems() []*FeedItem {
@@ -450,7 +572,7 @@ type FeedItem struct {
 
 func (x *FeedItem) Reset() {
 	*x = FeedItem{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +584,7 @@ func (x *FeedItem) String() string {
 func (*FeedItem) ProtoMessage() {}
 
 func (x *FeedItem) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[6]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +597,7 @@ func (x *FeedItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedItem.ProtoReflect.Descriptor instead.
 func (*FeedItem) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{6}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FeedItem) GetTenant() uint32 {
@@ -528,7 +650,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +662,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[7]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +675,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{7}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Note) GetVersion() uint64 {
@@ -609,7 +731,7 @@ type WithheldReaction struct {
 
 func (x *WithheldReaction) Reset() {
 	*x = WithheldReaction{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +743,7 @@ func (x *WithheldReaction) String() string {
 func (*WithheldReaction) ProtoMessage() {}
 
 func (x *WithheldReaction) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[8]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +756,7 @@ func (x *WithheldReaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WithheldReaction.ProtoReflect.Descriptor instead.
 func (*WithheldReaction) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{8}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WithheldReaction) GetUser() string {
@@ -661,7 +783,7 @@ type ReactionCount struct {
 
 func (x *ReactionCount) Reset() {
 	*x = ReactionCount{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +795,7 @@ func (x *ReactionCount) String() string {
 func (*ReactionCount) ProtoMessage() {}
 
 func (x *ReactionCount) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[9]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +808,7 @@ func (x *ReactionCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReactionCount.ProtoReflect.Descriptor instead.
 func (*ReactionCount) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{9}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReactionCount) GetEmoji() string {
@@ -713,7 +835,7 @@ type Reactions struct {
 
 func (x *Reactions) Reset() {
 	*x = Reactions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +847,7 @@ func (x *Reactions) String() string {
 func (*Reactions) ProtoMessage() {}
 
 func (x *Reactions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[10]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +860,7 @@ func (x *Reactions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reactions.ProtoReflect.Descriptor instead.
 func (*Reactions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{10}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Reactions) GetEmojis() []string {
@@ -759,7 +881,7 @@ type Thread struct {
 
 func (x *Thread) Reset() {
 	*x = Thread{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +893,7 @@ func (x *Thread) String() string {
 func (*Thread) ProtoMessage() {}
 
 func (x *Thread) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[11]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +906,7 @@ func (x *Thread) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Thread.ProtoReflect.Descriptor instead.
 func (*Thread) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{11}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Thread) GetSize() uint64 {
@@ -813,7 +935,7 @@ type Pinned struct {
 
 func (x *Pinned) Reset() {
 	*x = Pinned{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +947,7 @@ func (x *Pinned) String() string {
 func (*Pinned) ProtoMessage() {}
 
 func (x *Pinned) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[12]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +960,7 @@ func (x *Pinned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pinned.ProtoReflect.Descriptor instead.
 func (*Pinned) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{12}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Pinned) GetUser() string {
@@ -873,7 +995,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +1007,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[13]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +1020,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{13}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Tenant) GetNumber() uint32 {
@@ -933,7 +1055,7 @@ type Invitation struct {
 
 func (x *Invitation) Reset() {
 	*x = Invitation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1067,7 @@ func (x *Invitation) String() string {
 func (*Invitation) ProtoMessage() {}
 
 func (x *Invitation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[14]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1080,7 @@ func (x *Invitation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invitation.ProtoReflect.Descriptor instead.
 func (*Invitation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{14}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Invitation) GetExpiresMs() uint64 {
@@ -995,7 +1117,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1129,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[15]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1142,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{15}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *User) GetCreatedMs() uint64 {
@@ -1128,7 +1250,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1262,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[16]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1275,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{16}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Device) GetKind() string {
@@ -1244,7 +1366,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1378,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[17]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1391,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{17}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Access) GetKey() []byte {
@@ -1299,7 +1421,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +1433,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[18]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +1446,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{18}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Request) GetDigest() []byte {
@@ -1366,7 +1488,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1500,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[19]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1513,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{19}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Token) GetUser() string {
@@ -1473,7 +1595,7 @@ type SyncToken struct {
 
 func (x *SyncToken) Reset() {
 	*x = SyncToken{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1607,7 @@ func (x *SyncToken) String() string {
 func (*SyncToken) ProtoMessage() {}
 
 func (x *SyncToken) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[20]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1620,7 @@ func (x *SyncToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncToken.ProtoReflect.Descriptor instead.
 func (*SyncToken) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{20}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SyncToken) GetHistoryId() uint64 {
@@ -1561,7 +1683,7 @@ type SyncPlace struct {
 
 func (x *SyncPlace) Reset() {
 	*x = SyncPlace{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1695,7 @@ func (x *SyncPlace) String() string {
 func (*SyncPlace) ProtoMessage() {}
 
 func (x *SyncPlace) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[21]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1708,7 @@ func (x *SyncPlace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncPlace.ProtoReflect.Descriptor instead.
 func (*SyncPlace) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{21}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SyncPlace) GetInbox() uint64 {
@@ -1629,7 +1751,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1763,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[22]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1776,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{22}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *List) GetHead() uint64 {
@@ -1730,7 +1852,7 @@ type ListPart struct {
 
 func (x *ListPart) Reset() {
 	*x = ListPart{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1864,7 @@ func (x *ListPart) String() string {
 func (*ListPart) ProtoMessage() {}
 
 func (x *ListPart) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[23]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1877,7 @@ func (x *ListPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPart.ProtoReflect.Descriptor instead.
 func (*ListPart) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{23}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListPart) GetFirst() []byte {
@@ -1782,7 +1904,7 @@ type ListSettings struct {
 
 func (x *ListSettings) Reset() {
 	*x = ListSettings{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1916,7 @@ func (x *ListSettings) String() string {
 func (*ListSettings) ProtoMessage() {}
 
 func (x *ListSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[24]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +1929,7 @@ func (x *ListSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSettings.ProtoReflect.Descriptor instead.
 func (*ListSettings) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{24}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListSettings) GetSettings() []*ListSetting {
@@ -1830,7 +1952,7 @@ type ListSetting struct {
 
 func (x *ListSetting) Reset() {
 	*x = ListSetting{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +1964,7 @@ func (x *ListSetting) String() string {
 func (*ListSetting) ProtoMessage() {}
 
 func (x *ListSetting) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[25]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +1977,7 @@ func (x *ListSetting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSetting.ProtoReflect.Descriptor instead.
 func (*ListSetting) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{25}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListSetting) GetConv() string {
@@ -1903,7 +2025,7 @@ type FeedPos struct {
 
 func (x *FeedPos) Reset() {
 	*x = FeedPos{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2037,7 @@ func (x *FeedPos) String() string {
 func (*FeedPos) ProtoMessage() {}
 
 func (x *FeedPos) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[26]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2050,7 @@ func (x *FeedPos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedPos.ProtoReflect.Descriptor instead.
 func (*FeedPos) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{26}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FeedPos) GetFeed() uint32 {
@@ -1969,7 +2091,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2103,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[27]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2116,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{27}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Node) GetIncarnation() uint64 {
@@ -2104,7 +2226,7 @@ type Hearing struct {
 
 func (x *Hearing) Reset() {
 	*x = Hearing{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2238,7 @@ func (x *Hearing) String() string {
 func (*Hearing) ProtoMessage() {}
 
 func (x *Hearing) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[28]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2251,7 @@ func (x *Hearing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hearing.ProtoReflect.Descriptor instead.
 func (*Hearing) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{28}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Hearing) GetNodes() []string {
@@ -2151,7 +2273,7 @@ type FeedEpoch struct {
 
 func (x *FeedEpoch) Reset() {
 	*x = FeedEpoch{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2285,7 @@ func (x *FeedEpoch) String() string {
 func (*FeedEpoch) ProtoMessage() {}
 
 func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[29]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2298,7 @@ func (x *FeedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEpoch.ProtoReflect.Descriptor instead.
 func (*FeedEpoch) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{29}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FeedEpoch) GetFeed() uint32 {
@@ -2207,7 +2329,7 @@ type Generation struct {
 
 func (x *Generation) Reset() {
 	*x = Generation{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2341,7 @@ func (x *Generation) String() string {
 func (*Generation) ProtoMessage() {}
 
 func (x *Generation) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[30]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2354,7 @@ func (x *Generation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Generation.ProtoReflect.Descriptor instead.
 func (*Generation) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{30}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Generation) GetNumber() uint64 {
@@ -2275,7 +2397,7 @@ type Seen struct {
 
 func (x *Seen) Reset() {
 	*x = Seen{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2409,7 @@ func (x *Seen) String() string {
 func (*Seen) ProtoMessage() {}
 
 func (x *Seen) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[31]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2422,7 @@ func (x *Seen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seen.ProtoReflect.Descriptor instead.
 func (*Seen) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{31}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Seen) GetGenerations() []*Generation {
@@ -2327,7 +2449,7 @@ type Positions struct {
 
 func (x *Positions) Reset() {
 	*x = Positions{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2461,7 @@ func (x *Positions) String() string {
 func (*Positions) ProtoMessage() {}
 
 func (x *Positions) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[32]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2474,7 @@ func (x *Positions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Positions.ProtoReflect.Descriptor instead.
 func (*Positions) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{32}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Positions) GetNext() []uint64 {
@@ -2374,7 +2496,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2508,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[33]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2521,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{33}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Lost) GetTimeMs() uint64 {
@@ -2427,7 +2549,7 @@ type LostFeed struct {
 
 func (x *LostFeed) Reset() {
 	*x = LostFeed{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2561,7 @@ func (x *LostFeed) String() string {
 func (*LostFeed) ProtoMessage() {}
 
 func (x *LostFeed) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[34]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2574,7 @@ func (x *LostFeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostFeed.ProtoReflect.Descriptor instead.
 func (*LostFeed) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{34}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LostFeed) GetFeed() uint32 {
@@ -2489,7 +2611,7 @@ type AuditLink struct {
 
 func (x *AuditLink) Reset() {
 	*x = AuditLink{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2623,7 @@ func (x *AuditLink) String() string {
 func (*AuditLink) ProtoMessage() {}
 
 func (x *AuditLink) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[35]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2636,7 @@ func (x *AuditLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditLink.ProtoReflect.Descriptor instead.
 func (*AuditLink) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{35}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AuditLink) GetRecord() []byte {
@@ -2560,7 +2682,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2694,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[36]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2707,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{36}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AuditRecord) GetNumber() uint64 {
@@ -2689,7 +2811,7 @@ type AuditDetail struct {
 
 func (x *AuditDetail) Reset() {
 	*x = AuditDetail{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +2823,7 @@ func (x *AuditDetail) String() string {
 func (*AuditDetail) ProtoMessage() {}
 
 func (x *AuditDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[37]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +2836,7 @@ func (x *AuditDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDetail.ProtoReflect.Descriptor instead.
 func (*AuditDetail) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{37}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AuditDetail) GetName() string {
@@ -2746,7 +2868,7 @@ type AuditHead struct {
 
 func (x *AuditHead) Reset() {
 	*x = AuditHead{}
-	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2758,7 +2880,7 @@ func (x *AuditHead) String() string {
 func (*AuditHead) ProtoMessage() {}
 
 func (x *AuditHead) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_store_v1_store_proto_msgTypes[38]
+	mi := &file_petrel_store_v1_store_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2771,7 +2893,7 @@ func (x *AuditHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditHead.ProtoReflect.Descriptor instead.
 func (*AuditHead) Descriptor() ([]byte, []int) {
-	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{38}
+	return file_petrel_store_v1_store_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AuditHead) GetNumber() uint64 {
@@ -2820,7 +2942,7 @@ var File_petrel_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\xf8\x01\n" +
+	"\x1bpetrel/store/v1/store.proto\x12\x0fpetrel.store.v1\"\xd4\x02\n" +
 	"\fConversation\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x1d\n" +
 	"\n" +
@@ -2830,7 +2952,18 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x03key\x18\x05 \x01(\tR\x03key\x12\"\n" +
 	"\fparticipants\x18\x06 \x03(\tR\fparticipants\x12\x1c\n" +
 	"\tdissolved\x18\a \x01(\bR\tdissolved\x12.\n" +
-	"\x06blocks\x18\b \x03(\v2\x16.petrel.store.v1.BlockR\x06blocks\"c\n" +
+	"\x06blocks\x18\b \x03(\v2\x16.petrel.store.v1.BlockR\x06blocks\x12\x1c\n" +
+	"\tmentioned\x18\t \x01(\x04R\tmentioned\x12<\n" +
+	"\vmention_all\x18\n" +
+	" \x03(\v2\x1b.petrel.store.v1.MentionAllR\n" +
+	"mentionAll\"2\n" +
+	"\n" +
+	"MentionAll\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\tR\x04from\"7\n" +
+	"\aMention\x12\x10\n" +
+	"\x03pos\x18\x01 \x01(\x04R\x03pos\x12\x1a\n" +
+	"\brecalled\x18\x02 \x01(\bR\brecalled\"c\n" +
 	"\x05Block\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x18\n" +
 	"\ablocked\x18\x02 \x01(\bR\ablocked\x12\x18\n" +
@@ -3064,72 +3197,75 @@ func file_petrel_store_v1_store_proto_rawDescGZIP() []byte {
 	return file_petrel_store_v1_store_proto_rawDescData
 }
 
-var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_petrel_store_v1_store_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_petrel_store_v1_store_proto_goTypes = []any{
 	(*Conversation)(nil),     // 0: petrel.store.v1.Conversation
-	(*Block)(nil),            // 1: petrel.store.v1.Block
-	(*Member)(nil),           // 2: petrel.store.v1.Member
-	(*Stay)(nil),             // 3: petrel.store.v1.Stay
-	(*Cursor)(nil),           // 4: petrel.store.v1.Cursor
-	(*FeedEntry)(nil),        // 5: petrel.store.v1.FeedEntry
-	(*FeedItem)(nil),         // 6: petrel.store.v1.FeedItem
-	(*Note)(nil),             // 7: petrel.store.v1.Note
-	(*WithheldReaction)(nil), // 8: petrel.store.v1.WithheldReaction
-	(*ReactionCount)(nil),    // 9: petrel.store.v1.ReactionCount
-	(*Reactions)(nil),        // 10: petrel.store.v1.Reactions
-	(*Thread)(nil),           // 11: petrel.store.v1.Thread
-	(*Pinned)(nil),           // 12: petrel.store.v1.Pinned
-	(*Tenant)(nil),           // 13: petrel.store.v1.Tenant
-	(*Invitation)(nil),       // 14: petrel.store.v1.Invitation
-	(*User)(nil),             // 15: petrel.store.v1.User
-	(*Device)(nil),           // 16: petrel.store.v1.Device
-	(*Access)(nil),           // 17: petrel.store.v1.Access
-	(*Request)(nil),          // 18: petrel.store.v1.Request
-	(*Token)(nil),            // 19: petrel.store.v1.Token
-	(*SyncToken)(nil),        // 20: petrel.store.v1.SyncToken
-	(*SyncPlace)(nil),        // 21: petrel.store.v1.SyncPlace
-	(*List)(nil),             // 22: petrel.store.v1.List
-	(*ListPart)(nil),         // 23: petrel.store.v1.ListPart
-	(*ListSettings)(nil),     // 24: petrel.store.v1.ListSettings
-	(*ListSetting)(nil),      // 25: petrel.store.v1.ListSetting
-	(*FeedPos)(nil),          // 26: petrel.store.v1.FeedPos
-	(*Node)(nil),             // 27: petrel.store.v1.Node
-	(*Hearing)(nil),          // 28: petrel.store.v1.Hearing
-	(*FeedEpoch)(nil),        // 29: petrel.store.v1.FeedEpoch
-	(*Generation)(nil),       // 30: petrel.store.v1.Generation
-	(*Seen)(nil),             // 31: petrel.store.v1.Seen
-	(*Positions)(nil),        // 32: petrel.store.v1.Positions
-	(*Lost)(nil),             // 33: petrel.store.v1.Lost
-	(*LostFeed)(nil),         // 34: petrel.store.v1.LostFeed
-	(*AuditLink)(nil),        // 35: petrel.store.v1.AuditLink
-	(*AuditRecord)(nil),      // 36: petrel.store.v1.AuditRecord
-	(*AuditDetail)(nil),      // 37: petrel.store.v1.AuditDetail
-	(*AuditHead)(nil),        // 38: petrel.store.v1.AuditHead
+	(*MentionAll)(nil),       // 1: petrel.store.v1.MentionAll
+	(*Mention)(nil),          // 2: petrel.store.v1.Mention
+	(*Block)(nil),            // 3: petrel.store.v1.Block
+	(*Member)(nil),           // 4: petrel.store.v1.Member
+	(*Stay)(nil),             // 5: petrel.store.v1.Stay
+	(*Cursor)(nil),           // 6: petrel.store.v1.Cursor
+	(*FeedEntry)(nil),        // 7: petrel.store.v1.FeedEntry
+	(*FeedItem)(nil),         // 8: petrel.store.v1.FeedItem
+	(*Note)(nil),             // 9: petrel.store.v1.Note
+	(*WithheldReaction)(nil), // 10: petrel.store.v1.WithheldReaction
+	(*ReactionCount)(nil),    // 11: petrel.store.v1.ReactionCount
+	(*Reactions)(nil),        // 12: petrel.store.v1.Reactions
+	(*Thread)(nil),           // 13: petrel.store.v1.Thread
+	(*Pinned)(nil),           // 14: petrel.store.v1.Pinned
+	(*Tenant)(nil),           // 15: petrel.store.v1.Tenant
+	(*Invitation)(nil),       // 16: petrel.store.v1.Invitation
+	(*User)(nil),             // 17: petrel.store.v1.User
+	(*Device)(nil),           // 18: petrel.store.v1.Device
+	(*Access)(nil),           // 19: petrel.store.v1.Access
+	(*Request)(nil),          // 20: petrel.store.v1.Request
+	(*Token)(nil),            // 21: petrel.store.v1.Token
+	(*SyncToken)(nil),        // 22: petrel.store.v1.SyncToken
+	(*SyncPlace)(nil),        // 23: petrel.store.v1.SyncPlace
+	(*List)(nil),             // 24: petrel.store.v1.List
+	(*ListPart)(nil),         // 25: petrel.store.v1.ListPart
+	(*ListSettings)(nil),     // 26: petrel.store.v1.ListSettings
+	(*ListSetting)(nil),      // 27: petrel.store.v1.ListSetting
+	(*FeedPos)(nil),          // 28: petrel.store.v1.FeedPos
+	(*Node)(nil),             // 29: petrel.store.v1.Node
+	(*Hearing)(nil),          // 30: petrel.store.v1.Hearing
+	(*FeedEpoch)(nil),        // 31: petrel.store.v1.FeedEpoch
+	(*Generation)(nil),       // 32: petrel.store.v1.Generation
+	(*Seen)(nil),             // 33: petrel.store.v1.Seen
+	(*Positions)(nil),        // 34: petrel.store.v1.Positions
+	(*Lost)(nil),             // 35: petrel.store.v1.Lost
+	(*LostFeed)(nil),         // 36: petrel.store.v1.LostFeed
+	(*AuditLink)(nil),        // 37: petrel.store.v1.AuditLink
+	(*AuditRecord)(nil),      // 38: petrel.store.v1.AuditRecord
+	(*AuditDetail)(nil),      // 39: petrel.store.v1.AuditDetail
+	(*AuditHead)(nil),        // 40: petrel.store.v1.AuditHead
 }
 var file_petrel_store_v1_store_proto_depIdxs = []int32{
-	1,  // 0: petrel.store.v1.Conversation.blocks:type_name -> petrel.store.v1.Block
-	3,  // 1: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
-	6,  // 2: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
-	9,  // 3: petrel.store.v1.Note.reactions:type_name -> petrel.store.v1.ReactionCount
-	8,  // 4: petrel.store.v1.Note.withheld:type_name -> petrel.store.v1.WithheldReaction
-	17, // 5: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
-	21, // 6: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
-	21, // 7: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
-	26, // 8: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
-	23, // 9: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
-	25, // 10: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
-	29, // 11: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
-	29, // 12: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
-	28, // 13: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
-	31, // 14: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
-	30, // 15: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
-	34, // 16: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
-	37, // 17: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	3,  // 0: petrel.store.v1.Conversation.blocks:type_name -> petrel.store.v1.Block
+	1,  // 1: petrel.store.v1.Conversation.mention_all:type_name -> petrel.store.v1.MentionAll
+	5,  // 2: petrel.store.v1.Member.stays:type_name -> petrel.store.v1.Stay
+	8,  // 3: petrel.store.v1.FeedEntry.items:type_name -> petrel.store.v1.FeedItem
+	11, // 4: petrel.store.v1.Note.reactions:type_name -> petrel.store.v1.ReactionCount
+	10, // 5: petrel.store.v1.Note.withheld:type_name -> petrel.store.v1.WithheldReaction
+	19, // 6: petrel.store.v1.Device.access:type_name -> petrel.store.v1.Access
+	23, // 7: petrel.store.v1.SyncToken.known:type_name -> petrel.store.v1.SyncPlace
+	23, // 8: petrel.store.v1.SyncToken.next:type_name -> petrel.store.v1.SyncPlace
+	28, // 9: petrel.store.v1.SyncPlace.feeds:type_name -> petrel.store.v1.FeedPos
+	25, // 10: petrel.store.v1.List.parts:type_name -> petrel.store.v1.ListPart
+	27, // 11: petrel.store.v1.ListSettings.settings:type_name -> petrel.store.v1.ListSetting
+	31, // 12: petrel.store.v1.Node.held:type_name -> petrel.store.v1.FeedEpoch
+	31, // 13: petrel.store.v1.Node.released:type_name -> petrel.store.v1.FeedEpoch
+	30, // 14: petrel.store.v1.Node.hearing:type_name -> petrel.store.v1.Hearing
+	33, // 15: petrel.store.v1.Node.seen:type_name -> petrel.store.v1.Seen
+	32, // 16: petrel.store.v1.Seen.generations:type_name -> petrel.store.v1.Generation
+	36, // 17: petrel.store.v1.Lost.feeds:type_name -> petrel.store.v1.LostFeed
+	39, // 18: petrel.store.v1.AuditRecord.details:type_name -> petrel.store.v1.AuditDetail
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_petrel_store_v1_store_proto_init() }
@@ -3143,7 +3279,7 @@ func file_petrel_store_v1_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_store_v1_store_proto_rawDesc), len(file_petrel_store_v1_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -181,9 +181,7 @@ func (d *damaged) checkRecords(c im.Key) error {
 		return err
 	}
 	for _, k := range store.MarkKinds() {
-		err := d.met(d.st.Marks(d.ctx, c, k, 0, lastSeq, "", func(q im.Seq, name string, v []byte) bool {
-			return d.saw(fmt.Sprint("mark ", markAt{c, k, q, name}), string(v))
-		}))
+		err := d.met(readMarks(d.ctx, d.st, c, k, func(at markAt, v string) bool { return d.saw(fmt.Sprint("mark ", at), v) }))
 		if err != nil {
 			return err
 		}

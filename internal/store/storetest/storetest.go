@@ -313,8 +313,45 @@ func (s *suite) marked() {
 		most.Marks = append(most.Marks, store.MarkPut{Conv: d, Kind: by, Seq: 4, Name: fmt.Sprintf("u%04d", i), Value: []byte("v")})
 	}
 	s.add(most)
+	s.markedByName()
 	all := s.marks(d, by, 1, 9, "")
 	s.same(fmt.Sprintf("%d %s %s", len(all), all[0], all[1499]), "1500 4 u0000 v 4 u1499 v")
+}
+
+// markedByName: one name has marks beside rows that are far apart, and others have many
+// between them.
+func (s *suite) markedByName() {
+	c := key(1, 3)
+	add := store.Batch{Rows: puts(c, 1, 400)}
+	for q := im.Seq(1); q <= 400; q++ {
+		add.Marks = append(add.Marks, store.MarkPut{Conv: c, Kind: store.MarkMention, Seq: q, Name: "bob", Value: []byte("b")})
+		if q%100 == 0 {
+			add.Marks = append(add.Marks, store.MarkPut{Conv: c, Kind: store.MarkMention, Seq: q, Name: "bo", Value: fmt.Append(nil, "v", q)})
+		}
+	}
+	s.add(add)
+	s.same(s.marksBy(c, "bo", 1, lastSeq), []string{"100 v100", "200 v200", "300 v300", "400 v400"})
+	s.same(s.marksBy(c, "bo", 101, 300), []string{"200 v200", "300 v300"})
+	s.same(s.marksBy(c, "bo", 300, 299), []string(nil))
+	s.same(s.marksBy(c, "b", 1, lastSeq), []string(nil))
+	s.same(s.marksBy(key(1, 2), "bo", 1, lastSeq), []string(nil))
+	s.same(len(s.marksBy(c, "bob", 1, lastSeq)), 400)
+	s.add(store.Batch{Marks: []store.MarkPut{{Conv: c, Kind: store.MarkMention, Seq: 200, Name: "bo"}, {Conv: c, Kind: store.MarkMention, Seq: 300, Name: "bo", Value: []byte("later")}}})
+	s.same(s.marksBy(c, "bo", 1, lastSeq), []string{"100 v100", "300 later", "400 v400"})
+	n := 0
+	s.must(s.MarksBy(s.ctx, c, store.MarkMention, "bob", 1, 9, func(im.Seq, []byte) bool { n++; return false }))
+	s.same(n, 1)
+}
+
+// marksBy lists the marks of one name.
+func (s *suite) marksBy(c im.Key, name string, from, to im.Seq) []string {
+	s.Helper()
+	var got []string
+	s.must(s.MarksBy(s.ctx, c, store.MarkMention, name, from, to, func(q im.Seq, v []byte) bool {
+		got = append(got, fmt.Sprintf("%d %s", q, v))
+		return true
+	}))
+	return got
 }
 
 // marks lists marks of c.

@@ -214,7 +214,7 @@ func (d *driver) batch() *store.Batch {
 			b.Dedupe = append(b.Dedupe, store.DedupePut{Conv: c, Hash: uint64(heads[c]) << 8, Seq: heads[c]})
 		}
 	}
-	c, u := d.t.convs[d.rng.IntN(len(d.t.convs))], im.User(fmt.Sprintf("u%d", d.rng.IntN(5)))
+	c, u := d.t.convs[d.rng.IntN(len(d.t.convs))], markNames[d.rng.IntN(len(markNames))]
 	if heads[c] == 0 {
 		heads[c] = d.model.first[c] + im.Seq(len(d.model.rows[c])) - 1
 	}
@@ -230,8 +230,8 @@ func (d *driver) batch() *store.Batch {
 		if first := d.model.first[c]; first <= heads[c] { // there are marks beside rows only
 			q := first + im.Seq(d.rng.Uint64N(uint64(heads[c]-first)+1))
 			p := store.MarkPut{Conv: c, Kind: store.MarkNote, Seq: q, Value: d.bytes(20)}
-			if d.rng.IntN(2) == 0 {
-				p.Kind, p.Name = store.MarkReactions, string(u)
+			if k := d.rng.IntN(3); k > 0 {
+				p.Kind, p.Name = []store.MarkKind{store.MarkReactions, store.MarkMention}[k-1], string(u)
 			}
 			if d.rng.IntN(3) == 0 {
 				p.Value = nil

@@ -21,6 +21,8 @@ func (s *suite) drop() {
 	s.add(store.Batch{Rows: append(puts(c, 1, 9), puts(key(1, 2), 1, 2)...), Marks: []store.MarkPut{
 		{Conv: c, Kind: store.MarkNote, Seq: 5, Value: []byte("5")}, {Conv: c, Kind: store.MarkNote, Seq: 6, Value: []byte("6")},
 		{Conv: c, Kind: store.MarkReactions, Seq: 5, Name: "ann", Value: []byte("5")}, {Conv: c, Kind: store.MarkReactions, Seq: 6, Name: "ann", Value: []byte("6")},
+		{Conv: c, Kind: store.MarkMention, Seq: 5, Name: "ann", Value: []byte("5")}, {Conv: c, Kind: store.MarkMention, Seq: 6, Name: "ann", Value: []byte("6")},
+		{Conv: c, Kind: store.MarkMention, Seq: 1, Name: "bob", Value: []byte("1")},
 		{Conv: key(1, 2), Kind: store.MarkNote, Seq: 1, Value: []byte("1")},
 	}, Dedupe: []store.DedupePut{
 		file(c, 10, 0, 1), file(c, 10, 1, 5), file(c, 20, 0, 6), file(c, 30, 0, 2), file(c, 30, 1, 8), file(key(1, 2), 10, 0, 1),
@@ -28,6 +30,8 @@ func (s *suite) drop() {
 	s.must(s.DropRows(s.ctx, c, 6))
 	s.same(s.marks(c, store.MarkNote, 1, lastSeq, ""), []string{"6  6"})
 	s.same(s.marks(c, store.MarkReactions, 1, lastSeq, ""), []string{"6 ann 6"})
+	s.same(s.marksBy(c, "ann", 1, lastSeq), []string{"6 6"})
+	s.same(s.marksBy(c, "bob", 1, lastSeq), []string(nil))
 	s.same(s.marks(key(1, 2), store.MarkNote, 1, lastSeq, ""), []string{"1  1"})
 	for _, want := range []struct {
 		c    im.Key
