@@ -75,7 +75,7 @@ func serverVectors() []vector {
 		{"02-server-welcome", &pb.ServerFrame{Id: 1, Body: &pb.ServerFrame_Welcome{Welcome: &pb.Welcome{
 			Version: 1, Session: "s1", User: "alice", Inbox: aliceInbox, HistoryId: historyID, ServerTimeMs: noon,
 			HeartbeatMs: 30000, HeartbeatMisses: 2, Window: &pb.Window{Sends: 64, Bytes: 262144},
-			Limits: &pb.Limits{FrameBytes: 348160, BodyBytes: 49152, HistoryMessages: 200, OpenRequests: 16}, Server: "petrel/0.1.0",
+			Limits: &pb.Limits{FrameBytes: 352256, BodyBytes: 49152, HistoryMessages: 200, OpenRequests: 16}, Server: "petrel/0.1.0",
 		}}}},
 		{"05-server-ack", &pb.ServerFrame{Id: 4, Body: &pb.ServerFrame_Ack{Ack: &pb.Ack{Conv: aliceBob, Seq: 42, TimeMs: noon}}}},
 		{"06-server-error-conflict", &pb.ServerFrame{Id: 5, Body: &pb.ServerFrame_Error{Error: &pb.Error{
@@ -213,6 +213,25 @@ func relationVectors() []vector {
 			Conv: team, Seq: 10, From: "alice", ClientMsgId: "5f0c1e9ab24d4e15", TimeMs: noon + 11, Counted: 7, ThreadN: 1, Body: &pb.Message_Text{Text: "so late?"},
 			Rel: &pb.Relations{Thread: 5, AlsoMain: true},
 		}}}}}},
+		{"70-client-send-mentions", &pb.ClientFrame{Id: 7, Body: &pb.ClientFrame_Send{Send: &pb.Send{
+			Conv: team, ClientMsgId: "5f0c1e9ab24d4e16", After: proto.Uint64(10), Needs: []string{"mentions"}, Body: &pb.Send_Text{Text: "@bob @carol who rows?"},
+			Rel: &pb.Relations{Mentions: []string{"bob", "carol"}},
+		}}}},
+		{"71-server-events-mention-all", &pb.ServerFrame{Body: &pb.ServerFrame_Events{Events: &pb.Events{
+			Messages: []*pb.Message{{
+				Conv: team, Seq: 12, From: "alice", ClientMsgId: "5f0c1e9ab24d4e17", TimeMs: noon + 13, Counted: 8, Body: &pb.Message_Text{Text: "we go"},
+				Rel: &pb.Relations{MentionAll: true, Silent: true},
+			}},
+			Hints: []*pb.Hint{{Conv: aliceBob, Head: 49, Counted: 46, MentionSeq: 49}},
+		}}}},
+		{"72-server-sync-mentions", &pb.ServerFrame{Id: 2, Body: &pb.ServerFrame_Sync{Sync: &pb.SyncPage{
+			Convs: []*pb.ConvState{
+				{Conv: team, Kind: pb.ConvKind_CONV_KIND_GROUP, Title: "team", Head: 12, Counted: 8, FirstSeq: 1, Role: pb.Role_ROLE_MEMBER, Joined: 1, Mentions: []uint64{11, 12}},
+				{Conv: aliceBob, Kind: pb.ConvKind_CONV_KIND_DIRECT, Peer: "bob", Head: 49, Counted: 46, FirstSeq: 1, Role: pb.Role_ROLE_MEMBER, Joined: 1, MentionsMissing: true},
+			},
+			Token: []byte{1, 2, 5},
+		}}}},
+		{"73-server-cursor-mentions", &pb.ServerFrame{Id: 14, Body: &pb.ServerFrame_Cursor{Cursor: &pb.CursorMoved{Conv: team, Delivered: 12, Read: 11, Mentions: []uint64{12}, Head: 12}}}},
 	}
 }
 
@@ -295,7 +314,10 @@ var badFrames = []badFrame{
 	{"bad-21-utf8-in-rel", "protobuf session", "ws-binary", []byte("\x08\x02\x1a\x14\x12\x03bob\x1a\x01k\x6a\x0a\x3a\x08\x0a\x04g\xff\xfe1\x10\x03"), "invalid", 0, 2, "P-2.4"},
 	{"bad-22-forward-with-a-body", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"forwardOf":{"conv":"gKQtYt3wSdI4pbTbl9KK9","seq":"3"}}}}`), "invalid", 0, 2, "P-5.10"},
 	{"bad-23-forwarded-in-a-send", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"forwarded":{"from":"carol"}}}}`), "invalid", 0, 2, "P-5.8"},
-	{"bad-24-mentions", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"mentions":["carol"]}}}`), "unsupported", 0, 2, "P-5.8"},
+	{"bad-24-mentions-in-another-order", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"mentions":["carol","bob"]}}}`), "invalid", 0, 2, "P-5.13"},
+	{"bad-70-mentions-no-user-id", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"mentions":["bob smith"]}}}`), "invalid", 0, 2, "P-5.13"},
+	{"bad-71-utf8-in-mentions", "protobuf session", "ws-binary", []byte("\x08\x02\x1a\x12\x12\x03bob\x1a\x01k\x32\x02hi\x6a\x04\x22\x02b\xff"), "invalid", 0, 2, "P-2.4"},
+	{"bad-72-mentions-in-an-edit", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","edit":{"target":"1","text":"hi","rel":{"mentionAll":true}}}}`), "invalid", 0, 2, "P-5.8"},
 	{"bad-25-unknown-need", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","needs":["time-travel"]}}`), "unsupported", 0, 2, "P-4.10"},
 	{"bad-60-also-main-without-thread", "json session", "ws-text", []byte(`{"id":"2","send":{"user":"bob","clientMsgId":"k","text":"hi","rel":{"alsoMain":true}}}`), "invalid", 0, 2, "P-5.12"},
 	{"bad-40-signal-without-kind", "json session", "ws-text", []byte(`{"id":"2","signal":{"user":"bob"}}`), "invalid", 0, 2, "P-13.1"},

@@ -13,8 +13,9 @@ const (
 	jsonExpansion = 7
 
 	// envelope is room for what stands around the body, in bytes: ids, the type and the
-	// names of JSON take 1.5 KiB at most, also when every character is escaped.
-	envelope = 4 << 10
+	// names of JSON take 1.5 KiB at most, also when every character is escaped, and the
+	// users that a message mentions 3.5 KiB.
+	envelope = 8 << 10
 
 	// minFrameLimit is room for the largest other requests, in bytes. A focus names up to
 	// 1,000 conversations.

@@ -817,6 +817,10 @@ func (w *jsonWriter) writeHint(m *petrelv1.Hint) {
 			w.key(`"counted":`)
 			w.number64(m.Counted)
 		}
+		if m.MentionSeq != 0 {
+			w.key(`"mentionSeq":`)
+			w.number64(m.MentionSeq)
+		}
 	}
 	w.close('}')
 }
@@ -1201,6 +1205,19 @@ func (w *jsonWriter) writeConvState(m *petrelv1.ConvState) {
 			w.key(`"notesMissing":`)
 			w.bool(m.NotesMissing)
 		}
+		if len(m.Mentions) > 0 {
+			w.key(`"mentions":`)
+			w.open('[')
+			for _, v := range m.Mentions {
+				w.element()
+				w.number64(v)
+			}
+			w.close(']')
+		}
+		if m.MentionsMissing {
+			w.key(`"mentionsMissing":`)
+			w.bool(m.MentionsMissing)
+		}
 	}
 	w.close('}')
 }
@@ -1219,6 +1236,19 @@ func (w *jsonWriter) writeCursorMoved(m *petrelv1.CursorMoved) {
 		if m.Read != 0 {
 			w.key(`"read":`)
 			w.number64(m.Read)
+		}
+		if len(m.Mentions) > 0 {
+			w.key(`"mentions":`)
+			w.open('[')
+			for _, v := range m.Mentions {
+				w.element()
+				w.number64(v)
+			}
+			w.close(']')
+		}
+		if m.Head != 0 {
+			w.key(`"head":`)
+			w.number64(m.Head)
 		}
 	}
 	w.close('}')

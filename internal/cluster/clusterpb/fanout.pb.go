@@ -112,8 +112,8 @@ func (x *Online) GetDropped() uint64 {
 }
 
 // Delivery is what one commit has for users of one node in one conversation. Its
-// first five fields are also its stream hint: so far has the conversation moved, and
-// answers about it may be lost.
+// first five fields and names are also its stream hint: so far has the conversation
+// moved, and answers about it may be lost.
 type Delivery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        uint32                 `protobuf:"varint,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -123,6 +123,7 @@ type Delivery struct {
 	Users         []string               `protobuf:"bytes,5,rep,name=users,proto3" json:"users,omitempty"`      // who get the rows, if they are online at the receiver
 	Rows          [][]byte               `protobuf:"bytes,6,rep,name=rows,proto3" json:"rows,omitempty"`        // entries as stored, oldest first; none: a hint, or only answers
 	Answers       []*Answer              `protobuf:"bytes,7,rep,name=answers,proto3" json:"answers,omitempty"`  // in their order
+	Names         []*Names               `protobuf:"bytes,8,rep,name=names,proto3" json:"names,omitempty"`      // which of the rows concern some of the users in particular
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -206,6 +207,90 @@ func (x *Delivery) GetAnswers() []*Answer {
 	return nil
 }
 
+func (x *Delivery) GetNames() []*Names {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+// Names says whom a row concerns in particular: it mentions them, or recalls what did.
+type Names struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Row           uint32                 `protobuf:"varint,5,opt,name=row,proto3" json:"row,omitempty"`    // its place among the rows: 0 is the first
+	Users         []string               `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"` // ascending
+	All           bool                   `protobuf:"varint,3,opt,name=all,proto3" json:"all,omitempty"`    // everybody
+	But           string                 `protobuf:"bytes,4,opt,name=but,proto3" json:"but,omitempty"`     // this user: the sender
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Names) Reset() {
+	*x = Names{}
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Names) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Names) ProtoMessage() {}
+
+func (x *Names) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Names.ProtoReflect.Descriptor instead.
+func (*Names) Descriptor() ([]byte, []int) {
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Names) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Names) GetRow() uint32 {
+	if x != nil {
+		return x.Row
+	}
+	return 0
+}
+
+func (x *Names) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *Names) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *Names) GetBut() string {
+	if x != nil {
+		return x.But
+	}
+	return ""
+}
+
 // Answer is the outcome of a send that the receiver of this frame made.
 type Answer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -226,7 +311,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[2]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -238,7 +323,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[2]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -251,7 +336,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{2}
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Answer) GetTicket() uint64 {
@@ -344,7 +429,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[3]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -356,7 +441,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[3]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -369,7 +454,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{3}
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Receipts) GetTenant() uint32 {
@@ -414,7 +499,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[4]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -426,7 +511,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[4]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -439,7 +524,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{4}
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Signal) GetTenant() uint32 {
@@ -490,7 +575,7 @@ type PresencePolicy struct {
 
 func (x *PresencePolicy) Reset() {
 	*x = PresencePolicy{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[5]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +587,7 @@ func (x *PresencePolicy) String() string {
 func (*PresencePolicy) ProtoMessage() {}
 
 func (x *PresencePolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[5]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +600,7 @@ func (x *PresencePolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PresencePolicy.ProtoReflect.Descriptor instead.
 func (*PresencePolicy) Descriptor() ([]byte, []int) {
-	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{5}
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PresencePolicy) GetTenant() uint32 {
@@ -552,7 +637,7 @@ type Notes struct {
 
 func (x *Notes) Reset() {
 	*x = Notes{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -564,7 +649,7 @@ func (x *Notes) String() string {
 func (*Notes) ProtoMessage() {}
 
 func (x *Notes) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[6]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -577,7 +662,7 @@ func (x *Notes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notes.ProtoReflect.Descriptor instead.
 func (*Notes) Descriptor() ([]byte, []int) {
-	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{6}
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Notes) GetTenant() uint32 {
@@ -620,7 +705,7 @@ type Online_Part struct {
 
 func (x *Online_Part) Reset() {
 	*x = Online_Part{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[7]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +717,7 @@ func (x *Online_Part) String() string {
 func (*Online_Part) ProtoMessage() {}
 
 func (x *Online_Part) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[7]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +760,7 @@ type Answer_Failure struct {
 
 func (x *Answer_Failure) Reset() {
 	*x = Answer_Failure{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[8]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +772,7 @@ func (x *Answer_Failure) String() string {
 func (*Answer_Failure) ProtoMessage() {}
 
 func (x *Answer_Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[8]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +785,7 @@ func (x *Answer_Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer_Failure.ProtoReflect.Descriptor instead.
 func (*Answer_Failure) Descriptor() ([]byte, []int) {
-	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{2, 0}
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{3, 0}
 }
 
 func (x *Answer_Failure) GetCode() string {
@@ -750,7 +835,7 @@ type Receipts_Receipt struct {
 
 func (x *Receipts_Receipt) Reset() {
 	*x = Receipts_Receipt{}
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[9]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +847,7 @@ func (x *Receipts_Receipt) String() string {
 func (*Receipts_Receipt) ProtoMessage() {}
 
 func (x *Receipts_Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[9]
+	mi := &file_petrel_cluster_v1_fanout_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +860,7 @@ func (x *Receipts_Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts_Receipt.ProtoReflect.Descriptor instead.
 func (*Receipts_Receipt) Descriptor() ([]byte, []int) {
-	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{3, 0}
+	return file_petrel_cluster_v1_fanout_proto_rawDescGZIP(), []int{4, 0}
 }
 
 func (x *Receipts_Receipt) GetUser() string {
@@ -820,7 +905,7 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\adropped\x18\x06 \x01(\x06R\adropped\x1a2\n" +
 	"\x04Part\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
-	"\x05users\x18\x02 \x03(\x06R\x05users\"\xc3\x01\n" +
+	"\x05users\x18\x02 \x03(\x06R\x05users\"\xf3\x01\n" +
 	"\bDelivery\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\rR\x06tenant\x12\x12\n" +
 	"\x04conv\x18\x02 \x01(\fR\x04conv\x12\x12\n" +
@@ -828,7 +913,14 @@ const file_petrel_cluster_v1_fanout_proto_rawDesc = "" +
 	"\acounted\x18\x04 \x01(\x04R\acounted\x12\x14\n" +
 	"\x05users\x18\x05 \x03(\tR\x05users\x12\x12\n" +
 	"\x04rows\x18\x06 \x03(\fR\x04rows\x123\n" +
-	"\aanswers\x18\a \x03(\v2\x19.petrel.cluster.v1.AnswerR\aanswers\"\xb3\x03\n" +
+	"\aanswers\x18\a \x03(\v2\x19.petrel.cluster.v1.AnswerR\aanswers\x12.\n" +
+	"\x05names\x18\b \x03(\v2\x18.petrel.cluster.v1.NamesR\x05names\"e\n" +
+	"\x05Names\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x10\n" +
+	"\x03row\x18\x05 \x01(\rR\x03row\x12\x14\n" +
+	"\x05users\x18\x02 \x03(\tR\x05users\x12\x10\n" +
+	"\x03all\x18\x03 \x01(\bR\x03all\x12\x10\n" +
+	"\x03but\x18\x04 \x01(\tR\x03but\"\xb3\x03\n" +
 	"\x06Answer\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\x04R\x06ticket\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\rR\x02at\x12\x10\n" +
@@ -886,29 +978,31 @@ func file_petrel_cluster_v1_fanout_proto_rawDescGZIP() []byte {
 	return file_petrel_cluster_v1_fanout_proto_rawDescData
 }
 
-var file_petrel_cluster_v1_fanout_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_petrel_cluster_v1_fanout_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_petrel_cluster_v1_fanout_proto_goTypes = []any{
 	(*Online)(nil),           // 0: petrel.cluster.v1.Online
 	(*Delivery)(nil),         // 1: petrel.cluster.v1.Delivery
-	(*Answer)(nil),           // 2: petrel.cluster.v1.Answer
-	(*Receipts)(nil),         // 3: petrel.cluster.v1.Receipts
-	(*Signal)(nil),           // 4: petrel.cluster.v1.Signal
-	(*PresencePolicy)(nil),   // 5: petrel.cluster.v1.PresencePolicy
-	(*Notes)(nil),            // 6: petrel.cluster.v1.Notes
-	(*Online_Part)(nil),      // 7: petrel.cluster.v1.Online.Part
-	(*Answer_Failure)(nil),   // 8: petrel.cluster.v1.Answer.Failure
-	(*Receipts_Receipt)(nil), // 9: petrel.cluster.v1.Receipts.Receipt
+	(*Names)(nil),            // 2: petrel.cluster.v1.Names
+	(*Answer)(nil),           // 3: petrel.cluster.v1.Answer
+	(*Receipts)(nil),         // 4: petrel.cluster.v1.Receipts
+	(*Signal)(nil),           // 5: petrel.cluster.v1.Signal
+	(*PresencePolicy)(nil),   // 6: petrel.cluster.v1.PresencePolicy
+	(*Notes)(nil),            // 7: petrel.cluster.v1.Notes
+	(*Online_Part)(nil),      // 8: petrel.cluster.v1.Online.Part
+	(*Answer_Failure)(nil),   // 9: petrel.cluster.v1.Answer.Failure
+	(*Receipts_Receipt)(nil), // 10: petrel.cluster.v1.Receipts.Receipt
 }
 var file_petrel_cluster_v1_fanout_proto_depIdxs = []int32{
-	7, // 0: petrel.cluster.v1.Online.part:type_name -> petrel.cluster.v1.Online.Part
-	2, // 1: petrel.cluster.v1.Delivery.answers:type_name -> petrel.cluster.v1.Answer
-	8, // 2: petrel.cluster.v1.Answer.failure:type_name -> petrel.cluster.v1.Answer.Failure
-	9, // 3: petrel.cluster.v1.Receipts.receipts:type_name -> petrel.cluster.v1.Receipts.Receipt
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	8,  // 0: petrel.cluster.v1.Online.part:type_name -> petrel.cluster.v1.Online.Part
+	3,  // 1: petrel.cluster.v1.Delivery.answers:type_name -> petrel.cluster.v1.Answer
+	2,  // 2: petrel.cluster.v1.Delivery.names:type_name -> petrel.cluster.v1.Names
+	9,  // 3: petrel.cluster.v1.Answer.failure:type_name -> petrel.cluster.v1.Answer.Failure
+	10, // 4: petrel.cluster.v1.Receipts.receipts:type_name -> petrel.cluster.v1.Receipts.Receipt
+	5,  // [5:5] is the sub-list for method output_type
+	5,  // [5:5] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_petrel_cluster_v1_fanout_proto_init() }
@@ -922,7 +1016,7 @@ func file_petrel_cluster_v1_fanout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_cluster_v1_fanout_proto_rawDesc), len(file_petrel_cluster_v1_fanout_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

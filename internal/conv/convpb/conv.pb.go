@@ -1010,7 +1010,8 @@ type MoveCursor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Delivered     uint64                 `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
 	Read          uint64                 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
-	Session       uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"` // of the asking node, which moves the cursor; 0: none
+	Session       uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`   // of the asking node, which moves the cursor; 0: none
+	Mentions      bool                   `protobuf:"varint,4,opt,name=mentions,proto3" json:"mentions,omitempty"` // the answer has the unread mentions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1064,6 +1065,13 @@ func (x *MoveCursor) GetSession() uint64 {
 		return x.Session
 	}
 	return 0
+}
+
+func (x *MoveCursor) GetMentions() bool {
+	if x != nil {
+		return x.Mentions
+	}
+	return false
 }
 
 // AwaitInboxes is answered when the inboxes have every change of membership that
@@ -1145,9 +1153,10 @@ func (*Awaited) Descriptor() ([]byte, []int) {
 type ListChanges struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Asks          []*Ask                 `protobuf:"bytes,1,rep,name=asks,proto3" json:"asks,omitempty"`
-	Newest        uint32                 `protobuf:"varint,2,opt,name=newest,proto3" json:"newest,omitempty"` // messages of each that has changed
-	Refs          bool                   `protobuf:"varint,3,opt,name=refs,proto3" json:"refs,omitempty"`     // with what these answer
-	Notes         bool                   `protobuf:"varint,4,opt,name=notes,proto3" json:"notes,omitempty"`   // with what members have made of them
+	Newest        uint32                 `protobuf:"varint,2,opt,name=newest,proto3" json:"newest,omitempty"`     // messages of each that has changed
+	Refs          bool                   `protobuf:"varint,3,opt,name=refs,proto3" json:"refs,omitempty"`         // with what these answer
+	Notes         bool                   `protobuf:"varint,4,opt,name=notes,proto3" json:"notes,omitempty"`       // with what members have made of them
+	Mentions      bool                   `protobuf:"varint,5,opt,name=mentions,proto3" json:"mentions,omitempty"` // which unread entries mention the user
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1206,6 +1215,13 @@ func (x *ListChanges) GetRefs() bool {
 func (x *ListChanges) GetNotes() bool {
 	if x != nil {
 		return x.Notes
+	}
+	return false
+}
+
+func (x *ListChanges) GetMentions() bool {
+	if x != nil {
+		return x.Mentions
 	}
 	return false
 }
@@ -1586,19 +1602,21 @@ const file_petrel_conv_v1_conv_proto_rawDesc = "" +
 	"\x04more\x18\x02 \x01(\bR\x04more\"\x0e\n" +
 	"\fListReceipts\":\n" +
 	"\bReceipts\x12.\n" +
-	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\"X\n" +
+	"\breceipts\x18\x01 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\"t\n" +
 	"\n" +
 	"MoveCursor\x12\x1c\n" +
 	"\tdelivered\x18\x01 \x01(\x04R\tdelivered\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x04R\x04read\x12\x18\n" +
-	"\asession\x18\x03 \x01(\x04R\asession\"\x0e\n" +
+	"\asession\x18\x03 \x01(\x04R\asession\x12\x1a\n" +
+	"\bmentions\x18\x04 \x01(\bR\bmentions\"\x0e\n" +
 	"\fAwaitInboxes\"\t\n" +
-	"\aAwaited\"x\n" +
+	"\aAwaited\"\x94\x01\n" +
 	"\vListChanges\x12'\n" +
 	"\x04asks\x18\x01 \x03(\v2\x13.petrel.conv.v1.AskR\x04asks\x12\x16\n" +
 	"\x06newest\x18\x02 \x01(\rR\x06newest\x12\x12\n" +
 	"\x04refs\x18\x03 \x01(\bR\x04refs\x12\x14\n" +
-	"\x05notes\x18\x04 \x01(\bR\x05notes\"\xae\x01\n" +
+	"\x05notes\x18\x04 \x01(\bR\x05notes\x12\x1a\n" +
+	"\bmentions\x18\x05 \x01(\bR\bmentions\"\xae\x01\n" +
 	"\x03Ask\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\fR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x12\n" +

@@ -1375,7 +1375,8 @@ type Hint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	Head          uint64                 `protobuf:"varint,2,opt,name=head,proto3" json:"head,omitempty"`
-	Counted       uint64                 `protobuf:"varint,3,opt,name=counted,proto3" json:"counted,omitempty"` // at the head. unread = counted - counted at the user's read cursor - the user's own messages above it
+	Counted       uint64                 `protobuf:"varint,3,opt,name=counted,proto3" json:"counted,omitempty"`                         // at the head. unread = counted - counted at the user's read cursor - the user's own messages above it
+	MentionSeq    uint64                 `protobuf:"varint,4,opt,name=mention_seq,json=mentionSeq,proto3" json:"mention_seq,omitempty"` // the newest entry that mentions the user, or recalls one that did, and is not pushed. Clause P-5.13
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1427,6 +1428,13 @@ func (x *Hint) GetHead() uint64 {
 func (x *Hint) GetCounted() uint64 {
 	if x != nil {
 		return x.Counted
+	}
+	return 0
+}
+
+func (x *Hint) GetMentionSeq() uint64 {
+	if x != nil {
+		return x.MentionSeq
 	}
 	return 0
 }
@@ -1840,28 +1848,30 @@ func (x *SyncPage) GetPersonalReset() bool {
 }
 
 type ConvState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
-	Kind          ConvKind               `protobuf:"varint,2,opt,name=kind,proto3,enum=petrel.v1.ConvKind" json:"kind,omitempty"`
-	Title         string                 `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
-	Peer          string                 `protobuf:"bytes,4,opt,name=peer,proto3" json:"peer,omitempty"`
-	Head          uint64                 `protobuf:"varint,5,opt,name=head,proto3" json:"head,omitempty"`
-	Counted       uint64                 `protobuf:"varint,6,opt,name=counted,proto3" json:"counted,omitempty"`
-	FirstSeq      uint64                 `protobuf:"varint,7,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // as in HistoryPage
-	Delivered     uint64                 `protobuf:"varint,8,opt,name=delivered,proto3" json:"delivered,omitempty"`               // the user's cursor
-	Read          uint64                 `protobuf:"varint,9,opt,name=read,proto3" json:"read,omitempty"`
-	Role          Role                   `protobuf:"varint,10,opt,name=role,proto3,enum=petrel.v1.Role" json:"role,omitempty"`
-	Left          bool                   `protobuf:"varint,11,opt,name=left,proto3" json:"left,omitempty"` // head is the last entry the user may read
-	Newest        []*Message             `protobuf:"bytes,12,rep,name=newest,proto3" json:"newest,omitempty"`
-	Joined        uint64                 `protobuf:"varint,13,opt,name=joined,proto3" json:"joined,omitempty"`                              // the first entry the user may read
-	ReadCounted   uint64                 `protobuf:"varint,14,opt,name=read_counted,json=readCounted,proto3" json:"read_counted,omitempty"` // counted at the user's read cursor: unread = counted - read_counted - own messages above read
-	PeerReceipt   *Receipt               `protobuf:"bytes,15,opt,name=peer_receipt,json=peerReceipt,proto3" json:"peer_receipt,omitempty"`  // of a direct conversation: the cursors of the other user
-	Damaged       bool                   `protobuf:"varint,16,opt,name=damaged,proto3" json:"damaged,omitempty"`                            // the server cannot read the conversation; only conv, kind, title and peer are set. Clause P-9.5
-	Refs          []*Quote               `protobuf:"bytes,17,rep,name=refs,proto3" json:"refs,omitempty"`                                   // of newest, as in HistoryPage
-	Notes         []*Note                `protobuf:"bytes,18,rep,name=notes,proto3" json:"notes,omitempty"`                                 // of newest, as in HistoryPage
-	NotesMissing  bool                   `protobuf:"varint,19,opt,name=notes_missing,json=notesMissing,proto3" json:"notes_missing,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Conv            string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
+	Kind            ConvKind               `protobuf:"varint,2,opt,name=kind,proto3,enum=petrel.v1.ConvKind" json:"kind,omitempty"`
+	Title           string                 `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
+	Peer            string                 `protobuf:"bytes,4,opt,name=peer,proto3" json:"peer,omitempty"`
+	Head            uint64                 `protobuf:"varint,5,opt,name=head,proto3" json:"head,omitempty"`
+	Counted         uint64                 `protobuf:"varint,6,opt,name=counted,proto3" json:"counted,omitempty"`
+	FirstSeq        uint64                 `protobuf:"varint,7,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // as in HistoryPage
+	Delivered       uint64                 `protobuf:"varint,8,opt,name=delivered,proto3" json:"delivered,omitempty"`               // the user's cursor
+	Read            uint64                 `protobuf:"varint,9,opt,name=read,proto3" json:"read,omitempty"`
+	Role            Role                   `protobuf:"varint,10,opt,name=role,proto3,enum=petrel.v1.Role" json:"role,omitempty"`
+	Left            bool                   `protobuf:"varint,11,opt,name=left,proto3" json:"left,omitempty"` // head is the last entry the user may read
+	Newest          []*Message             `protobuf:"bytes,12,rep,name=newest,proto3" json:"newest,omitempty"`
+	Joined          uint64                 `protobuf:"varint,13,opt,name=joined,proto3" json:"joined,omitempty"`                              // the first entry the user may read
+	ReadCounted     uint64                 `protobuf:"varint,14,opt,name=read_counted,json=readCounted,proto3" json:"read_counted,omitempty"` // counted at the user's read cursor: unread = counted - read_counted - own messages above read
+	PeerReceipt     *Receipt               `protobuf:"bytes,15,opt,name=peer_receipt,json=peerReceipt,proto3" json:"peer_receipt,omitempty"`  // of a direct conversation: the cursors of the other user
+	Damaged         bool                   `protobuf:"varint,16,opt,name=damaged,proto3" json:"damaged,omitempty"`                            // the server cannot read the conversation; only conv, kind, title and peer are set. Clause P-9.5
+	Refs            []*Quote               `protobuf:"bytes,17,rep,name=refs,proto3" json:"refs,omitempty"`                                   // of newest, as in HistoryPage
+	Notes           []*Note                `protobuf:"bytes,18,rep,name=notes,proto3" json:"notes,omitempty"`                                 // of newest, as in HistoryPage
+	NotesMissing    bool                   `protobuf:"varint,19,opt,name=notes_missing,json=notesMissing,proto3" json:"notes_missing,omitempty"`
+	Mentions        []uint64               `protobuf:"varint,20,rep,packed,name=mentions,proto3" json:"mentions,omitempty"`                               // unread entries that mention the user, ascending by seq, at most 50. Clause P-5.13
+	MentionsMissing bool                   `protobuf:"varint,21,opt,name=mentions_missing,json=mentionsMissing,proto3" json:"mentions_missing,omitempty"` // the server cannot read them. Clause P-9.5
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ConvState) Reset() {
@@ -2027,6 +2037,20 @@ func (x *ConvState) GetNotesMissing() bool {
 	return false
 }
 
+func (x *ConvState) GetMentions() []uint64 {
+	if x != nil {
+		return x.Mentions
+	}
+	return nil
+}
+
+func (x *ConvState) GetMentionsMissing() bool {
+	if x != nil {
+		return x.MentionsMissing
+	}
+	return false
+}
+
 // MoveCursor moves the user's cursors forward; read implies delivered.
 type MoveCursor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2093,6 +2117,8 @@ type CursorMoved struct {
 	Conv          string                 `protobuf:"bytes,1,opt,name=conv,proto3" json:"conv,omitempty"`
 	Delivered     uint64                 `protobuf:"varint,2,opt,name=delivered,proto3" json:"delivered,omitempty"`
 	Read          uint64                 `protobuf:"varint,3,opt,name=read,proto3" json:"read,omitempty"`
+	Mentions      []uint64               `protobuf:"varint,4,rep,packed,name=mentions,proto3" json:"mentions,omitempty"` // as in ConvState: those of the entries up to head. Clause P-5.13
+	Head          uint64                 `protobuf:"varint,5,opt,name=head,proto3" json:"head,omitempty"`                // 0: nothing is said about mentions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2144,6 +2170,20 @@ func (x *CursorMoved) GetDelivered() uint64 {
 func (x *CursorMoved) GetRead() uint64 {
 	if x != nil {
 		return x.Read
+	}
+	return 0
+}
+
+func (x *CursorMoved) GetMentions() []uint64 {
+	if x != nil {
+		return x.Mentions
+	}
+	return nil
+}
+
+func (x *CursorMoved) GetHead() uint64 {
+	if x != nil {
+		return x.Head
 	}
 	return 0
 }
@@ -3080,11 +3120,13 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\breceipts\x18\x03 \x03(\v2\x12.petrel.v1.ReceiptR\breceipts\x12%\n" +
 	"\x05notes\x18\x04 \x03(\v2\x0f.petrel.v1.NoteR\x05notes\x12+\n" +
 	"\asignals\x18\x06 \x03(\v2\x11.petrel.v1.SignalR\asignals\x121\n" +
-	"\tpresences\x18\a \x03(\v2\x13.petrel.v1.PresenceR\tpresences\"H\n" +
+	"\tpresences\x18\a \x03(\v2\x13.petrel.v1.PresenceR\tpresences\"i\n" +
 	"\x04Hint\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04head\x18\x02 \x01(\x04R\x04head\x12\x18\n" +
-	"\acounted\x18\x03 \x01(\x04R\acounted\"c\n" +
+	"\acounted\x18\x03 \x01(\x04R\acounted\x12\x1f\n" +
+	"\vmention_seq\x18\x04 \x01(\x04R\n" +
+	"mentionSeq\"c\n" +
 	"\aReceipt\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1c\n" +
@@ -3121,7 +3163,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\fR\x05token\x12\x12\n" +
 	"\x04more\x18\x03 \x01(\bR\x04more\x12/\n" +
 	"\bpersonal\x18\b \x03(\v2\x13.petrel.v1.PersonalR\bpersonal\x12%\n" +
-	"\x0epersonal_reset\x18\t \x01(\bR\rpersonalReset\"\xd2\x04\n" +
+	"\x0epersonal_reset\x18\t \x01(\bR\rpersonalReset\"\x99\x05\n" +
 	"\tConvState\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.petrel.v1.ConvKindR\x04kind\x12\x14\n" +
@@ -3142,16 +3184,20 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\adamaged\x18\x10 \x01(\bR\adamaged\x12$\n" +
 	"\x04refs\x18\x11 \x03(\v2\x10.petrel.v1.QuoteR\x04refs\x12%\n" +
 	"\x05notes\x18\x12 \x03(\v2\x0f.petrel.v1.NoteR\x05notes\x12#\n" +
-	"\rnotes_missing\x18\x13 \x01(\bR\fnotesMissing\"R\n" +
+	"\rnotes_missing\x18\x13 \x01(\bR\fnotesMissing\x12\x1a\n" +
+	"\bmentions\x18\x14 \x03(\x04R\bmentions\x12)\n" +
+	"\x10mentions_missing\x18\x15 \x01(\bR\x0fmentionsMissing\"R\n" +
 	"\n" +
 	"MoveCursor\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x1c\n" +
 	"\tdelivered\x18\x02 \x01(\x04R\tdelivered\x12\x12\n" +
-	"\x04read\x18\x03 \x01(\x04R\x04read\"S\n" +
+	"\x04read\x18\x03 \x01(\x04R\x04read\"\x83\x01\n" +
 	"\vCursorMoved\x12\x12\n" +
 	"\x04conv\x18\x01 \x01(\tR\x04conv\x12\x1c\n" +
 	"\tdelivered\x18\x02 \x01(\x04R\tdelivered\x12\x12\n" +
-	"\x04read\x18\x03 \x01(\x04R\x04read\"2\n" +
+	"\x04read\x18\x03 \x01(\x04R\x04read\x12\x1a\n" +
+	"\bmentions\x18\x04 \x03(\x04R\bmentions\x12\x12\n" +
+	"\x04head\x18\x05 \x01(\x04R\x04head\"2\n" +
 	"\bSetFocus\x12\x14\n" +
 	"\x05convs\x18\x01 \x03(\tR\x05convs\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\"0\n" +

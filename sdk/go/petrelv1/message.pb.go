@@ -514,8 +514,8 @@ type Relations struct {
 	ReplyTo       uint64                 `protobuf:"varint,1,opt,name=reply_to,json=replyTo,proto3" json:"reply_to,omitempty"`          // seq of the entry that this message answers
 	Thread        uint64                 `protobuf:"varint,2,opt,name=thread,proto3" json:"thread,omitempty"`                           // seq of the message whose thread this one belongs to. Clause P-5.12
 	AlsoMain      bool                   `protobuf:"varint,3,opt,name=also_main,json=alsoMain,proto3" json:"also_main,omitempty"`       // a message of a thread that counts as unread like any other
-	Mentions      []string               `protobuf:"bytes,4,rep,name=mentions,proto3" json:"mentions,omitempty"`                        // Coming: user ids
-	MentionAll    bool                   `protobuf:"varint,5,opt,name=mention_all,json=mentionAll,proto3" json:"mention_all,omitempty"` // Coming
+	Mentions      []string               `protobuf:"bytes,4,rep,name=mentions,proto3" json:"mentions,omitempty"`                        // users whom this message names, ascending, at most 50. Clause P-5.13
+	MentionAll    bool                   `protobuf:"varint,5,opt,name=mention_all,json=mentionAll,proto3" json:"mention_all,omitempty"` // it names all members
 	ForwardOf     *Ref                   `protobuf:"bytes,7,opt,name=forward_of,json=forwardOf,proto3" json:"forward_of,omitempty"`     // in a send only: the message to copy. Clause P-5.10
 	Forwarded     *Forwarded             `protobuf:"bytes,8,opt,name=forwarded,proto3" json:"forwarded,omitempty"`                      // in a message only: it is such a copy
 	Silent        bool                   `protobuf:"varint,9,opt,name=silent,proto3" json:"silent,omitempty"`                           // nobody is to be disturbed by this message
