@@ -4,6 +4,7 @@
 //
 // Read the files in this order. For one node: deliver.go, table.go, outbox.go,
 // flusher.go; then focus.go and hint.go (clients that want only some conversations whole),
+// names.go (entries that they get all the same),
 // receipts.go (moves of cursors), notes.go (reactions and pins), and signal.go, lossy.go
 // and held.go (what may be lost). For other nodes: remote.go (what a delivery has
 // for them), receive.go (what comes from them), nodes.go with nodetable.go (which
@@ -34,6 +35,7 @@ type Fan struct {
 	wakeUps WakeUps
 	encoded [wire.Encodings][]byte // the rows of the present delivery
 	rows    [][]byte               // of the present delivery
+	named   named                  // those of rows that concern some users in particular
 	newest  newestRow              // of the present delivery
 	senders []*Outbox              // the connections that wait for an answer in the present delivery
 	own     []byte
@@ -51,6 +53,7 @@ func New(t *Table) *Fan { return &Fan{Table: t} }
 // answer, or both.
 type Item struct {
 	Row    []byte // the wire part of the entry; nil: only an answer
+	Names  *Names // whom the entry concerns in particular; nil: nobody
 	Sender Origin
 	Ack    wire.Ack  // the answer, unless Err is set
 	Repeat bool      // with Ack: the entry was stored before; only other nodes are told
@@ -104,6 +107,9 @@ func (f *Fan) Deliver(tenant im.Tenant, members []im.User, items []Item) {
 			f.batchFor(c.Nodes).addAnswer(c, Answer{it.Ack, it.Repeat, it.Err}, len(f.rows), it.Row != nil)
 		}
 		if it.Row != nil {
+			if it.Names != nil {
+				f.named.add(it.Names, len(f.rows), it.Row)
+			}
 			f.rows = append(f.rows, it.Row)
 		}
 	}
@@ -112,12 +118,15 @@ func (f *Fan) Deliver(tenant im.Tenant, members []im.User, items []Item) {
 		f.deliverToOthers(tenant, members)
 	}
 	if f.batch != nil {
-		f.batch.packDelivery(tenant, f.rows, &f.newest)
+		f.batch.packDelivery(tenant, f.rows, &f.newest, &f.named)
 	}
 	for _, o := range f.senders {
 		f.deliverToSender(o, o.Account.Tenant == tenant && slices.Contains(members, o.Account.User), items)
 	}
 	f.newest = newestRow{}
+	if len(f.named.all) > 0 {
+		f.named.reset()
+	}
 }
 
 // deliveryCount counts what became of the entries of one delivery.
@@ -131,9 +140,14 @@ func (f *Fan) count(c deliveryCount) {
 	}
 }
 
-// pushTo pushes encoded entries to o, or a hint in their place.
-func (f *Fan) pushTo(o *Outbox, b []byte, shared bool, entries int, c *deliveryCount) {
-	switch pushed, hinted := o.push(b, &f.newest, shared, &f.wakeUps); {
+// pushTo pushes encoded entries to o, or a hint in their place. The rows of the entries are
+// from and those after it, as many as entries.
+func (f *Fan) pushTo(o *Outbox, b []byte, shared bool, from, entries int, c *deliveryCount) {
+	var named *namedRows
+	if len(f.named.all) > 0 {
+		named = f.named.of(o.Account.User, from, entries)
+	}
+	switch pushed, hinted := o.push(b, &f.newest, named, shared, &f.wakeUps); {
 	case pushed:
 		c.delivered += entries
 	case hinted:
@@ -162,7 +176,7 @@ func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 			if f.encoded[i] == nil {
 				f.encoded[i] = wire.AppendEvents(nil, o.enc, f.rows)
 			}
-			f.pushTo(o, f.encoded[i], true, len(f.rows), &c)
+			f.pushTo(o, f.encoded[i], true, 0, len(f.rows), &c)
 		}
 	}
 	f.encoded = [wire.Encodings][]byte{}
@@ -173,32 +187,39 @@ func (f *Fan) deliverToOthers(tenant im.Tenant, members []im.User) {
 // others between them.
 func (f *Fan) deliverToSender(o *Outbox, member bool, items []Item) {
 	var c deliveryCount
-	others := f.rows[:0]
+	from, to := 0, 0 // of rows: those of others that are not delivered yet
 	flush := func() {
-		if len(others) == 0 {
-			return
+		if from < to {
+			f.own = wire.AppendEvents(f.own[:0], o.enc, f.rows[from:to])
+			f.pushTo(o, f.own, false, from, to-from, &c)
 		}
-		f.own = wire.AppendEvents(f.own[:0], o.enc, others)
-		f.pushTo(o, f.own, false, len(others), &c)
-		others = others[:0]
+		from = to
 	}
 	for i := range items {
 		it := &items[i]
-		if it.Sender.Out == o {
+		own := it.Sender.Out == o
+		if own || !member {
 			flush()
+		}
+		if it.Row != nil {
+			to++
+		}
+		if own {
 			it.Sender.Reply(it.Ack, it.Err, &f.wakeUps)
-		} else if it.Row != nil && member {
-			others = append(others, it.Row)
+		}
+		if own || !member { // it is not delivered
+			from = to
 		}
 	}
 	flush()
 	f.count(c)
 }
 
-// hintHere gives a hint to users on this node.
-func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint) {
+// hintHere gives a hint to users on this node. named are the entries that name some of them.
+func (f *Fan) hintHere(tenant im.Tenant, users []im.User, h hint, named *named) {
 	hinted, lagged := 0, 0
 	for _, u := range users {
+		h.mention = named.newestOf(u)
 		for _, o := range f.Table.Of(im.Account{Tenant: tenant, User: u}) {
 			if o.pushHint(h, &f.wakeUps) {
 				hinted++

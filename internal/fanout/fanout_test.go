@@ -110,6 +110,6 @@ func event(q im.Seq, n int) []byte {
 // pushed pushes events for which no hint is needed, and returns whether they were
 // taken.
 func (o *Outbox) pushed(b []byte, shared bool, k *WakeUps) bool {
-	pushed, _ := o.push(b, nil, shared, k)
+	pushed, _ := o.push(b, nil, nil, shared, k)
 	return pushed
 }

@@ -21,9 +21,10 @@ func (o *Outbox) Focus(request uint64, convs map[im.ConvID]bool) (added []im.Con
 }
 
 // pushOrHintLocked adds the encoded entries of one delivery. If the conversation is
-// out of focus, or the entries do not fit, it adds a hint instead. An entry of an
-// inbox never becomes a hint: if there is no room for it, the client has to sync.
-func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, shared bool, k *WakeUps) (pushed, hinted bool) {
+// out of focus, or the entries do not fit, it adds a hint instead. Out of focus it adds
+// those that name the user as well. An entry of an inbox never becomes a hint: if there is
+// no room for it, the client has to sync.
+func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, named *namedRows, shared bool, k *WakeUps) (pushed, hinted bool) {
 	h := newest.hint()
 	inbox := h.conv.Kind() == im.Inbox
 	switch {
@@ -34,6 +35,17 @@ func (o *Outbox) pushOrHintLocked(b []byte, newest *newestRow, shared bool, k *W
 	case inbox:
 		o.lagLocked(k)
 		return false, false
+	}
+	if named != nil && o.Mentions {
+		h.mention = named.newest
+		if alone := named.encode(o.enc); !o.focus.has(h.conv) && o.roomLocked(len(alone)) {
+			o.addLocked(alone, true)
+			if named.newest == h.head { // it says what the hint would
+				o.markLocked(k)
+				return true, false
+			}
+			h.mention = 0
+		}
 	}
 	return false, o.oweLocked(h, k)
 }
@@ -48,6 +60,8 @@ func (o *Outbox) pushHint(h hint, k *WakeUps) bool {
 	case !o.Hints || h.conv.Kind() == im.Inbox:
 		o.lagLocked(k)
 		return false
+	case !o.Mentions:
+		h.mention = 0
 	}
 	return o.oweLocked(h, k)
 }

@@ -15,6 +15,7 @@ type hint struct {
 	conv    im.ConvID
 	head    uint64
 	counted uint64 // of the entries up to head
+	mention uint64 // seq of the newest entry that names the user and is not pushed; 0: none
 }
 
 // newestRow is the newest row of one delivery. Most deliveries need no hint, so
@@ -33,7 +34,7 @@ func (n *newestRow) hint() hint {
 	im.Assert(err == nil, "a stored entry does not parse")
 	id, err := im.ParseConvID(m.Conv)
 	im.Assert(err == nil, "a stored entry names no conversation")
-	n.parsed = hint{id, m.Seq, m.Counted}
+	n.parsed = hint{conv: id, head: m.Seq, counted: m.Counted}
 	return n.parsed
 }
 
@@ -43,7 +44,7 @@ func (n *newestRow) hint() hint {
 type focus struct {
 	request uint64             // number of the newest request that was applied
 	convs   map[im.ConvID]bool // nil: all
-	owed    map[im.ConvID]hint // hints that are not encoded yet: a later one replaces an earlier one
+	owed    map[im.ConvID]hint // hints that are not encoded yet: a later one replaces an earlier one, but for its mention
 }
 
 // has reports whether a client wants a conversation whole.
@@ -65,10 +66,15 @@ func (f *focus) set(request uint64, convs map[im.ConvID]bool) (added []im.ConvID
 	return added
 }
 
-// owe notes a hint. It returns false if too many are owed already.
+// owe notes a hint. It returns false if too many are owed already. Another node may send
+// hints of one conversation in any order.
 func (f *focus) owe(h hint) bool {
-	if _, replaces := f.owed[h.conv]; !replaces && len(f.owed) >= MaxHints {
+	old, replaces := f.owed[h.conv]
+	if !replaces && len(f.owed) >= MaxHints {
 		return false
+	}
+	if h.mention = max(h.mention, old.mention); h.head < old.head {
+		h.head, h.counted = old.head, old.counted
 	}
 	if f.owed == nil {
 		f.owed = map[im.ConvID]hint{}
@@ -81,7 +87,7 @@ func (f *focus) owe(h hint) bool {
 func (f *focus) takeOwed() *petrelv1.ServerFrame {
 	e := &petrelv1.Events{Hints: make([]*petrelv1.Hint, 0, len(f.owed))}
 	for _, h := range f.owed {
-		e.Hints = append(e.Hints, &petrelv1.Hint{Conv: h.conv.String(), Head: h.head, Counted: h.counted})
+		e.Hints = append(e.Hints, &petrelv1.Hint{Conv: h.conv.String(), Head: h.head, Counted: h.counted, MentionSeq: h.mention})
 	}
 	f.owed = nil
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Events{Events: e}}

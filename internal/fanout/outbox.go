@@ -33,6 +33,7 @@ type Outbox struct {
 	Presences bool // capability presence
 	Notes     bool // capability notes
 	Personal  bool // capability personal
+	Mentions  bool // capability mentions
 
 	enc     wire.Encoding
 	flusher *Flusher
@@ -131,9 +132,9 @@ func (o *Outbox) Window(bytes, maxSends, maxBytes int) bool {
 
 // push adds the encoded entries b of one delivery. If they do not fit, or their
 // conversation is out of focus, it adds a hint instead, or the client lags. newest is
-// the newest of the entries. shared means that other outboxes get the same slice, so
-// nobody may change it.
-func (o *Outbox) push(b []byte, newest *newestRow, shared bool, k *WakeUps) (pushed, hinted bool) {
+// the newest of the entries, and named those that name the user, nil: none does. shared
+// means that other outboxes get the same slice, so nobody may change it.
+func (o *Outbox) push(b []byte, newest *newestRow, named *namedRows, shared bool, k *WakeUps) (pushed, hinted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.takesNoEventsLocked(k) {
@@ -145,7 +146,7 @@ func (o *Outbox) push(b []byte, newest *newestRow, shared bool, k *WakeUps) (pus
 		return true, false
 	}
 	if o.Hints {
-		return o.pushOrHintLocked(b, newest, shared, k)
+		return o.pushOrHintLocked(b, newest, named, shared, k)
 	}
 	o.lagLocked(k)
 	return false, false

@@ -34,7 +34,11 @@ func (n *Nodes) handleDelivery(from im.Node, payload []byte) {
 	key := im.Key{Tenant: im.Tenant(m.Tenant), Conv: im.ConvID(m.Conv)}
 	if len(m.Rows) == 0 && len(m.Answers) == 0 {
 		n.Hints.Add(1)
-		r.fan.hintHere(key.Tenant, r.usersOf(m.Users), hint{key.Conv, m.Head, m.Counted})
+		var all named
+		for _, x := range m.Names {
+			all.add(namesOf(x), int(x.Row), nil)
+		}
+		r.fan.hintHere(key.Tenant, r.usersOf(m.Users), hint{conv: key.Conv, head: m.Head, counted: m.Counted}, &all)
 		n.lost(from, key)
 	} else {
 		r.fan.Deliver(key.Tenant, r.usersOf(m.Users), n.itemsOf(r, from, &m))
@@ -74,8 +78,30 @@ func (n *Nodes) itemsOf(r *receiver, from im.Node, m *clusterpb.Delivery) []Item
 	for ; row < len(m.Rows); row++ {
 		items = append(items, Item{Row: m.Rows[row]})
 	}
+	for _, x := range m.Names {
+		giveNames(items, x)
+	}
 	r.items = items
 	return items
+}
+
+// giveNames tells the item that has the row of x what it names.
+func giveNames(items []Item, x *clusterpb.Names) {
+	row := uint32(0)
+	for i := range items {
+		if items[i].Row == nil {
+			continue
+		}
+		if row == x.Row {
+			items[i].Names = namesOf(x)
+			return
+		}
+		row++
+	}
+}
+
+func namesOf(x *clusterpb.Names) *Names {
+	return &Names{Seq: x.Seq, Users: x.Users, All: x.All, But: im.User(x.But)}
 }
 
 // handleReceipts tells users on this node about receipts.

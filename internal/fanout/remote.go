@@ -97,7 +97,7 @@ func (b *remoteBatch) eachNode(f func(to *node, n *nodeBatch)) {
 
 // packDelivery makes the frames of the present delivery: one for each node, or more
 // if the users are too many for one frame.
-func (b *remoteBatch) packDelivery(tenant im.Tenant, rows [][]byte, newest *newestRow) {
+func (b *remoteBatch) packDelivery(tenant im.Tenant, rows [][]byte, newest *newestRow, named *named) {
 	b.eachNode(func(to *node, n *nodeBatch) {
 		if len(n.users) == 0 && len(n.answers) == 0 {
 			return
@@ -108,7 +108,7 @@ func (b *remoteBatch) packDelivery(tenant im.Tenant, rows [][]byte, newest *newe
 		if len(n.users) > 0 {
 			h := newest.hint()
 			conv, head.Head, head.Counted = h.conv, h.head, h.counted
-			rest.Rows = rows
+			rest.Rows, head.Names = rows, named.frames()
 		}
 		head.Conv = conv[:]
 		if n.userBytes > maxUserBytes {
@@ -119,7 +119,7 @@ func (b *remoteBatch) packDelivery(tenant im.Tenant, rows [][]byte, newest *newe
 		for users := n.users; ; {
 			fit := usersInOneFrame(users)
 			head.Users = users[:fit]
-			b.frames = append(b.frames, deliveryFrame(to.id, &head, &rest, n.hashSum+uint64(len(n.users)-len(users))))
+			b.frames = append(b.frames, deliveryFrame(to.id, &head, &rest, n.hashSum+uint64(len(n.users)-len(users))+named.hash()))
 			if users = users[fit:]; len(users) == 0 {
 				return
 			}
@@ -150,8 +150,9 @@ func usersInOneFrame(users []string) int {
 // deliveryFrame makes a frame out of head and rest. If the stream cannot keep the
 // frame, it sends the frame's hint instead. The hint is head alone: which users are to
 // learn how far the conversation has moved. The key of the hint names the conversation
-// and, by set, the users. So the hint of a later frame replaces that of an earlier
-// frame for the same users, and no hint for other users.
+// and, by set, the users, and whom the rows name. So the hint of a later frame replaces
+// that of an earlier frame for the same users, and no hint for other users, and none that
+// says more of those whom its rows named.
 func deliveryFrame(to im.Node, head, rest *clusterpb.Delivery, set uint64) frame {
 	n := head.SizeVT()
 	payload := make([]byte, n+rest.SizeVT())

@@ -189,7 +189,7 @@ func receipt(u im.User, read uint64) Receipt {
 // hint tells members how far a conversation has moved, with frames that have no rows:
 // what a stream sends instead of a delivery that it does not keep any more.
 func (s *site) hint(key im.Key, members []im.User, head im.Seq, counted uint64) {
-	h := hint{key.Conv, uint64(head), counted}
+	h := hint{conv: key.Conv, head: uint64(head), counted: counted}
 	if batch := s.fan.beginRecipients(); batch != nil { // nil: there is no other node
 		for _, u := range members {
 			batch.addRecipient(u, s.fan.Table.hash(im.Account{Tenant: key.Tenant, User: u}))
@@ -199,5 +199,5 @@ func (s *site) hint(key im.Key, members []im.User, head im.Seq, counted uint64) 
 			batch.frames = append(batch.frames, deliveryFrame(to.id, &m, &clusterpb.Delivery{}, n.hashSum))
 		})
 	}
-	s.fan.hintHere(key.Tenant, members, h)
+	s.fan.hintHere(key.Tenant, members, h, &named{})
 }

@@ -34,10 +34,12 @@ func (s *screen) want(what string, lines ...string) {
 func TestF17NothingIsPushedToAnUnconfirmedSession(t *testing.T) {
 	id := convs(1)[0]
 	ways := map[string]func(f *Fan, s *screen){
-		"event":          func(f *Fan, _ *screen) { f.say("bob", entry(id, 1, "one")) },
-		"bare event":     func(f *Fan, s *screen) { s.out.Hints = false; f.say("bob", entry(id, 1, "one")) },
-		"out of focus":   func(f *Fan, s *screen) { s.out.Focus(1, map[im.ConvID]bool{}); f.say("bob", entry(id, 1, "one")) },
-		"hint of a node": func(f *Fan, _ *screen) { f.hintHere(im.DefaultTenant, []im.User{"bob"}, hint{id, 1, 1}) },
+		"event":        func(f *Fan, _ *screen) { f.say("bob", entry(id, 1, "one")) },
+		"bare event":   func(f *Fan, s *screen) { s.out.Hints = false; f.say("bob", entry(id, 1, "one")) },
+		"out of focus": func(f *Fan, s *screen) { s.out.Focus(1, map[im.ConvID]bool{}); f.say("bob", entry(id, 1, "one")) },
+		"hint of a node": func(f *Fan, _ *screen) {
+			f.hintHere(im.DefaultTenant, []im.User{"bob"}, hint{conv: id, head: 1, counted: 1}, &named{})
+		},
 		"receipt": func(f *Fan, _ *screen) {
 			f.Receipts(im.Key{Tenant: im.DefaultTenant, Conv: id}, []im.User{"bob"}, []Receipt{receipt("eve", 1)})
 		},

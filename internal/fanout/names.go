@@ -1,0 +1,128 @@
+package fanout
+
+import (
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	"github.com/petrel-im/petrel/internal/cluster/clusterpb"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/wire"
+)
+
+// Names says whom an entry concerns in particular: it mentions them, or recalls what did.
+// Their sessions get the entry whole, whatever they have in focus. Spec: P-5.13.
+type Names struct {
+	Seq   uint64   // of the entry
+	Users []string // ascending; also those who are no members, and get nothing
+	All   bool     // all members
+	But   im.User  // not this one: who sent it
+}
+
+func (n *Names) has(u im.User) bool {
+	if u == n.But || n.All {
+		return u != n.But
+	}
+	_, found := slices.BinarySearch(n.Users, string(u))
+	return found
+}
+
+// named are the rows of one delivery that concern some users in particular. Most
+// deliveries have none.
+type named struct {
+	all []namedRow
+	one namedRows // what of returned last
+}
+
+type namedRow struct {
+	*Names
+	at  int // its place among the rows of the delivery
+	row []byte
+}
+
+// namedRows are the rows that concern one user.
+type namedRows struct {
+	newest uint64 // seq of the newest of them
+	at     []int
+	rows   [][]byte
+
+	// Many users may be concerned by the same rows: these are encoded once.
+	encoded [wire.Encodings][]byte
+}
+
+func (n *named) reset() {
+	clear(n.all)
+	*n = named{all: n.all[:0]}
+}
+
+func (n *named) add(names *Names, at int, row []byte) {
+	n.all = append(n.all, namedRow{names, at, row})
+}
+
+// of returns the rows that concern u, of those from a place on; nil: none does. It is
+// valid until the next call.
+func (n *named) of(u im.User, from, rows int) *namedRows {
+	var places [4]int // there are seldom more
+	at := places[:0]
+	for i, x := range n.all {
+		if from <= x.at && x.at < from+rows && x.has(u) {
+			at = append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	if !slices.Equal(at, n.one.at) {
+		n.one = namedRows{at: slices.Clone(at)}
+		for _, i := range at {
+			n.one.newest = n.all[i].Seq
+			n.one.rows = append(n.one.rows, n.all[i].row)
+		}
+	}
+	return &n.one
+}
+
+// newestOf is the seq of the newest row that concerns u; 0: none does.
+func (n *named) newestOf(u im.User) (seq uint64) {
+	for _, x := range n.all {
+		if x.has(u) {
+			seq = max(seq, x.Seq)
+		}
+	}
+	return seq
+}
+
+// frames are n as another node gets them.
+func (n *named) frames() []*clusterpb.Names {
+	var all []*clusterpb.Names
+	for _, x := range n.all {
+		all = append(all, &clusterpb.Names{Seq: x.Seq, Row: uint32(x.at), Users: x.Users, All: x.All, But: string(x.But)})
+	}
+	return all
+}
+
+// hash is the same for deliveries that name the same users.
+func (n *named) hash() uint64 {
+	if len(n.all) == 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	add := func(s string) { _, _ = h.Write(append([]byte(s), 0)) } // never fails
+	for _, x := range n.all {
+		for _, u := range x.Users {
+			add(u)
+		}
+		add(strconv.FormatBool(x.All))
+		add(string(x.But))
+	}
+	return h.Sum64()
+}
+
+// encode returns the rows as events.
+func (r *namedRows) encode(e wire.Encoding) []byte {
+	b := &r.encoded[e.Index()]
+	if *b == nil {
+		*b = wire.AppendEvents(nil, e, r.rows)
+	}
+	return *b
+}
