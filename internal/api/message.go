@@ -57,7 +57,7 @@ func (s *Server) GetHistory(ctx context.Context, r *connect.Request[petrelv1.Get
 func (s *Server) Sync(ctx context.Context, r *connect.Request[petrelv1.Sync]) (*connect.Response[petrelv1.SyncPage], error) {
 	a := identity(ctx).Account
 	return answered(read(ctx, s, a, func() (*petrelv1.SyncPage, error) {
-		return s.o.Inbox.Sync(ctx, a, r.Msg.Token, inbox.Wants{Newest: conv.Newest{Messages: int(min(r.Msg.Newest, conv.MaxPage)), Refs: true, Notes: true}, Personal: true})
+		return s.o.Inbox.Sync(ctx, a, r.Msg.Token, inbox.Wants{Newest: conv.Newest{Messages: int(min(r.Msg.Newest, conv.MaxPage)), Refs: true, Notes: true, Mentions: true}, Personal: true})
 	}))
 }
 
@@ -67,7 +67,7 @@ func (s *Server) MoveCursor(ctx context.Context, r *connect.Request[petrelv1.Mov
 	if err != nil {
 		return nil, err
 	}
-	moved, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).MoveCursor, &convpb.MoveCursor{Delivered: r.Msg.Delivered, Read: r.Msg.Read})
+	moved, err := route.Ask(ctx, s.route, conv.Query{Conv: key, User: a.User}, (*conv.Owner).MoveCursor, &convpb.MoveCursor{Delivered: r.Msg.Delivered, Read: r.Msg.Read, Mentions: true})
 	return answered(moved, err)
 }
 

@@ -83,8 +83,8 @@ func (i *info) compact(head im.Seq, sn *petrelv1.InboxSnapshot) (*info, error) {
 }
 
 // checkRelated decides about what a message names. It reads nothing: the committer must
-// not wait. in is the conversation as it will be with the entry. Codes: no_target, and
-// those of Refusal; or errThread. Spec: P-5.8, P-5.10, P-5.12.
+// not wait. in is the conversation as it will be with the entry. Codes: no_target,
+// forbidden, and those of Refusal; or errThread. Spec: P-5.8, P-5.10, P-5.12, P-5.13.
 func (s *Send) checkRelated(c *conv, in *info) error {
 	rel := s.Entry.Rel
 	if rel == nil {
@@ -107,6 +107,8 @@ func (s *Send) checkRelated(c *conv, in *info) error {
 		}
 	}
 	switch {
+	case rel.MentionAll && from != "" && c.key.Conv.Kind() != im.Direct && !in.members.atLeast(from, petrelv1.Role_ROLE_ADMIN):
+		return im.Errorf(im.CodeForbidden, "only admins and the owner of a group may mention everybody")
 	case rel.ForwardOf == nil:
 		return nil
 	case s.Refusal != nil:
@@ -317,7 +319,11 @@ func (a *admission) restore(c *conv, s *Send) (*info, error) {
 	}
 	whole.record.CreatedMs = a.now
 	if in.record != nil {
-		whole.record.CreatedMs, whole.record.FirstSeq, whole.record.Blocks = in.record.CreatedMs, in.record.FirstSeq, in.record.Blocks
+		was := in.record
+		whole.record.CreatedMs, whole.record.FirstSeq, whole.record.Blocks = was.CreatedMs, was.FirstSeq, was.Blocks
+		whole.record.Mentioned, whole.record.MentionAll = was.Mentioned, was.MentionAll
+	} else {
+		whole.record.Mentioned = uint64(c.log.head) // the record is lost: any entry may have a mention
 	}
 	return whole, nil
 }

@@ -281,7 +281,7 @@ func (bu *builder) conversation(w *work) {
 		}
 		b.bytes += s.bytes
 		kinds |= kind
-		if after := c.log.info; after != before {
+		if after := c.log.info; after.members != before.members {
 			b.endSpan(c.key.Tenant, before.members.current, from, at)
 			b.endSpan(c.key.Tenant, union(before.members, after.members), at, len(b.items)) // both see the change itself
 			from = len(b.items)
@@ -330,7 +330,7 @@ func (bu *builder) showEach(c *conv, begin int) {
 				}
 			}
 			if sender != n {
-				it = fanout.Item{Row: it.Row}
+				it = fanout.Item{Row: it.Row, Names: it.Names}
 			}
 			if it.Row != nil || it.Sender.Waits() {
 				b.items = append(b.items, it)
@@ -443,6 +443,15 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 		bu.thread(c, s)
 		kind |= FeedMarks
 	}
+	var mentioned *mentioning
+	if s.Entry.Rel != nil || kind&FeedRewrites != 0 {
+		mentioned = bu.mention(c, s, next)
+	}
+	if mentioned != nil {
+		next = mentioned.next
+		b.commit.Marks = append(b.commit.Marks, mentioned.marks...)
+		kind |= FeedMarks
+	}
 	if next != l.info {
 		if next.members != l.info.members && c.key.Conv.Kind() != im.Inbox { // no inbox lists an inbox
 			kind |= FeedMembership
@@ -473,6 +482,9 @@ func (bu *builder) number(c *conv, s *Send, next *info, id identity, slot uint8)
 		wirePart = nil
 	}
 	b.answer(s, wirePart, r)
+	if mentioned != nil {
+		b.items[len(b.items)-1].Names = mentioned.names
+	}
 	if kind&FeedRewrites != 0 {
 		bu.rewriter.rewrite(c, s, withheld)
 	}
@@ -490,6 +502,22 @@ func (bu *builder) thread(c *conv, s *Send) {
 	mark, err := (&storepb.Thread{Size: th.size, Last: s.Entry.Seq}).MarshalVT()
 	im.Assert(err == nil, "encode the mark of a thread: %v", err)
 	b.commit.Marks = append(b.commit.Marks, store.MarkPut{Conv: c.key, Kind: store.MarkThread, Seq: q, Value: mark})
+}
+
+// mention says what s, which has its seq, mentions or takes away of mentions; nil: nothing.
+// What is withheld mentions nobody. Spec: P-5.13.
+func (bu *builder) mention(c *conv, s *Send, next *info) *mentioning {
+	from, q := im.User(s.Entry.From), im.Seq(s.Entry.Seq)
+	if s.Entry.GetRecall() != nil {
+		if t := bu.rewriter.targets[0]; t.head.Flags&store.RowWithheld == 0 {
+			return unmention(c, next, &t.m, q, bu.b.pos())
+		}
+		return nil
+	}
+	if s.Entry.Rel == nil || next.blocker(from) != "" {
+		return nil
+	}
+	return mention(c, next, from, s.Entry.Rel, q, bu.b.pos())
 }
 
 // withhold marks the row of s, which is numbered, as withheld if only its sender may read

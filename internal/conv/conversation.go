@@ -168,12 +168,16 @@ func (c *conv) rollBack() {
 // its tail, in bytes, about: as the heap grows when many are loaded.
 const convBytes = 1024 // with its key, record and points, and its place in the map
 
+// mentionAllBytes is what an entry that mentions everybody takes in the record of a
+// conversation in memory, in bytes, about.
+const mentionAllBytes = 128
+
 // size is what c takes in memory. Only who may touch the log of c may ask, and with
 // memory.mu held.
 func (c *conv) size() int {
 	n := convBytes + 8*cap(c.log.tail.hashes) + threadBytes*len(c.log.threads)
 	if c.log.info != nil {
-		n += c.log.info.members.bytes
+		n += c.log.info.members.bytes + mentionAllBytes*len(c.log.info.record.GetMentionAll())
 	}
 	if c.cursors != nil {
 		n += len(c.cursors.of) * cursorBytes

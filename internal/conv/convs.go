@@ -16,8 +16,8 @@
 // usercursor.go, withheld.go (what one user does not get of another), conversation.go. Those in memory: memory.go, queue.go (their sends),
 // outsider.go (who may not know that a conversation exists), signaller.go (their signals),
 // fetch.go (how they get into memory), intake.go. Questions: formerrow.go, reader.go,
-// damaged.go, quotes.go, history.go, state.go. The cursors of users: cursor.go,
-// receipts.go. How the committer makes a commit: batch.go, dedupe.go, rewrite.go,
+// damaged.go, quotes.go, history.go, state.go, mention.go (which entries name a user, also
+// for the committer). The cursors of users: cursor.go, receipts.go. How the committer makes a commit: batch.go, dedupe.go, rewrite.go,
 // admit.go. What happens when it is durable: changes.go, tenure.go (for how long the feed
 // is here), publish.go. Who drives all that: commit.go, owner.go, sync.go, refan.go, convs.go.
 //

@@ -2,6 +2,7 @@ package conv
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -67,11 +68,12 @@ func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCurso
 		err *im.Error
 	}
 	ch := make(chan answer, 1)
-	err := cu.Move(ctx, &CursorMove{
+	m := &CursorMove{
 		Conv: by.Conv, User: by.User, Delivered: im.Seq(q.Delivered), Read: im.Seq(q.Read), Origin: fanout.Asker{Node: by.Node, ID: q.Session},
-		Done: func(c Cursor, err *im.Error, _ *fanout.WakeUps) { ch <- answer{c, err} },
-	})
-	if err != nil {
+		Done:         func(c Cursor, err *im.Error, _ *fanout.WakeUps) { ch <- answer{c, err} },
+		WantMentions: q.Mentions,
+	}
+	if err := cu.Move(ctx, m); err != nil {
 		return nil, err
 	}
 	select {
@@ -79,7 +81,7 @@ func (cu *cursors) MoveCursor(ctx context.Context, by Query, q *convpb.MoveCurso
 		if r.err != nil {
 			return nil, r.err
 		}
-		return r.c.Frame(by.Conv.Conv), nil
+		return m.Frame(r.c), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -108,6 +110,12 @@ func (cu *cursors) Move(ctx context.Context, m *CursorMove) error {
 	defer cu.letGo(c)
 	if to.Read > stored.Read {
 		if to.Counted, err = cu.reader.counted(ctx, c, at, in, in.viewer(m.User), to.Read); err != nil {
+			return err
+		}
+	}
+	if m.WantMentions {
+		m.Mentions, err = cu.reader.mentions(ctx, c, at, in, m.User, max(stored.Read, to.Read))
+		if err != nil && !errors.Is(err, store.ErrCorrupt) { // the cursor can move all the same
 			return err
 		}
 	}

@@ -134,7 +134,8 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 				if seen, bad = in.viewer(u).see(&head, stored); bad != nil {
 					return false
 				}
-				items = append(items, fanout.Item{Row: slices.Clone(seen)})
+				seen = slices.Clone(seen)
+				items = append(items, fanout.Item{Row: seen, Names: namesIn(seen)})
 				deliver()
 			}
 			return true
@@ -142,7 +143,8 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 		if len(may) != len(told) { // stays begin and do not end here
 			deliver()
 		}
-		told, items = may, append(items, fanout.Item{Row: slices.Clone(stored)})
+		stored = slices.Clone(stored)
+		told, items = may, append(items, fanout.Item{Row: stored, Names: namesIn(stored)})
 		return true
 	})
 	if err = errors.Join(err, bad); err != nil {
@@ -150,6 +152,20 @@ func (r *refanner) refanRows(ctx context.Context, key im.Key, from, to im.Seq) e
 	}
 	deliver()
 	return nil
+}
+
+// namesIn says whom a stored row concerns in particular. Whom a recalled message mentioned
+// is not known any more, so a recall concerns everybody.
+func namesIn(stored []byte) *fanout.Names {
+	var m petrelv1.Message
+	if wire.ParseMessage(stored, &m) != nil {
+		return nil // whoever reads it gets the error
+	}
+	n := &fanout.Names{Seq: m.Seq, Users: m.Rel.GetMentions(), All: m.Rel.GetMentionAll() || m.GetRecall() != nil, But: im.User(m.From)}
+	if len(n.Users) == 0 && !n.All {
+		return nil
+	}
+	return n
 }
 
 // members are who is in a conversation, and since when; of a direct one or an inbox,

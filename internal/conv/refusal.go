@@ -70,3 +70,7 @@ func NoSource() *im.Error {
 func errBusy() *im.Error {
 	return &im.Error{Code: im.CodeOverloaded, RetryAfter: 200 * time.Millisecond}
 }
+
+func asError(err error) *im.Error {
+	return &im.Error{Code: im.CodeOf(err), Message: err.Error()}
+}

@@ -5,6 +5,9 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
+// maxNamed is how many users a message can mention by name. Spec: P-5.13.
+const maxNamed = 50
+
 // maxNeeds is how many capabilities a send may need.
 const maxNeeds = 16
 
@@ -16,7 +19,7 @@ func prepareRelations(f *petrelv1.Send) (*petrelv1.Relations, *im.Error) {
 		return nil, im.Errorf(im.CodeInvalid, "a send needs at most %d capabilities", maxNeeds)
 	}
 	for _, need := range f.Needs {
-		if need != "edit" && need != "rel" {
+		if need != "edit" && need != "rel" && need != "mentions" {
 			return nil, im.Errorf(im.CodeUnsupported, "this server does not know %.32q in sends", need)
 		}
 	}
@@ -59,22 +62,30 @@ func known(rel *petrelv1.Relations) *petrelv1.Relations {
 	return n
 }
 
-// checkRelations looks at what a rel says by itself. What this server does not do it
-// does not take either: an ack would be a lie. Codes: invalid, unsupported.
+// checkRelations looks at what a rel says by itself. Mentions have one order only, so that
+// the sender's own copy equals everybody's. Codes: invalid.
 func checkRelations(rel *petrelv1.Relations) *im.Error {
 	switch {
 	case rel.Forwarded != nil:
 		return im.Errorf(im.CodeInvalid, "only the server says what was forwarded")
 	case rel.AlsoMain && rel.Thread == 0:
 		return im.Errorf(im.CodeInvalid, "only a message of a thread is also in the main conversation")
-	case len(rel.Mentions) > 0 || rel.MentionAll:
-		return im.Errorf(im.CodeUnsupported, "this server has no mentions")
+	case len(rel.Mentions) > maxNamed:
+		return im.Errorf(im.CodeInvalid, "a message names at most %d users in its mentions", maxNamed)
+	}
+	for i, u := range rel.Mentions {
+		if err := im.User(u).Check(); err != nil {
+			return asError(err)
+		}
+		if i > 0 && u <= rel.Mentions[i-1] {
+			return im.Errorf(im.CodeInvalid, "mentions are ascending, and name nobody twice")
+		}
 	}
 	return nil
 }
 
 // prepareEditRelations takes the rel of an edit, which can say only what is answered.
-// Codes: invalid, unsupported. Spec: P-5.8.
+// Codes: invalid. Spec: P-5.8.
 func prepareEditRelations(e *petrelv1.Edit) *im.Error {
 	if e.GetRel() == nil {
 		return nil
@@ -83,7 +94,7 @@ func prepareEditRelations(e *petrelv1.Edit) *im.Error {
 	if err := checkRelations(e.Rel); err != nil {
 		return err
 	}
-	if e.Rel.ForwardOf != nil || e.Rel.Silent || e.Rel.Thread != 0 {
+	if e.Rel.ForwardOf != nil || e.Rel.Silent || e.Rel.Thread != 0 || len(e.Rel.Mentions) > 0 || e.Rel.MentionAll {
 		return im.Errorf(im.CodeInvalid, "an edit changes only what a message answers")
 	}
 	return nil

@@ -174,7 +174,10 @@ func (t *target) relate(by *petrelv1.Relations) {
 	if by == nil {
 		return
 	}
-	rel := &petrelv1.Relations{ReplyTo: by.ReplyTo, Silent: t.m.Rel.GetSilent(), Thread: t.m.Rel.GetThread(), AlsoMain: t.m.Rel.GetAlsoMain()}
+	was := t.m.Rel
+	rel := &petrelv1.Relations{
+		ReplyTo: by.ReplyTo, Silent: was.GetSilent(), Thread: was.GetThread(), AlsoMain: was.GetAlsoMain(), Mentions: was.GetMentions(), MentionAll: was.GetMentionAll(),
+	}
 	if t.m.Rel = rel; rel.SizeVT() == 0 {
 		t.m.Rel = nil
 	}

@@ -203,6 +203,7 @@ func (s *Send) copySource() {
 	s.forward = s.Entry.Rel
 	s.Entry.Rel = &petrelv1.Relations{
 		ReplyTo: s.forward.ReplyTo, Silent: s.forward.Silent, Thread: s.forward.Thread, AlsoMain: s.forward.AlsoMain, Forwarded: from.Forwarded,
+		Mentions: s.forward.Mentions, MentionAll: s.forward.MentionAll,
 	}
 	s.Entry.Type = from.Type
 	switch body := from.Body.(type) {
@@ -234,6 +235,9 @@ func (s *Send) Size() int {
 	n := overhead + bodySize(&s.Entry)
 	if s.Source != nil {
 		n += len(s.Source.GetText()) + len(s.Source.GetData())
+	}
+	for _, u := range s.Entry.Rel.GetMentions() {
+		n += 16 + len(u) // the string too
 	}
 	return n
 }
@@ -274,8 +278,4 @@ func (s *Send) ack(r Result) wire.Ack {
 		a.Conv = s.Entry.Conv
 	}
 	return a
-}
-
-func asError(err error) *im.Error {
-	return &im.Error{Code: im.CodeOf(err), Message: err.Error()}
 }

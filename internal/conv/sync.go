@@ -12,11 +12,13 @@ import (
 )
 
 // Newest says how many of the newest messages of a conversation a sync tells, and
-// whether with what they answer and what members have made of them.
+// whether with what they answer and what members have made of them; and whether it tells
+// which unread ones mention the user.
 type Newest struct {
 	Messages int
 	Refs     bool
 	Notes    bool
+	Mentions bool
 }
 
 // Changed is what a sync tells a user of one conversation; nil: nothing has changed
@@ -41,6 +43,11 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 		}
 		return damagedState(key, q, err)
 	}
+	if newest.Mentions {
+		if err := ow.addMentions(ctx, key, a.User, state); err != nil {
+			return nil, err
+		}
+	}
 	if newest.Messages > 0 {
 		h, err := ow.History(ctx, Query{Conv: key, User: a.User}, &convpb.GetHistory{Before: math.MaxUint64, Limit: uint32(newest.Messages), Refs: newest.Refs, Notes: newest.Notes})
 		if errors.Is(err, store.ErrCorrupt) {
@@ -56,6 +63,18 @@ func (ow *Owner) Changed(ctx context.Context, a im.Account, q *convpb.Ask, newes
 		state.Newest, state.Refs, state.Notes, state.NotesMissing = page.Messages, page.Refs, page.Notes, page.NotesMissing
 	}
 	return state, nil
+}
+
+// addMentions adds the unread mentions to a state. They may be of a later head than that of
+// the state. Spec: P-5.13.
+func (ow *Owner) addMentions(ctx context.Context, key im.Key, u im.User, state *petrelv1.ConvState) error {
+	m, err := ow.mentionsOf(ctx, key, u, im.Seq(state.Read))
+	if errors.Is(err, store.ErrCorrupt) {
+		state.MentionsMissing = true
+		return nil
+	}
+	state.Mentions = m.seqsAbove(0)
+	return err
 }
 
 // damagedState is what a sync tells of a conversation that cannot be read: so one

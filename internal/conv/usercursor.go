@@ -21,6 +21,35 @@ type CursorMove struct {
 	// block.
 	Origin fanout.Asker
 	Done   func(c Cursor, err *im.Error, k *fanout.WakeUps)
+
+	// WantMentions has the unread mentions looked up: they are in Mentions before Done
+	// is called. Spec: P-5.13.
+	WantMentions bool
+	Mentions     Mentions
+}
+
+// Mentions are the entries above a user's read cursor that mention the user.
+type Mentions struct {
+	Seqs []im.Seq // ascending, at most 50: the oldest ones
+	Head im.Seq   // later entries were not looked at; 0: nobody has looked
+}
+
+// seqsAbove are those of m above read, as a frame has them.
+func (m Mentions) seqsAbove(read im.Seq) []uint64 {
+	var all []uint64
+	for _, q := range m.Seqs {
+		if q > read {
+			all = append(all, uint64(q))
+		}
+	}
+	return all
+}
+
+// Frame is the answer to m, after which the cursor is c.
+func (m *CursorMove) Frame(c Cursor) *petrelv1.CursorMoved {
+	return &petrelv1.CursorMoved{
+		Conv: m.Conv.Conv.String(), Delivered: uint64(c.Delivered), Read: uint64(c.Read), Mentions: m.Mentions.seqsAbove(c.Read), Head: uint64(m.Mentions.Head),
+	}
 }
 
 // Cursor is how far a user is in a conversation.
@@ -48,11 +77,6 @@ func (c *Cursor) raise(d Cursor) bool {
 }
 
 func (c Cursor) same(d Cursor) bool { return c.Delivered == d.Delivered && c.Read == d.Read }
-
-// Frame is c as the answer to a move.
-func (c Cursor) Frame(id im.ConvID) *petrelv1.CursorMoved {
-	return &petrelv1.CursorMoved{Conv: id.String(), Delivered: uint64(c.Delivered), Read: uint64(c.Read)}
-}
 
 // userCursors holds the cursors of those users of a conversation who have moved
 // one lately. Guarded by memory.mu.

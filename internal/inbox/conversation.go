@@ -24,7 +24,7 @@ func (y *Syncer) Conversation(ctx context.Context, a im.Account, id im.ConvID) (
 			ask.Peer = rec.Users[1]
 		}
 	}
-	changes, _, err := y.Router.Changes(ctx, a, []*convpb.Ask{ask}, conv.Newest{})
+	changes, _, err := y.Router.Changes(ctx, a, []*convpb.Ask{ask}, conv.Newest{Mentions: true})
 	if err == nil && changes[0] == nil {
 		err = &im.Error{Code: im.CodeNoConversation}
 	}

@@ -201,11 +201,15 @@ func (r *Router) Move(ctx context.Context, m *conv.CursorMove) error {
 	began := r.moving.start(moveTime, func(ctx context.Context) {
 		var k fanout.WakeUps
 		defer k.Flush()
-		q := &convpb.MoveCursor{Delivered: uint64(m.Delivered), Read: uint64(m.Read), Session: m.Origin.ID}
+		q := &convpb.MoveCursor{Delivered: uint64(m.Delivered), Read: uint64(m.Read), Session: m.Origin.ID, Mentions: m.WantMentions}
 		moved, err := Ask(ctx, r, conv.Query{Conv: m.Conv, User: m.User}, (*conv.Owner).MoveCursor, q)
 		if err != nil {
 			m.Done(conv.Cursor{}, &im.Error{Code: im.CodeOf(err), Message: err.Error()}, &k)
 			return
+		}
+		m.Mentions = conv.Mentions{Head: im.Seq(moved.Head)}
+		for _, q := range moved.Mentions {
+			m.Mentions.Seqs = append(m.Mentions.Seqs, im.Seq(q))
 		}
 		m.Done(conv.Cursor{Delivered: im.Seq(moved.Delivered), Read: im.Seq(moved.Read)}, nil, &k)
 	})

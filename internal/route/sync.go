@@ -107,7 +107,7 @@ func pick(asks []*convpb.Ask, list []int) []*convpb.Ask {
 // ask asks the node that owns the first of some conversations.
 func (s *changesCall) ask(ctx context.Context, list []int) {
 	by := conv.Query{Conv: im.Key{Tenant: s.account.Tenant, Conv: im.ConvID(s.asks[list[0]].Conv)}, User: s.account.User}
-	q := &convpb.ListChanges{Newest: uint32(s.newest.Messages), Refs: s.newest.Refs, Notes: s.newest.Notes, Asks: pick(s.asks, list)}
+	q := &convpb.ListChanges{Newest: uint32(s.newest.Messages), Refs: s.newest.Refs, Notes: s.newest.Notes, Mentions: s.newest.Mentions, Asks: pick(s.asks, list)}
 	a, err := request[convpb.ListChanges, convpb.Changes](ctx, s.c, s.feedOf(list[0]), by, q)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func serveChanges(ctx context.Context, o *owners, by conv.Query, q *convpb.ListC
 			return nil, im.Errorf(im.CodeInvalid, "a conversation's id has 16 bytes")
 		}
 	}
-	return changesHere(ctx, o, im.Account{Tenant: by.Conv.Tenant, User: by.User}, q.Asks, conv.Newest{Messages: int(q.Newest), Refs: q.Refs, Notes: q.Notes})
+	return changesHere(ctx, o, im.Account{Tenant: by.Conv.Tenant, User: by.User}, q.Asks, conv.Newest{Messages: int(q.Newest), Refs: q.Refs, Notes: q.Notes, Mentions: q.Mentions})
 }
 
 // changesHere answers for the conversations that this node owns.

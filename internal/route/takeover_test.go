@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/petrel-im/petrel/internal/conv"
+	"github.com/petrel-im/petrel/internal/conv/convpb"
 	"github.com/petrel-im/petrel/internal/conv/convtest"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store/storepb"
@@ -133,4 +134,36 @@ func TestANewOwnerPushesNoSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	sees(t, alice, "1:*petrelv1.Message_Inbox", "3:*petrelv1.Message_Inbox")
+}
+
+// Whom an entry mentions gets it from the next owner too, whatever is in focus, and finds
+// it among the unread ones there. Spec: P-5.13.
+func TestF8ANewOwnerPushesMentionsWhateverTheFocus(t *testing.T) {
+	c := startCluster(t, "a", "b")
+	one, two := c.owner(), c.other()
+	key := one.Group("alice", "bob", "carol")
+	bob, carol := two.Online("bob"), two.Online("carol")
+	for _, s := range []*convtest.Screen{bob, carol} {
+		s.Out.Hints, s.Out.Mentions = true, true
+		s.Out.Focus(1, map[im.ConvID]bool{})
+	}
+	waitOnline(t, c)
+	open := one.Gate.ShutAnswers() // durable, and nobody is told
+	t.Cleanup(open)
+	s := convtest.Message(key, "alice", "k1", 1, "@bob")
+	s.Entry.Rel = &petrelv1.Relations{Mentions: []string{"bob"}}
+	one.Submit(s)
+	waitRow(t, c.store, key, 2)
+	if _, err := two.Convs.Open(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	sees(t, bob, "2:@bob")
+	sees(t, carol, "hint 2 mention 0")
+	for u, want := range map[im.User]string{"bob": "[2]", "carol": "[]", "alice": "[]"} {
+		ask := &convpb.Ask{Conv: key.Conv[:], Always: true}
+		st, err := two.Convs.Owner(0).Changed(t.Context(), im.Account{Tenant: key.Tenant, User: u}, ask, conv.Newest{Mentions: true})
+		if got := fmt.Sprint(st.GetMentions()); err != nil || got != want {
+			t.Errorf("the unread mentions of %s are %s, %v; want %s", u, got, err, want)
+		}
+	}
 }

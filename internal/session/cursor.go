@@ -25,7 +25,7 @@ func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.WakeUps) {
 	}
 	m := &conv.CursorMove{
 		Conv: im.Key{Tenant: s.Out.Account.Tenant, Conv: conversation}, User: s.Out.Account.User,
-		Delivered: im.Seq(f.Delivered), Read: im.Seq(f.Read), Origin: fanout.Asker{ID: s.Out.ID},
+		Delivered: im.Seq(f.Delivered), Read: im.Seq(f.Read), Origin: fanout.Asker{ID: s.Out.ID}, WantMentions: s.Out.Mentions,
 	}
 	m.Done = func(c conv.Cursor, err *im.Error, k *fanout.WakeUps) {
 		s.moves.Add(-1)
@@ -34,7 +34,7 @@ func (s *Session) cursor(id uint64, f *petrelv1.MoveCursor, k *fanout.WakeUps) {
 			s.refuse(id, err, k)
 			return
 		}
-		s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Cursor{Cursor: c.Frame(m.Conv.Conv)}}, k)
+		s.Out.Answer(&petrelv1.ServerFrame{Id: id, Body: &petrelv1.ServerFrame_Cursor{Cursor: m.Frame(c)}}, k)
 	}
 	ok := s.hub.asyncOn(s.queueRead, &s.Out, func(ctx context.Context, k *fanout.WakeUps) {
 		if err := s.hub.route.Move(ctx, m); err != nil {

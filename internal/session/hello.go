@@ -30,10 +30,11 @@ const (
 
 	capPresence = "presence"
 	capPersonal = "personal"
+	capMentions = "mentions"
 )
 
 // capabilities are what this server can do beyond the base of the protocol.
-var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal}
+var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal, capMentions}
 
 // noteCapabilities notes what the client understands: the server sends it nothing
 // else. It is called before the outbox enters the online table. Spec: P-2.6.
@@ -54,6 +55,8 @@ func (s *Session) noteCapabilities(ofClient []string) {
 			s.Out.Notes = true
 		case capPersonal:
 			s.Out.Personal = true
+		case capMentions:
+			s.Out.Mentions = true
 		}
 	}
 }

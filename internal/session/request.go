@@ -73,6 +73,7 @@ func (s *Session) history(ctx context.Context, f *petrelv1.GetHistory) (*petrelv
 // during the read is in the page, or comes as an event. Spec: P-6.2, P-6.3.
 func (s *Session) sync(ctx context.Context, f *petrelv1.Sync) (*petrelv1.ServerFrame, error) {
 	s.Out.Resume()
-	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, inbox.Wants{Newest: conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs, Notes: s.Out.Notes}, Personal: s.Out.Personal})
+	newest := conv.Newest{Messages: int(min(f.Newest, conv.MaxPage)), Refs: s.Out.Refs, Notes: s.Out.Notes, Mentions: s.Out.Mentions}
+	page, err := s.hub.sync.Sync(ctx, s.Out.Account, f.Token, inbox.Wants{Newest: newest, Personal: s.Out.Personal})
 	return &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Sync{Sync: page}}, err
 }

@@ -194,7 +194,7 @@ var convRules = []rule{
 	{
 		name:    "recipients-of-the-batch",
 		holds:   "an entry goes to the members of its place in the batch",
-		patches: []patch{{"internal/conv/commit.go", `if after := c.log.info; after != before {`, `if after := c.log.info; after != before && false {`}},
+		patches: []patch{{"internal/conv/commit.go", `if after := c.log.info; after.members != before.members {`, `if after := c.log.info; after.members != before.members && false {`}},
 		guards:  []guard{{"internal/conv", "^TestF17KickInTheMiddleOfABatch$"}},
 	},
 	{

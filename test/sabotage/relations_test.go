@@ -98,7 +98,7 @@ var relationRules = []rule{
 	{
 		name:    "take-every-need",
 		holds:   "a send that needs what the server does not know is refused",
-		patches: []patch{{"internal/conv/relations.go", `if need != "edit" && need != "rel" {`, `if need == "" {`}},
+		patches: []patch{{"internal/conv/relations.go", `if need != "edit" && need != "rel" && need != "mentions" {`, `if need == "" {`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^reply$/^Pebble$/^WebSocketProto$"}},
 	},
 	{
@@ -165,7 +165,7 @@ var relationRules = []rule{
 	{
 		name:    "edit-leaves-the-thread",
 		holds:   "an edit leaves a message in its thread",
-		patches: []patch{{"internal/conv/rewrite.go", `Thread: t.m.Rel.GetThread(), `, ``}},
+		patches: []patch{{"internal/conv/rewrite.go", `Thread: was.GetThread(), `, ``}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^thread$/^Pebble$/^WebSocketProto$"}},
 	},
 	{

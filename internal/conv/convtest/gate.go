@@ -166,6 +166,15 @@ func (g *Gate) Marks(ctx context.Context, c im.Key, k store.MarkKind, from, to i
 	return g.Store.Marks(ctx, c, k, from, to, after, fn)
 }
 
+// MarksBy is of store.Store.
+func (g *Gate) MarksBy(ctx context.Context, c im.Key, k store.MarkKind, name string, from, to im.Seq, fn func(im.Seq, []byte) bool) error {
+	g.reads.named.Add(1)
+	if err := g.damage(c, 0, 0); err != nil {
+		return err
+	}
+	return g.Store.MarksBy(ctx, c, k, name, from, to, fn)
+}
+
 // Failed is of store.Store.
 func (g *Gate) Failed() <-chan struct{} { return g.failed }
 
@@ -260,6 +269,7 @@ func (g *Gate) Append(b *store.Batch, done func(error)) {
 
 // append gives a commit to the store. held is nil, or at is atSync or atAnswer.
 func (g *Gate) append(b *store.Batch, held chan struct{}, at point, done func(error)) {
+	g.noteWritten(b)
 	g.Store.Append(b, func(err error) {
 		if held != nil && at == atSync {
 			<-held

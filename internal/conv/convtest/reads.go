@@ -13,6 +13,9 @@ import (
 // reads is what a test does to the reads of a Gate, and hears of them.
 type reads struct {
 	count atomic.Uint64
+	named atomic.Uint64 // of marks by their names
+
+	written atomic.Uint64 // bytes
 
 	mu       sync.Mutex // tier 0; guards the fields below
 	onMember func(im.User)
@@ -21,6 +24,27 @@ type reads struct {
 
 // Reads counts the reads of conversations: of their records, members, and last rows.
 func (g *Gate) Reads() uint64 { return g.reads.count.Load() }
+
+// ReadsOfMentions counts the reads of the marks of a user.
+func (g *Gate) ReadsOfMentions() uint64 { return g.reads.named.Load() }
+
+// Written counts the bytes of the values that the store has taken: rows, marks and the
+// records of conversations.
+func (g *Gate) Written() uint64 { return g.reads.written.Load() }
+
+func (g *Gate) noteWritten(b *store.Batch) {
+	n := 0
+	for _, p := range b.Rows {
+		n += len(p.Value)
+	}
+	for _, p := range b.Marks {
+		n += len(p.Name) + len(p.Value)
+	}
+	for _, p := range b.Convs {
+		n += p.Record.SizeVT()
+	}
+	g.reads.written.Add(uint64(n))
+}
 
 // OnMember calls f before the record of one member is read. nil ends it.
 func (g *Gate) OnMember(f func(im.User)) {

@@ -55,6 +55,9 @@ func (s *Screen) Got() []string {
 			for _, m := range b.Events.Messages {
 				all = append(all, show(m))
 			}
+			for _, h := range b.Events.Hints {
+				all = append(all, fmt.Sprintf("hint %d mention %d", h.Head, h.MentionSeq))
+			}
 		case *petrelv1.ServerFrame_Ack:
 			all = append(all, fmt.Sprintf("ack %d", b.Ack.Seq))
 		case *petrelv1.ServerFrame_Error:
