@@ -41,7 +41,15 @@ func (x *sent) relate(s *session, a args) {
 		set(func(r *petrelv1.Relations) { r.AlsoMain = v == "yes" })
 	}
 	if users, ok := a.values["mentions"]; ok {
-		set(func(r *petrelv1.Relations) { r.Mentions = strings.Split(users, ",") })
+		set(func(r *petrelv1.Relations) {
+			for _, u := range strings.Split(users, ",") {
+				if u == "all" {
+					r.MentionAll = true
+				} else {
+					r.Mentions = append(r.Mentions, u)
+				}
+			}
+		})
 	}
 	if e := x.frame.GetEdit(); e != nil {
 		e.Rel = rel
@@ -133,7 +141,20 @@ func relText(r *petrelv1.Relations) string {
 	if f := r.GetForwarded(); f != nil {
 		l += " forwarded=" + f.From
 	}
+	if users := r.GetMentions(); r.GetMentionAll() {
+		l += " mentions=" + strings.Join(append([]string{"all"}, users...), ",")
+	} else if len(users) > 0 {
+		l += " mentions=" + strings.Join(users, ",")
+	}
 	return l
+}
+
+// mentionsText are the unread entries that mention a user.
+func mentionsText(seqs []uint64) string {
+	if len(seqs) == 0 {
+		return ""
+	}
+	return " mentions=" + strings.Trim(strings.ReplaceAll(fmt.Sprint(seqs), " ", ","), "[]")
 }
 
 // editRelText is what an edit says that its target answers from now on.

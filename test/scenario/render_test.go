@@ -56,7 +56,7 @@ func (s *session) renderFrame(f *petrelv1.ServerFrame) {
 		s.syncToken = b.Sync.Token
 		s.putAll(s.synced(b.Sync))
 	case *petrelv1.ServerFrame_Cursor:
-		s.put("cursor %s%s", s.w.nameOf(s.user, b.Cursor.Conv), cursorText(b.Cursor))
+		s.put("cursor %s%s%s", s.w.nameOf(s.user, b.Cursor.Conv), cursorText(b.Cursor), mentionsText(b.Cursor.Mentions))
 	case *petrelv1.ServerFrame_Focus:
 		s.putAll(s.focused(b.Focus))
 	case *petrelv1.ServerFrame_Signal, *petrelv1.ServerFrame_Watch: // no line: they say nothing
@@ -96,7 +96,11 @@ func (s *session) renderEvents(e *petrelv1.Events) {
 	}
 	for _, h := range e.Hints {
 		s.heads[h.Conv] = max(s.heads[h.Conv], h.Head)
-		s.put("hint %s head=%d counted=%d", s.w.nameOf(s.user, h.Conv), h.Head, h.Counted)
+		l := fmt.Sprintf("hint %s head=%d counted=%d", s.w.nameOf(s.user, h.Conv), h.Head, h.Counted)
+		if h.MentionSeq > 0 {
+			l += " mention=" + itoa(h.MentionSeq)
+		}
+		s.put("%s", l)
 	}
 	for _, x := range e.Signals {
 		s.put("%s", s.signalText(x))
@@ -416,7 +420,11 @@ func (s *session) stateText(c *petrelv1.ConvState) string {
 			l += " role=" + roleText(c.Role)
 		}
 	}
-	return l + fmt.Sprintf(" unread=%d", s.unread(c))
+	l += fmt.Sprintf(" unread=%d", s.unread(c)) + mentionsText(c.Mentions)
+	if c.MentionsMissing {
+		l += " mentions missing"
+	}
+	return l
 }
 
 // unread is what a client makes of a state (P-8.7).
