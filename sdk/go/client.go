@@ -173,7 +173,7 @@ func New(o Options) (*Client, error) {
 		subs: map[*Subscription]struct{}{}, convs: map[string]*conv{}, direct: map[string]string{},
 		lanes: map[string]*lane{}, sending: map[string]*Outgoing{}, up: make(chan struct{}),
 		rows: map[string][]byte{}, dirty: map[*conv]struct{}{}, asking: map[*conv]struct{}{},
-		unread: unreadTotals{by: map[string]int{}}, settings: settings{}, incoming: incoming{positions: map[string]position{}},
+		unread: unreadTotals{by: map[string]unreadIn{}}, settings: settings{}, incoming: incoming{positions: map[string]position{}},
 	}
 	if c.base == "" && (strings.HasPrefix(u.Scheme, "ws") || strings.HasPrefix(u.Scheme, "http")) {
 		c.base = strings.Replace(u.Scheme, "ws", "http", 1) + "://" + u.Host
@@ -335,7 +335,7 @@ func (c *Client) hello(ctx context.Context, l *link, token string) (*petrelv1.We
 	c.mu.Lock()
 	h := &petrelv1.Hello{
 		VersionMin: Protocol, VersionMax: Protocol, Token: token, Device: c.meta.Device, DeviceKind: c.o.DeviceKind, Client: c.o.Client,
-		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal},
+		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal, capMentions},
 	}
 	c.mu.Unlock()
 	b, err := l.encode(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: h}})

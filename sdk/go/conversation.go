@@ -39,6 +39,7 @@ type conv struct {
 
 	cursors
 	quotes
+	mentions mentions
 }
 
 // entry is one entry with what later ones say of it. m is shared with
@@ -195,6 +196,9 @@ func (c *Client) takeHint(h *petrelv1.Hint) {
 		v.heardCounted(h.Head, h.Counted)
 		c.touch(v)
 	}
+	if h.MentionSeq > 0 {
+		c.missMention(v, h.MentionSeq)
+	}
 	c.repair(v)
 }
 
@@ -207,6 +211,7 @@ func (c *Client) entry(v *conv, m *petrelv1.Message) {
 	}
 	v.head = max(v.head, m.Seq)
 	v.heardCounted(m.Seq, m.Counted)
+	c.mention(v, m)
 	if !v.known || m.Seq > v.have+1 {
 		v.hold(m)
 		c.touch(v)
@@ -243,6 +248,7 @@ func (c *Client) append(v *conv, m *petrelv1.Message) {
 	v.entries = append(v.entries, &entry{m: m})
 	c.keep(m)
 	c.fold(v, m)
+	c.mention(v, m)
 	if p := m.GetProfile(); p != nil {
 		v.retitle(m.Seq, p.Title)
 		c.changed.List = true
@@ -330,6 +336,7 @@ func (c *Client) repairAll(now time.Time) {
 func (c *Client) askPage(v *conv) {
 	if v.head-v.have > uint64(c.o.Keep) { // what would not be kept need not come
 		c.dropEntries(v)
+		c.missMention(v, v.head)
 		v.have = max(v.head-uint64(c.o.Keep), v.floor())
 		v.low = v.have
 		c.passed(v)

@@ -35,8 +35,11 @@ func (v *conv) mergeCursors(s *petrelv1.ConvState) {
 	}
 }
 
+// prune forgets what is read.
 func (v *conv) prune() {
-	v.own = slices.DeleteFunc(v.own, func(q uint64) bool { return q <= v.read })
+	isRead := func(q uint64) bool { return q <= v.read }
+	v.own = slices.DeleteFunc(v.own, isRead)
+	v.mentions.seqs = slices.DeleteFunc(v.mentions.seqs, isRead)
 }
 
 // receipt notes how far another user is; it replaces, never changes, the old
@@ -147,7 +150,7 @@ func (c *Client) moveAll(now time.Time) {
 			break
 		}
 		switch at := v.movedAt.Add(moveEvery); {
-		case v.wantRead == 0 && v.wantDelivered == 0:
+		case !v.wantsMove():
 			v.inMoves = false
 		case v.moving:
 			waiting = append(waiting, v)
@@ -163,10 +166,15 @@ func (c *Client) moveAll(now time.Time) {
 	c.moves = waiting
 }
 
+// wantsMove tells whether there is a cursor to be sent.
+func (v *conv) wantsMove() bool { return v.wantRead != 0 || v.wantDelivered != 0 || v.mentions.asked }
+
 func (c *Client) askMove(v *conv) {
 	lv := c.live
 	lv.moving++
 	v.moving = true
+	asked := v.mentions.asked
+	v.mentions.asked = false
 	q := &petrelv1.MoveCursor{Conv: v.id, Delivered: v.wantDelivered, Read: v.wantRead}
 	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Cursor{Cursor: q}}, func(f *petrelv1.ServerFrame) {
 		lv.moving--
@@ -183,7 +191,13 @@ func (c *Client) askMove(v *conv) {
 		case e != nil:
 			v.movedAt = retryAt(e).Add(-moveEvery)
 		}
-		if v.wantRead != 0 || v.wantDelivered != 0 {
+		if moved := f.GetCursor(); moved.GetHead() > 0 {
+			c.takeMentions(v, moved.Mentions, moved.Head)
+		}
+		if f == nil || f.GetError().GetRetryable() {
+			v.mentions.asked = v.mentions.asked || asked
+		}
+		if v.wantsMove() {
 			c.move(v)
 		}
 	})

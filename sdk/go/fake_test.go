@@ -285,8 +285,9 @@ func (s *fake) handle(ss *fakeSession, f *petrelv1.ClientFrame) {
 		}
 	case *petrelv1.ClientFrame_Cursor:
 		s.cursors = append(s.cursors, b.Cursor)
+		v := s.convs[b.Cursor.Conv]
 		ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Cursor{Cursor: &petrelv1.CursorMoved{
-			Conv: b.Cursor.Conv, Delivered: b.Cursor.Delivered, Read: b.Cursor.Read,
+			Conv: v.id, Delivered: b.Cursor.Delivered, Read: b.Cursor.Read, Mentions: v.mentions(max(v.read, b.Cursor.Read)), Head: v.head(),
 		}}})
 	case *petrelv1.ClientFrame_Focus:
 		ss.write(&petrelv1.ServerFrame{Id: f.Id, Body: &petrelv1.ServerFrame_Focus{Focus: &petrelv1.Focused{}}})
@@ -310,6 +311,7 @@ func (v *fakeConv) state(newest int) *petrelv1.ConvState {
 	st := &petrelv1.ConvState{
 		Conv: v.id, Kind: petrelv1.ConvKind_CONV_KIND_GROUP, Title: v.title, Peer: v.peer, Head: v.head(), Counted: v.counted(v.head()),
 		FirstSeq: v.first, Joined: 1, Role: petrelv1.Role_ROLE_MEMBER, Read: v.read, ReadCounted: v.readCounted,
+		Mentions: v.mentions(v.read),
 	}
 	if v.peer != "" {
 		st.Kind = petrelv1.ConvKind_CONV_KIND_DIRECT
@@ -319,6 +321,16 @@ func (v *fakeConv) state(newest int) *petrelv1.ConvState {
 		st.Notes = v.notesOf(st.Newest)
 	}
 	return st
+}
+
+// mentions are the entries above read that mention alice.
+func (v *fakeConv) mentions(read uint64) (seqs []uint64) {
+	for _, m := range v.log {
+		if m.Seq > read && mentionsUser(m, "alice") {
+			seqs = append(seqs, m.Seq)
+		}
+	}
+	return seqs
 }
 
 // historyPage answers P-5.2.

@@ -47,7 +47,10 @@ func (c *Client) edited(e *entry, by *petrelv1.Edit, seq uint64) {
 		n.Body = &petrelv1.Message_Data{Data: b.Data}
 	}
 	if by.Rel != nil {
-		n.Rel = &petrelv1.Relations{ReplyTo: by.Rel.ReplyTo, Silent: n.Rel.GetSilent(), Thread: n.Rel.GetThread(), AlsoMain: n.Rel.GetAlsoMain()}
+		was := n.Rel
+		n.Rel = &petrelv1.Relations{
+			ReplyTo: by.Rel.ReplyTo, Silent: was.GetSilent(), Thread: was.GetThread(), AlsoMain: was.GetAlsoMain(), Mentions: was.GetMentions(), MentionAll: was.GetMentionAll(),
+		}
 		if n.Rel.SizeVT() == 0 {
 			n.Rel = nil
 		}

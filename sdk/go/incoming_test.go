@@ -405,20 +405,20 @@ func TestUnreadTotalsAreTold(t *testing.T) {
 					conversations++
 				}
 			}
-			expect(t, what+", added up", c.Unread(), Unread{messages, conversations})
+			expect(t, what+", added up", c.Unread(), Unread{messages, conversations, 0})
 		}
-		sum("after the sync", Unread{3, 1}, true)
+		sum("after the sync", Unread{3, 1, 0}, true)
 		s.post("d1", text("bob", "hi"))
-		sum("a message", Unread{4, 2}, true)
+		sum("a message", Unread{4, 2, 0}, true)
 		sendText(t, c, "d1", "hello")
-		sum("an own one", Unread{4, 2}, false)
+		sum("an own one", Unread{4, 2, 0}, false)
 		c.MarkRead("g1", 4)
-		sum("read", Unread{2, 2}, true)
+		sum("read", Unread{2, 2, 0}, true)
 		c.MarkRead("d1", 1)
-		sum("all of one", Unread{1, 1}, true)
+		sum("all of one", Unread{1, 1, 0}, true)
 		expect(t, "run", stop(), nil)
 		c = s.client(Options{Store: st})
-		expect(t, "from the store", c.Unread(), Unread{1, 1})
+		expect(t, "from the store", c.Unread(), Unread{1, 1, 0})
 		s.mu.Lock()
 		s.history = "h2"
 		delete(s.convs, "g1")
@@ -426,7 +426,7 @@ func TestUnreadTotalsAreTold(t *testing.T) {
 		changes = c.Subscribe()
 		changes.Take()
 		stop = run(c)
-		sum("after a change of history", Unread{1, 1}, true)
+		sum("after a change of history", Unread{1, 1, 0}, true)
 		expect(t, "run", stop(), nil)
 	})
 }

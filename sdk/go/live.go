@@ -23,6 +23,7 @@ const (
 
 	capPresence = "presence"
 	capPersonal = "personal"
+	capMentions = "mentions"
 )
 
 const (

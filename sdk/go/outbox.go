@@ -39,6 +39,12 @@ type Draft struct {
 	Thread   uint64
 	AlsoMain bool
 
+	// Mentions are the users whom the message is meant for in particular, at most 50, in
+	// any order; MentionAll names all members, which in a group only admins and the owner
+	// may do. Spec: P-5.13.
+	Mentions   []string
+	MentionAll bool
+
 	// Forward is a message to copy: the server fills in what it says and whose it is.
 	// Spec: P-5.10.
 	Forward *petrelv1.Ref
@@ -175,7 +181,7 @@ func (d *Draft) frame() (*petrelv1.Send, error) {
 	if len(s.ClientMsgId) > 64 || len(s.Type) > 64 {
 		return nil, invalid("an id and a type have at most 64 bytes")
 	}
-	for _, t := range []string{d.Conv, d.User, d.ID, d.Type, d.Text, d.Edit.GetText(), d.Edit.GetType(), d.Forward.GetConv()} {
+	for _, t := range append([]string{d.Conv, d.User, d.ID, d.Type, d.Text, d.Edit.GetText(), d.Edit.GetType(), d.Forward.GetConv()}, d.Mentions...) {
 		if !utf8.ValidString(t) { // it would end the connection, P-2.4
 			return nil, invalid("a text is not UTF-8")
 		}
@@ -186,11 +192,18 @@ func (d *Draft) frame() (*petrelv1.Send, error) {
 // relate says what the message has to do with others, and that the server must
 // understand it. Spec: P-4.10, P-5.8.
 func (d *Draft) relate(s *petrelv1.Send) {
-	if d.ReplyTo != 0 || d.Silent || d.Forward != nil || d.Thread != 0 || d.AlsoMain {
-		s.Rel = &petrelv1.Relations{ReplyTo: d.ReplyTo, Silent: d.Silent, ForwardOf: d.Forward, Thread: d.Thread, AlsoMain: d.AlsoMain}
+	names := len(d.Mentions) > 0 || d.MentionAll
+	if d.ReplyTo != 0 || d.Silent || d.Forward != nil || d.Thread != 0 || d.AlsoMain || names {
+		s.Rel = &petrelv1.Relations{
+			ReplyTo: d.ReplyTo, Silent: d.Silent, ForwardOf: d.Forward, Thread: d.Thread, AlsoMain: d.AlsoMain,
+			Mentions: slices.Compact(slices.Sorted(slices.Values(d.Mentions))), MentionAll: d.MentionAll,
+		}
 	}
 	if s.Rel != nil || d.Edit.GetRel() != nil {
 		s.Needs = []string{capRel}
+	}
+	if names {
+		s.Needs = append(s.Needs, capMentions)
 	}
 }
 
@@ -707,7 +720,7 @@ func (o *Outgoing) Draft() Draft {
 		Conv: s.Conv, User: s.User, Type: s.Type, Text: s.GetText(), Data: s.GetData(),
 		Edit: s.GetEdit(), Recall: s.GetRecall(),
 		ReplyTo: s.Rel.GetReplyTo(), Silent: s.Rel.GetSilent(), Forward: s.Rel.GetForwardOf(),
-		Thread: s.Rel.GetThread(), AlsoMain: s.Rel.GetAlsoMain(),
+		Thread: s.Rel.GetThread(), AlsoMain: s.Rel.GetAlsoMain(), Mentions: slices.Clone(s.Rel.GetMentions()), MentionAll: s.Rel.GetMentionAll(),
 	}
 }
 

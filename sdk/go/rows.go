@@ -38,6 +38,7 @@ type convRow struct {
 	WantDelivered uint64   `json:"want_delivered,omitempty"`
 	Own           []uint64 `json:"own,omitempty"`
 	Damaged       []Range  `json:"damaged,omitempty"`
+	MentionsTo    uint64   `json:"mentions_to,omitempty"`
 }
 
 // outgoingRow is a message to be sent as it is stored.
@@ -95,7 +96,7 @@ func (v *conv) row() ([]byte, error) {
 	s := &petrelv1.ConvState{
 		Conv: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, Head: v.head, Counted: v.counted, FirstSeq: v.firstSeq,
 		Delivered: v.deliveredTo, Read: v.read, ReadCounted: v.readCounted, Role: v.role, Left: v.left, Joined: v.joined,
-		PeerReceipt: v.receipts[v.peer],
+		PeerReceipt: v.receipts[v.peer], Mentions: v.mentions.seqs,
 	}
 	b, err := s.MarshalVT()
 	if err != nil {
@@ -103,7 +104,7 @@ func (v *conv) row() ([]byte, error) {
 	}
 	return json.Marshal(convRow{
 		State: b, Known: v.known, Have: v.have, Low: v.low, CountedAt: v.countedAt,
-		WantRead: v.wantRead, WantDelivered: v.wantDelivered, Own: v.own, Damaged: v.damaged,
+		WantRead: v.wantRead, WantDelivered: v.wantDelivered, Own: v.own, Damaged: v.damaged, MentionsTo: v.mentions.to,
 	})
 }
 
@@ -213,6 +214,7 @@ func (c *Client) loadConv(b []byte) error {
 	v.head, v.counted, v.countedAt = s.Head, s.Counted, r.CountedAt
 	v.read, v.readCounted, v.deliveredTo = s.Read, s.ReadCounted, s.Delivered
 	v.wantRead, v.wantDelivered = r.WantRead, r.WantDelivered
+	v.mentions.seqs, v.mentions.to = s.Mentions, r.MentionsTo
 	if v.peer != "" {
 		c.direct[v.peer] = v.id
 		if s.PeerReceipt != nil {

@@ -31,6 +31,7 @@ type Conversation struct {
 	// Spec: P-9.5.
 	Damaged []Range
 
+	Mentions []uint64 // seqs of unread messages that mention the user, ascending; of very many the oldest
 	Personal Personal // what the user has set of it
 }
 
@@ -103,6 +104,7 @@ func (c *Client) snapshot(v *conv) Conversation {
 	s := Conversation{
 		ID: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, Role: v.role, Left: v.left, Head: v.head, Have: v.have,
 		Unread: v.unread(), Read: v.read, Known: v.known, Typing: c.typists(v), Damaged: slices.Clone(v.damaged), Personal: c.personal(v),
+		Mentions: slices.Clone(v.mentions.seqs),
 	}
 	if len(v.receipts) > 0 {
 		s.Receipts = make(map[string]*petrelv1.Receipt, len(v.receipts))

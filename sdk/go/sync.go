@@ -92,6 +92,9 @@ func (c *Client) takeState(s *petrelv1.ConvState) {
 		c.direct[v.peer] = v.id
 		c.join(v)
 	}
+	if !s.MentionsMissing && c.live.offers(capMentions) {
+		c.takeMentions(v, s.Mentions, s.Head)
+	}
 	c.touch(v)
 	c.changed.List = true
 	if !v.known {

@@ -4,6 +4,7 @@ package petrel
 type Unread struct {
 	Messages      int // of others, above the read cursors: the sum of Conversation.Unread
 	Conversations int // that have some of them
+	Mentions      int // of the user: the sum of len(Conversation.Mentions)
 }
 
 // unreadTotals are the sums, kept up to date with what changes: adding up
@@ -11,8 +12,11 @@ type Unread struct {
 // Client.mu guards them.
 type unreadTotals struct {
 	total Unread
-	by    map[string]int // conversations that have some
+	by    map[string]unreadIn // conversations that have some
 }
+
+// unreadIn is what is unread in one conversation.
+type unreadIn struct{ messages, mentions int }
 
 // Unread is how much the user has not read. [Change.Unread] tells when it is
 // another.
@@ -28,16 +32,23 @@ func (c *Client) Unread() Unread {
 func (c *Client) countUnread() {
 	before := c.unread.total
 	for id := range c.changed.convs {
-		n := 0
+		now, was := unreadIn{}, c.unread.by[id]
 		if v := c.convs[id]; v != nil {
-			n = v.unread()
+			now = unreadIn{v.unread(), len(v.mentions.seqs)}
 		}
-		c.unread.total.Messages += n - c.unread.by[id]
-		if delete(c.unread.by, id); n > 0 {
-			c.unread.by[id] = n
+		t := &c.unread.total
+		t.Messages += now.messages - was.messages
+		t.Mentions += now.mentions - was.mentions
+		if was.messages > 0 {
+			t.Conversations--
+		}
+		if now.messages > 0 {
+			t.Conversations++
+		}
+		if delete(c.unread.by, id); now != (unreadIn{}) {
+			c.unread.by[id] = now
 		}
 	}
-	c.unread.total.Conversations = len(c.unread.by)
 	if c.unread.total != before {
 		c.changed.Unread = true
 	}

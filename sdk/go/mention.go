@@ -1,0 +1,88 @@
+package petrel
+
+import (
+	"slices"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// mentions are the unread entries of one conversation that mention the user.
+type mentions struct {
+	seqs  []uint64 // ascending
+	to    uint64   // the server has named those up to here; later ones are from entries
+	asked bool     // the server is to be asked again: something was not pushed
+}
+
+// NextMention is the seq of the first unread message after seq that mentions the user; 0:
+// there is none.
+func (v Conversation) NextMention(seq uint64) uint64 {
+	for _, q := range v.Mentions {
+		if q > seq {
+			return q
+		}
+	}
+	return 0
+}
+
+// PreviousMention is the seq of the last unread message before seq that mentions the user;
+// 0: there is none.
+func (v Conversation) PreviousMention(seq uint64) uint64 {
+	for _, q := range slices.Backward(v.Mentions) {
+		if q < seq {
+			return q
+		}
+	}
+	return 0
+}
+
+// Mentions tells whether the message mentions a user: it names them, or all members.
+// Spec: P-5.13.
+func (m Message) Mentions(user string) bool { return mentionsUser(m.Message, user) }
+
+func mentionsUser(m *petrelv1.Message, user string) bool {
+	return m.From != user && (m.Rel.GetMentionAll() || slices.Contains(m.Rel.GetMentions(), user))
+}
+
+// takeMentions takes what the server says of the mentions of the entries up to a seq. What
+// is known of later entries stays. Spec: P-5.13.
+func (c *Client) takeMentions(v *conv, seqs []uint64, to uint64) {
+	m := &v.mentions
+	if to < m.to {
+		return
+	}
+	later := slices.DeleteFunc(m.seqs, func(q uint64) bool { return q <= to })
+	m.seqs = slices.Compact(slices.Sorted(slices.Values(append(later, seqs...))))
+	m.to = to
+	v.prune()
+	c.touch(v)
+}
+
+// mention notes what an entry mentions, or takes away.
+func (c *Client) mention(v *conv, e *petrelv1.Message) {
+	m := &v.mentions
+	if r := e.GetRecall(); r != nil {
+		if i, found := slices.BinarySearch(m.seqs, r.Target); found {
+			m.seqs = slices.Delete(m.seqs, i, i+1)
+			c.touch(v)
+		}
+		return
+	}
+	if e.Seq <= max(v.read, m.to) || !mentionsUser(e, c.meta.User) {
+		return
+	}
+	if i, found := slices.BinarySearch(m.seqs, e.Seq); !found {
+		m.seqs = slices.Insert(m.seqs, i, e.Seq)
+		c.touch(v)
+	}
+}
+
+// missMention notes that an entry that mentions the user, or recalls one that did, was not
+// pushed.
+func (c *Client) missMention(v *conv, seq uint64) {
+	_, known := slices.BinarySearch(v.mentions.seqs, seq)
+	if known || seq <= max(v.read, v.mentions.to) || !c.live.offers(capMentions) {
+		return
+	}
+	v.mentions.asked = true
+	c.move(v)
+}
