@@ -88,6 +88,8 @@ func newSend(c *cli) *cobra.Command {
 	cmd.Flags().Uint64Var(&d.ReplyTo, "reply-to", 0, "seq of the entry that the message answers")
 	cmd.Flags().Uint64Var(&d.Thread, "thread", 0, "seq of the message to whose thread the message belongs; it does not count as unread")
 	cmd.Flags().BoolVar(&d.AlsoMain, "also-main", false, "with --thread: the message counts as unread all the same")
+	cmd.Flags().StringSliceVar(&d.Mentions, "mention", nil, "`USERS` whom the message mentions, with commas between them")
+	cmd.Flags().BoolVar(&d.MentionAll, "mention-all", false, "the message mentions all members; in a group only admins and the owner may do that")
 	cmd.Flags().BoolVar(&d.Silent, "silent", false, "nobody is to be disturbed by the message")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "give up after this long")
 	return cmd

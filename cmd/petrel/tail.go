@@ -138,6 +138,12 @@ func related(r *petrelv1.Relations) string {
 	case f != nil:
 		s += "(forwarded) "
 	}
+	switch users := r.GetMentions(); {
+	case r.GetMentionAll():
+		s += "(mentions everybody) "
+	case len(users) > 0:
+		s += fmt.Sprintf("(mentions %s) ", strings.Join(users, ", "))
+	}
 	return s
 }
 

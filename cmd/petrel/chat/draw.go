@@ -212,6 +212,9 @@ func (v *view) listItem(i, w int) []string {
 	} else if c.set.Unread {
 		badge = " • "
 	}
+	if n := len(c.mentions); n > 0 {
+		badge = fmt.Sprintf(" @%d ", n) + badge
+	}
 	if c.set.Pinned > 0 {
 		sign = "▴" + sign
 	}

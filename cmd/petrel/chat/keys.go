@@ -32,6 +32,8 @@ func (v *view) press(k tea.KeyPressMsg) tea.Cmd {
 		return v.step(-1)
 	case "alt+a":
 		return v.nextUnread()
+	case "alt+m":
+		return v.nextMention()
 	case "esc":
 		v.inList, v.cursor = true, max(0, v.index(v.open))
 	case "pgup":
@@ -182,6 +184,8 @@ func (v *view) do(o order) tea.Cmd {
 	case "/numbers":
 		v.numbers = !v.numbers
 		return nil
+	case "/mention":
+		return v.nextMention()
 	case "/open":
 		id, err := find(v.list, o.text)
 		if v.fail(err); err == nil {

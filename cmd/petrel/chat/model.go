@@ -8,18 +8,19 @@ import (
 
 // conversation is one of the user's, as the list shows it.
 type conversation struct {
-	id      string
-	name    string // the title, or the other user
-	direct  bool
-	left    bool
-	unread  uint64
-	read    uint64    // own cursor
-	head    uint64    // the highest seq there is
-	at      time.Time // of the newest entry; zero: unknown
-	preview string    // of the newest message, one line
-	typing  []string  // others who are typing
-	online  bool      // the other user of a direct one
-	seen    time.Time // until when they were online; zero: unknown
+	id       string
+	name     string // the title, or the other user
+	direct   bool
+	left     bool
+	unread   uint64
+	mentions []uint64  // seqs of unread messages that mention the person, ascending
+	read     uint64    // own cursor
+	head     uint64    // the highest seq there is
+	at       time.Time // of the newest entry; zero: unknown
+	preview  string    // of the newest message, one line
+	typing   []string  // others who are typing
+	online   bool      // the other user of a direct one
+	seen     time.Time // until when they were online; zero: unknown
 
 	set petrel.Personal // what the person has set of it
 }

@@ -69,6 +69,7 @@ func (t *talk) conversation(v *petrel.Conversation) conversation {
 	c := conversation{
 		id: v.ID, name: v.Title, direct: v.Kind == petrelv1.ConvKind_CONV_KIND_DIRECT, left: v.Left,
 		unread: uint64(max(v.Unread, 0)), read: v.Read, head: v.Head, typing: v.Typing, set: v.Personal,
+		mentions: v.Mentions,
 	}
 	if c.direct {
 		c.name = v.Peer
@@ -380,6 +381,7 @@ func draftTo(id string) petrel.Draft {
 func (t *talk) send(id, text string) (*petrel.Outgoing, error) {
 	d := draftTo(id)
 	d.Text = text
+	t.name(&d)
 	return t.c.Send(d)
 }
 
@@ -387,6 +389,7 @@ func (t *talk) send(id, text string) (*petrel.Outgoing, error) {
 func (t *talk) reply(id string, seq uint64, text string) (*petrel.Outgoing, error) {
 	d := draftTo(id)
 	d.ReplyTo, d.Text = seq, text
+	t.name(&d)
 	return t.c.Send(d)
 }
 

@@ -71,6 +71,8 @@ type view struct {
 
 	open      string // conversation id, or toUser and a user; "": none
 	newFrom   uint64 // entries above were new when it was opened; 0: none
+	jumped    uint64 // the last message there that mentions the person and was gone to; 0: none
+	wanted    uint64 // a message that is shown once older ones are there; 0: none
 	drafts    map[string]string
 	edit      editor
 	numbers   bool
@@ -184,6 +186,9 @@ func (v *view) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		v.whole[msg.conv] = !msg.more && msg.err == nil
 		v.fail(msg.err)
 		v.refresh()
+		if v.wanted > 0 && msg.conv == v.open && msg.err == nil {
+			cmd = v.goTo(v.wanted)
+		}
 	case learned:
 		v.t.learned(msg.conv, msg.g)
 		if msg.g != nil {
@@ -270,7 +275,7 @@ func (v *view) waiting() int { return v.t.waiting(v.list, v.open) }
 // show opens a conversation.
 func (v *view) show(id string) {
 	v.drafts[v.open] = v.edit.value()
-	v.open, v.top, v.overlay, v.inList, v.newFrom = id, nil, nil, false, 0
+	v.open, v.top, v.overlay, v.inList, v.newFrom, v.jumped, v.wanted = id, nil, nil, false, 0, 0, 0
 	v.edit.set(v.drafts[id])
 	v.edit.back = 0
 	if c := v.current(); c != nil && c.unread > 0 {
@@ -283,7 +288,7 @@ func (v *view) show(id string) {
 // markRead tells the others what the person sees: the newest entry, when it is
 // on a screen that is looked at.
 func (v *view) markRead() {
-	if v.away || v.top != nil || v.overlay != nil || v.layout().pane == 0 || strings.HasPrefix(v.open, toUser) {
+	if v.away || v.top != nil || v.wanted > 0 || v.overlay != nil || v.layout().pane == 0 || strings.HasPrefix(v.open, toUser) {
 		return
 	}
 	c := v.current()

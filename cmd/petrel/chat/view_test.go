@@ -295,6 +295,8 @@ func TestOrdersAreRead(t *testing.T) {
 		{"/dm bob", "/dm [bob] 0 "},
 		{"/dm @bob hi there", "/dm [bob] 0 hi there"},
 		{"/dm", "!"},
+		{"/mention", "/mention [] 0 "},
+		{"/mention bob", "!"},
 		{`/group "Two words" bob, @carol`, "/group [bob carol] 0 Two words"},
 		{"/group Team bob", "/group [bob] 0 Team"},
 		{"/group Team", "!"},
