@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/petrel-im/petrel/internal/audit"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/share"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -239,7 +240,7 @@ func TestReadsOfAdminKeysTakeTurns(t *testing.T) {
 	full.Add(key, func() { close(taken); <-ctx.Done() })
 	<-taken
 	full.Add(key, func() {}) // as many as may wait of one key; others would be read at once
-	w.srv.o.Reads = full
+	w.srv.o.Reads, w.srv.o.Audit = full, audit.New(audit.Options{}, w.store, "a")
 	for what, call := range map[string]func() error{
 		"GetHistory": func() error {
 			_, err := w.admin.GetHistory(t.Context(), connect.NewRequest(&petrelv1.AdminGetHistoryRequest{History: &petrelv1.GetHistory{Conv: id}}))
@@ -255,6 +256,10 @@ func TestReadsOfAdminKeysTakeTurns(t *testing.T) {
 		},
 		"ListAudit": func() error {
 			_, err := w.admin.ListAudit(t.Context(), connect.NewRequest(&petrelv1.ListAuditRequest{}))
+			return err
+		},
+		"VerifyAudit": func() error {
+			_, err := w.admin.VerifyAudit(t.Context(), connect.NewRequest(&petrelv1.VerifyAuditRequest{}))
 			return err
 		},
 	} {

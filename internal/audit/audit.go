@@ -31,6 +31,7 @@ type Options struct {
 	Log  *slog.Logger
 	Now  func() time.Time
 	Keep time.Duration // how long a record is kept; 0: for ever
+	Part int           // records that Verify reads in one turn; 2,000, which take some milliseconds
 }
 
 // Record is one thing that happened.
@@ -123,6 +124,9 @@ func New(o Options, st store.Store, node im.Node) *Log {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Part <= 0 {
+		o.Part = 2000
 	}
 	secret := st.Info().Secret
 	h := hmac.New(sha256.New, secret[:])

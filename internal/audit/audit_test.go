@@ -102,7 +102,7 @@ func events(page []audit.Stored) (list []string) {
 
 func verify(t *testing.T, l *audit.Log, known ...audit.Head) *audit.Verification {
 	t.Helper()
-	v, err := l.Verify(t.Context(), known)
+	v, err := l.Verify(t.Context(), known, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestVerifyNoticesWhatWasDoneToTheLog(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			st := newStore(t, vfs.NewMem())
-			l := audit.New(audit.Options{}, st, "a")
+			l := audit.New(audit.Options{Part: 2}, st, "a")
 			stop := start(t, l)
 			appendAll(t, l, "1", "2", "3", "4", "5")
 			stop()
@@ -229,6 +229,26 @@ func TestVerifyNoticesWhatWasDoneToTheLog(t *testing.T) {
 				t.Errorf("faults %v, want record %d %s", faults, c.number, c.what)
 			}
 		})
+	}
+}
+
+// Whoever verifies a long log waits for a turn with each part of it.
+func TestVerifyTakesATurnForEachPart(t *testing.T) {
+	l := audit.New(audit.Options{Part: 2}, newStore(t, vfs.NewMem()), "a")
+	stop := start(t, l)
+	appendAll(t, l, "1", "2", "3", "4", "5")
+	stop()
+	turns := 0
+	v, err := l.Verify(t.Context(), nil, func(read func() error) error {
+		turns++
+		return read()
+	})
+	if err != nil || v.Records != 5 || turns != 3 {
+		t.Errorf("%d records in %d turns, %v; want 5 in 3", v.Records, turns, err)
+	}
+	refused := errors.New("refused")
+	if _, err := l.Verify(t.Context(), nil, func(func() error) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("without a turn: %v", err)
 	}
 }
 

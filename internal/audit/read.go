@@ -109,11 +109,17 @@ type chainReader struct {
 // Verify reads the whole log. known are heads that it must still have: what was
 // logged or printed earlier. Records that are written meanwhile do no harm.
 //
+// It reads the log in parts. turn calls read, which reads the next part, when this may be
+// done, or returns an error; nil: it may be done at once.
+//
 // What cannot be known without such a head: that the end of a chain was put back to
 // an earlier state together with its head, or that a chain is gone with its head.
-func (l *Log) Verify(ctx context.Context, known []Head) (*Verification, error) {
+func (l *Log) Verify(ctx context.Context, known []Head, turn func(read func() error) error) (*Verification, error) {
 	if l == nil {
 		return &Verification{}, nil
+	}
+	if turn == nil {
+		turn = func(read func() error) error { return read() }
 	}
 	const tries = 3
 	for try := 1; ; try++ {
@@ -121,7 +127,7 @@ func (l *Log) Verify(ctx context.Context, known []Head) (*Verification, error) {
 		if err != nil {
 			return nil, err
 		}
-		v, err := l.verify(ctx, known)
+		v, err := l.verify(ctx, known, turn)
 		if err != nil || len(v.Faults) == 0 || try == tries {
 			return v, err
 		}
@@ -144,7 +150,7 @@ func (l *Log) oldest(ctx context.Context) (map[im.Node]uint64, error) {
 	return all, err
 }
 
-func (l *Log) verify(ctx context.Context, known []Head) (*Verification, error) {
+func (l *Log) verify(ctx context.Context, known []Head, turn func(func() error) error) (*Verification, error) {
 	v := &Verification{}
 	chains := map[im.Node]*chainReader{}
 	err := l.store.Records(ctx, store.AuditHeads, 0, nil, func(key, value []byte) bool {
@@ -166,19 +172,23 @@ func (l *Log) verify(ctx context.Context, known []Head) (*Verification, error) {
 			c.want[k.Number] = k.Hash
 		}
 	}
-	err = l.store.RecordsFrom(ctx, store.Audit, 0, nil, func(key, value []byte) bool {
-		v.Records++
-		node, timeMs, number, ok := parseKey(key)
-		c := chains[node]
-		if !ok || c == nil {
-			v.fault(node, number, Unknown, "there is a record of a node %q that has no chain", node)
-			return true
+	for from, done := []byte(nil), false; !done; {
+		err := turn(func() error {
+			done = true
+			n := 0
+			return l.store.RecordsFrom(ctx, store.Audit, 0, from, func(key, value []byte) bool {
+				if n == l.o.Part {
+					from, done = bytes.Clone(key), false
+					return false
+				}
+				n++
+				l.check(v, chains, key, value)
+				return true
+			})
+		})
+		if err != nil {
+			return nil, err
 		}
-		l.follow(v, c, node, timeMs, number, value)
-		return true
-	})
-	if err != nil {
-		return nil, err
 	}
 	for _, node := range slices.Sorted(maps.Keys(chains)) {
 		c := chains[node]
@@ -186,6 +196,17 @@ func (l *Log) verify(ctx context.Context, known []Head) (*Verification, error) {
 		v.Heads = append(v.Heads, Head{node, c.number, hex.EncodeToString(c.hash)})
 	}
 	return v, nil
+}
+
+// check takes the next record of the log.
+func (l *Log) check(v *Verification, chains map[im.Node]*chainReader, key, value []byte) {
+	v.Records++
+	node, timeMs, number, ok := parseKey(key)
+	if c := chains[node]; ok && c != nil {
+		l.follow(v, c, node, timeMs, number, value)
+	} else {
+		v.fault(node, number, Unknown, "there is a record of a node %q that has no chain", node)
+	}
 }
 
 // follow checks the next record of a chain.

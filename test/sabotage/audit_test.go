@@ -2,6 +2,12 @@ package sabotage
 
 var auditRules = []rule{
 	{
+		name:    "one-turn-for-the-log",
+		holds:   "whoever verifies a long audit log waits for a turn with each part of it",
+		patches: []patch{{"internal/audit/read.go", `if n == l.o.Part {`, `if false && n == l.o.Part {`}},
+		guards:  []guard{{"internal/audit", "^TestVerifyTakesATurnForEachPart$"}},
+	},
+	{
 		name:  "audit-later",
 		holds: "what an operator did is in the audit log before it is answered",
 		patches: []patch{{"internal/audit/audit.go", `case err := <-it.done:

@@ -40,7 +40,7 @@ func TestAuditLogOfThreeNodesIsInOneDatabase(t *testing.T) {
 	stop()
 	running.Wait()
 	for _, l := range all {
-		if v, err := l.Verify(t.Context(), nil); err != nil || len(v.Faults) > 0 || v.Records != nodes*each || len(v.Heads) != nodes {
+		if v, err := l.Verify(t.Context(), nil, nil); err != nil || len(v.Faults) > 0 || v.Records != nodes*each || len(v.Heads) != nodes {
 			t.Errorf("verify: %+v, %v", v, err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestAuditLogOfThreeNodesIsInOneDatabase(t *testing.T) {
 	if _, err := s.records().exec(t.Context(), sql); err != nil {
 		t.Fatal(err)
 	}
-	v, err := all[0].Verify(t.Context(), nil)
+	v, err := all[0].Verify(t.Context(), nil, nil)
 	if err != nil || len(v.Faults) != 1 || v.Faults[0].Node != "n1" || v.Faults[0].Number != 5 || v.Faults[0].What != audit.Missing {
 		t.Errorf("after a deletion: %+v, %v", v, err)
 	}
