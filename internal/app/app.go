@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,6 +86,10 @@ type App struct {
 	busCertificate atomic.Pointer[tls.Certificate] // nil: none is shown to other nodes
 	jwtKey         []byte                          // content of jwt.key_file; after the start for reload only
 
+	busRoots       *x509.CertPool                  // of cluster.bus_ca_file, nil: there is none; after the start for reload only
+	setBusRoots    func(*x509.CertPool) error
+
+	addresses *os.File // addressesFile, with a lock; nil: not yet written
 	setup    string // the one-time code; empty: an admin key existed at the start
 	redeemed atomic.Bool
 	draining atomic.Bool

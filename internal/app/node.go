@@ -166,10 +166,15 @@ func (a *App) joinBus(ctx context.Context, id im.Node, incarnation uint64) (bus.
 		return nil, err
 	}
 	host, _ := os.Hostname()
-	return natsbus.Join(ctx, id, natsbus.Options{
+	b, err := natsbus.Join(ctx, id, natsbus.Options{
 		Cluster: fmt.Sprintf("%016x", a.store.Info().StoreID), Incarnation: incarnation, Process: fmt.Sprintf("%s, process %d", host, os.Getpid()), Log: a.log,
 		URL: strings.Join(c.NATS, ","), Credentials: c.Credentials, Listen: c.Listen, Advertise: c.Advertise, Routes: c.Join, Secret: c.Secret, TLS: tlsConfig,
 	})
+	if err != nil {
+		return nil, err
+	}
+	a.setBusRoots = b.SetRoots
+	return b, nil
 }
 
 // nodeID is the configured id, or the one drawn at the first start.
@@ -287,15 +292,25 @@ func (a *App) busTLS() (*tls.Config, error) {
 		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return a.busCertificate.Load(), nil }
 	}
 	if c.CAFile != "" {
-		b, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("read cluster.bus_ca_file: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(b) {
-			return nil, fmt.Errorf("read cluster.bus_ca_file: %s has no certificate", c.CAFile)
+		var err error
+		if t.RootCAs, err = readRoots(c.CAFile); err != nil {
+			return nil, err
 		}
 		t.ClientCAs = t.RootCAs
+		a.busRoots = t.RootCAs
 	}
 	return t, nil
+}
+
+// readRoots reads cluster.bus_ca_file.
+func readRoots(name string) (*x509.CertPool, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read cluster.bus_ca_file: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("read cluster.bus_ca_file: %s has no certificate", name)
+	}
+	return roots, nil
 }

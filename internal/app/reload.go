@@ -108,10 +108,13 @@ func (a *App) reload(ctx context.Context) {
 	before := a.live.Load()
 	c, err := a.o.Reload()
 	var f *keyFiles
-	var waiting []string
+	var waiting, files []string
 	if err == nil {
 		waiting = leaveSwitched(c, before)
 		f, err = a.readKeyFiles(ctx, c)
+	}
+	if err == nil {
+		files, err = a.takeKeyFiles(f)
 	}
 	if err != nil {
 		a.reloads.refused.Add(1)
@@ -121,7 +124,7 @@ func (a *App) reload(ctx context.Context) {
 	}
 	changed, restart := c.Differences(before)
 	waiting = append(waiting, restart...)
-	changed = append(changed, a.takeKeyFiles(f)...)
+	changed = append(changed, files...)
 	a.live.Store(c)
 	a.apply(c, changed)
 	a.reloads.done.Add(1)
@@ -144,6 +147,10 @@ func leaveSwitched(c, before *config.Config) (waiting []string) {
 		waiting = append(waiting, "cluster.bus_cert_file", "cluster.bus_key_file")
 		is.CertFile, is.KeyFile = was.CertFile, was.KeyFile
 	}
+	if (is.CAFile == "") != (was.CAFile == "") {
+		waiting = append(waiting, "cluster.bus_ca_file")
+		is.CAFile = was.CAFile
+	}
 	if (c.JWT.KeyFile == "") != (before.JWT.KeyFile == "") {
 		waiting = append(waiting, "jwt.key_file")
 		c.JWT.KeyFile = before.JWT.KeyFile
@@ -154,6 +161,7 @@ func leaveSwitched(c, before *config.Config) (waiting []string) {
 // keyFiles are the files of certificates and keys that a server that runs reads again.
 type keyFiles struct {
 	cert, busCert *tls.Certificate // nil: there is none
+	busRoots      *x509.CertPool   // nil: they are as before
 	jwtKey        []byte           // nil: it is as before
 	useJWTKey     func()
 }
@@ -169,6 +177,15 @@ func (a *App) readKeyFiles(ctx context.Context, c *config.Config) (f *keyFiles, 
 	if c.Cluster.CertFile != "" && a.busCertificate.Load() != nil {
 		if f.busCert, err = a.renewal(c.Cluster.CertFile, c.Cluster.KeyFile, "cluster.bus_cert_file and cluster.bus_key_file", &a.busCertificate); err != nil {
 			return nil, err
+		}
+	}
+	if c.Cluster.CAFile != "" && a.busRoots != nil {
+		roots, err := readRoots(c.Cluster.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		if !roots.Equal(a.busRoots) {
+			f.busRoots = roots
 		}
 	}
 	if c.JWT.KeyFile == "" {
@@ -196,8 +213,15 @@ func (a *App) renewal(certFile, keyFile, options string, inUse *atomic.Pointer[t
 	return cert, err
 }
 
-// takeKeyFiles takes over what was read, and says what is new of it.
-func (a *App) takeKeyFiles(f *keyFiles) (changed []string) {
+// takeKeyFiles takes over what was read, and says what is new of it. After an error nothing is.
+func (a *App) takeKeyFiles(f *keyFiles) (changed []string, err error) {
+	if f.busRoots != nil { // first, as nothing else can fail
+		if err := a.setBusRoots(f.busRoots); err != nil {
+			return nil, err
+		}
+		a.busRoots = f.busRoots
+		changed = append(changed, "root certificates of the bus")
+	}
 	for _, k := range []struct {
 		what  string
 		cert  *tls.Certificate
@@ -216,7 +240,7 @@ func (a *App) takeKeyFiles(f *keyFiles) (changed []string) {
 		f.useJWTKey()
 		changed = append(changed, "key for JWTs")
 	}
-	return changed
+	return changed, nil
 }
 
 // apply takes over the options that have changed. The others are read where they

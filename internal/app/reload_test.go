@@ -303,7 +303,9 @@ func TestReloadTakesTheCertificateOfTheBus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.takeKeyFiles(f)
+		if _, err := a.takeKeyFiles(f); err != nil {
+			t.Fatal(err)
+		}
 		if got := shown(); got != [2]int64{n, n} {
 			t.Errorf("the ends show the certificates %v, want %d", got, n)
 		}
@@ -311,6 +313,40 @@ func TestReloadTakesTheCertificateOfTheBus(t *testing.T) {
 	c.certify(3, time.Now().Add(-time.Minute))
 	if _, err := a.readKeyFiles(t.Context(), cfg); err == nil {
 		t.Error("a certificate of the bus that has ended is taken over")
+	}
+}
+
+// Other roots of the bus are taken over once, and a file without any changes nothing.
+func TestReloadTakesTheRootsOfTheBus(t *testing.T) {
+	c := &configured{server: &server{t: t}, dir: t.TempDir()}
+	c.certify(1, time.Now().Add(time.Hour))
+	cfg := load(t, filepath.Join(c.dir, "data"), "cluster.bus_ca_file", filepath.Join(c.dir, "cert.pem"))
+	if got := cfg.Files(); len(got) != 1 {
+		t.Errorf("the server looks at %v, want the roots of the bus", got)
+	}
+	taken := 0
+	a := &App{cfg: cfg, setBusRoots: func(*x509.CertPool) error { taken++; return nil }}
+	if _, err := a.busTLS(); err != nil {
+		t.Fatal(err)
+	}
+	reload := func() error {
+		f, err := a.readKeyFiles(t.Context(), cfg)
+		if err == nil {
+			_, err = a.takeKeyFiles(f)
+		}
+		return err
+	}
+	for n, want := range []int{0, 1, 1} {
+		if n == 1 {
+			c.certify(2, time.Now().Add(time.Hour))
+		}
+		if err := reload(); err != nil || taken != want {
+			t.Errorf("reload %d: %d times other roots, %v; want %d", n, taken, err, want)
+		}
+	}
+	c.write("cert.pem", "no certificate")
+	if err := reload(); err == nil || taken != 1 {
+		t.Errorf("a file without a certificate: %v, %d times other roots", err, taken)
 	}
 }
 
@@ -335,7 +371,7 @@ func TestReloadKeepsTheLimitsOfTheAPI(t *testing.T) {
 // App.live, takes over.
 func TestEveryLiveOptionIsTakenOver(t *testing.T) {
 	read := map[string]bool{ // from App.live, and by access and reload
-		"listen.back_ends": true, "listen.hosts": true, "listen.origins": true, "tls.cert_file": true, "tls.key_file": true, "listen.trusted_proxies": true, "cluster.bus_cert_file": true, "cluster.bus_key_file": true, "jwt.key_file": true, "metrics.token": true, "log.level": true,
+		"listen.back_ends": true, "listen.hosts": true, "listen.origins": true, "tls.cert_file": true, "tls.key_file": true, "listen.trusted_proxies": true, "cluster.bus_cert_file": true, "cluster.bus_key_file": true, "cluster.bus_ca_file": true, "jwt.key_file": true, "metrics.token": true, "log.level": true,
 	}
 	s := start(t, t.TempDir())
 	names := []string{}

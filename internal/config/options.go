@@ -60,7 +60,7 @@ func options(c *Config) []option {
 		secret("cluster.secret", &c.Cluster.Secret, "the secret that all nodes share", "Secret that all nodes share. A node without it cannot join the bus."),
 		live(text("cluster.bus_cert_file", &c.Cluster.CertFile, "", "PEM file with the certificate that this node shows on the bus. With cluster.bus_key_file and cluster.bus_ca_file it turns TLS on for the bus, which needs a restart. A new certificate does not.")),
 		live(text("cluster.bus_key_file", &c.Cluster.KeyFile, "", "PEM file with the private key of cluster.bus_cert_file.")),
-		text("cluster.bus_ca_file", &c.Cluster.CAFile, "", "PEM file with the root certificates that sign the certificates of the other nodes. A change of it needs a restart."),
+		live(text("cluster.bus_ca_file", &c.Cluster.CAFile, "", "PEM file with the root certificates that sign the certificates of the other nodes.")),
 		boolean("cluster.patient", &c.Cluster.Patient, false, "When other nodes are alive in the database but cannot be reached on the bus, wait for them at the start. Otherwise the server gives up with an error."),
 
 		size("limits.body", &l.BodyBytes, 48*kib, 1, 128*kib, "Largest text or data of a message. The largest frame of a client follows from it: seven times as much and 4KiB, so that every body fits with all the escapes of JSON."),

@@ -2,6 +2,12 @@ package sabotage
 
 var appRules = []rule{
 	{
+		name:    "same-roots",
+		holds:   "another file of cluster.bus_ca_file is taken over while the server runs",
+		patches: []patch{{"internal/app/reload.go", `if !roots.Equal(a.busRoots) {`, `if false {`}},
+		guards:  []guard{{"internal/app", "^TestReloadTakesTheRootsOfTheBus$"}},
+	},
+	{
 		name:    "raise-early",
 		holds:   "the stored format is raised when every node reads it",
 		patches: []patch{{"internal/app/operate.go", `n.Level < to {`, `n.Level < to && false {`}},

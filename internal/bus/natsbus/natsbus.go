@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -56,6 +57,7 @@ type Options struct {
 
 	// TLS is for the connection to the external server, or for the routes, on
 	// which both ends show a certificate that the other one's roots have signed.
+	// SetRoots exchanges its roots.
 	TLS *tls.Config
 
 	self im.Node
@@ -65,14 +67,16 @@ type Options struct {
 type Bus struct {
 	o        Options
 	self     im.Node
-	local    *localbus.Bus // carries what the node tells itself, also while it reaches nobody
-	server   *server.Server
+	local    *localbus.Bus  // carries what the node tells itself, also while it reaches nobody
+	server   *server.Server // nil: it is an external one
+	token    string         // with which server lets this process in
 	conn     *nats.Conn
-	handlers map[bus.Subject]bus.Handler // set before Run
-	ended    sync.WaitGroup              // the goroutines of the subscriptions
-	rival    chan error                  // capacity 1: the first one ends the node
-	subs     []*nats.Subscription        // set before the beacons of Run
-	question atomic.Uint64               // the last one asked; begins anywhere, so that answers to a former process go nowhere
+	roots    atomic.Pointer[x509.CertPool] // that sign the certificate of the external server
+	handlers map[bus.Subject]bus.Handler   // set before Run
+	ended    sync.WaitGroup                // the goroutines of the subscriptions
+	rival    chan error                    // capacity 1: the first one ends the node
+	subs     []*nats.Subscription          // set before the beacons of Run
+	question atomic.Uint64                 // the last one asked; begins anywhere, so that answers to a former process go nowhere
 
 	mu      sync.Mutex // tier 0; guards the fields below
 	serving bool
@@ -167,11 +171,15 @@ func (b *Bus) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.server = s
+		b.server, b.token = s, token
 		opts = append(opts, nats.InProcessServer(s), nats.Token(token))
 	} else {
 		if b.o.TLS != nil {
-			opts = append(opts, nats.Secure(b.o.TLS))
+			b.roots.Store(b.o.TLS.RootCAs)
+			opts = append(opts, nats.Secure(b.o.TLS), func(o *nats.Options) error {
+				o.RootCAsCB = func() (*x509.CertPool, error) { return b.roots.Load(), nil }
+				return nil
+			})
 		}
 		if b.o.Credentials != "" {
 			opts = append(opts, nats.UserCredentials(b.o.Credentials))
@@ -204,6 +212,27 @@ func bare(urls string) string {
 		}
 	}
 	return strings.Join(all, ", ")
+}
+
+// SetRoots exchanges the roots that sign the certificates of the other nodes, or of the
+// external server. They count for the connections that begin after that. The bus has TLS.
+func (b *Bus) SetRoots(roots *x509.CertPool) error {
+	if b.server == nil {
+		b.roots.Store(roots)
+		return nil
+	}
+	o := b.o
+	o.TLS = o.TLS.Clone()
+	o.TLS.RootCAs, o.TLS.ClientCAs = roots, roots
+	so, err := serverOptions(&o)
+	if err != nil {
+		return err
+	}
+	so.Authorization = b.token
+	if err := b.server.ReloadOptions(so); err != nil {
+		return fmt.Errorf("take over other roots for the routes: %w", err)
+	}
+	return nil
 }
 
 // ClusterAddr is where the embedded server listens for other nodes, as

@@ -385,6 +385,52 @@ func TestRoutesWithTLS(t *testing.T) {
 	}
 }
 
+// Another authority is added while the nodes run, and no connection ends. Then nodes with
+// its certificates may come.
+func TestRootsAreExchangedWhileNodesRun(t *testing.T) {
+	first, second := certificate(t), certificate(t)
+	join := embedded(t, first)
+	a, b := join("a"), join("b")
+	run(t, a)
+	run(t, b)
+	until(t, "a sees b", func() bool { return peers(a) == "b" && peers(b) == "a" })
+	both := x509.NewCertPool()
+	for _, c := range []*tls.Config{first, second} {
+		cert, err := c.GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := x509.ParseCertificate(cert.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		both.AddCert(root)
+	}
+	second.RootCAs = both
+	late := func() (*natsbus.Bus, error) {
+		return natsbus.Join(t.Context(), "c", natsbus.Options{
+			Cluster: "test", Beacon: beacon, Listen: "127.0.0.1:0", Secret: "a secret", Routes: []string{a.ClusterAddr(), b.ClusterAddr()}, TLS: second,
+		})
+	}
+	if _, err := late(); !errors.Is(err, natsbus.ErrRefused) {
+		t.Errorf("before the exchange: %v", err)
+	}
+	for _, n := range []*natsbus.Bus{a, b} {
+		if err := n.SetRoots(both); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if peers(a) != "b" || peers(b) != "a" {
+		t.Errorf("the exchange has ended connections: %q, %q", peers(a), peers(b))
+	}
+	c, err := late()
+	if err != nil {
+		t.Fatalf("after the exchange: %v", err)
+	}
+	run(t, c)
+	until(t, "all see each other", func() bool { return peers(a) == "b c" && peers(b) == "a c" && peers(c) == "a b" })
+}
+
 // certificate is one that signs itself, for both ends of a route on the
 // loopback.
 func certificate(t *testing.T) *tls.Config {
