@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
@@ -139,13 +140,17 @@ func (c *cli) target(cmd *cobra.Command) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	local, localAdmin, err := localURLs(conf)
+	local, localAdmin, gone, err := localURLs(conf)
 	if err != nil {
 		return target{}, err
 	}
 	t := target{url: cmp.Or(c.server, c.getenv("PETREL_SERVER"), local), admin: cmp.Or(c.adminServer, c.getenv("PETREL_ADMIN_SERVER")), data: conf.Store.Dir}
 	switch {
 	case t.admin != "":
+	case gone && t.url == local:
+		return target{}, &fault{exit: exitUnreachable, code: "unreachable", what: "no server runs on the data folder " + t.data,
+			why: "the last one was killed: it could not remove the file " + addressesName + ", which says that it was at " + local,
+			fix: "start it with `petrel serve --data " + t.data + "`, or name another server with --server URL"}
 	case sameServer(t.url, local):
 		t.admin = localAdmin
 	default: // somebody names a server of theirs: a command never goes to another one
@@ -174,21 +179,34 @@ func sameServer(a, b string) bool {
 
 // localURLs are where users and operators reach the server of this host: as the server
 // says in its data folder while it runs, since flags may have given it other addresses
-// than the configuration has, and otherwise by the configuration.
-func localURLs(conf *config.Config) (public, admin string, err error) {
+// than the configuration has, and otherwise by the configuration. gone: the server that
+// said so runs no more.
+func localURLs(conf *config.Config) (public, admin string, gone bool, err error) {
 	var running struct{ HTTP, Admin string }
-	text, err := readSecret(filepath.Join(conf.Store.Dir, addressesName))
+	name := filepath.Join(conf.Store.Dir, addressesName)
+	text, err := readSecret(name)
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &running)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
-		return localURL(conf), localAdminURL(conf), nil
+		return localURL(conf), localAdminURL(conf), false, nil
 	case err != nil:
-		return "", "", fmt.Errorf("read the addresses of the server: %w", err)
+		return "", "", false, fmt.Errorf("read the addresses of the server: %w", err)
 	}
 	public = cmp.Or(running.HTTP, localURL(conf))
-	return public, cmp.Or(running.Admin, public), nil
+	return public, cmp.Or(running.Admin, public), !locked(name), nil
+}
+
+// locked tells whether the server that wrote the file of its addresses runs still: it has a
+// lock on it, and the system takes that back from a process that ends.
+func locked(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return true // it has just been removed, and a call will tell
+	}
+	defer func() { _ = f.Close() }() // read-only; ends the lock
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
 // localAdminURL is where operators reach a server with this configuration from its

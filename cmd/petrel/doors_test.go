@@ -84,8 +84,17 @@ func TestDataFolderKnowsTheAddressesOfItsServer(t *testing.T) {
 	if i, err := os.Stat(name); err != nil || i.Mode().Perm() != 0o600 {
 		t.Errorf("%s: %v, %v; want mode 0600", name, i, err)
 	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.stop()
 	if _, err := os.Stat(name); !os.IsNotExist(err) {
 		t.Errorf("%s is there after the stop: %v", name, err)
 	}
+	if err := os.WriteFile(name, text, 0o600); err != nil { // as a server leaves it that is killed
+		t.Fatal(err)
+	}
+	petrel(t, nil, "--data", s.data, "key", "list").want(t, exitUnreachable, "error unreachable", "no server runs on the data folder "+s.data, "killed", "petrel serve --data "+s.data)
+	petrel(t, nil, "--data", s.data, "key", "list", "--server", "http://127.0.0.1:1").want(t, exitUnreachable, "http://127.0.0.1:1")
 }

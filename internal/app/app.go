@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/api"
@@ -85,11 +86,11 @@ type App struct {
 	certificate    atomic.Pointer[tls.Certificate] // nil: no TLS
 	busCertificate atomic.Pointer[tls.Certificate] // nil: none is shown to other nodes
 	jwtKey         []byte                          // content of jwt.key_file; after the start for reload only
-
 	busRoots       *x509.CertPool                  // of cluster.bus_ca_file, nil: there is none; after the start for reload only
 	setBusRoots    func(*x509.CertPool) error
 
 	addresses *os.File // addressesFile, with a lock; nil: not yet written
+
 	setup    string // the one-time code; empty: an admin key existed at the start
 	redeemed atomic.Bool
 	draining atomic.Bool
@@ -284,7 +285,8 @@ func newFile(path, line string) error {
 
 // addressesFile says where the server of the data folder is, for the command line on
 // the same machine: flags may have given it other addresses than the configuration
-// that a command reads. It stays after a kill, until the next start.
+// that a command reads. It stays after a kill, until the next start. The server holds a lock
+// on it, so a command can tell.
 const addressesFile = "addresses"
 
 func (a *App) writeAddresses() error {
@@ -303,10 +305,30 @@ func (a *App) writeAddresses() error {
 		return err
 	}
 	path := filepath.Join(a.cfg.Store.Dir, addressesFile)
-	if err := removeFile(path); err != nil { // one that is there may be readable for others
+	begun := path + ".new"
+	if err := removeFile(begun); err != nil { // one that is there may be readable for others
 		return err
 	}
-	return newFile(path, string(b))
+	if err := newFile(begun, string(b)); err != nil {
+		return err
+	}
+	if a.addresses, err = os.Open(begun); err != nil {
+		return err
+	}
+	if err := syscall.Flock(int(a.addresses.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		a.log.Warn("no file in the data folder can be locked: commands go by the addresses of the configuration", "err", err)
+		return errors.Join(removeFile(begun), removeFile(path))
+	}
+	return os.Rename(begun, path)
+}
+
+// removeAddresses ends what writeAddresses began.
+func (a *App) removeAddresses() error {
+	err := removeFile(filepath.Join(a.cfg.Store.Dir, addressesFile))
+	if a.addresses != nil {
+		err = errors.Join(err, a.addresses.Close())
+	}
+	return err
 }
 
 func removeFile(path string) error {
@@ -373,7 +395,7 @@ func (a *App) Run(ctx context.Context) error {
 		return a.storeFailed()
 	default:
 	}
-	err = errors.Join(err, a.store.Close(), removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)), removeFile(filepath.Join(a.cfg.Store.Dir, addressesFile)))
+	err = errors.Join(err, a.store.Close(), removeFile(filepath.Join(a.cfg.Store.Dir, setupFile)), a.removeAddresses())
 	a.farewell(inFlight, err)
 	return err
 }
