@@ -85,9 +85,13 @@ func (us *Users) changeUser(ctx context.Context, a im.Account, f func(*change, *
 	return i, nil
 }
 
-// UpdateAccount changes what others see of a user. Codes: invalid, no_user.
+// UpdateAccount changes what others see of a user. Codes: invalid, no_user. Spec: P-11.1.
 func (us *Users) UpdateAccount(ctx context.Context, a im.Account, displayName string) (Info, error) {
-	if err := checkDisplayName(displayName); err != nil {
+	err := checkDisplayName(displayName)
+	if err == nil && !readsAsOneOf(string(a.User), reserved) { // only the operator makes users of such ids
+		err = checkShown(displayName)
+	}
+	if err != nil {
 		return Info{}, err
 	}
 	return us.changeUser(ctx, a, func(_ *change, u *storepb.User) error {

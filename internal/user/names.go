@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"go.mau.fi/util/confusable"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
@@ -68,16 +70,50 @@ func readsAsOneOf(name string, words []string) bool {
 	return false
 }
 
-// checkName refuses names that people would take for the operator. Texts in other
-// scripts are normalized first: a wide or a bold "admin" reads like any other. Codes: invalid.
+// smallCapitals are letters that look like a capital of the alphabet, written small. Unicode
+// takes them for letters of their own: ᴀᴅᴍɪɴ is confusable with nothing.
+var smallCapitals = strings.NewReplacer("ᴀ", "a", "ʙ", "b", "ᴅ", "d", "ᴇ", "e", "ꜰ", "f", "ɢ", "g", "ʜ", "h", "ᴊ", "j", "ĸ", "k", "ʟ", "l", "ʍ", "m", "ɴ", "n",
+	"ᴘ", "p", "ʀ", "r", "ᴛ", "t")
+
+// enclosed are the first of 26 capital letters each that are white on black or stand for a
+// flag.
+var enclosed = []rune{'🅐', '🅰', '🇦'}
+
+// asShown is how people read a display name: of each character the letter or digit that it
+// looks like, whatever script it is of, without marks, spaces and all that looks like none.
+func asShown(displayName string) string {
+	var b strings.Builder
+	for _, r := range norm.NFKD.String(displayName) { // a wide or bold letter is that letter
+		for _, first := range enclosed {
+			if first <= r && r < first+26 {
+				r += 'a' - first
+			}
+		}
+		if alike := confusable.GetReplacement(r); r >= utf8.RuneSelf && alike != "" {
+			b.WriteString(alike)
+		} else {
+			b.WriteRune(r) // readsAs knows those of ASCII that look alike
+		}
+	}
+	shown := cases.Fold().String(smallCapitals.Replace(b.String()))
+	return strings.Join(strings.FieldsFunc(shown, func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "")
+}
+
+// checkName refuses names that people would take for the operator. Codes: invalid.
 func checkName(u im.User, displayName string) error {
-	shown := cases.Fold().String(norm.NFKC.String(displayName))
-	shown = strings.Join(strings.FieldsFunc(shown, func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }), "")
-	if readsAsOneOf(shown, official) {
-		return im.Errorf(im.CodeInvalid, "the name %.64s is reserved", shown)
+	if err := checkShown(displayName); err != nil {
+		return err
 	}
 	if readsAsOneOf(string(u), reserved) {
 		return im.Errorf(im.CodeInvalid, "the name %.64s is reserved", u)
+	}
+	return nil
+}
+
+// checkShown is checkName for a display name.
+func checkShown(displayName string) error {
+	if shown := asShown(displayName); readsAsOneOf(shown, official) {
+		return im.Errorf(im.CodeInvalid, "the name %.64s is reserved", shown)
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ func TestRegisterRefusesNamesThatLookAlike(t *testing.T) {
 		"4dmin", "4dm1n1", "_adrnin7", "admln", "0fficial", "5taff", "rnod", "m3", "a11"} {
 		w.wantCode(string(u), try(u, ""), im.CodeInvalid)
 	}
-	for i, shown := range []string{"admin", "Admin", "ＡＤＭＩＮ", "𝐚𝐝𝐦𝐢𝐧", "A d m i n", "System!", "4dm1n", "Adrnin 2", "ﬀ"} {
+	for i, shown := range []string{"admin", "Admin", "ＡＤＭＩＮ", "𝐚𝐝𝐦𝐢𝐧", "A d m i n", "System!", "4dm1n", "Adrnin 2", "admin10",
+		"Аdmin", "аԁmіn", "ΑDΜΙΝ", "ꓮꓓꓟꓲꓠ", "ᴀᴅᴍɪɴ", "аdмin", "Ѕуѕтем", "Ádmïn", "adm\u200bin", "🅐🅓🅜🅘🅝", "🅰🅳🅼🅸🅽", "🇦🇩🇲🇮🇳", "ⓐⓓⓜⓘⓝ", "ρеτгеⅼ", "ﬀ"} {
 		err := try(im.User(fmt.Sprint("shown", i)), shown)
 		if shown == "ﬀ" {
 			w.no(err)
@@ -36,8 +37,19 @@ func TestRegisterRefusesNamesThatLookAlike(t *testing.T) {
 		}
 		w.wantCode(shown, err, im.CodeInvalid)
 	}
+	for i, shown := range []string{"Иван Петров", "Адам", "管理员", "Ελένη", "José", "Łukasz", "עדן", "🙂"} {
+		w.no(try(im.User(fmt.Sprint("people", i)), shown))
+	}
 	for _, u := range []im.User{"alicia", "mil", "administratrice", "carol", "ali", "modest", "al5", "3ric", "ad.min", "admin-team"} {
 		w.no(try(u, "Somebody Else"))
+	}
+	for shown, code := range map[string]im.Code{"Аdmin": im.CodeInvalid, "Иван": ""} {
+		_, err := w.users.UpdateAccount(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "alice"}, shown)
+		if code == "" {
+			w.no(err)
+		} else {
+			w.wantCode("a change to "+shown, err, code)
+		}
 	}
 	w.reopen()
 	w.wantCode("after a restart", try("ALICE", ""), im.CodeUserExists)
@@ -45,4 +57,6 @@ func TestRegisterRefusesNamesThatLookAlike(t *testing.T) {
 	w.token("acme", "alice")
 	w.token("", "ALICE")
 	w.token("", "admin")
+	_, err := w.users.UpdateAccount(context.Background(), im.Account{Tenant: im.DefaultTenant, User: "admin"}, "Admin")
+	w.no(err)
 }
