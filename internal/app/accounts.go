@@ -29,7 +29,7 @@ func (a *App) accounts() (user.Options, error) {
 		Shared:  len(a.store.Feeds()) > 1,                // an embedded store has one, and no other node
 		Changed: func(x im.Account) { a.hub.Changed(x) }, // no account changes before there is a hub
 		Log:     a.log, AccessTTL: c.AccessTTL, RefreshTTL: c.RefreshTTL, Registration: registrations[c.Registration], Loopback: a.loopbackOnly(), ManyPerKind: !c.OnePerKind,
-		PasswordWork: a.o.PasswordWork,
+		PasswordWork: a.o.PasswordWork, StolenPasswords: c.StolenPasswordsFile,
 		Rates: user.Rates{
 			Logins: int(c.LoginsPerMin), LoginsPerIP: int(c.LoginsPerIPPerMin), Registrations: int(c.RegistrationsPerIPPerH),
 			LookUps: int(c.LookUpsPerMin), Refreshes: int(c.RefreshesPerMin),

@@ -180,6 +180,7 @@ type Accounts struct {
 	LoginsPerMin           int64 // for one account
 	LoginsPerIPPerMin      int64
 	RegistrationsPerIPPerH int64
+	StolenPasswordsFile    string
 	LookUpsPerMin          int64 // by one user
 	RefreshesPerMin        int64 // by one user
 }

@@ -186,7 +186,7 @@ func (us *Users) PresencePolicy(ctx context.Context, a im.Account) (PresencePoli
 // "" among them stands for those without a device.
 // Codes: bad_credentials, invalid, rate_limited, overloaded.
 func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password, keepDevice string) ([]string, error) {
-	if err := checkPassword(a.User, password); err != nil {
+	if err := us.checkPassword(a.User, password); err != nil {
 		return nil, err
 	}
 	if err := us.allowPassword(a, keepDevice); err != nil {
@@ -222,7 +222,7 @@ func (us *Users) ChangePassword(ctx context.Context, a im.Account, old, password
 // SetPassword lets a user log in with a password and voids all tokens. The
 // caller ends the sessions with revoked. Codes: invalid, no_user, overloaded.
 func (us *Users) SetPassword(ctx context.Context, a im.Account, password string) (Info, error) {
-	if err := checkPassword(a.User, password); err != nil {
+	if err := us.checkPassword(a.User, password); err != nil {
 		return Info{}, err
 	}
 	if _, err := us.must(ctx, a); err != nil {

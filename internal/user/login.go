@@ -55,7 +55,7 @@ type Newcomer struct {
 // Codes: forbidden, invalid, user_exists, rate_limited, overloaded.
 // Spec: P-11.1.
 func (us *Users) Register(ctx context.Context, n Newcomer, ref DeviceRef, remote netip.Addr) (*Login, error) {
-	for _, err := range []error{n.User.Check(), checkPassword(n.User, n.Password), checkDisplayName(n.DisplayName), ref.check()} {
+	for _, err := range []error{n.User.Check(), us.checkPassword(n.User, n.Password), checkDisplayName(n.DisplayName), ref.check()} {
 		if err != nil {
 			return nil, err
 		}

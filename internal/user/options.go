@@ -20,6 +20,10 @@ type Options struct {
 	JWT          *JWT // nil: Exchange is unsupported
 	PasswordWork Work // of hashes of passwords; what OWASP advises: 19 MiB, two passes
 
+	// StolenPasswords is a file with the hashes of passwords that nobody may choose: SHA-1, sorted,
+	// one a line; "": none. It is read when somebody chooses a password.
+	StolenPasswords string
+
 	// Loopback: only this host reaches the server. Then people may register in the default
 	// tenant, as long as nothing else is configured or set.
 	Loopback bool

@@ -66,21 +66,26 @@ func TestHashesThatWaitAreBounded(t *testing.T) {
 }
 
 func TestCommonPasswordsOnTheListAreLongEnough(t *testing.T) {
-	for _, p := range commonest {
+	all := strings.Fields(commonest)
+	for _, p := range all {
 		if len(p) < minPassword || p != strings.ToLower(p) {
 			t.Errorf("%q would never be met", p)
 		}
 	}
+	if len(all) < 3000 {
+		t.Errorf("%d passwords, want 3,000 or more", len(all))
+	}
 }
 
 func TestPasswordsThatStrangersTryFirstAreRefused(t *testing.T) {
-	for _, p := range []string{"password1", "PassWord1", "Petrel2026!", "petrel123", "administrator", "Admin#2026", "12moderator", "alice.jones"} {
-		if checkPassword("Alice.Jones", p) == nil {
+	us := &Users{}
+	for _, p := range []string{"password1", "PassWord1", "Petrel2026!", "petrel123", "administrator", "Admin#2026", "12moderator", "alice.jones", "TrustNo1", "samantha1"} {
+		if us.checkPassword("Alice.Jones", p) == nil {
 			t.Errorf("%q is taken", p)
 		}
 	}
-	for _, p := range []string{"petrels at sea", "administering", "20262026!?", "correct horse"} {
-		if err := checkPassword("Alice.Jones", p); err != nil {
+	for _, p := range []string{"petrels at sea", "administering", "20262026!?", "correct horse", "trustno1\ntrustno1"} {
+		if err := us.checkPassword("Alice.Jones", p); err != nil {
 			t.Errorf("%q: %v", p, err)
 		}
 	}

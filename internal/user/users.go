@@ -42,6 +42,9 @@ func New(ctx context.Context, o Options, st store.Store) (*Users, error) {
 		store: st, secret: st.Info().Secret, log: o.Log, now: o.Now, o: o, hasher: newHasher(cmp.Or(o.PasswordWork, today)),
 		turns: newTurns(), tenants: map[string]im.Tenant{DefaultTenantName: im.DefaultTenant},
 	}
+	if err := checkStolen(o.StolenPasswords); err != nil {
+		return nil, err
+	}
 	if o.JWT != nil {
 		v, err := newVerifier(ctx, o.Log, o.JWT)
 		if err != nil {

@@ -94,6 +94,12 @@ var userRules = []rule{
 		guards:  []guard{{"internal/user", "^TestRegisterRefusesNamesThatLookAlike$"}},
 	},
 	{
+		name:    "stolen-passwords",
+		holds:   "a password in the operator's file of stolen ones is refused",
+		patches: []patch{{"internal/user/stolen.go", `case line[:hashDigits] < want:`, `case line[:hashDigits] <= want:`}, {"internal/user/stolen.go", `case line[:hashDigits] == want:`, `case false:`}},
+		guards:  []guard{{"internal/user", "^TestStolenPasswordsAreRefused$"}},
+	},
+	{
 		name:    "one-script",
 		holds:   "a display name that reads as a word for the operator is refused in every script",
 		patches: []patch{{"internal/user/names.go", `r >= utf8.RuneSelf && alike != ""`, `false && alike != ""`}},
