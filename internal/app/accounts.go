@@ -42,7 +42,10 @@ func (a *App) accounts() (user.Options, error) {
 	if j.KeyFile == "" && j.KeysURL == "" {
 		return o, nil
 	}
-	o.JWT = &user.JWT{Algorithm: j.Algorithm, KeysURL: j.KeysURL, Issuer: j.Issuer, Audience: j.Audience, Tenant: j.Tenant}
+	o.JWT = &user.JWT{
+		Algorithm: j.Algorithm, KeysURL: j.KeysURL, Issuer: j.Issuer, Audience: j.Audience, Tenant: j.Tenant,
+		Classes: j.ACR, Methods: j.AMR, MaxAuthAge: j.MaxAuthAge,
+	}
 	if j.KeyFile == "" {
 		return o, nil
 	}

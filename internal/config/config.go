@@ -193,6 +193,10 @@ type JWT struct {
 	Issuer    string
 	Audience  string
 	Tenant    string
+
+	ACR        []string      // of which a JWT names one; none: it does not count
+	AMR        []string      // all of which a JWT names
+	MaxAuthAge time.Duration // 0: it does not count
 }
 
 // Messages is what may be done to messages that are stored.

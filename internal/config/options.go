@@ -110,14 +110,7 @@ func options(c *Config) []option {
 		unlimited("accounts.registrations_per_ip_per_h", &c.Accounts.RegistrationsPerIPPerH, 10, "Most registrations from one IP address in an hour. IPv6: from one /64; four times as many from a /56, 16 times as many from a /48."),
 		unlimited("accounts.look_ups_per_min", &c.Accounts.LookUpsPerMin, 30, "Most times that one user may look up other users in a minute."),
 		unlimited("accounts.refreshes_per_min", &c.Accounts.RefreshesPerMin, 60, "Most refreshes of tokens by one user in a minute."),
-
-		live(text("jwt.key_file", &c.JWT.KeyFile, "", "File with the public key of the identity provider as PEM, or, for HS256, with the shared secret of at least 32 bytes. Empty: no JWT is accepted. A new key is taken over without a restart; to begin or end with JWTs needs one.")),
-		text("jwt.keys_url", &c.JWT.KeysURL, "", "URL at which the identity provider publishes its keys (JWKS), instead of jwt.key_file. They are fetched again every 15 minutes, and when a JWT names a key that is not known."),
-		choice("jwt.algorithm", &c.JWT.Algorithm, "EdDSA", []string{"EdDSA", "ES256", "RS256", "HS256"}, "The only algorithm that is accepted, whatever the JWT itself says."),
-		text("jwt.issuer", &c.JWT.Issuer, "", "Issuer that a JWT must name in iss."),
-		text("jwt.audience", &c.JWT.Audience, "", "Audience that a JWT must name in aud."),
-		text("jwt.tenant", &c.JWT.Tenant, "default", "Tenant of the users that the identity provider names. A user who does not exist yet is created."),
-
+	}, providerOptions(&c.JWT), []option{
 		duration("messages.edit_window", &c.Messages.EditWindow, 24*time.Hour, 0, 10*366*24*time.Hour, "How long the sender of a message may edit it. 0: for ever."),
 		duration("messages.recall_window", &c.Messages.RecallWindow, 24*time.Hour, 0, 10*366*24*time.Hour,
 			"How long the sender of a message may recall it. 0: for ever. Admins of a group, its owner and the operator may recall at any time."),
@@ -159,6 +152,21 @@ func storeOptions(c *Config) []option {
 		duration("store.scrub_every", &c.Store.ScrubEvery, 7*24*time.Hour, 0, 366*24*time.Hour,
 			"The embedded store reads all of its tables once in this time, to find damage before somebody asks for what is there. 0: never."),
 		size("store.scrub_rate", &c.Store.ScrubRate, 8*mib, 64*kib, 10*gib, "How much of the tables is read in a second for that, at most."),
+	}
+}
+
+// providerOptions are those of the identity provider.
+func providerOptions(j *JWT) []option {
+	return []option{
+		live(text("jwt.key_file", &j.KeyFile, "", "File with the public key of the identity provider as PEM, or, for HS256, with the shared secret of at least 32 bytes. Empty: no JWT is accepted. A new key is taken over without a restart; to begin or end with JWTs needs one.")),
+		text("jwt.keys_url", &j.KeysURL, "", "URL at which the identity provider publishes its keys (JWKS), instead of jwt.key_file. They are fetched again every 15 minutes, and when a JWT names a key that is not known."),
+		choice("jwt.algorithm", &j.Algorithm, "EdDSA", []string{"EdDSA", "ES256", "RS256", "HS256"}, "The only algorithm that is accepted, whatever the JWT itself says."),
+		text("jwt.issuer", &j.Issuer, "", "Issuer that a JWT must name in iss."),
+		text("jwt.audience", &j.Audience, "", "Audience that a JWT must name in aud."),
+		text("jwt.tenant", &j.Tenant, "default", "Tenant of the users that the identity provider names. A user who does not exist yet is created."),
+		list("jwt.acr", &j.ACR, nil, "Values of acr of which a JWT must have one: how surely the provider knows who logged in. Empty: acr does not count."),
+		list("jwt.amr", &j.AMR, nil, "Methods that amr of a JWT must name, all of them, such as mfa. Empty: amr does not count."),
+		duration("jwt.max_auth_age", &j.MaxAuthAge, 0, 0, 366*24*time.Hour, "How long ago the person may have logged in at the provider, by auth_time of the JWT. 0: auth_time does not count."),
 	}
 }
 

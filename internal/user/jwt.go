@@ -32,6 +32,7 @@ type verifier struct {
 	issuer string
 	key    any     // what the algorithm's method takes
 	keys   *keySet // instead of key; nil: there is one key
+	strong strength
 	with   []jwt.ParserOption
 }
 
@@ -41,7 +42,7 @@ func newVerifier(ctx context.Context, log *slog.Logger, o *JWT) (*verifier, erro
 	if o.Issuer == "" || o.Audience == "" {
 		return nil, fmt.Errorf("open identity provider: issuer and audience must be set")
 	}
-	v := &verifier{tenant: named(o.Tenant), issuer: o.Issuer, with: []jwt.ParserOption{
+	v := &verifier{tenant: named(o.Tenant), issuer: o.Issuer, strong: strength{o.Classes, o.Methods, o.MaxAuthAge}, with: []jwt.ParserOption{
 		jwt.WithValidMethods([]string{o.Algorithm}), jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience),
 		jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(jwtLeeway), jwt.WithStrictDecoding(),
 	}}
@@ -146,6 +147,9 @@ func (v *verifier) read(token string, now time.Time) (*statement, error) {
 	if exp, err := c.GetExpirationTime(); err != nil || exp == nil || exp.Sub(now) > maxJWTLife {
 		return nil, fmt.Errorf("check JWT: the JWT is valid for more than %s", maxJWTLife)
 	}
+	if err := v.strong.check(c, now); err != nil {
+		return nil, fmt.Errorf("check JWT: %w", err)
+	}
 	subject, err := c.GetSubject()
 	if err != nil {
 		return nil, fmt.Errorf("check JWT: %w", err)
@@ -157,6 +161,34 @@ func (v *verifier) read(token string, now time.Time) (*statement, error) {
 		s.issued = iat.Time
 	}
 	return s, s.user.Check()
+}
+
+// strength is how people have to log in at the provider. Spec: P-11.2.
+type strength struct {
+	classes []string      // acr is one of them; none: it does not count
+	methods []string      // amr names all of them
+	maxAge  time.Duration // auth_time is not older; 0: it does not count
+}
+
+// check says what the claims of a JWT lack.
+func (s strength) check(c jwt.MapClaims, now time.Time) error {
+	if acr, _ := c["acr"].(string); len(s.classes) > 0 && !slices.Contains(s.classes, acr) {
+		return fmt.Errorf("acr is %.64q, and not one of %q", acr, s.classes)
+	}
+	amr, _ := c["amr"].([]any)
+	for _, m := range s.methods {
+		if !slices.Contains(amr, any(m)) {
+			return fmt.Errorf("amr does not name %q", m)
+		}
+	}
+	if s.maxAge == 0 {
+		return nil
+	}
+	seconds, ok := c["auth_time"].(float64)
+	if age := now.Sub(time.Unix(int64(seconds), 0)); !ok || age > s.maxAge+jwtLeeway {
+		return fmt.Errorf("auth_time is missing, or longer ago than %s", s.maxAge)
+	}
+	return nil
 }
 
 // checkNames reads one JSON value and refuses a name that occurs twice in an object.

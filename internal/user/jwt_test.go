@@ -12,6 +12,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"strings"
 	"testing"
@@ -168,6 +169,39 @@ func TestExchangeRefusesAJWTThatDoesNotHold(t *testing.T) {
 	none := people(t)
 	_, err = none.users.Exchange(context.Background(), "", good, phone(1))
 	none.wantCode("not configured", err, im.CodeUnsupported)
+}
+
+// The operator says how people have to log in at the provider. Spec: P-11.2.
+func TestExchangeAsksForTheStrengthOfALogin(t *testing.T) {
+	w := people(t, func(o *user.Options) {
+		withJWT("HS256", []byte(sharedSecret), "")(o)
+		o.JWT.Classes, o.JWT.Methods, o.JWT.MaxAuthAge = []string{"gold", "silver"}, []string{"pwd", "otp"}, time.Hour
+	})
+	p := provider{t, jwt.SigningMethodHS256, []byte(sharedSecret)}
+	for what, c := range map[string]struct {
+		claims jwt.MapClaims
+		holds  bool
+	}{
+		"as it has to be":   {jwt.MapClaims{}, true},
+		"another class":     {jwt.MapClaims{"acr": "silver"}, true},
+		"more methods":      {jwt.MapClaims{"amr": []string{"otp", "mfa", "pwd"}}, true},
+		"just in time":      {jwt.MapClaims{"auth_time": w.now.Add(-time.Hour).Unix()}, true},
+		"a low class":       {jwt.MapClaims{"acr": "bronze"}, false},
+		"no class":          {jwt.MapClaims{"acr": nil}, false},
+		"classes as a list": {jwt.MapClaims{"acr": []string{"gold"}}, false},
+		"one method":        {jwt.MapClaims{"amr": []string{"pwd"}}, false},
+		"no methods":        {jwt.MapClaims{"amr": nil}, false},
+		"methods as text":   {jwt.MapClaims{"amr": "pwd otp"}, false},
+		"long ago":          {jwt.MapClaims{"auth_time": w.now.Add(-time.Hour - 6*time.Second).Unix()}, false},
+		"no time":           {jwt.MapClaims{"auth_time": nil}, false},
+		"a time as text":    {jwt.MapClaims{"auth_time": fmt.Sprint(w.now.Unix())}, false},
+	} {
+		all := jwt.MapClaims{"acr": "gold", "amr": []string{"pwd", "otp"}, "auth_time": w.now.Unix()}
+		maps.Copy(all, c.claims)
+		if _, err := w.users.Exchange(context.Background(), "", p.sign(claims(w.now, all)), phone(1)); (err == nil) != c.holds || err != nil && im.CodeOf(err) != im.CodeBadCredentials {
+			t.Errorf("%s: %v, want it to hold: %t", what, err, c.holds)
+		}
+	}
 }
 
 // Names in a JWT are told apart by their case and occur once, as for whoever else reads it:

@@ -55,6 +55,10 @@ type JWT struct {
 	Issuer    string
 	Audience  string
 	Tenant    string // of the users; "": the default one
+
+	Classes    []string      // of which acr names one; none: acr does not count
+	Methods    []string      // all of which amr names; none: amr does not count
+	MaxAuthAge time.Duration // how long ago auth_time may be; 0: it does not count
 }
 
 func (o *Options) fill() {

@@ -94,6 +94,12 @@ var userRules = []rule{
 		guards:  []guard{{"internal/user", "^TestRegisterRefusesNamesThatLookAlike$"}},
 	},
 	{
+		name:    "weak-logins",
+		holds:   "a JWT is taken only if the login at the provider was as strong as the operator asks",
+		patches: []patch{{"internal/user/jwt.go", `if !slices.Contains(amr, any(m)) {`, `if false && !slices.Contains(amr, any(m)) {`}},
+		guards:  []guard{{"internal/user", "^TestExchangeAsksForTheStrengthOfALogin$"}},
+	},
+	{
 		name:    "stolen-passwords",
 		holds:   "a password in the operator's file of stolen ones is refused",
 		patches: []patch{{"internal/user/stolen.go", `case line[:hashDigits] < want:`, `case line[:hashDigits] <= want:`}, {"internal/user/stolen.go", `case line[:hashDigits] == want:`, `case false:`}},
