@@ -63,6 +63,10 @@ const (
 	maxUnread  = 64 << 10 // bytes waiting above which WebSocket pings go unanswered
 	maxAnswers = 4 << 20  // bytes of answers that may wait beyond the outbox's limit for events
 	maxExcess  = 16 << 20 // bytes read and thrown away after the end, before the socket is closed on the peer
+
+	// maxEarlyExcess is how many reads that is of a connection that was not welcomed: each packet
+	// costs a wake-up, and a peer can send thousands of them while its end is on the way.
+	maxEarlyExcess = 4
 )
 
 // input takes what was read; b may be changed and is not kept. The caller
@@ -96,8 +100,10 @@ func (c *conn) input(b []byte, r *reader) {
 	}
 }
 
-// tooEarly counts n bytes of a connection that is not welcomed. It has one hello to
-// say, with which others may come in one read: pings, and the frames that are refused.
+// tooEarly counts a read of n bytes of a connection that is not welcomed. It has one hello to
+// say, with which others may come in one read: pings, and the frames that are refused. It
+// needs few reads for that. Others are taken from those that all strangers have together:
+// an event loop cannot let a connection wait, so it ends one that finds none.
 func (c *conn) tooEarly(n int) *im.Error {
 	if c.greeted() {
 		return nil
@@ -105,6 +111,9 @@ func (c *conn) tooEarly(n int) *im.Error {
 	limit := c.g.hub.Limits().FrameBytesBeforeHello
 	if c.place.read += n; limit >= 0 && c.place.read > 2*limit+maxReadBuffer {
 		return im.Errorf(im.CodeFrameTooLarge, "the connection has sent more than a hello")
+	}
+	if c.place.reads++; c.place.reads > freeReads && !c.g.throttles.all.Allow() {
+		return tooMany("connections without a hello send too much", spread(time.Second))
 	}
 	return nil
 }
@@ -246,6 +255,10 @@ func (c *conn) closing(dst []byte, e *im.Error) []byte {
 	}
 	return appendClose(dst, code, string(e.Code))
 }
+
+// tooLate reports whether a connection that is not welcomed has sent too much after its end,
+// in so many reads: it is closed without waiting for the peer to read the end.
+func (c *conn) tooLate(reads int) bool { return !c.greeted() && reads > maxEarlyExcess }
 
 // answerClose ends the connection as the peer asked.
 func (c *conn) answerClose(payload []byte) {

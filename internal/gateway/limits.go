@@ -47,7 +47,8 @@ type place struct {
 	e      *list.Element // nil: it has been left
 	silent time.Time     // since when the peer has to say something; zero: we have to do something
 	end    func()        // ends the connection; nil: there is none yet
-	read   int           // bytes, by the connection's reader
+	read   int           // bytes, by the connection's reader, which alone uses this and the next one
+	reads  int
 }
 
 // resting is a connection of the HTTP server that waits for a request.

@@ -162,7 +162,7 @@ func (l *loop) OnTraffic(gc gnet.Conn) (action gnet.Action) {
 	if c.state == stateOpen {
 		c.input(b, &l.reader)
 		c.heard()
-	} else if c.excess++; c.excess > maxExcess/readBuffer {
+	} else if c.excess++; c.excess > maxExcess/readBuffer || c.tooLate(int(c.excess)) {
 		return gnet.Close
 	}
 	if c.state != stateClosed {

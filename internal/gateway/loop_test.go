@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/panjf2000/gnet/v2"
+
 	"github.com/petrel-im/petrel/internal/wire"
 )
 
@@ -57,6 +59,37 @@ func TestWheelLooksAtEachConnectionInTime(t *testing.T) {
 	w.each(func(*loopConn) { left++ })
 	if left != len(due) || looks == 0 {
 		t.Errorf("%d connections are in the wheel, want %d; %d looks", left, len(due), looks)
+	}
+}
+
+// sending is the connection of a peer that goes on sending.
+type sending struct {
+	gnet.Conn
+	c *loopConn
+}
+
+func (s sending) Context() any             { return s.c }
+func (s sending) Peek(int) ([]byte, error) { return []byte("more"), nil }
+func (s sending) Discard(int) (int, error) { return 4, nil }
+
+// What comes after the end of a connection is thrown away, so that the peer can read why
+// it ended. Somebody who never was welcomed is not read for long then.
+func TestPeersAreReadForAWhileAfterTheEnd(t *testing.T) {
+	l := &loop{}
+	stranger, friend := &loopConn{state: stateShut}, &loopConn{state: stateShut}
+	stranger.place = &place{}
+	slow := &stream{conn: conn{place: &place{}}}
+	for n := 1; n <= maxExcess/readBuffer+1; n++ {
+		wantStranger, wantFriend := n <= maxEarlyExcess, n <= maxExcess/readBuffer
+		if got := l.OnTraffic(sending{c: stranger}) == gnet.None; got != wantStranger {
+			t.Fatalf("read %d of a stranger goes on: %t, want %t", n, got, wantStranger)
+		}
+		if got := !slow.tooMuch(4); got != wantStranger {
+			t.Fatalf("read %d of a stranger with a goroutine goes on: %t, want %t", n, got, wantStranger)
+		}
+		if got := l.OnTraffic(sending{c: friend}) == gnet.None; got != wantFriend {
+			t.Fatalf("read %d of somebody who was welcomed goes on: %t, want %t", n, got, wantFriend)
+		}
 	}
 }
 

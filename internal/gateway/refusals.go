@@ -3,7 +3,6 @@ package gateway
 import (
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -106,7 +105,12 @@ func (g *Gateway) turnAway(nc net.Conn, why []byte) {
 		}
 		// What the peer has sent would make the kernel reset the connection before the
 		// peer has read why.
-		_, _ = io.Copy(io.Discard, nc)
+		buf := make([]byte, maxReadBuffer)
+		for range maxEarlyExcess {
+			if _, err := nc.Read(buf); err != nil {
+				return
+			}
+		}
 	}()
 }
 

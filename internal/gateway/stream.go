@@ -33,6 +33,7 @@ type stream struct {
 	mark   time.Time // when it was last heard or probed, or made deaf
 	probes int       // since it was last heard
 	excess int       // bytes read after the end
+	late   int       // reads of these
 
 	evicted atomic.Bool    // it has lost its place to another connection
 	began   bool           // the writer's: it has written; the welcome is the first, so the reader looks up
@@ -93,7 +94,7 @@ func (s *stream) read(b []byte) {
 		switch {
 		case n == 0:
 		case s.deaf:
-			if s.excess += n; s.excess > maxExcess {
+			if s.tooMuch(n) {
 				return
 			}
 		default:
@@ -139,13 +140,19 @@ func (s *stream) linger(buf []byte) {
 		return
 	}
 	_ = s.nc.SetReadDeadline(time.Now().Add(s.g.grace))
-	for s.excess <= maxExcess {
+	for {
 		n, err := s.nc.Read(buf)
-		if err != nil {
+		if err != nil || s.tooMuch(n) {
 			return
 		}
-		s.excess += n
 	}
+}
+
+// tooMuch counts a read of n bytes after the end, and reports whether it was one too many.
+func (s *stream) tooMuch(n int) bool {
+	s.excess += n
+	s.late++
+	return s.excess > maxExcess || s.tooLate(s.late)
 }
 
 // wait sets the read deadline. Whoever wants the reader's attention sets a

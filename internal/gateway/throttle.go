@@ -13,14 +13,14 @@ import (
 	"github.com/petrel-im/petrel/internal/rate"
 )
 
-// How much the HTTP server reads of strangers. A frame of HTTP/2 has as few as nine bytes
+// How much is read of strangers. A frame of HTTP/2 has as few as nine bytes
 // and costs microseconds of CPU, so a connection that is read as fast as it sends keeps a
 // core busy, whatever limits there are for requests. A stranger who sends more than this
 // waits, and the kernel makes them wait too.
 const (
 	tokenBytes    = 1 << 10         // of one read, which takes one token
 	throttleBurst = 4               // burst of an address: as many tokens as its rate gives in so many seconds
-	freeReads     = 4               // of a connection that count for its address only: requests and headers of browsers fit into them
+	freeReads     = 4               // of a connection that count for its address only: requests and headers of browsers fit into them, and hellos
 	allReads      = 1000            // tokens per second of all further reads together
 	longestWait   = 5 * time.Second // a stranger who would have to wait for longer is cut off
 	vouchedBytes  = 8 << 20         // read without counting after a request of somebody who is known

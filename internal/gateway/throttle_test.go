@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	xrate "golang.org/x/time/rate"
+
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/rate"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -105,13 +107,34 @@ func TestTokensOfStrangers(t *testing.T) {
 	take("the first reads of a connection", conn(), freeReads, 0)
 }
 
+// Before its hello a connection has few reads. Others are those of all strangers together,
+// and a connection that finds none of these ends.
+func TestReadsBeforeTheHelloAreFew(t *testing.T) {
+	t.Parallel()
+	const shared = 3
+	for _, o := range []Options{{}, {Loops: -1}} {
+		s := serve(t, o, noLimits())
+		s.throttles.all = xrate.NewLimiter(0, shared)
+		p := s.dial(wire.WebSocket)
+		for range freeReads + shared {
+			p.write(masked(fin|opPing, ""))
+			if m, err := p.read(); err != nil || m.op != opPong {
+				t.Fatalf("got %v, %v; want a pong", m, err)
+			}
+		}
+		p.write(masked(fin|opPing, ""))
+		p.end(im.CodeTooManyConnections, 4429)
+		s.dial(wire.WebSocket).hello(s.token) // takes no read of these
+	}
+}
+
 // A connection has a hello to say, whatever else it says.
 func TestConnectionThatTalksBeforeItsHelloEnds(t *testing.T) {
 	t.Parallel()
 	for _, o := range []Options{{}, {Loops: -1}} {
 		p := serve(t, o, noLimits()).dial(wire.WebSocket)
 		ping := masked(fin|opPing, strings.Repeat("x", maxControl))
-		for range 300 {
+		for range 189 { // a few bytes more than it may
 			if _, err := p.nc.Write(ping); err != nil {
 				break // it has ended already
 			}

@@ -77,8 +77,9 @@ func TestFloodsOfStrangersDelayNobody(t *testing.T) {
 			come.Wait()
 			said := end()
 			p99 := acks.at(0.99)
-			t.Logf("connections=%d acks=%d p50=%v p99=%v max=%v rss=%d MiB (before %d) peak=%d MiB: %s", n, len(acks.times),
-				acks.at(0.5), p99, acks.at(1), rss(t, s)>>20, before>>20, acks.peak>>20, said)
+			t.Logf("connections=%d acks=%d p50=%v p99=%v max=%v, in the first %d s p99=%v; rss=%d MiB (before %d) peak=%d MiB: %s", n, len(acks.times),
+				acks.at(0.5), p99, acks.at(1), firstSeconds, acks.begin.at(0.99), rss(t, s)>>20, before>>20, acks.peak>>20, said)
+			t.Logf("the slowest ack of each second: %v", acks.worst)
 			t.Logf("newcomers of other addresses: %v; of those of the strangers: %v", newcomers[0], newcomers[1])
 			if acks.peak > before+maxMemory {
 				t.Errorf("the server's memory grew by %d MiB", (acks.peak-before)>>20)
@@ -129,7 +130,24 @@ func (a times) at(share float64) time.Duration {
 // that the server had meanwhile.
 type acks struct {
 	times
-	peak uint64
+	begin times           // of those that were due in the first firstSeconds
+	worst []time.Duration // of those that were due in each second
+	peak  uint64
+}
+
+// firstSeconds are those in which all strangers come at once.
+const firstSeconds = 5
+
+func (a *acks) add(due, took time.Duration) {
+	a.times = append(a.times, took)
+	if due < firstSeconds*time.Second {
+		a.begin = append(a.begin, took)
+	}
+	for len(a.worst) <= int(due/time.Second) {
+		a.worst = append(a.worst, 0)
+	}
+	w := &a.worst[due/time.Second]
+	*w = max(*w, took.Round(time.Millisecond))
 }
 
 // logins are those of newcomers, and how often they tried.
@@ -189,7 +207,7 @@ func (f friends) talk(t *testing.T, s *imtest.Server, d time.Duration) *acks {
 				}
 				took := time.Since(due)
 				mu.Lock()
-				a.times = append(a.times, took)
+				a.add(due.Sub(begin), took)
 				mu.Unlock()
 			}
 		})
@@ -202,6 +220,7 @@ func (f friends) talk(t *testing.T, s *imtest.Server, d time.Duration) *acks {
 		t.Fatal("nothing was acked")
 	}
 	slices.Sort(a.times)
+	slices.Sort(a.begin)
 	return a
 }
 

@@ -2,6 +2,18 @@ package sabotage
 
 var gatewayRules = []rule{
 	{
+		name:    "early-reads",
+		holds:   "connections without a hello have few reads, and then those of all together",
+		patches: []patch{{"internal/gateway/conn.go", `c.place.reads > freeReads && !c.g.throttles.all.Allow()`, `false`}},
+		guards:  []guard{{"internal/gateway", "^TestReadsBeforeTheHelloAreFew$"}},
+	},
+	{
+		name:    "late-reads",
+		holds:   "somebody who was never welcomed is not read for long after the end",
+		patches: []patch{{"internal/gateway/conn.go", `return !c.greeted() && reads > maxEarlyExcess`, `return false`}},
+		guards:  []guard{{"internal/gateway", "^TestPeersAreReadForAWhileAfterTheEnd$"}},
+	},
+	{
 		name:    "read-strangers-at-once",
 		holds:   "what strangers send is read slowly",
 		patches: []patch{{"internal/gateway/throttle.go", `wait, ok := r.g.throttles.take(time.Now(), r, r.g.hub.Limits().NewPerIPPerSecond)`, `wait, ok := time.Duration(0), true`}},
