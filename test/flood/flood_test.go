@@ -266,7 +266,7 @@ func strangers(t *testing.T, s *imtest.Server, kind string, n, seconds int) (end
 	}
 }
 
-func number(t *testing.T, env string, otherwise int) int {
+func number(t testing.TB, env string, otherwise int) int {
 	v := os.Getenv(env)
 	if v == "" {
 		return otherwise
