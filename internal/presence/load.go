@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -94,19 +95,21 @@ func (p *Presence) read(ctx context.Context, j *job) error {
 	if err := g.Wait(); err != nil || j.w == nil {
 		return err
 	}
+	directs := make([]im.ConvID, len(j.reads)) // of the targets with the watcher
 	var asks []*reading
 	var ids []im.ConvID
 	for i := range j.reads {
-		switch r := &j.reads[i]; {
+		r := &j.reads[i]
+		directs[i] = p.o.IDs.Direct(r.account.Tenant, r.account.User, j.watcher.User)
+		switch {
 		case r.account == j.watcher, r.policy == user.ToEverybody:
 			r.sees = true
 		default:
-			asks = append(asks, r)
-			ids = append(ids, p.o.IDs.Direct(r.account.Tenant, r.account.User, j.watcher.User))
+			asks, ids = append(asks, r), append(ids, directs[i])
 		}
 	}
 	if len(ids) == 0 {
-		return p.dropBlocked(ctx, j)
+		return p.dropBlocked(ctx, j, directs)
 	}
 	listed, err := p.o.Listed(ctx, j.watcher, ids)
 	if errors.Is(err, store.ErrCorrupt) || im.CodeOf(err) == im.CodeDamaged { // no reason to try it again and again
@@ -118,27 +121,31 @@ func (p *Presence) read(ctx context.Context, j *job) error {
 	for i, r := range asks {
 		r.sees = listed[i] && r.policy == user.ToPeers
 	}
-	return p.dropBlocked(ctx, j)
+	return p.dropBlocked(ctx, j, directs)
 }
 
 // dropBlocked takes from the watcher of j what users do not want it to see who block it. It
 // reads the same of each user.
-func (p *Presence) dropBlocked(ctx context.Context, j *job) error {
+func (p *Presence) dropBlocked(ctx context.Context, j *job, directs []im.ConvID) error {
 	var g errgroup.Group
-	g.SetLimit(atOnce)
-	for i := range j.reads {
-		r := &j.reads[i]
-		if r.account == j.watcher {
-			continue
-		}
+	var next atomic.Int64
+	for range min(atOnce, len(j.reads)) { // a goroutine for each user would cost more than what it reads
 		g.Go(func() error {
-			key := im.Key{Tenant: r.account.Tenant, Conv: p.o.IDs.Direct(r.account.Tenant, r.account.User, j.watcher.User)}
-			rec, err := p.o.Store.Conversation(ctx, key)
-			if errors.Is(err, store.ErrCorrupt) { // nobody knows who may see it
-				r.sees, err = false, nil
+			for i := int(next.Add(1)) - 1; i < len(j.reads); i = int(next.Add(1)) - 1 {
+				r := &j.reads[i]
+				if r.account == j.watcher {
+					continue
+				}
+				rec, err := p.o.Store.Conversation(ctx, im.Key{Tenant: r.account.Tenant, Conv: directs[i]})
+				if errors.Is(err, store.ErrCorrupt) { // nobody knows who may see it
+					r.sees, err = false, nil
+				}
+				if err != nil {
+					return err
+				}
+				r.sees = r.sees && !slices.ContainsFunc(rec.GetBlocks(), func(b *storepb.Block) bool { return b.Blocked && b.User == string(r.account.User) })
 			}
-			r.sees = r.sees && !slices.ContainsFunc(rec.GetBlocks(), func(b *storepb.Block) bool { return b.Blocked && b.User == string(r.account.User) })
-			return err
+			return nil
 		})
 	}
 	return g.Wait()
