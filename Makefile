@@ -145,8 +145,8 @@ chaos-cluster: $(PYTHON) hosts ## the long chaos suite of a cluster, its cuts as
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends nats-server; }
 	go test -count=1 -timeout 0 -v $(or $(ARGS),-run 'TestChaos|TestRollback') ./test/chaos -args -times=-1
 
-flood: ## what thousands of strangers cost those who are logged in; six minutes
-	PETREL_FLOOD_CONNECTIONS=10000 PETREL_FLOOD_SECONDS=60 go test -count=1 -timeout 0 -v ./test/flood
+flood: ## what thousands of strangers, and of reactions, cost those who are logged in; seven minutes
+	PETREL_FLOOD_CONNECTIONS=10000 PETREL_FLOOD_SECONDS=60 PETREL_FLOOD_MEMBERS=10000 go test -count=1 -timeout 0 -v ./test/flood
 
 # Go fuzzes one function at a time, so as many as there are cores run side by side.
 # What they find is in testdata/ of the package: commit it with the fix. A run whose

@@ -42,6 +42,7 @@ const (
 func TestMain(m *testing.M) {
 	imtest.ServeChild()
 	strangerChild()
+	lookChild()
 	os.Exit(m.Run())
 }
 
@@ -224,12 +225,14 @@ func (f friends) talk(t *testing.T, s *imtest.Server, d time.Duration) *acks {
 	return a
 }
 
-func rss(t *testing.T, s *imtest.Server) uint64 {
+func rss(t *testing.T, s *imtest.Server) uint64 { return stats(t, s).RssBytes }
+
+func stats(t *testing.T, s *imtest.Server) *petrelv1.Stats {
 	r, err := s.Admin.GetStats(t.Context(), connect.NewRequest(&petrelv1.GetStatsRequest{}))
 	if err != nil {
 		t.Fatalf("the operator is not answered: %v", err)
 	}
-	return r.Msg.RssBytes
+	return r.Msg
 }
 
 // strangers begin their flood in a process of their own. end ends it, and tells what they did.
