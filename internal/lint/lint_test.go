@@ -64,6 +64,21 @@ var rules = []struct {
 		},
 	},
 	{
+		name: "core of the SDK", rule: pureCore,
+		bad: []file{
+			{"sdk/go/x.go", "package petrel\nimport \"sync\"\nfunc (c *core) f() { _ = sync.Mutex{} }\n"},
+			{"sdk/go/x.go", "package petrel\nfunc (v *conv) f() { go v.f() }\n"},
+			{"sdk/go/x.go", "package petrel\nfunc (v conv) f(c chan int) {}\n"},
+			{"sdk/go/x.go", "package petrel\nimport \"time\"\nfunc (c *core) f() { _ = time.Now() }\n"},
+			{"sdk/go/x.go", "package petrel\nfunc (c *core) f(of *Client) {}\n"},
+		},
+		good: []file{
+			{"sdk/go/x.go", "package petrel\nimport \"time\"\nfunc (c *core) f() time.Time { return time.UnixMilli(1) }\n"},
+			{"sdk/go/x.go", "package petrel\nimport \"sync\"\nfunc (c *Client) f() { _ = sync.Mutex{} }\n"},
+			{"sdk/go/x_test.go", "package petrel\nimport \"sync\"\nfunc (c *core) f() { _ = sync.Mutex{} }\n"},
+		},
+	},
+	{
 		name: "one module", rule: oneModule,
 		bad: []file{
 			{"go.work", ""},

@@ -2,7 +2,10 @@ package petrel
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -94,13 +97,13 @@ func (c *Client) LoadReceipts(ctx context.Context, conv string) error {
 	if err := c.Call(ctx, messageService+"ListReceipts", &petrelv1.ListReceiptsRequest{Conv: conv}, r); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, x := range r.Receipts {
-		x.Conv = conv
-		c.takeReceipt(x)
-	}
-	c.notify()
+	c.do(func(k *core) {
+		for _, x := range r.Receipts {
+			x.Conv = conv
+			k.takeReceipt(x)
+		}
+		k.out.woken = true
+	})
 	return nil
 }
 
@@ -155,4 +158,147 @@ func NewAPI(url string, h *http.Client, source TokenSource) API {
 		Conversations: petrelv1connect.NewConversationServiceClient(h, url, as),
 		Messages:      petrelv1connect.NewMessageServiceClient(h, url, as),
 	}
+}
+
+// ChangeSettings gives names of a conversation, of another user, or, if both are empty, of
+// the account new values; "" removes a name. An application begins its own names with a
+// word of its own. The snapshots have the values once the server has stored them.
+// Codes: invalid, no_conversation, rate_limited. Spec: P-8.10.
+func (c *Client) ChangeSettings(ctx context.Context, conv, user string, values map[string]string) error {
+	return c.Call(ctx, accountService+"ChangeSettings", &petrelv1.ChangeSettingsRequest{Conv: conv, User: user, Values: maps.Clone(values)}, new(petrelv1.ChangeResponse))
+}
+
+// set gives one name of a conversation a value.
+func (c *Client) set(ctx context.Context, conv, name, value string) error {
+	return c.ChangeSettings(ctx, conv, "", map[string]string{name: value})
+}
+
+// one is the value of a setting that is there or not.
+func one(on bool) string {
+	if on {
+		return "1"
+	}
+	return ""
+}
+
+// Mute has nobody disturbed by a conversation before until; the zero time ends that.
+func (c *Client) Mute(ctx context.Context, conv string, until time.Time) error {
+	value := ""
+	if !until.IsZero() {
+		value = strconv.FormatInt(max(1, until.UnixMilli()), 10)
+	}
+	return c.set(ctx, conv, settingMutedUntil, value)
+}
+
+// Notify says of which messages of a conversation the person is told: "all", "mentions",
+// "nothing", or "" for what the application does otherwise.
+func (c *Client) Notify(ctx context.Context, conv, level string) error {
+	return c.set(ctx, conv, settingNotify, level)
+}
+
+// PinConversation puts a conversation at the top of the list, in the order of these numbers; 0 takes
+// it from there.
+func (c *Client) PinConversation(ctx context.Context, conv string, order uint64) error {
+	value := ""
+	if order > 0 {
+		value = strconv.FormatUint(order, 10)
+	}
+	return c.set(ctx, conv, settingPinned, value)
+}
+
+// Archive puts a conversation away, or brings it back.
+func (c *Client) Archive(ctx context.Context, conv string, on bool) error {
+	return c.set(ctx, conv, settingArchived, one(on))
+}
+
+// MarkUnread has a conversation look unread. When the person opens it, end that.
+func (c *Client) MarkUnread(ctx context.Context, conv string, on bool) error {
+	return c.set(ctx, conv, settingUnread, one(on))
+}
+
+// Clear has clients show nothing of a conversation up to a seq. The entries stay where
+// they are, also for the user.
+func (c *Client) Clear(ctx context.Context, conv string, upTo uint64) error {
+	return c.set(ctx, conv, settingClearedTo, strconv.FormatUint(upTo, 10))
+}
+
+// Block has the server withhold what another user sends to the direct conversation, or
+// ends that. It is in force when Block returns. The other user is told nothing of it.
+// Codes: invalid, rate_limited. Spec: P-5.4.
+func (c *Client) Block(ctx context.Context, user string, on bool) error {
+	return c.ChangeSettings(ctx, "", user, map[string]string{settingBlocked: one(on)})
+}
+
+// React adds a reaction of the user to a message, or takes it away. It waits until the
+// client is live. To say twice the same does no harm. Codes: no_target, forbidden (too many
+// of them), rate_limited. Spec: P-5.11.
+func (c *Client) React(ctx context.Context, conv string, seq uint64, emoji string, removed bool) error {
+	r := new(petrelv1.NoteResponse)
+	q := &petrelv1.ReactRequest{Conv: conv, Seq: seq, Emoji: emoji, Removed: removed}
+	return c.changeNote(conv, r, c.Call(ctx, messageService+"React", q, r))
+}
+
+// Pin pins a message for all members, or unpins it. In a group it takes an admin or the
+// owner. Codes: no_target, forbidden, rate_limited. Spec: P-5.11.
+func (c *Client) Pin(ctx context.Context, conv string, seq uint64, removed bool) error {
+	r := new(petrelv1.NoteResponse)
+	return c.changeNote(conv, r, c.Call(ctx, messageService+"Pin", &petrelv1.PinRequest{Conv: conv, Seq: seq, Removed: removed}, r))
+}
+
+func (c *Client) changeNote(conv string, r *petrelv1.NoteResponse, err error) error {
+	if err != nil || r.Note == nil {
+		return err
+	}
+	c.do(func(k *core) { k.notesCame(conv, []*petrelv1.Note{r.Note}) })
+	return nil
+}
+
+// WhoReacted lists who reacted to a message, with emoji "" whichever way, ascending by
+// user: all pages of them.
+func (c *Client) WhoReacted(ctx context.Context, conv string, seq uint64, emoji string) ([]*petrelv1.UserReactions, error) {
+	var out []*petrelv1.UserReactions
+	q := &petrelv1.ListReactionsRequest{Conv: conv, Seq: seq, Emoji: emoji}
+	for {
+		r := new(petrelv1.ListReactionsResponse)
+		if err := c.Call(ctx, messageService+"ListReactions", q, r); err != nil {
+			return nil, err
+		}
+		out = append(out, r.Users...)
+		if !r.More || r.Next == "" {
+			return out, nil
+		}
+		q.After = r.Next
+	}
+}
+
+// Pins lists the pinned messages of a conversation, the newest first.
+func (c *Client) Pins(ctx context.Context, conv string) ([]*petrelv1.PinnedMessage, error) {
+	r := new(petrelv1.ListPinsResponse)
+	err := c.Call(ctx, messageService+"ListPins", &petrelv1.ListPinsRequest{Conv: conv}, r)
+	return r.Pins, err
+}
+
+// LoadNotes asks for the reactions and pins of the messages that Messages returns. They come
+// with each message that is loaded, and are pushed while the conversation is in focus. So an
+// application calls LoadNotes when it shows a conversation that was not in focus, or not
+// connected, for a while. Spec: P-5.11.
+func (c *Client) LoadNotes(ctx context.Context, conv string) error {
+	var after, before uint64
+	c.do(func(k *core) {
+		if v := k.convs[conv]; v != nil && len(v.entries) > 0 {
+			after, before = v.entries[0].m.Seq-1, v.entries[len(v.entries)-1].m.Seq+1
+		}
+	})
+	for before > after+1 {
+		p, err := c.History(ctx, &petrelv1.GetHistory{Conv: conv, After: after, Before: before, OnlyNotes: true})
+		if err != nil {
+			return err
+		}
+		c.do(func(k *core) { k.notesCame(conv, p.Notes) })
+		if !p.More || p.CoveredFrom == 0 || p.CoveredFrom >= before {
+			return nil
+		}
+		before = p.CoveredFrom
+	}
+	return nil
 }

@@ -27,26 +27,21 @@ func (c *Client) request(ctx context.Context, need string, frame func() *petrelv
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	answer := make(chan *petrelv1.ServerFrame, 1) // one answer
 	for {
-		c.mu.Lock()
-		up := c.up
-		if c.live != nil {
+		up, err := c.call(need, frame, func(f *petrelv1.ServerFrame) { answer <- f })
+		if err != nil {
+			return nil, err
+		}
+		if up == nil {
 			break
 		}
-		c.mu.Unlock()
 		select {
 		case <-up:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	if need != "" && !c.live.offers(need) {
-		c.mu.Unlock()
-		return nil, &Error{Code: CodeUnsupported, Message: "the server does not offer " + need, Settled: true}
-	}
-	answer := make(chan *petrelv1.ServerFrame, 1) // one answer
-	c.ask(frame(), func(f *petrelv1.ServerFrame) { answer <- f })
-	c.mu.Unlock()
 	select {
 	case f := <-answer:
 		switch {
@@ -59,6 +54,18 @@ func (c *Client) request(ctx context.Context, need string, frame func() *petrelv
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// call sends a request, if the client is live; otherwise up is closed when it is.
+func (c *Client) call(need string, frame func() *petrelv1.ClientFrame, answer func(*petrelv1.ServerFrame)) (up <-chan struct{}, err error) {
+	c.do(func(k *core) {
+		if k.live == nil {
+			up = c.up
+			return
+		}
+		err = k.call(need, frame(), answer)
+	})
+	return up, err
 }
 
 // Call calls a method of the server's API, as "petrel.v1.Service/Method", over

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
 // Version is the name and version that a client gives of this package.
@@ -61,9 +59,6 @@ type Options struct {
 const (
 	defaultKeep   = 500
 	defaultNewest = 20
-
-	firstWait = time.Second // after a lost connection, P-3.6
-	maxWait   = 30 * time.Second
 )
 
 // State is that of the connection.
@@ -92,55 +87,24 @@ type Status struct {
 }
 
 // Client is one device of a user. All methods may be called by any goroutine
-// at any time; what needs the server waits for Run.
+// at any time; what needs the server waits for Run. What it knows and decides is
+// in its core; the Client has the sockets, the store, the timers and the lock.
 type Client struct {
 	o     Options
 	log   *slog.Logger
 	http  *http.Client
 	base  string        // of the HTTP API; "": none known
-	wake  chan struct{} // capacity 1; a token means that Run has something to store, send or tell
+	wake  chan struct{} // capacity 1; a token means that Run has something to do
 	slots chan struct{} // capacity maxAsked; full: requests of the application wait
 	token *tokenCache
-	where places
 
-	mu        sync.Mutex // tier 1; guards the fields below
-	running   bool
-	status    Status
-	changed   Change // since the last flush
-	subs      map[*Subscription]struct{}
-	meta      meta
-	convs     map[string]*conv
-	direct    map[string]string // other user → direct conversation
-	lanes     map[string]*lane
-	ready     []*lane              // may have something to send
-	sending   map[string]*Outgoing // by client message id, not settled
-	composed  uint64               // number of the newest message composed
-	toSync    []*Outgoing          // written, but not durable yet
-	moves     []*conv              // have cursors to move
-	focus     *petrelv1.SetFocus   // nil: all
-	live      *live                // nil: not connected
-	pageLimit int                  // entries of a history page; 0: the server's
-	alarm     time.Time            // when Run has to look again; zero: never
-	up        chan struct{}        // closed when live is set; made anew when it ends
-	unread    unreadTotals
-	incoming  incoming
-	lossy     lossy
-	settings  settings
-
-	rows      map[string][]byte // to be written; nil: to be removed
-	dirty     map[*conv]struct{}
-	asking    map[*conv]struct{} // with quotes to be asked for
-	metaDirty bool
-}
-
-// meta is what the store knows besides conversations and messages.
-type meta struct {
-	User    string `json:"user"`
-	Device  string `json:"device"`
-	History string `json:"history"` // the history id that all else belongs to
-	Inbox   string `json:"inbox"`
-	Token   []byte `json:"token"`  // of the newest sync page that was applied
-	Synced  bool   `json:"synced"` // a whole sync was applied: what shows up now is new
+	mu      sync.Mutex // tier 1; guards the fields below
+	core    *core
+	running bool
+	subs    map[*Subscription]struct{}
+	links   map[uint64]*link // that stand, by number
+	up      chan struct{}    // closed while the client is live; made anew when it is not any more
+	isUp    bool
 }
 
 // New makes a client and reads its store. It does nothing before Run.
@@ -169,29 +133,66 @@ func New(o Options) (*Client, error) {
 	}
 	o.TLS = resumable(o.TLS)
 	c := &Client{
-		o: o, log: o.Log, base: o.API, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAsked), token: newTokenCache(o.Token), where: newPlaces(o.URL),
-		subs: map[*Subscription]struct{}{}, convs: map[string]*conv{}, direct: map[string]string{},
-		lanes: map[string]*lane{}, sending: map[string]*Outgoing{}, up: make(chan struct{}),
-		rows: map[string][]byte{}, dirty: map[*conv]struct{}{}, asking: map[*conv]struct{}{},
-		unread: unreadTotals{by: map[string]unreadIn{}}, settings: settings{}, incoming: incoming{positions: map[string]position{}},
+		o: o, log: o.Log, base: o.API, wake: make(chan struct{}, 1), slots: make(chan struct{}, maxAsked), token: newTokenCache(o.Token),
+		subs: map[*Subscription]struct{}{}, links: map[uint64]*link{}, up: make(chan struct{}),
 	}
 	if c.base == "" && (strings.HasPrefix(u.Scheme, "ws") || strings.HasPrefix(u.Scheme, "http")) {
 		c.base = strings.Replace(u.Scheme, "ws", "http", 1) + "://" + u.Host
 	}
 	c.http = &http.Client{Transport: &http.Transport{TLSClientConfig: o.TLS, DialContext: o.NetDial, ForceAttemptHTTP2: true}}
+	c.core = newCore(coreOptions{
+		url: o.URL, device: o.Device, deviceKind: o.DeviceKind, client: o.Client, json: o.JSON, stored: o.Store != nil,
+		keep: o.Keep, newest: o.Newest, manualDelivered: o.ManualDelivered,
+	}, rand.Float64, newID)
+	var rows []Row
 	if o.Store != nil {
-		if err := c.load(); err != nil {
+		if rows, err = o.Store.Load(); err != nil {
 			return nil, fmt.Errorf("make a client: %w", err)
 		}
 	}
-	if o.Device != "" {
-		c.meta.Device = o.Device
-	}
-	if c.meta.Device == "" {
-		c.meta.Device = newID()
-		c.metaDirty = true
+	if err := c.core.open(rows); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	return c, nil
+}
+
+// do applies an input to the core, and does at once what costs no time of what it wants
+// done.
+func (c *Client) do(input func(k *core)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.core
+	k.now = time.Now()
+	if k.live != nil {
+		if l := c.links[k.live.conn]; l != nil {
+			k.live.heard, k.live.moved = l.begun.Add(time.Duration(l.heard.Load())), l.begun.Add(time.Duration(l.moved.Load()))
+		}
+	}
+	input(k)
+	for _, f := range k.out.frames {
+		if l := c.links[f.conn]; l != nil {
+			l.push(f.b)
+		}
+	}
+	for _, o := range k.out.settled {
+		if o.handle != nil {
+			close(o.handle.done)
+		}
+	}
+	for _, line := range k.out.remarks {
+		c.log.Warn("the client meets trouble", "err", line)
+	}
+	if k.out.woken {
+		signal(c.wake)
+	}
+	if up := k.live != nil; up != c.isUp {
+		if c.isUp = up; up {
+			close(c.up)
+		} else {
+			c.up = make(chan struct{})
+		}
+	}
+	k.out.frames, k.out.settled, k.out.remarks, k.out.woken = k.out.frames[:0], nil, nil, false
 }
 
 // Run connects and keeps the client connected until ctx ends, which is no
@@ -201,24 +202,18 @@ func New(o Options) (*Client, error) {
 // any more, with everything written to the store; it may be called again.
 // Spec: P-3.5, P-3.6.
 func (c *Client) Run(ctx context.Context) error {
-	c.mu.Lock()
-	if c.running {
-		c.mu.Unlock()
+	busy := false
+	c.do(func(*core) { busy, c.running = c.running, true })
+	if busy {
 		return errors.New("run a client: it is running")
 	}
-	c.running = true
-	c.mu.Unlock()
 	err := c.run(ctx)
 	c.http.CloseIdleConnections()
-	c.mu.Lock()
-	c.setStatus(Status{State: Offline, User: c.status.User, Server: c.status.Server, History: c.status.History, Err: err})
-	c.mu.Unlock()
+	c.do(func(k *core) { k.stop(err) })
 	if werr := c.flush(); err == nil {
 		err = werr
 	}
-	c.mu.Lock()
-	c.running = false
-	c.mu.Unlock()
+	c.do(func(*core) { c.running = false })
 	return err
 }
 
@@ -241,166 +236,16 @@ func (c *Client) While(ctx context.Context, f func(context.Context) error) error
 	return err
 }
 
-func (c *Client) run(ctx context.Context) error {
-	refused, asked := "", false // the token that the last hello was refused with, and whether another one was asked for
-	for wait := firstWait; ; {
-		welcomed, err := c.connect(ctx, refused)
-		if ctx.Err() != nil {
-			return nil
-		}
-		e := refusal(err)
-		if welcomed {
-			wait, refused, asked = firstWait, "", false
-			c.where.lost(e != nil && e.Code == CodeDraining)
-		}
-		switch {
-		case errors.Is(err, errStore):
-			return err
-		case e != nil && e.Code == CodeUnauthenticated && !asked:
-			refused, asked = c.token.last(), true // another one may do, at once
-			continue
-		case e != nil && !e.Retryable:
-			return err
-		case !welcomed && c.where.failed():
-			continue // another gateway may take it
-		}
-		pause := wait/2 + rand.N(wait/2+1)
-		if e != nil && e.RetryAfter > 0 {
-			pause = e.RetryAfter + rand.N(e.RetryAfter)
-		}
-		wait = min(2*wait, maxWait)
-		c.log.InfoContext(ctx, "offline", "err", err, "took", pause)
-		if err := c.rest(ctx, err, pause); err != nil || ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
-// errStore wraps a failure of the store: the client stops.
-var errStore = errors.New("the store of the client failed")
-
-// rest waits before the next try and meanwhile keeps the store up to date.
-func (c *Client) rest(ctx context.Context, why error, pause time.Duration) error {
-	c.mu.Lock()
-	c.setStatus(Status{State: Offline, User: c.status.User, Server: c.status.Server, History: c.status.History, Err: why, Retry: time.Now().Add(pause)})
-	c.mu.Unlock()
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	for {
-		if err := c.flush(); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-			return nil
-		case <-c.wake:
-		}
-	}
-}
-
-// connect makes one connection and serves it until it ends; the error says
-// why it ended.
-func (c *Client) connect(ctx context.Context, refused string) (welcomed bool, err error) {
-	c.mu.Lock()
-	c.setStatus(Status{State: Connecting, User: c.status.User, Server: c.status.Server, History: c.status.History})
-	c.mu.Unlock()
-	if err := c.flush(); err != nil {
-		return false, err
-	}
-	token, err := c.token.get(ctx, refused)
-	if err != nil {
-		return false, fmt.Errorf("get a token: %w", err)
-	}
-	l, err := dialLink(ctx, &c.o, c.where.now())
-	if err != nil {
-		return false, err
-	}
-	ctx, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { l.run(ctx) })
-	defer running.Wait()
-	defer stop()
-	w, err := c.hello(ctx, l, token)
-	if err != nil {
-		return false, err
-	}
-	c.where.welcomed(w.Gateways)
-	return true, c.serve(ctx, l, w)
-}
-
-// hello introduces the client and waits for the welcome. Spec: P-3.1.
-func (c *Client) hello(ctx context.Context, l *link, token string) (*petrelv1.Welcome, error) {
-	c.mu.Lock()
-	h := &petrelv1.Hello{
-		VersionMin: Protocol, VersionMax: Protocol, Token: token, Device: c.meta.Device, DeviceKind: c.o.DeviceKind, Client: c.o.Client,
-		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal, capMentions},
-	}
-	c.mu.Unlock()
-	b, err := l.encode(&petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: h}})
-	if err != nil {
-		return nil, fmt.Errorf("encode the hello: %w", err)
-	}
-	l.push(b)
-	timeout := time.NewTimer(dialTimeout)
-	defer timeout.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-timeout.C:
-			return nil, errors.New("the server does not answer the hello")
-		case f, ok := <-l.frames:
-			if !ok {
-				return nil, fmt.Errorf("say hello: %w", l.ended())
-			}
-			switch b := f.Body.(type) {
-			case *petrelv1.ServerFrame_Welcome:
-				return b.Welcome, nil
-			case *petrelv1.ServerFrame_Error:
-				return nil, fromWire(b.Error)
-			case *petrelv1.ServerFrame_Kick:
-				return nil, fromKick(b.Kick)
-			}
-		}
-	}
-}
-
-func fromKick(k *petrelv1.Kick) *Error {
-	return &Error{
-		Code: k.Code, Message: k.Message, Retryable: k.Reconnect,
-		RetryAfter: time.Duration(k.ReconnectAfterMs) * time.Millisecond,
-	}
-}
-
 // Status is how the client is connected now.
-func (c *Client) Status() Status {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.status
+func (c *Client) Status() (s Status) {
+	c.do(func(k *core) { s = k.status })
+	return s
 }
-
-// setStatus notes a new status; c.mu is held.
-func (c *Client) setStatus(s Status) {
-	c.status = s
-	c.changed.Status = true
-}
-
-// notify wakes Run.
-func (c *Client) notify() { signal(c.wake) }
 
 // signal leaves a token in a channel of capacity 1, unless one is there already.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-// alarmAt makes Run look again at t at the latest; c.mu is held.
-func (c *Client) alarmAt(t time.Time) {
-	if c.alarm.IsZero() || t.Before(c.alarm) {
-		c.alarm = t
 	}
 }

@@ -153,10 +153,10 @@ func TestSilentServerIsProbedAndGivenUp(t *testing.T) {
 			defer s.mu.Unlock()
 			return fmt.Sprint(len(s.dials), " connections, ", pings, " pings")
 		}
-		pass(89 * time.Second) // probes at 30 s and 60 s are answered
-		expect(t, "after 89 s", counts(), "1 connections, 2 pings")
-		pass(13 * time.Second) // that at 90 s is not
-		expect(t, "after 102 s", counts(), "2 connections, 3 pings")
+		pass(134 * time.Second) // probes at 45 s and 90 s are answered
+		expect(t, "after 134 s", counts(), "1 connections, 2 pings")
+		pass(4 * time.Second) // that at 135 s is not
+		expect(t, "after 138 s", counts(), "2 connections, 3 pings")
 		expect(t, "run", stop(), nil)
 	})
 }

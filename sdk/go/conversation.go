@@ -2,6 +2,7 @@ package petrel
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -13,7 +14,7 @@ const maxHeld = 256
 
 // conv is one conversation as this client knows it. It holds, without a hole,
 // what the user may read of (low, have]; head is the highest seq heard of.
-// Client.mu guards it. Spec: P-6.7.
+// Spec: P-6.7.
 type conv struct {
 	id       string
 	known    bool // a sync has said what it is
@@ -126,7 +127,7 @@ func (v *conv) hold(m *petrelv1.Message) {
 }
 
 // conv finds a conversation, or makes one of which nothing is known.
-func (c *Client) addConv(id string) *conv {
+func (c *core) addConv(id string) *conv {
 	v := c.convs[id]
 	if v == nil {
 		v = &conv{id: id}
@@ -137,13 +138,13 @@ func (c *Client) addConv(id string) *conv {
 }
 
 // touch notes that v changed, for the store and for the subscriptions.
-func (c *Client) touch(v *conv) {
+func (c *core) touch(v *conv) {
 	c.dirty[v] = struct{}{}
 	c.changed.touch(v.id)
 }
 
 // takeEvents applies what was pushed. Spec: P-6.1.
-func (c *Client) takeEvents(ev *petrelv1.Events) {
+func (c *core) takeEvents(ev *petrelv1.Events) {
 	for _, m := range ev.Messages {
 		if m.Conv == c.meta.Inbox {
 			c.takeInbox(m)
@@ -170,7 +171,7 @@ func (c *Client) takeEvents(ev *petrelv1.Events) {
 }
 
 // takeInbox syncs when the list has changed. Spec: P-8.5.
-func (c *Client) takeInbox(m *petrelv1.Message) {
+func (c *core) takeInbox(m *petrelv1.Message) {
 	switch e := m.GetInbox().GetEntry().(type) {
 	case *petrelv1.InboxEntry_Joined, *petrelv1.InboxEntry_Left, *petrelv1.InboxEntry_Role:
 		c.startSync()
@@ -182,7 +183,7 @@ func (c *Client) takeInbox(m *petrelv1.Message) {
 }
 
 // takeHint notes how far a conversation is that is not pushed whole. Spec: P-6.5.
-func (c *Client) takeHint(h *petrelv1.Hint) {
+func (c *core) takeHint(h *petrelv1.Hint) {
 	if h.Conv == c.meta.Inbox {
 		c.startSync()
 		return
@@ -203,7 +204,7 @@ func (c *Client) takeHint(h *petrelv1.Hint) {
 }
 
 // entry applies one entry from a push, a sync or an ack. Spec: P-6.7.
-func (c *Client) entry(v *conv, m *petrelv1.Message) {
+func (c *core) entry(v *conv, m *petrelv1.Message) {
 	c.stopTyping(v, m.From)
 	if m.Seq <= v.have && v.known {
 		c.replace(v, m)
@@ -223,7 +224,7 @@ func (c *Client) entry(v *conv, m *petrelv1.Message) {
 }
 
 // takeHeld takes what follows what is held.
-func (c *Client) takeHeld(v *conv) {
+func (c *core) takeHeld(v *conv) {
 	for len(v.held) > 0 {
 		m := v.held[v.have+1]
 		if m == nil {
@@ -240,7 +241,7 @@ func (c *Client) takeHeld(v *conv) {
 }
 
 // append takes m as the next readable entry.
-func (c *Client) append(v *conv, m *petrelv1.Message) {
+func (c *core) append(v *conv, m *petrelv1.Message) {
 	delete(v.held, m.Seq)
 	v.have = m.Seq
 	v.head = max(v.head, m.Seq)
@@ -265,7 +266,7 @@ func (c *Client) append(v *conv, m *petrelv1.Message) {
 }
 
 // replace takes the newer copy of an entry the client has. Spec: P-6.1.
-func (c *Client) replace(v *conv, m *petrelv1.Message) {
+func (c *core) replace(v *conv, m *petrelv1.Message) {
 	i, found := v.find(m.Seq)
 	if found && c.live != nil && (v.entries[i].m.From != m.From || v.entries[i].m.ClientMsgId != m.ClientMsgId) {
 		c.live.back = true // a seq is never used twice
@@ -280,8 +281,8 @@ func (c *Client) replace(v *conv, m *petrelv1.Message) {
 }
 
 // trim drops the oldest entries above the bound, many at once.
-func (c *Client) trim(v *conv) {
-	bound := c.o.Keep + v.paged
+func (c *core) trim(v *conv) {
+	bound := c.o.keep + v.paged
 	if len(v.entries) <= bound+bound/8 {
 		return
 	}
@@ -295,7 +296,7 @@ func (c *Client) trim(v *conv) {
 }
 
 // dropEntries drops all of them.
-func (c *Client) dropEntries(v *conv) {
+func (c *core) dropEntries(v *conv) {
 	for _, e := range v.entries {
 		c.put(messageKey(v.id, e.m.Seq), nil)
 	}
@@ -303,7 +304,7 @@ func (c *Client) dropEntries(v *conv) {
 }
 
 // repair sees to it that what is missing is asked for. Spec: P-6.7.
-func (c *Client) repair(v *conv) {
+func (c *core) repair(v *conv) {
 	if c.live == nil || !v.known || v.queued || v.have >= v.head || !c.wanted(v) {
 		return
 	}
@@ -311,8 +312,25 @@ func (c *Client) repair(v *conv) {
 	c.live.missing = append(c.live.missing, v)
 }
 
+// repairAny sees to all conversations, in the order of their ids.
+func (c *core) repairAny() {
+	if c.live == nil {
+		return
+	}
+	var behind []*conv
+	for _, v := range c.convs {
+		if v.known && v.have < v.head && !v.queued {
+			behind = append(behind, v)
+		}
+	}
+	slices.SortFunc(behind, func(a, b *conv) int { return strings.Compare(a.id, b.id) })
+	for _, v := range behind {
+		c.repair(v)
+	}
+}
+
 // repairAll asks for pages, as many at once as is allowed.
-func (c *Client) repairAll(now time.Time) {
+func (c *core) repairAll(now time.Time) {
 	lv := c.live
 	waiting := lv.missing[:0]
 	for i, v := range lv.missing {
@@ -333,11 +351,11 @@ func (c *Client) repairAll(now time.Time) {
 	lv.missing = waiting
 }
 
-func (c *Client) askPage(v *conv) {
-	if v.head-v.have > uint64(c.o.Keep) { // what would not be kept need not come
+func (c *core) askPage(v *conv) {
+	if v.head-v.have > uint64(c.o.keep) { // what would not be kept need not come
 		c.dropEntries(v)
 		c.missMention(v, v.head)
-		v.have = max(v.head-uint64(c.o.Keep), v.floor())
+		v.have = max(v.head-uint64(c.o.keep), v.floor())
 		v.low = v.have
 		c.passed(v)
 		c.touch(v)
@@ -359,7 +377,7 @@ func (c *Client) askPage(v *conv) {
 			if c.passDamage(v, f.GetError()) {
 				return
 			}
-			v.repairAt = retryAt(f.GetError())
+			v.repairAt = c.retryAt(f.GetError())
 			if !f.GetError().Retryable { // no_conversation, not_member: what it was is over
 				v.head = v.have
 			}
@@ -369,7 +387,7 @@ func (c *Client) askPage(v *conv) {
 }
 
 // takePage applies what was missing. Spec: P-5.2.
-func (c *Client) takePage(v *conv, p *petrelv1.HistoryPage) {
+func (c *core) takePage(v *conv, p *petrelv1.HistoryPage) {
 	v.firstSeq = max(v.firstSeq, p.FirstSeq)
 	v.head = max(v.head, p.Head)
 	v.takeQuotes(p.Refs)
@@ -388,7 +406,7 @@ func (c *Client) takePage(v *conv, p *petrelv1.HistoryPage) {
 			c.touch(v)
 		}
 		if p.Head < v.head && len(p.Messages) == 0 {
-			v.repairAt = time.Now().Add(retryWait)
+			v.repairAt = c.now.Add(retryWait)
 		}
 	}
 	c.takeHeld(v)
@@ -398,7 +416,7 @@ func (c *Client) takePage(v *conv, p *petrelv1.HistoryPage) {
 // passDamage goes on after the entries above have that the server cannot read,
 // and reports whether e says that there are any. After a repair of the server
 // the history id is another one, and the client begins anew. Spec: P-9.5.
-func (c *Client) passDamage(v *conv, e *petrelv1.Error) bool {
+func (c *core) passDamage(v *conv, e *petrelv1.Error) bool {
 	if e.Code != CodeDamaged || e.DamagedTo <= v.have {
 		return false
 	}

@@ -19,7 +19,7 @@ type cursors struct {
 	own               []uint64 // seqs of the user's own counted messages above read, ascending
 	receipts          map[string]*petrelv1.Receipt
 
-	inMoves, moving bool // in Client.moves; a request is under way
+	inMoves, moving bool // in core.moves; a request is under way
 	movedAt         time.Time
 }
 
@@ -56,7 +56,7 @@ func (v *conv) receipt(user string, r *petrelv1.Receipt) {
 
 // takeReceipt applies a move that somebody, perhaps another device of the
 // user, has made.
-func (c *Client) takeReceipt(r *petrelv1.Receipt) {
+func (c *core) takeReceipt(r *petrelv1.Receipt) {
 	v := c.convs[r.Conv]
 	if v == nil {
 		return // the sync that tells of the conversation has the newest
@@ -73,7 +73,7 @@ func (c *Client) takeReceipt(r *petrelv1.Receipt) {
 }
 
 // readTo moves the own read cursor as the client shows it.
-func (c *Client) readTo(v *conv, seq uint64) {
+func (c *core) readTo(v *conv, seq uint64) {
 	v.read = seq
 	v.prune()
 	if n, told := v.countedOf(seq); told {
@@ -84,53 +84,22 @@ func (c *Client) readTo(v *conv, seq uint64) {
 	c.touch(v)
 }
 
-// MarkRead moves the user's read cursor up to seq, which the person has seen.
-// It shows at once; the server, the other members and the user's other devices
-// hear of it at most once a second, and after a restart too. A lower seq
-// changes nothing. Spec: P-8.6.
-func (c *Client) MarkRead(conv string, seq uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v := c.convs[conv]
-	if v == nil {
-		return
-	}
-	if seq = min(seq, v.head); seq <= v.read {
-		return
-	}
-	c.readTo(v, seq)
-	v.wantRead = seq
-	c.move(v)
-	c.notify()
-}
-
-// MarkDelivered tells that this device holds the entries up to seq. It is
-// needed only with Options.ManualDelivered. Spec: P-8.6.
-func (c *Client) MarkDelivered(conv string, seq uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if v := c.convs[conv]; v != nil {
-		c.deliver(v, min(seq, v.have))
-		c.notify()
-	}
-}
-
 // delivered is MarkDelivered of what the client holds.
-func (c *Client) delivered(v *conv) {
-	if c.o.ManualDelivered || v.entries[len(v.entries)-1].m.From == c.meta.User {
+func (c *core) delivered(v *conv) {
+	if c.o.manualDelivered || v.entries[len(v.entries)-1].m.From == c.meta.User {
 		return
 	}
 	c.deliver(v, v.have)
 }
 
-func (c *Client) deliver(v *conv, seq uint64) {
+func (c *core) deliver(v *conv, seq uint64) {
 	if seq > v.deliveredTo {
 		v.deliveredTo, v.wantDelivered = seq, seq
 		c.move(v)
 	}
 }
 
-func (c *Client) move(v *conv) {
+func (c *core) move(v *conv) {
 	if !v.inMoves {
 		v.inMoves = true
 		c.moves = append(c.moves, v)
@@ -138,7 +107,7 @@ func (c *Client) move(v *conv) {
 }
 
 // moveAll sends the cursors that are due.
-func (c *Client) moveAll(now time.Time) {
+func (c *core) moveAll(now time.Time) {
 	lv := c.live
 	if !lv.offers(capCursor) || !lv.synced {
 		return
@@ -169,7 +138,7 @@ func (c *Client) moveAll(now time.Time) {
 // wantsMove tells whether there is a cursor to be sent.
 func (v *conv) wantsMove() bool { return v.wantRead != 0 || v.wantDelivered != 0 || v.mentions.asked }
 
-func (c *Client) askMove(v *conv) {
+func (c *core) askMove(v *conv) {
 	lv := c.live
 	lv.moving++
 	v.moving = true
@@ -189,7 +158,7 @@ func (c *Client) askMove(v *conv) {
 			}
 			c.dirty[v] = struct{}{}
 		case e != nil:
-			v.movedAt = retryAt(e).Add(-moveEvery)
+			v.movedAt = c.retryAt(e).Add(-moveEvery)
 		}
 		if moved := f.GetCursor(); moved.GetHead() > 0 {
 			c.takeMentions(v, moved.Mentions, moved.Head)
@@ -213,31 +182,39 @@ func (v *conv) unread() int {
 	return max(n, 0)
 }
 
-// Focus names the conversations whose entries are wanted at once; of the
-// others the client learns only that they have moved, and how much is unread,
-// until it is told otherwise. It spares traffic where a user has many busy
-// conversations. FocusAll undoes it. A server without the capability sends all
-// as before. Spec: P-6.5.
-func (c *Client) Focus(convs ...string) {
-	c.setFocus(&petrelv1.SetFocus{Convs: convs})
+// markRead moves the own read cursor up to seq, which the person has seen.
+func (c *core) markRead(conv string, seq uint64) {
+	v := c.convs[conv]
+	if v == nil {
+		return
+	}
+	if seq = min(seq, v.head); seq <= v.read {
+		return
+	}
+	c.readTo(v, seq)
+	v.wantRead = seq
+	c.move(v)
+	c.out.woken = true
 }
 
-// FocusAll wants the entries of all conversations at once, as at the start.
-func (c *Client) FocusAll() { c.setFocus(nil) }
+// markDelivered tells that this device holds the entries up to seq.
+func (c *core) markDelivered(conv string, seq uint64) {
+	if v := c.convs[conv]; v != nil {
+		c.deliver(v, min(seq, v.have))
+		c.out.woken = true
+	}
+}
 
-func (c *Client) setFocus(f *petrelv1.SetFocus) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// setFocus names the conversations whose entries are wanted at once; nil: all.
+func (c *core) setFocus(f *petrelv1.SetFocus) {
 	c.focus = f
 	c.sendFocus()
-	for _, v := range c.convs {
-		c.repair(v)
-	}
-	c.notify()
+	c.repairAny()
+	c.out.woken = true
 }
 
-// sendFocus tells the server, unless it knows. c.mu is held.
-func (c *Client) sendFocus() {
+// sendFocus tells the server, unless it knows.
+func (c *core) sendFocus() {
 	lv := c.live
 	if lv == nil || lv.focused == c.focus || !lv.offers(capFocus) {
 		return
@@ -253,13 +230,13 @@ func (c *Client) sendFocus() {
 		}
 		if e := f.GetError(); e != nil && e.Retryable {
 			lv.focused = &petrelv1.SetFocus{} // not the one that is wanted
-			lv.focusAt = retryAt(e)
+			lv.focusAt = c.retryAt(e)
 			c.alarmAt(lv.focusAt)
 		}
 	})
 }
 
 // wanted tells whether the entries of v are to be loaded when they are missing.
-func (c *Client) wanted(v *conv) bool {
+func (c *core) wanted(v *conv) bool {
 	return c.focus == nil || !c.live.offers(capFocus) || slices.Contains(c.focus.Convs, v.id)
 }

@@ -8,7 +8,7 @@ import (
 
 // fold applies an edit or a recall to its target, if the client holds it.
 // Spec: P-5.3.
-func (c *Client) fold(v *conv, m *petrelv1.Message) {
+func (c *core) fold(v *conv, m *petrelv1.Message) {
 	v.foldQuote(m)
 	switch b := m.Body.(type) {
 	case *petrelv1.Message_Edit:
@@ -34,7 +34,7 @@ func (v *conv) target(seq uint64) *entry {
 
 // edited rewrites e. An edit whose own body is gone was followed by another
 // change of the same target. Nothing rewrites a recalled entry.
-func (c *Client) edited(e *entry, by *petrelv1.Edit, seq uint64) {
+func (c *core) edited(e *entry, by *petrelv1.Edit, seq uint64) {
 	if e.m.RecalledBy != 0 || seq <= e.m.EditedBy || by.Body == nil {
 		return
 	}
@@ -72,7 +72,7 @@ func clone(m *petrelv1.Message) *petrelv1.Message { return proto.CloneOf(m) }
 
 // refold applies the entries from index n on to those before it, which were
 // put in front of them.
-func (c *Client) refold(v *conv, n int) {
+func (c *core) refold(v *conv, n int) {
 	if n == 0 || n >= len(v.entries) {
 		return
 	}

@@ -2,7 +2,6 @@ package petrel
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,20 +12,6 @@ import (
 // skipEvery is how many entries that are no incoming messages are passed before
 // the position over them is stored: a restart reads at most these again.
 const skipEvery = 64
-
-// position is how far the application has finished the messages of one
-// conversation. A seq means nothing without the history that it belongs to.
-type position struct {
-	Seq     uint64 `json:"seq"`
-	History string `json:"history"`
-}
-
-// incoming is what Incoming keeps from loop to loop. Client.mu guards it.
-type incoming struct {
-	reading   bool                // a loop is under way
-	begun     bool                // Incoming was used before, perhaps by an earlier process
-	positions map[string]position // by conversation
-}
 
 // Incoming are the texts and data that others send to the user, in all
 // conversations, those of one conversation in the order of their seqs. Own
@@ -48,31 +33,19 @@ type incoming struct {
 // or when another loop of this client is under way.
 func (c *Client) Incoming(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		if !c.beginReading() {
+		free := false
+		c.do(func(k *core) { free, k.incoming.reading = !k.incoming.reading, true })
+		if !free {
 			yield(Message{}, errors.New("read incoming messages: another loop reads them"))
 			return
 		}
-		defer c.endReading()
+		defer c.do(func(k *core) { k.incoming.reading = false })
 		r := &reader{c: c, changes: c.Subscribe(), queued: map[string]struct{}{}, convs: map[string]*reading{}}
 		defer r.changes.Close()
 		if err := r.run(ctx, yield); err != nil && ctx.Err() == nil {
 			yield(Message{}, err)
 		}
 	}
-}
-
-func (c *Client) beginReading() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	free := !c.incoming.reading
-	c.incoming.reading = true
-	return free
-}
-
-func (c *Client) endReading() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.incoming.reading = false
 }
 
 // reader is one loop. Only the goroutine of the loop uses it.
@@ -82,13 +55,6 @@ type reader struct {
 	queue   []string            // conversations to look at, in turn
 	queued  map[string]struct{} // those of queue
 	convs   map[string]*reading
-}
-
-// reading is how far a loop is in one conversation.
-type reading struct {
-	at     position            // the last entry that was looked at
-	stored uint64              // seq of the position that the store has
-	page   []*petrelv1.Message // entries of the history, where the client does not hold what follows at
 }
 
 // run yields messages until ctx ends or the loop is left.
@@ -116,7 +82,9 @@ func (r *reader) run(ctx context.Context, yield func(Message, error) bool) error
 // comes later begins with its first message.
 func (r *reader) begin(ctx context.Context) error {
 	for {
-		begun, rows := r.c.beginIncoming()
+		var begun bool
+		var rows []Row
+		r.c.do(func(k *core) { begun, rows = k.beginIncoming() })
 		if begun {
 			return r.c.writeRows(rows)
 		}
@@ -126,40 +94,6 @@ func (r *reader) begin(ctx context.Context) error {
 		}
 		r.look(ch)
 	}
-}
-
-func (c *Client) beginIncoming() (begun bool, rows []Row) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.incoming.begun || !c.meta.Synced {
-		return c.incoming.begun, nil
-	}
-	for id, v := range c.convs {
-		if v.known {
-			rows = append(rows, c.moveTo(id, position{v.read, c.meta.History}))
-		}
-	}
-	c.incoming.begun = true
-	return true, append(rows, Row{incomingKey, []byte("{}")})
-}
-
-// moveTo notes a position, and returns it as it is stored. c.mu is held.
-func (c *Client) moveTo(id string, p position) Row {
-	c.incoming.positions[id] = p
-	b, err := json.Marshal(p)
-	if err != nil {
-		panic(fmt.Sprintf("encode a position: %v", err)) // plain data: it can be encoded
-	}
-	return Row{positionPrefix + id, b}
-}
-
-func (c *Client) loadPosition(id string, b []byte) error {
-	var p position
-	if err := json.Unmarshal(b, &p); err != nil {
-		return err
-	}
-	c.incoming.positions[id] = p
-	return nil
 }
 
 // writeRows writes positions. Only a loop does, and there is one at a time, so
@@ -177,9 +111,8 @@ func (c *Client) writeRows(rows []Row) error {
 // store makes the position where the loop is that of the application.
 func (r *reader) store(id string, x *reading) error {
 	x.stored = x.at.Seq
-	r.c.mu.Lock()
-	row := r.c.moveTo(id, x.at)
-	r.c.mu.Unlock()
+	var row Row
+	r.c.do(func(k *core) { row = k.moveTo(id, x.at) })
 	return r.c.writeRows([]Row{row})
 }
 
@@ -229,9 +162,7 @@ func (r *reader) nextOf(ctx context.Context, id string) (m Message, found bool, 
 	if x == nil {
 		x = &reading{}
 		r.convs[id] = x
-		r.c.mu.Lock()
-		x.at = r.c.incoming.positions[id]
-		r.c.mu.Unlock()
+		r.c.do(func(k *core) { x.at = k.incoming.positions[id] })
 		x.stored = x.at.Seq
 	}
 	for {
@@ -265,7 +196,9 @@ func (r *reader) comesIn(m Message) bool {
 // the history.
 func (r *reader) entry(ctx context.Context, id string, x *reading) (m Message, found bool, err error) {
 	for {
-		held, ms := r.c.heldAfter(id, x)
+		var held bool
+		var ms []Message
+		r.c.do(func(k *core) { held, ms = k.heldAfter(id, x) })
 		if held && len(ms) > 0 {
 			return ms[0], true, nil
 		}
@@ -290,27 +223,4 @@ func (r *reader) entry(ctx context.Context, id string, x *reading) (m Message, f
 			return Message{}, false, nil
 		}
 	}
-}
-
-// heldAfter is the entry behind x.at, if the client holds what follows there.
-//
-// After a change of the history, which is the restore of a backup, seqs above
-// the restored head are given a second time. What is below the read cursor of the
-// restored history was there before, so the loop goes on at the lower of the two.
-func (c *Client) heldAfter(id string, x *reading) (held bool, next []Message) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v := c.convs[id]
-	if v == nil || !v.known {
-		return true, nil
-	}
-	if x.at.History != c.meta.History {
-		x.at = position{min(x.at.Seq, v.read), c.meta.History}
-		x.page, x.stored = nil, x.at.Seq
-	}
-	x.at.Seq = max(x.at.Seq, v.floor())
-	if x.at.Seq < v.low {
-		return false, nil
-	}
-	return true, c.messages(v, x.at.Seq, 1)
 }

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	dialTimeout  = 15 * time.Second
 	writeTimeout = 15 * time.Second
 	maxFrame     = 16<<20 - 1 // bytes of a frame of the server, P-2.5
 	framesAhead  = 256        // decoded frames that wait; then nothing more is read from the socket
+	writeChunk   = 16 << 10   // bytes given to the socket at once
 	wsPath       = "/v1/ws"
 )
 
@@ -37,40 +37,45 @@ type link struct {
 	send  func(ctx context.Context, b []byte) error
 	close func()
 
-	frames chan *petrelv1.ServerFrame // capacity framesAhead; full: reading stops; closed by read
-	ready  chan struct{}              // capacity 1; a token means there is something to write
-	heard  *atomic.Int64              // Unix nanoseconds of the last bytes from the server
+	ready chan struct{} // capacity 1; a token means there is something to write
+	begun time.Time
+	heard atomic.Int64 // nanoseconds from begun to the last bytes that came
+	moved atomic.Int64 // the same, to the last bytes that the socket took
 
 	mu  sync.Mutex // tier 0; guards the fields below
 	out [][]byte   // encoded frames; bounded by what may be unanswered
 	err error      // what ended the link
 }
 
-// heardConn notes when bytes arrive. Spec: P-7.1.
+// heardConn notes when bytes arrive, and when the socket takes some: then its buffer has
+// room again. Spec: P-7.1.
 type heardConn struct {
 	net.Conn
-	heard *atomic.Int64
+	l *link
 }
 
 func (c heardConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.heard.Store(time.Now().UnixNano())
+		c.l.heard.Store(int64(time.Since(c.l.begun)))
 	}
 	return n, err
 }
 
+func (c heardConn) Write(b []byte) (written int, err error) {
+	for len(b) > 0 && err == nil {
+		n := 0
+		n, err = c.Conn.Write(b[:min(len(b), writeChunk)])
+		written += n
+		b = b[n:]
+		c.l.moved.Store(int64(time.Since(c.l.begun)))
+	}
+	return written, err
+}
+
 // dialLink connects to an address.
 func dialLink(ctx context.Context, o *Options, addr string) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	l := &link{
-		json:   o.JSON,
-		frames: make(chan *petrelv1.ServerFrame, framesAhead),
-		ready:  make(chan struct{}, 1),
-		heard:  new(atomic.Int64),
-	}
-	l.heard.Store(time.Now().UnixNano())
+	l := &link{json: o.JSON, ready: make(chan struct{}, 1), begun: time.Now()}
 	u, err := url.Parse(addr)
 	if err != nil {
 		return nil, err
@@ -84,7 +89,7 @@ func dialLink(ctx context.Context, o *Options, addr string) (*link, error) {
 		if err != nil {
 			return nil, err
 		}
-		return heardConn{conn, l.heard}, nil
+		return heardConn{conn, l}, nil
 	}
 	switch u.Scheme {
 	case "ws", "wss", "http", "https":
@@ -225,8 +230,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// run reads and writes until the socket or ctx ends, and closes frames.
-func (l *link) run(ctx context.Context) {
+// run reads and writes until the socket or ctx ends.
+func (l *link) run(ctx context.Context, conn uint64, to chan<- arrival) {
 	ctx, stop := context.WithCancel(ctx)
 	var writer sync.WaitGroup
 	writer.Go(func() {
@@ -234,12 +239,11 @@ func (l *link) run(ctx context.Context) {
 		stop()
 	})
 	unhook := context.AfterFunc(ctx, l.close) // wakes the reader
-	l.end(l.read(ctx))
+	l.end(l.read(ctx, conn, to))
 	stop()
 	unhook()
 	l.close()
 	writer.Wait()
-	close(l.frames)
 }
 
 // end notes what ended the link; the first reason stays.
@@ -251,23 +255,18 @@ func (l *link) end(err error) {
 	}
 }
 
-func (l *link) read(ctx context.Context) error {
+func (l *link) read(ctx context.Context, conn uint64, to chan<- arrival) error {
 	for {
 		b, err := l.recv(ctx)
 		if err != nil {
 			return err
 		}
-		f := new(petrelv1.ServerFrame)
-		if l.json {
-			err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, f)
-		} else {
-			err = f.UnmarshalVT(b)
-		}
+		f, err := decode(l.json, b)
 		if err != nil {
 			return fmt.Errorf("decode a frame: %w", err)
 		}
 		select {
-		case l.frames <- f:
+		case to <- arrival{conn, f, nil}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -294,14 +293,6 @@ func (l *link) write(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// encode is f in the codec of the link.
-func (l *link) encode(f *petrelv1.ClientFrame) ([]byte, error) {
-	if l.json {
-		return protojson.Marshal(f)
-	}
-	return f.MarshalVT()
 }
 
 // push queues an encoded frame; the socket's end shows at the reader.

@@ -1,7 +1,6 @@
 package petrel
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +21,7 @@ const (
 )
 
 // lossy is what the client knows for the moment: nothing of it is stored, and it is gone
-// with the connection. Client.mu guards it.
+// with the connection.
 type lossy struct {
 	typing   map[*conv]map[string]time.Time // until when a user is shown as typing
 	told     map[string]time.Time           // when the server was told last that the user is typing, by target
@@ -43,28 +42,9 @@ type Presence struct {
 	Last   time.Time // of who is offline: until when they were online, to 10 minutes; zero: not known
 }
 
-// Signal tells those who are in a conversation now something that nobody stores. The
-// error says that the server did not take it; without one nobody knows whom it reached.
-// Codes: [CodeUnsupported], [CodeInvalid], [CodeTooLarge], [CodeRateLimited];
-// [ErrConnectionLost]. It waits for the connection. Spec: P-13.1.
-func (c *Client) Signal(ctx context.Context, s *petrelv1.SendSignal) error {
-	_, err := c.request(ctx, capSignal, func() *petrelv1.ClientFrame {
-		return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Signal{Signal: s}}
-	})
-	return err
-}
-
-// Typing tells that the user is writing in a conversation. It may be called for each key:
-// it never waits, and tells the server at most every 3 s. Without a connection it does
-// nothing. Spec: P-13.2.
-func (c *Client) Typing(conv string) {
-	c.sayTyping(conv, &petrelv1.SendSignal{Conv: conv, Kind: Typing})
-}
-
-func (c *Client) sayTyping(target string, s *petrelv1.SendSignal) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
+// sayTyping tells that the user is writing, at most every 3 s for each target.
+func (c *core) sayTyping(target string, s *petrelv1.SendSignal) {
+	now := c.now
 	if c.live == nil || !c.live.offers(capSignal) || now.Sub(c.lossy.told[target]) < typingEvery {
 		return
 	}
@@ -73,30 +53,11 @@ func (c *Client) sayTyping(target string, s *petrelv1.SendSignal) {
 	}
 	c.lossy.told[target] = now
 	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Signal{Signal: s}}, func(*petrelv1.ServerFrame) {})
+	c.out.woken = true
 }
 
-// Signals are the newest signals of others, one of each conversation, sender and kind, at
-// most a minute old, the oldest first. Those of the kind [Typing] are not among them: see
-// [Conversation].Typing. They are shared and must not be modified. A program that acts on
-// each one once remembers the Id of those that it has met.
-func (c *Client) Signals() []*petrelv1.Signal {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []*petrelv1.Signal
-	for _, s := range c.lossy.signals {
-		if time.Since(s.at) < signalsAreKept {
-			all = append(all, s.Signal)
-		}
-	}
-	return all
-}
-
-// Watch names the users whose presence the application wants to know, at most 200. It
-// replaces those of before. Call it again when a direct conversation with one of them has
-// begun: some users are seen by nobody else. Spec: P-13.5.
-func (c *Client) Watch(users ...string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// setWatch names the users whose presence the application wants to know.
+func (c *core) setWatch(users []string) {
 	c.lossy.watch = slices.Clone(users)
 	for u := range c.lossy.presence {
 		if !slices.Contains(users, u) {
@@ -105,22 +66,24 @@ func (c *Client) Watch(users ...string) {
 	}
 	if c.live != nil {
 		c.live.watchDue = true
-		c.sendWatch(time.Now())
+		c.sendWatch(c.now)
 	}
-	c.notify()
+	c.out.woken = true
 }
 
-// Presence is whether a user is online who is watched. ok is false if that is not known,
-// as without a connection.
-func (c *Client) Presence(user string) (p Presence, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p, ok = c.lossy.presence[user]
-	return p, ok
+// signals are those that are kept, the oldest first.
+func (c *core) signals() []*petrelv1.Signal {
+	var all []*petrelv1.Signal
+	for _, s := range c.lossy.signals {
+		if c.now.Sub(s.at) < signalsAreKept {
+			all = append(all, s.Signal)
+		}
+	}
+	return all
 }
 
-// sendWatch tells the server whom the application watches, if it is due. c.mu is held.
-func (c *Client) sendWatch(now time.Time) {
+// sendWatch tells the server whom the application watches, if it is due.
+func (c *core) sendWatch(now time.Time) {
 	lv := c.live
 	switch {
 	case !lv.watchDue || !lv.offers(capPresence):
@@ -132,17 +95,17 @@ func (c *Client) sendWatch(now time.Time) {
 	lv.watchDue = false
 	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Watch{Watch: &petrelv1.SetWatch{Users: c.lossy.watch}}}, func(f *petrelv1.ServerFrame) {
 		if e := f.GetError(); e != nil && e.Retryable {
-			lv.watchDue, lv.watchAt = true, retryAt(e)
+			lv.watchDue, lv.watchAt = true, c.retryAt(e)
 			c.alarmAt(lv.watchAt)
-			c.notify()
+			c.out.woken = true
 		}
 	})
 }
 
 // takeLossy applies what was pushed and is stored nowhere.
-func (c *Client) takeLossy(ev *petrelv1.Events) {
+func (c *core) takeLossy(ev *petrelv1.Events) {
 	for _, s := range ev.Signals {
-		c.takeSignal(s, time.Now())
+		c.takeSignal(s, c.now)
 	}
 	for _, p := range ev.Presences {
 		if !slices.Contains(c.lossy.watch, p.User) {
@@ -164,7 +127,7 @@ func (c *Client) takeLossy(ev *petrelv1.Events) {
 
 // takeSignal keeps the newest signal of each conversation, sender and kind. One that the
 // client has already comes again when it was held. Spec: P-13.1.
-func (c *Client) takeSignal(s *petrelv1.Signal, now time.Time) {
+func (c *core) takeSignal(s *petrelv1.Signal, now time.Time) {
 	if s.Kind == Typing {
 		c.takeTyping(s, now)
 		return
@@ -186,7 +149,7 @@ func (c *Client) takeSignal(s *petrelv1.Signal, now time.Time) {
 
 // takeTyping shows that a user is typing, unless what they were typing is here already:
 // then it was sent before the message and came after it. Spec: P-13.3.
-func (c *Client) takeTyping(s *petrelv1.Signal, now time.Time) {
+func (c *core) takeTyping(s *petrelv1.Signal, now time.Time) {
 	v := c.convs[s.Conv]
 	if v == nil || s.From == c.meta.User || v.wrote(s.From, s.Head) {
 		return
@@ -206,7 +169,7 @@ func (c *Client) takeTyping(s *petrelv1.Signal, now time.Time) {
 		c.changed.touch(v.id)
 	}
 	of[s.From] = now.Add(typingShown)
-	c.notify() // it ends
+	c.out.woken = true // it ends
 }
 
 // wrote tells whether the client has an entry of a user above a seq.
@@ -225,7 +188,7 @@ func (v *conv) wrote(user string, seq uint64) bool {
 }
 
 // stopTyping is called when an entry arrives: its sender has finished it. Spec: P-13.3.
-func (c *Client) stopTyping(v *conv, user string) {
+func (c *core) stopTyping(v *conv, user string) {
 	if _, typing := c.lossy.typing[v][user]; typing {
 		delete(c.lossy.typing[v], user)
 		c.changed.touch(v.id)
@@ -233,7 +196,7 @@ func (c *Client) stopTyping(v *conv, user string) {
 }
 
 // typingEnds forgets who has not typed for a while.
-func (c *Client) typingEnds(now time.Time) {
+func (c *core) typingEnds(now time.Time) {
 	for v, of := range c.lossy.typing {
 		for u, until := range of {
 			if now.Before(until) {
@@ -242,7 +205,7 @@ func (c *Client) typingEnds(now time.Time) {
 			}
 			delete(of, u)
 			c.changed.touch(v.id)
-			c.notify() // the subscriptions are told with the next turn
+			c.out.woken = true // the subscriptions are told with the next turn
 		}
 		if len(of) == 0 {
 			delete(c.lossy.typing, v)
@@ -251,7 +214,7 @@ func (c *Client) typingEnds(now time.Time) {
 }
 
 // typists are the users who are typing in v, sorted.
-func (c *Client) typists(v *conv) []string {
+func (c *core) typists(v *conv) []string {
 	var all []string
 	for u := range c.lossy.typing[v] {
 		all = append(all, u)
@@ -261,7 +224,7 @@ func (c *Client) typists(v *conv) []string {
 }
 
 // endLossy forgets what was known of the moment: the connection has ended.
-func (c *Client) endLossy() {
+func (c *core) endLossy() {
 	for v := range c.lossy.typing {
 		c.changed.touch(v.id)
 	}

@@ -45,7 +45,7 @@ func mentionsUser(m *petrelv1.Message, user string) bool {
 
 // takeMentions takes what the server says of the mentions of the entries up to a seq. What
 // is known of later entries stays. Spec: P-5.13.
-func (c *Client) takeMentions(v *conv, seqs []uint64, to uint64) {
+func (c *core) takeMentions(v *conv, seqs []uint64, to uint64) {
 	m := &v.mentions
 	if to < m.to {
 		return
@@ -58,7 +58,7 @@ func (c *Client) takeMentions(v *conv, seqs []uint64, to uint64) {
 }
 
 // mention notes what an entry mentions, or takes away.
-func (c *Client) mention(v *conv, e *petrelv1.Message) {
+func (c *core) mention(v *conv, e *petrelv1.Message) {
 	m := &v.mentions
 	if r := e.GetRecall(); r != nil {
 		if i, found := slices.BinarySearch(m.seqs, r.Target); found {
@@ -78,7 +78,7 @@ func (c *Client) mention(v *conv, e *petrelv1.Message) {
 
 // missMention notes that an entry that mentions the user, or recalls one that did, was not
 // pushed.
-func (c *Client) missMention(v *conv, seq uint64) {
+func (c *core) missMention(v *conv, seq uint64) {
 	_, known := slices.BinarySearch(v.mentions.seqs, seq)
 	if known || seq <= max(v.read, v.mentions.to) || !c.live.offers(capMentions) {
 		return

@@ -2,10 +2,8 @@ package petrel
 
 import (
 	"cmp"
-	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -68,17 +66,14 @@ func (s SendState) String() string {
 	return [...]string{"sending", "sent", "rejected", "unknowable"}[s]
 }
 
-// Outgoing is a message on its way.
-type Outgoing struct {
-	ID       string    // client message id
-	Composed time.Time // by the clock of this device
+// outgoing is a message on its way.
+type outgoing struct {
+	id       string
+	composed time.Time
+	lane     *lane
+	n        uint64    // order of composition
+	handle   *Outgoing // what the application holds of it; nil: nothing
 
-	c    *Client
-	lane *lane
-	n    uint64        // order of composition
-	done chan struct{} // closed when the state is final
-
-	// Guarded by Client.mu.
 	send  *petrelv1.Send // its after changes only as P-4.7 says
 	state SendState
 	conv  string // "" until known
@@ -99,58 +94,16 @@ type Outgoing struct {
 // Spec: P-4.3.
 type lane struct {
 	key   string
-	queue []*Outgoing // oldest first, not settled
-	show  []*Outgoing // oldest first, not among the entries of the conversation
+	queue []*outgoing // oldest first, not settled
+	show  []*outgoing // oldest first, not among the entries of the conversation
 	busy  int         // messages whose answer is awaited: at most one, unless two lanes turned out to be one
-	ready bool        // in Client.ready
+	ready bool        // in core.ready
 	at    time.Time   // nothing is sent before
 	fails int         // refusals in a row that named no time
 }
 
-func newID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
-
-// Send takes a message and returns at once; it is sent when the client is
-// connected, behind what was taken for the same conversation before. Once it is
-// taken it is kept (in the store, if there is one) and sent again until its
-// fate is known, at most 30 days. The error is that of a draft that cannot be
-// sent, or of the store. Spec: P-4.
-func (c *Client) Send(d Draft) (*Outgoing, error) {
-	s, err := d.frame()
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	if old := c.sending[s.ClientMsgId]; old != nil {
-		c.mu.Unlock()
-		if proto.Equal(entryOf(s), entryOf(old.send)) {
-			return old, nil
-		}
-		return nil, &Error{Code: CodeConflict, Message: "this client message id is on its way with another body", Settled: true}
-	}
-	o := c.compose(s, d.ID == "")
-	row := o.row()
-	c.mu.Unlock()
-	if c.o.Store != nil {
-		err = c.o.Store.Write([]Row{row})
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil {
-		c.remove(o)
-		return nil, fmt.Errorf("store message %s: %w", o.ID, err)
-	}
-	c.toSync = append(c.toSync, o)
-	c.wakeLane(o.lane)
-	c.notify()
-	return o, nil
-}
-
 // frame is the draft as a send without its after.
-func (d *Draft) frame() (*petrelv1.Send, error) {
+func (d *Draft) frame(newID func() string) (*petrelv1.Send, error) {
 	s := &petrelv1.Send{Conv: d.Conv, User: d.User, ClientMsgId: d.ID, Type: d.Type}
 	if (d.Conv == "") == (d.User == "") {
 		return nil, invalid("one of Conv and User is set")
@@ -207,9 +160,51 @@ func (d *Draft) relate(s *petrelv1.Send) {
 	}
 }
 
+// draft takes a message to be sent. It goes out once its row is in the store and kept was
+// called. isNew is false if it was taken before. Spec: P-4.9.
+func (c *core) draft(d Draft) (o *outgoing, isNew bool, err error) {
+	s, err := d.frame(c.newID)
+	if err != nil {
+		return nil, false, err
+	}
+	if old := c.sending[s.ClientMsgId]; old != nil {
+		if proto.Equal(entryOf(s), entryOf(old.send)) {
+			return old, false, nil
+		}
+		return nil, false, &Error{Code: CodeConflict, Message: "this client message id is on its way with another body", Settled: true}
+	}
+	return c.compose(s, d.ID == ""), true, nil
+}
+
+// kept: the store has the row of o.
+func (c *core) kept(o *outgoing) {
+	c.toSync = append(c.toSync, o)
+	c.wakeLane(o.lane)
+	c.out.woken = true
+}
+
+// discard stops showing a message whose fate is known, and which is not stored.
+func (c *core) discard(o *outgoing) {
+	if o.state == Rejected || o.state == Unknowable {
+		c.remove(o)
+		c.out.woken = true
+	}
+}
+
+// draft is what was sent, for another try.
+func (o *outgoing) draft() Draft {
+	s := o.send
+	return Draft{
+		Conv: s.Conv, User: s.User, Type: s.Type, Text: s.GetText(), Data: s.GetData(),
+		Edit: s.GetEdit(), Recall: s.GetRecall(),
+		ReplyTo: s.Rel.GetReplyTo(), Silent: s.Rel.GetSilent(), Forward: s.Rel.GetForwardOf(),
+		Thread: s.Rel.GetThread(), AlsoMain: s.Rel.GetAlsoMain(), Mentions: slices.Clone(s.Rel.GetMentions()), MentionAll: s.Rel.GetMentionAll(),
+	}
+}
+
 // compose fixes what all attempts have in common. A new id says that no earlier
-// attempt was made: then it has an after. c.mu is held. Spec: P-4.7.
-func (c *Client) compose(s *petrelv1.Send, newID bool) *Outgoing {
+// attempt was made: then it has an after. Spec: P-4.7.
+func (c *core) compose(s *petrelv1.Send, newID bool) *outgoing {
 	if v := c.convs[s.Conv]; v != nil && v.peer != "" { // one lane for a direct conversation
 		s.Conv, s.User = "", v.peer
 	}
@@ -225,7 +220,7 @@ func (c *Client) compose(s *petrelv1.Send, newID bool) *Outgoing {
 		s.After = &after
 	}
 	c.composed++
-	o := &Outgoing{ID: s.ClientMsgId, Composed: time.Now(), c: c, n: c.composed, send: s, conv: id, done: make(chan struct{})}
+	o := &outgoing{id: s.ClientMsgId, composed: c.now, n: c.composed, send: s, conv: id}
 	c.enqueue(o)
 	if id != "" {
 		c.changed.touch(id)
@@ -233,7 +228,7 @@ func (c *Client) compose(s *petrelv1.Send, newID bool) *Outgoing {
 	return o
 }
 
-func (c *Client) enqueue(o *Outgoing) {
+func (c *core) enqueue(o *outgoing) {
 	key := "c:" + o.send.Conv
 	if v := c.convs[o.send.Conv]; v != nil && v.peer != "" {
 		key = "u:" + v.peer
@@ -249,23 +244,23 @@ func (c *Client) enqueue(o *Outgoing) {
 	o.lane = l
 	l.queue = append(l.queue, o)
 	l.show = append(l.show, o)
-	c.sending[o.ID] = o
+	c.sending[o.id] = o
 }
 
 // remove forgets o: it is among the entries, or a person has seen its fate.
-func (c *Client) remove(o *Outgoing) {
+func (c *core) remove(o *outgoing) {
 	l := o.lane
-	is := func(x *Outgoing) bool { return x == o }
+	is := func(x *outgoing) bool { return x == o }
 	l.queue = slices.DeleteFunc(l.queue, is)
 	l.show = slices.DeleteFunc(l.show, is)
-	delete(c.sending, o.ID)
+	delete(c.sending, o.id)
 	c.dropLane(l)
 	if o.conv != "" {
 		c.changed.touch(o.conv)
 	}
 }
 
-func (c *Client) dropLane(l *lane) {
+func (c *core) dropLane(l *lane) {
 	if len(l.show) == 0 && l.busy == 0 && c.lanes[l.key] == l {
 		delete(c.lanes, l.key)
 	}
@@ -273,7 +268,7 @@ func (c *Client) dropLane(l *lane) {
 
 // join makes one lane of those to a direct conversation by its id and by its
 // other user, once it is known that they are the same.
-func (c *Client) join(v *conv) {
+func (c *core) join(v *conv) {
 	from := c.lanes["c:"+v.id]
 	if from == nil || v.peer == "" {
 		return
@@ -284,7 +279,7 @@ func (c *Client) join(v *conv) {
 		to = &lane{key: key}
 		c.lanes[key] = to
 	}
-	byAge := func(a, b *Outgoing) int { return cmp.Compare(a.n, b.n) }
+	byAge := func(a, b *outgoing) int { return cmp.Compare(a.n, b.n) }
 	for _, o := range from.show {
 		o.lane = to
 	}
@@ -297,15 +292,32 @@ func (c *Client) join(v *conv) {
 	c.wakeLane(to)
 }
 
-func (c *Client) wakeLane(l *lane) {
+func (c *core) wakeLane(l *lane) {
 	if !l.ready && len(l.queue) > 0 {
 		l.ready = true
 		c.ready = append(c.ready, l)
 	}
 }
 
+// byAge are the messages that are not settled, the one that was composed first first.
+func (c *core) byAge() []*outgoing {
+	return slices.SortedFunc(maps.Values(c.sending), func(a, b *outgoing) int { return cmp.Compare(a.n, b.n) })
+}
+
+// lanesByAge are the lanes with messages that are not settled, by their oldest ones.
+func (c *core) lanesByAge() []*lane {
+	var all []*lane
+	for _, l := range c.lanes {
+		if len(l.queue) > 0 {
+			all = append(all, l)
+		}
+	}
+	slices.SortFunc(all, func(a, b *lane) int { return cmp.Compare(a.queue[0].n, b.queue[0].n) })
+	return all
+}
+
 // sendAll sends what may go out.
-func (c *Client) sendAll(now time.Time) {
+func (c *core) sendAll(now time.Time) {
 	lanes := c.ready
 	c.ready = nil
 	for i, l := range lanes {
@@ -324,7 +336,7 @@ func (c *Client) sendAll(now time.Time) {
 
 // sendLane sends the first message of l. stay: the lane has to be looked at
 // again; full: the window of the connection is.
-func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
+func (c *core) sendLane(l *lane, now time.Time) (stay, full bool) {
 	for l.busy == 0 && len(l.queue) > 0 {
 		o := l.queue[0]
 		switch {
@@ -334,7 +346,7 @@ func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
 		// does where to look for it. Without an after the server looks up the id.
 		case o.send.After != nil && !c.live.synced:
 			return true, false
-		case now.Sub(o.Composed) > giveUp:
+		case now.Sub(o.composed) > giveUp:
 			c.settle(o, Unknowable, ErrUnknowable)
 			continue
 		case now.Before(l.at):
@@ -342,12 +354,12 @@ func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
 			return true, false
 		case o.stale && !o.look:
 			c.settle(o, Rejected, &Error{Code: CodeNoTarget, Message: "the server was put back to an earlier state after this was composed, and its target may be another message now", Settled: true})
-			c.notify()
+			c.out.woken = true
 			continue
 		case o.fresh:
 			o.fresh = false
 			c.raise(o, c.headOf(o))
-			c.notify()
+			c.out.woken = true
 			return true, false
 		case o.look && c.live.readsFull():
 			return true, false
@@ -365,7 +377,7 @@ func (c *Client) sendLane(l *lane, now time.Time) (stay, full bool) {
 
 // aims tells whether o is nothing without the entry that it names. Spec: P-5.3, P-5.10,
 // P-5.12.
-func (o *Outgoing) aims() bool {
+func (o *outgoing) aims() bool {
 	if o.send.Rel.GetForwardOf() != nil || o.send.Rel.GetThread() != 0 {
 		return true
 	}
@@ -377,14 +389,14 @@ func (o *Outgoing) aims() bool {
 }
 
 // headOf is the head of the conversation o goes to; 0 if it is not known.
-func (c *Client) headOf(o *Outgoing) uint64 {
+func (c *core) headOf(o *outgoing) uint64 {
 	if v := c.convs[c.target(o)]; v != nil {
 		return v.head
 	}
 	return 0
 }
 
-func (c *Client) target(o *Outgoing) string {
+func (c *core) target(o *outgoing) string {
 	if o.send.User != "" {
 		return c.direct[o.send.User]
 	}
@@ -392,7 +404,7 @@ func (c *Client) target(o *Outgoing) string {
 }
 
 // raise gives o another after; it is stored before it is sent again.
-func (c *Client) raise(o *Outgoing, after uint64) {
+func (c *core) raise(o *outgoing, after uint64) {
 	s := proto.CloneOf(o.send)
 	s.After = &after
 	o.send = s
@@ -402,10 +414,10 @@ func (c *Client) raise(o *Outgoing, after uint64) {
 
 // sendOne sends o within the window. stay without full: o cannot be sent, and is settled.
 // Spec: P-4.6.
-func (c *Client) sendOne(l *lane, o *Outgoing) (stay, full bool) {
+func (c *core) sendOne(l *lane, o *outgoing) (stay, full bool) {
 	lv := c.live
 	f := &petrelv1.ClientFrame{Id: lv.nextID + 1, Body: &petrelv1.ClientFrame_Send{Send: o.send}}
-	b, err := lv.link.encode(f)
+	b, err := encode(c.o.json, f)
 	if err != nil { // a text that is not UTF-8; with protobuf the server says so
 		c.giveUp(o, &Error{Code: CodeInvalid, Message: err.Error(), Settled: true})
 		return true, false
@@ -420,22 +432,20 @@ func (c *Client) sendOne(l *lane, o *Outgoing) (stay, full bool) {
 	lv.sends++
 	lv.sendBytes += len(b)
 	l.busy++
-	lv.nextID++
-	lv.waiting[f.Id] = func(f *petrelv1.ServerFrame) {
+	c.askEncoded(b, func(f *petrelv1.ServerFrame) {
 		lv.sends--
 		lv.sendBytes -= len(b)
 		o.lane.busy--
 		c.answered(o, f)
 		c.wakeLane(o.lane)
 		c.dropLane(o.lane)
-	}
-	lv.link.push(b)
+	})
 	return false, false
 }
 
 // giveUp settles a message that cannot be sent on this connection. If it was tried on
 // another one, it may be stored.
-func (c *Client) giveUp(o *Outgoing, e *Error) {
+func (c *core) giveUp(o *outgoing, e *Error) {
 	if o.tried {
 		c.settle(o, Unknowable, ErrUnknowable)
 		return
@@ -445,7 +455,7 @@ func (c *Client) giveUp(o *Outgoing, e *Error) {
 
 // answered applies the answer to an attempt; nil: the connection ended.
 // Spec: P-4.8.
-func (c *Client) answered(o *Outgoing, f *petrelv1.ServerFrame) {
+func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 	l := o.lane
 	if o.state != Sending { // it was met in the history meanwhile
 		return
@@ -470,16 +480,16 @@ func (c *Client) answered(o *Outgoing, f *petrelv1.ServerFrame) {
 		}
 	default:
 		o.tried, o.err = true, fromWire(e)
-		l.at = retryAt(e)
+		l.at = c.retryAt(e)
 		if e.RetryAfterMs == 0 {
-			l.at = time.Now().Add(min(firstWait<<min(l.fails, 5), maxWait))
+			l.at = c.now.Add(min(firstWait<<min(l.fails, 5), maxWait))
 			l.fails++
 		}
 	}
 }
 
 // acked makes an entry of what was sent. Spec: P-6.7.
-func (c *Client) acked(o *Outgoing, a *petrelv1.Ack) {
+func (c *core) acked(o *outgoing, a *petrelv1.Ack) {
 	id := a.Conv
 	if id == "" {
 		id = o.send.Conv
@@ -505,7 +515,7 @@ func (c *Client) acked(o *Outgoing, a *petrelv1.Ack) {
 // ownCopy is the entry that a send has become: the fields of the send and those of the
 // ack. Without rel the count is that of the entry before, and nil: the client does not
 // hold that one. Spec: P-4.3.
-func (c *Client) ownCopy(v *conv, s *petrelv1.Send, a *petrelv1.Ack) *petrelv1.Message {
+func (c *core) ownCopy(v *conv, s *petrelv1.Send, a *petrelv1.Ack) *petrelv1.Message {
 	m := a.Message
 	if m == nil {
 		m = entryOf(s)
@@ -557,18 +567,18 @@ func entryOf(s *petrelv1.Send) *petrelv1.Message {
 }
 
 // settle ends the sending of o.
-func (c *Client) settle(o *Outgoing, s SendState, err error) {
+func (c *core) settle(o *outgoing, s SendState, err error) {
 	o.state, o.err, o.look = s, err, false
-	o.lane.queue = slices.DeleteFunc(o.lane.queue, func(x *Outgoing) bool { return x == o })
-	c.put(outgoingKey(o.ID), nil)
-	close(o.done)
+	o.lane.queue = slices.DeleteFunc(o.lane.queue, func(x *outgoing) bool { return x == o })
+	c.put(outgoingKey(o.id), nil)
+	c.out.settled = append(c.out.settled, o)
 	if o.conv != "" {
 		c.changed.touch(o.conv)
 	}
 }
 
 // arrived: the own message m is among the entries of conv. Spec: P-4.7.
-func (c *Client) arrived(conv string, m *petrelv1.Message) {
+func (c *core) arrived(conv string, m *petrelv1.Message) {
 	o := c.sending[m.ClientMsgId]
 	if o == nil || o.state == Rejected {
 		return
@@ -582,7 +592,7 @@ func (c *Client) arrived(conv string, m *petrelv1.Message) {
 
 // passed drops what was sent from what is shown as on its way, when the
 // client's view has moved over its place.
-func (c *Client) passed(v *conv) {
+func (c *core) passed(v *conv) {
 	for _, l := range c.lanesOf(v.id, v.peer) {
 		for _, o := range slices.Clone(l.show) {
 			if o.state == Sent && o.seq <= v.have {
@@ -592,7 +602,7 @@ func (c *Client) passed(v *conv) {
 	}
 }
 
-func (c *Client) lanesOf(conv, peer string) []*lane {
+func (c *core) lanesOf(conv, peer string) []*lane {
 	var ls []*lane
 	if l := c.lanes["c:"+conv]; l != nil {
 		ls = append(ls, l)
@@ -607,13 +617,13 @@ func (c *Client) lanesOf(conv, peer string) []*lane {
 
 // lookFor reads the history of o's conversation above from, to the end, for o.
 // Spec: P-4.7, P-6.6.
-func (c *Client) lookFor(o *Outgoing, from uint64) {
+func (c *core) lookFor(o *outgoing, from uint64) {
 	id := c.target(o)
 	if id == "" { // there is no such conversation yet, so it is not in it
 		o.look = false
 		c.raise(o, o.until)
 		c.wakeLane(o.lane)
-		c.notify()
+		c.out.woken = true
 		return
 	}
 	lv := c.live
@@ -635,17 +645,17 @@ func (c *Client) lookFor(o *Outgoing, from uint64) {
 }
 
 // looked applies one page of a search.
-func (c *Client) looked(o *Outgoing, from uint64, f *petrelv1.ServerFrame) {
+func (c *core) looked(o *outgoing, from uint64, f *petrelv1.ServerFrame) {
 	p, e := f.GetHistory(), f.GetError()
 	switch {
 	case e != nil && e.Retryable:
-		o.from, o.lane.at = from, retryAt(e)
+		o.from, o.lane.at = from, c.retryAt(e)
 	case e != nil: // no member: the server's answer to the send says more
 		o.look = false
 		c.raise(o, o.until)
 	case p != nil:
 		for _, m := range p.Messages {
-			if m.From == c.meta.User && m.ClientMsgId == o.ID {
+			if m.From == c.meta.User && m.ClientMsgId == o.id {
 				o.stored(p.Conv, m)
 				c.settle(o, Sent, nil)
 				if v := c.convs[p.Conv]; v != nil && m.Seq <= v.have {
@@ -669,68 +679,12 @@ func (c *Client) looked(o *Outgoing, from uint64, f *petrelv1.ServerFrame) {
 
 // removedSince tells whether retention may have removed o: entries above from
 // are gone, and what is left is younger than o.
-func removedSince(o *Outgoing, from uint64, p *petrelv1.HistoryPage) bool {
+func removedSince(o *outgoing, from uint64, p *petrelv1.HistoryPage) bool {
 	return p.FirstSeq > from+1 && from > 0 ||
-		p.FirstSeq > 1 && len(p.Messages) > 0 && p.Messages[0].Seq == p.FirstSeq && p.Messages[0].TimeMs > uint64(o.Composed.UnixMilli())
+		p.FirstSeq > 1 && len(p.Messages) > 0 && p.Messages[0].Seq == p.FirstSeq && p.Messages[0].TimeMs > uint64(o.composed.UnixMilli())
 }
 
 // stored notes where the history has the message.
-func (o *Outgoing) stored(conv string, m *petrelv1.Message) {
+func (o *outgoing) stored(conv string, m *petrelv1.Message) {
 	o.conv, o.seq, o.time = conv, m.Seq, time.UnixMilli(int64(m.TimeMs))
-}
-
-// Time is when the server stored the message, by its clock; zero until it is Sent.
-func (o *Outgoing) Time() time.Time {
-	o.c.mu.Lock()
-	defer o.c.mu.Unlock()
-	return o.time
-}
-
-// State is how far the message is. conv and seq are set when it is Sent. err is
-// an *Error when it is Rejected, and while it is Sending if the server has put
-// it off: it is sent again then.
-func (o *Outgoing) State() (s SendState, conv string, seq uint64, err error) {
-	o.c.mu.Lock()
-	defer o.c.mu.Unlock()
-	return o.state, o.conv, o.seq, o.err
-}
-
-// Done is closed when the state is final.
-func (o *Outgoing) Done() <-chan struct{} { return o.done }
-
-// Wait waits until the fate of the message is known: its seq, or an *Error that
-// says why it is rejected, or ErrUnknowable. When ctx ends it is still on its
-// way.
-func (o *Outgoing) Wait(ctx context.Context) (seq uint64, err error) {
-	select {
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-o.done:
-	}
-	_, _, seq, err = o.State()
-	return seq, err
-}
-
-// Draft is what was sent, for another try after a rejection; its ID is empty.
-func (o *Outgoing) Draft() Draft {
-	o.c.mu.Lock()
-	s := o.send
-	o.c.mu.Unlock()
-	return Draft{
-		Conv: s.Conv, User: s.User, Type: s.Type, Text: s.GetText(), Data: s.GetData(),
-		Edit: s.GetEdit(), Recall: s.GetRecall(),
-		ReplyTo: s.Rel.GetReplyTo(), Silent: s.Rel.GetSilent(), Forward: s.Rel.GetForwardOf(),
-		Thread: s.Rel.GetThread(), AlsoMain: s.Rel.GetAlsoMain(), Mentions: slices.Clone(s.Rel.GetMentions()), MentionAll: s.Rel.GetMentionAll(),
-	}
-}
-
-// Discard stops showing a message that is Rejected or Unknowable among those
-// on their way. Others stay.
-func (o *Outgoing) Discard() {
-	o.c.mu.Lock()
-	defer o.c.mu.Unlock()
-	if o.state == Rejected || o.state == Unknowable {
-		o.c.remove(o)
-		o.c.notify()
-	}
 }

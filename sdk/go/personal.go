@@ -1,8 +1,6 @@
 package petrel
 
 import (
-	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -41,7 +39,7 @@ type setting struct {
 	seq   uint64 // of the entry of the inbox
 }
 
-// settings are those of the user, by what they are of and by name. Client.mu guards them.
+// settings are those of the user, by what they are of and by name.
 type settings map[subject]map[string]setting
 
 func (s settings) value(of subject, name string) string { return s[of][name].value }
@@ -53,7 +51,7 @@ func settingKey(of subject, name string) string {
 }
 
 // takePersonal applies what a page of a sync says. Spec: P-8.10.
-func (c *Client) takePersonal(p *petrelv1.SyncPage) {
+func (c *core) takePersonal(p *petrelv1.SyncPage) {
 	if p.PersonalReset {
 		for of, names := range c.settings {
 			for name := range names {
@@ -69,7 +67,7 @@ func (c *Client) takePersonal(p *petrelv1.SyncPage) {
 }
 
 // takePushed applies an entry of the inbox that changes settings.
-func (c *Client) takePushed(seq uint64, s *petrelv1.InboxSettings) {
+func (c *core) takePushed(seq uint64, s *petrelv1.InboxSettings) {
 	for name, value := range s.Values {
 		c.takeSetting(&petrelv1.Personal{Seq: seq, Conv: s.Conv, User: s.User, Name: name, Value: value})
 		if c.live.pushed == nil {
@@ -81,7 +79,7 @@ func (c *Client) takePushed(seq uint64, s *petrelv1.InboxSettings) {
 
 // takeSetting applies a value, if the client has none that is newer. One that was removed
 // stays in memory, so that an older one that comes late is noticed.
-func (c *Client) takeSetting(s *petrelv1.Personal) {
+func (c *core) takeSetting(s *petrelv1.Personal) {
 	of := subject{s.Conv, s.User}
 	if c.settings[of][s.Name].seq > s.Seq {
 		return
@@ -98,7 +96,7 @@ func (c *Client) takeSetting(s *petrelv1.Personal) {
 	c.settingChanged(of)
 }
 
-func (c *Client) dropSetting(of subject, name string) {
+func (c *core) dropSetting(of subject, name string) {
 	delete(c.settings[of], name)
 	if len(c.settings[of]) == 0 {
 		delete(c.settings, of)
@@ -107,7 +105,7 @@ func (c *Client) dropSetting(of subject, name string) {
 	c.settingChanged(of)
 }
 
-func (c *Client) settingChanged(of subject) {
+func (c *core) settingChanged(of subject) {
 	c.changed.Account = true
 	id := of.conv
 	if of.user != "" {
@@ -119,7 +117,7 @@ func (c *Client) settingChanged(of subject) {
 }
 
 // loadSetting reads a setting of the store.
-func (c *Client) loadSetting(b []byte) error {
+func (c *core) loadSetting(b []byte) error {
 	s := new(petrelv1.Personal)
 	if err := s.UnmarshalVT(b); err != nil {
 		return err
@@ -129,7 +127,7 @@ func (c *Client) loadSetting(b []byte) error {
 }
 
 // personal is what the user has set of v.
-func (c *Client) personal(v *conv) Personal {
+func (c *core) personal(v *conv) Personal {
 	names := c.settings[subject{conv: v.id}]
 	number := func(name string) uint64 {
 		n, err := strconv.ParseUint(names[name].value, 10, 63)
@@ -149,18 +147,8 @@ func (c *Client) personal(v *conv) Personal {
 	return p
 }
 
-// Setting is the value that the user has given a name: of a conversation, of another
-// user, or, if both are empty, of the account. "" without one.
-func (c *Client) Setting(conv, user, name string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.settings.value(subject{conv, user}, name)
-}
-
-// Blocked are the users that the user blocks, sorted.
-func (c *Client) Blocked() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// blocked are the users that the user blocks, sorted.
+func (c *core) blocked() []string {
 	var out []string
 	for of, names := range c.settings {
 		if of.user != "" && names[settingBlocked].value != "" {
@@ -169,73 +157,4 @@ func (c *Client) Blocked() []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// ChangeSettings gives names of a conversation, of another user, or, if both are empty, of
-// the account new values; "" removes a name. An application begins its own names with a
-// word of its own. The snapshots have the values once the server has stored them.
-// Codes: invalid, no_conversation, rate_limited. Spec: P-8.10.
-func (c *Client) ChangeSettings(ctx context.Context, conv, user string, values map[string]string) error {
-	return c.Call(ctx, accountService+"ChangeSettings", &petrelv1.ChangeSettingsRequest{Conv: conv, User: user, Values: maps.Clone(values)}, new(petrelv1.ChangeResponse))
-}
-
-// set gives one name of a conversation a value.
-func (c *Client) set(ctx context.Context, conv, name, value string) error {
-	return c.ChangeSettings(ctx, conv, "", map[string]string{name: value})
-}
-
-// one is the value of a setting that is there or not.
-func one(on bool) string {
-	if on {
-		return "1"
-	}
-	return ""
-}
-
-// Mute has nobody disturbed by a conversation before until; the zero time ends that.
-func (c *Client) Mute(ctx context.Context, conv string, until time.Time) error {
-	value := ""
-	if !until.IsZero() {
-		value = strconv.FormatInt(max(1, until.UnixMilli()), 10)
-	}
-	return c.set(ctx, conv, settingMutedUntil, value)
-}
-
-// Notify says of which messages of a conversation the person is told: "all", "mentions",
-// "nothing", or "" for what the application does otherwise.
-func (c *Client) Notify(ctx context.Context, conv, level string) error {
-	return c.set(ctx, conv, settingNotify, level)
-}
-
-// PinConversation puts a conversation at the top of the list, in the order of these numbers; 0 takes
-// it from there.
-func (c *Client) PinConversation(ctx context.Context, conv string, order uint64) error {
-	value := ""
-	if order > 0 {
-		value = strconv.FormatUint(order, 10)
-	}
-	return c.set(ctx, conv, settingPinned, value)
-}
-
-// Archive puts a conversation away, or brings it back.
-func (c *Client) Archive(ctx context.Context, conv string, on bool) error {
-	return c.set(ctx, conv, settingArchived, one(on))
-}
-
-// MarkUnread has a conversation look unread. When the person opens it, end that.
-func (c *Client) MarkUnread(ctx context.Context, conv string, on bool) error {
-	return c.set(ctx, conv, settingUnread, one(on))
-}
-
-// Clear has clients show nothing of a conversation up to a seq. The entries stay where
-// they are, also for the user.
-func (c *Client) Clear(ctx context.Context, conv string, upTo uint64) error {
-	return c.set(ctx, conv, settingClearedTo, strconv.FormatUint(upTo, 10))
-}
-
-// Block has the server withhold what another user sends to the direct conversation, or
-// ends that. It is in force when Block returns. The other user is told nothing of it.
-// Codes: invalid, rate_limited. Spec: P-5.4.
-func (c *Client) Block(ctx context.Context, user string, on bool) error {
-	return c.ChangeSettings(ctx, "", user, map[string]string{settingBlocked: one(on)})
 }

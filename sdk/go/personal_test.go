@@ -15,7 +15,7 @@ func (c *Client) all() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := []string{}
-	for of, names := range c.settings {
+	for of, names := range c.core.settings {
 		for name, s := range names {
 			if s.value != "" {
 				out = append(out, strings.TrimSpace(fmt.Sprintf("%s%s %s=%s", of.conv, of.user, name, s.value)))
@@ -85,10 +85,7 @@ func TestSettingsAreTheNewestOfEachName(t *testing.T) {
 		s.mu.Lock()
 		page = &petrelv1.SyncPage{PersonalReset: true, Personal: []*petrelv1.Personal{pinned(10, "3")}, Token: []byte("t"), More: true}
 		s.mu.Unlock()
-		c.mu.Lock()
-		c.startSync()
-		c.mu.Unlock()
-		signal(c.wake)
+		c.do(func(k *core) { k.startSync() })
 		synctest.Wait()
 		expect(t, "told anew, while something newer was pushed", c.all(), []string{"d1 pinned=3", "lang=fr"})
 		expect(t, "run", stop(), nil)

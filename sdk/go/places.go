@@ -5,55 +5,65 @@ import (
 	"slices"
 )
 
-// places are where a client may connect, best first: what the server said last,
-// behind that the URL that it was made with. Only the goroutine of Run uses it.
-// Spec: P-3.7.
+// places are where a client may connect, best first: what the server said last, and
+// then the URL that it was made with. A round tries each of them once. Spec: P-3.7.
 type places struct {
-	given string   // Options.URL
-	list  []string // never empty
-	at    int      // the one to try
-	tried int      // since the last welcome, or the last pause
+	given  string          // Options.URL
+	list   []string        // never empty
+	silent map[string]bool // did not answer when they were tried last, or fell silent
+	left   []string        // of this round, still to be tried
 }
 
-func newPlaces(given string) places { return places{given: given, list: []string{given}} }
+func newPlaces(given string) places {
+	return places{given: given, list: []string{given}, silent: map[string]bool{}}
+}
 
-func (p *places) now() string { return p.list[p.at] }
+// begin begins a round; without is an address that is left out, or "". Those that were
+// silent come last.
+func (p *places) begin(without string) {
+	p.left = nil
+	for _, silent := range []bool{false, true} {
+		for _, a := range p.list {
+			if a != without && p.silent[a] == silent {
+				p.left = append(p.left, a)
+			}
+		}
+	}
+}
 
-// welcomed takes what the server that is connected says; nothing changes
-// nothing.
-func (p *places) welcomed(gateways []string) {
-	p.tried = 0
+// next is the next address of the round; ok is false when all were tried.
+func (p *places) next() (addr string, ok bool) {
+	if len(p.left) == 0 {
+		return "", false
+	}
+	addr, p.left = p.left[0], p.left[1:]
+	return addr, true
+}
+
+// welcomed takes what the server says that is connected at addr; nothing changes nothing.
+func (p *places) welcomed(addr string, gateways []string) {
+	delete(p.silent, addr)
 	if len(gateways) == 0 {
 		return
 	}
-	here := p.now()
 	p.list = nil
 	for _, g := range append(slices.Clone(gateways), p.given) {
 		if speaks(p.given, g) && !slices.Contains(p.list, g) {
 			p.list = append(p.list, g)
 		}
 	}
-	p.at = max(slices.Index(p.list, here), 0)
+	for a := range p.silent {
+		if !slices.Contains(p.list, a) {
+			delete(p.silent, a)
+		}
+	}
 }
 
-// lost begins again with the best one; away says that the one that was connected
-// sends its clients to the others.
-func (p *places) lost(away bool) {
-	if here := p.now(); away && len(p.list) > 1 {
-		p.list = append(slices.Delete(slices.Clone(p.list), p.at, p.at+1), here)
+// sendsAway puts an address that sends its clients to the others behind them.
+func (p *places) sendsAway(addr string) {
+	if i := slices.Index(p.list, addr); i >= 0 && len(p.list) > 1 {
+		p.list = append(slices.Delete(slices.Clone(p.list), i, i+1), addr)
 	}
-	p.at = 0
-}
-
-// failed goes on to the next one. It reports false when all were tried: then
-// there is a pause.
-func (p *places) failed() bool {
-	p.at = (p.at + 1) % len(p.list)
-	if p.tried++; p.tried < len(p.list) {
-		return true
-	}
-	p.tried = 0
-	return false
 }
 
 // speaks tells whether a client that was given one address may use another: it

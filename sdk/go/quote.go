@@ -1,6 +1,8 @@
 package petrel
 
 import (
+	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -17,15 +19,9 @@ type quotes struct {
 	wanted map[uint64]bool            // not known, by seq; true: asked for
 }
 
-// Quote is what to show of the entry seq, which an entry of the conversation answers:
-// its Rel has the ReplyTo. A quote has at most 256 bytes of a text, and none of larger
-// data; with Cut there is more. A recalled message has RecalledBy and no body. nil with
-// known true: the entry is not available to this user. With known false the client asks
-// the server, and a Change names the conversation when it knows. The quote is shared
-// and must not be modified. Spec: P-5.9.
-func (c *Client) Quote(conv string, seq uint64) (q *petrelv1.Quote, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// quote is what is known of the entry seq, which an entry of the conversation answers. It is
+// asked for if it is not known.
+func (c *core) quote(conv string, seq uint64) (q *petrelv1.Quote, known bool) {
 	v := c.convs[conv]
 	if v == nil || seq == 0 {
 		return nil, true
@@ -42,7 +38,7 @@ func (c *Client) Quote(conv string, seq uint64) (q *petrelv1.Quote, known bool) 
 		}
 		v.wanted[seq] = false
 		c.asking[v] = struct{}{}
-		c.notify()
+		c.out.woken = true
 	}
 	return nil, false
 }
@@ -110,13 +106,13 @@ func quoteOf(m *petrelv1.Message) *petrelv1.Quote {
 }
 
 // askQuotes asks for the quotes that are wanted, as many at once as is allowed.
-func (c *Client) askQuotes() {
+func (c *core) askQuotes() {
 	for v := range c.asking {
-		for seq, asked := range v.wanted {
+		for _, seq := range slices.Sorted(maps.Keys(v.wanted)) {
 			if c.live.readsFull() {
 				return
 			}
-			if !asked {
+			if !v.wanted[seq] {
 				c.askQuote(v, seq)
 			}
 		}
@@ -124,7 +120,7 @@ func (c *Client) askQuotes() {
 	}
 }
 
-func (c *Client) askQuote(v *conv, seq uint64) {
+func (c *core) askQuote(v *conv, seq uint64) {
 	lv := c.live
 	lv.reads++
 	v.wanted[seq] = true

@@ -64,7 +64,7 @@ func TestQuotesAreOfWhatIsHeldOrOfThePageOrAskedFor(t *testing.T) {
 		synctest.Wait()
 		expect(t, "once it is recalled", quoted(c, "g1", 5), "recalled by 102")
 		c.mu.Lock()
-		c.convs["g1"].takeQuotes([]*petrelv1.Quote{
+		c.core.convs["g1"].takeQuotes([]*petrelv1.Quote{
 			{Seq: 7, From: "bob", Body: &petrelv1.Quote_Text{Text: "7"}},
 			{Seq: 5, From: "bob", Body: &petrelv1.Quote_Text{Text: "of an older page"}},
 		})

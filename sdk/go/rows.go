@@ -50,21 +50,21 @@ type outgoingRow struct {
 	Stale      bool   `json:"stale,omitempty"`
 }
 
-// put notes a row to be written; a value of nil removes it. c.mu is held.
-func (c *Client) put(key string, value []byte) {
-	if c.o.Store != nil {
+// put notes a row to be written; a value of nil removes it.
+func (c *core) put(key string, value []byte) {
+	if c.o.stored {
 		c.rows[key] = value
 	}
 }
 
 // keep stores an entry.
-func (c *Client) keep(m *petrelv1.Message) {
-	if c.o.Store == nil {
+func (c *core) keep(m *petrelv1.Message) {
+	if !c.o.stored {
 		return
 	}
 	b, err := m.MarshalVT()
 	if err != nil { // it came over the wire: it can be encoded
-		c.log.Error("encode an entry", "conv", m.Conv, "seq", m.Seq, "err", err)
+		c.remark(fmt.Sprintf("encode entry %d of %s: %v", m.Seq, m.Conv, err))
 		return
 	}
 	c.put(messageKey(m.Conv, m.Seq), b)
@@ -72,24 +72,24 @@ func (c *Client) keep(m *petrelv1.Message) {
 
 // store notes a message to be sent that has changed; it goes out once its row
 // is durable.
-func (c *Client) store(o *Outgoing) {
+func (c *core) store(o *outgoing) {
 	r := o.row()
 	c.put(r.Key, r.Value)
 	c.toSync = append(c.toSync, o)
 }
 
-// row is o as it is stored, with Client.mu held. A row of Send that arrives
+// row is o as it is stored. A row of Send that arrives
 // behind a newer one of Run does no harm: o has not been sent before it is
 // stored, so its first after holds, under whatever history.
-func (o *Outgoing) row() Row {
+func (o *outgoing) row() Row {
 	b, err := o.send.MarshalVT()
 	if err == nil {
-		b, err = json.Marshal(outgoingRow{Send: b, N: o.n, ComposedMs: o.Composed.UnixMilli(), Look: o.look || o.fresh, Stale: o.stale})
+		b, err = json.Marshal(outgoingRow{Send: b, N: o.n, ComposedMs: o.composed.UnixMilli(), Look: o.look || o.fresh, Stale: o.stale})
 	}
 	if err != nil {
-		panic(fmt.Sprintf("encode message %s: %v", o.ID, err)) // plain data: it can be encoded
+		panic(fmt.Sprintf("encode message %s: %v", o.id, err)) // plain data: it can be encoded
 	}
-	return Row{outgoingKey(o.ID), b}
+	return Row{outgoingKey(o.id), b}
 }
 
 func (v *conv) row() ([]byte, error) {
@@ -108,16 +108,16 @@ func (v *conv) row() ([]byte, error) {
 	})
 }
 
-// takeRows is what has to be written. c.mu is held.
-func (c *Client) takeRows() []Row {
-	if c.o.Store == nil {
+// takeRows is what has to be written.
+func (c *core) takeRows() []Row {
+	if !c.o.stored {
 		clear(c.dirty)
 		return nil
 	}
 	for v := range c.dirty {
 		b, err := v.row()
 		if err != nil {
-			c.log.Error("encode a conversation", "conv", v.id, "err", err)
+			c.remark(fmt.Sprintf("encode conversation %s: %v", v.id, err))
 			continue
 		}
 		c.rows[convKey(v.id)] = b
@@ -138,18 +138,15 @@ func (c *Client) takeRows() []Row {
 	for k, b := range c.rows {
 		rows = append(rows, Row{k, b})
 	}
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Key, b.Key) })
 	c.rows = map[string][]byte{}
 	return rows
 }
 
-// load reads the store.
-func (c *Client) load() error {
-	rows, err := c.o.Store.Load()
-	if err != nil {
-		return err
-	}
+// load takes the rows of the store.
+func (c *core) load(rows []Row) (err error) {
 	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Key, b.Key) }) // entries in the order of their seqs
-	out := map[uint64]*Outgoing{}
+	out := map[uint64]*outgoing{}
 	entries := map[string][]*petrelv1.Message{}
 	for _, r := range rows {
 		switch {
@@ -162,7 +159,7 @@ func (c *Client) load() error {
 			err = m.UnmarshalVT(r.Value)
 			entries[m.Conv] = append(entries[m.Conv], m)
 		case strings.HasPrefix(r.Key, outPrefix):
-			err = loadOutgoing(c, r.Value, out)
+			err = c.loadOutgoing(r.Value, out)
 		case r.Key == incomingKey:
 			c.incoming.begun = true
 		case strings.HasPrefix(r.Key, settingPrefix):
@@ -199,7 +196,7 @@ func (c *Client) load() error {
 	return nil
 }
 
-func (c *Client) loadConv(b []byte) error {
+func (c *core) loadConv(b []byte) error {
 	var r convRow
 	if err := json.Unmarshal(b, &r); err != nil {
 		return err
@@ -229,7 +226,7 @@ func (c *Client) loadConv(b []byte) error {
 
 // loadOutgoing reads a message to be sent. It may have been sent before the
 // restart, so its fate is unknown.
-func loadOutgoing(c *Client, b []byte, out map[uint64]*Outgoing) error {
+func (c *core) loadOutgoing(b []byte, out map[uint64]*outgoing) error {
 	var r outgoingRow
 	if err := json.Unmarshal(b, &r); err != nil {
 		return err
@@ -238,9 +235,9 @@ func loadOutgoing(c *Client, b []byte, out map[uint64]*Outgoing) error {
 	if err := s.UnmarshalVT(r.Send); err != nil {
 		return err
 	}
-	o := &Outgoing{
-		ID: s.ClientMsgId, Composed: time.UnixMilli(r.ComposedMs), c: c, n: r.N, send: s, conv: s.Conv,
-		done: make(chan struct{}), tried: true, look: r.Look, stale: r.Stale,
+	o := &outgoing{
+		id: s.ClientMsgId, composed: time.UnixMilli(r.ComposedMs), n: r.N, send: s, conv: s.Conv,
+		tried: true, look: r.Look, stale: r.Stale,
 	}
 	c.toSync = append(c.toSync, o)
 	out[o.n] = o

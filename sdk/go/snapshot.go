@@ -2,10 +2,8 @@ package petrel
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -59,10 +57,8 @@ func (m Message) NeedsNewerVersion() bool {
 	return m.Body == nil && m.RecalledBy == 0 && m.EditedBy == 0 && !m.Withheld && !m.Lost
 }
 
-// Conversations are all that are known, those with the newest messages first.
-func (c *Client) Conversations() []Conversation {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// conversations are all that are known, those with the newest messages first.
+func (c *core) conversations() []Conversation {
 	out := make([]Conversation, 0, len(c.convs))
 	for _, v := range c.convs {
 		out = append(out, c.snapshot(v))
@@ -80,27 +76,7 @@ func lastMs(v Conversation) uint64 {
 	return v.Last.TimeMs
 }
 
-// Conversation is the one with this id; ok is false if the client does not
-// know it.
-func (c *Client) Conversation(id string) (v Conversation, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := c.convs[id]
-	if known == nil {
-		return Conversation{}, false
-	}
-	return c.snapshot(known), true
-}
-
-// Direct is the id of the direct conversation with user; "" before anybody has
-// written there.
-func (c *Client) Direct(user string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.direct[user]
-}
-
-func (c *Client) snapshot(v *conv) Conversation {
+func (c *core) snapshot(v *conv) Conversation {
 	s := Conversation{
 		ID: v.id, Kind: v.kind, Title: v.title, Peer: v.peer, Role: v.role, Left: v.left, Head: v.head, Have: v.have,
 		Unread: v.unread(), Read: v.read, Known: v.known, Typing: c.typists(v), Damaged: slices.Clone(v.damaged), Personal: c.personal(v),
@@ -122,7 +98,7 @@ func (c *Client) snapshot(v *conv) Conversation {
 	return s
 }
 
-func (c *Client) message(v *conv, e *entry) Message {
+func (c *core) message(v *conv, e *entry) Message {
 	m := Message{Message: e.m}
 	m.Reactions, m.Pinned = v.noteOf(e.m)
 	if e.m.From == c.meta.User {
@@ -138,21 +114,7 @@ func (c *Client) message(v *conv, e *entry) Message {
 	return m
 }
 
-// Messages are the entries of a conversation that the client holds above
-// after, oldest first, at most limit (0: all). There is no hole among them but
-// what the user may not read and what Conversation.Damaged names. Edits and recalls are applied to their targets
-// and are entries of their own as well.
-func (c *Client) Messages(conv string, after uint64, limit int) []Message {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v := c.convs[conv]
-	if v == nil {
-		return nil
-	}
-	return c.messages(v, after, limit)
-}
-
-func (c *Client) messages(v *conv, after uint64, limit int) []Message {
+func (c *core) messages(v *conv, after uint64, limit int) []Message {
 	i, found := v.find(after)
 	if found {
 		i++
@@ -168,74 +130,42 @@ func (c *Client) messages(v *conv, after uint64, limit int) []Message {
 	return out
 }
 
-// Pending are the messages to a conversation that are not among its Messages
-// yet: on their way, or refused and not discarded. Oldest first.
-func (c *Client) Pending(conv string) []*Outgoing {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	peer := ""
-	if v := c.convs[conv]; v != nil {
-		peer = v.peer
-	}
-	return c.pending(conv, peer)
-}
-
-// PendingTo is Pending of the direct conversation with user, also before there
-// is one.
-func (c *Client) PendingTo(user string) []*Outgoing {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pending(c.direct[user], user)
-}
-
-func (c *Client) pending(conv, peer string) []*Outgoing {
-	var out []*Outgoing
+func (c *core) pending(conv, peer string) []*outgoing {
+	var out []*outgoing
 	for _, l := range c.lanesOf(conv, peer) {
 		out = append(out, l.show...)
 	}
-	slices.SortFunc(out, func(a, b *Outgoing) int { return cmp.Compare(a.n, b.n) })
+	slices.SortFunc(out, func(a, b *outgoing) int { return cmp.Compare(a.n, b.n) })
 	return out
 }
 
-// Older reads up to limit entries (0: the server's page) from before those
-// that Messages returns and puts them in front. more is false when there are
-// none before them. It waits for the connection. What the server cannot read is
-// passed over, and then stands in Conversation.Damaged.
-func (c *Client) Older(ctx context.Context, conv string, limit int) (more bool, err error) {
-	c.mu.Lock()
+// olderThan is where a page of older entries ends; 0: there is none to ask for.
+func (c *core) olderThan(conv string) uint64 {
 	v := c.convs[conv]
 	if v == nil || !v.known || v.low <= v.floor() {
-		c.mu.Unlock()
-		return false, nil
+		return 0
 	}
-	before := v.low + 1
-	c.mu.Unlock()
-	p, err := c.History(ctx, &petrelv1.GetHistory{Conv: conv, Before: before, Limit: uint32(limit)})
-	damage := Range{}
-	if e := refusal(err); e != nil {
-		damage = e.Damaged
-	}
-	if err != nil && damage.From == 0 {
-		return false, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v = c.convs[conv]
+	return v.low + 1
+}
+
+// takeOlder applies the answer to a page of entries below before.
+func (c *core) takeOlder(conv string, before uint64, p *petrelv1.HistoryPage, damage Range) (more bool) {
+	v := c.convs[conv]
 	switch {
 	case v == nil:
-	case err != nil:
+		return false
+	case damage.From != 0:
 		more = c.passOlderDamage(v, before, damage)
-		c.notify()
 	default:
 		more = c.prepend(v, before, p)
-		c.notify()
 	}
-	return more, nil
+	c.out.woken = true
+	return more
 }
 
 // passOlderDamage moves the beginning of what v holds over entries that the server
 // cannot read.
-func (c *Client) passOlderDamage(v *conv, before uint64, damage Range) (more bool) {
+func (c *core) passOlderDamage(v *conv, before uint64, damage Range) (more bool) {
 	if v.low+1 == before && damage.From < before {
 		v.damaged = append([]Range{{From: damage.From, To: v.low}}, v.damaged...)
 		v.low = max(damage.From-1, v.floor())
@@ -246,7 +176,7 @@ func (c *Client) passOlderDamage(v *conv, before uint64, damage Range) (more boo
 
 // prepend puts a page of older entries in front. A page that does not end
 // where v begins now, since two were asked for at once, is dropped.
-func (c *Client) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more bool) {
+func (c *core) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more bool) {
 	if v.low+1 != before {
 		return v.low > v.floor()
 	}
@@ -270,63 +200,4 @@ func (c *Client) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more 
 	c.refold(v, n)
 	c.touch(v)
 	return v.low > v.floor()
-}
-
-// Since reads entries of a conversation above after, oldest first, at most
-// limit (0: the server's page): from what the client holds, or else from the
-// history. A program that has to see every entry once keeps the last seq it has
-// seen and asks again when a Change names the conversation, until nothing
-// comes.
-func (c *Client) Since(ctx context.Context, conv string, after uint64, limit int) ([]Message, error) {
-	c.mu.Lock()
-	v := c.convs[conv]
-	if v != nil && v.known && after >= v.low {
-		out := c.messages(v, after, limit)
-		c.mu.Unlock()
-		return out, nil
-	}
-	c.mu.Unlock()
-	p, err := c.History(ctx, &petrelv1.GetHistory{Conv: conv, After: after, Limit: uint32(limit)})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Message, len(p.Messages))
-	for i, m := range p.Messages {
-		out[i] = Message{Message: m}
-	}
-	return out, nil
-}
-
-// History asks the server for a page of a conversation, past what the client
-// holds. It waits for the connection and asks again when that ends. What the server
-// cannot read is an error at once: an operator has to act first. Spec: P-5.2, P-9.5.
-func (c *Client) History(ctx context.Context, q *petrelv1.GetHistory) (*petrelv1.HistoryPage, error) {
-	for {
-		f, err := c.request(ctx, "", func() *petrelv1.ClientFrame {
-			return &petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_History{History: q}}
-		})
-		e := refusal(err)
-		switch {
-		case err == nil:
-			return f.GetHistory(), nil
-		case err == ErrConnectionLost:
-		case e != nil && e.Retryable && e.Code != CodeDamaged:
-			if err := wait(ctx, max(e.RetryAfter, retryWait)); err != nil {
-				return nil, err
-			}
-		default:
-			return nil, err
-		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // startSync asks what has changed; a need that comes up while the answer is
-// under way is a further sync. c.mu is held. Spec: P-6.2, P-6.4.
-func (c *Client) startSync() {
+// under way is a further sync. Spec: P-6.2, P-6.4.
+func (c *core) startSync() {
 	lv := c.live
 	if lv == nil {
 		return
@@ -21,12 +21,12 @@ func (c *Client) startSync() {
 	}
 	lv.syncing, lv.again, lv.syncAt, lv.newest = true, false, time.Time{}, 0
 	if lv.offers(capNewest) {
-		lv.newest = uint32(c.o.Newest)
+		lv.newest = uint32(c.o.newest)
 	}
 	c.askSync()
 }
 
-func (c *Client) askSync() {
+func (c *core) askSync() {
 	lv := c.live
 	q := &petrelv1.Sync{Token: c.meta.Token, Newest: lv.newest}
 	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Sync{Sync: q}}, func(f *petrelv1.ServerFrame) {
@@ -37,14 +37,14 @@ func (c *Client) askSync() {
 			c.meta.Token, c.metaDirty = nil, true
 			c.askSync()
 		case f.GetError() != nil:
-			lv.syncing, lv.syncAt = false, retryAt(f.GetError())
+			lv.syncing, lv.syncAt = false, c.retryAt(f.GetError())
 			c.alarmAt(lv.syncAt)
 		}
 	})
 }
 
 // takeSync applies one page. Its token is stored with what the page says.
-func (c *Client) takeSync(p *petrelv1.SyncPage) {
+func (c *core) takeSync(p *petrelv1.SyncPage) {
 	lv := c.live
 	c.takePersonal(p)
 	for _, s := range p.Convs {
@@ -60,21 +60,19 @@ func (c *Client) takeSync(p *petrelv1.SyncPage) {
 		c.startSync()
 	}
 	c.meta.Synced = true
-	for _, v := range c.convs { // also those whose repair an earlier connection did not finish
-		c.repair(v)
-	}
+	c.repairAny() // also those whose repair an earlier connection did not finish
 	if !lv.synced {
 		lv.synced = true
 		c.status.Synced = true
 		c.changed.Status = true
-		for _, l := range c.lanes {
+		for _, l := range c.lanesByAge() {
 			c.wakeLane(l)
 		}
 	}
 }
 
 // takeState applies what a sync says of one conversation.
-func (c *Client) takeState(s *petrelv1.ConvState) {
+func (c *core) takeState(s *petrelv1.ConvState) {
 	if s.Damaged { // nothing else is known of it: what is held stays. Spec: P-9.5
 		return
 	}
@@ -108,12 +106,12 @@ func (c *Client) takeState(s *petrelv1.ConvState) {
 
 // meet sets where a conversation begins for this client: behind what was there
 // before the first sync, else with the first entry that may be read. Spec: P-6.7.
-func (c *Client) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message) {
+func (c *core) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message) {
 	v.known = true
 	floor := v.floor()
-	from := max(floor, v.head-min(v.head, uint64(c.o.Keep)))
+	from := max(floor, v.head-min(v.head, uint64(c.o.keep)))
 	if !c.meta.Synced {
-		from = max(floor, s.Head-min(s.Head, uint64(c.o.Newest)))
+		from = max(floor, s.Head-min(s.Head, uint64(c.o.newest)))
 	}
 	if len(newest) > 0 {
 		from = min(from, newest[0].Seq-1)
@@ -127,7 +125,7 @@ func (c *Client) meet(v *conv, s *petrelv1.ConvState, newest []*petrelv1.Message
 
 // extend takes the newest entries that a sync brought, if they join what is
 // held.
-func (c *Client) extend(v *conv, newest []*petrelv1.Message) {
+func (c *core) extend(v *conv, newest []*petrelv1.Message) {
 	if len(newest) == 0 {
 		c.takeHeld(v)
 		return
@@ -146,7 +144,7 @@ func (c *Client) extend(v *conv, newest []*petrelv1.Message) {
 
 // answersNothing has a message answer nothing any more: another entry may stand at the
 // seq now. One that the server looks up by its id may be stored as it is. Spec: P-6.6.
-func (c *Client) answersNothing(o *Outgoing) {
+func (c *core) answersNothing(o *outgoing) {
 	if o.state != Sending || o.send.Rel.GetReplyTo() == 0 || o.aims() || o.tried && o.send.After == nil {
 		return
 	}
@@ -160,7 +158,7 @@ func (c *Client) answersNothing(o *Outgoing) {
 
 // forget drops what another history id said; what is to be sent stays.
 // Spec: P-3.4, P-6.6.
-func (c *Client) forget() {
+func (c *core) forget() {
 	for id, v := range c.convs {
 		c.dropEntries(v)
 		c.put(convKey(id), nil)
@@ -179,7 +177,7 @@ func (c *Client) forget() {
 	c.changed.List = true
 	clear(c.asking)
 	had := c.meta.History != "" // before its first welcome a client has told no seqs: those in drafts are from elsewhere
-	for _, o := range c.sending {
+	for _, o := range c.byAge() {
 		if had {
 			c.answersNothing(o)
 		}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -28,13 +27,10 @@ func StaticToken(token string) TokenSource {
 	return func(context.Context, string) (string, error) { return token, nil }
 }
 
-// tokenCache asks a source for one token at a time and remembers the last.
+// tokenCache asks a source for one token at a time.
 type tokenCache struct {
 	source TokenSource
 	turn   chan struct{} // capacity 1: one call of source at a time; full: others wait
-
-	mu    sync.Mutex // tier 0; guards given
-	given string
 }
 
 func newTokenCache(s TokenSource) *tokenCache {
@@ -55,16 +51,7 @@ func (t *tokenCache) get(ctx context.Context, refused string) (string, error) {
 	if refused != "" && token == refused {
 		return "", &Error{Code: CodeUnauthenticated, Message: "the token is not valid", Hint: "log in again"}
 	}
-	t.mu.Lock()
-	t.given = token
-	t.mu.Unlock()
 	return token, nil
-}
-
-func (t *tokenCache) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.given
 }
 
 // Tokens are those of one login of one device. Spec: P-11.3.

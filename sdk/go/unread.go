@@ -9,7 +9,6 @@ type Unread struct {
 
 // unreadTotals are the sums, kept up to date with what changes: adding up
 // thousands of conversations for each message would cost more than the message.
-// Client.mu guards them.
 type unreadTotals struct {
 	total Unread
 	by    map[string]unreadIn // conversations that have some
@@ -18,18 +17,9 @@ type unreadTotals struct {
 // unreadIn is what is unread in one conversation.
 type unreadIn struct{ messages, mentions int }
 
-// Unread is how much the user has not read. [Change.Unread] tells when it is
-// another.
-func (c *Client) Unread() Unread {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.countUnread()
-	return c.unread.total
-}
-
 // countUnread counts the conversations anew that have changed since the last
-// flush. c.mu is held.
-func (c *Client) countUnread() {
+// flush.
+func (c *core) countUnread() {
 	before := c.unread.total
 	for id := range c.changed.convs {
 		now, was := unreadIn{}, c.unread.by[id]

@@ -1,0 +1,178 @@
+package petrel
+
+import (
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// core is the client without sockets, store, clock, randomness, goroutines and
+// locks: inputs go in, outputs come out, and the same inputs always give the same
+// outputs. [Client] drives it, and calls it from one goroutine at a time.
+//
+// Inputs are its methods: start, stop, tokenCame, opened, closed, frame, step (the
+// clock), stored (the answer of the store), wakeUp, and the calls of the application.
+// Before each one the caller sets now. Afterwards it does what out says, and writes
+// what prepare returns.
+type core struct {
+	o      coreOptions
+	random func() float64 // from 0 to below 1
+	newID  func() string  // 128 random bits as text
+
+	now   time.Time // when the input that is being applied came
+	out   outputs   // since the caller has taken them
+	alarm time.Time // when step has to be called at the latest; zero: not
+	reach reach
+
+	status    Status
+	changed   Change // since the last prepare
+	meta      meta
+	convs     map[string]*conv
+	direct    map[string]string // other user → direct conversation
+	lanes     map[string]*lane
+	ready     []*lane              // may have something to send
+	sending   map[string]*outgoing // by client message id, not settled
+	composed  uint64               // number of the newest message composed
+	toSync    []*outgoing          // written, but not durable yet
+	moves     []*conv              // have cursors to move
+	focus     *petrelv1.SetFocus   // nil: all
+	live      *live                // nil: not connected
+	pageLimit int                  // entries of a history page; 0: the server's
+	unread    unreadTotals
+	incoming  incoming
+	lossy     lossy
+	settings  settings
+
+	rows      map[string][]byte // to be written; nil: to be removed
+	dirty     map[*conv]struct{}
+	asking    map[*conv]struct{} // with quotes to be asked for
+	metaDirty bool
+}
+
+// coreOptions are what the core needs of Options.
+type coreOptions struct {
+	url                        string
+	device, deviceKind, client string
+	json                       bool
+	stored                     bool // there is a store
+	keep, newest               int  // entries; 0 of newest: none
+	manualDelivered            bool
+}
+
+// meta is what the store knows besides conversations and messages.
+type meta struct {
+	User    string `json:"user"`
+	Device  string `json:"device"`
+	History string `json:"history"` // the history id that all else belongs to
+	Inbox   string `json:"inbox"`
+	Token   []byte `json:"token"`  // of the newest sync page that was applied
+	Synced  bool   `json:"synced"` // a whole sync was applied: what shows up now is new
+}
+
+// outputs are what the core wants done.
+type outputs struct {
+	token   *wantedToken
+	dials   []dial
+	drops   []uint64    // connections to close, by number
+	frames  []frame     // to be written, in this order
+	settled []*outgoing // messages whose fate is known now
+	remarks []string    // for the log
+	ended   bool        // Run is over
+	err     error       // why; nil: nobody asked
+	woken   bool        // step and prepare have something to do
+}
+
+// wantedToken asks for an access token; refused is the one that the server has just
+// refused, or "".
+type wantedToken struct{ refused string }
+
+// dial asks for a connection to an address. The number stands in everything that is said
+// of the connection, so that what comes late from an earlier one is told apart.
+type dial struct {
+	conn uint64
+	addr string
+}
+
+// frame is an encoded frame for a connection.
+type frame struct {
+	conn uint64
+	b    []byte
+}
+
+// written is what one turn of the client writes, and what follows once it is written.
+type written struct {
+	rows    []Row // all or none
+	sync    bool  // to be made durable before stored
+	fresh   []*outgoing
+	changed Change
+}
+
+func newCore(o coreOptions, random func() float64, newID func() string) *core {
+	return &core{
+		o: o, random: random, newID: newID, reach: newReach(o.url),
+		convs: map[string]*conv{}, direct: map[string]string{}, lanes: map[string]*lane{}, sending: map[string]*outgoing{},
+		rows: map[string][]byte{}, dirty: map[*conv]struct{}{}, asking: map[*conv]struct{}{},
+		unread: unreadTotals{by: map[string]unreadIn{}}, settings: settings{}, incoming: incoming{positions: map[string]position{}},
+	}
+}
+
+// open takes what the store holds, before everything else.
+func (c *core) open(rows []Row) error {
+	if err := c.load(rows); err != nil {
+		return err
+	}
+	if c.o.device != "" {
+		c.meta.Device = c.o.device
+	}
+	if c.meta.Device == "" {
+		c.meta.Device = c.newID()
+		c.metaDirty = true
+	}
+	return nil
+}
+
+// step does what the state and the clock ask for. Afterwards alarm says when it is needed
+// again at the latest.
+func (c *core) step() {
+	c.alarm = time.Time{}
+	c.stepReach()
+	if c.live != nil {
+		c.stepLive()
+	}
+}
+
+// prepare takes what has changed since the last one. It is told, and messages go out, once
+// the caller has written it: then it calls stored.
+func (c *core) prepare() written {
+	c.countUnread()
+	w := written{rows: c.takeRows(), sync: len(c.toSync) > 0, fresh: c.toSync, changed: c.changed}
+	c.toSync, c.changed = nil, Change{}
+	return w
+}
+
+// stored: the rows of w are in the store, and durable if it said so. It returns what the
+// application is told of.
+func (c *core) stored(w written) Change {
+	for _, o := range w.fresh {
+		o.safe = true
+		c.wakeLane(o.lane)
+	}
+	return w.changed
+}
+
+// setStatus notes a new status.
+func (c *core) setStatus(s Status) {
+	s.User, s.Server, s.History = c.status.User, c.status.Server, c.status.History
+	c.status = s
+	c.changed.Status = true
+}
+
+// alarmAt has step called at t at the latest.
+func (c *core) alarmAt(t time.Time) {
+	if c.alarm.IsZero() || t.Before(c.alarm) {
+		c.alarm = t
+	}
+}
+
+// remark puts a line into the log.
+func (c *core) remark(line string) { c.out.remarks = append(c.out.remarks, line) }

@@ -1,0 +1,96 @@
+package petrel
+
+import (
+	"time"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+const (
+	// An answer that does not come has the client ask whether the server is there: after
+	// 3 s, or 4 round trips where those are longer.
+	probeAfter = 3 * time.Second
+	probeTrips = 4
+	maxTrip    = 3 * time.Second // counted of a round trip: a store that stalls is no long way
+	// pongWithin is how long the server then has to say anything at all.
+	pongWithin = 2 * time.Second
+	// slowest is the link, in bytes per second, that carries what is under way in time. A
+	// message of 48 KiB over 50 kbit/s takes 8 s, and nothing is wrong.
+	slowest = 4096
+)
+
+// pulse tells whether the server at the other end of a connection still lives. Spec: P-7.
+type pulse struct {
+	heard  time.Time     // when the last bytes of the server came; the caller sets it
+	moved  time.Time     // when the socket took the last bytes; the caller sets it
+	pinged time.Time     // the server was asked whether it is there; zero: not
+	trip   time.Duration // of a request and its answer, smoothed; 0: not known
+	order  []uint64      // ids of requests, in the order in which they were sent; those that were answered are among them
+	bytes  int           // of requests without an answer
+}
+
+// took notes how long an answer has taken.
+func (p *pulse) took(d time.Duration) {
+	if d = min(d, maxTrip); p.trip == 0 {
+		p.trip = d
+	} else {
+		p.trip += (d - p.trip) / 8
+	}
+}
+
+// oldest is the request that has waited for longest.
+func (lv *live) oldest() (q request, waits bool) {
+	for len(lv.order) > 0 {
+		if q, waits = lv.waiting[lv.order[0]]; waits {
+			return q, true
+		}
+		lv.order = lv.order[1:]
+	}
+	return request{}, false
+}
+
+// beat asks a server that is silent whether it is there, and gives it up. An idle client
+// sends nothing by itself: the server pings first. Spec: P-7.2, P-7.3.
+func (c *core) beat() error {
+	lv := c.live
+	if lv.heard.After(lv.pinged) {
+		lv.pinged = time.Time{}
+	}
+	if !lv.pinged.IsZero() {
+		until := later(lv.pinged, lv.moved).Add(max(pongWithin, 2*lv.trip))
+		if !c.now.Before(until) {
+			return errSilent
+		}
+		c.alarmAt(until)
+		return nil
+	}
+	var at time.Time
+	if q, waits := lv.oldest(); waits {
+		at = later(later(q.at, lv.heard), lv.moved).Add(max(probeAfter, probeTrips*lv.trip) + time.Duration(lv.bytes)*time.Second/slowest)
+	} else if every := time.Duration(lv.welcome.HeartbeatMs) * time.Millisecond; every > 0 {
+		at = lv.heard.Add(every + every/2)
+	} else {
+		return nil
+	}
+	if c.now.Before(at) {
+		c.alarmAt(at)
+		return nil
+	}
+	c.probe()
+	return nil
+}
+
+// probe asks the server whether it is there.
+func (c *core) probe() {
+	lv := c.live
+	lv.pinged = c.now
+	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}, func(*petrelv1.ServerFrame) { lv.pinged = time.Time{} })
+	c.alarmAt(c.now.Add(max(pongWithin, 2*lv.trip)))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
