@@ -1,6 +1,8 @@
 package petrel
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
@@ -8,10 +10,11 @@ import (
 
 // core is the client without sockets, store, clock, randomness, goroutines and
 // locks: inputs go in, outputs come out, and the same inputs always give the same
-// outputs. [Client] drives it, and calls it from one goroutine at a time.
+// outputs. sdk/SPEC.md says what it does, and sdk/conformance has scripts of inputs and
+// outputs that it follows. [Client] drives it, and calls it from one goroutine at a time.
 //
 // Inputs are its methods: start, stop, tokenCame, opened, closed, frame, step (the
-// clock), stored (the answer of the store), wakeUp, and the calls of the application.
+// clock), stored and storeFailed (the answer of the store), wakeUp, and the calls of the application.
 // Before each one the caller sets now. Afterwards it does what out says, and writes
 // what prepare returns.
 type core struct {
@@ -107,6 +110,9 @@ type written struct {
 	changed Change
 }
 
+// errStore wraps a failure of the store: the client stops.
+var errStore = errors.New("the store of the client failed")
+
 func newCore(o coreOptions, random func() float64, newID func() string) *core {
 	return &core{
 		o: o, random: random, newID: newID, reach: newReach(o.url),
@@ -159,6 +165,9 @@ func (c *core) stored(w written) Change {
 	}
 	return w.changed
 }
+
+// storeFailed: nobody knows whether w is in the store. Nothing of it is told.
+func (c *core) storeFailed(err error) { c.end(fmt.Errorf("%w: %w", errStore, err)) }
 
 // setStatus notes a new status.
 func (c *core) setStatus(s Status) {

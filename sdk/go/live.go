@@ -231,6 +231,9 @@ func (c *core) stepLive() {
 	c.askQuotes()
 	c.moveAll(now)
 	c.sendAll(now)
+	if at := lv.beatAt(); !at.IsZero() {
+		c.alarmAt(at)
+	}
 }
 
 // retryAt is when a request that was refused with e may be repeated.

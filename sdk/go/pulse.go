@@ -56,28 +56,30 @@ func (c *core) beat() error {
 	if lv.heard.After(lv.pinged) {
 		lv.pinged = time.Time{}
 	}
+	at := lv.beatAt()
+	if at.IsZero() || c.now.Before(at) {
+		return nil
+	}
 	if !lv.pinged.IsZero() {
-		until := later(lv.pinged, lv.moved).Add(max(pongWithin, 2*lv.trip))
-		if !c.now.Before(until) {
-			return errSilent
-		}
-		c.alarmAt(until)
-		return nil
-	}
-	var at time.Time
-	if q, waits := lv.oldest(); waits {
-		at = later(later(q.at, lv.heard), lv.moved).Add(max(probeAfter, probeTrips*lv.trip) + time.Duration(lv.bytes)*time.Second/slowest)
-	} else if every := time.Duration(lv.welcome.HeartbeatMs) * time.Millisecond; every > 0 {
-		at = lv.heard.Add(every + every/2)
-	} else {
-		return nil
-	}
-	if c.now.Before(at) {
-		c.alarmAt(at)
-		return nil
+		return errSilent
 	}
 	c.probe()
 	return nil
+}
+
+// beatAt is when the server is asked, or given up; zero: never.
+func (lv *live) beatAt() time.Time {
+	if !lv.pinged.IsZero() {
+		return later(lv.pinged, lv.moved).Add(max(pongWithin, 2*lv.trip))
+	}
+	if q, waits := lv.oldest(); waits {
+		limit := max(probeAfter, probeTrips*lv.trip) + time.Duration(lv.bytes/slowest)*time.Second
+		return later(later(q.at, lv.heard), lv.moved).Add(limit)
+	}
+	if every := time.Duration(lv.welcome.HeartbeatMs) * time.Millisecond; every > 0 {
+		return lv.heard.Add(every + every/2)
+	}
+	return time.Time{}
 }
 
 // probe asks the server whether it is there.
@@ -85,7 +87,6 @@ func (c *core) probe() {
 	lv := c.live
 	lv.pinged = c.now
 	c.ask(&petrelv1.ClientFrame{Body: &petrelv1.ClientFrame_Ping{Ping: &petrelv1.Ping{}}}, func(*petrelv1.ServerFrame) { lv.pinged = time.Time{} })
-	c.alarmAt(c.now.Add(max(pongWithin, 2*lv.trip)))
 }
 
 func later(a, b time.Time) time.Time {

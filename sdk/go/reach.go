@@ -215,6 +215,7 @@ func (c *core) failed(t *try, err error) {
 	}
 	r.why, r.retryNot = err, retryAfter(err)
 	if !c.tryNext() && len(r.tries) == 0 {
+		r.limit = min(2*r.limit, maxLimit)
 		c.rest(r.why, r.retryNot)
 	}
 }
@@ -233,7 +234,7 @@ func (c *core) rest(why error, atLeast time.Duration) {
 	if atLeast > 0 {
 		pause = atLeast + c.part(atLeast)
 	}
-	r.wait, r.limit = min(2*r.wait, maxWait), min(2*r.limit, maxLimit)
+	r.wait = min(2*r.wait, maxWait)
 	r.pause, r.without = c.now.Add(pause), ""
 	c.setStatus(Status{State: Offline, Err: why, Retry: r.pause})
 	c.alarmAt(r.pause)

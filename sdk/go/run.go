@@ -2,7 +2,6 @@ package petrel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,9 +13,6 @@ const (
 	together     = 64               // frames applied before what they say is stored and told
 	tokenTimeout = 15 * time.Second // for the source of tokens
 )
-
-// errStore wraps a failure of the store: the client stops.
-var errStore = errors.New("the store of the client failed")
 
 // arrival is a frame of a connection; nil with the reason why the connection has ended.
 type arrival struct {
@@ -169,17 +165,9 @@ func (t *turns) drop(conn uint64) {
 func (c *Client) flush() error {
 	var w written
 	c.do(func(k *core) { w = k.prepare() })
-	if c.o.Store != nil {
-		if len(w.rows) > 0 {
-			if err := c.o.Store.Write(w.rows); err != nil {
-				return fmt.Errorf("%w: %w", errStore, err)
-			}
-		}
-		if w.sync {
-			if err := c.o.Store.Sync(); err != nil {
-				return fmt.Errorf("%w: %w", errStore, err)
-			}
-		}
+	if err := c.write(w); err != nil {
+		c.do(func(k *core) { k.storeFailed(err) })
+		return fmt.Errorf("%w: %w", errStore, err)
 	}
 	c.do(func(k *core) {
 		changed := k.stored(w)
@@ -189,5 +177,20 @@ func (c *Client) flush() error {
 			}
 		}
 	})
+	return nil
+}
+
+func (c *Client) write(w written) error {
+	if c.o.Store == nil {
+		return nil
+	}
+	if len(w.rows) > 0 {
+		if err := c.o.Store.Write(w.rows); err != nil {
+			return err
+		}
+	}
+	if w.sync {
+		return c.o.Store.Sync()
+	}
 	return nil
 }
