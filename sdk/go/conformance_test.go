@@ -320,7 +320,7 @@ func (s *script) settle() {
 		}
 		if s.o.Store == "by hand" && (len(w.rows) > 0 || w.sync) {
 			s.held = &w
-			return
+			continue
 		}
 		s.stored(w)
 	}
@@ -551,11 +551,14 @@ func (s *script) wait(d time.Duration) {
 	to := s.k.now.Add(d)
 	for {
 		s.settle()
-		if at := s.k.alarm; at.IsZero() || at.After(to) || s.got.ended {
+		at := s.k.alarm
+		if at.IsZero() || at.After(to) || s.got.ended {
 			break
-		} else if at.After(s.k.now) {
-			s.k.now = at
 		}
+		if !at.After(s.k.now) {
+			s.t.Fatalf("%s: the core wants to hear of the clock at once, again and again", s.at)
+		}
+		s.k.now = at
 	}
 	s.k.now = to
 }

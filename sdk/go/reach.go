@@ -204,8 +204,8 @@ func (c *core) failed(t *try, err error) {
 	c.drop(t.conn)
 	e := refusal(err)
 	switch {
-	case e != nil && e.Code == CodeUnauthenticated && !r.askAnew: // another one may do, at once
-		c.endTries()
+	case e != nil && e.Code == CodeUnauthenticated && !r.askAnew:
+		c.endTries() // another token may do, at once
 		r.refused, r.askAnew = r.token, true
 		c.askToken()
 		return

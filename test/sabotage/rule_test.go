@@ -31,7 +31,7 @@ type guard struct {
 }
 
 func all() []rule {
-	return slices.Concat(apiRules, appRules, auditRules, clusterRules, convRules, decoderRules, fanoutRules, gatewayRules, inboxRules, lossyRules, mentionRules, noteRules, pebbleRules, personalRules, postgresRules, relationRules, sdkRules, sessionRules, streamRules, terminalRules, userRules)
+	return slices.Concat(apiRules, appRules, auditRules, clauseRules(), clusterRules, convRules, decoderRules, fanoutRules, gatewayRules, inboxRules, lossyRules, mentionRules, noteRules, pebbleRules, personalRules, postgresRules, relationRules, sdkRules, sessionRules, streamRules, terminalRules, userRules)
 }
 
 // find returns where in the text of its file the patch applies.

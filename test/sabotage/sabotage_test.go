@@ -145,7 +145,7 @@ func TestRulesAreWhole(t *testing.T) {
 			t.Errorf("two rules are called %s", r.name)
 		}
 		seen[r.name] = true
-		if !regexp.MustCompile(`^[a-z]+(-[a-z]+)+$`).MatchString(r.name) || r.holds == "" || len(r.patches) == 0 || len(r.guards) == 0 {
+		if !regexp.MustCompile(`^[a-z]+(-[a-z0-9]+)+$`).MatchString(r.name) || r.holds == "" || len(r.patches) == 0 || len(r.guards) == 0 {
 			t.Errorf("rule %q needs a name like skip-membership, a promise, patches, and guards", r.name)
 		}
 		for _, p := range r.patches {
