@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,6 +160,59 @@ func TestSilentServerIsProbedAndGivenUp(t *testing.T) {
 		expect(t, "after 134 s", counts(), "1 connections, 2 pings")
 		pass(4 * time.Second) // that at 135 s is not
 		expect(t, "after 138 s", counts(), "2 connections, 3 pings")
+		expect(t, "run", stop(), nil)
+	})
+}
+
+// slowConn is a socket whose buffer takes everything, and whose link carries 50 kbit/s.
+type slowConn struct {
+	net.Conn
+	out chan []byte // capacity 1024; full: writes wait
+}
+
+func (c slowConn) Write(b []byte) (int, error) {
+	c.out <- slices.Clone(b)
+	return len(b), nil
+}
+
+func (c slowConn) drain() {
+	for b := range c.out {
+		<-time.After(time.Duration(len(b)) * time.Second / 6250)
+		if _, err := c.Conn.Write(b); err != nil {
+			return
+		}
+	}
+}
+
+// A message of 48 KiB is 8 s under way, and a client that went away would never get it
+// through. Spec: P-7.3.
+func TestALargeMessageOverASlowLinkCostsNoConnection(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		s.beat = 30000
+		c, err := New(Options{URL: "tcp://fake:1", Token: StaticToken("pt_x"), NetDial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := s.dial(ctx, network, addr)
+			slow := slowConn{conn, make(chan []byte, 1024)}
+			go slow.drain()
+			t.Cleanup(func() { close(slow.out) })
+			return slow, err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(c)
+		synctest.Wait()
+		var all []*Outgoing
+		for range 5 {
+			all = append(all, sendText(t, c, "g1", strings.Repeat("x", 48<<10)))
+		}
+		pass(60 * time.Second)
+		for i, o := range all {
+			if state, _, _, _ := o.State(); state != Sent {
+				t.Errorf("message %d is %v", i, state)
+			}
+		}
+		expect(t, "connections", len(s.dials), 1)
 		expect(t, "run", stop(), nil)
 	})
 }

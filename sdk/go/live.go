@@ -132,6 +132,11 @@ func (c *core) begin(t *try, w *petrelv1.Welcome) error {
 	for _, v := range c.convs {
 		v.before = v.have
 	}
+	for _, l := range c.lanes {
+		if len(l.queue) > 0 && CodeOf(l.queue[0].err) == CodeDraining { // this server is another one
+			l.at = time.Time{}
+		}
+	}
 	c.startSync()
 	c.sendFocus()
 	c.live.watchDue = len(c.lossy.watch) > 0

@@ -18,17 +18,27 @@ func newPlaces(given string) places {
 	return places{given: given, list: []string{given}, silent: map[string]bool{}}
 }
 
-// begin begins a round; without is an address that is left out, or "". Those that were
-// silent come last.
+// begin begins a round; without is an address that is left out, or "". Others of its host
+// come last, and those that were silent.
 func (p *places) begin(without string) {
 	p.left = nil
-	for _, silent := range []bool{false, true} {
+	lost := hostOf(without)
+	for _, last := range []bool{false, true} {
 		for _, a := range p.list {
-			if a != without && p.silent[a] == silent {
+			if a != without && (p.silent[a] || lost != "" && hostOf(a) == lost) == last {
 				p.left = append(p.left, a)
 			}
 		}
 	}
+}
+
+// hostOf is the host of an address, without the port; "" if it has none.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 // next is the next address of the round; ok is false when all were tried.

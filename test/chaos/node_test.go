@@ -61,6 +61,7 @@ postgres = %q
 dir = %q
 [cluster]
 node = %q
+addresses = [%q]
 %s
 [limits]
 sends_per_s = -1
@@ -71,7 +72,7 @@ new_connections_per_ip_per_s = -1
 unauthenticated_per_ip = -1
 [log]
 level = "debug"
-`, n.http, n.tcp, n.admin, dsn, n.dir, n.name, cluster)
+`, n.http, n.tcp, n.admin, dsn, n.dir, n.name, "ws://"+n.http, cluster)
 	if err := os.MkdirAll(n.dir, 0o700); err != nil {
 		n.t.Fatal(err)
 	}
