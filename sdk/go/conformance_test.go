@@ -566,7 +566,7 @@ func (s *script) wait(d time.Duration) {
 // usual is the welcome of a vector that says nothing else.
 const usual = `{"version":1,"user":"alice","inbox":"inbox","historyId":"h1","heartbeatMs":30000,"heartbeatMisses":2,
 	"window":{"sends":64,"bytes":262144},"limits":{"frameBytes":65536,"bodyBytes":8192,"historyMessages":50,"openRequests":16},
-	"capabilities":["edit","cursor","focus","newest","call","rel","signal","presence","notes","personal"]}`
+	"capabilities":["edit","cursor","focus","newest","call","rel","signal","presence","notes","personal","mentions"]}`
 
 // goLive goes from where a token is asked for to the answer of the first sync. What was
 // asked besides the hello and this sync is left to the step.

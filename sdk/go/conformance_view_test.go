@@ -111,7 +111,7 @@ func (s *script) shows(what string, want any) (got any, wrong string) {
 		})
 	case "unread":
 		k.countUnread()
-		got = jsonOf(map[string]any{"messages": k.unread.total.Messages, "conversations": k.unread.total.Conversations})
+		got = jsonOf(map[string]any{"messages": k.unread.total.Messages, "conversations": k.unread.total.Conversations, "mentions": k.unread.total.Mentions})
 	case "signals":
 		out := []any{}
 		for _, g := range k.signals() {
@@ -180,7 +180,7 @@ func (s *script) conversationView(id string) any {
 	}
 	return jsonOf(map[string]any{
 		"title": v.Title, "peer": v.Peer, "left": v.Left, "head": v.Head, "have": v.Have, "unread": v.Unread, "read": v.Read, "known": v.Known,
-		"typing": v.Typing, "damaged": v.Damaged, "receipts": receipts,
+		"typing": v.Typing, "mentions": v.Mentions, "damaged": v.Damaged, "receipts": receipts,
 	})
 }
 
