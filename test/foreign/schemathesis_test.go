@@ -13,7 +13,7 @@ import (
 // schemathesis makes requests of /openapi.json, good ones and bad ones, and
 // holds the answers against it: no server error, no undocumented status, type
 // or header, nothing accepted that the schema forbids, nobody let in without a
-// credential. PETREL_EXAMPLES is how many requests of each kind it makes, 10 by itself
+// credential. PETREL_EXAMPLES is how many requests of each kind it makes, 20 by itself
 // and 200 for `make long`. Spec: P-12.1, P-12.3.
 func TestSchemathesisFindsNothing(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), clientTime)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, bin, "--config-file", filepath.Join(root, "test/foreign/python/schemathesis.toml"), "run", "http://"+c.at+"/openapi.json",
-				"-H", "Authorization: Bearer "+c.credential, c.tags, "AdminService", c.tags, "SetupService", "--max-examples", cmp.Or(os.Getenv("PETREL_EXAMPLES"), "10"), "--workers", "1", "--continue-on-failure", "--no-color")
+				"-H", "Authorization: Bearer "+c.credential, c.tags, "AdminService", c.tags, "SetupService", "--max-examples", cmp.Or(os.Getenv("PETREL_EXAMPLES"), "20"), "--workers", "1", "--continue-on-failure", "--no-color")
 			// One worker: Python 3.11 loses count of its own recursion when two threads
 			// parse at the same time, and that is no finding.
 			cmd.Dir = t.TempDir() // it keeps examples where it runs

@@ -4,7 +4,7 @@ package pebblestore
 
 // How often the randomised tests do what they do; `make crash` does it in long counts.
 const (
-	standardCuts        = 300
+	standardCuts        = 1000
 	standardCorruptions = 80
 	standardBackupKills = 40
 
