@@ -38,6 +38,7 @@ type committer struct {
 	fetch     *fetcher
 	cursors   *cursors
 	tallies   *tallies
+	teller    *teller
 	formers   *formers
 	publisher *publisher
 	tenure    *tenure
@@ -62,8 +63,8 @@ func (cm *committer) run(ctx context.Context) error {
 		select {
 		case <-cm.queues.wake:
 		case <-cm.cursors.cooled.C:
-		case <-cm.tallies.cooled.C:
-			if err := cm.alone(commitsInFlight, cm.tallies.tellDue); err != nil {
+		case <-cm.teller.due.C:
+			if err := cm.alone(commitsInFlight, cm.teller.tell); err != nil {
 				return err
 			}
 			continue

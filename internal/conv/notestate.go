@@ -19,8 +19,8 @@ type notes struct {
 	loading int  // changes that read, or have read and are not noted yet: no note may be dropped
 
 	untold  map[im.Seq]*untold
-	told    time.Time // when others were told last
-	telling bool      // in tallies.cooling
+	told    time.Time // when others were begun to be told last
+	telling bool      // the teller has the conversation
 }
 
 // noteState is the note of one entry.
@@ -39,6 +39,12 @@ type userReactions struct {
 	user           im.User
 	newest, stored []string
 	changed        bool // in noteState.changed
+}
+
+// userWrite is the reactions of one user on their way in a commit.
+type userWrite struct {
+	of     *userReactions
+	emojis []string
 }
 
 // untold is a note that others are to be told, and the users who changed it since they

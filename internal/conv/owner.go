@@ -56,7 +56,8 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	in := &intake{mem: mem, fetch: fe, queues: qs, outsiders: sr, signaller: si, node: n, store: st}
 	rd := &reader{fetch: fe, outsiders: sr, store: st, formers: old}
 	cu := &cursors{mem: mem, reader: rd, node: n, store: st, fan: fan, wake: qs.wake, cooled: time.NewTimer(flushEvery)}
-	ta := &tallies{mem: mem, reader: rd, node: n, store: st, fan: fan, now: o.Now, wake: qs.wake, cooled: time.NewTimer(tellEvery)}
+	tl := newTeller(mem, fan)
+	ta := &tallies{mem: mem, reader: rd, node: n, store: st, teller: tl, now: o.Now, wake: qs.wake}
 	te := newTenure(mem, f, epoch)
 	pub := &publisher{
 		now: o.Now, log: o.Log, shared: o.shared(), node: n, mem: mem, tenure: te, queues: qs, cursors: cu, tallies: ta, formers: old, fan: fan,
@@ -69,7 +70,7 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	pub.lastMembership.Store(uint64(pos))
 	ow.memory, ow.queues, ow.intake, ow.reader, ow.cursors, ow.tallies, ow.publisher, ow.tenure = mem, qs, in, rd, cu, ta, pub, te
 	ow.committer = &committer{
-		o: o, store: st, hash: hash, ids: ids, node: n, queues: qs, fetch: fe, cursors: cu, tallies: ta, formers: old, publisher: pub, tenure: te, inboxLag: ow.inboxLag,
+		o: o, store: st, hash: hash, ids: ids, node: n, queues: qs, fetch: fe, cursors: cu, tallies: ta, teller: tl, formers: old, publisher: pub, tenure: te, inboxLag: ow.inboxLag,
 		confirm: owns, holder: holder, pos: pos,
 	}
 	return ow, nil

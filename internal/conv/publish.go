@@ -146,12 +146,12 @@ func (p *publisher) deliver(b *batch) {
 	if len(b.cursors) > 0 {
 		p.cursors.tell(b.cursors)
 	}
-	if len(b.tallies) > 0 {
-		p.tallies.tell(b.tallies)
-	}
 	p.fan.Flush()
 	for _, a := range b.answers {
 		a.done(a.r)
+	}
+	if len(b.tallies) > 0 { // last: no ack waits until a part of a large group has been told
+		p.tallies.tell(b.tallies)
 	}
 }
 

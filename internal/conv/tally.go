@@ -3,13 +3,11 @@ package conv
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/petrel-im/petrel/internal/conv/convpb"
-	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
@@ -17,13 +15,8 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// tellEvery is how often the notes of one conversation are told to others at most.
-const tellEvery = time.Second
-
 const (
 	tallySize  = 4096    // marks that one commit writes, about
-	tellSize   = 64      // notes of one conversation that are told at once
-	maxUntold  = 1024    // notes of one conversation that wait for that; others are not told
 	maxTallies = 1 << 16 // changes of notes that are not answered, on the whole node
 )
 
@@ -37,32 +30,23 @@ type tallyWrite struct {
 	waiting []*tallyChange
 }
 
-// userWrite is the reactions of one user in a tallyWrite.
-type userWrite struct {
-	of     *userReactions
-	emojis []string
-}
-
 // tallies change the notes of one feed's conversations: reactions and pins. They are no
 // entries, and move no head. Whoever changes a note reads before what it is, so the committer
 // only takes what is to be written, with its next commit. When that is durable, it is
-// answered, and told to those who have the conversation in focus, at most once in
-// tellEvery.
+// answered, and the teller tells it to others.
 type tallies struct {
 	mem    *memory
 	reader *reader
 	node   *node
 	store  store.Store
-	fan    *fanout.Fan
+	teller *teller
 	now    func() time.Time // wall clock
 	wake   chan<- struct{}  // capacity 1; a token makes the committer come
 
-	cooled *time.Timer  // the committer comes to tell the first of cooling
 	queued atomic.Int64 // conversations in due
 
 	// Guarded by memory.mu.
 	due     []*conv // with notes to write
-	cooling []*conv // that were told, or are to be told, oldest first
 	waiting int     // changes without an answer
 }
 
@@ -325,7 +309,7 @@ func (t *tallies) show(writes []tallyWrite) {
 		for _, x := range w.waiting {
 			x.mine = w.s.users[x.user].stored
 		}
-		t.noteUntoldLocked(w)
+		t.teller.noteLocked(w.c, w.s.seq, w.note, w.users)
 	}
 	t.endLocked(writes)
 }
@@ -347,31 +331,6 @@ func (t *tallies) answeredLocked(n int) {
 	t.node.tallies.Add(-int64(n))
 }
 
-// noteUntoldLocked notes what others are to be told.
-func (t *tallies) noteUntoldLocked(w *tallyWrite) {
-	all := w.c.notes
-	x := all.untold[w.s.seq]
-	if x == nil {
-		if len(all.untold) >= maxUntold {
-			return
-		}
-		if all.untold == nil {
-			all.untold = map[im.Seq]*untold{}
-		}
-		x = &untold{users: map[im.User][]string{}}
-		all.untold[w.s.seq] = x
-	}
-	x.note = w.note
-	for _, u := range w.users {
-		x.users[u.of.user] = u.emojis
-	}
-	if !all.telling {
-		all.telling = true
-		w.c.uses++ // until it has cooled down
-		t.cooling = slices.Insert(t.cooling, 0, w.c)
-	}
-}
-
 // tell answers the changes of a durable commit, and tells others.
 func (t *tallies) tell(writes []tallyWrite) {
 	for i := range writes {
@@ -380,7 +339,7 @@ func (t *tallies) tell(writes []tallyWrite) {
 			x.done(w.note, nil)
 		}
 	}
-	t.tellDue()
+	t.teller.tell()
 }
 
 // refuse answers changes of which nothing was written, and forgets them and all that came
@@ -426,97 +385,6 @@ func (t *tallies) abandonLocked(writes []tallyWrite) []tallyWrite {
 		t.answeredLocked(len(all[i].waiting))
 	}
 	return all
-}
-
-// tellDue tells others what is due, and plans when the committer is to come again. Only
-// the goroutine that publishes commits may call it, or the committer while there is none.
-func (t *tallies) tellDue() {
-	type telling struct {
-		c    *conv
-		told map[im.Seq]*untold
-	}
-	var all []telling
-	t.mem.mu.Lock()
-	now := time.Now()
-	for len(t.cooling) > 0 && now.Sub(t.cooling[0].notes.told) >= tellEvery {
-		c := t.cooling[0]
-		t.cooling = t.cooling[1:]
-		n := c.notes
-		if len(n.untold) == 0 {
-			n.telling = false
-			c.uses--
-			continue
-		}
-		all = append(all, telling{c, n.takeUntold()})
-		n.told = now
-		t.cooling = append(t.cooling, c)
-	}
-	if len(t.cooling) > 0 {
-		t.cooled.Reset(tellEvery - now.Sub(t.cooling[0].notes.told))
-	}
-	t.mem.mu.Unlock()
-	for _, x := range all {
-		t.tellNotes(x.c, x.told)
-	}
-	t.fan.Flush()
-}
-
-// takeUntold takes tellSize of the notes that others are to be told.
-func (all *notes) takeUntold() map[im.Seq]*untold {
-	if len(all.untold) <= tellSize {
-		taken := all.untold
-		all.untold = nil
-		return taken
-	}
-	taken := map[im.Seq]*untold{}
-	for q, x := range all.untold {
-		if taken[q] = x; len(taken) == tellSize {
-			break
-		}
-	}
-	maps.DeleteFunc(all.untold, func(q im.Seq, _ *untold) bool { return taken[q] != nil })
-	return taken
-}
-
-// tellNotes tells the members of a conversation what is new of its notes. Those who may
-// read all the entries, and have changed none of the notes, get the same frame. Spec: P-8.3.
-func (t *tallies) tellNotes(c *conv, told map[im.Seq]*untold) {
-	seqs := slices.Sorted(maps.Keys(told))
-	shared := make([]*petrelv1.Note, len(seqs))
-	for i, q := range seqs {
-		shared[i] = noteForAll(q, told[q].note)
-		shared[i].Conv = c.id
-	}
-	members := c.info.Load().members
-	var to []im.User
-	for _, u := range members.current {
-		own := make([]*petrelv1.Note, 0, len(seqs))
-		same := true
-		for i, q := range seqs {
-			mine, changed := told[q].users[u]
-			switch {
-			case len(members.readable(u, q, q)) == 0:
-				same = false
-			case changed:
-				n := noteFor(q, told[q].note, u, mine)
-				n.Conv = c.id
-				own, same = append(own, n), false
-			case withholds(told[q].note):
-				n := noteForAll(q, seenBy(told[q].note, u))
-				n.Conv = c.id
-				own, same = append(own, n), false
-			default:
-				own = append(own, shared[i])
-			}
-		}
-		switch {
-		case same:
-			to = append(to, u)
-		case len(own) > 0:
-			t.fan.Notes(c.key, []im.User{u}, own)
-		}
-	}
-	t.fan.Notes(c.key, to, shared)
 }
 
 // TalliesWaiting is how many changes of notes have no answer yet.

@@ -37,7 +37,7 @@ var noteRules = []rule{
 	{
 		name:    "tell-notes-of-before",
 		holds:   "nobody is told the note of an entry that they may not read",
-		patches: []patch{{"internal/conv/tally.go", `case len(members.readable(u, q, q)) == 0:`, `case len(members.readable(u, q, q)) < 0:`}},
+		patches: []patch{{"internal/conv/tell.go", `case len(members.readable(u, q, q)) == 0:`, `case len(members.readable(u, q, q)) < 0:`}},
 		guards:  []guard{{"internal/conv", "^TestNotesAreToldToThoseInFocusOnceASecond$"}},
 	},
 	{
@@ -49,8 +49,32 @@ var noteRules = []rule{
 	{
 		name:    "tell-each-reaction",
 		holds:   "notes of a conversation are told once a second",
-		patches: []patch{{"internal/conv/tally.go", `now.Sub(t.cooling[0].notes.told) >= tellEvery {`, `now.Sub(t.cooling[0].notes.told) >= 0 {`}},
-		guards:  []guard{{"internal/conv", "^TestNotesAreToldToThoseInFocusOnceASecond$"}},
+		patches: []patch{{"internal/conv/tell.go", `now.Sub(t.cooling[0].notes.told) >= tellEvery {`, `now.Sub(t.cooling[0].notes.told) >= 0 {`}},
+		guards:  []guard{{"internal/conv", "^TestALargeGroupIsToldInParts$"}},
+	},
+	{
+		name:    "tell-notes-in-one-part",
+		holds:   "the notes of a large group are told in parts",
+		patches: []patch{{"internal/conv/tell.go", `n := min(size, len(r.to))`, `n := len(r.to)`}},
+		guards:  []guard{{"internal/conv", "^TestALargeGroupIsToldInParts$"}},
+	},
+	{
+		name:    "tell-parts-without-pause",
+		holds:   "between two parts there is a pause",
+		patches: []patch{{"internal/conv/tell.go", `now.Sub(t.part) >= partEvery {`, `now.Sub(t.part) >= 0 {`}},
+		guards:  []guard{{"internal/conv", "^TestALargeGroupIsToldInParts$"}},
+	},
+	{
+		name:    "tell-notes-to-who-was-removed",
+		holds:   "a part is told to those who are members by then",
+		patches: []patch{{"internal/conv/tell.go", `|| members.Role(u) == 0 {`, `|| members.Role(u) < 0 {`}, {"internal/conv/tell.go", `case len(members.readable(u, q, q)) == 0:`, `case len(members.readable(u, q, q)) < 0:`}},
+		guards:  []guard{{"internal/conv", "^TestALargeGroupIsToldInParts$"}},
+	},
+	{
+		name:    "tell-small-parts-only",
+		holds:   "when many groups wait, the parts are larger",
+		patches: []patch{{"internal/conv/tell.go", `max(partSize, t.left/maxParts)`, `max(partSize, 0*t.left/maxParts)`}},
+		guards:  []guard{{"internal/conv", "^TestManyGroupsAreToldInTwoSeconds$"}},
 	},
 	{
 		name:    "react-without-bound",

@@ -1,0 +1,159 @@
+package conv
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/fanout"
+	"github.com/petrel-im/petrel/internal/im"
+	"github.com/petrel-im/petrel/internal/store/storepb"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// audience is members of groups who are online, and a teller.
+type audience struct {
+	*teller
+	t     *testing.T
+	users []im.User
+	outs  []*fanout.Outbox
+	heard [][]uint64 // the versions that each one was told
+}
+
+func newAudience(t *testing.T, n int) *audience {
+	fan := fanout.New(fanout.NewTable())
+	a := &audience{t: t, teller: newTeller(newMemory(&node{}, time.Now, time.Minute), fan), heard: make([][]uint64, n)}
+	for i := range n {
+		u := im.User(fmt.Sprintf("u%05d", i))
+		o := fanout.NewOutbox(wire.Encoding{Codec: wire.Proto, Framing: wire.TCP}, fanout.NewFlusher(func() {}), -1, nil)
+		o.Account, o.Notes = im.Account{Tenant: im.DefaultTenant, User: u}, true
+		fan.Table.Enter(o.Account, o, -1)
+		o.Welcome(&petrelv1.ServerFrame{}, &fanout.WakeUps{})
+		p, _ := o.Take()
+		o.Wrote(p, 0)
+		a.users, a.outs = append(a.users, u), append(a.outs, o)
+	}
+	return a
+}
+
+// group is a conversation of all of them.
+func (a *audience) group() *conv {
+	c := &conv{id: "group", notes: &notes{}}
+	c.key.Tenant = im.DefaultTenant
+	a.reduce(c, len(a.users))
+	return c
+}
+
+// reduce makes the first n the members of a group.
+func (a *audience) reduce(c *conv, n int) {
+	m := &Members{current: a.users[:n]}
+	for _, u := range m.current {
+		m.all = append(m.all, member{u, petrelv1.Role_ROLE_MEMBER, []stay{{from: 1}}})
+	}
+	c.info.Store(&info{members: m})
+}
+
+func (a *audience) note(c *conv, version uint64) {
+	a.mem.mu.Lock()
+	defer a.mem.mu.Unlock()
+	a.noteLocked(c, 1, &storepb.Note{Version: version}, nil)
+}
+
+// listen tells what is due, and returns how many were told something by that.
+func (a *audience) listen() (told int) {
+	a.tell()
+	for i, o := range a.outs {
+		p, _ := o.Take()
+		for b := p.Bytes; len(b) > 0; {
+			n := binary.BigEndian.Uint32(b)
+			f := &petrelv1.ServerFrame{}
+			if err := f.UnmarshalVT(b[4 : 4+n]); err != nil {
+				a.t.Fatal(err)
+			}
+			for _, n := range f.GetEvents().GetNotes() {
+				a.heard[i] = append(a.heard[i], n.Version)
+				told++
+			}
+			b = b[4+n:]
+		}
+		o.Wrote(p, 0)
+	}
+	return told
+}
+
+// listenUntil comes as the committer does, until a number was told, and returns how many
+// were told each time, and how long it took.
+func (a *audience) listenUntil(want int) (parts []int, took time.Duration) {
+	begun := time.Now()
+	for sum := 0; sum < want; {
+		<-a.due.C
+		if n := a.listen(); n > 0 {
+			parts = append(parts, n)
+			sum += n
+		}
+	}
+	return parts, time.Since(begun)
+}
+
+// Others wait no longer than for one part, and each member is told the versions in their
+// order, each of them once. Spec: P-5.11.
+func TestALargeGroupIsToldInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudience(t, 3*partSize+partSize/2)
+		c := a.group()
+		a.note(c, 1)
+		if n := a.listen(); n != partSize {
+			t.Errorf("%d were told at once, want %d", n, partSize)
+		}
+		a.note(c, 2)
+		if n := a.listen(); n != 0 {
+			t.Errorf("%d were told in the same moment, want 0", n)
+		}
+		left := len(a.users) - partSize
+		a.reduce(c, len(a.users)-1)
+		parts, took := a.listenUntil(left - 1)
+		if want := []int{partSize, partSize, partSize/2 - 1}; !slices.Equal(parts, want) || took != 3*partEvery {
+			t.Errorf("then %v were told within %v, want %v within %v", parts, took, want, 3*partEvery)
+		}
+		<-time.After(partEvery)
+		if n := a.listen(); n != 0 {
+			t.Errorf("%d were told the next version at once, want 0", n)
+		}
+		_, took = a.listenUntil(len(a.users) - 1)
+		if took < tellEvery-5*partEvery || took > tellEvery+3*partEvery {
+			t.Errorf("all were told again %v later, want about %v", took, tellEvery)
+		}
+		for i, heard := range a.heard {
+			want := []uint64{1, 2}
+			if i == len(a.heard)-1 {
+				want = nil // was removed before it was their turn
+			}
+			if !slices.Equal(heard, want) {
+				t.Errorf("%s was told versions %v, want %v", a.users[i], heard, want)
+			}
+		}
+	})
+}
+
+// If many groups are to be told, the parts are larger: nobody waits for long.
+func TestManyGroupsAreToldInTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const groups = 400
+		a := newAudience(t, 500)
+		for _, o := range a.outs[1:] { // only one is online
+			a.fan.Table.Leave(o.Account, o)
+		}
+		for range groups {
+			a.note(a.group(), 1)
+		}
+		all := a.listen()
+		parts, took := a.listenUntil(groups - all)
+		if most := slices.Max(parts); took > 2*time.Second || all > groups/maxParts+1 || most > groups/maxParts+1 {
+			t.Errorf("%d were told at once, then at most %d, all within %v, want at most %d and 2 s", all, most, took, groups/maxParts+1)
+		}
+	})
+}
