@@ -75,6 +75,22 @@ func (c *Consumer) blocks(ctx context.Context, key im.Key, from, end im.Seq) ([]
 	return sends, nil
 }
 
+// noteBlocks stores who has blocked whom, so that one look says whom a user may block. A
+// block that ends stays there: what is carried late could take the newest one away. The
+// conversation says what holds.
+func (c *Consumer) noteBlocks(ctx context.Context, blocks []*conv.Send) error {
+	var puts []store.RecordPut
+	for _, s := range blocks {
+		if s.Block.Blocked {
+			puts = append(puts, store.RecordPut{Table: store.Blocks, Tenant: s.Conv.Tenant, Key: store.BlockKey(im.User(s.Block.User), s.Peer), Value: []byte{1}})
+		}
+	}
+	if len(puts) == 0 {
+		return nil
+	}
+	return c.store.Update(ctx, puts)
+}
+
 // keepDropped is for how long the rows that a snapshot has taken the place of are kept.
 // They are not read any more, but a repeat of what has made them is known by them. Nobody
 // repeats anything after that. Spec: P-4.8, P-8.11, P-12.4.

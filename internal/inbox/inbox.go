@@ -246,6 +246,9 @@ func (c *Consumer) carry(ctx context.Context, items []*storepb.FeedItem, anew bo
 			return err
 		}
 	}
+	if err := c.noteBlocks(ctx, blocks); err != nil {
+		return err
+	}
 	for _, s := range blocks {
 		c.Blocked(im.Account{Tenant: s.Conv.Tenant, User: im.User(s.Block.User)}, s.Peer)
 	}

@@ -81,13 +81,7 @@ func BenchmarkDeathOfANode(b *testing.B) {
 					of := func(watcher, k int) im.User { return users[(watcher*7+k*491)%targets] }
 					var all []*session
 					for i := range watchers {
-						s := n.connect(b, im.User(fmt.Sprint("w", i)))
-						all = append(all, s)
-						for k := range each {
-							if policy == user.ToPeers {
-								w.peers(s.out.Account.User, of(i, k))
-							}
-						}
+						all = append(all, n.connect(b, im.User(fmt.Sprint("w", i))))
 					}
 					ctx, stop := context.WithCancel(b.Context())
 					var writing sync.WaitGroup

@@ -3,8 +3,6 @@ package presence
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,7 +10,6 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/signal"
 	"github.com/petrel-im/petrel/internal/store"
-	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/user"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
@@ -21,21 +18,22 @@ import (
 // targets.
 type job struct {
 	w       *Watch
-	version int  // of the list of w
-	again   bool // the session was told of the targets before, maybe
-	targets []*target
-	reads   []reading // one for each target
+	list    []watching // of w: what is read; the workers do not look into it
+	again   bool       // the session was told of the targets before, maybe
+	reads   []reading  // one for each target
 	watcher im.Account
 }
 
-// reading is what is known of a target, or was read of it.
+// reading is what is known of a target, or was read of it. The workers look at the account
+// of the target and at nothing else.
 type reading struct {
-	account im.Account
-	version int
-	blocks  int  // of the target, before it was read
-	known   bool // the loop knew it before
-	policy  user.PresencePolicy
+	t       *target
 	lastMs  uint64
+	blocked *blocked
+	version uint32
+	blocks  uint32 // of the target, before it was read
+	policy  user.PresencePolicy
+	known   bool // the loop knew it before
 	sees    bool
 }
 
@@ -45,10 +43,11 @@ type result struct {
 	err error
 }
 
-func (p *Presence) jobFor(w *Watch, targets []*target) job {
-	j := job{w: w, version: w.version, targets: targets, watcher: w.out.Account, reads: make([]reading, len(targets))}
-	for i, t := range targets {
-		j.reads[i] = reading{account: t.account, version: t.version, blocks: t.blocks, known: t.known, policy: t.policy, lastMs: t.lastMs}
+func jobFor(w *Watch, list []watching) job {
+	j := job{w: w, list: list, watcher: w.out.Account, reads: make([]reading, len(list))}
+	for i := range list {
+		t := list[i].t
+		j.reads[i] = reading{t: t, version: t.version, blocks: t.blocks, known: t.known, policy: t.policy, blocked: t.blocked, lastMs: t.lastMs}
 	}
 	return j
 }
@@ -70,85 +69,76 @@ func (p *Presence) work(ctx context.Context) {
 }
 
 // read reads who of the targets may be seen. Whether there is no such user, or one who may
-// not be seen, it reads the same: the user's record, when they were online last, and
-// whether they have a direct conversation with the watcher. Spec: P-13.6.
+// not be seen, it reads the same: the user's record, whom they may block, when they were
+// online last, and whether they have a direct conversation with the watcher. Spec: P-13.6.
 func (p *Presence) read(ctx context.Context, j *job) error {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for i := range j.reads {
 		if r := &j.reads[i]; !r.known {
-			g.Go(func() (err error) {
-				r.policy, err = p.o.Policy(ctx, r.account)
-				if errors.Is(err, store.ErrCorrupt) { // nobody knows who may see it
-					r.policy, err = user.ToNobody, nil
-				}
-				if err == nil {
-					r.lastMs, err = p.readLastSeen(ctx, r.account)
-				}
-				if errors.Is(err, store.ErrCorrupt) {
-					r.lastMs, err = 0, nil
-				}
-				return err
-			})
+			g.Go(func() error { return p.readTarget(ctx, r) })
 		}
 	}
 	if err := g.Wait(); err != nil || j.w == nil {
 		return err
 	}
-	directs := make([]im.ConvID, len(j.reads)) // of the targets with the watcher
-	var asks []*reading
-	var ids []im.ConvID
+	asks, ids := make([]*reading, 0, len(j.reads)), make([]im.ConvID, 0, len(j.reads))
 	for i := range j.reads {
 		r := &j.reads[i]
-		directs[i] = p.o.IDs.Direct(r.account.Tenant, r.account.User, j.watcher.User)
 		switch {
-		case r.account == j.watcher, r.policy == user.ToEverybody:
+		case r.t.account == j.watcher, r.policy == user.ToEverybody:
 			r.sees = true
 		default:
-			asks, ids = append(asks, r), append(ids, directs[i])
+			asks, ids = append(asks, r), append(ids, p.o.IDs.Direct(j.watcher.Tenant, r.t.account.User, j.watcher.User))
 		}
 	}
-	if len(ids) == 0 {
-		return p.dropBlocked(ctx, j, directs)
+	if len(ids) > 0 {
+		listed, err := p.o.Listed(ctx, j.watcher, ids)
+		if errors.Is(err, store.ErrCorrupt) || im.CodeOf(err) == im.CodeDamaged { // no reason to try it again and again
+			listed, err = make([]bool, len(ids)), nil
+		}
+		if err != nil {
+			return err
+		}
+		for i, r := range asks {
+			r.sees = listed[i] && r.policy == user.ToPeers
+		}
 	}
-	listed, err := p.o.Listed(ctx, j.watcher, ids)
-	if errors.Is(err, store.ErrCorrupt) || im.CodeOf(err) == im.CodeDamaged { // no reason to try it again and again
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for i, r := range asks {
-		r.sees = listed[i] && r.policy == user.ToPeers
-	}
-	return p.dropBlocked(ctx, j, directs)
+	return p.dropBlocked(ctx, j)
 }
 
-// dropBlocked takes from the watcher of j what users do not want it to see who block it. It
-// reads the same of each user.
-func (p *Presence) dropBlocked(ctx context.Context, j *job, directs []im.ConvID) error {
-	var g errgroup.Group
-	var next atomic.Int64
-	for range min(atOnce, len(j.reads)) { // a goroutine for each user would cost more than what it reads
-		g.Go(func() error {
-			for i := int(next.Add(1)) - 1; i < len(j.reads); i = int(next.Add(1)) - 1 {
-				r := &j.reads[i]
-				if r.account == j.watcher {
-					continue
-				}
-				rec, err := p.o.Store.Conversation(ctx, im.Key{Tenant: r.account.Tenant, Conv: directs[i]})
-				if errors.Is(err, store.ErrCorrupt) { // nobody knows who may see it
-					r.sees, err = false, nil
-				}
-				if err != nil {
-					return err
-				}
-				r.sees = r.sees && !slices.ContainsFunc(rec.GetBlocks(), func(b *storepb.Block) bool { return b.Blocked && b.User == string(r.account.User) })
-			}
-			return nil
-		})
+// readTarget reads what is the same for all who watch a user.
+func (p *Presence) readTarget(ctx context.Context, r *reading) (err error) {
+	r.policy, err = p.o.Policy(ctx, r.t.account)
+	if errors.Is(err, store.ErrCorrupt) { // nobody knows who may see it
+		r.policy, err = user.ToNobody, nil
 	}
-	return g.Wait()
+	if err == nil {
+		r.blocked, err = p.readBlocked(ctx, r.t.account)
+	}
+	if err == nil {
+		r.lastMs, err = p.readLastSeen(ctx, r.t.account)
+	}
+	if errors.Is(err, store.ErrCorrupt) {
+		r.lastMs, err = 0, nil
+	}
+	return err
+}
+
+// dropBlocked takes from the watcher of j what users do not want it to see who block it.
+func (p *Presence) dropBlocked(ctx context.Context, j *job) error {
+	for i := range j.reads {
+		r := &j.reads[i]
+		if !r.blocked.has(j.watcher.User) || r.t.account == j.watcher {
+			continue
+		}
+		blocks, err := p.isBlocked(ctx, r.t.account, j.watcher.User)
+		if err != nil {
+			return err
+		}
+		r.sees = r.sees && !blocks
+	}
+	return nil
 }
 
 // takeResults takes over what the workers have read, and tells it to the sessions.
@@ -171,27 +161,30 @@ func (p *Presence) takeResults(s *step) {
 }
 
 func (p *Presence) take(s *step, j job) {
-	if p.owed[j.w.out] == nil && j.version == j.w.version {
-		p.owed[j.w.out] = make([]*petrelv1.Presence, 0, len(j.targets))
+	if j.w.owed == nil && len(j.list) > 1 {
+		j.w.owed = make([]*petrelv1.Presence, 0, len(j.list))
 	}
-	for i, t := range j.targets {
-		r := &j.reads[i]
+	for i := range j.list {
+		x, r := &j.list[i], &j.reads[i]
+		t := x.t
 		if r.version != t.version {
 			continue // the policy has changed since, and is asked for again
 		}
 		if !t.known {
-			t.known, t.policy = true, r.policy
+			t.known, t.policy, t.blocked = true, r.policy, t.blocked.with(r.blocked)
 			if t.lastMs == 0 { // or it has gone offline while it was read
 				t.lastMs = r.lastMs
 			}
 		}
-		was, watches := t.watchers[j.w]
-		if watches && r.blocks != t.blocks {
-			p.askFor(question{j.w, t})
+		if x.at < 0 {
 			continue
 		}
-		if v := viewOf(r.sees); watches && j.version == j.w.version && (v != was || !j.again) {
-			t.watchers[j.w] = v
+		if r.blocks != t.blocks {
+			p.askFor(question{j.w, x})
+			continue
+		}
+		if v := viewOf(r.sees); v != x.view || !j.again {
+			x.view = v
 			s.tell(j.w, t.as(v))
 		}
 	}
@@ -200,12 +193,12 @@ func (p *Presence) take(s *step, j job) {
 // again repeats a job that has failed, after a pause.
 func (p *Presence) again(j job) {
 	p.pause = time.Now().Add(retryPause)
-	for _, t := range j.targets {
+	for i := range j.reads {
 		switch {
 		case j.w == nil:
-			p.policyChanged(t.account, "")
-		case j.version == j.w.version:
-			p.askFor(question{j.w, t})
+			p.policyChanged(j.reads[i].t.account, "")
+		case j.list[i].at >= 0:
+			p.askFor(question{j.w, &j.list[i]})
 		}
 	}
 }

@@ -40,9 +40,9 @@ func (p *Presence) policyChanged(a im.Account, watcher im.User) {
 	switch {
 	case p.targets[p.o.Table.Hash(a)] == nil:
 		return
-	case watcher == "":
+	case watcher == "" || len(p.blocks) >= maxAsked:
 		p.stale = append(p.stale, a)
-	case len(p.blocks) < maxAsked: // else the watcher sees it when they set their list again
+	default:
 		p.blocks = append(p.blocks, blockChange{a, watcher})
 	}
 	signal.Set(p.wake)
@@ -63,17 +63,7 @@ func (p *Presence) hideBlocked(s *step) {
 		if t == nil {
 			continue
 		}
-		t.blocks++
-		for w, was := range t.watchers {
-			if w.out.Account.User != changed[i].watcher {
-				continue
-			}
-			if was == visible {
-				t.watchers[w] = hidden
-				s.tell(w, t.as(hidden))
-			}
-			p.askFor(question{w, t})
-		}
+		p.mayBlock(s, t, blockedOf([]im.User{changed[i].watcher}, false))
 	}
 }
 
@@ -95,40 +85,48 @@ func (p *Presence) recheckJob() (j job, ok bool) {
 	n := min(len(p.stale), recheckAtOnce)
 	for _, a := range p.stale[:n] {
 		if t := p.targets[p.o.Table.Hash(a)]; t != nil {
-			j.targets = append(j.targets, t)
+			j.reads = append(j.reads, reading{t: t})
 		}
 	}
 	p.stale = p.stale[n:]
 	p.mu.Unlock()
-	for _, t := range j.targets {
-		t.rechecks++
-		j.reads = append(j.reads, reading{account: t.account, version: t.rechecks})
+	for i := range j.reads {
+		r := &j.reads[i]
+		r.t.rechecks++
+		r.version = r.t.rechecks
 	}
 	return j, n > 0
 }
 
-// takeRecheck takes over policies that were read again.
+// takeRecheck takes over policies that were read again, and whom the users may block.
 func (p *Presence) takeRecheck(s *step, j job) {
-	for i, t := range j.targets {
-		if r := &j.reads[i]; r.version == t.rechecks && (!t.known || t.policy != r.policy) {
+	for i := range j.reads {
+		r := &j.reads[i]
+		t := r.t
+		if more := r.blocked.without(t.blocked); t.known && more != nil {
+			p.mayBlock(s, t, more)
+		}
+		if r.version == t.rechecks && (!t.known || t.policy != r.policy) {
 			p.setPolicy(s, t, r.policy)
 		}
 	}
 }
 
 // setPolicy tells those who watch t what they may see now. Those who may see it only if
-// they have a direct conversation with t see nothing until that is looked up.
+// they have a direct conversation with t, or whom t may block, see nothing until that is
+// looked up.
 func (p *Presence) setPolicy(s *step, t *target, policy user.PresencePolicy) {
 	t.version++ // what jobs read of t does not count
 	t.policy = policy
-	for w, was := range t.watchers {
-		own := w.out.Account == t.account
-		if v := viewOf(own || policy == user.ToEverybody && t.known); was != untold && v != was {
-			t.watchers[w] = v
-			s.tell(w, t.as(v))
+	for _, x := range t.watchers {
+		was := x.view
+		own, blocked := x.w.out.Account == t.account, t.blocked.has(x.w.out.Account.User)
+		if v := viewOf(own || policy == user.ToEverybody && t.known && !blocked); was != untold && v != was {
+			x.view = v
+			s.tell(x.w, t.as(v))
 		}
-		if policy == user.ToPeers || !t.known || was == untold {
-			p.askFor(question{w, t})
+		if policy == user.ToPeers || !t.known || was == untold || blocked {
+			p.askFor(question{x.w, x})
 		}
 	}
 }

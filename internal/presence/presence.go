@@ -1,7 +1,7 @@
 // Package presence tells sessions which of the users that they watch are online.
 //
 // Read the files in this order: presence.go (what is kept), watch.go (a session says whom
-// it watches), run.go (changes are told), load.go (who may see it), lastseen.go (until when
+// it watches), run.go (changes are told), load.go (who may see it), block.go (who may be blocked), lastseen.go (until when
 // users were online), policy.go (a user changes who may see it).
 //
 // Every node knows who is online: from its own online table, and from the announcements of
@@ -81,8 +81,8 @@ type Presence struct {
 
 	// Only the loop uses these, see run.go.
 	fading    []fading
-	owed      map[*fanout.Outbox][]*petrelv1.Presence // what sessions are told next
-	gathering time.Time                               // since when something is owed; zero: nothing is
+	owing     []*Watch  // that are to be told something, the oldest first
+	gathering time.Time // since when something is owed; zero: nothing is
 	pace      rate.Bucket
 	pause     time.Time // nothing is read before
 
@@ -102,19 +102,20 @@ type Presence struct {
 	Dropped  atomic.Uint64 // times of being online last that were not stored
 }
 
-// target is a user who is watched. Only the loop uses what it says, except account, hash
-// and noted.
+// target is a user who is watched. Only the loop uses what it says, except account and
+// hash, which never change, and noted.
 type target struct {
 	account im.Account
 	hash    uint64
 	noted   bool // it stands in Presence.changed; guarded by Presence.mu
 
-	watchers map[*Watch]view
-	known    bool // policy and lastMs were read
-	version  int  // raised when the policy has changed: what was read before does not count
-	rechecks int  // how often the policy was to be read again: the last time counts
-	blocks   int  // how often t has blocked a watcher, or ended that: what was read before does not count
+	watchers []*watching
+	known    bool   // policy, blocked and lastMs were read
+	version  uint32 // raised when the policy has changed: what was read before does not count
+	rechecks uint32 // how often the policy was to be read again: the last time counts
+	blocks   uint32 // how often t has blocked a watcher, or ended that: what was read before does not count
 	policy   user.PresencePolicy
+	blocked  *blocked
 	lastMs   uint64
 	online   bool      // is told as online
 	goneAt   time.Time // since when there is no session; zero: there is one, or it is told as offline
@@ -149,7 +150,6 @@ func New(o Options) *Presence {
 	}
 	p := &Presence{
 		o: o, wake: make(chan struct{}, 1), jobs: make(chan job, maxJobs), due: make(chan struct{}, 1), targets: map[uint64]*target{},
-		owed: map[*fanout.Outbox][]*petrelv1.Presence{},
 	}
 	o.Table.OnChange(p.noteChange)
 	if o.Nodes != nil {

@@ -41,9 +41,10 @@ type accounts struct {
 	peers    map[im.ConvID]bool              // direct conversations
 	seen     map[im.User]uint64
 	blocks   map[im.ConvID][]*storepb.Block
+	blocked  []string // keys of the table Blocks
 	updates  []int    // how many records each of them had
 	reads    []string // what was read
-	quiet    bool     // reads are not noted
+	quiet    bool     // reads are not noted, and all users have direct conversations with each other
 	broken   error
 	slow     time.Duration // that a look for conversations takes
 }
@@ -59,6 +60,18 @@ func (s *accounts) Record(_ context.Context, t store.Table, _ im.Tenant, key []b
 	return binary.BigEndian.AppendUint64(nil, ms), nil
 }
 
+func (s *accounts) Records(_ context.Context, t store.Table, _ im.Tenant, prefix []byte, fn func(key, value []byte) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note("records of %s", prefix)
+	for _, key := range s.blocked {
+		if t == store.Blocks && strings.HasPrefix(key, string(prefix)) && !fn([]byte(key), []byte{1}) {
+			break
+		}
+	}
+	return nil
+}
+
 func (s *accounts) Update(_ context.Context, puts []store.RecordPut) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,6 +85,7 @@ func (s *accounts) Update(_ context.Context, puts []store.RecordPut) error {
 func (s *accounts) Conversation(_ context.Context, c im.Key) (*storepb.Conversation, error) {
 	s.mu.Lock()
 	rec, slow := &storepb.Conversation{Blocks: s.blocks[c.Conv]}, s.slow
+	s.note("conversation")
 	s.mu.Unlock()
 	if slow > 0 {
 		<-time.After(slow) // what it says may be old by then
@@ -100,7 +114,7 @@ func (s *accounts) listed(_ context.Context, a im.Account, list []im.ConvID) ([]
 	defer s.mu.Unlock()
 	listed := make([]bool, len(list))
 	for i, id := range list {
-		listed[i] = s.peers[id]
+		listed[i] = s.quiet || s.peers[id]
 	}
 	s.note("%d conversations of %s", len(list), a.User)
 	return listed, s.broken
@@ -124,6 +138,10 @@ func (s *accounts) block(by, other im.User, blocked bool) {
 	defer s.mu.Unlock()
 	if s.blocks == nil {
 		s.blocks = map[im.ConvID][]*storepb.Block{}
+	}
+	if blocked {
+		s.blocked = append(s.blocked, string(store.BlockKey(by, other)))
+		slices.Sort(s.blocked)
 	}
 	s.blocks[ids.Direct(im.DefaultTenant, by, other)] = []*storepb.Block{{User: string(by), Blocked: blocked}}
 }
@@ -387,7 +405,7 @@ func TestWhoMayBeSeen(t *testing.T) {
 				reads[u] = append(reads[u], strings.ReplaceAll(l, string(u), "X"))
 			}
 		}
-		if !cmp.Equal(reads["stranger"], reads["nobody"]) || !cmp.Equal(reads["closed"], reads["nobody"]) || len(reads["nobody"]) != 3 {
+		if !cmp.Equal(reads["stranger"], reads["nobody"]) || !cmp.Equal(reads["closed"], reads["nobody"]) || len(reads["nobody"]) != 4 {
 			t.Errorf("to tell of who may not be seen takes other reads than to tell of who does not exist: %v", reads)
 		}
 	})
@@ -446,7 +464,7 @@ func TestABlockEndsWhatIsSeen(t *testing.T) {
 		pass(20 * time.Second)
 		carol.want("at first", "bob on")
 		alice.set("bob")
-		pass(3 * time.Second) // what was read for her does not count, though nobody has told it yet
+		pass(time.Second) // what was read for her does not count, though nobody has told it yet
 		block := func(on bool) {
 			w.store.block("bob", "alice", on)
 			there.BlockChanged(bob.out.Account, "alice")
@@ -469,6 +487,57 @@ func TestABlockEndsWhatIsSeen(t *testing.T) {
 		pass(time.Minute)
 		alice.want("when bob goes", "")
 		carol.want("when bob goes", "bob off since 00:00")
+	})
+}
+
+// Whether a user blocks who watches is looked up only of those whom they may block, and those
+// are read once for all who watch. Nobody is missed, whatever changes. Spec: P-5.4, P-13.6.
+func TestWhoMayBeBlockedIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		defer w.end()
+		n := w.nodes[0]
+		w.store.set("bob", user.ToEverybody)
+		w.store.block("bob", "alice", true)
+		w.store.block("bob", "dora", true)
+		w.store.block("bob", "dora", false)
+		bob := n.connect(t, "bob")
+		look := func(when string, s *session, want string, reads int) {
+			t.Helper()
+			pass(time.Second)
+			s.want(when, want)
+			if n := len(w.store.read()); n != reads {
+				t.Errorf("%s %d reads were made, want %d", when, n, reads)
+			}
+		}
+		carol, alice, dora := n.connect(t, "carol"), n.connect(t, "alice"), n.connect(t, "dora")
+		carol.set("bob")
+		look("who is first", carol, "bob on", 3) // the policy, whom bob may block, when bob was online last
+		alice.set("bob")
+		look("who is blocked", alice, "bob off", 1) // the direct conversation
+		dora.set("bob")
+		look("who was blocked once", dora, "bob on", 1)
+		change := func(p user.PresencePolicy) {
+			w.store.set("bob", p)
+			n.PolicyChanged(bob.out.Account)
+			pass(5 * time.Second)
+		}
+		change(user.ToNobody)
+		change(user.ToEverybody)
+		alice.want("when bob lets everybody see it", "")
+		carol.want("when bob lets everybody see it", "bob on") // after an "off" that was not read
+		for i := range 2000 {
+			w.store.block("bob", im.User(fmt.Sprint("u", i)), true)
+		}
+		n.PolicyChanged(bob.out.Account)
+		pass(5 * time.Second)
+		carol.want("when bob has blocked too many to keep", "bob on")
+		alice.want("when bob has blocked too many to keep", "")
+		carol.set()
+		pass(time.Second)
+		_ = w.store.read()
+		carol.set("bob")
+		look("if bob has blocked too many to keep", carol, "bob on", 1)
 	})
 }
 

@@ -55,16 +55,19 @@ type step struct {
 }
 
 func (s *step) tell(w *Watch, x *petrelv1.Presence) {
-	s.p.owed[w.out] = append(s.p.owed[w.out], x)
+	if len(w.owed) == 0 {
+		s.p.owing = append(s.p.owing, w)
+	}
+	w.owed = append(w.owed, x)
 	s.room--
 }
 
 // tellAll tells those who watch t and may see it.
 func (s *step) tellAll(t *target) {
 	x := t.as(visible)
-	for w, v := range t.watchers {
-		if v == visible {
-			s.tell(w, x)
+	for _, to := range t.watchers {
+		if to.view == visible {
+			s.tell(to.w, x)
 		}
 	}
 	s.room--
@@ -85,8 +88,8 @@ func (p *Presence) step() time.Duration {
 // of those who watch one user of a node that has died watch others, and one write for all
 // of them costs less.
 func (p *Presence) handOut(now time.Time, more bool) time.Duration {
-	if len(p.owed) == 0 {
-		p.gathering = time.Time{}
+	if len(p.owing) == 0 {
+		p.owing, p.gathering = nil, time.Time{}
 		return never
 	}
 	if p.gathering.IsZero() {
@@ -96,15 +99,13 @@ func (p *Presence) handOut(now time.Time, more bool) time.Duration {
 		return tellPause
 	}
 	var k fanout.WakeUps
-	sessions := 0
-	for out, list := range p.owed {
-		out.Presence(list, &k)
-		p.Told.Add(uint64(len(list)))
-		delete(p.owed, out)
-		if sessions++; sessions == sessionsAtOnce {
-			break
-		}
+	n := min(len(p.owing), sessionsAtOnce)
+	for i, w := range p.owing[:n] {
+		w.out.Presence(w.owed, &k)
+		p.Told.Add(uint64(len(w.owed)))
+		w.owed, p.owing[i] = nil, nil
 	}
+	p.owing = p.owing[n:]
 	k.Flush()
 	return tellPause
 }
@@ -119,11 +120,8 @@ func (p *Presence) endWatches() {
 	p.ended = nil
 	p.mu.Unlock()
 	for _, w := range ended {
-		list := w.targets
-		w.targets = nil
-		w.version++
-		delete(p.owed, w.out)
-		p.drop(w, list)
+		p.drop(w.list)
+		w.list, w.owed = nil, nil
 	}
 }
 
@@ -211,12 +209,11 @@ func (p *Presence) ask(now time.Time) time.Duration {
 			continue
 		case q.only == nil:
 			p.takeList(q.w)
-			p.jobs <- p.jobFor(q.w, q.w.targets)
+			p.jobs <- jobFor(q.w, q.w.list)
+		case q.only.at < 0:
+			continue
 		default:
-			if _, watches := q.only.watchers[q.w]; !watches {
-				continue
-			}
-			j := p.jobFor(q.w, []*target{q.only})
+			j := jobFor(q.w, q.w.list[q.only.i:][:1])
 			j.again = true
 			p.jobs <- j
 		}

@@ -1,8 +1,6 @@
 package presence
 
 import (
-	"slices"
-
 	"github.com/petrel-im/petrel/internal/fanout"
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/signal"
@@ -19,8 +17,17 @@ type Watch struct {
 	over  bool      // the session has ended
 
 	// Only the loop uses these.
-	targets []*target
-	version int // raised with each list
+	list []watching
+	owed []*petrelv1.Presence // what the session is told next; not empty: the watch is in Presence.owing
+}
+
+// watching is one user of a list. Only the loop uses it.
+type watching struct {
+	w    *Watch
+	t    *target
+	at   int32 // in t.watchers; -1: the session has set another list, or has ended
+	i    uint8 // in w.list, which has at most MaxWatched
+	view view
 }
 
 // NewWatch is the watch of a session, of nobody yet.
@@ -29,7 +36,7 @@ func NewWatch(out *fanout.Outbox) *Watch { return &Watch{out: out} }
 // question asks for the presence of users on behalf of one session.
 type question struct {
 	w    *Watch
-	only *target // nil: of all users of the list that the session has set
+	only *watching // nil: all users of the list that the session has set
 }
 
 // Set makes users those that w watches, at most MaxWatched. What is known of them is told
@@ -62,48 +69,53 @@ func (p *Presence) End(w *Watch) {
 // takeList makes w watch the list that its session has set last. The targets that are new
 // enter the map before anybody asks whether they are online. So if somebody comes online
 // meanwhile, either the question sees it, or the change is noted.
+//
+// All of the list is untold, also what was in the list before. If the policy of such a user
+// changes while this list is read, what is read does not count, and only who is untold is
+// asked about again.
 func (p *Presence) takeList(w *Watch) {
 	p.mu.Lock()
-	users := w.next
-	w.next, w.asked = nil, false
-	old := w.targets
-	w.targets = make([]*target, 0, len(users))
+	users, old := w.next, w.list
+	w.next, w.asked, w.list = nil, false, nil
+	if len(users) > 0 {
+		w.list = make([]watching, len(users))
+	}
 	var added []*target
-	for _, u := range users {
+	for i, u := range users {
 		a := im.Account{Tenant: w.out.Account.Tenant, User: u}
 		hash := p.o.Table.Hash(a)
 		t := p.targets[hash]
 		if t == nil {
-			t = &target{account: a, hash: hash, watchers: map[*Watch]view{}}
+			t = &target{account: a, hash: hash}
 			p.targets[hash] = t
 			added = append(added, t)
 		}
-		w.targets = append(w.targets, t)
+		x := &w.list[i]
+		*x = watching{w: w, t: t, i: uint8(i), at: int32(len(t.watchers))}
+		t.watchers = append(t.watchers, x)
 	}
 	p.mu.Unlock()
-	w.version++
-	for _, t := range w.targets {
-		// Untold also if it was in the list before. If its policy changes while this list
-		// is read, what is read does not count, and only who is untold is asked about again.
-		t.watchers[w] = untold
-	}
 	for _, t := range added {
 		t.online = p.o.Table.Online(t.hash)
 	}
-	p.drop(w, slices.DeleteFunc(old, func(t *target) bool { return slices.Contains(w.targets, t) }))
-	delete(p.owed, w.out)
+	p.drop(old)
+	w.owed = nil
 	w.out.ForgetPresences()
 }
 
-// drop ends the watch of some targets.
-func (p *Presence) drop(w *Watch, list []*target) {
-	for _, t := range list {
-		delete(t.watchers, w)
-	}
+// drop ends the watch of a list.
+func (p *Presence) drop(list []watching) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, t := range list {
-		if len(t.watchers) == 0 && p.targets[t.hash] == t {
+	for i := range list {
+		x := &list[i]
+		t, last := x.t, len(x.t.watchers)-1
+		t.watchers[x.at] = t.watchers[last]
+		t.watchers[x.at].at = x.at
+		t.watchers[last] = nil
+		t.watchers = t.watchers[:last]
+		x.at = -1
+		if last == 0 && p.targets[t.hash] == t {
 			delete(p.targets, t.hash)
 		}
 	}

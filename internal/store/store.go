@@ -333,7 +333,14 @@ const (
 	AuditHeads Table = 13 // tenant 0; key: node
 
 	LastSeen Table = 14 // key: user id; value: Unix milliseconds, big endian
+	Blocks   Table = 15 // key: see BlockKey; value: one byte. A block that has ended is still there
 )
+
+// BlockKey is the key in Blocks that says that a user blocks another one, or has once. With
+// "" it is what the keys of all whom they block begin with.
+func BlockKey(by, other im.User) []byte {
+	return append(append([]byte(by), 0), other...)
+}
 
 // RecordPut writes or deletes one record. With Check it does so only while the
 // record has the value Was; nil: while there is none.

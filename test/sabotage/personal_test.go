@@ -58,19 +58,45 @@ var personalRules = []rule{
 	{
 		name:    "tell-that-one-is-online",
 		holds:   "a blocked user does not see whether who blocks them is online",
-		patches: []patch{{"internal/presence/load.go", `b.Blocked && b.User == string(r.account.User)`, `b.Blocked && b.User == ""`}},
+		patches: []patch{{"internal/presence/block.go", `b.Blocked && b.User == string(by.User)`, `b.Blocked && b.User == ""`}},
 		guards:  []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:  "forget-who-was-blocked",
+		holds: "whom a user blocks is stored with the user, for those who begin to watch later",
+		patches: []patch{{"internal/inbox/block.go", `if s.Block.Blocked {
+			puts`, `if false {
+			puts`}},
+		guards: []guard{{"test/scenario", "^TestScenarios$/^block-signals$/^Pebble$/^WebSocketProto$"}},
+	},
+	{
+		name:    "everybody-but-not-whom-i-block",
+		holds:   "a user who lets everybody see when they are online does not let see it whom they block",
+		patches: []patch{{"internal/presence/policy.go", `policy == user.ToEverybody && t.known && !blocked)`, `policy == user.ToEverybody && t.known)`}},
+		guards:  []guard{{"internal/presence", "^TestWhoMayBeBlockedIsReadOnce$"}},
+	},
+	{
+		name:    "look-up-each-block",
+		holds:   "whether a user blocks who watches is looked up only of those whom they may block",
+		patches: []patch{{"internal/presence/load.go", `if !r.blocked.has(j.watcher.User) ||`, `if`}},
+		guards:  []guard{{"internal/presence", "^TestWhoMayBeBlockedIsReadOnce$"}},
+	},
+	{
+		name:    "miss-a-block-of-many",
+		holds:   "of a user who has blocked too many to keep each one is looked up",
+		patches: []patch{{"internal/presence/block.go", `return found || b.all`, `return found`}},
+		guards:  []guard{{"internal/presence", "^TestWhoMayBeBlockedIsReadOnce$"}},
 	},
 	{
 		name:    "see-a-block-later",
 		holds:   "a block hides at once who was seen online",
-		patches: []patch{{"internal/presence/policy.go", `if was == visible {`, `if was == untold {`}},
+		patches: []patch{{"internal/presence/block.go", `if x.view == visible {`, `if x.view == untold {`}},
 		guards:  []guard{{"internal/presence", "^TestABlockEndsWhatIsSeen$"}},
 	},
 	{
 		name:    "see-what-was-read-before",
 		holds:   "what was read of a presence before a block does not count",
-		patches: []patch{{"internal/presence/load.go", `if watches && r.blocks != t.blocks {`, `if watches && r.blocks > t.blocks {`}},
+		patches: []patch{{"internal/presence/load.go", `if r.blocks != t.blocks {`, `if r.blocks > t.blocks {`}},
 		guards:  []guard{{"internal/presence", "^TestABlockEndsWhatIsSeen$"}},
 	},
 	{
