@@ -1,7 +1,6 @@
 package conv
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -28,7 +27,6 @@ type conv struct {
 	bytes       int          // what is counted for it in node.convBytes
 	cursors     *userCursors // nil: nobody has moved a cursor lately
 	notes       *notes       // nil: nobody has changed a note
-	examined    *examination // nil: no send waits to be examined
 	read        threads      // by a loader, for the committer; nil: none
 	signals     []*Signal    // that wait for the load
 	signalRates *signalRates // nil: there was no signal lately
@@ -42,23 +40,6 @@ type conv struct {
 	// members than the entry's own.
 	point atomic.Pointer[point]
 	info  atomic.Pointer[info]
-}
-
-// examination is the sends to a conversation in memory whose senders seem to be
-// outsiders. A loader looks whether they are (outsider.go).
-type examination struct {
-	sends []*Send
-	bytes int
-}
-
-// mustExamineLocked tells whether s waits for an examination: its sender is not known
-// as a member, or has earlier sends there, which s must not pass.
-func (c *conv) mustExamineLocked(s *Send) bool {
-	if !s.needsStanding() || c.state == loading {
-		return false
-	}
-	return !c.known(im.User(s.Entry.From)) ||
-		c.examined != nil && slices.ContainsFunc(c.examined.sends, func(x *Send) bool { return x.Entry.From == s.Entry.From })
 }
 
 // point is where a conversation stands for its readers. It never changes; a
@@ -190,5 +171,5 @@ func (c *conv) size() int {
 
 // unusedLocked tells whether c may leave memory.
 func (c *conv) unusedLocked() bool {
-	return c.state == idle && c.uses == 0 && len(c.queue) == 0 && c.examined == nil
+	return c.state == idle && c.uses == 0 && len(c.queue) == 0
 }

@@ -14,7 +14,7 @@ type intake struct {
 	mem       *memory
 	fetch     *fetcher
 	queues    *queues
-	outsiders *outsiders
+	examiner  *examiner
 	signaller *signaller
 	node      *node
 	store     store.Store
@@ -53,13 +53,15 @@ func (in *intake) Submit(sends []*Send, k *fanout.WakeUps) bool {
 
 // enqueueLocked reports false when a bound is reached.
 func (in *intake) enqueueLocked(s *Send) bool {
-	c := in.fetch.getLocked(s.Conv)
-	if c == nil {
-		return false
-	}
+	c := in.mem.convs[s.Conv]
 	s.bytes = s.Size()
-	if c.mustExamineLocked(s) {
-		return in.outsiders.examineLocked(c, s)
+	if in.examiner.mustExamineLocked(c, s) {
+		return in.examiner.examineLocked(s)
+	}
+	if c == nil {
+		if c = in.fetch.getLocked(s.Conv); c == nil {
+			return false
+		}
 	}
 	return in.queues.enqueueLocked(c, s)
 }

@@ -17,11 +17,9 @@ import (
 
 // outsiders are kept apart from those who may know of the conversations of one feed.
 type outsiders struct {
-	mem        *memory
-	queues     *queues
-	node       *node
-	store      store.Store
-	queueBytes int // of sends to one conversation that wait to be examined, at most
+	mem    *memory
+	queues *queues
+	store  store.Store
 
 	// confirm asks whether this node still owns the feed, as in committer.
 	confirm func() error
@@ -45,7 +43,7 @@ func (st *outsiders) knows(key im.Key, u im.User) bool {
 func (st *outsiders) wanted(c *conv) (bool, error) {
 	for {
 		st.mem.mu.Lock()
-		if c.uses > 0 || slices.ContainsFunc(c.queue, func(s *Send) bool { return !s.needsStanding() }) {
+		if c.uses > 0 || slices.ContainsFunc(c.queue, func(s *Send) bool { return !s.needsStanding() || s.ofMember }) {
 			st.mem.mu.Unlock()
 			return true, nil
 		}
@@ -88,58 +86,4 @@ func part(queue []*Send, u im.User) (theirs, rest []*Send) {
 		}
 	}
 	return theirs, rest
-}
-
-// examineLocked has a loader examine s. It reports false when a bound is reached. The
-// bound is not that of the queue: outsiders must not fill the queue of the members.
-func (st *outsiders) examineLocked(c *conv, s *Send) bool {
-	if c.examined != nil && c.examined.bytes+s.bytes > st.queueBytes || !st.node.reserve(s.bytes) {
-		return false
-	}
-	if c.examined == nil {
-		c.examined = &examination{}
-		st.node.loaders.add(func() { st.examine(c) })
-	}
-	st.queues.waiting++
-	c.examined.sends = append(c.examined.sends, s)
-	c.examined.bytes += s.bytes
-	return true
-}
-
-// examine answers the outsiders among the senders. The sends of the others go into the
-// queue: the store knows of a member who is not published yet, or another node owns the
-// feed by now, and the committer finds that out.
-func (st *outsiders) examine(c *conv) {
-	for {
-		st.mem.mu.Lock()
-		if len(c.examined.sends) == 0 {
-			c.examined = nil
-			st.mem.mu.Unlock()
-			return
-		}
-		u := im.User(c.examined.sends[0].Entry.From)
-		st.mem.mu.Unlock()
-		outsider, err := st.isOutsider(context.Background(), c.key, u)
-		final := err != nil || outsider && st.confirm() == nil
-		st.mem.mu.Lock()
-		var theirs []*Send
-		theirs, c.examined.sends = part(c.examined.sends, u)
-		for _, s := range theirs {
-			c.examined.bytes -= s.bytes
-			if !final {
-				c.queueBytes += s.bytes
-				c.queue = append(c.queue, s)
-			}
-		}
-		st.queues.activateLocked(c)
-		st.mem.mu.Unlock()
-		switch {
-		case err != nil:
-			st.queues.refuse(theirs, unread(err))
-		case final:
-			st.queues.refuse(theirs, noConversation())
-		default:
-			st.queues.signal()
-		}
-	}
 }

@@ -74,6 +74,19 @@ func TestAnOutsiderCostsOneLook(t *testing.T) {
 	}
 }
 
+// While an outsider's send is examined, nothing is made for a conversation that does not
+// exist: to make it takes time, and an answer that comes later tells that there is none.
+func TestNothingIsMadeForAnOutsider(t *testing.T) {
+	w := newWorld(t)
+	w.Group("alice")
+	looked := make(chan int, 1)
+	w.Gate.OnMember(func(im.User) { looked <- w.Convs.Loaded() })
+	convtest.WantCode(t, w.Send(convtest.Message(convtest.NewGroup(), "eve", "k", 0, "x")), im.CodeNoConversation)
+	if n := <-looked; n != 1 {
+		t.Errorf("%d conversations are in memory while the send is examined, want 1", n)
+	}
+}
+
 // Sends of one user to one conversation keep their order, also if the user is added
 // while they are examined.
 func TestExaminedSendsKeepTheirOrder(t *testing.T) {

@@ -49,11 +49,11 @@ func newOwner(ctx context.Context, o *Options, n *node, ms *memories, st store.S
 	hash, old := hasher{st.Info().Secret}, &formers{}
 
 	mem := newMemory(n, o.Now, o.IdleAfter)
-	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1)}
-	sr := &outsiders{mem: mem, queues: qs, node: n, store: st, queueBytes: o.QueueBytes, confirm: owns}
+	qs := &queues{mem: mem, node: n, queueBytes: o.QueueBytes, wake: make(chan struct{}, 1), examined: map[im.Key]*examination{}}
+	sr := &outsiders{mem: mem, queues: qs, store: st, confirm: owns}
 	si := &signaller{now: o.Now, node: n}
 	fe := &fetcher{mem: mem, memories: ms, queues: qs, outsiders: sr, signaller: si, node: n, store: st, hash: hash, log: o.Log}
-	in := &intake{mem: mem, fetch: fe, queues: qs, outsiders: sr, signaller: si, node: n, store: st}
+	in := &intake{mem: mem, fetch: fe, queues: qs, examiner: &examiner{outsiders: sr, fetch: fe, queues: qs, node: n}, signaller: si, node: n, store: st}
 	rd := &reader{fetch: fe, outsiders: sr, store: st, formers: old}
 	cu := &cursors{mem: mem, reader: rd, node: n, store: st, fan: fan, wake: qs.wake, cooled: time.NewTimer(flushEvery)}
 	tl := newTeller(mem, fan)

@@ -17,8 +17,16 @@ type queues struct {
 	wake       chan struct{} // capacity 1; a token: the committer has something to do
 
 	// Guarded by memory.mu.
-	ring    []*conv // conversations with queued sends, in turn
-	waiting int     // sends not answered
+	ring     []*conv                 // conversations with queued sends, in turn
+	examined map[im.Key]*examination // the sends whose senders are not known as members
+	waiting  int                     // sends not answered
+}
+
+// examination is the sends to a conversation whose senders seem to be outsiders. A loader
+// looks whether they are (examine.go).
+type examination struct {
+	sends []*Send
+	bytes int
 }
 
 // enqueueLocked adds a send to the queue of its conversation. It reports false when a
@@ -176,10 +184,10 @@ func (qs *queues) orphans() []*Send {
 	for _, c := range qs.mem.convs {
 		all = append(all, c.queue...)
 		c.queue, c.queueBytes = nil, 0
-		if c.examined != nil {
-			all = append(all, c.examined.sends...)
-			c.examined.sends = nil
-		}
+	}
+	for _, x := range qs.examined {
+		all = append(all, x.sends...)
+		x.sends, x.bytes = nil, 0
 	}
 	for _, s := range all {
 		bytes += s.bytes

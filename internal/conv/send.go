@@ -43,9 +43,10 @@ type Send struct {
 	Origin fanout.Origin // who waits for the answer on a connection
 	Done   func(Result)  // or whom to call; it must not block
 
-	asked   *petrelv1.MemberChange // the change of members as it was asked for, once it was cut to what takes effect; else nil
-	forward *petrelv1.Relations    // the rel as it was asked for, once the forward is the copy; else nil
-	bytes   int                    // what it counts against the queue's bound
+	asked    *petrelv1.MemberChange // the change of members as it was asked for, once it was cut to what takes effect; else nil
+	forward  *petrelv1.Relations    // the rel as it was asked for, once the forward is the copy; else nil
+	bytes    int                    // what it counts against the queue's bound
+	ofMember bool                   // the store has said that its sender is or was a member
 }
 
 // Result is the answer to a Send. Err nil: the entry is durable at Seq.

@@ -90,11 +90,18 @@ var convRules = []rule{
 		},
 	},
 	{
-		name:  "outsider-is-told",
-		holds: "an outsider is answered as if there were no conversation",
-		patches: []patch{{"internal/conv/outsider.go", `case final:
-			st.queues.refuse(theirs, noConversation())`, `case final:
-			st.queues.refuse(theirs, &im.Error{Code: im.CodeNotMember})`}},
+		name:    "outsider-is-told",
+		holds:   "an outsider is answered as if there were no conversation",
+		patches: []patch{{"internal/conv/examine.go", `refusal = noConversation()`, `refusal = &im.Error{Code: im.CodeNotMember}`}},
+		guards:  []guard{{"internal/conv", "^TestAnOutsidersSendTellsNothing$"}},
+	},
+	{
+		name:  "outsider-is-told-what-is-in-memory",
+		holds: "an outsider's send to a conversation in memory is examined like one to no conversation",
+		patches: []patch{
+			{"internal/conv/examine.go", `c.state != loading && !c.known(im.User(s.Entry.From))`, `c.state != loading && false`},
+			{"internal/conv/commit.go", `if !known && s.needsStanding() {`, `if !known && false {`},
+		},
 		guards: []guard{
 			{"internal/conv", "^TestAnOutsidersSendTellsNothing$"},
 			{"test/authz", "^TestNoAnswerTellsThatAConversationExists$"},
@@ -107,9 +114,15 @@ var convRules = []rule{
 		guards:  []guard{{"internal/conv", "^TestAnOutsiderCostsOneLook$"}},
 	},
 	{
+		name:    "load-what-does-not-exist",
+		holds:   "a send of an outsider makes nothing for a conversation that does not exist",
+		patches: []patch{{"internal/conv/intake.go", `if in.examiner.mustExamineLocked(c, s) {`, `if c = in.fetch.getLocked(s.Conv); in.examiner.mustExamineLocked(c, s) {`}},
+		guards:  []guard{{"internal/conv", "^TestNothingIsMadeForAnOutsider$"}},
+	},
+	{
 		name:    "examined-out-of-order",
 		holds:   "a send does not pass an earlier one of its sender that is examined",
-		patches: []patch{{"internal/conv/conversation.go", `c.examined != nil && slices.ContainsFunc(`, `c.examined != nil && false && slices.ContainsFunc(`}},
+		patches: []patch{{"internal/conv/examine.go", `x != nil && x.has(s.Entry.From) {`, `x != nil && false {`}},
 		guards:  []guard{{"internal/conv", "^TestExaminedSendsKeepTheirOrder$"}},
 	},
 	{

@@ -1,0 +1,116 @@
+package conv
+
+import (
+	"context"
+	"slices"
+
+	"github.com/petrel-im/petrel/internal/im"
+)
+
+// examiner looks whether those are outsiders who send to a conversation and are not known as
+// members of it. It does so before the conversation is looked for in memory, so a send to one
+// that does not exist takes the same work as one to a conversation that is in memory.
+type examiner struct {
+	outsiders *outsiders
+	fetch     *fetcher
+	queues    *queues
+	node      *node
+}
+
+// mustExamineLocked tells whether s waits for an examination: its sender is not known as a
+// member, or has earlier sends there, which s must not pass. c is the conversation in
+// memory; nil: it is not there.
+func (ex *examiner) mustExamineLocked(c *conv, s *Send) bool {
+	if !s.needsStanding() {
+		return false
+	}
+	if len(ex.queues.examined) > 0 {
+		if x := ex.queues.examined[s.Conv]; x != nil && x.has(s.Entry.From) {
+			return true
+		}
+	}
+	return c == nil || c.state != loading && !c.known(im.User(s.Entry.From))
+}
+
+// has tells whether sends of a user are among those of x.
+func (x *examination) has(user string) bool {
+	return slices.ContainsFunc(x.sends, func(s *Send) bool { return s.Entry.From == user })
+}
+
+// examineLocked has a loader examine s. It reports false when a bound is reached. The
+// bound is not that of the queue: outsiders must not fill the queue of the members.
+func (ex *examiner) examineLocked(s *Send) bool {
+	qs := ex.queues
+	x := qs.examined[s.Conv]
+	if x != nil && x.bytes+s.bytes > qs.queueBytes || !ex.node.reserve(s.bytes) {
+		return false
+	}
+	if x == nil {
+		x = &examination{}
+		qs.examined[s.Conv] = x
+		key := s.Conv
+		ex.node.loaders.add(func() { ex.examine(key, x) })
+	}
+	qs.waiting++
+	x.sends = append(x.sends, s)
+	x.bytes += s.bytes
+	return true
+}
+
+// examine answers the outsiders among the senders. The sends of the others go into the
+// queue: the store knows of a member who is not published yet, or the conversation has to be
+// loaded, or another node owns the feed by now, and the committer finds that out.
+func (ex *examiner) examine(key im.Key, x *examination) {
+	mem, qs := ex.queues.mem, ex.queues
+	for {
+		mem.mu.Lock()
+		if len(x.sends) == 0 {
+			if qs.examined[key] == x {
+				delete(qs.examined, key)
+			}
+			mem.mu.Unlock()
+			return
+		}
+		u := im.User(x.sends[0].Entry.From)
+		mem.mu.Unlock()
+		outsider, err := ex.outsiders.isOutsider(context.Background(), key, u)
+		var refusal *im.Error
+		switch {
+		case err != nil:
+			refusal = unread(err)
+		case outsider && ex.outsiders.confirm() == nil:
+			refusal = noConversation()
+		}
+		mem.mu.Lock()
+		var theirs []*Send
+		theirs, x.sends = part(x.sends, u)
+		for _, s := range theirs {
+			x.bytes -= s.bytes
+		}
+		if refusal == nil && len(theirs) > 0 && !ex.queueLocked(key, theirs, !outsider) {
+			refusal = errBusy()
+		}
+		mem.mu.Unlock()
+		if refusal != nil {
+			qs.refuse(theirs, refusal)
+		} else {
+			qs.signal()
+		}
+	}
+}
+
+// queueLocked puts sends into the queue of their conversation; false: there is no room for
+// the conversation in memory. member: the sender is one.
+func (ex *examiner) queueLocked(key im.Key, sends []*Send, member bool) bool {
+	c := ex.fetch.getLocked(key)
+	if c == nil {
+		return false
+	}
+	for _, s := range sends {
+		s.ofMember = member
+		c.queueBytes += s.bytes
+	}
+	c.queue = append(c.queue, sends...)
+	ex.queues.activateLocked(c)
+	return true
+}
