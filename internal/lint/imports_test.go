@@ -54,6 +54,7 @@ var imports = map[string][]string{
 	"internal/im/gencodes": {},
 
 	"internal/wire/genjson":   {},
+	"internal/wire/gents":     {},
 	"internal/api/genopenapi": {"internal/api", "internal/im"},
 	"internal/lint":           {},
 	"internal/measure":        {},

@@ -1,5 +1,5 @@
-// Command gencodes writes the Go codes, of the server and of the SDK, and the
-// documentation table from proto/errors.yaml. Run from the root of the project: go run ./internal/im/gencodes
+// Command gencodes writes the codes of the server and of the SDKs, and the
+// documentation table, from proto/errors.yaml. Run from the root of the project: go run ./internal/im/gencodes
 package main
 
 import (
@@ -21,12 +21,12 @@ type entry struct {
 }
 
 func main() {
-	if err := run("proto/errors.yaml", "internal/im/codes_gen.go", "sdk/go/codes_gen.go", "docs/reference/errors.md"); err != nil {
+	if err := run("proto/errors.yaml", "internal/im/codes_gen.go", "sdk/go/codes_gen.go", "sdk/ts/src/wire/codes_gen.ts", "docs/reference/errors.md"); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(in, goOut, sdkOut, docOut string) error {
+func run(in, goOut, sdkOut, tsOut, docOut string) error {
 	b, err := os.ReadFile(in)
 	if err != nil {
 		return err
@@ -45,6 +45,9 @@ func run(in, goOut, sdkOut, docOut string) error {
 		if err := os.WriteFile(name, src, 0o644); err != nil {
 			return err
 		}
+	}
+	if err := os.WriteFile(tsOut, tsCode(f.Errors), 0o644); err != nil {
+		return err
 	}
 	return os.WriteFile(docOut, table(f.Errors), 0o644)
 }
@@ -77,14 +80,32 @@ func sdkCode(es []entry) []byte {
 	}
 	w.WriteString(")\n\n// finalClose tells whether coming back after a WebSocket close code cannot help.\n" +
 		"func finalClose(code int) bool {\n\tswitch code {\n\tcase ")
+	w.WriteString(strings.Join(finalCloses(es), ", ") + ":\n\t\treturn true\n\t}\n\treturn false\n}\n")
+	return w.Bytes()
+}
+
+// finalCloses are the close codes after which coming back cannot help. Those below 4000
+// are also of proxies.
+func finalCloses(es []entry) []string {
 	var final []string
 	for _, e := range es {
-		if c := fmt.Sprint(e.Close); e.Close >= 4000 && !e.Reconnect && !slices.Contains(final, c) { // those below are also of proxies
+		if c := fmt.Sprint(e.Close); e.Close >= 4000 && !e.Reconnect && !slices.Contains(final, c) {
 			final = append(final, c)
 		}
 	}
 	slices.Sort(final)
-	w.WriteString(strings.Join(final, ", ") + ":\n\t\treturn true\n\t}\n\treturn false\n}\n")
+	return final
+}
+
+// tsCode is sdkCode in TypeScript, where a type of literals costs nothing.
+func tsCode(es []entry) []byte {
+	var w bytes.Buffer
+	w.WriteString(generated + "/** The codes of a PetrelError. A newer server may send others. */\nexport type Code =\n")
+	for _, e := range es {
+		fmt.Fprintf(&w, "  /** %s */\n  | '%s'\n", e.Text, e.Code)
+	}
+	w.WriteString("\n/** Whether coming back after a WebSocket close code cannot help. */\n" +
+		"export const finalClose = (code: number): boolean => [" + strings.Join(finalCloses(es), ", ") + "].includes(code)\n")
 	return w.Bytes()
 }
 
