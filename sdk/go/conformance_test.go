@@ -39,6 +39,7 @@ type vectorOptions struct {
 	Device         string
 	Keep, Newest   int
 	TellsDelivered bool // by itself
+	WholeFrames    bool
 	Random         float64
 	Store          string // "by hand": writes wait for stored
 }
@@ -165,7 +166,7 @@ func (s *script) begin(now time.Time) {
 	}
 	s.k = newCore(coreOptions{
 		url: s.o.URL, device: device, client: "script", json: true, stored: true,
-		keep: s.o.Keep, newest: max(0, s.o.Newest), manualDelivered: !s.o.TellsDelivered,
+		keep: s.o.Keep, newest: max(0, s.o.Newest), manualDelivered: !s.o.TellsDelivered, wholeFrames: s.o.WholeFrames,
 	}, func() float64 { return s.o.Random }, func() string {
 		s.names++
 		return fmt.Sprint("id", s.names)

@@ -60,6 +60,7 @@ type coreOptions struct {
 	stored                     bool // there is a store
 	keep, newest               int  // entries; 0 of newest: none
 	manualDelivered            bool
+	wholeFrames                bool // heard and moved tell of whole frames only: the client is more patient. Spec: S-5.7
 }
 
 // meta is what the store knows besides conversations and messages.

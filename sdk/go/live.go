@@ -77,8 +77,29 @@ func (lv *live) offers(capability string) bool {
 // request is one that waits for its answer.
 type request struct {
 	at     time.Time
+	kind   asked
 	bytes  int
 	answer func(*petrelv1.ServerFrame) // called once, with nil when the connection ended
+}
+
+// asked is what kind of request it is.
+type asked int
+
+const (
+	asksOther asked = iota + 1
+	asksPing
+	asksSend
+	asksPage // of a sync or of a history
+)
+
+func kindOf(f *petrelv1.ClientFrame) asked {
+	switch f.Body.(type) {
+	case *petrelv1.ClientFrame_Sync, *petrelv1.ClientFrame_History:
+		return asksPage
+	case *petrelv1.ClientFrame_Ping:
+		return asksPing
+	}
+	return asksOther
 }
 
 // ask sends a request; answer gets its answer, or nil.
@@ -90,14 +111,17 @@ func (c *core) ask(f *petrelv1.ClientFrame, answer func(*petrelv1.ServerFrame)) 
 		answer(nil)
 		return
 	}
-	c.askEncoded(b, answer)
+	c.askEncoded(kindOf(f), b, answer)
 }
 
 // askEncoded sends the request b, which has the next id.
-func (c *core) askEncoded(b []byte, answer func(*petrelv1.ServerFrame)) {
+func (c *core) askEncoded(kind asked, b []byte, answer func(*petrelv1.ServerFrame)) {
 	lv := c.live
 	lv.nextID++
-	lv.waiting[lv.nextID] = request{c.now, len(b), answer}
+	lv.waiting[lv.nextID] = request{c.now, kind, len(b), answer}
+	if kind == asksPage {
+		lv.paging++
+	}
 	lv.order, lv.bytes = append(lv.order, lv.nextID), lv.bytes+len(b)
 	c.out.frames = append(c.out.frames, frame{lv.conn, b})
 }
@@ -177,8 +201,7 @@ func (c *core) take(f *petrelv1.ServerFrame) error {
 	lv := c.live
 	if q, asked := lv.waiting[f.Id]; asked {
 		delete(lv.waiting, f.Id)
-		lv.bytes -= q.bytes
-		lv.took(c.now.Sub(q.at))
+		c.answeredIn(q)
 		q.answer(f)
 		return nil
 	}
@@ -236,7 +259,7 @@ func (c *core) stepLive() {
 	c.askQuotes()
 	c.moveAll(now)
 	c.sendAll(now)
-	if at := lv.beatAt(); !at.IsZero() {
+	if at := c.beatAt(); !at.IsZero() {
 		c.alarmAt(at)
 	}
 }

@@ -432,7 +432,7 @@ func (c *core) sendOne(l *lane, o *outgoing) (stay, full bool) {
 	lv.sends++
 	lv.sendBytes += len(b)
 	l.busy++
-	c.askEncoded(b, func(f *petrelv1.ServerFrame) {
+	c.askEncoded(asksSend, b, func(f *petrelv1.ServerFrame) {
 		lv.sends--
 		lv.sendBytes -= len(b)
 		o.lane.busy--

@@ -17,6 +17,11 @@ const (
 	// slowest is the link, in bytes per second, that carries what is under way in time. A
 	// message of 48 KiB over 50 kbit/s takes 8 s, and nothing is wrong.
 	slowest = 4096
+
+	// What holds where the client sees whole frames only. Spec: S-5.7.
+	slowestFrames = 5000            // bytes per second
+	patienceStep  = 5 * time.Second // by which the client is more patient after each connection that fell silent
+	maxPatience   = 10 * time.Second
 )
 
 // pulse tells whether the server at the other end of a connection still lives. Spec: P-7.
@@ -27,6 +32,7 @@ type pulse struct {
 	trip   time.Duration // of a request and its answer, smoothed; 0: not known
 	order  []uint64      // ids of requests, in the order in which they were sent; those that were answered are among them
 	bytes  int           // of requests without an answer
+	paging int           // requests without an answer that ask for a page
 }
 
 // took notes how long an answer has taken.
@@ -56,7 +62,7 @@ func (c *core) beat() error {
 	if lv.heard.After(lv.pinged) {
 		lv.pinged = time.Time{}
 	}
-	at := lv.beatAt()
+	at := c.beatAt()
 	if at.IsZero() || c.now.Before(at) {
 		return nil
 	}
@@ -68,18 +74,57 @@ func (c *core) beat() error {
 }
 
 // beatAt is when the server is asked, or given up; zero: never.
-func (lv *live) beatAt() time.Time {
-	if !lv.pinged.IsZero() {
-		return later(lv.pinged, lv.moved).Add(max(pongWithin, 2*lv.trip))
+func (c *core) beatAt() time.Time {
+	lv := c.live
+	q, waits := lv.oldest()
+	since := later(later(q.at, lv.heard), lv.moved)
+	page := time.Duration(0)
+	if c.o.wholeFrames && lv.paging > 0 {
+		page = secondsOf(int(lv.welcome.GetLimits().GetFrameBytes()), slowestFrames)
 	}
-	if q, waits := lv.oldest(); waits {
-		limit := max(probeAfter, probeTrips*lv.trip) + time.Duration(lv.bytes/slowest)*time.Second
-		return later(later(q.at, lv.heard), lv.moved).Add(limit)
-	}
-	if every := time.Duration(lv.welcome.HeartbeatMs) * time.Millisecond; every > 0 {
+	switch every := time.Duration(lv.welcome.HeartbeatMs) * time.Millisecond; {
+	case !lv.pinged.IsZero():
+		at := later(lv.pinged, lv.moved).Add(max(pongWithin, 2*lv.trip))
+		if c.o.wholeFrames {
+			at = later(at, since.Add(secondsOf(lv.bytes, slowestFrames)+page+pongWithin))
+		}
+		return at
+	case waits:
+		return since.Add(max(probeAfter, probeTrips*lv.trip) + secondsOf(lv.bytes, slowest) + page + c.reach.patience)
+	case every > 0:
 		return lv.heard.Add(every + every/2)
 	}
 	return time.Time{}
+}
+
+// secondsOf is the whole seconds that bytes take at a rate.
+func secondsOf(bytes, rate int) time.Duration { return time.Duration(bytes/rate) * time.Second }
+
+// fellSilent is called when the server has not answered. Where the client sees whole frames
+// only, that may be a slow link: it is more patient until a request of the kind that waited
+// is answered. Spec: S-5.7.
+func (c *core) fellSilent() {
+	lv := c.live
+	for _, id := range lv.order {
+		if q, waits := lv.waiting[id]; waits && q.kind != asksPing && c.o.wholeFrames {
+			c.reach.patience = min(c.reach.patience+patienceStep, maxPatience)
+			c.reach.patientFor = q.kind
+			return
+		}
+	}
+}
+
+// answeredIn notes that a request is answered.
+func (c *core) answeredIn(q request) {
+	lv := c.live
+	lv.bytes -= q.bytes
+	if q.kind == asksPage {
+		lv.paging--
+	}
+	if q.kind == c.reach.patientFor {
+		c.reach.patience = 0
+	}
+	lv.took(c.now.Sub(q.at))
 }
 
 // probe asks the server whether it is there.

@@ -49,6 +49,9 @@ type reach struct {
 	askAnew  bool   // another one was asked for since
 	why      error  // the newest failure of the round
 	retryNot time.Duration
+
+	patience   time.Duration // by which the client is more patient than usual. Spec: S-5.7
+	patientFor asked         // until a request of this kind is answered
 }
 
 // try is a connection without a welcome yet.
@@ -263,6 +266,9 @@ func (c *core) lost(err error) {
 	r := &c.reach
 	addr, lasted := c.live.addr, c.now.Sub(c.live.began) >= steady
 	c.drop(c.live.conn)
+	if errors.Is(err, errSilent) {
+		c.fellSilent()
+	}
 	c.finish()
 	e := refusal(err)
 	switch {
