@@ -190,6 +190,7 @@ func (c *core) load(rows []Row) (err error) {
 	c.countUnread()
 	for _, n := range slices.Sorted(maps.Keys(out)) {
 		c.enqueue(out[n])
+		c.toSync = append(c.toSync, out[n]) // the one that was composed first goes out first
 		c.composed = n
 	}
 	c.status.User, c.status.History = c.meta.User, c.meta.History
@@ -239,7 +240,6 @@ func (c *core) loadOutgoing(b []byte, out map[uint64]*outgoing) error {
 		id: s.ClientMsgId, composed: time.UnixMilli(r.ComposedMs), n: r.N, send: s, conv: s.Conv,
 		tried: true, look: r.Look, stale: r.Stale,
 	}
-	c.toSync = append(c.toSync, o)
 	out[o.n] = o
 	return nil
 }
