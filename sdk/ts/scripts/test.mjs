@@ -13,7 +13,8 @@ const files = ['src', 'test']
 if (files.length === 0) throw new Error(`no test file has ${wanted.join(' or ')} in its name`)
 await build({
   stdin: { contents: files.map((file) => `import ${JSON.stringify(file)}`).join('\n'), resolveDir: '.' },
-  external: [...external, 'esbuild', 'playwright-core', 'react-dom/*', 'react/*'],
+  external: [...external, 'esbuild', 'playwright-core', 'react-dom/*', 'react/*', 'fake-indexeddb'],
+  ignoreAnnotations: true, // tests are their side effects
   bundle: true, format: 'esm', platform: 'node', target: 'node20', sourcemap: 'inline', jsx: 'automatic', logLevel: 'warning', outfile: 'dist/test/all.mjs',
 })
 const { status } = spawnSync(process.execPath, ['--enable-source-maps', '--expose-gc', 'dist/test/all.mjs'], { stdio: 'inherit' })

@@ -1,0 +1,37 @@
+/**
+ * Names what changed. It holds no contents: read those from the snapshots, which are the
+ * newest. Two changes merge into one, so what waits for a slow reader is bounded by the
+ * number of conversations. Spec: S-18.1.
+ */
+export interface Change {
+  readonly conversations: ReadonlySet<string> // ids; their messages, cursors, titles, or who is typing
+  readonly list: boolean // conversations came or went
+  readonly status: boolean
+  readonly account: boolean // settings or devices of the user: an entry of the inbox
+  readonly unread: boolean
+  readonly signals: boolean
+  readonly presence: boolean
+}
+
+/** A change that is being gathered. */
+export type Gathered = { -readonly [K in keyof Change]: K extends 'conversations' ? Set<string> : boolean }
+
+export function noChange(): Gathered {
+  return { conversations: new Set(), list: false, status: false, account: false, unread: false, signals: false, presence: false }
+}
+
+/** Tells whether nothing changed. */
+export function isEmpty(ch: Change): boolean {
+  return ch.conversations.size === 0 && !ch.list && !ch.status && !ch.account && !ch.unread && !ch.signals && !ch.presence
+}
+
+/** Adds what other says to ch. */
+export function merge(ch: Gathered, other: Change): void {
+  for (const conv of other.conversations) ch.conversations.add(conv)
+  ch.list ||= other.list
+  ch.status ||= other.status
+  ch.account ||= other.account
+  ch.unread ||= other.unread
+  ch.signals ||= other.signals
+  ch.presence ||= other.presence
+}

@@ -1,0 +1,70 @@
+// The one edge between the JSON of the wire (P-1.4) and what the core works with: 64-bit
+// numbers are texts there and numbers here, and one that a number cannot hold is refused
+// instead of rounded. decode.ts has the way in.
+import type { ClientFrameJson } from '../wire/frames_gen.js'
+import { toBase64 } from './base64.js'
+import type { ClientBody, Send } from './frames.js'
+
+export type { ClientFrameJson } from '../wire/frames_gen.js'
+
+/** A frame as it goes over the wire, and how long it is there. */
+export interface Encoded {
+  readonly data: string | Uint8Array
+  readonly bytes: number
+}
+
+/** Encodes a frame as JSON. */
+export function encodeJson(frame: ClientFrameJson): Encoded {
+  const data = JSON.stringify(frame)
+  return { data, bytes: utf8Length(data) }
+}
+
+/** How many bytes a text has in UTF-8. */
+export function utf8Length(text: string): number {
+  let n = text.length
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i)
+    if (unit < 0x80) continue
+    if (unit < 0x800) n += 1
+    else if (unit >= 0xd800 && unit < 0xdc00) { // with its second half 4 bytes
+      n += 2
+      i++
+    } else n += 2
+  }
+  return n
+}
+
+/** A frame of this client. It throws an Error if a number is none of the wire. */
+export function clientFrame(id: number, body: ClientBody): ClientFrameJson {
+  return wire({ id, ...body }) as ClientFrameJson // the fields have the names of the wire
+}
+
+/** What a send says, wherever it goes: the same text for the same message. */
+export function saying({ clientMsgId, type, text, data, edit, recall, rel }: Send): string {
+  return JSON.stringify(wire({ clientMsgId, type, text, data, edit, recall, rel }))
+}
+
+const narrow = ['limit', 'newest', 'holdMs', 'versionMin', 'versionMax'] // numbers of 32 bits
+const present = ['after', 'text', 'json'] // which say something also when they are 0 or empty
+
+/** A message of the wire: without what has its default. */
+function wire(message: object): object {
+  const out: Record<string, unknown> = {}
+  for (const [key, v] of Object.entries(message)) {
+    if (v === undefined || !present.includes(key) && (!v || Array.isArray(v) && v.length === 0)) continue
+    out[key] = value(key, v)
+  }
+  return out
+}
+
+function value(key: string, v: unknown): unknown {
+  if (typeof v === 'number') return narrow.includes(key) ? v : wide(v)
+  if (v instanceof Uint8Array) return toBase64(v)
+  return typeof v === 'object' && v !== null && !Array.isArray(v) ? wire(v) : v // lists are of texts
+}
+
+/** A 64-bit number as a text. */
+function wide(n: number): string {
+  if (!Number.isSafeInteger(n) || n < 0) throw new Error(`${n} is no number of the protocol`)
+  return String(n)
+}

@@ -1,0 +1,56 @@
+import { defined, type Range, type WireError } from './frames.js'
+
+/**
+ * Why something did not happen, as plain data.
+ *
+ * - refused: by the server, or by this SDK in the words of its catalogue. Branch on code.
+ * - silent: the server does not answer.
+ * - store: the store of the client failed.
+ * - unknowable: nobody can tell any more whether the message is stored. Spec: P-4.8.
+ * - link: anything else, mostly of the network; only the message says what.
+ */
+export interface Failure {
+  readonly kind: 'refused' | 'silent' | 'store' | 'unknowable' | 'link'
+  readonly code: string // '' unless refused; a newer server may send codes that are not in the catalogue
+  readonly message: string // for people, as hint
+  readonly hint: string
+  readonly settled: boolean // about a send: it is not stored and never will be
+  readonly retryable: boolean // the same request may succeed later
+  readonly retryAfterMs: number // not before that; 0: as after a lost connection
+  readonly requestId: string // names the line of the server's log
+  readonly head: number // of the conversation, with behind and after_ahead
+  readonly damaged?: Range // entries that cannot be read. Spec: P-9.5
+}
+
+const none = { code: '', message: '', hint: '', settled: false, retryable: false, retryAfterMs: 0, requestId: '', head: 0 } as const
+
+/** A failure that is no refusal. */
+export function failure(kind: Exclude<Failure['kind'], 'refused'>, message: string): Failure {
+  return { ...none, kind, message }
+}
+
+/** A refusal by this SDK. */
+export function refusal(code: string, message: string, more: Partial<Failure> = {}): Failure {
+  return { ...none, kind: 'refused', code, message, ...more }
+}
+
+/** A refusal by this SDK of what can never be sent. */
+export function invalid(message: string): Failure {
+  return refusal('invalid', message, { settled: true })
+}
+
+export const silent: Failure = failure('silent', 'the server is silent')
+export const unknowable: Failure = failure('unknowable', 'it will never be known whether the message is stored')
+
+export function fromWire(e: WireError): Failure {
+  return {
+    kind: 'refused', code: e.code, message: e.message, hint: e.hint, settled: e.settled, retryable: e.retryable,
+    retryAfterMs: e.retryAfterMs, requestId: e.requestId, head: e.head,
+    ...defined({ damaged: e.damagedFrom > 0 ? { from: e.damagedFrom, to: e.damagedTo } : undefined }),
+  }
+}
+
+/** The same failure, with what was being done in front of its message. */
+export function during(what: string, f: Failure): Failure {
+  return { ...f, message: f.message === '' ? what : `${what}: ${f.message}` }
+}

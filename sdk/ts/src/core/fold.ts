@@ -1,0 +1,66 @@
+import { type Conv, slotAt } from './conversation.js'
+import type { Core } from './core.js'
+import { defined, type Edit, type Entry, type Relations } from './frames.js'
+import { isNothing } from './outbox.js'
+import { foldQuote } from './quote.js'
+import { keep } from './rows.js'
+
+/** Applies an edit or a recall to its target, if the client holds it. Spec: P-5.3, S-7.5. */
+export function fold(c: Core, v: Conv, m: Entry): void {
+  const seq = targetOf(m)
+  if (seq === 0) return
+  foldQuote(v, m)
+  const slot = slotAt(v, seq)
+  if (!slot) return
+  const n = m.edit ? edited(slot.entry, m.edit, m.seq) : recalled(slot.entry, m.seq)
+  if (n === slot.entry) return
+  slot.entry = n
+  keep(c, n)
+}
+
+function recalled(e: Entry, seq: number): Entry {
+  if (seq <= e.recalledBy) return e
+  const { text, data, edit, recall, members, profile, inbox, rel, ...rest } = e
+  const place = rel && placeIn(rel)
+  return { ...rest, type: '', recalledBy: seq, ...defined({ rel: place }) }
+}
+
+/**
+ * An edit whose own body is gone was followed by another change of the same target. Nothing
+ * rewrites a recalled entry.
+ */
+function edited(e: Entry, by: Edit, seq: number): Entry {
+  if (e.recalledBy !== 0 || seq <= e.editedBy || by.text === undefined && !by.data) return e
+  const { text, data, rel: was, ...rest } = e
+  const rel = by.rel ? relOfEdit(was, by.rel) : was
+  return { ...rest, type: by.type, editedBy: seq, ...defined({ text: by.text, data: by.data, rel }) }
+}
+
+/** What an edit may change of the relations is what the message answers. */
+function relOfEdit(was: Relations | undefined, by: Relations): Relations | undefined {
+  const { forwardOf, forwarded, ...stays } = was ?? { thread: 0, mentions: [] }
+  const rel: Relations = { ...stays, replyTo: by.replyTo }
+  return isNothing(rel) ? undefined : rel
+}
+
+/**
+ * What a rel says of the thread that the message belongs to. It stays when everything else
+ * that the message says is taken away. Spec: P-5.12.
+ */
+function placeIn(rel: Relations): Relations | undefined {
+  return rel.thread === 0 ? undefined : { replyTo: 0, thread: rel.thread, mentions: [], ...defined({ alsoMain: rel.alsoMain }) }
+}
+
+/** Applies the entries from index n on to those before it, which were put in front of them. */
+export function refold(c: Core, v: Conv, n: number): void {
+  const first = n === 0 ? undefined : v.slots[n]?.entry.seq
+  if (first === undefined) return
+  for (const { entry } of v.slots.slice(n)) {
+    const target = targetOf(entry)
+    if (target !== 0 && target < first) fold(c, v, entry)
+  }
+}
+
+function targetOf(m: Entry): number {
+  return m.edit?.target ?? m.recall?.target ?? 0
+}

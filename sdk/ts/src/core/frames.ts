@@ -1,0 +1,405 @@
+// The frames of the protocol as the core has them. codec.ts makes them of the JSON of the
+// wire, and back: it is the one place where 64-bit numbers become numbers, base64 becomes
+// bytes, and names of enums become short words.
+//
+// Numbers, texts and lists are always there, with their defaults. A flag is true or absent.
+// A body, and a message inside a message, is absent if it is not set. All of it is plain
+// data: it can be cloned, stored, and shared with snapshots, because it is replaced and
+// never changed.
+
+export type ConvKind = '' | 'direct' | 'group' | 'channel' | 'chatroom' | 'inbox'
+export type Role = '' | 'member' | 'admin' | 'owner'
+
+/** From and to, and what is between them. */
+export interface Range {
+  readonly from: number // seq
+  readonly to: number // seq
+}
+
+/** The fields of an object that are not undefined. */
+export function defined<T extends object>(fields: T): Defined<T> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Defined<T>
+}
+
+type Defined<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & { [K in keyof T as undefined extends T[K] ? K : never]?: Exclude<T[K], undefined> }
+
+/** Names an entry of any conversation. */
+export interface Ref {
+  readonly conv: string
+  readonly seq: number
+}
+
+/** What a message has to do with others. Spec: P-5.8. */
+export interface Relations {
+  readonly replyTo: number // seq; 0: none
+  readonly thread: number // seq of the message whose thread this one belongs to; 0: none
+  readonly alsoMain?: true
+  readonly mentions: readonly string[] // users
+  readonly mentionAll?: true
+  readonly forwardOf?: Ref // in a send only
+  readonly forwarded?: Forwarded // in a message only
+  readonly silent?: true
+}
+
+/** Whose message the sender has copied. Spec: P-5.10. */
+export interface Forwarded {
+  readonly from: string // '': the author does not want to be named, or it was the server
+  readonly timeMs: number
+}
+
+/** Replaces the body of an earlier entry. Spec: P-5.3. */
+export interface Edit {
+  readonly target: number // seq
+  readonly type: string
+  readonly text?: string
+  readonly data?: Uint8Array
+  readonly rel?: Relations // absent: those of the target stay
+}
+
+/** Empties the body of an earlier entry. Spec: P-5.3. */
+export interface Recall {
+  readonly target: number // seq
+}
+
+export interface MemberRef {
+  readonly user: string
+  readonly role: Role
+}
+
+/** A change of membership. Spec: P-8.2. */
+export interface MemberChange {
+  readonly added: readonly MemberRef[]
+  readonly removed: readonly string[] // by somebody else
+  readonly left: readonly string[] // by themselves
+  readonly roles: readonly MemberRef[]
+  readonly dissolved?: true
+}
+
+/** What members see of the conversation itself. */
+export interface Profile {
+  readonly title: string
+}
+
+/** Changes of settings: of a conversation, of another user, or of the account. Spec: P-8.10. */
+export interface InboxSettings {
+  readonly conv: string
+  readonly user: string
+  readonly values: ReadonlyMap<string, string> // an empty value removes the name
+}
+
+/** What an entry of the user's inbox is about, as far as the core acts on it. */
+export type InboxEntry = { readonly kind: 'list' } | { readonly kind: 'settings'; readonly settings: InboxSettings } | { readonly kind: 'other' }
+
+/** One entry of a conversation. Spec: P-5.1. */
+export interface Entry {
+  readonly conv: string
+  readonly seq: number
+  readonly from: string // user; '': the server itself
+  readonly clientMsgId: string
+  readonly timeMs: number // by the clock of the server; for display, never for order
+  readonly counted: number
+  readonly type: string // kind of text or data; '' means 'text'
+  readonly text?: string
+  readonly data?: Uint8Array
+  readonly edit?: Edit
+  readonly recall?: Recall
+  readonly members?: MemberChange
+  readonly profile?: Profile
+  readonly inbox?: InboxEntry
+  readonly editedBy: number // seq; 0: not edited
+  readonly recalledBy: number // seq; 0: not recalled
+  readonly threadN: number
+  readonly lost?: true // damage of a disk took this entry. Spec: P-5.7
+  readonly withheld?: true // an empty place. Spec: P-5.4
+  readonly rel?: Relations
+}
+
+/** What to show of an entry that others answer. Spec: P-5.9. */
+export interface Quote {
+  readonly seq: number
+  readonly from: string
+  readonly timeMs: number
+  readonly type: string
+  readonly text?: string // at most 256 bytes of it
+  readonly data?: Uint8Array // absent if it is larger than 256 bytes
+  readonly cut?: true // the body is longer
+  readonly editedBy: number
+  readonly recalledBy: number
+  readonly lost?: true
+  readonly forwarded?: Forwarded
+}
+
+/** One emoji at a message, and how many users added it. */
+export interface Reaction {
+  readonly emoji: string
+  readonly count: number
+  readonly mine: boolean // the user is one of them
+}
+
+/** What members have made of an entry. Spec: P-5.11. */
+export interface Note {
+  readonly conv: string // in events
+  readonly seq: number
+  readonly version: number // a higher one is newer
+  readonly reactions: readonly Reaction[]
+  readonly pinned?: true
+  readonly forAll?: true // says nothing about the user's own reactions
+}
+
+export interface Hint {
+  readonly conv: string
+  readonly head: number
+  readonly counted: number
+  readonly mentionSeq: number
+}
+
+/** How far a user is in a conversation. */
+export interface Receipt {
+  readonly conv: string
+  readonly user: string
+  readonly delivered: number // seq
+  readonly read: number // seq
+}
+
+/** Something of the moment, which nobody stores. Spec: P-13.1. */
+export interface Signal {
+  readonly conv: string
+  readonly from: string
+  readonly kind: string
+  readonly data?: Uint8Array
+  readonly head: number
+  readonly id: string // a random number of 64 bits, which is only compared
+  readonly timeMs: number
+  readonly holdMs: number
+}
+
+export interface PresenceEvent {
+  readonly user: string
+  readonly online: boolean
+  readonly lastMs: number // 0: not known
+}
+
+/** Everything that is pushed. Spec: P-6.1. */
+export interface Events {
+  readonly messages: readonly Entry[]
+  readonly hints: readonly Hint[]
+  readonly receipts: readonly Receipt[]
+  readonly notes: readonly Note[]
+  readonly signals: readonly Signal[]
+  readonly presences: readonly PresenceEvent[]
+}
+
+/** Spec: P-5.2. */
+export interface HistoryPage {
+  readonly conv: string
+  readonly messages: readonly Entry[]
+  readonly head: number
+  readonly firstSeq: number
+  readonly more: boolean
+  readonly refs: readonly Quote[]
+  readonly notes: readonly Note[]
+  readonly coveredFrom: number
+  readonly coveredTo: number
+}
+
+/** The newest value that a user has set under one name. Spec: P-8.10. */
+export interface PersonalValue {
+  readonly seq: number // of the entry of the inbox
+  readonly conv: string
+  readonly user: string
+  readonly name: string
+  readonly value: string // '': the name was removed
+}
+
+/** Spec: P-6.2. */
+export interface SyncPage {
+  readonly convs: readonly ConvState[]
+  readonly token: string // opaque; base64 as it came
+  readonly more: boolean
+  readonly personal: readonly PersonalValue[]
+  readonly personalReset: boolean
+}
+
+export interface ConvState {
+  readonly conv: string
+  readonly kind: ConvKind
+  readonly title: string
+  readonly peer: string
+  readonly head: number
+  readonly counted: number
+  readonly firstSeq: number
+  readonly delivered: number
+  readonly read: number
+  readonly role: Role
+  readonly left: boolean
+  readonly newest: readonly Entry[]
+  readonly joined: number
+  readonly readCounted: number
+  readonly peerReceipt?: Receipt
+  readonly damaged: boolean
+  readonly refs: readonly Quote[]
+  readonly notes: readonly Note[]
+  readonly mentions: readonly number[]
+  readonly mentionsMissing: boolean
+}
+
+export interface Welcome {
+  readonly user: string
+  readonly inbox: string
+  readonly historyId: string
+  readonly heartbeatMs: number
+  readonly window?: Window
+  readonly limits: Limits
+  readonly capabilities: readonly string[]
+  readonly server: string
+  readonly gateways: readonly string[]
+}
+
+/** What may be sent without an answer. Spec: P-4.6. */
+export interface Window {
+  readonly sends: number
+  readonly bytes: number
+}
+
+/** 0: no limit was named. */
+export interface Limits {
+  readonly frameBytes: number
+  readonly historyMessages: number
+  readonly openRequests: number
+}
+
+export interface Focused {
+  readonly heads: readonly Hint[]
+}
+
+export interface Ack {
+  readonly conv: string
+  readonly seq: number
+  readonly timeMs: number
+  readonly counted: number
+  readonly message?: Entry
+  readonly threadN: number
+}
+
+export interface CursorMoved {
+  readonly mentions: readonly number[]
+  readonly head: number // 0: nothing is said about mentions
+}
+
+export interface Kick {
+  readonly code: string
+  readonly message: string
+  readonly reconnect: boolean
+  readonly reconnectAfterMs: number
+}
+
+/** An answer of the API: one of the two. */
+export interface Answer {
+  readonly json?: string
+  readonly proto?: Uint8Array
+}
+
+/** An error of the server as it came; errors.ts has what the application gets. */
+export interface WireError {
+  readonly code: string
+  readonly message: string
+  readonly hint: string
+  readonly settled: boolean
+  readonly retryable: boolean
+  readonly retryAfterMs: number
+  readonly requestId: string
+  readonly head: number
+  readonly damagedFrom: number
+  readonly damagedTo: number
+}
+
+/** What a frame of the server may have in it: one of these. */
+export interface Bodies {
+  readonly welcome?: Welcome
+  readonly ack?: Ack
+  readonly error?: WireError
+  readonly events?: Events
+  readonly history?: HistoryPage
+  readonly sync?: SyncPage
+  readonly cursor?: CursorMoved
+  readonly focus?: Focused
+  readonly kick?: Kick
+  readonly answer?: Answer
+  readonly ping?: object
+  readonly pong?: object
+  readonly lagged?: object
+  readonly signal?: object
+  readonly watch?: object
+}
+
+/** What the server sends: kind says which body there is. id is that of the request that it answers, or 0. */
+export type ServerFrame = { readonly id: number } & (
+  | { [K in keyof Bodies]-?: { readonly kind: K } & { readonly [N in K]: Exclude<Bodies[N], undefined> } }[keyof Bodies]
+  | { readonly kind: 'unknown' }
+)
+
+export interface Hello {
+  readonly versionMin: number
+  readonly versionMax: number
+  readonly token: string
+  readonly device: string
+  readonly deviceKind: string
+  readonly client: string
+  readonly capabilities: readonly string[]
+}
+
+/** One of conv and user is set, and one body, or a rel with forwardOf. Spec: P-4. */
+export interface Send {
+  readonly conv: string
+  readonly user: string
+  readonly clientMsgId: string
+  readonly after?: number // 0 is not the same as none
+  readonly type: string
+  readonly text?: string
+  readonly data?: Uint8Array
+  readonly edit?: Edit
+  readonly recall?: Recall
+  readonly needs: readonly string[]
+  readonly rel?: Relations
+}
+
+/** `before` of the newest page of a history. The number does not fit a number. */
+export const newestPage = '18446744073709551615'
+
+/** Asks for a page of a conversation. Spec: P-5.2. */
+export interface GetHistory {
+  readonly conv: string
+  readonly after?: number
+  readonly before?: number | typeof newestPage
+  readonly limit?: number // 0 and absent: the page of the server
+  readonly around?: number
+  readonly atMs?: number
+  readonly onlyNotes?: boolean
+}
+
+export interface SendSignal {
+  readonly conv?: string
+  readonly user?: string
+  readonly kind: string
+  readonly data?: Uint8Array
+  readonly holdMs?: number
+}
+
+export interface SetFocus {
+  readonly convs: readonly string[]
+  readonly all?: true
+}
+
+/** What a client sends, without its id. */
+export type ClientBody =
+  | { readonly hello: Hello }
+  | { readonly send: Send }
+  | { readonly history: GetHistory }
+  | { readonly sync: { readonly token: string; readonly newest: number } }
+  | { readonly cursor: { readonly conv: string; readonly delivered: number; readonly read: number } }
+  | { readonly focus: SetFocus }
+  | { readonly ping: object }
+  | { readonly pong: object }
+  | { readonly call: { readonly method: string; readonly json?: string; readonly proto?: Uint8Array } }
+  | { readonly signal: SendSignal }
+  | { readonly watch: { readonly users: readonly string[] } }

@@ -1,0 +1,41 @@
+// The border of the core: what the client around it uses.
+export type { Change, Gathered } from './change.js'
+export { isEmpty, merge, noChange } from './change.js'
+export type { ClientFrameJson, Encoded } from './codec.js'
+export { encodeJson } from './codec.js'
+export type { Core, CoreOptions, Outputs, State, Status, Written } from './core.js'
+export { newCore, open, prepare, protocol, step, stored, storeFailed, takeOutputs } from './core.js'
+export { markDelivered, markRead, setFocus, takeReceipt } from './cursor.js'
+export { decode, wireError } from './decode.js'
+export type { Failure } from './errors.js'
+export { during, failure, fromWire, invalid, refusal, silent, unknowable } from './errors.js'
+export type {
+  Answer, ClientBody, ConvKind, Edit, Entry, Events, Forwarded, GetHistory, HistoryPage, MemberChange, MemberRef, Note, Profile, Quote, Range, Reaction, Recall, Receipt, Ref,
+  Relations, Role, SendSignal, ServerFrame, Signal,
+} from './frames.js'
+export { newestPage } from './frames.js'
+export type { Capability, Live } from './live.js'
+export { call } from './live.js'
+export type { Presence } from './lossy.js'
+export { sayTyping, setWatch } from './lossy.js'
+export { mentionsUser } from './mention.js'
+export { notesCame } from './note.js'
+export { olderThan, takeOlder } from './older.js'
+export type { Drafted } from './outbox.js'
+export { discard, draft, kept, lost } from './outbox.js'
+export type { Personal } from './personal.js'
+export { setting } from './personal.js'
+export type { Position, Reading } from './position.js'
+export { beginIncoming, heldAfter, moveTo, reading } from './position.js'
+export { heard, moved } from './pulse.js'
+export type { Quoted } from './quote.js'
+export { quote } from './quote.js'
+export { closed, frame, opened, start, stop, tokenCame, wakeUp } from './reach.js'
+export type { ConvRow, Meta, OutgoingRow, Row, RowValue, StoredRow } from './rows.js'
+export { adopt } from './rows.js'
+export type { Conversation, Draft, EditDraft, Message, Outgoing, SendState } from './snapshot.js'
+export {
+  blockedUsers, conversation, conversations, direct, isLive, messageOf, messages, needsNewerVersion, outgoing, pending, pendingTo, presence, signals, since, status,
+  unreadTotal,
+} from './snapshot.js'
+export type { Unread } from './unread.js'

@@ -1,0 +1,54 @@
+import { type Conv, touch } from './conversation.js'
+import type { Core } from './core.js'
+import { move, prune } from './cursor.js'
+import type { Entry } from './frames.js'
+import { offers } from './live.js'
+
+/** The unread entries of one conversation that mention the user. */
+export interface Mentions {
+  seqs: readonly number[] // ascending
+  to: number // the server has named those up to here; later ones are from entries
+  asked: boolean // the server is to be asked again: something was not pushed
+}
+
+/** Whether an entry mentions a user: it names them, or all members. Spec: P-5.13. */
+export function mentionsUser(m: Entry, user: string): boolean {
+  return m.rel !== undefined && m.from !== user && (m.rel.mentionAll === true || m.rel.mentions.includes(user))
+}
+
+/**
+ * Takes what the server says of the mentions of the entries up to a seq. What is known of
+ * later entries stays. Spec: P-5.13, S-14.6.
+ */
+export function takeMentions(c: Core, v: Conv, seqs: readonly number[], to: number): void {
+  if (to < v.mentions.to) return
+  v.mentions.seqs = ascending([...v.mentions.seqs.filter((q) => q > to), ...seqs])
+  v.mentions.to = to
+  prune(v)
+  touch(c, v)
+}
+
+function ascending(seqs: readonly number[]): number[] {
+  return [...new Set(seqs)].sort((a, b) => a - b)
+}
+
+/** Notes what an entry mentions, or takes away. */
+export function mention(c: Core, v: Conv, m: Entry): void {
+  const known = v.mentions.seqs
+  if (m.recall) {
+    const target = m.recall.target
+    if (!known.includes(target)) return
+    v.mentions.seqs = known.filter((q) => q !== target)
+    touch(c, v)
+  } else if (m.seq > Math.max(v.read, v.mentions.to) && mentionsUser(m, c.meta.user) && !known.includes(m.seq)) {
+    v.mentions.seqs = ascending([...known, m.seq])
+    touch(c, v)
+  }
+}
+
+/** Notes that an entry that mentions the user, or recalls one that did, was not pushed. */
+export function missMention(c: Core, v: Conv, seq: number): void {
+  if (!c.live || !offers(c.live, 'mentions') || seq <= Math.max(v.read, v.mentions.to) || v.mentions.seqs.includes(seq)) return
+  v.mentions.asked = true
+  move(c, v)
+}

@@ -1,0 +1,41 @@
+import { type Conv, show } from './conversation.js'
+import type { Core } from './core.js'
+import type { Note } from './frames.js'
+
+/**
+ * Notes of one conversation that are kept for entries which the client does not hold yet;
+ * those beyond come again with the entries. Spec: S-16.2.
+ */
+const maxNotes = 256
+
+/** Takes notes that the application has asked for. */
+export function notesCame(c: Core, conv: string, notes: readonly Note[]): void {
+  const v = c.convs.get(conv)
+  if (v) takeNotes(c, v, notes)
+}
+
+/** Takes what is new of the notes of a conversation. A page can be older than what was pushed. Spec: P-5.11. */
+export function takeNotes(c: Core, v: Conv, notes: readonly Note[]): void {
+  for (const n of notes) if (takeNote(v, n)) show(c, v)
+}
+
+/**
+ * Takes a note, if it is newer than the one that is known. One for everybody says nothing
+ * about the user's own reactions: those stay. Spec: S-9.1.
+ */
+function takeNote(v: Conv, n: Note): boolean {
+  const old = v.notes.get(n.seq)
+  if (n.seq <= v.low && v.known) return false
+  if (old && (n.version < old.version || n.version === old.version && n.forAll)) return false
+  if (!old && n.seq > v.have && v.notes.size >= v.slots.length + maxNotes) return false
+  if (n.forAll && old) {
+    const mine = new Set(old.reactions.filter((r) => r.mine).map((r) => r.emoji))
+    v.notes.set(n.seq, { ...n, reactions: n.reactions.map((r) => ({ ...r, mine: mine.has(r.emoji) })) })
+  } else v.notes.set(n.seq, n)
+  return true
+}
+
+/** Drops the notes of entries up to low. */
+export function forgetNotes(v: Conv): void {
+  for (const seq of v.notes.keys()) if (seq <= v.low) v.notes.delete(seq)
+}

@@ -1,0 +1,109 @@
+import { type Conv, show } from './conversation.js'
+import type { Core } from './core.js'
+import type { InboxSettings, PersonalValue, SyncPage } from './frames.js'
+import type { Live } from './live.js'
+import { put, settingKey } from './rows.js'
+
+/** What the user has set of a conversation, on whichever device. Spec: P-8.10. */
+export interface Personal {
+  readonly mutedUntilMs: number // until then the person is not disturbed; 0: never muted
+  readonly notify: string // of which messages the person is told: 'all', 'mentions', 'nothing'; '': not set
+  readonly pinned: number // above 0: it stands at the top, in the order of these
+  readonly archived: boolean
+  readonly unread: boolean // the person wants it to look unread
+  readonly clearedTo: number // nothing up to this seq is shown
+  readonly blocked: boolean // of a direct conversation: the user blocks the other one
+}
+
+/** The settings of the user, by what they are of and by name: the newest values that the client knows. */
+export type Settings = Map<string, Map<string, PersonalValue>>
+
+/** What a setting is of. Ids have no slash; both empty: the account. */
+function subject(conv: string, user: string): string {
+  return `${conv}/${user}`
+}
+
+/** The value that the user has given a name; '' without one. */
+export function setting(c: Core, conv: string, user: string, name: string): string {
+  return c.settings.get(subject(conv, user))?.get(name)?.value ?? ''
+}
+
+/** Applies what a page of a sync says. Spec: P-8.10. */
+export function takePersonal(c: Core, lv: Live, p: SyncPage): void {
+  if (p.personalReset) {
+    for (const names of c.settings.values()) {
+      for (const s of names.values()) {
+        if (!lv.pushed.has(settingKey(s.conv, s.user, s.name))) dropSetting(c, s) // what was pushed meanwhile may be newer than the page
+      }
+    }
+  }
+  for (const s of p.personal) takeSetting(c, s)
+}
+
+/** Applies an entry of the inbox that changes settings. */
+export function takePushed(c: Core, lv: Live, seq: number, s: InboxSettings): void {
+  for (const [name, value] of s.values) {
+    takeSetting(c, { seq, conv: s.conv, user: s.user, name, value })
+    lv.pushed.add(settingKey(s.conv, s.user, name))
+  }
+}
+
+/**
+ * Applies a value, if the client has none that is newer. One that was removed stays in memory,
+ * so that an older one that comes late is noticed. Spec: S-10.1.
+ */
+export function takeSetting(c: Core, s: PersonalValue): void {
+  const of = subject(s.conv, s.user)
+  let names = c.settings.get(of)
+  if ((names?.get(s.name)?.seq ?? 0) > s.seq) return
+  if (!names) {
+    names = new Map()
+    c.settings.set(of, names)
+  }
+  names.set(s.name, s)
+  put(c, settingKey(s.conv, s.user, s.name), s.value === '' ? null : s)
+  settingChanged(c, s)
+}
+
+/** Forgets all settings. */
+export function dropSettings(c: Core): void {
+  for (const names of c.settings.values()) for (const s of names.values()) dropSetting(c, s)
+}
+
+function dropSetting(c: Core, s: PersonalValue): void {
+  const of = subject(s.conv, s.user)
+  const names = c.settings.get(of)
+  names?.delete(s.name)
+  if (names?.size === 0) c.settings.delete(of)
+  put(c, settingKey(s.conv, s.user, s.name), null)
+  settingChanged(c, s)
+}
+
+function settingChanged(c: Core, s: PersonalValue): void {
+  c.changed.account = true
+  const v = c.convs.get(s.user === '' ? s.conv : c.direct.get(s.user) ?? '')
+  if (v) show(c, v)
+}
+
+/** What the user has set of a conversation. */
+export function personal(c: Core, v: Conv): Personal {
+  const value = (name: string): string => setting(c, v.id, '', name)
+  const number = (name: string): number => {
+    const n = Number(value(name))
+    return Number.isSafeInteger(n) && n > 0 ? n : 0 // the server lets no other value through
+  }
+  return {
+    mutedUntilMs: number('muted_until'), notify: value('notify'), pinned: number('pinned'), archived: value('archived') !== '', unread: value('unread') !== '',
+    clearedTo: number('cleared_to'), blocked: v.peer !== '' && setting(c, '', v.peer, 'blocked') !== '',
+  }
+}
+
+/** The users that the user blocks, sorted. */
+export function blocked(c: Core): string[] {
+  const users: string[] = []
+  for (const names of c.settings.values()) {
+    const s = names.get('blocked')
+    if (s && s.user !== '' && s.value !== '') users.push(s.user)
+  }
+  return users.sort()
+}

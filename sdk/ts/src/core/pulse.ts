@@ -1,0 +1,108 @@
+import type { Core } from './core.js'
+import { type Failure, silent } from './errors.js'
+import { ask, type Live, type Request } from './live.js'
+
+// An answer that does not come has the client ask whether the server is there: after 3 s, or
+// 4 round trips where those are longer.
+const probeAfterMs = 3000
+const probeTrips = 4
+const maxTripMs = 3000 // counted of a round trip: a store that stalls is no long way
+const pongWithinMs = 2000 // how long the server then has to say anything at all
+// The link, in bytes per second, that carries what is under way in time. A message of 48 KiB
+// over 50 kbit/s takes 8 s, and nothing is wrong.
+const slowest = 4096
+// What holds where the client sees whole frames only. Spec: S-5.7.
+const slowestFrames = 5000 // bytes per second
+const patienceMs = 5000 // by which the client is more patient after each connection that fell silent
+const maxPatienceMs = 10_000
+
+/** Tells whether the server at the other end of a connection still lives. Spec: P-7. */
+export interface Pulse {
+  heard: number // when the last bytes of the server came
+  moved: number // when the socket took the last bytes
+  pinged: number // the server was asked whether it is there; 0: not
+  trip: number // ms of a request and its answer, smoothed; 0: not known
+  bytes: number // of requests without an answer
+  paging: number // requests without an answer that ask for a page
+}
+
+export function newPulse(now: number): Pulse {
+  return { heard: now, moved: 0, pinged: 0, trip: 0, bytes: 0, paging: 0 }
+}
+
+/** Notes how long an answer has taken. */
+export function took(p: Pulse, ms: number): void {
+  const trip = Math.min(ms, maxTripMs)
+  if (p.trip === 0) p.trip = trip
+  else p.trip += (trip - p.trip) / 8
+}
+
+/** Bytes of the server came over a connection, also without a whole frame. */
+export function heard(c: Core, conn: number): void {
+  if (c.live?.conn === conn) c.live.pulse.heard = c.now
+}
+
+/** The socket of a connection took bytes that were waiting. */
+export function moved(c: Core, conn: number): void {
+  if (c.live?.conn === conn) c.live.pulse.moved = c.now
+}
+
+/**
+ * Asks a server that is silent whether it is there, and gives it up: then it returns why. An
+ * idle client sends nothing by itself: the server pings first. Spec: P-7.2, P-7.3.
+ */
+export function beat(c: Core, lv: Live): Failure | undefined {
+  const p = lv.pulse
+  if (p.heard > p.pinged) p.pinged = 0
+  if (c.now < beatAt(c, lv)) return undefined
+  if (p.pinged !== 0) return silent
+  probe(c, lv)
+  return undefined
+}
+
+/** When the server is asked, or given up; Infinity: never. */
+export function beatAt(c: Core, lv: Live): number {
+  const p = lv.pulse
+  const [oldest] = lv.waiting.values()
+  const since = Math.max(oldest?.at ?? 0, p.heard, p.moved)
+  const page = c.o.wholeFrames && p.paging > 0 ? secondsOf(lv.welcome.limits.frameBytes, slowestFrames) : 0
+  if (p.pinged !== 0) {
+    const at = Math.max(p.pinged, p.moved) + Math.max(pongWithinMs, 2 * p.trip)
+    return c.o.wholeFrames ? Math.max(at, since + secondsOf(p.bytes, slowestFrames) + page + pongWithinMs) : at
+  }
+  if (oldest) return since + Math.max(probeAfterMs, probeTrips * p.trip) + secondsOf(p.bytes, slowest) + page + c.reach.patience
+  const every = lv.welcome.heartbeatMs
+  return every > 0 ? p.heard + every + Math.floor(every / 2) : Infinity
+}
+
+/** The whole seconds, in ms, that some bytes take. */
+function secondsOf(bytes: number, rate: number): number {
+  return Math.floor(bytes / rate) * 1000
+}
+
+/**
+ * A connection fell silent. Where the client sees whole frames only, that may be a slow link:
+ * it is more patient until a request of the kind that waited is answered. Spec: S-5.7.
+ */
+export function fellSilent(c: Core, lv: Live): void {
+  const oldest = [...lv.waiting.values()].find((q) => q.kind !== 'ping')
+  if (!c.o.wholeFrames || !oldest) return
+  c.reach.patience = Math.min(c.reach.patience + patienceMs, maxPatienceMs)
+  c.reach.patientFor = oldest.kind
+}
+
+/** Notes that a request is answered. */
+export function answeredIn(c: Core, p: Pulse, q: Request): void {
+  p.bytes -= q.bytes
+  if (q.kind === 'page') p.paging--
+  if (q.kind === c.reach.patientFor) c.reach.patience = 0
+  took(p, c.now - q.at)
+}
+
+/** Asks the server whether it is there. */
+export function probe(c: Core, lv: Live): void {
+  lv.pulse.pinged = c.now
+  ask(c, lv, { ping: {} }, () => {
+    lv.pulse.pinged = 0
+  })
+}

@@ -1,0 +1,104 @@
+import { passed } from './answer.js'
+import { append, type Conv, dropEntries, floor, replace, takeHeld, touch } from './conversation.js'
+import { alarmAt, type Core } from './core.js'
+import { wanted } from './cursor.js'
+import type { HistoryPage, WireError } from './frames.js'
+import { ask, type Live, readsFull, retryAt, retryWaitMs } from './live.js'
+import { missMention } from './mention.js'
+import { takeNotes } from './note.js'
+import { takeQuotes } from './quote.js'
+
+/** Sees to it that what is missing is asked for. Spec: P-6.7. */
+export function repair(c: Core, v: Conv): void {
+  if (!c.live || !v.known || v.queued || v.have >= v.head || !wanted(c, v)) return
+  v.queued = true
+  c.live.missing.push(v)
+}
+
+/** Sees to all conversations, in the order of their ids. */
+export function repairAny(c: Core): void {
+  if (!c.live) return
+  const behind = [...c.convs.values()].filter((v) => v.known && v.have < v.head && !v.queued)
+  for (const v of behind.sort((a, b) => (a.id < b.id ? -1 : 1))) repair(c, v)
+}
+
+/** Asks for pages, as many at once as is allowed. */
+export function repairAll(c: Core, lv: Live): void {
+  if (lv.missing.length === 0) return
+  const all = lv.missing
+  lv.missing = []
+  for (const [i, v] of all.entries()) {
+    if (readsFull(lv)) {
+      lv.missing.push(...all.slice(i))
+      break
+    }
+    if (v.have >= v.head) v.queued = false
+    else if (c.now < v.repairAt) {
+      alarmAt(c, v.repairAt)
+      lv.missing.push(v)
+    } else askPage(c, lv, v)
+  }
+}
+
+function askPage(c: Core, lv: Live, v: Conv): void {
+  if (v.head - v.have > c.o.keep) { // what would not be kept need not come. Spec: S-7.6
+    dropEntries(c, v)
+    missMention(c, v, v.head)
+    v.have = Math.max(v.head - c.o.keep, floor(v))
+    v.low = v.have
+    passed(c, v)
+    touch(c, v)
+  }
+  lv.reads++
+  ask(c, lv, { history: { conv: v.id, after: v.have, limit: c.pageLimit } }, (f) => {
+    if (!f) return
+    lv.reads--
+    lv.pages++
+    v.queued = false
+    if (f.kind === 'history') takePage(c, v, f.history)
+    else if (f.kind === 'error' && !passDamage(c, v, f.error)) {
+      v.repairAt = retryAt(c, f.error)
+      if (!f.error.retryable) v.head = v.have // no_conversation, not_member: what it was is over
+      repair(c, v)
+    }
+  })
+}
+
+/** Applies what was missing. Spec: P-5.2. */
+function takePage(c: Core, v: Conv, p: HistoryPage): void {
+  v.firstSeq = Math.max(v.firstSeq, p.firstSeq)
+  v.head = Math.max(v.head, p.head)
+  takeQuotes(v, p.refs)
+  takeNotes(c, v, p.notes)
+  for (const m of p.messages) {
+    if (m.seq <= v.have) replace(c, v, m)
+    else append(c, v, m) // what lies between two entries of a page may not be read
+  }
+  if (!p.more) {
+    if (v.have < p.head) {
+      v.have = p.head
+      passed(c, v)
+      touch(c, v)
+    }
+    if (p.head < v.head && p.messages.length === 0) v.repairAt = c.now + retryWaitMs
+  }
+  takeHeld(c, v)
+  repair(c, v)
+}
+
+/**
+ * Goes on after the entries above have that the server cannot read, and tells whether e says
+ * that there are any. After a repair of the server the history id is another one, and the
+ * client begins anew. Spec: P-9.5, S-7.7.
+ */
+function passDamage(c: Core, v: Conv, e: WireError): boolean {
+  if (e.code !== 'damaged' || e.damagedTo <= v.have) return false
+  v.damaged = [...v.damaged, { from: Math.max(e.damagedFrom, v.have + 1), to: e.damagedTo }]
+  v.have = e.damagedTo
+  v.head = Math.max(v.head, v.have)
+  passed(c, v)
+  touch(c, v)
+  takeHeld(c, v)
+  repair(c, v)
+  return true
+}

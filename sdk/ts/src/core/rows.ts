@@ -1,0 +1,212 @@
+import type { Core } from './core.js'
+import { addConv, type Conv } from './conversation.js'
+import { move, receipt } from './cursor.js'
+import { type ConvKind, defined, type Entry, type PersonalValue, type Range, type Receipt, type Role, type Send } from './frames.js'
+import { fold } from './fold.js'
+import { enqueue, type OutgoingState } from './lane.js'
+import { takeSetting } from './personal.js'
+import type { Position } from './position.js'
+import { countUnread } from './unread.js'
+
+// Keys of the store: one table of rows, by key.
+const metaKey = 'meta'
+const incomingKey = 'incoming' // Incoming was used
+const convPrefix = 'c/'
+const entryPrefix = 'e/' // by conversation and seq
+const outPrefix = 'o/' // by client message id
+const positionPrefix = 'p/' // of Incoming, by conversation
+const settingPrefix = 's/' // by conversation, user and name
+
+export const convKey = (id: string): string => convPrefix + id
+export const outgoingKey = (id: string): string => outPrefix + id
+export const entryKey = (conv: string, seq: number): string => `${entryPrefix}${conv}/${seq.toString(16).padStart(16, '0')}`
+export const positionKey = (conv: string): string => positionPrefix + conv
+/** Ids of conversations and users have no slash. */
+export const settingKey = (conv: string, user: string, name: string): string => `${settingPrefix}${conv}/${user}/${name}`
+
+/** What the store knows besides conversations and messages. */
+export interface Meta {
+  user: string
+  device: string
+  history: string // the history id that all else belongs to
+  inbox: string
+  token: string // of the newest sync page that was applied; '': none
+  synced: boolean // a whole sync was applied: what shows up now is new
+}
+
+/** A conversation as it is stored. Most fields have the names that they have in memory. */
+export interface ConvRow {
+  readonly conv: string
+  readonly known: boolean
+  readonly kind: ConvKind
+  readonly title: string
+  readonly peer: string
+  readonly role: Role
+  readonly left: boolean
+  readonly joined: number
+  readonly firstSeq: number
+  readonly head: number
+  readonly have: number
+  readonly low: number
+  readonly counted: number
+  readonly countedAt: number
+  readonly read: number
+  readonly readCounted: number
+  readonly deliveredTo: number
+  readonly wantRead: number
+  readonly wantDelivered: number
+  readonly own: readonly number[]
+  readonly damaged: readonly Range[]
+  readonly mentions: readonly number[]
+  readonly mentionsTo: number
+  readonly peerReceipt?: Receipt
+}
+
+/** A message to be sent as it is stored. */
+export interface OutgoingRow {
+  readonly send: Send
+  readonly n: number // order of composition
+  readonly composedMs: number
+  readonly look: boolean
+  readonly stale: boolean
+}
+
+/** The value of a row: plain data that can be cloned, with bytes as Uint8Array. */
+export type RowValue = Readonly<Meta> | ConvRow | Entry | OutgoingRow | PersonalValue | Position | true
+
+/** A row to be written; null removes the key. */
+export interface Row {
+  readonly key: string
+  readonly value: RowValue | null
+}
+
+/** A row of the store, of which nothing is known but what it says. */
+export interface StoredRow {
+  readonly key: string
+  readonly value: unknown
+}
+
+/** Notes a row to be written; null removes it. */
+export function put(c: Core, key: string, value: RowValue | null): void {
+  if (c.o.stored) c.rows.set(key, value)
+}
+
+/** Stores an entry. */
+export function keep(c: Core, m: Entry): void {
+  if (c.o.stored) c.rows.set(entryKey(m.conv, m.seq), m)
+}
+
+/** Notes a message to be sent that has changed. It goes out once its row is durable. */
+export function storeOutgoing(c: Core, o: OutgoingState): void {
+  const r = outgoingRow(o)
+  put(c, r.key, r.value)
+  c.fresh.push(o)
+}
+
+/**
+ * A message as it is stored. A row of a draft that arrives after a newer one of a turn does no
+ * harm: the message has not been sent before it is stored, so its first after holds, under
+ * whatever history.
+ */
+export function outgoingRow(o: OutgoingState): Row {
+  return { key: outgoingKey(o.id), value: { send: o.send, n: o.n, composedMs: o.composedMs, look: o.look || o.fresh, stale: o.stale } }
+}
+
+function convRow(v: Conv): ConvRow {
+  const peerReceipt = v.receipts.get(v.peer)
+  return {
+    conv: v.id, known: v.known, kind: v.kind, title: v.title, peer: v.peer, role: v.role, left: v.left, joined: v.joined, firstSeq: v.firstSeq,
+    head: v.head, have: v.have, low: v.low, counted: v.counted, countedAt: v.countedAt, read: v.read, readCounted: v.readCounted,
+    deliveredTo: v.deliveredTo, wantRead: v.wantRead, wantDelivered: v.wantDelivered, own: v.own, damaged: v.damaged,
+    mentions: v.mentions.seqs, mentionsTo: v.mentions.to, ...defined({ peerReceipt }),
+  }
+}
+
+/** What has to be written. */
+export function takeRows(c: Core): Row[] {
+  if (!c.o.stored) {
+    c.dirty.clear()
+    c.metaDirty = false
+    return []
+  }
+  for (const v of c.dirty) c.rows.set(convKey(v.id), convRow(v))
+  c.dirty.clear()
+  if (c.metaDirty) c.rows.set(metaKey, { ...c.meta })
+  c.metaDirty = false
+  if (c.rows.size === 0) return []
+  const rows = Array.from(c.rows, ([key, value]) => ({ key, value }))
+  c.rows = new Map()
+  return rows
+}
+
+/** The rows that note that Incoming is in use, with its first positions. */
+export function incomingRow(): Row {
+  return { key: incomingKey, value: true }
+}
+
+/** Takes the rows of the store. */
+export function load(c: Core, rows: readonly StoredRow[]): void {
+  const outgoing: OutgoingRow[] = []
+  const entries = new Map<string, Entry[]>()
+  const byKey = [...rows].sort((a, b) => (a.key < b.key ? -1 : 1)) // entries in the order of their seqs
+  for (const { key, value } of byKey) {
+    if (key === metaKey) c.meta = { ...c.meta, ...as<Meta>(key, value, { user: '', token: '' }) }
+    else if (key.startsWith(convPrefix)) loadConv(c, as<ConvRow>(key, value, { conv: '', head: 0, have: 0, own: [] }))
+    else if (key.startsWith(entryPrefix)) {
+      const m = as<Entry>(key, value, { conv: '', seq: 0, from: '' })
+      const of = entries.get(m.conv)
+      if (of) of.push(m)
+      else entries.set(m.conv, [m])
+    } else if (key.startsWith(outPrefix)) outgoing.push(as<OutgoingRow>(key, value, { send: {}, n: 0, composedMs: 0 }))
+    else if (key === incomingKey) c.incoming.begun = true
+    else if (key.startsWith(settingPrefix)) takeSetting(c, as<PersonalValue>(key, value, { conv: '', user: '', name: '', seq: 0 }))
+    else if (key.startsWith(positionPrefix)) c.incoming.positions.set(key.slice(positionPrefix.length), as<Position>(key, value, { seq: 0, history: '' }))
+  }
+  for (const [id, all] of entries) {
+    const v = c.convs.get(id)
+    if (!v) continue
+    v.slots = all.filter((m) => m.seq > v.low && m.seq <= v.have).map((entry) => ({ entry, view: undefined }))
+    for (const { entry } of v.slots) fold(c, v, entry)
+  }
+  c.rows.clear() // folding what is folded changes nothing
+  for (const id of c.convs.keys()) c.changed.conversations.add(id)
+  countUnread(c)
+  adopt(c, outgoing)
+  c.status = { ...c.status, user: c.meta.user, history: c.meta.history }
+}
+
+/** Looks at a few fields of a row, which a damaged store or another program may have written. */
+function as<T extends object>(key: string, value: unknown, like: { readonly [K in keyof T]?: unknown }): T {
+  const row = value as Readonly<Record<string, unknown>> | null
+  for (const [name, one] of Object.entries(like)) {
+    if (typeof row !== 'object' || row === null || typeof row[name] !== typeof one) throw new Error(`read row ${key}: it has no ${name}`)
+  }
+  return value as T
+}
+
+function loadConv(c: Core, { conv, mentions, mentionsTo, peerReceipt, ...fields }: ConvRow): void {
+  const v = Object.assign(addConv(c, conv), fields)
+  v.mentions.seqs = mentions
+  v.mentions.to = mentionsTo
+  if (v.peer !== '') {
+    c.direct.set(v.peer, v.id)
+    if (peerReceipt) receipt(v, v.peer, peerReceipt)
+  }
+  if (v.wantRead !== 0 || v.wantDelivered !== 0) move(c, v)
+}
+
+/**
+ * Takes messages to be sent from the store: those of an earlier process, or of another one
+ * that has ended. They may have been sent, so their fate is unknown.
+ */
+export function adopt(c: Core, rows: readonly OutgoingRow[]): void {
+  for (const r of [...rows].sort((a, b) => a.n - b.n || a.composedMs - b.composedMs)) {
+    if (c.sending.has(r.send.clientMsgId)) continue
+    c.composed = Math.max(c.composed + 1, r.n)
+    const o = enqueue(c, {
+      id: r.send.clientMsgId, composedMs: r.composedMs, n: c.composed, send: r.send, state: 'sending', conv: r.send.conv, seq: 0, timeMs: 0,
+      safe: false, tried: true, look: r.look, from: 0, until: 0, stale: r.stale, fresh: false,
+    })
+    c.fresh.push(o)
+  }
+}

@@ -1,0 +1,183 @@
+import { addConv, type Conv, dropEntries, floor, heardCounted, hold, retitle, takeEntry, takeHeld, touch } from './conversation.js'
+import { alarmAt, type Core } from './core.js'
+import { mergeCursors } from './cursor.js'
+import type { ConvState, Entry, Send, SyncPage } from './frames.js'
+import { byAge, join, lanesByAge, type OutgoingState, remove, wakeLane } from './lane.js'
+import { ask, type Live, offers, retryAt } from './live.js'
+import { takeMentions } from './mention.js'
+import { takeNotes } from './note.js'
+import { aims, isNothing } from './outbox.js'
+import { dropSettings, takePersonal } from './personal.js'
+import { takeQuotes } from './quote.js'
+import { repair, repairAny } from './repair.js'
+import { convKey, put, storeOutgoing } from './rows.js'
+
+/**
+ * Asks what has changed. A need that comes up while the answer is under way is a further
+ * sync. Spec: P-6.2, P-6.4, S-6.1.
+ */
+export function startSync(c: Core): void {
+  const lv = c.live
+  if (!lv) return
+  if (lv.syncing) {
+    lv.again = true
+    return
+  }
+  lv.syncing = true
+  lv.again = false
+  lv.syncAt = 0
+  lv.newest = offers(lv, 'newest') ? c.o.newest : 0
+  askSync(c, lv)
+}
+
+function askSync(c: Core, lv: Live): void {
+  ask(c, lv, { sync: { token: c.meta.token, newest: lv.newest } }, (f) => {
+    if (f?.kind === 'sync') takeSync(c, lv, f.sync)
+    else if (f?.kind === 'error' && f.error.code === 'bad_token' && c.meta.token !== '') {
+      c.meta.token = ''
+      c.metaDirty = true
+      askSync(c, lv)
+    } else if (f?.kind === 'error') {
+      lv.syncing = false
+      lv.syncAt = retryAt(c, f.error)
+      alarmAt(c, lv.syncAt)
+    }
+  })
+}
+
+/** Applies one page. Its token is stored with what the page says. Spec: S-6.2. */
+function takeSync(c: Core, lv: Live, p: SyncPage): void {
+  takePersonal(c, lv, p)
+  for (const s of p.convs) takeState(c, lv, s)
+  c.meta.token = p.token
+  c.metaDirty = true
+  if (p.more) {
+    askSync(c, lv)
+    return
+  }
+  lv.syncing = false
+  if (lv.again) startSync(c) // something moved meanwhile: not the whole list yet
+  c.meta.synced = true
+  repairAny(c) // also those whose repair an earlier connection did not finish
+  if (lv.synced) return
+  lv.synced = true
+  c.status = { ...c.status, synced: true }
+  c.changed.status = true
+  for (const l of lanesByAge(c)) wakeLane(c, l)
+}
+
+/** Applies what a sync says of one conversation. */
+function takeState(c: Core, lv: Live, s: ConvState): void {
+  if (s.damaged) return // nothing else is known of it: what is held stays. Spec: P-9.5
+  const v = addConv(c, s.conv)
+  takeQuotes(v, s.refs)
+  if (s.head < v.before && !s.left) lv.back = true // a head never goes back
+  merge(v, s)
+  if (v.peer !== '') {
+    c.direct.set(v.peer, v.id)
+    join(c, v)
+  }
+  if (!s.mentionsMissing && offers(lv, 'mentions')) takeMentions(c, v, s.mentions, s.head)
+  touch(c, v)
+  c.changed.list = true
+  if (v.known) extend(c, v, s.newest)
+  else meet(c, v, s)
+  takeNotes(c, v, s.notes)
+  repair(c, v)
+}
+
+/** Applies what a sync says. Spec: P-6.2. */
+function merge(v: Conv, s: ConvState): void {
+  v.kind = s.kind
+  v.peer = s.peer
+  v.role = s.role
+  v.left = s.left
+  retitle(v, s.head, s.title)
+  v.joined = s.joined
+  v.firstSeq = s.firstSeq
+  v.head = s.left ? Math.max(s.head, v.have) : Math.max(v.head, s.head)
+  heardCounted(v, s.head, s.counted)
+  mergeCursors(v, s)
+}
+
+/**
+ * Sets where a conversation begins for this client: after what was there before the first
+ * sync, else with the first entry that may be read. Spec: P-6.7, S-7.4.
+ */
+function meet(c: Core, v: Conv, s: ConvState): void {
+  v.known = true
+  const below = floor(v)
+  let from = c.meta.synced ? Math.max(below, v.head - c.o.keep) : Math.max(below, s.head - c.o.newest)
+  const first = s.newest[0]
+  if (first) from = Math.min(from, first.seq - 1)
+  for (const seq of v.held.keys()) from = Math.min(from, seq - 1) // pushed before the sync: it came while the client was there
+  v.low = from
+  v.have = from
+  extend(c, v, s.newest)
+}
+
+/** Takes the newest entries that a sync brought, if they join what is held. */
+function extend(c: Core, v: Conv, newest: readonly Entry[]): void {
+  const first = newest[0]
+  if (first && first.seq > v.have + 1) {
+    for (const m of newest) hold(v, m)
+    return
+  }
+  for (const m of newest) takeEntry(c, v, m)
+  takeHeld(c, v)
+}
+
+/**
+ * Has a message answer nothing any more: another entry may stand at the seq now. One that the
+ * server looks up by its id may be stored as it is. Spec: P-6.6, S-15.3.
+ */
+function answersNothing(c: Core, o: OutgoingState): void {
+  const { rel, ...bare } = o.send
+  if (o.state !== 'sending' || !rel || rel.replyTo === 0 || aims(o) || o.tried && bare.after === undefined) return
+  const left = { ...rel, replyTo: 0 }
+  const send: Send = isNothing(left) ? bare : { ...bare, rel: left }
+  o.send = send
+  o.safe = false
+  storeOutgoing(c, o)
+}
+
+/**
+ * Drops what another history id said; what is to be sent stays. Spec: P-3.4, P-6.6, S-15.1.
+ */
+export function forget(c: Core): void {
+  for (const [id, v] of c.convs) {
+    dropEntries(c, v)
+    put(c, convKey(id), null)
+    c.changed.conversations.add(id)
+  }
+  c.convs.clear()
+  c.direct.clear()
+  c.dirty.clear()
+  c.moves = []
+  dropSettings(c)
+  c.meta.token = ''
+  c.meta.synced = false
+  c.metaDirty = true
+  c.changed.list = true
+  c.asking.clear()
+  const had = c.meta.history !== '' // before its first welcome a client has told no seqs: those in drafts are from elsewhere
+  for (const o of [...c.sending.values()].sort(byAge)) {
+    if (had) answersNothing(c, o)
+    if (had && o.state === 'sending' && aims(o)) {
+      o.stale = true
+      o.look = o.tried
+      o.from = 0
+      o.until = 0
+    } else if (o.state === 'sent') { // and not met in the history: nobody knows any more
+      remove(c, o)
+      continue
+    } else if (o.state !== 'sending' || o.send.after === undefined) continue // the server looks up the id of the latter
+    else if (o.tried) {
+      o.look = true
+      o.from = 0
+      o.until = 0
+    } else o.fresh = true
+    o.safe = false
+    storeOutgoing(c, o)
+  }
+}

@@ -1,0 +1,43 @@
+import type { Core } from './core.js'
+import { unread } from './cursor.js'
+
+/** How much the user has not read, in all conversations together. */
+export interface Unread {
+  readonly messages: number // of others, above the read cursors
+  readonly conversations: number // that have some of them
+  readonly mentions: number // of the user
+}
+
+/**
+ * The sums, kept up to date with what changes: adding up thousands of conversations for each
+ * message would cost more than the message.
+ */
+export interface UnreadTotals {
+  total: Unread
+  readonly by: Map<string, { readonly messages: number; readonly mentions: number }> // conversations that have some
+}
+
+const nothing = { messages: 0, mentions: 0 } as const
+
+export function newUnread(): UnreadTotals {
+  return { total: { messages: 0, conversations: 0, mentions: 0 }, by: new Map() }
+}
+
+/** Counts the conversations anew that have changed since the last turn. */
+export function countUnread(c: Core): void {
+  const { by, total: before } = c.unread
+  let { messages, conversations, mentions } = before
+  for (const id of c.changed.conversations) {
+    const v = c.convs.get(id)
+    const was = by.get(id) ?? nothing
+    const now = v ? { messages: unread(v), mentions: v.mentions.seqs.length } : nothing
+    messages += now.messages - was.messages
+    mentions += now.mentions - was.mentions
+    conversations += (now.messages > 0 ? 1 : 0) - (was.messages > 0 ? 1 : 0)
+    if (now.messages > 0 || now.mentions > 0) by.set(id, now)
+    else by.delete(id)
+  }
+  if (messages === before.messages && conversations === before.conversations && mentions === before.mentions) return
+  c.unread.total = { messages, conversations, mentions }
+  c.changed.unread = true
+}
