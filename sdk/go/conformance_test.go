@@ -747,7 +747,9 @@ func (s *script) older(raw json.RawMessage) {
 		if e := f.GetError(); e != nil {
 			damage = fromWire(e).Damaged
 		}
-		s.k.takeOlder(q.Conv, before, f.GetHistory(), damage)
+		if f.GetHistory() != nil || damage.From != 0 {
+			s.k.takeOlder(q.Conv, before, f.GetHistory(), damage)
+		}
 	})
 	if err != nil {
 		s.t.Fatal(err)
