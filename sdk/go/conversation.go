@@ -242,6 +242,9 @@ func (c *core) takeHeld(v *conv) {
 
 // append takes m as the next readable entry.
 func (c *core) append(v *conv, m *petrelv1.Message) {
+	if held := v.held[m.Seq]; held != nil && isNewer(held, m) { // a page may have been read before it was edited
+		m = held
+	}
 	delete(v.held, m.Seq)
 	v.have = m.Seq
 	v.head = max(v.head, m.Seq)
@@ -272,12 +275,17 @@ func (c *core) replace(v *conv, m *petrelv1.Message) {
 		c.live.back = true // a seq is never used twice
 		return
 	}
-	if !found || max(m.EditedBy, m.RecalledBy) <= max(v.entries[i].m.EditedBy, v.entries[i].m.RecalledBy) {
+	if !found || !isNewer(m, v.entries[i].m) {
 		return
 	}
 	v.entries[i].m = m
 	c.keep(m)
 	c.touch(v)
+}
+
+// isNewer tells which of two copies of an entry is the newer one.
+func isNewer(m, than *petrelv1.Message) bool {
+	return max(m.EditedBy, m.RecalledBy) > max(than.EditedBy, than.RecalledBy)
 }
 
 // trim drops the oldest entries above the bound, many at once.

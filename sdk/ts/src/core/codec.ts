@@ -59,7 +59,7 @@ function wire(message: object): object {
 
 function value(key: string, v: unknown): unknown {
   if (typeof v === 'number') return narrow.includes(key) ? v : wide(v)
-  if (v instanceof Uint8Array) return toBase64(v)
+  if (ArrayBuffer.isView(v)) return toBase64(v as Uint8Array) // also one of another realm
   return typeof v === 'object' && v !== null && !Array.isArray(v) ? wire(v) : v // lists are of texts
 }
 

@@ -243,8 +243,10 @@ export function takeHeld(c: Core, v: Conv): void {
   }
 }
 
-/** Takes m as the next readable entry. */
-export function append(c: Core, v: Conv, m: Entry): void {
+/** Takes an entry as the next readable one. */
+export function append(c: Core, v: Conv, taken: Entry): void {
+  const held = v.held.get(taken.seq)
+  const m = held && isNewer(held, taken) ? held : taken // a page may have been read before it was edited
   v.held.delete(m.seq)
   v.have = m.seq
   v.head = Math.max(v.head, m.seq)
@@ -275,10 +277,15 @@ export function replace(c: Core, v: Conv, m: Entry): void {
     c.live.back = true // a seq is never used twice
     return
   }
-  if (Math.max(m.editedBy, m.recalledBy) <= Math.max(old.editedBy, old.recalledBy)) return
+  if (!isNewer(m, old)) return
   slot.entry = m
   keep(c, m)
   touch(c, v)
+}
+
+/** Which of two copies of an entry is the newer one. */
+function isNewer(m: Entry, than: Entry): boolean {
+  return Math.max(m.editedBy, m.recalledBy) > Math.max(than.editedBy, than.recalledBy)
 }
 
 /** Drops the oldest entries above the bound, many at once. Spec: S-16.1. */
