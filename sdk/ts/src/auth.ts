@@ -1,0 +1,167 @@
+import { type Clock, randomId, systemClock } from './clock.js'
+import { refusal } from './core/index.js'
+import { isPetrelError, PetrelError } from './errors.js'
+import { apiAddress, type Fetch, post } from './http.js'
+import { Database } from './indexeddb.js'
+import type { Locks } from './tabs/tab.js'
+import type { TokenSource } from './token.js'
+import type { DeviceRefJson, LoginResponseJson } from './wire/frames_gen.js'
+
+/** The tokens of one login of one device. Spec: P-11.3. */
+export interface Tokens {
+  readonly user: string
+  readonly device: string
+  readonly access: string
+  readonly accessExpiresMs: number
+  readonly refresh: string
+  readonly refreshExpiresMs: number
+  /** Of the refresh to come: with it the same refresh, by another tab or after a crash, gets the same answer. */
+  readonly requestId: string
+}
+
+/** Who logs in, with what proof, and where. */
+export interface Login {
+  readonly tenant?: string // 'default' by itself
+  readonly user: string
+  readonly password: string
+  readonly device?: DeviceRefJson
+}
+
+export interface Registration extends Login {
+  readonly displayName?: string
+  readonly invitation?: string
+}
+
+/** Turns proofs of identity into tokens, over HTTP. Refusals are PetrelErrors. Spec: P-11. */
+export class Auth {
+  readonly #base: string
+  readonly #fetch: Fetch
+
+  /** url is that of the server, as the client has it. */
+  constructor(url: string, send: Fetch = (address, init) => fetch(address, init)) {
+    this.#base = apiAddress(url)
+    this.#fetch = send
+  }
+
+  /** Makes a user with a password and logs their first device in. */
+  register(r: Registration): Promise<Tokens> {
+    return this.#tokens('Register', r)
+  }
+
+  /** Logs a device in with a password. */
+  login(r: Login): Promise<Tokens> {
+    return this.#tokens('Login', r)
+  }
+
+  /** Logs a device in with a JWT of the identity provider. */
+  exchange(r: { readonly tenant?: string; readonly token: string; readonly device?: DeviceRefJson }): Promise<Tokens> {
+    return this.#tokens('Exchange', r)
+  }
+
+  /** Turns a refresh token into a new pair. Store that before it is used: a refresh token works once. */
+  refresh({ refresh, requestId }: Tokens): Promise<Tokens> {
+    return this.#tokens('Refresh', { refreshToken: refresh, requestId })
+  }
+
+  async #tokens(method: string, request: object): Promise<Tokens> {
+    const answer = await post(this.#fetch, this.#base, `petrel.v1.AuthService/${method}`, { requestId: randomId(), ...request }, '') as LoginResponseJson
+    const { user = '', device = '', accessToken = '', accessExpiresMs = '0', refreshToken = '', refreshExpiresMs = '0' } = answer
+    return {
+      user, device, access: accessToken, accessExpiresMs: Number(accessExpiresMs), refresh: refreshToken, refreshExpiresMs: Number(refreshExpiresMs),
+      requestId: randomId(),
+    }
+  }
+}
+
+/** Where the tokens of a login are kept. */
+export interface TokenStorage {
+  read(): Promise<Tokens | undefined>
+  /** They survive a loss of power once it has ended. */
+  write(tokens: Tokens | undefined): Promise<void>
+  /** Runs f while no other tab or process does the same. */
+  alone<T>(f: () => Promise<T>): Promise<T>
+}
+
+/** Tokens that are kept for as long as the page or process lives. */
+export function memoryTokens(): TokenStorage {
+  let tokens: Tokens | undefined
+  return {
+    read: async () => tokens,
+    write: async (t) => {
+      tokens = t
+    },
+    alone: inTurn(),
+  }
+}
+
+/** Tokens in the database of the browser, which all tabs share. */
+export function browserTokens(account: string, factory: IDBFactory = indexedDB, locks: Locks | undefined = browserLocks()): TokenStorage {
+  const name = `petrel-login:${account}`
+  const db = new Database(name, factory)
+  const turn = inTurn()
+  return {
+    read: async () => (await db.load())[0]?.value as Tokens | undefined,
+    write: (t) => db.write([{ key: 'tokens', value: (t ?? null) as never }], true),
+    // Without locks two tabs may refresh at once; they have the same requestId, and get the same answer.
+    alone: (f) => locks ? locks.request(name, {}, f) : turn(f),
+  }
+}
+
+function browserLocks(): Locks | undefined {
+  return (globalThis as { navigator?: { locks?: unknown } }).navigator?.locks as Locks | undefined
+}
+
+/** Runs one function at a time. */
+export function inTurn(): <T>(f: () => Promise<T>) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve()
+  return (f) => {
+    const next = last.then(f)
+    last = next.catch(() => {})
+    return next
+  }
+}
+
+const refreshAheadMs = 60_000 // before the end of an access token another one is asked for
+
+/** The tokens of a login, which are refreshed by themselves: `token` is a source for a client. */
+export class SavedTokens {
+  readonly #auth: Auth
+  readonly #storage: TokenStorage
+  readonly #clock: Clock
+
+  constructor(auth: Auth, storage: TokenStorage, clock: Clock = systemClock()) {
+    this.#auth = auth
+    this.#storage = storage
+    this.#clock = clock
+  }
+
+  /** The tokens that are stored; undefined: nobody has logged in. */
+  read(): Promise<Tokens | undefined> {
+    return this.#storage.read()
+  }
+
+  /** Keeps the tokens of a login, in the place of those of an earlier one; undefined: of none. */
+  save(tokens: Tokens | undefined): Promise<void> {
+    return this.#storage.alone(() => this.#storage.write(tokens))
+  }
+
+  /**
+   * Refreshes when the access token was refused or is about to expire. While the server
+   * cannot be reached, one that has not expired will do. Spec: S-3.4.
+   */
+  readonly token: TokenSource = (refused) => this.#storage.alone(async () => {
+    const have = await this.#storage.read()
+    if (!have) throw new PetrelError(refusal('unauthenticated', 'nobody has logged in'))
+    const now = this.#clock.now()
+    const works = have.access !== refused && now < have.accessExpiresMs
+    if (works && now + refreshAheadMs < have.accessExpiresMs) return have.access
+    try {
+      const next = await this.#auth.refresh(have)
+      await this.#storage.write(next)
+      return next.access
+    } catch (why) {
+      if (works && isPetrelError(why) && why.code === '') return have.access
+      throw why
+    }
+  })
+}

@@ -1,0 +1,72 @@
+import { Database } from './indexeddb.js'
+import { memoryStore, type Seam, type Shared, type SharedStore, type Warning } from './store.js'
+import { type Browser, type Channel, Tab } from './tabs/tab.js'
+
+/** What of a browser the store uses; tests bring their own. */
+export interface BrowserParts {
+  readonly indexedDB?: IDBFactory | undefined
+  readonly browser?: Browser | undefined // undefined: it has no Web Locks, as on a page without TLS
+}
+
+/**
+ * A store in the database of the browser, for one user of one tenant on this origin. All
+ * tabs with the same account share it, and one connection. `account` names both, for
+ * example 'acme/alice': two accounts live side by side.
+ *
+ * Where the browser gives no database, as in some private windows, or no locks, as on a page
+ * without TLS, everything is kept in memory, each tab has a connection of its own, and
+ * `Status.warnings` says so.
+ */
+export function browserStore(account: string, parts: BrowserParts = here()): SharedStore {
+  return { share: (seam) => share(`petrel:${account}`, parts, seam) }
+}
+
+function share(name: string, { indexedDB, browser }: BrowserParts, seam: Seam): Shared {
+  if (!indexedDB || !browser) return alone(seam, ['memory', ...(browser ? [] : ['alone'] as const)])
+  let part: Shared = new Tab(new Database(name, indexedDB), browser, seam)
+  return {
+    transport: { speaks: seam.transport.speaks, connect: (address, on) => part.transport.connect(address, on) },
+    store: {
+      async load() {
+        try {
+          return await part.store.load()
+        } catch (why) { // it is there, and may not be used
+          seam.log(`the database cannot be read: ${String(why)}`)
+          await part.store.close()
+          part = alone(seam, ['memory', 'alone'])
+          return []
+        }
+      },
+      write: (rows, durable) => part.store.write(rows, durable),
+      close: () => part.store.close(),
+      wipe: () => part.store.wipe(),
+    },
+    running: (on) => part.running(on),
+    unsent: () => part.unsent(),
+  }
+}
+
+/** A client that shares nothing, and remembers nothing when its page is closed. */
+function alone(seam: Seam, warnings: readonly Warning[]): Shared {
+  const store = memoryStore()
+  queueMicrotask(() => seam.warn(warnings))
+  return { store, transport: seam.transport, running: () => {}, unsent: async () => (await store.load()).filter(({ key }) => key.startsWith('o/')).length }
+}
+
+/** The parts of the browser that this runs in. */
+function here(): BrowserParts {
+  const { indexedDB, navigator, document, BroadcastChannel } = globalThis as Partial<typeof globalThis>
+  if (!navigator?.locks || !document || !BroadcastChannel) return { indexedDB }
+  return {
+    indexedDB,
+    browser: {
+      locks: navigator.locks as unknown as Browser['locks'],
+      channel: (name) => new BroadcastChannel(name) as unknown as Channel,
+      isVisible: () => document.visibilityState === 'visible',
+      onVisibility(f) {
+        document.addEventListener('visibilitychange', f)
+        return () => document.removeEventListener('visibilitychange', f)
+      },
+    },
+  }
+}

@@ -1,0 +1,56 @@
+import { decode, failure, fromWire, refusal } from './core/index.js'
+import { isPetrelError, PetrelError } from './errors.js'
+import { orThrow, type TokenCache } from './token.js'
+
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+/** The address of the HTTP API at the host of a WebSocket. */
+export function apiAddress(url: string): string {
+  return new URL(url.replace(/^ws/, 'http')).origin
+}
+
+/**
+ * Makes one call of the API over HTTP. A token that is refused is asked for anew once.
+ * Spec: P-12.2.
+ */
+export async function callHttp(fetch: Fetch, base: string, method: string, request: object, token: TokenCache, signal?: AbortSignal): Promise<unknown> {
+  let used = orThrow(await token.get(''))
+  try {
+    return await post(fetch, base, method, request, used, signal)
+  } catch (why) {
+    if (!isPetrelError(why) || why.code !== 'unauthenticated') throw why
+    used = orThrow(await token.get(used))
+    return post(fetch, base, method, request, used, signal)
+  }
+}
+
+/** One attempt. token is '' for the calls that need none. */
+export async function post(fetch: Fetch, base: string, method: string, request: object, token: string, signal?: AbortSignal): Promise<unknown> {
+  const headers = { 'Content-Type': 'application/json', ...(token === '' ? {} : { Authorization: `Bearer ${token}` }) }
+  let answer: Response
+  let text: string
+  try {
+    answer = await fetch(`${base}/${method}`, { method: 'POST', headers, body: JSON.stringify(request), ...(signal ? { signal } : {}) })
+    text = await answer.text()
+  } catch (why) {
+    signal?.throwIfAborted()
+    throw new PetrelError(failure('link', `call ${method}: ${String(why)}`), { cause: why })
+  }
+  if (answer.ok) return JSON.parse(text) as unknown
+  throw refusalOf(method, answer, text)
+}
+
+/** Reads the answer of a call that was refused. Spec: P-12.3, P-12.5. */
+function refusalOf(method: string, answer: Response, text: string): PetrelError {
+  const code = answer.headers.get('Petrel-Error')
+  try {
+    const { details } = JSON.parse(text) as { details?: { type?: string; debug?: unknown }[] }
+    const error = details?.find((d) => d.type === 'petrel.v1.Error')?.debug
+    const f = error === undefined ? undefined : decode({ error })
+    if (f?.kind === 'error') return new PetrelError(fromWire(f.error))
+  } catch {
+    // It is not of a Petrel server: the status says what there is to say.
+  }
+  if (code) return new PetrelError(refusal(code, `call ${method}: HTTP ${answer.status}`))
+  return new PetrelError(failure('link', `call ${method}: HTTP ${answer.status}`))
+}

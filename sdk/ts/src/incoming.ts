@@ -1,0 +1,152 @@
+import {
+  beginIncoming, type Change, type GetHistory, heldAfter, type HistoryPage, type Message, messageOf, moveTo, reading, type Reading,
+  status,
+} from './core/index.js'
+import { isPetrelError, refused } from './errors.js'
+import type { Turns } from './turns.js'
+
+/**
+ * How many entries that are no incoming messages are passed before the position over them is
+ * stored: a restart reads at most these again.
+ */
+const skipEvery = 64
+
+interface Client {
+  readonly turns: Turns
+  readonly changes: (signal: AbortSignal) => AsyncGenerator<Change, void, void>
+  readonly history: (q: GetHistory, signal: AbortSignal) => Promise<HistoryPage>
+  readonly markRead: (conv: string, seq: number) => void
+}
+
+/** One loop over incoming messages. Spec: S-18.4. */
+export async function* incoming(client: Client, signal?: AbortSignal): AsyncGenerator<Message, void, void> {
+  const { turns } = client
+  await turns.open()
+  if (turns.read((core) => core.incoming.reading)) throw refused('invalid', 'another loop reads the incoming messages')
+  turns.apply((core) => {
+    core.incoming.reading = true
+  })
+  const left = new AbortController()
+  const leave = (): void => left.abort(signal?.reason)
+  signal?.addEventListener('abort', leave)
+  if (signal?.aborted) leave()
+  const reader = new Reader(client, left.signal)
+  try {
+    await reader.begin()
+    for (;;) {
+      const m = await reader.next()
+      if (!m) return
+      yield m
+      await reader.finish(m)
+    }
+  } finally {
+    signal?.removeEventListener('abort', leave)
+    left.abort()
+    turns.apply((core) => {
+      core.incoming.reading = false
+    })
+  }
+}
+
+class Reader {
+  readonly #client: Client
+  readonly #signal: AbortSignal
+  readonly #changes: AsyncGenerator<Change, void, void>
+  readonly #queue = new Set<string>() // conversations to look at, in turn
+  readonly #convs = new Map<string, Reading>()
+
+  constructor(client: Client, signal: AbortSignal) {
+    this.#client = client
+    this.#signal = signal
+    this.#changes = client.changes(signal)
+  }
+
+  /**
+   * Sets the positions in the conversations that are there when incoming is used for the
+   * first time. It waits for the whole list, since a conversation that comes later begins
+   * with its first message.
+   */
+  async begin(): Promise<void> {
+    for (;;) {
+      const rows = this.#client.turns.apply(beginIncoming)
+      if (rows) return this.#client.turns.write(rows, false)
+      if (!await this.#look()) return
+    }
+  }
+
+  /** Waits for a change and queues what it names. False: the loop is over. */
+  async #look(): Promise<boolean> {
+    const { value, done } = await this.#changes.next()
+    if (done) return false
+    for (const conv of value.conversations) this.#queue.add(conv)
+    return true
+  }
+
+  /** Waits for a message. Conversations take turns, so that a busy one does not hold up the others. */
+  async next(): Promise<Message | undefined> {
+    for (;;) {
+      for (const conv of this.#queue) {
+        this.#queue.delete(conv)
+        const m = await this.#nextOf(conv)
+        if (this.#signal.aborted) return undefined
+        if (!m) continue
+        this.#queue.add(conv)
+        return m
+      }
+      if (!await this.#look()) return undefined
+    }
+  }
+
+  /** The next message of one conversation, if there is one. */
+  async #nextOf(conv: string): Promise<Message | undefined> {
+    let x = this.#convs.get(conv)
+    if (!x) {
+      x = this.#client.turns.read((core) => reading(core, conv))
+      this.#convs.set(conv, x)
+    }
+    for (;;) {
+      const m = await this.#entry(conv, x)
+      if (!m) return undefined
+      x.at = { ...x.at, seq: m.seq }
+      const isText = m.text !== undefined || m.data !== undefined // what was recalled has no body any more
+      if (isText && m.from !== this.#client.turns.read((core) => status(core).user)) return m
+      if (x.at.seq >= x.stored + skipEvery) await this.#store(conv, x)
+    }
+  }
+
+  /** The next entry above x.at: one that the client holds, or else one of the history. */
+  async #entry(conv: string, x: Reading): Promise<Message | undefined> {
+    for (;;) {
+      const held = this.#client.turns.read((core) => heldAfter(core, conv, x))
+      if (held === 'none') return undefined
+      if (held) return held
+      const next = x.page.find((m) => m.seq > x.at.seq)
+      if (next) return messageOf(next)
+      let page: HistoryPage
+      try {
+        page = await this.#client.history({ conv, after: x.at.seq }, this.#signal)
+      } catch (why) { // it may not be read now; when that ends, it is a change again
+        if (this.#signal.aborted || isPetrelError(why)) return undefined
+        throw why
+      }
+      if (this.#client.turns.read((core) => status(core).history) !== x.at.history) continue // the page may belong to either history
+      x.page = page.messages
+      if (page.messages.length > 0) continue
+      x.at = { ...x.at, seq: Math.max(x.at.seq, page.head) } // none of it may be read
+      return undefined
+    }
+  }
+
+  /** The application has finished a message. */
+  async finish(m: Message): Promise<void> {
+    const x = this.#convs.get(m.conv)
+    if (x) await this.#store(m.conv, x)
+    this.#client.markRead(m.conv, m.seq)
+  }
+
+  async #store(conv: string, x: Reading): Promise<void> {
+    x.stored = x.at.seq
+    const row = this.#client.turns.read((core) => moveTo(core, conv, x.at))
+    await this.#client.turns.write([row], false)
+  }
+}

@@ -1,0 +1,27 @@
+// Petrel for TypeScript: a client of a Petrel server that never loses or doubles a message.
+export type { Account, CallOptions, Device, Method, PinnedMessage, RequestOf, ResponseOf, UserReactions } from './api.js'
+export { Calls } from './api.js'
+export { Client } from './client.js'
+export type { Login, Registration, Tokens, TokenStorage } from './auth.js'
+export { Auth, browserTokens, memoryTokens, SavedTokens } from './auth.js'
+export type { BrowserParts } from './browser.js'
+export { browserStore } from './browser.js'
+export type { Clock } from './clock.js'
+export { systemClock } from './clock.js'
+export type {
+  Change, ClientFrameJson, Conversation, ConvKind, Draft, Edit, Encoded, Entry, Failure, Forwarded, GetHistory, HistoryPage, MemberChange, MemberRef, Message, Note,
+  OutgoingRow, Outgoing, Personal, Presence, Profile, Quote, Quoted, Range, Reaction, Recall, Receipt, Ref, Relations, Role, SendSignal, SendState, Signal, State, Unread,
+} from './core/index.js'
+export { mentionsUser, needsNewerVersion, newestPage } from './core/index.js'
+export { isPetrelError, PetrelError } from './errors.js'
+export type { ClientOptions, Codec, Sent, Status } from './options.js'
+export { version } from './options.js'
+export { isConnectionLost } from './requests.js'
+export type { Row, Seam, Shared, SharedStore, Store, StoredRow, Warning } from './store.js'
+export { memoryStore } from './store.js'
+export type { Listener } from './subscription.js'
+export type { TokenSource } from './token.js'
+export type { Connection, ConnectionEvents, Decode, Transport, WebSocketClass, WebSocketLike } from './transport.js'
+export { webSocketTransport } from './transport.js'
+export type { Code } from './wire/codes_gen.js'
+export type { Browser, Channel, Locks } from './tabs/tab.js'

@@ -1,0 +1,164 @@
+import { failure, type Row, type StoredRow } from './core/index.js'
+import { PetrelError } from './errors.js'
+
+const table = 'rows'
+/** The key of the term: the number of the tab that may write what all tabs share. */
+const termKey = 'term'
+/** Messages to be sent; the keys of no other rows begin so. */
+export const outgoingPrefix = 'o/'
+
+/** Another tab has begun a term: what this one wanted to write is not written. */
+export class Fenced extends Error {}
+
+/**
+ * The rows of one account in a database of the browser. A connection to the database dies
+ * with the network process or a suspended page, in Safari above all; then it is opened again
+ * and the transaction is made once more: to put the same rows twice does no harm.
+ */
+export class Database {
+  readonly name: string
+  readonly #factory: IDBFactory
+  #db: Promise<IDBDatabase> | undefined
+  #gone: string | undefined // why there is nothing more to be had
+
+  constructor(name: string, factory: IDBFactory) {
+    this.name = name
+    this.#factory = factory
+  }
+
+  /** All rows but the term. */
+  load(): Promise<readonly StoredRow[]> {
+    return this.#transact('readonly', false, async (rows) => {
+      const [keys, values] = await Promise.all([answer(rows.getAllKeys()), answer(rows.getAll())])
+      return keys.map((key, i) => ({ key: String(key), value: values[i] as unknown })).filter(({ key }) => key !== termKey)
+    })
+  }
+
+  /** Puts all rows or none. With a term nothing is written after another one has begun. */
+  write(change: readonly Row[], durable: boolean, term?: number): Promise<void> {
+    return this.#transact('readwrite', durable, async (rows) => {
+      if (term !== undefined && await answer(rows.get(termKey)) !== term) throw new Fenced(`term ${term} is over`)
+      put(rows, change)
+    })
+  }
+
+  /** Begins a term, which ends the one before, and returns its number. */
+  begin(): Promise<number> {
+    return this.#transact('readwrite', false, begin)
+  }
+
+  /** Begins a term whose rows are those of this tab, in the place of what is there; messages to be sent stay. */
+  replace(all: ReadonlyMap<string, unknown>): Promise<number> {
+    return this.#transact('readwrite', false, async (rows) => {
+      const term = await begin(rows)
+      const keys = await answer(rows.getAllKeys())
+      for (const key of keys) {
+        if (key !== termKey && !String(key).startsWith(outgoingPrefix) && !all.has(String(key))) rows.delete(key)
+      }
+      for (const [key, value] of all) {
+        if (!key.startsWith(outgoingPrefix)) rows.put(value, key)
+      }
+      return term
+    })
+  }
+
+  async close(): Promise<void> {
+    const db = await this.#db?.catch(() => undefined)
+    this.#db = undefined
+    db?.close()
+  }
+
+  /** Removes the database; whoever has it open is told to close it. */
+  async wipe(): Promise<void> {
+    this.#gone = 'the data of this account was removed'
+    await this.close()
+    await answer(this.#factory.deleteDatabase(this.name))
+  }
+
+  async #transact<T>(mode: IDBTransactionMode, durable: boolean, f: (rows: IDBObjectStore) => Promise<T>): Promise<T> {
+    for (let again = true; ; again = false) {
+      try {
+        return await this.#once(mode, durable, f)
+      } catch (why) {
+        if (!again || !isDead(why)) throw why instanceof Fenced ? why : storeError(why)
+        await this.close()
+      }
+    }
+  }
+
+  async #once<T>(mode: IDBTransactionMode, durable: boolean, f: (rows: IDBObjectStore) => Promise<T>): Promise<T> {
+    this.#db ??= this.#open()
+    let db: IDBDatabase
+    try {
+      db = await this.#db
+    } catch (why) {
+      this.#db = undefined
+      throw why
+    }
+    const tx = db.transaction(table, mode, { durability: durable ? 'strict' : 'default' })
+    const done = new Promise<void>((resolve, reject) => {
+      tx.oncomplete = () => resolve()
+      tx.onabort = () => reject(tx.error ?? new DOMException('the transaction was aborted', 'AbortError'))
+    })
+    try {
+      const result = await f(tx.objectStore(table))
+      await done
+      return result
+    } catch (why) {
+      done.catch(() => {}) // why says it
+      try {
+        tx.abort()
+      } catch {
+        // It is over already.
+      }
+      throw why
+    }
+  }
+
+  async #open(): Promise<IDBDatabase> {
+    if (this.#gone !== undefined) throw new Error(this.#gone)
+    const request = this.#factory.open(this.name, 1)
+    request.onupgradeneeded = () => request.result.createObjectStore(table)
+    const db = await answer(request)
+    db.onclose = () => { // by the browser
+      this.#db = undefined
+    }
+    db.onversionchange = ({ newVersion }) => {
+      this.#gone = newVersion === null ? 'the data of this account was removed' : 'a newer version of the application has taken the data over'
+      db.close()
+      this.#db = undefined
+    }
+    return db
+  }
+}
+
+async function begin(rows: IDBObjectStore): Promise<number> {
+  const last = await answer(rows.get(termKey)) as number | undefined
+  const term = (last ?? 0) + 1
+  rows.put(term, termKey)
+  return term
+}
+
+function put(rows: IDBObjectStore, change: readonly Row[]): void {
+  for (const { key, value } of change) {
+    if (value === null) rows.delete(key)
+    else rows.put(value, key)
+  }
+}
+
+function answer<T>(request: IDBRequest<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result)
+    request.onerror = () => reject(request.error ?? new Error('the database does not say why'))
+  })
+}
+
+/** Whether the connection has died, and not the transaction failed. */
+function isDead(why: unknown): boolean {
+  return why instanceof DOMException && ['InvalidStateError', 'AbortError', 'UnknownError'].includes(why.name)
+}
+
+function storeError(why: unknown): PetrelError {
+  const full = why instanceof DOMException && why.name === 'QuotaExceededError'
+  return new PetrelError(failure('store', full ? 'there is no room left for the data of this page' : String(why)), { cause: why })
+}

@@ -1,0 +1,94 @@
+// Hooks for React: snapshots of a client, which has all the state.
+import { createContext, createElement, type ReactElement, type ReactNode, useCallback, useContext, useEffect, useSyncExternalStore } from 'react'
+import type { Client } from './client.js'
+import type { Change, Conversation, Message, Outgoing, Presence, Quoted, Signal, Unread } from './core/index.js'
+import type { Status } from './options.js'
+
+const Context = createContext<Client | undefined>(undefined)
+
+/**
+ * Gives a client to the components in it, and has it connected while it is mounted. Make the
+ * client outside of components: it outlives them.
+ */
+export function PetrelProvider({ client, children }: { readonly client: Client; readonly children?: ReactNode }): ReactElement {
+  useEffect(() => client.connect(), [client])
+  return createElement(Context.Provider, { value: client }, children)
+}
+
+/** The client of the PetrelProvider around the component. */
+export function useClient(): Client {
+  const client = useContext(Context)
+  if (!client) throw new Error('there is no PetrelProvider around this component')
+  return client
+}
+
+/** Reads a snapshot, again when a change may be of it. */
+function useSnapshot<T>(isOf: (change: Change) => boolean, read: (client: Client) => T): T {
+  const client = useClient()
+  const subscribe = useCallback((changed: () => void) => client.subscribe((change) => {
+    if (isOf(change)) changed()
+  }), [client, isOf])
+  const snapshot = (): T => read(client)
+  return useSyncExternalStore(subscribe, snapshot, snapshot)
+}
+
+/** A snapshot of one conversation. */
+function useOfConversation<T>(conv: string, read: (client: Client) => T): T {
+  return useSnapshot(useCallback((change: Change) => change.conversations.has(conv), [conv]), read)
+}
+
+const ofStatus = (c: Change): boolean => c.status
+const ofList = (c: Change): boolean => c.list || c.conversations.size > 0
+const ofUnread = (c: Change): boolean => c.unread
+const ofSignals = (c: Change): boolean => c.signals
+const ofPresence = (c: Change): boolean => c.presence
+const ofAccount = (c: Change): boolean => c.account
+
+/** How the client is connected. */
+export function useStatus(): Status {
+  return useSnapshot(ofStatus, (client) => client.status())
+}
+
+/** All conversations, those with the newest messages first. */
+export function useConversations(): readonly Conversation[] {
+  return useSnapshot(ofList, (client) => client.conversations())
+}
+
+export function useConversation(conv: string): Conversation | undefined {
+  return useOfConversation(conv, (client) => client.conversation(conv))
+}
+
+/** The entries of a conversation that the client holds, oldest first. */
+export function useMessages(conv: string): readonly Message[] {
+  return useOfConversation(conv, (client) => client.messages(conv))
+}
+
+/** The messages to a conversation that are on their way, or refused and not discarded. */
+export function usePending(conv: string): readonly Outgoing[] {
+  return useOfConversation(conv, (client) => client.pending(conv))
+}
+
+/** What to show of an entry that another one answers. */
+export function useQuote(conv: string, seq: number): Quoted {
+  return useOfConversation(conv, (client) => client.quote(conv, seq))
+}
+
+/** How much the user has not read. */
+export function useUnread(): Unread {
+  return useSnapshot(ofUnread, (client) => client.unread())
+}
+
+/** Whether a user is online who is watched. */
+export function usePresence(user: string): Presence | undefined {
+  return useSnapshot(ofPresence, (client) => client.presence(user))
+}
+
+/** The newest signals of others. */
+export function useSignals(): readonly Signal[] {
+  return useSnapshot(ofSignals, (client) => client.signals())
+}
+
+/** The value that the user has given a name: of a conversation, of another user, or of the account. */
+export function useSetting(conv: string, user: string, name: string): string {
+  return useSnapshot(ofAccount, (client) => client.setting(conv, user, name))
+}

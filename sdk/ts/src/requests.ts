@@ -1,0 +1,119 @@
+import { type Clock, randomId } from './clock.js'
+import { call, type Capability, type ClientBody, type Core, failure, fromWire, type GetHistory, type HistoryPage, isLive, type ServerFrame } from './core/index.js'
+import { isPetrelError, PetrelError } from './errors.js'
+import { callHttp, type Fetch } from './http.js'
+import type { TokenCache } from './token.js'
+import type { Turns } from './turns.js'
+import { deferred, Slots, unlessAborted } from './wait.js'
+import { takesRequestId } from './wire/calls_gen.js'
+
+const maxAsked = 4 // requests of the application under way
+const retryWaitMs = 1000 // after a refusal that names no time
+
+/** Asks the server what the application wants to know, over the connection or over HTTP. */
+export class Requests {
+  readonly #o: { readonly turns: Turns; readonly clock: Clock; readonly fetch: Fetch; readonly api: string; readonly token: TokenCache }
+  readonly #slots = new Slots(maxAsked)
+  #up = deferred<void>() // resolved while the client is live
+  #over = false
+
+  constructor(o: { readonly turns: Turns; readonly clock: Clock; readonly fetch: Fetch; readonly api: string; readonly token: TokenCache }) {
+    this.#o = o
+  }
+
+  /** The connection is live, or not any more. */
+  liveChanged(live: boolean): void {
+    if (live) this.#up.resolve()
+    else if (!this.#over) this.#up = deferred()
+  }
+
+  /** Nothing is asked any more, and what waits is rejected. */
+  end(why: PetrelError): void {
+    this.#over = true
+    this.#up.reject(why)
+    this.#up = deferred() // the one before may be resolved
+    this.#up.reject(why)
+  }
+
+  /**
+   * Asks the server for a page of a conversation, past what the client holds. It asks again
+   * when the connection ends. What the server cannot read is an error at once: an operator has
+   * to act first. Spec: P-5.2, P-9.5.
+   */
+  async history(q: GetHistory, signal: AbortSignal | undefined): Promise<HistoryPage> {
+    for (;;) {
+      try {
+        const f = await this.request('', { history: q }, signal)
+        if (f.kind === 'history') return f.history
+        throw strange(f)
+      } catch (why) {
+        if (isConnectionLost(why)) continue
+        if (!isPetrelError(why) || !why.retryable || why.code === 'damaged') throw why
+        await unlessAborted(this.#pause(Math.max(why.retryAfterMs, retryWaitMs)), signal)
+      }
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#o.clock.after(ms, resolve))
+  }
+
+  /** Calls a method over the connection, or over HTTP if the server does not offer that. It waits until the client is live. */
+  async call(method: string, request: object, signal: AbortSignal | undefined): Promise<unknown> {
+    const q = withRequestId(method, request)
+    const json = JSON.stringify(q)
+    for (;;) {
+      try {
+        const f = await this.request('call', { call: { method, json } }, signal)
+        if (f.kind === 'answer') return JSON.parse(f.answer.json ?? '{}') as unknown
+        throw strange(f)
+      } catch (why) {
+        if (isConnectionLost(why)) continue // it has a requestId, or changes nothing, or the same again
+        if (!isPetrelError(why) || why.code !== 'unsupported') throw why
+        return callHttp(this.#o.fetch, this.#o.api, method, q, this.#o.token, signal)
+      }
+    }
+  }
+
+  /** Sends one request over the connection and waits for its answer. It waits until the client is live. Spec: S-19.1. */
+  request(need: Capability | '', body: ClientBody, signal: AbortSignal | undefined): Promise<ServerFrame> {
+    return this.#slots.use(async () => {
+      for (;;) {
+        signal?.throwIfAborted()
+        await unlessAborted(this.#up.promise, signal)
+        const asked = this.#ask(need, body)
+        if (!asked) continue
+        const f = await unlessAborted(asked, signal)
+        if (!f) throw new PetrelError(failure('link', connectionLost))
+        if (f.kind === 'error') throw new PetrelError(fromWire(f.error))
+        return f
+      }
+    }, signal)
+  }
+
+  #ask(need: Capability | '', body: ClientBody): Promise<ServerFrame | undefined> | undefined {
+    const answer = deferred<ServerFrame | undefined>()
+    return this.#o.turns.apply((core: Core) => {
+      if (!isLive(core)) return undefined
+      const why = call(core, need, body, answer.resolve)
+      if (why) answer.reject(new PetrelError(why))
+      return answer.promise
+    })
+  }
+}
+
+const connectionLost = 'the connection ended before the answer'
+
+/** Whether a call ended without its answer: it may have been done. */
+export function isConnectionLost(why: unknown): boolean {
+  return isPetrelError(why) && why.kind === 'link' && why.message === connectionLost
+}
+
+function strange(f: ServerFrame): PetrelError {
+  return new PetrelError(failure('link', `the server answered with ${f.kind}`))
+}
+
+/** The request with an id, if it has a field for one and none in it. */
+function withRequestId(method: string, request: object): object {
+  return takesRequestId.has(method) ? { requestId: randomId(), ...request } : request
+}

@@ -1,0 +1,312 @@
+import type { Failure } from '../core/index.js'
+import { failure } from '../core/index.js'
+import type { Connection, ConnectionEvents, Transport } from '../transport.js'
+import type { ClientFrameJson, ServerFrameJson, WelcomeJson } from '../wire/frames_gen.js'
+import type { ToAll, ToLeader, ToTab } from './messages.js'
+
+/** Ids of requests of other tabs begin here; those of the tab that leads are small. */
+const firstForeignId = 2 ** 40
+const maxWatched = 200 // P-13.5
+
+/** A tab that uses the connection of this one. */
+interface Member {
+  readonly tab: string // '' for the tab that leads
+  readonly conn: number
+  focus: readonly string[] | undefined // undefined: all
+  watch: readonly string[]
+}
+
+/** A request that has no answer yet, or waits for room. */
+interface Request {
+  readonly frame: ClientFrameJson
+  readonly bytes: number
+  readonly from: Member | ((answer: ServerFrameJson) => void) // a tab, or the hub itself
+}
+
+/** The cursors of one conversation that the server was told last. */
+interface Move {
+  readonly delivered: number
+  readonly read: number
+  readonly waiting: ((answer: ServerFrameJson) => void)[] // tabs that wanted the same
+  answer?: ServerFrameJson
+}
+
+/**
+ * Has all tabs share one connection, that of the tab that leads. Each tab has a core of its
+ * own, which takes what comes through here for a connection to the server. What the server
+ * does not push to a session because that has done it itself, the hub tells the other tabs.
+ */
+export class Hub {
+  readonly #direct: Transport
+  readonly #post: (m: ToTab | ToAll) => void
+  readonly #members = new Map<string, Member>() // by tab
+  readonly #own: Member = { tab: '', conn: 0, focus: undefined, watch: [] }
+  readonly #open = new Set<() => void>() // end the connections that this tab has opened
+  #live: { readonly connection: Connection; readonly on: ConnectionEvents; readonly welcome: WelcomeJson } | undefined
+  #nextId = firstForeignId
+  readonly #asked = new Map<number, Request>() // by the id that the server knows
+  readonly #moves = new Map<string, Move>() // by conversation
+  #waiting: Request[] = [] // for room in the window, or among the open requests; bounded by what each tab may have unanswered
+
+  constructor(direct: Transport, post: (m: ToTab | ToAll) => void) {
+    this.#direct = direct
+    this.#post = post
+  }
+
+  // --- the tab that leads ---
+
+  /** Makes a connection to the server for the core of this tab. The first one with a welcome is that of all tabs. */
+  connect(address: string, on: ConnectionEvents): Connection {
+    let over = false
+    const end = (why: Failure): void => {
+      over = true
+      this.#open.delete(kill)
+      if (this.#live?.connection === connection) this.#down(why)
+    }
+    const connection = this.#direct.connect(address, {
+      opened: () => on.opened(),
+      frame: (json) => {
+        const frame = json as ServerFrameJson
+        if (frame.welcome && !this.#live) {
+          this.#live = { connection, on, welcome: frame.welcome }
+          this.#post({ kind: 'live' })
+        }
+        if (this.#live?.connection === connection) this.#fromServer(frame)
+        else on.frame(json)
+      },
+      closed: (why) => {
+        end(why)
+        on.closed(why)
+      },
+    })
+    const kill = (): void => {
+      if (over) return
+      const why = failure('link', 'another tab leads now')
+      end(why)
+      connection.close()
+      on.closed(why)
+    }
+    this.#open.add(kill)
+    return {
+      send: (data) => {
+        if (this.#live?.connection === connection) this.#submit(this.#own, JSON.parse(data as string) as ClientFrameJson, data.length)
+        else connection.send(data)
+      },
+      close: () => {
+        if (over) return
+        end(failure('link', 'the tab that leads has closed the connection'))
+        connection.close()
+      },
+    }
+  }
+
+  /** Ends all connections: this tab leads no more. */
+  end(): void {
+    for (const kill of [...this.#open]) kill()
+  }
+
+  #down(why: Failure): void {
+    this.#live = undefined
+    this.#members.clear()
+    this.#asked.clear()
+    this.#moves.clear()
+    this.#waiting = []
+    this.#own.focus = undefined
+    this.#own.watch = []
+    this.#post({ kind: 'down', why })
+  }
+
+  // --- the other tabs ---
+
+  take(m: Exclude<ToLeader, { kind: 'probe' }>): void {
+    const { tab, conn } = m
+    const live = this.#live
+    if (m.kind === 'open') {
+      if (live) this.#post({ kind: 'opened', tab, conn })
+      else this.#post({ kind: 'closed', tab, conn, why: failure('link', 'the tab that leads has no connection') })
+      return
+    }
+    const member = this.#members.get(tab)
+    if (m.kind === 'close') {
+      if (member?.conn === conn) this.gone(tab)
+      return
+    }
+    const { frame } = m
+    const answer = (reply: ServerFrameJson): void => this.#post({ kind: 'answer', tab, conn, frame: { ...(frame.id ? { id: frame.id } : {}), ...reply } })
+    if (!live) return
+    if (frame.hello) {
+      this.#members.set(tab, { tab, conn, focus: undefined, watch: [] })
+      answer({ welcome: live.welcome })
+      this.#refocus()
+    } else if (member?.conn !== conn) this.#post({ kind: 'closed', tab, conn, why: failure('link', 'this tab has another connection') })
+    else if (frame.ping) answer({ pong: {} }) // this tab is there; its own core looks after the server
+    else if (!frame.pong) this.#submit(member, frame, JSON.stringify(frame).length)
+  }
+
+  /** A tab uses the connection no more. */
+  gone(tab: string): void {
+    if (!this.#members.delete(tab)) return
+    this.#waiting = this.#waiting.filter((r) => typeof r.from === 'function' || r.from.tab !== tab)
+    this.#refocus()
+    this.#rewatch()
+  }
+
+  // --- requests ---
+
+  /** Sends a frame of a tab. */
+  #submit(member: Member, frame: ClientFrameJson, bytes: number): void {
+    if (frame.ping || frame.pong || frame.hello) {
+      this.#live?.connection.send(JSON.stringify(frame))
+      return
+    }
+    let f = frame
+    if (frame.focus) {
+      member.focus = frame.focus.all ? undefined : frame.focus.convs ?? []
+      f = { ...frame, focus: this.#focus() }
+    } else if (frame.watch) {
+      member.watch = frame.watch.users ?? []
+      f = { ...frame, watch: this.#watch() }
+    } else if (frame.cursor && this.#isMoved(member, frame)) return
+    this.#ask({ from: member, frame: f, bytes })
+  }
+
+  /**
+   * Whether another tab has moved the cursors as far, or does so now: all tabs hold the same
+   * entries, and the server takes one move a second. Then the tab gets the same answer.
+   */
+  #isMoved(member: Member, { id, cursor }: ClientFrameJson): boolean {
+    const conv = cursor?.conv ?? ''
+    const delivered = Number(cursor?.delivered ?? 0)
+    const read = Number(cursor?.read ?? 0)
+    const last = this.#moves.get(conv)
+    if (!last || delivered > last.delivered || read > last.read || delivered + read === 0) {
+      const { delivered: d = 0, read: r = 0, waiting = [] } = last ?? {}
+      this.#moves.set(conv, { delivered: Math.max(d, delivered), read: Math.max(r, read), waiting })
+      return false
+    }
+    const reply = (answer: ServerFrameJson): void => this.#answer(member, id, answer)
+    if (last.answer) reply(last.answer)
+    else last.waiting.push(reply)
+    return true
+  }
+
+  #movedAll(conv: string, answer: ServerFrameJson): void {
+    const last = this.#moves.get(conv)
+    if (!last) return
+    if (answer.cursor) last.answer = answer
+    else this.#moves.delete(conv)
+    for (const reply of last.waiting.splice(0)) reply(answer)
+  }
+
+  /** Gives a tab the answer to its request, as long as it has the same connection. */
+  #answer(member: Member, id: string | undefined, answer: ServerFrameJson): void {
+    const frame = { ...answer, ...(id === undefined ? {} : { id }) }
+    if (member === this.#own) this.#live?.on.frame(frame)
+    else if (this.#members.get(member.tab) === member) this.#post({ kind: 'answer', tab: member.tab, conn: member.conn, frame })
+  }
+
+  /** Sends a request, or keeps it until there is room. */
+  #ask(r: Request): void {
+    this.#waiting.push(r)
+    this.#drain()
+  }
+
+  #drain(): void {
+    const held: Request[] = []
+    for (const r of this.#waiting) {
+      if (held.some((h) => !h.frame.send === !r.frame.send) || !this.#hasRoom(r)) held.push(r)
+      else this.#forward(r)
+    }
+    this.#waiting = held
+  }
+
+  /** Whether the server takes one more of its kind. Spec: P-2.2, P-4.6. */
+  #hasRoom({ frame, bytes }: Request): boolean {
+    const same = [...this.#asked.values()].filter((r) => !r.frame.send === !frame.send)
+    const { limits, window } = this.#live?.welcome ?? {}
+    if (!frame.send) return same.length < (limits?.openRequests || 16)
+    const sum = same.reduce((n, r) => n + r.bytes, bytes)
+    return same.length === 0 || !window || same.length < (window.sends ?? 0) && sum <= (window.bytes ?? 0)
+  }
+
+  #forward(r: Request): void {
+    const id = r.from === this.#own ? Number(r.frame.id ?? 0) : ++this.#nextId
+    this.#asked.set(id, r)
+    this.#live?.connection.send(JSON.stringify({ ...r.frame, id: String(id) }))
+  }
+
+  #fromServer(frame: ServerFrameJson): void {
+    const id = Number(frame.id ?? 0)
+    const r = frame.ping ? undefined : this.#asked.get(id)
+    if (!r) {
+      for (const hint of frame.events?.hints ?? []) if (hint.mentionSeq) this.#moves.delete(hint.conv ?? '') // the answers have the mentions
+      this.#live?.on.frame(frame)
+      if (!frame.welcome && !frame.pong) this.#post({ kind: 'pushed', frame })
+      return
+    }
+    this.#asked.delete(id)
+    if (typeof r.from === 'function') r.from(frame)
+    else {
+      this.#answer(r.from, r.frame.id, frame)
+      if (r.frame.cursor) this.#movedAll(r.frame.cursor.conv ?? '', frame)
+      if (this.#members.size > 0) this.#echo(r.from, r.frame, frame)
+    }
+    this.#drain()
+  }
+
+  /**
+   * Tells the other tabs what a request of one of them has done: the server pushes to a
+   * session only what others do. A message is read back, because only the server has all
+   * of it.
+   */
+  #echo(by: Member, request: ClientFrameJson, { ack, cursor }: ServerFrameJson): void {
+    if (ack?.seq) {
+      const seq = Number(ack.seq)
+      const history = { conv: ack.conv || (request.send?.conv ?? ''), after: String(seq - 1), before: String(seq + 1), limit: 1 }
+      this.#ask({ from: ({ history: page }) => page?.messages && this.#tell(by, { events: { messages: page.messages } }), frame: { history }, bytes: 0 })
+    }
+    if (cursor && request.cursor) {
+      const { conv = '' } = request.cursor
+      const { delivered = '0', read = '0' } = cursor
+      this.#tell(by, { events: { receipts: [{ conv, user: this.#live?.welcome.user ?? '', delivered, read }] } })
+    }
+  }
+
+  /** Gives all tabs but one a frame as if the server had pushed it. */
+  #tell(but: Member, frame: ServerFrameJson): void {
+    this.#post({ kind: 'pushed', frame, except: but.tab })
+    if (but !== this.#own) this.#live?.on.frame(frame)
+  }
+
+  // --- focus and watch: those of all tabs together ---
+
+  get #all(): readonly Member[] {
+    return [this.#own, ...this.#members.values()]
+  }
+
+  #focus(): NonNullable<ClientFrameJson['focus']> {
+    const convs = new Set<string>()
+    for (const { focus } of this.#all) {
+      if (!focus) return { all: true }
+      for (const conv of focus) convs.add(conv)
+    }
+    return { convs: [...convs] }
+  }
+
+  #watch(): NonNullable<ClientFrameJson['watch']> {
+    return { users: [...new Set(this.#all.flatMap((m) => m.watch))].slice(0, maxWatched) }
+  }
+
+  /** Tabs came or went: the server hears what they want together. */
+  #refocus(): void {
+    if (this.#offers('focus') && this.#all.some((m) => m.focus)) this.#ask({ from: () => {}, frame: { focus: this.#focus() }, bytes: 0 })
+  }
+
+  #rewatch(): void {
+    if (this.#offers('presence')) this.#ask({ from: () => {}, frame: { watch: this.#watch() }, bytes: 0 })
+  }
+
+  #offers(capability: string): boolean {
+    return this.#live?.welcome.capabilities?.includes(capability) ?? false
+  }
+}

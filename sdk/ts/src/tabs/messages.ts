@@ -1,0 +1,32 @@
+import type { Failure } from '../core/index.js'
+import type { ClientFrameJson, ServerFrameJson } from '../wire/frames_gen.js'
+
+/** What the other tabs tell the one that leads. A connection is named by its tab and a number. */
+export type ToLeader =
+  /** Is anybody there? `visible`: the person sees this tab. */
+  | { readonly kind: 'probe'; readonly tab: string; readonly visible: boolean }
+  | { readonly kind: 'open'; readonly tab: string; readonly conn: number }
+  | { readonly kind: 'request'; readonly tab: string; readonly conn: number; readonly frame: ClientFrameJson }
+  | { readonly kind: 'close'; readonly tab: string; readonly conn: number }
+
+/** What the tab that leads tells one of the others. */
+export type ToTab =
+  | { readonly kind: 'opened'; readonly tab: string; readonly conn: number }
+  | { readonly kind: 'answer'; readonly tab: string; readonly conn: number; readonly frame: ServerFrameJson }
+  | { readonly kind: 'closed'; readonly tab: string; readonly conn: number; readonly why: Failure }
+  /** That tab is to lead now. */
+  | { readonly kind: 'yield'; readonly tab: string }
+
+/** What the tab that leads tells all others. */
+export type ToAll =
+  /** It leads, in this term. */
+  | { readonly kind: 'leads'; readonly term: number }
+  /** Its connection is live: now is the time to open one. */
+  | { readonly kind: 'live' }
+  | { readonly kind: 'pushed'; readonly frame: ServerFrameJson; readonly except?: string }
+  | { readonly kind: 'down'; readonly why: Failure }
+
+/** What any tab tells all others: the data of the account was removed. */
+export type Wiped = { readonly kind: 'wiped' }
+
+export type TabMessage = ToLeader | ToTab | ToAll | Wiped

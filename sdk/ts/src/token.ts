@@ -1,0 +1,61 @@
+import { type Failure, refusal } from './core/index.js'
+import { failureOf, PetrelError } from './errors.js'
+
+/**
+ * Gives the access token for a hello or a call. `refused` is the token that the server has
+ * just refused, '' if none: a source that has no other one throws, or returns the same
+ * again. A PetrelError with a code that is not retryable ends the run; after anything else
+ * the client tries again.
+ */
+export type TokenSource = (refused: string, signal: AbortSignal) => Promise<string> | string
+
+const timeoutMs = 15_000
+
+/** Asks a source for one token at a time. */
+export class TokenCache {
+  readonly #source: TokenSource
+  #turn: Promise<unknown> = Promise.resolve()
+
+  constructor(source: TokenSource | string) {
+    this.#source = typeof source === 'string' ? () => source : source
+  }
+
+  /** A token, or why there is none. */
+  get(refused: string): Promise<string | Failure> {
+    const next = this.#turn.then(() => this.#ask(refused))
+    this.#turn = next
+    return next
+  }
+
+  async #ask(refused: string): Promise<string | Failure> {
+    try {
+      const token = await within(timeoutMs, (signal) => this.#source(refused, signal))
+      if (refused !== '' && token === refused) return refusal('unauthenticated', 'the token is not valid', { hint: 'log in again' })
+      return token
+    } catch (why) {
+      return failureOf(why)
+    }
+  }
+}
+
+/** Runs f, whose signal is aborted after so many milliseconds; then the wait is over too. */
+async function within<T>(ms: number, f: (signal: AbortSignal) => Promise<T> | T): Promise<T> {
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(new Error(`no token within ${ms / 1000} s`)), ms)
+  try {
+    return await Promise.race([
+      f(late.signal),
+      new Promise<never>((_, reject) => {
+        late.signal.onabort = () => reject(late.signal.reason as Error)
+      }),
+    ])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The token, or the error. */
+export function orThrow(token: string | Failure): string {
+  if (typeof token !== 'string') throw new PetrelError(token)
+  return token
+}

@@ -1,0 +1,55 @@
+// Rules of the client, each broken from outside: the test that guards it has to fail.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { describe, test } from 'node:test'
+import { build } from 'esbuild'
+
+interface Rule {
+  readonly file: string // of src
+  readonly old: string // stands there once
+  readonly new: string
+  readonly guard: string // its tests
+  readonly by: string // the name of the test that notices
+}
+
+const rules: readonly Rule[] = [
+  { file: 'turns.ts', old: 'await store.write(w.rows, w.durable)', new: 'void store.write(w.rows, w.durable)', guard: 'test/client.test.ts', by: 'nothing is told, and nothing is sent, before it is stored' },
+  { file: 'client.ts', old: 'await this.turns.write([row], true)', new: 'void this.turns.write([row], true)', guard: 'test/client.test.ts', by: 'nothing is told, and nothing is sent, before it is stored' },
+  { file: 'requests.ts', old: '{ requestId: randomId(), ...request }', new: 'request', guard: 'test/client.test.ts', by: 'a call that broke off' },
+  { file: 'requests.ts', old: 'new Slots(maxAsked)', new: 'new Slots(2 * maxAsked)', guard: 'test/client.test.ts', by: 'at most four requests' },
+  { file: 'errors.ts', old: "typeof e === 'object' && e !== null && brand in e", new: 'e instanceof PetrelError', guard: 'test/client.test.ts', by: 'another copy of the package' },
+  { file: 'client.ts', old: 'this.#clock.after(0, () => {', new: '[0].forEach(() => {', guard: 'test/client.test.ts', by: 'who connects again' },
+  { file: 'subscription.ts', old: 'for (const one of [...this.#all]) this.#tellOne(one, change)', new: 'for (const one of [...this.#all]) one.f(change)', guard: 'test/client.test.ts', by: 'the error of one listener' },
+  { file: 'auth.ts', old: "{ refreshToken: refresh, requestId }", new: '{ refreshToken: refresh }', guard: 'test/client.test.ts', by: 'two tabs that refresh at once' },
+  { file: 'indexeddb.ts', old: 'if (term !== undefined && ', new: 'if (false && ', guard: 'src/stores.test.ts', by: 'a term that is over' },
+  { file: 'indexeddb.ts', old: 'if (!again || !isDead(why))', new: 'if (true)', guard: 'src/stores.test.ts', by: 'a dead connection' },
+  { file: 'node.ts', old: '!== crc32(json)) break', new: '!== crc32(json)) void 0', guard: 'src/stores.test.ts', by: 'a crash has cut off' },
+  { file: 'tabs/hub.ts', old: 'if (this.#members.size > 0) this.#echo(r.from, r.frame, frame)', new: '', guard: 'src/tabs/hub.test.ts', by: 'read back' },
+  { file: 'tabs/hub.ts', old: 'if (!focus) return { all: true }', new: 'if (!focus) continue', guard: 'src/tabs/hub.test.ts', by: 'the focus is that of all' },
+  { file: 'tabs/hub.ts', old: 'same.length < (limits?.openRequests || 16)', new: 'true', guard: 'src/tabs/hub.test.ts', by: 'the limits of one session' },
+]
+
+describe('broken rules of the client', { timeout: 120_000 }, () => {
+  for (const rule of rules) {
+    test(`${rule.file}: ${rule.old}`, async () => {
+      const { outputFiles } = await build({
+        entryPoints: [rule.guard], bundle: true, write: false, format: 'esm', platform: 'node', target: 'node20', ignoreAnnotations: true, packages: 'external', jsx: 'automatic',
+        plugins: [{
+          name: 'break',
+          setup: (b) => b.onLoad({ filter: /\/src\/.*\.ts$/ }, ({ path: file }) => {
+            if (path.relative('src', file) !== rule.file) return undefined
+            const parts = readFileSync(file, 'utf8').split(rule.old)
+            assert.equal(parts.length, 2, `${rule.file} has ${parts.length - 1} times: ${rule.old}`)
+            return { contents: parts.join(rule.new), loader: 'ts' }
+          }),
+        }],
+      })
+      const { stdout, status } = spawnSync(process.execPath, ['--input-type=module', '--test-name-pattern', rule.by, '--test-force-exit'], {
+        input: outputFiles[0]?.text ?? '', encoding: 'utf8', timeout: 60_000,
+      })
+      assert.ok(/^ *not ok /m.test(stdout), `no test failed (${status}):\n${stdout.slice(-2000)}`)
+    })
+  }
+})

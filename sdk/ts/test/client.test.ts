@@ -1,0 +1,273 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import {
+  Auth, Client, type ClientOptions, isPetrelError, memoryStore, memoryTokens, PetrelError, SavedTokens, type Store, type Tokens, webSocketTransport,
+} from '../src/index.js'
+import { protobuf } from '../src/protobuf.js'
+import type { ServerFrameJson } from '../src/wire/frames_gen.js'
+import { FakeServer, usual } from './fake_server.js'
+import { until } from './until.js'
+
+/** Runs f with a connected client of a fake server. */
+async function connected(f: (client: Client, server: FakeServer) => Promise<void>, more: Partial<ClientOptions> = {}): Promise<void> {
+  const server = new FakeServer()
+  const client = new Client({ url: 'ws://a', token: 't', transport: server, ...more })
+  const end = client.connect()
+  await until(client, () => client.status().synced)
+  await f(client, server).finally(async () => {
+    end()
+    await client.close()
+  })
+}
+
+const entry = (seq: number, text: string): NonNullable<ServerFrameJson['events']> => ({
+  messages: [{ conv: 'g1', seq: String(seq), from: 'bob', clientMsgId: `b${seq}`, timeMs: '1', counted: String(seq), text }],
+})
+
+const hasCode = (code: string) => (e: unknown): boolean => isPetrelError(e) && e.code === code
+
+describe('client', { timeout: 60_000 }, () => {
+  test('what does not change is the same object', () => connected(async (client, server) => {
+    const [all, one, messages, status] = [client.conversations(), client.conversation('g1'), client.messages('g1'), client.status()]
+    server.push({ ping: {} })
+    client.focus(['g1'])
+    assert.equal(client.conversations(), all)
+    assert.equal(client.conversation('g1'), one)
+    assert.equal(client.messages('g1'), messages)
+    assert.equal(client.status(), status)
+    server.push({ events: entry(2, 'second') })
+    await until(client, () => client.messages('g1').length === 2)
+    assert.notEqual(client.messages('g1'), messages)
+    assert.equal(client.messages('g1')[0], messages[0])
+  }))
+
+  test('a reader that is slow gets one change for many', () => connected(async (client, server) => {
+    const changes = client.changes()
+    const first = (await changes.next()).value
+    assert.ok(first?.list && first.status && first.conversations.has('g1'))
+    for (let seq = 2; seq < 50; seq++) server.push({ events: entry(seq, 'x') })
+    await until(client, () => client.messages('g1').length === 49)
+    const next = (await changes.next()).value
+    assert.deepEqual([...next?.conversations ?? []], ['g1'])
+    const stop = new AbortController()
+    const rest = client.changes(stop.signal)
+    await rest.next()
+    queueMicrotask(() => stop.abort())
+    assert.equal((await rest.next()).done, true)
+    await changes.return()
+  }))
+
+  test('the error of one listener does not keep a change from the others', () => connected(async (client, server) => {
+    const errors: unknown[] = []
+    const others = process.listeners('uncaughtException') // the test runner's
+    process.removeAllListeners('uncaughtException').on('uncaughtException', (e) => errors.push(e))
+    const heard: string[] = []
+    const ends = [client.subscribe(() => {
+      throw new Error('of a listener')
+    }), client.subscribe((c) => heard.push(...c.conversations))]
+    await new Promise((resolve) => setImmediate(resolve))
+    server.push({ events: entry(2, 'x') })
+    await new Promise((resolve) => setImmediate(resolve))
+    ends.forEach((end) => end())
+    process.removeAllListeners('uncaughtException')
+    others.forEach((f) => process.on('uncaughtException', f))
+    assert.match(String(errors), /of a listener.*of a listener/)
+    assert.deepEqual(heard, ['g1', 'g1'])
+  }))
+
+  test('nothing is told, and nothing is sent, before it is stored', async () => {
+    const writes: (() => void)[] = []
+    const inner = memoryStore()
+    const slow: Store = {
+      ...inner,
+      write: (rows, durable) => new Promise((resolve, reject) => writes.push(() => inner.write(rows, durable).then(resolve, reject))),
+    }
+    const server = new FakeServer()
+    const client = new Client({ url: 'ws://a', token: 't', transport: server, store: slow })
+    const end = client.connect()
+    const told: boolean[] = []
+    client.subscribe((c) => told.push(c.conversations.has('g1')))
+    const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+    while (!server.got.some((f) => f.sync)) {
+      writes.shift()?.()
+      await turn()
+    }
+    assert.ok(!told.includes(true))
+    const sending = client.send({ conv: 'g1', text: 'hi' })
+    await turn()
+    assert.ok(!server.got.some((f) => f.send))
+    let taken = false
+    void sending.then(() => {
+      taken = true
+    })
+    await turn()
+    assert.equal(taken, false)
+    while (!server.got.some((f) => f.send)) {
+      writes.shift()?.()
+      await turn()
+    }
+    assert.ok(taken)
+    while (!told.includes(true)) {
+      writes.shift()?.()
+      await turn()
+    }
+    slow.write = inner.write
+    while (writes.length > 0) writes.shift()?.()
+    end()
+    await client.close()
+  })
+
+  test('a store that fails ends the run, and what was not stored is not told', async () => {
+    const inner = memoryStore()
+    let fails = false
+    const store: Store = { ...inner, write: (rows, durable) => fails ? Promise.reject(new Error('disk full')) : inner.write(rows, durable) }
+    const server = new FakeServer()
+    const client = new Client({ url: 'ws://a', token: 't', transport: server, store })
+    const run = client.run()
+    await until(client, () => client.status().synced)
+    fails = true
+    await assert.rejects(client.send({ conv: 'g1', text: 'lost' }), (e) => isPetrelError(e) && e.kind === 'store')
+    assert.deepEqual(client.pending('g1'), [])
+    server.push({ events: entry(2, 'x') })
+    await assert.rejects(run, (e) => isPetrelError(e) && e.kind === 'store' && /disk full/.test(e.message))
+    await assert.rejects(client.run(), (e) => isPetrelError(e) && e.kind === 'store')
+    await client.close()
+  })
+
+  test('a call that broke off is made again with the same requestId', () => connected(async (client, server) => {
+    const calls: string[] = []
+    server.answer = (frame) => {
+      if (!frame.call) return usual(frame)
+      calls.push(frame.call.json ?? '')
+      if (calls.length === 1) {
+        queueMicrotask(() => server.drop())
+        return undefined
+      }
+      return { answer: { json: '{"conv":"g2"}' } }
+    }
+    const made = client.createGroup('boat', ['bob'])
+    await until(client, () => client.status().state === 'offline')
+    client.wakeUp()
+    assert.equal(await made, 'g2')
+    assert.equal(calls.length, 2)
+    assert.equal(calls[0], calls[1])
+    assert.match(calls[0] ?? '', /"requestId":"[0-9a-f]{32}"/)
+  }))
+
+  test('at most four requests of the application are under way', () => connected(async (client, server) => {
+    server.answer = (frame) => frame.call ? undefined : usual(frame)
+    const stop = new AbortController()
+    const all = Array.from({ length: 9 }, () => client.devices({ signal: stop.signal }))
+    await new Promise((resolve) => setImmediate(resolve))
+    const asked = server.got.filter((f) => f.call).length
+    stop.abort(new Error('enough'))
+    assert.equal(asked, 4)
+    for (const one of await Promise.allSettled(all)) assert.match(String(one.status === 'rejected' && one.reason), /enough/)
+  }))
+
+  test('what waits for the server is rejected when the client is closed', () => connected(async (client, server) => {
+    server.answer = (frame) => frame.call ? undefined : usual(frame)
+    const waiting = [...Array.from({ length: 5 }, () => client.devices()), client.history({ conv: 'g1' }), (await client.send({ conv: 'g1', text: 'x' })).wait()]
+    await new Promise((resolve) => setImmediate(resolve))
+    void client.close()
+    for (const one of waiting) await assert.rejects(Promise.resolve<unknown>(one), /closed/)
+  }))
+
+  test('calls go over HTTP where the connection has none', async () => {
+    const requests: string[] = []
+    const fetch = async (url: string, init: RequestInit): Promise<Response> => {
+      requests.push(`${url} ${new Headers(init.headers).get('Authorization')}`)
+      if (requests.length === 1) return new Response('{}', { status: 401, headers: { 'Petrel-Error': 'unauthenticated' } })
+      return new Response('{"user":"bob","displayName":"Bob"}')
+    }
+    const server = new FakeServer()
+    server.answer = (frame) => frame.hello ? { welcome: { ...usual(frame)?.welcome, capabilities: [] } } : usual(frame)
+    let n = 0
+    const client = new Client({ url: 'wss://a:1/v1/ws', token: () => `t${n++}`, transport: server, fetch })
+    const end = client.connect()
+    assert.equal((await client.getUser('bob')).displayName, 'Bob')
+    assert.deepEqual(requests, ['https://a:1/petrel.v1.AccountService/GetUser Bearer t1', 'https://a:1/petrel.v1.AccountService/GetUser Bearer t2'])
+    end()
+    await client.close()
+  })
+
+  test('a platform without WebSocket is named with what to do', async () => {
+    const client = new Client({ url: 'ws://a', token: 't' })
+    await assert.rejects(client.run(), (e) => isPetrelError(e) && /webSocket/.test(e.message) && /'ws'/.test(e.message))
+    assert.throws(() => webSocketTransport(), hasCode('unsupported'))
+  })
+
+  test('a server that refuses for good ends the run with its code', async () => {
+    const server = new FakeServer()
+    server.answer = () => ({ error: { code: 'version_unsupported', message: 'too old', settled: true } })
+    const client = new Client({ url: 'ws://a', token: 't', transport: server })
+    await assert.rejects(client.run(), hasCode('version_unsupported'))
+    assert.equal(client.status().error?.code, 'version_unsupported')
+    await client.close()
+    await assert.rejects(client.run(), hasCode('invalid'))
+  })
+
+  test('who connects again at once keeps the connection', async () => {
+    const server = new FakeServer()
+    const client = new Client({ url: 'ws://a', token: 't', transport: server })
+    const first = client.connect()
+    await until(client, () => client.status().synced)
+    first()
+    first()
+    const second = client.connect()
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    assert.equal(client.status().state, 'live')
+    assert.equal(server.got.filter((f) => f.hello).length, 1)
+    second()
+    await until(client, () => client.status().state === 'offline')
+    client.connect()
+    await until(client, () => client.status().synced)
+    await client.close()
+  })
+
+  test('an error of another copy of the package is told by its brand', () => {
+    const brand = Symbol.for('petrel.error')
+    assert.ok(isPetrelError({ [brand]: true }))
+    assert.ok(!isPetrelError(new Error('x')))
+    assert.ok(new PetrelError({ ...refusedFailure, hint: 'do this' }).message.endsWith('(do this)'))
+  })
+
+  test('the codec of protobuf says the same as JSON', () => {
+    const frame = { id: '7', send: { conv: 'g1', clientMsgId: 'k', after: '9007199254740991', text: 'héllo', needs: ['rel'], rel: { replyTo: '3' } } }
+    const { data, bytes } = protobuf.encode(frame)
+    assert.ok(data instanceof Uint8Array && bytes === data.length && bytes < JSON.stringify(frame).length)
+    assert.deepEqual(protobuf.decode(new Uint8Array([8, 7, 0x52, 0])), { id: '7', ping: {} })
+  })
+})
+
+const refusedFailure = { kind: 'refused', code: 'invalid', message: 'm', hint: '', settled: true, retryable: false, retryAfterMs: 0, requestId: '', head: 0 } as const
+
+describe('tokens', { timeout: 60_000 }, () => {
+  const tokens: Tokens = { user: 'a', device: 'd', access: 'a1', accessExpiresMs: 0, refresh: 'r1', refreshExpiresMs: 9e15, requestId: 'q1' }
+
+  test('two tabs that refresh at once say the same, and get the same answer', async () => {
+    const storage = memoryTokens()
+    await storage.write(tokens)
+    const bodies = new Set<string>()
+    const auth = new Auth('ws://a', async (_, init) => {
+      bodies.add(String(init.body))
+      return new Response('{"accessToken":"a2","accessExpiresMs":"9000000000000000","refreshToken":"r2"}')
+    })
+    const unlocked = { ...storage, alone: <T>(f: () => Promise<T>) => f() }
+    const tabs = [new SavedTokens(auth, unlocked), new SavedTokens(auth, unlocked)]
+    assert.deepEqual(await Promise.all(tabs.map((t) => t.token('', new AbortController().signal))), ['a2', 'a2'])
+    assert.deepEqual([...bodies].map((b) => JSON.parse(b) as unknown), [{ requestId: 'q1', refreshToken: 'r1' }])
+    assert.equal((await storage.read())?.refresh, 'r2')
+  })
+
+  test('a token that is about to expire will do while the server cannot be reached', async () => {
+    const storage = memoryTokens()
+    const auth = new Auth('ws://a', () => Promise.reject(new Error('no network')))
+    const saved = new SavedTokens(auth, storage)
+    const { signal } = new AbortController()
+    await assert.rejects(async () => saved.token('', signal), hasCode('unauthenticated'))
+    await saved.save({ ...tokens, accessExpiresMs: Date.now() + 30_000 })
+    assert.equal(await saved.token('', signal), 'a1')
+    await assert.rejects(async () => saved.token('a1', signal), (e) => isPetrelError(e) && e.kind === 'link')
+  })
+})

@@ -1,0 +1,12 @@
+// What the tests in a browser use of a page.
+import * as core from '../src/core/index.js'
+import * as sdk from '../src/index.js'
+import { play, type Vector } from './conformance.js'
+
+/** What is wrong with the vectors that do not pass. */
+function playAll(vectors: readonly Vector[]): string[] {
+  return vectors.flatMap((v) => play(core, v).map((finding) => `${v.name}: ${finding}`))
+}
+
+export const page = { ...sdk, playAll }
+Object.assign(globalThis, { petrel: page })
