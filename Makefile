@@ -23,6 +23,7 @@ PYTHON      := $(BUILD)/venv/.installed
 NODE        := $(BUILD)/node/.installed
 TS          := sdk/ts/node_modules/.installed
 POSTGRES    := $(BUILD)/.postgresql
+CHROMIUM    := $(BUILD)/.chromium
 
 # What was compiled in one folder serves another one with the same sources.
 export GOFLAGS := -trimpath $(GOFLAGS)
@@ -63,7 +64,7 @@ GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
 GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) -race -modfile=$(BUILD)/race/go.mod
 RACE_MOD := $(BUILD)/race/.made
 LONG     := test/scenario cmd/petrel internal/cluster test/authz test/sdk internal/gateway internal/store/pgstore internal/store/pebblestore internal/bus/stream
-UNRACED  := test/scenario test/foreign test/chaos test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
+UNRACED  := test/scenario test/foreign test/ts test/chaos test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
 ALONE    := test/sabotage
 packages  = $(addprefix ./,$(1))
 
@@ -72,7 +73,7 @@ packages  = $(addprefix ./,$(1))
 AHEAD = nice -n 19 sh -c 'GOGC=300 go list -export -test -deps $(call packages,$(UNRACED)) && \
 	GOGC=300 go test -vet=off -run "^TestGuardsAreBuilt$$" $(call packages,$(ALONE))' >$(BUILD)/ahead.log 2>&1
 
-test: $(PYTHON) $(NODE) $(TS) $(RACE_MOD) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
+test: $(PYTHON) $(NODE) $(TS) $(CHROMIUM) $(RACE_MOD) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
 	{ $(AHEAD) & \
 	  $(GO_RACE) $(call packages,$(LONG)) \
 		$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(ALONE)))$$') && a=0 || a=1; \
@@ -136,9 +137,10 @@ bench: build ## measure this machine: build/bench/*.json
 	$(BIN)/petrel bench cluster --json $(BUILD)/bench/cluster.json
 
 # The long counts of what is random in `make test`.
-long: crash chaos-cluster ## the long counts of what `make test` does in short ones; hours
+long: crash chaos-cluster build $(TS) ## the long counts of what `make test` does in short ones; hours
 	PETREL_SCHEDULES=20000 go test -count=1 -timeout 0 -v -run '^TestRandomSchedules' ./internal/fanout
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
+	cd sdk/ts && PETREL_TS_SEEDS=1000 PETREL_TS_STEPS=300 npm run --silent test walk.server
 
 crash: $(PYTHON) ## the long crash suites: power cuts, corruptions, kill -9, stores put back, backups
 	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 PETREL_COPIES=50 PETREL_BACKUPS=20 PETREL_BACKUP_RATE=5000 PETREL_BACKUP_KILLS=500 \
@@ -217,6 +219,13 @@ $(POSTGRES):
 	@mkdir -p $(BUILD)
 	@[ -n "$${PETREL_PG_BIN:-}" ] || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends postgresql; }
+	@touch $@
+
+# The browser in which the TypeScript SDK is tested. Where there is no apt-get, name one in
+# PETREL_CHROMIUM.
+$(CHROMIUM): $(POSTGRES)
+	@[ -n "$${PETREL_CHROMIUM:-}" ] || [ -x /usr/bin/chromium ] || \
+		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium; }
 	@touch $@
 
 # What gives the nodes of a test hosts of their own, which only root can. Behind

@@ -35,9 +35,11 @@ type scope struct {
 type message struct{ members map[string]bool }
 
 var (
-	protoBlock  = regexp.MustCompile(`^\s*(message|service|enum) (\w+) \{`)
-	protoMember = regexp.MustCompile(`^\s*(?:rpc (\w+)\(|(?:[\w.<>, ]+ )?(\w+) = \d+[ ;])`)
-	optionName  = regexp.MustCompile(`"(([a-z]+)\.[a-z0-9_]+)"`)
+	protoBlock   = regexp.MustCompile(`^\s*(message|service|enum) (\w+) \{`)
+	protoMember  = regexp.MustCompile(`^\s*(?:rpc (\w+)\(|(?:[\w.<>, ]+ )?(\w+) = \d+[ ;])`)
+	scriptBlock  = regexp.MustCompile(`^(?:export )?(?:abstract )?(class|interface|function|const|type) (\w+)`)
+	scriptMember = regexp.MustCompile(`^  (?:(?:readonly|async|abstract|override|protected|get) )*\*?(\w+)[?(<:!]`)
+	optionName   = regexp.MustCompile(`"(([a-z]+)\.[a-z0-9_]+)"`)
 )
 
 // optionsFile declares the options.
@@ -57,6 +59,8 @@ func newNames(files []file) *names {
 			n.addGo(f)
 		case strings.HasSuffix(f.path, ".proto"):
 			n.addProto(f)
+		case strings.HasSuffix(f.path, ".ts") && !strings.HasSuffix(f.path, "_gen.ts"):
+			n.addScript(f)
 		}
 		if f.path == optionsFile {
 			for _, m := range optionName.FindAllStringSubmatch(f.text, -1) {
@@ -157,6 +161,28 @@ func receiver(d *ast.FuncDecl) string {
 			return x.Name
 		default:
 			return ""
+		}
+	}
+}
+
+// addScript adds what TypeScript declares outside of functions.
+func (n *names) addScript(f file) {
+	var open *message // a class or an interface
+	for line := range strings.Lines(f.text) {
+		if m := scriptBlock.FindStringSubmatch(line); m != nil {
+			n.words[m[2]] = true
+			if m[1] != "class" && m[1] != "interface" {
+				continue
+			}
+			if n.messages[m[2]] == nil {
+				n.messages[m[2]] = &message{map[string]bool{}}
+			}
+			open = n.messages[m[2]]
+		} else if strings.HasPrefix(line, "}") {
+			open = nil
+		}
+		if m := scriptMember.FindStringSubmatch(line); m != nil && open != nil {
+			n.words[m[1]], open.members[m[1]] = true, true
 		}
 	}
 }
