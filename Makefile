@@ -50,34 +50,47 @@ build: ## build the binary, build/bin/petrel
 	go build -buildvcs=$(VCS) -o $(BIN)/petrel ./cmd/petrel
 
 # The race detector watches each path once. Without it runs what only repeats
-# paths: the scenarios in all their ways, the crashes of the store and the schedules
-# of the streams in full numbers; and what has its servers in processes of their own,
-# which are built without it. LONG packages begin first, so that nothing runs alone at the end.
-# ALONE uses all cores by itself: beside it, others would wait for a core for so
-# long that nodes take each other for dead. -vet=off because `make vet` finds more,
-# -ldflags because the symbols are half of what it takes to link sixty test
+# paths: the scenarios in all their ways, the rights of all methods, the crashes of the
+# store and the schedules of the streams in full numbers; and what has its servers in
+# processes of their own, which are built without it.
+# Three packages run at a time under the race detector: one of BUSY, which use a core
+# by themselves, beside two that mostly wait. LONG ones begin first, so that nothing runs
+# alone at the end. Otherwise two run at a time, or nodes wait for a core for so long that
+# they take each other for dead; ALONE uses all cores by itself. -vet=off because `make vet`
+# finds more, -ldflags because the symbols are half of what it takes to link sixty test
 # programs.
 GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
 # GORACE because a program that the race detector watches waits for a second before it
-# ends. GOGC because a sixth of what compiling takes is collecting garbage. RACE_MOD because Pebble under the race detector keeps the stack of whoever opens
+# ends. RACE_MOD because Pebble under the race detector keeps the stack of whoever opens
 # an iterator, which was up to half of the CPU of its users; its other checks stay.
-GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) -race -modfile=$(BUILD)/race/go.mod
+RACE     := -race -modfile=$(BUILD)/race/go.mod
+GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
-LONG     := test/scenario cmd/petrel internal/cluster test/authz test/sdk internal/gateway internal/store/pgstore internal/store/pebblestore internal/bus/stream
-UNRACED  := test/scenario test/foreign test/ts test/chaos test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
+BUSY     := test/scenario internal/store/pgstore internal/store/pebblestore bench
+LONG     := cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
+UNRACED  := test/scenario test/foreign test/ts test/chaos test/authz test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
 ALONE    := test/sabotage
 packages  = $(addprefix ./,$(1))
 
-# While tests wait under the race detector, what the other two parts need is compiled:
-# nice, so that it takes only what they leave. If that fails, the part itself says why.
-AHEAD = nice -n 19 sh -c 'GOGC=300 go list -export -test -deps $(call packages,$(UNRACED)) && \
-	GOGC=300 go test -vet=off -run "^TestGuardsAreBuilt$$" $(call packages,$(ALONE))' >$(BUILD)/ahead.log 2>&1
+# An eighth of what compiling takes is collecting garbage.
+COMPILE := GOGC=off GOMEMLIMIT=2GiB go
 
-test: $(PYTHON) $(NODE) $(TS) $(CHROMIUM) $(RACE_MOD) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
-	{ $(AHEAD) & \
-	  $(GO_RACE) $(call packages,$(LONG)) \
-		$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(ALONE)))$$') && a=0 || a=1; \
-	  wait; \
+# While tests wait under the race detector, what the other two parts need is compiled and
+# installed: nice, so that it takes only what they leave. If that fails, the part itself
+# says why.
+INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(CHROMIUM)
+AHEAD = nice -n 19 sh -c '$(INSTALL); \
+	$(COMPILE) list -export -test -deps $(call packages,$(UNRACED)) && \
+	$(COMPILE) test -vet=off -run "^TestGuardsAreBuilt$$" $(call packages,$(ALONE))' >$(BUILD)/ahead.log 2>&1
+
+test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
+	@raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(ALONE) $(BUSY)))$$'); \
+	{ $(COMPILE) list -export -test -deps $(RACE) $(call packages,$(BUSY)) $$raced >$(BUILD)/raced.log 2>&1; \
+	  $(AHEAD) & ahead=$$!; \
+	  $(GO_RACE) -p 1 $(call packages,$(BUSY)) >$(BUILD)/busy.json & busy=$$!; \
+	  $(GO_RACE) $(call packages,$(LONG)) $$raced && a=0 || a=1; \
+	  wait $$busy || a=1; cat $(BUILD)/busy.json; \
+	  wait $$ahead || :; $(INSTALL) >&2; \
 	  $(GO_TEST) -count=1 $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  $(GO_TEST) -count=1 $(call packages,$(ALONE)) && c=0 || c=1; \
 	  [ $$a$$b$$c = 000 ]; \
@@ -108,6 +121,7 @@ define generate
 	go run ./internal/api/genopenapi $(1)/build/openapi.json $(1)/internal/api/openapi.json
 	rm $(1)/build/openapi.json
 	go run ./cmd/petrel docs $(1)/docs/reference
+	rm $(1)/sdk/go/petrelv1/account_vtproto.pb.go $(1)/sdk/go/petrelv1/admin_vtproto.pb.go # what passes on HTTP only
 endef
 
 gen: $(BUF) $(PLUGINS) ## write the generated code and reference pages
