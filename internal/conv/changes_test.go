@@ -20,7 +20,7 @@ type touched struct {
 	r      *rand.Rand
 	index  *conv.ChangeIndex
 	keys   []im.Key
-	newest map[im.Key]im.Pos
+	newest []im.Pos // by key
 	pos    im.Pos
 }
 
@@ -31,12 +31,13 @@ func newTouched(t *testing.T, convs, feeds int) *touched {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d", seed)
-	w := &touched{t: t, r: rand.New(rand.NewPCG(seed, 0)), index: conv.NewChangeIndex(feeds, 0), newest: map[im.Key]im.Pos{}}
+	w := &touched{t: t, r: rand.New(rand.NewPCG(seed, 0)), index: conv.NewChangeIndex(feeds, 0)}
 	for range convs {
 		k := im.Key{Tenant: im.Tenant(w.r.IntN(3)), Conv: im.ConvID{0: byte(im.Group)}}
 		binary.LittleEndian.PutUint64(k.Conv[8:], w.r.Uint64())
 		w.keys = append(w.keys, k)
 	}
+	w.newest = make([]im.Pos, convs)
 	return w
 }
 
@@ -44,9 +45,9 @@ func newTouched(t *testing.T, convs, feeds int) *touched {
 func (w *touched) change(n int) {
 	for range n {
 		w.pos++
-		k := w.keys[w.r.IntN(len(w.keys))]
-		w.newest[k] = w.pos
-		w.index.Touch(k, w.pos)
+		i := w.r.IntN(len(w.keys))
+		w.newest[i] = w.pos
+		w.index.Touch(w.keys[i], w.pos)
 	}
 }
 
@@ -54,11 +55,11 @@ func (w *touched) change(n int) {
 // how many it names that have not.
 func (w *touched) check(x *conv.ChangeIndex, since im.Pos) (wrong int) {
 	w.t.Helper()
-	for _, k := range w.keys {
+	for i, k := range w.keys {
 		switch maybe := x.MayHaveChanged(k, since); {
-		case w.newest[k] > since && !maybe:
-			w.t.Fatalf("%s changed at %d, and the index does not name it for %d", k, w.newest[k], since)
-		case w.newest[k] <= since && maybe:
+		case w.newest[i] > since && !maybe:
+			w.t.Fatalf("%s changed at %d, and the index does not name it for %d", k, w.newest[i], since)
+		case w.newest[i] <= since && maybe:
 			wrong++
 		}
 	}

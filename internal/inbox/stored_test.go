@@ -58,7 +58,7 @@ func TestSyncReadsWhatHasNews(t *testing.T) {
 		states, token = w.all("alice", token)
 		w.wantConvs(what, states, want...)
 		if rows, looks = w.rows.read.Load()-rows, w.rows.looks.Load()-looks; rows > 10 || looks > most {
-			t.Errorf("%s: a sync reads %d rows and %d records", what, rows, looks)
+			t.Fatalf("%s: a sync reads %d rows and %d records", what, rows, looks)
 		}
 	}
 	sync("no news", 10)

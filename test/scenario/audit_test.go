@@ -123,7 +123,7 @@ func (w *world) audit() {
 	readings := map[*user][]reading{}
 	for _, c := range list {
 		w.auditConv(c, sends[c.conv])
-		for u := range w.readersOf(c, outsiders[c.place.tenant]) {
+		for u := range w.readersOf(c, outsiders[c.place.tenant], max(1, min(auditedOutsiders, auditedTries/len(list)))) {
 			readings[u] = append(readings[u], reading{c, c.stays[u.name]})
 		}
 	}
@@ -132,7 +132,8 @@ func (w *world) audit() {
 
 const (
 	auditedConvs     = 500 // how many conversations are audited; of more only a part is
-	auditedOutsiders = 20  // how many who were never in a conversation try to read it
+	auditedOutsiders = 20  // how many who were never in a conversation try to read it, at most
+	auditedTries     = 500 // how many such tries there are in a run, but one for each conversation at least
 	rememberedStays  = 8   // how many of a user's newest stays can be read at least (P-8.3)
 	auditedAtOnce    = 16  // how many questions of an audit are under way: on a database, questions that come together share a statement
 )
@@ -209,8 +210,8 @@ func (w *world) auditConv(c *auditedConv, sends []sendKey) {
 }
 
 // readersOf are the users who try to read a conversation: all who were in it or
-// were told of it, and some outsiders.
-func (w *world) readersOf(c *auditedConv, names []string) map[*user]bool {
+// were told of it, and the first outsiders among the names, at most so many.
+func (w *world) readersOf(c *auditedConv, names []string, most int) map[*user]bool {
 	readers := map[*user]bool{}
 	for name := range c.stays {
 		if u := c.place.tenant.users[name]; u != nil { // a member may be a user of no session
@@ -225,7 +226,7 @@ func (w *world) readersOf(c *auditedConv, names []string) map[*user]bool {
 	outsiders := 0
 	for _, name := range names {
 		if u := c.place.tenant.users[name]; !readers[u] {
-			if outsiders++; outsiders > auditedOutsiders {
+			if outsiders++; outsiders > most {
 				break
 			}
 			readers[u] = true

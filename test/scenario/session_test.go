@@ -326,14 +326,14 @@ func (s *session) reading() bool {
 	return s.gate == nil
 }
 
-// waitAnswered waits until nothing of this connection is unanswered.
+// waitAnswered waits until nothing of this connection is unanswered, and every answer is rendered.
 func (s *session) waitAnswered() {
 	s.w.t.Helper()
 	s.await("answers", func() bool {
 		s.render()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.window.sends == 0 && len(s.requests) == 0 || s.ended != nil
+		return s.window.sends == 0 && len(s.requests) == 0 && len(s.frames) == 0 || s.ended != nil
 	})
 }
 
