@@ -30,7 +30,7 @@ type combination struct {
 // calls go to each in turn.
 var combinations = []combination{
 	{"Pebble", false, 1, !raced, 1, 1},
-	{"Postgres", true, 1, false, 1, 3},
+	{"Postgres", true, 1, false, 4, 3},
 	{"PostgresNATS3", true, 3, false, 3, 3},
 }
 
