@@ -31,7 +31,10 @@ type guard struct {
 }
 
 func all() []rule {
-	return slices.Concat(apiRules, appRules, auditRules, clauseRules(), clusterRules, convRules, decoderRules, fanoutRules, gatewayRules, inboxRules, lossyRules, mentionRules, noteRules, pebbleRules, personalRules, postgresRules, relationRules, sdkRules, sessionRules, streamRules, terminalRules, userRules)
+	return slices.Concat(
+		postgresRules, clusterRules, gatewayRules, appRules, sessionRules, inboxRules, // whose guards wait longest
+		apiRules, auditRules, clauseRules(), convRules, decoderRules, fanoutRules, lossyRules, mentionRules, noteRules, pebbleRules,
+		personalRules, relationRules, sdkRules, streamRules, terminalRules, userRules)
 }
 
 // find returns where in the text of its file the patch applies.

@@ -18,7 +18,7 @@ import (
 // TestMain sets how many guards run at a time: they wait more than they work.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
