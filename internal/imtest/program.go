@@ -25,13 +25,16 @@ func Program(t testing.TB) string {
 	return path
 }
 
-var program = sync.OnceValues(func() (string, error) {
+var program = sync.OnceValues(func() (string, error) { return BuildProgram(os.Getenv("GOFLAGS")) })
+
+// BuildProgram builds the server's program with flags, as in GOFLAGS, and returns its path.
+func BuildProgram(flags string) (string, error) {
 	mod, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		return "", err
 	}
 	dir := filepath.Join(filepath.Dir(strings.TrimSpace(string(mod))), "build", "test")
-	if _, after, ok := strings.Cut(os.Getenv("GOFLAGS"), "-overlay="); ok { // another program, which goes with its overlay
+	if _, after, ok := strings.Cut(flags, "-overlay="); ok { // another program, which goes with its overlay
 		file, _, _ := strings.Cut(after, " ")
 		dir = filepath.Join(filepath.Dir(file), "program")
 	}
@@ -49,9 +52,11 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("lock %s: %w", dir, err)
 	}
 	path := filepath.Join(dir, "petrel")
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-o", path, "github.com/petrel-im/petrel/cmd/petrel").CombinedOutput()
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-o", path, "github.com/petrel-im/petrel/cmd/petrel")
+	cmd.Env = append(os.Environ(), "GOFLAGS="+flags)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
 	return path, nil
-})
+}

@@ -87,12 +87,15 @@ func (s *suites) run(name string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
+// goflags is GOFLAGS with which the overlay is built.
+func (s *suites) goflags() string { return os.Getenv("GOFLAGS") + " " + s.overlay }
+
 // try runs tests of a package with a rule broken ("": none) in the folder of the
 // package. The servers that they build are overlaid as well.
 func (s *suites) try(pkg, tests, rule string) (out []byte, failed bool) {
 	cmd := exec.Command(filepath.Join(s.dir, path.Base(pkg)+".test"), "-test.v", "-test.timeout", (4 * time.Minute).String(), "-test.run", tests)
 	cmd.Dir = filepath.Join(s.root, filepath.FromSlash(pkg))
-	cmd.Env = append(os.Environ(), "BROKEN_RULE="+rule, "GOFLAGS="+os.Getenv("GOFLAGS")+" "+s.overlay,
+	cmd.Env = append(os.Environ(), "BROKEN_RULE="+rule, "GOFLAGS="+s.goflags(),
 		"PETREL_KILLS=10", "PETREL_CUTS=100", "PETREL_BACKUP_KILLS=15") // a broken rule shows at once
 	out, err := cmd.CombinedOutput()
 	return out, err != nil

@@ -112,8 +112,8 @@ func TestNoSwitchIsInTheBinary(t *testing.T) {
 	t.Parallel()
 	s := built(t)
 	switches := regexp.MustCompile(`(?mi)^.*petrel-im/petrel.*(sabotage|broken_|brokenRule).*$`)
-	broken := filepath.Join(s.dir, "petrel-broken")
-	if _, err := s.run("go", "build", s.overlay, "-buildvcs=false", "-ldflags=-w", "-o", broken, module+"/cmd/petrel"); err != nil {
+	broken, err := imtest.BuildProgram(s.goflags())
+	if err != nil {
 		t.Fatal(err)
 	}
 	for bin, want := range map[string]bool{
