@@ -21,7 +21,6 @@ func protoInt64(n int64) protoreflect.Value { return protoreflect.ValueOfInt64(n
 
 // command runs a line of a session: "send g1 "hi"".
 func (s *session) command(a args) {
-	s.w.t.Helper()
 	if s.accountCommand(a) || s.groupCommand(a) || s.noteCommand(a) {
 		return
 	}
@@ -101,7 +100,6 @@ func (s *session) focus(names []string) {
 // compose makes a send: "send TARGET "text" k=… after=… type=… data=hex", or
 // one about an earlier entry: "edit TARGET SEQ "text"".
 func (s *session) compose(a args) *sent {
-	s.w.t.Helper()
 	s.render() // the heads it tells
 	conv, peer := s.w.resolve(s.user, a.word(1))
 	x := &sent{by: s.user, conv: conv, frame: &petrelv1.Send{Conv: conv, User: peer, ClientMsgId: a.values["k"]}}

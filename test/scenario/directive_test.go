@@ -23,7 +23,6 @@ func (w *world) deadline() context.Context {
 
 // execute runs a directive or a command, as often as it says.
 func (w *world) execute(l line) {
-	w.t.Helper()
 	for n := l.from; n <= l.to; n++ {
 		a, err := parseArgs(expand(l.text, n))
 		if err != nil {

@@ -225,7 +225,6 @@ var withinMark = regexp.MustCompile(`^within (\S+): `)
 // expect takes the next line of a session and compares. "... X" passes over
 // what comes before X.
 func (w *world) expect(actor, want string) {
-	w.t.Helper()
 	s := w.session(actor)
 	within := waitFor
 	if m := withinMark.FindStringSubmatch(want); m != nil {

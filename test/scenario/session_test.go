@@ -243,7 +243,6 @@ func (s *session) live() bool {
 
 // await waits until ok; it is asked again whenever something arrives.
 func (s *session) await(what string, ok func() bool) {
-	s.w.t.Helper()
 	if !s.awaitFor(waitFor, ok) {
 		s.w.fatalf("%s waited %v for %s", s.name, waitFor, what)
 	}
@@ -270,7 +269,6 @@ func (s *session) put(format string, a ...any) {
 
 // next is the next line of a pace; false: none came in time.
 func (s *session) next(p pace, within time.Duration) (string, bool) {
-	s.w.t.Helper()
 	if s.user != nil && p != "ok" { // what is called over HTTP is answered when the command returns
 		s.awaitFor(within, func() bool { s.render(); return len(s.lines[p]) > 0 })
 	}
@@ -339,7 +337,6 @@ func (s *session) waitAnswered() {
 
 // post writes a send as soon as the window has room for it.
 func (s *session) post(x *sent) {
-	s.w.t.Helper()
 	f := s.frame(x)
 	size := f.SizeVT() * 2 // JSON is larger
 	s.await("room in the window", func() bool {

@@ -140,7 +140,6 @@ func (w *world) newcomer(name string) {
 
 // session finds or makes the session "alice", "alice@acme" or "alice/phone".
 func (w *world) session(name string) *session {
-	w.t.Helper()
 	s := w.sessions[name]
 	if s == nil {
 		var u *user
