@@ -75,22 +75,25 @@ packages  = $(addprefix ./,$(1))
 # An eighth of what compiling takes is collecting garbage.
 COMPILE := GOGC=off GOMEMLIMIT=2GiB go
 
-# While tests wait under the race detector, what the other two parts need is compiled and
-# installed: nice, so that it takes only what they leave. If that fails, the part itself
-# says why.
+# Clients of other languages are installed while the tests are compiled.
 INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(CHROMIUM)
-AHEAD = nice -n 19 sh -c '$(INSTALL); \
-	$(COMPILE) list -export -test -deps $(call packages,$(UNRACED)) && \
+
+# While tests wait under the race detector, what the other two parts need is compiled:
+# nice, so that it takes only what they leave. It ends with them, for on a busy machine
+# it gets nothing; what is not done by then, the part itself compiles.
+AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(UNRACED)) && \
 	$(COMPILE) test -vet=off -run "^TestGuardsAreBuilt$$" $(call packages,$(ALONE))' >$(BUILD)/ahead.log 2>&1
 
 test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
 	@raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(ALONE) $(BUSY)))$$'); \
-	{ $(COMPILE) list -export -test -deps $(RACE) $(call packages,$(BUSY)) $$raced >$(BUILD)/raced.log 2>&1 || :; \
+	{ $(INSTALL) >$(BUILD)/install.log 2>&1 & install=$$!; \
+	  $(COMPILE) list -export -test -deps $(RACE) $(call packages,$(BUSY)) $$raced >$(BUILD)/raced.log 2>&1 || :; \
+	  wait $$install || :; $(INSTALL) >&2; \
 	  $(AHEAD) & ahead=$$!; \
 	  $(GO_RACE) -p 1 $(call packages,$(BUSY)) >$(BUILD)/busy.json & busy=$$!; \
 	  $(GO_RACE) $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  wait $$busy || a=1; cat $(BUILD)/busy.json; \
-	  wait $$ahead || :; $(INSTALL) >&2; \
+	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
 	  $(GO_TEST) -count=1 $(call packages,$(UNRACED)) && b=0 || b=1; \
 	  $(GO_TEST) -count=1 $(call packages,$(ALONE)) && c=0 || c=1; \
 	  [ $$a$$b$$c = 000 ]; \
