@@ -19,10 +19,10 @@ client.subscribe((change) => {
   client.markRead(conv, client.conversation(conv)?.have ?? 0)
 })
 
-form.addEventListener('submit', (event) => {
+form.addEventListener('submit', async (event) => {
   event.preventDefault()
-  void client.send({ user: peer, text: input.value })
-  input.value = ''
+  await client.send({ user: peer, text: input.value })
+  input.value = '' // only now: a message that could not be kept is still there to be sent
 })
 
 function line(text) {

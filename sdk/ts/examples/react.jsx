@@ -26,10 +26,10 @@ function Chat() {
 function Composer() {
   const client = useClient()
   const [text, setText] = useState('')
-  const send = (event) => {
+  const send = async (event) => {
     event.preventDefault()
-    void client.send({ user: peer, text })
-    setText('')
+    await client.send({ user: peer, text })
+    setText('') // only now: a message that could not be kept is still there to be sent
   }
   return (
     <form onSubmit={send}>
