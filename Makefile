@@ -68,7 +68,7 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pgstore internal/store/pebblestore bench
 LONG     := cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/scenario test/foreign test/ts test/chaos test/authz test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
+UNRACED  := test/scenario test/foreign test/ts test/passenger test/chaos test/authz test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
 ALONE    := test/sabotage
 packages  = $(addprefix ./,$(1))
 
@@ -154,16 +154,18 @@ bench: build ## measure this machine: build/bench/*.json
 	$(BIN)/petrel bench cluster --json $(BUILD)/bench/cluster.json
 
 # The long counts of what is random in `make test`.
-long: crash chaos-cluster build $(TS) ## the long counts of what `make test` does in short ones; hours
+long: crash chaos-cluster build $(TS) $(CHROMIUM) ## the long counts of what `make test` does in short ones; hours
 	PETREL_SCHEDULES=20000 go test -count=1 -timeout 0 -v -run '^TestRandomSchedules' ./internal/fanout
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
+	PETREL_SLOW_SENDS=10 PETREL_IDLE_SECONDS=600 go test -count=1 -timeout 0 -v ./test/passenger
 	cd sdk/ts && PETREL_TS_SEEDS=1000 PETREL_TS_STEPS=300 npm run --silent test walk.server
+	cd sdk/ts && PETREL_TABS=100 PETREL_IDLE_SECONDS=600 npm run --silent test chromium
 
 crash: $(PYTHON) ## the long crash suites: power cuts, corruptions, kill -9, stores put back, backups
 	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 PETREL_COPIES=50 PETREL_BACKUPS=20 PETREL_BACKUP_RATE=5000 PETREL_BACKUP_KILLS=500 \
 		go test -count=1 -timeout 0 -v -run 'Cut|Crash|Kill|Damage|Mend|Salvage|Backup|Rollback' ./internal/store/... ./test/crash
 
-chaos-cluster: $(PYTHON) hosts ## the long chaos suite of a cluster, its cuts as root only; ARGS="-run TestChaos/kill-node" for one fault
+chaos-cluster: $(PYTHON) $(TS) hosts ## the long chaos suite of a cluster, its cuts as root only; ARGS="-run TestChaos/kill-node" for one fault
 	command -v nats-server >/dev/null || \
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends nats-server; }
 	go test -count=1 -timeout 0 -v $(or $(ARGS),-run 'TestChaos|TestRollback') ./test/chaos -args -times=-1

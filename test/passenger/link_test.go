@@ -1,0 +1,128 @@
+package passenger
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/petrel-im/petrel/internal/imtest"
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/test/crowd"
+)
+
+// rides are ways to start a passenger: each SDK, and each codec.
+func rides(t *testing.T) map[string]func(Options) *Passenger {
+	t.Helper()
+	node := StartNode(t)
+	return map[string]func(Options) *Passenger{
+		"Go": func(o Options) *Passenger { return Go(t, o) },
+		"Go-protobuf": func(o Options) *Passenger {
+			o.Protobuf = true
+			return Go(t, o)
+		},
+		"TypeScript": node.Passenger,
+	}
+}
+
+func host(s *imtest.Server) string { return strings.TrimPrefix(s.URL(wire.WebSocket), "ws://") }
+
+// number is a variable of the environment; without it, what it is by itself.
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	v := os.Getenv(name)
+	if v == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// A message of 48 KiB takes 8 s over a link of 50 kbit/s, and the pong waits behind it. That
+// is no failure. Spec: S-5.4, S-5.7.
+func TestSlowLinkIsNotLeft(t *testing.T) {
+	t.Parallel()
+	const rate, bytes = 50_000, 48 << 10
+	count := number(t, "PETREL_SLOW_SENDS", 2)
+	s := imtest.Start(t, imtest.Options{Process: true})
+	s.Users("", "a", "b", "c", "d")
+	least := time.Duration(count) * bytes * 8 * time.Second / rate
+	type run struct {
+		*Passenger
+		*Link
+	}
+	runs := map[string]run{}
+	begun := time.Now()
+	for ride, start := range rides(t) {
+		for name, to := range map[string][]string{"one conversation": {"a"}, "four conversations": {"a", "b", "c", "d"}} {
+			user := strings.ToLower(ride) + "-" + to[len(to)-1]
+			link := NewLink(t, host(s), rate)
+			o := Options{Name: user, URL: "ws://" + link.Addr, Token: s.Users("", user)[0], To: to, Count: count, Bytes: bytes}
+			runs[ride+", "+name] = run{start(o), link}
+		}
+	}
+	for name, r := range runs {
+		acked := func() int { all, _, _ := r.Acked(); return all }
+		if !crowd.Until(t.Context(), time.Until(begun.Add(2*least+20*time.Second)), func() bool { return acked() == count }) {
+			t.Errorf("%s: %d of %d messages have an ack", name, acked(), count)
+		}
+		longest := r.Longest()
+		client, server := r.Sent()
+		t.Logf("%s: %d messages of %d KiB, the last ack came after %v; sent %v; received %v", name, count, bytes>>10, longest.Round(time.Millisecond), client, server)
+		if longest < least {
+			t.Errorf("%s: the last ack came after %v, which takes %v at least: the link is not slow", name, longest, least)
+		}
+		if at := r.Connections(); len(at) != 1 {
+			t.Errorf("%s: the client connected %d times", name, len(at))
+		}
+	}
+}
+
+// Spec: S-5.5, P-7.1.
+func TestIdleClientSendsNothingButPongs(t *testing.T) {
+	t.Parallel()
+	seconds, silence := number(t, "PETREL_IDLE_SECONDS", 6), 1
+	if seconds >= 60 {
+		silence = 30 // what it is by itself
+	}
+	s := imtest.Start(t, imtest.Options{Process: true, Config: map[string]string{"heartbeat.silence": fmt.Sprintf("%ds", silence)}})
+	s.Users("", "friend")
+	links, passengers := map[string]*Link{}, map[string]*Passenger{}
+	for ride, start := range rides(t) {
+		link, user := NewLink(t, host(s), 0), strings.ToLower(ride)
+		links[ride] = link
+		passengers[ride] = start(Options{Name: user, URL: "ws://" + link.Addr, Token: s.Users("", user)[0], To: []string{"friend"}, Count: 3})
+	}
+	for ride, p := range passengers {
+		if !crowd.Until(t.Context(), 20*time.Second, func() bool { all, _, _ := p.Acked(); return all == 3 }) {
+			t.Fatalf("%s: the messages have no ack", ride)
+		}
+	}
+	crowd.Wait(t.Context(), 3*time.Second) // cursors are told once a second
+	for _, link := range links {
+		link.Forget()
+	}
+	crowd.Wait(t.Context(), time.Duration(seconds)*time.Second)
+	for ride, p := range passengers {
+		client, server := links[ride].Sent()
+		p.Stop()
+		t.Logf("%s, %d s: sent %v; received %v", ride, seconds, client, server)
+		if ride == "TypeScript" {
+			t.Logf("%s: %d timers fired since its start", ride, p.Timers())
+		}
+		if want := seconds/silence - 2; client["pong"] < want || len(client) != 1 {
+			t.Errorf("%s: an idle client sent %v in %d s, want at least %d pongs and nothing else", ride, client, seconds, want)
+		}
+		if server["ping"] == 0 || len(server) != 1 {
+			t.Errorf("%s: the server sent %v to an idle client, want pings and nothing else", ride, server)
+		}
+		if at := p.Connections(); len(at) != 1 {
+			t.Errorf("%s: the client connected %d times", ride, len(at))
+		}
+	}
+}
