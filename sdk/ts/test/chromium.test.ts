@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer, type Server as HttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { build } from 'esbuild'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import WebSocket from 'ws'
@@ -15,8 +16,12 @@ import { vectors } from './vectors.js'
 
 declare const petrel: typeof exported
 declare const client: Client
+declare let timers: number // that have fired
 
-describe('in Chromium', { timeout: 120_000 }, () => {
+const tabs = Number(process.env['PETREL_TABS'] ?? 10)
+const idleSeconds = Number(process.env['PETREL_IDLE_SECONDS'] ?? 5)
+
+describe('in Chromium', { timeout: 120_000 + 1000 * (idleSeconds + 5 * tabs) }, () => {
   let pages: HttpServer
   let server: Server
   let browser: Browser
@@ -47,14 +52,14 @@ describe('in Chromium', { timeout: 120_000 }, () => {
   })
 
   /** Opens a tab with a connected client of a user. */
-  async function tab(context: BrowserContext, user: string): Promise<Page> {
+  async function tab(context: BrowserContext, user: string, at = server): Promise<Page> {
     const p = await context.newPage()
     await p.goto(`${origin}/tab`)
     await p.evaluate(({ url, token, account }) => {
       const made = new petrel.Client({ url, token, deviceKind: 'web', store: petrel.browserStore(account) })
       Object.assign(globalThis, { client: made })
       made.connect()
-    }, { url: server.url, token: server.tokens[user] ?? '', account: user })
+    }, { url: at.url, token: at.tokens[user] ?? '', account: user })
     await p.waitForFunction(() => client.status().state === 'live' && client.status().synced)
     return p
   }
@@ -118,6 +123,56 @@ describe('in Chromium', { timeout: 120_000 }, () => {
     await two.waitForFunction(() => client.status().error?.code === 'revoked')
     assert.deepEqual(await two.evaluate(async () => (await indexedDB.databases()).map((d) => d.name)), [])
     await context.close()
+  })
+
+  test('many tabs share one connection', async (t) => {
+    const context = await browser.newContext()
+    const sockets: string[] = []
+    context.on('page', (p) => p.on('websocket', (s) => sockets.push(s.url())))
+    const seen = await tab(context, 'alice')
+    await context.addInitScript(() => Object.defineProperty(document, 'visibilityState', { value: 'hidden' })) // a person sees one tab
+    const others: Page[] = []
+    while (others.length < tabs - 1) others.push(await tab(context, 'alice'))
+    const last = others.at(-1) ?? seen
+    await last.evaluate(async () => (await client.send({ user: 'carol', text: 'from the last tab' })).wait())
+    for (const p of [seen, ...others]) await shows(p, 'from the last tab')
+    t.diagnostic(`${tabs} tabs: ${sockets.length} socket`)
+    assert.equal(sockets.length, 1)
+    await context.close()
+  })
+
+  test('an idle page sends nothing but pongs', async (t) => {
+    const silence = idleSeconds < 60 ? 1 : 30 // seconds; 30 by itself
+    const pinging = await startServer(['alice', 'bob'], [origin], { PETREL_HEARTBEAT__SILENCE: `${silence}s` })
+    const context = await browser.newContext()
+    await context.addInitScript(() => {
+      const set = setTimeout
+      timers = 0
+      Object.assign(globalThis, { setTimeout: (f: () => void, ms: number) => set(() => (timers++, f()), ms) })
+    })
+    let frames: { sent: Record<string, number>; received: Record<string, number> } = { sent: {}, received: {} }
+    let sockets = 0
+    const count = (to: Record<string, number>, payload: string | Buffer): void => {
+      const kind = Object.keys(JSON.parse(payload.toString()) as object).find((key) => key !== 'id') ?? ''
+      to[kind] = (to[kind] ?? 0) + 1
+    }
+    context.on('page', (page) => page.on('websocket', (s) => {
+      sockets++
+      s.on('framesent', ({ payload }) => count(frames.sent, payload))
+      s.on('framereceived', ({ payload }) => count(frames.received, payload))
+    }))
+    const p = await tab(context, 'alice', pinging)
+    await p.evaluate(async () => (await client.send({ user: 'bob', text: 'hello' })).wait())
+    await sleep(3000) // cursors are told once a second
+    frames = { sent: {}, received: {} }
+    const before = await p.evaluate(() => timers)
+    await sleep(1000 * idleSeconds)
+    const fired = await p.evaluate(() => timers) - before
+    t.diagnostic(`${idleSeconds} s: sent ${JSON.stringify(frames.sent)}, received ${JSON.stringify(frames.received)}, timers that fired: ${fired}`)
+    assert.deepEqual([Object.keys(frames.sent), Object.keys(frames.received), sockets], [['pong'], ['ping'], 1])
+    assert.ok((frames.sent['pong'] ?? 0) >= idleSeconds / silence - 2)
+    await context.close()
+    await pinging.stop()
   })
 
   for (const example of ['page', 'react']) {

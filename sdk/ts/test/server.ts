@@ -16,8 +16,8 @@ export interface Server {
 
 const program = path.resolve(process.env['PETREL_PROGRAM'] ?? '../../build/bin/petrel')
 
-/** Starts a server. `origins` are those of pages that may call it. */
-export async function startServer(users: readonly string[], origins: readonly string[] = []): Promise<Server> {
+/** Starts a server. `origins` are those of pages that may call it, and `options` variables of its environment. */
+export async function startServer(users: readonly string[], origins: readonly string[] = [], options: Readonly<Record<string, string>> = {}): Promise<Server> {
   const folder = mkdtempSync(path.join(tmpdir(), 'petrel-ts-'))
   const [http, tcp, operators] = await Promise.all([freePort(), freePort(), freePort()])
   const log: string[] = []
@@ -26,7 +26,7 @@ export async function startServer(users: readonly string[], origins: readonly st
     env: {
       HOME: folder, PATH: process.env['PATH'] ?? '', PETREL_LISTEN__HTTP: `127.0.0.1:${http}`, PETREL_LISTEN__TCP: `127.0.0.1:${tcp}`,
       PETREL_LISTEN__ADMIN: `127.0.0.1:${operators}`, PETREL_STORE__DIR: path.join(folder, 'data'),
-      ...(origins.length > 0 ? { PETREL_LISTEN__ORIGINS: origins.join(',') } : {}),
+      ...(origins.length > 0 ? { PETREL_LISTEN__ORIGINS: origins.join(',') } : {}), ...options,
     },
   })
   const exited = once(child, 'exit')

@@ -28,7 +28,7 @@ async function peer(f: (bob: Client) => Promise<void>): Promise<void> {
 
 test('tabs share one connection, and each shows what the others do', limit, () => peer(async (bob) => {
   const p = new Profile(server)
-  const [one, two, ...more] = Array.from({ length: 10 }, (_, i) => p.open(String(i))) as [Client, Client, ...Client[]]
+  const [one, two, ...more] = Array.from({ length: 100 }, (_, i) => p.open(String(i))) as [Client, Client, ...Client[]]
   const three = more.at(-1) as Client
   const all = [one, two, ...more]
   for (const c of all) await until(c, () => live(c.status()))
