@@ -1,166 +1,144 @@
 package chaos
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"slices"
-	"sync"
-	"testing"
 	"time"
 
-	petrel "github.com/petrel-im/petrel/sdk/go"
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/test/crowd"
+	"github.com/petrel-im/petrel/test/passenger"
 )
 
-// How long somebody may wait for an ack whose gateway is gone. Where the gateway also owns
-// the conversation, another node has to take that over first.
-const (
-	leaveFrozen  = 6 * time.Second
-	leaveKilled  = 6 * time.Second
-	leaveDrained = time.Second
-)
-
-// passenger writes to themself with the Go SDK, and notes how long each ack takes.
-type passenger struct {
-	t      *testing.T
-	client *petrel.Client
-
-	mu    sync.Mutex // tier 0; guards the fields below
-	at    string     // host:port to which the client has connected last
-	worst time.Duration
-	acked int
+// departure is a way in which a gateway leaves its clients.
+type departure struct {
+	name string
+	// limit is how long a client may wait for an ack. Where the gateway also owns the
+	// conversation, another node has to take that over first.
+	limit        time.Duration
+	inject, mend func(w *world, n *node)
 }
 
-// board connects the outsider of the crowd, who writes until the test ends.
-func (w *world) board() *passenger {
+var departures = []departure{
+	{"frozen", 6 * time.Second, // its sockets stay open
+		func(_ *world, n *node) { n.pause(true) }, func(_ *world, n *node) { n.pause(false) }},
+	{"killed", 6 * time.Second,
+		func(_ *world, n *node) { n.kill() }, func(_ *world, n *node) { n.start() }},
+	{"drained", time.Second, (*world).drain, (*world).resume},
+	{"stopped", time.Second, // by SIGTERM: it drains, and ends
+		func(_ *world, n *node) { n.end() }, func(_ *world, n *node) { n.start() }},
+}
+
+// drain has a node drained as `petrel cluster drain` does.
+func (w *world) drain(n *node) {
 	w.t.Helper()
-	p := &passenger{t: w.t}
-	client, err := petrel.New(petrel.Options{
-		URL: "ws://" + w.nodes[0].http, Token: petrel.StaticToken(w.crowd.Token("zoe")), Device: "passenger",
-		NetDial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-			if err == nil {
-				p.mu.Lock()
-				p.at = addr
-				p.mu.Unlock()
-			}
-			return conn, err
-		},
-	})
-	if err != nil {
-		w.t.Fatal(err)
+	r, err := w.crowd.Admin(n.operators()).DrainNode(w.t.Context(), connect.NewRequest(&petrelv1.DrainNodeRequest{Node: n.name}))
+	if err != nil || r.Msg.Sessions == 0 {
+		w.t.Errorf("drain %s: %v, %v", n.name, r, err)
 	}
-	p.client = client
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := client.Run(ctx); err != nil {
-			w.t.Errorf("the passenger: %v", err)
-		}
-	})
-	running.Go(func() { p.write(ctx) })
-	w.t.Cleanup(func() { stop(); running.Wait() })
-	p.await(w)
-	return p
 }
 
-func (p *passenger) write(ctx context.Context) {
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	for i := 0; ctx.Err() == nil; i++ {
-		begun := time.Now()
-		o, err := p.client.Send(petrel.Draft{User: "zoe", Text: fmt.Sprint(i)})
-		if err != nil {
-			p.t.Errorf("send: %v", err)
-			return
+func (w *world) resume(n *node) {
+	w.t.Helper()
+	if _, err := w.crowd.Admin(n.operators()).ResumeNode(w.t.Context(), connect.NewRequest(&petrelv1.ResumeNodeRequest{Node: n.name})); err != nil {
+		w.t.Errorf("resume %s: %v", n.name, err)
+	}
+}
+
+// gateways: each node is the gateway of a passenger of each SDK, and leaves them. In a round
+// one node is frozen, one killed, and one drained or, every second time, stopped.
+func gateways(w *world, rng *rand.Rand, times int) {
+	sdk := passenger.StartNode(w.t)
+	waits := map[string][]time.Duration{} // longest wait of each passenger, by departure and SDK
+	for round := range times {
+		at := map[*node]map[string]*passenger.Passenger{}
+		for _, n := range w.nodes {
+			at[n] = map[string]*passenger.Passenger{
+				"Go":         passenger.Go(w.t, w.ticket(n, fmt.Sprintf("go-%d-%s", round, n.name))),
+				"TypeScript": sdk.Passenger(w.ticket(n, fmt.Sprintf("ts-%d-%s", round, n.name))),
+			}
 		}
-		waiting.Go(func() {
-			if _, err := o.Wait(ctx); err != nil {
-				if ctx.Err() == nil {
-					p.t.Errorf("message %s: %v", o.ID, err)
-				}
+		crowd.Wait(w.t.Context(), between(rng, 6*time.Second, 7*time.Second)) // connections that have lasted: S-2.6
+		ways := append([]departure{}, departures[:3]...)
+		if round%2 == 1 {
+			ways[2] = departures[3]
+		}
+		rng.Shuffle(len(ways), func(i, j int) { ways[i], ways[j] = ways[j], ways[i] })
+		for i, way := range ways {
+			for name, d := range w.leave(w.nodes[(round+i)%len(w.nodes)], way, at) {
+				waits[way.name+" gateway, "+name] = append(waits[way.name+" gateway, "+name], d)
+			}
+			if w.t.Failed() {
 				return
 			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.worst, p.acked = max(p.worst, time.Since(begun)), p.acked+1
-		})
-		crowd.Wait(ctx, 50*time.Millisecond)
-	}
-}
-
-// await waits until the passenger has acks again, and nothing waits for one.
-func (p *passenger) await(w *world) {
-	w.t.Helper()
-	p.mu.Lock()
-	before := p.acked
-	p.mu.Unlock()
-	if !crowd.Until(w.t.Context(), time.Minute, func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.acked > before+20
-	}) {
-		w.t.Error("the passenger has no acks for a minute")
-	}
-}
-
-// gateway is the node to which the passenger is connected.
-func (p *passenger) gateway(w *world) *node {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.http == p.at || n.tcp == p.at })
-	if i < 0 {
-		w.t.Fatalf("the passenger is at %s, which is no node", p.at)
-	}
-	return w.nodes[i]
-}
-
-// leave has something happen to the gateway of the passenger, times times, and compares the
-// longest wait for an ack with limit.
-func (w *world) leave(rng *rand.Rand, times int, name string, limit time.Duration, inject, mend func(n *node)) {
-	w.t.Helper()
-	p := w.board()
-	var worst []time.Duration
-	for range times {
-		crowd.Wait(w.t.Context(), between(rng, 6*time.Second, 7*time.Second)) // the connection has lasted
-		p.mu.Lock()
-		p.worst = 0
-		p.mu.Unlock()
-		n := p.gateway(w)
-		w.avoided.Store(n)
-		inject(n)
-		crowd.Wait(w.t.Context(), 8*time.Second)
-		p.await(w)
-		p.mu.Lock()
-		worst = append(worst, p.worst)
-		p.mu.Unlock()
-		mend(n)
-		w.avoided.Store(nil)
-		w.awaitFeeds()
-		if w.t.Failed() {
-			return
+		}
+		for _, list := range at {
+			for _, p := range list {
+				p.Stop()
+			}
 		}
 	}
-	slices.Sort(worst)
-	w.t.Logf("%s %d times: longest wait for an ack %v, median %v", name, len(worst), worst[len(worst)-1].Round(time.Millisecond), worst[len(worst)/2].Round(time.Millisecond))
-	if worst[len(worst)-1] > limit {
-		w.t.Errorf("%s: longest wait for an ack %v, want at most %v; all: %v", name, worst[len(worst)-1], limit, worst)
+	for _, way := range departures {
+		limit := way.limit
+		if *repeat == 0 {
+			limit *= 3 // a run of all tests shares the machine with others
+		}
+		for _, name := range []string{"Go", "TypeScript"} {
+			what := way.name + " gateway, " + name
+			all := waits[what]
+			if len(all) == 0 {
+				continue
+			}
+			slices.Sort(all)
+			longest := all[len(all)-1]
+			w.t.Logf("%s, %d times: longest wait for an ack %v, median %v", what, len(all), longest.Round(time.Millisecond), all[len(all)/2].Round(time.Millisecond))
+			if longest > limit {
+				w.t.Errorf("%s: longest wait for an ack %v, want at most %v; all: %v", what, longest, limit, all)
+			}
+		}
 	}
 }
 
-// frozenGateway: a gateway stands still, and its sockets stay open.
-func frozenGateway(w *world, rng *rand.Rand, times int) {
-	w.leave(rng, times, "frozen gateway", leaveFrozen, func(n *node) { n.pause(true) }, func(n *node) { n.pause(false) })
+// ticket is a passenger who begins at n and writes all the time to a conversation of their own.
+func (w *world) ticket(n *node, user string) passenger.Options {
+	w.t.Helper()
+	r, err := w.crowd.Admin(n.operators()).CreateUsers(w.t.Context(), connect.NewRequest(&petrelv1.CreateUsersRequest{Users: []string{user}}))
+	if err != nil {
+		w.t.Fatalf("make user %s: %v", user, err)
+	}
+	return passenger.Options{Name: user, URL: n.url(wire.WebSocket), Token: r.Msg.Tokens[0].Token, To: []string{user}, Every: 50 * time.Millisecond}
 }
 
-// killedGateway: a gateway ends, and its sockets with it.
-func killedGateway(w *world, rng *rand.Rand, times int) {
-	w.leave(rng, times, "killed gateway", leaveKilled, func(n *node) { n.kill() }, func(n *node) { n.start() })
-}
-
-// drainedGateway: a gateway sends its clients away.
-func drainedGateway(w *world, rng *rand.Rand, times int) {
-	w.leave(rng, times, "drained gateway", leaveDrained, func(n *node) { n.end() }, func(n *node) { n.start() })
+// leave has n leave its passengers, and returns how long each of them waited for an ack at most.
+func (w *world) leave(n *node, way departure, at map[*node]map[string]*passenger.Passenger) map[string]time.Duration {
+	w.t.Helper()
+	for _, p := range at[n] {
+		if to := p.Connections(); len(to) != 1 || to[0] != n.http {
+			w.t.Errorf("%s has connected to %v, and not to %s alone", p.Name, to, n.http)
+		}
+		p.Longest()
+	}
+	w.avoided.Store(n)
+	way.inject(w, n)
+	for _, p := range at[n] {
+		if !crowd.Until(w.t.Context(), time.Minute, func() bool {
+			_, since, without := p.Acked()
+			return len(p.Connections()) > 1 && since > 20 && without < 5
+		}) {
+			all, since, without := p.Acked()
+			w.t.Errorf("%s gateway: %s, at %v, has %d acks, %d of them there, and %d messages without one", way.name, p.Name, p.Connections(), all, since, without)
+		}
+	}
+	way.mend(w, n)
+	w.avoided.Store(nil)
+	w.awaitFeeds()
+	waits := map[string]time.Duration{}
+	for name, p := range at[n] {
+		waits[name] = p.Longest()
+	}
+	return waits
 }
