@@ -55,19 +55,21 @@ func (c *Client) Send(d Draft) (*Outgoing, error) {
 	var err error
 	var handle *Outgoing
 	c.do(func(k *core) {
-		if o, isNew, err = k.draft(d); err == nil {
-			handle = c.handle(o)
+		if o, isNew, err = k.draft(d); err != nil {
+			return
 		}
-		if isNew {
+		handle = c.handle(o)
+		switch {
+		case isNew && c.o.Store != nil:
 			row = o.row()
+		case isNew:
+			k.kept(o)
 		}
 	})
-	if err != nil || !isNew {
+	if err != nil || !isNew || c.o.Store == nil {
 		return handle, err
 	}
-	if c.o.Store != nil {
-		err = c.o.Store.Write([]Row{row})
-	}
+	err = c.o.Store.Write([]Row{row})
 	c.do(func(k *core) {
 		if err != nil {
 			k.remove(o)
