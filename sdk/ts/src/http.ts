@@ -1,11 +1,14 @@
 import { decode, failure, fromWire, refusal } from './core/index.js'
-import { isPetrelError, PetrelError } from './errors.js'
+import { isPetrelError, PetrelError, refused } from './errors.js'
 import { orThrow, type TokenCache } from './token.js'
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 /** The address of the HTTP API at the host of a WebSocket. */
 export function apiAddress(url: string): string {
+  if (!/^(ws|http)s?:\/\/[^/]/.test(url)) {
+    throw refused('invalid', `the option url is ${url}`, { hint: 'give an address like wss://chat.example.org', settled: true })
+  }
   return new URL(url.replace(/^ws/, 'http')).origin
 }
 

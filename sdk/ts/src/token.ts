@@ -1,5 +1,5 @@
 import { type Failure, refusal } from './core/index.js'
-import { failureOf, PetrelError } from './errors.js'
+import { failureOf, PetrelError, refused } from './errors.js'
 
 /**
  * Gives the access token for a hello or a call. `refused` is the token that the server has
@@ -17,6 +17,7 @@ export class TokenCache {
   #turn: Promise<unknown> = Promise.resolve()
 
   constructor(source: TokenSource | string) {
+    if (!source) throw refused('invalid', 'the option token is missing', { hint: 'give a token, or a function that returns one', settled: true })
     this.#source = typeof source === 'string' ? () => source : source
   }
 

@@ -271,3 +271,11 @@ describe('tokens', { timeout: 60_000 }, () => {
     await assert.rejects(async () => saved.token('a1', signal), (e) => isPetrelError(e) && e.kind === 'link')
   })
 })
+
+test('a client without an address or a token is refused', () => {
+  const made = (o: object) => () => new Client(o as ConstructorParameters<typeof Client>[0])
+  const refusedFor = (name: string) => (e: unknown) => isPetrelError(e) && e.code === 'invalid' && e.message.includes(name)
+  assert.throws(made({ token: 't' }), refusedFor('url'))
+  assert.throws(made({ url: '127.0.0.1:8080', token: 't' }), refusedFor('url'))
+  assert.throws(made({ url: 'ws://127.0.0.1:8080', token: undefined }), refusedFor('token'))
+})
