@@ -136,6 +136,9 @@ func (w *world) leave(n *node, way departure, at map[*node]map[string]*passenger
 	way.mend(w, n)
 	w.avoided.Store(nil)
 	w.awaitFeeds()
+	// Clients sync when partitions move. One that waits for a page, and sees whole frames
+	// only, does not leave a frozen gateway for as long as a slow link needs for the page: S-5.7.
+	crowd.Wait(w.t.Context(), 2*time.Second)
 	waits := map[string]time.Duration{}
 	for name, p := range at[n] {
 		waits[name] = p.Longest()
