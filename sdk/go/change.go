@@ -10,13 +10,14 @@ type Change struct {
 	Unread        bool     // see Client.Unread
 	Signals       bool     // see Client.Signals
 	Presence      bool     // see Client.Presence
+	Pending       bool     // messages to users with whom there is no conversation yet: see Client.PendingTo
 
 	convs map[string]struct{}
 }
 
 // Empty tells whether nothing changed.
 func (ch *Change) Empty() bool {
-	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account && !ch.Unread && !ch.Signals && !ch.Presence
+	return len(ch.Conversations)+len(ch.convs) == 0 && !ch.List && !ch.Status && !ch.Account && !ch.Unread && !ch.Signals && !ch.Presence && !ch.Pending
 }
 
 func (ch *Change) touch(conv string) {
@@ -37,4 +38,5 @@ func (ch *Change) merge(other *Change) {
 	ch.Unread = ch.Unread || other.Unread
 	ch.Signals = ch.Signals || other.Signals
 	ch.Presence = ch.Presence || other.Presence
+	ch.Pending = ch.Pending || other.Pending
 }

@@ -21,7 +21,7 @@ func (s *script) changedView() any {
 	ch := s.got.changed
 	return jsonOf(map[string]any{
 		"conversations": slices.Sorted(maps.Keys(ch.convs)), "list": ch.List, "status": ch.Status, "account": ch.Account,
-		"unread": ch.Unread, "signals": ch.Signals, "presence": ch.Presence,
+		"unread": ch.Unread, "signals": ch.Signals, "presence": ch.Presence, "pending": ch.Pending,
 	})
 }
 

@@ -13,8 +13,10 @@ import (
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
-// giveUp is how long after its composition a message is still sent. Spec: P-4.8.
-const giveUp = 30 * 24 * time.Hour
+const (
+	giveUp    = 30 * 24 * time.Hour // after its composition a message is sent no more. Spec: P-4.8
+	maxFailed = 256                 // messages that are shown as failed; of more the oldest are discarded. Spec: S-16.2
+)
 
 // Draft is a message to be sent. One of Conv and User is set, and at most one
 // of Data, Edit, Recall and Forward; with none of them the body is Text.
@@ -185,11 +187,15 @@ func (c *core) kept(o *outgoing) {
 
 // discard stops showing a message whose fate is known, and which is not stored.
 func (c *core) discard(o *outgoing) {
-	if o.state == Rejected || o.state == Unknowable {
+	if c.sending[o.id] == o && o.failed() {
+		c.put(outgoingKey(o.id), nil)
 		c.remove(o)
 		c.out.woken = true
 	}
 }
+
+// failed tells whether o was not sent, and is shown until somebody discards it.
+func (o *outgoing) failed() bool { return o.state == Rejected || o.state == Unknowable }
 
 // draft is what was sent, for another try.
 func (o *outgoing) draft() Draft {
@@ -222,12 +228,23 @@ func (c *core) compose(s *petrelv1.Send, newID bool) *outgoing {
 	c.composed++
 	o := &outgoing{id: s.ClientMsgId, composed: c.now, n: c.composed, send: s, conv: id}
 	c.enqueue(o)
-	if id != "" {
-		c.changed.touch(id)
-	}
+	c.touchOutgoing(o)
 	return o
 }
 
+// touchOutgoing notes that what is shown of o has changed. Before a conversation is known,
+// its user names it.
+func (c *core) touchOutgoing(o *outgoing) {
+	id := cmp.Or(o.conv, c.target(o))
+	if id != "" {
+		c.changed.touch(id)
+	}
+	if o.send.User != "" && c.direct[o.send.User] == "" {
+		c.changed.Pending = true
+	}
+}
+
+// enqueue puts o at the end of its lane; one whose fate is known is only shown.
 func (c *core) enqueue(o *outgoing) {
 	key := "c:" + o.send.Conv
 	if v := c.convs[o.send.Conv]; v != nil && v.peer != "" {
@@ -242,7 +259,9 @@ func (c *core) enqueue(o *outgoing) {
 		c.lanes[key] = l
 	}
 	o.lane = l
-	l.queue = append(l.queue, o)
+	if o.state == Sending {
+		l.queue = append(l.queue, o)
+	}
 	l.show = append(l.show, o)
 	c.sending[o.id] = o
 }
@@ -255,9 +274,7 @@ func (c *core) remove(o *outgoing) {
 	l.show = slices.DeleteFunc(l.show, is)
 	delete(c.sending, o.id)
 	c.dropLane(l)
-	if o.conv != "" {
-		c.changed.touch(o.conv)
-	}
+	c.touchOutgoing(o)
 }
 
 func (c *core) dropLane(l *lane) {
@@ -566,14 +583,24 @@ func entryOf(s *petrelv1.Send) *petrelv1.Message {
 	return m
 }
 
-// settle ends the sending of o.
+// settle ends the sending of o. One that is not sent stays in the store until it is
+// discarded. Spec: S-13.3.
 func (c *core) settle(o *outgoing, s SendState, err error) {
 	o.state, o.err, o.look = s, err, false
 	o.lane.queue = slices.DeleteFunc(o.lane.queue, func(x *outgoing) bool { return x == o })
-	c.put(outgoingKey(o.id), nil)
+	var row []byte
+	if s != Sent {
+		row = o.row().Value
+	}
+	c.put(outgoingKey(o.id), row)
 	c.out.settled = append(c.out.settled, o)
-	if o.conv != "" {
-		c.changed.touch(o.conv)
+	c.touchOutgoing(o)
+	if !o.failed() {
+		return
+	}
+	failed := slices.DeleteFunc(c.byAge(), func(o *outgoing) bool { return !o.failed() })
+	if len(failed) > maxFailed {
+		c.discard(failed[0])
 	}
 }
 
@@ -586,6 +613,9 @@ func (c *core) arrived(conv string, m *petrelv1.Message) {
 	if o.state == Sending {
 		o.stored(conv, m)
 		c.settle(o, Sent, nil)
+	}
+	if o.failed() { // nobody could tell, and now it is there
+		c.put(outgoingKey(o.id), nil)
 	}
 	c.remove(o)
 }

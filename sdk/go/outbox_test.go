@@ -147,11 +147,17 @@ func TestRejectedStaysUntilItIsDiscarded(t *testing.T) {
 		state, _, err := settled(t, o)
 		expect(t, "fate", fmt.Sprint(state, " ", CodeOf(err)), "rejected not_member")
 		expect(t, "pending", len(c.Pending("g1")), 1)
+		expect(t, "run", stop(), nil)
+		c = s.client(Options{Store: store})
+		stop = run(c)
+		o = c.Pending("g1")[0]
+		state, _, err = settled(t, o)
+		expect(t, "fate after a restart", fmt.Sprint(state, " ", CodeOf(err), " ", o.Draft().Text), "rejected not_member x")
 		o.Discard()
 		expect(t, "pending", len(c.Pending("g1")), 0)
 		expect(t, "run", stop(), nil)
 		expect(t, "attempts", len(s.sent), 1)
-		expect(t, "pending after a restart", len(s.client(Options{Store: store}).Pending("g1")), 0)
+		expect(t, "pending after another restart", len(s.client(Options{Store: store}).Pending("g1")), 0)
 	})
 }
 

@@ -41,13 +41,16 @@ type convRow struct {
 	MentionsTo    uint64   `json:"mentions_to,omitempty"`
 }
 
-// outgoingRow is a message to be sent as it is stored.
+// outgoingRow is a message to be sent, or one that was not, as it is stored.
 type outgoingRow struct {
 	Send       []byte `json:"send"` // a Send
 	N          uint64 `json:"n"`
 	ComposedMs int64  `json:"composed_ms"`
 	Look       bool   `json:"look,omitempty"`
 	Stale      bool   `json:"stale,omitempty"`
+	// State is that of a message that was not sent; 0: it is still to be sent.
+	State SendState `json:"state,omitempty"`
+	Error *Error    `json:"error,omitempty"` // of a rejected one
 }
 
 // put notes a row to be written; a value of nil removes it.
@@ -84,7 +87,11 @@ func (c *core) store(o *outgoing) {
 func (o *outgoing) row() Row {
 	b, err := o.send.MarshalVT()
 	if err == nil {
-		b, err = json.Marshal(outgoingRow{Send: b, N: o.n, ComposedMs: o.composed.UnixMilli(), Look: o.look || o.fresh, Stale: o.stale})
+		r := outgoingRow{Send: b, N: o.n, ComposedMs: o.composed.UnixMilli(), Look: o.look || o.fresh, Stale: o.stale}
+		if o.failed() {
+			r.State, r.Error = o.state, refusal(o.err)
+		}
+		b, err = json.Marshal(r)
 	}
 	if err != nil {
 		panic(fmt.Sprintf("encode message %s: %v", o.id, err)) // plain data: it can be encoded
@@ -190,7 +197,10 @@ func (c *core) load(rows []Row) (err error) {
 	c.countUnread()
 	for _, n := range slices.Sorted(maps.Keys(out)) {
 		c.enqueue(out[n])
-		c.toSync = append(c.toSync, out[n]) // the one that was composed first goes out first
+		c.touchOutgoing(out[n])
+		if out[n].state == Sending {
+			c.toSync = append(c.toSync, out[n]) // the one that was composed first goes out first
+		}
 		c.composed = n
 	}
 	c.status.User, c.status.History = c.meta.User, c.meta.History
@@ -225,8 +235,8 @@ func (c *core) loadConv(b []byte) error {
 	return nil
 }
 
-// loadOutgoing reads a message to be sent. It may have been sent before the
-// restart, so its fate is unknown.
+// loadOutgoing reads a message to be sent, which may have been sent before the restart, or
+// one that was not sent.
 func (c *core) loadOutgoing(b []byte, out map[uint64]*outgoing) error {
 	var r outgoingRow
 	if err := json.Unmarshal(b, &r); err != nil {
@@ -238,7 +248,13 @@ func (c *core) loadOutgoing(b []byte, out map[uint64]*outgoing) error {
 	}
 	o := &outgoing{
 		id: s.ClientMsgId, composed: time.UnixMilli(r.ComposedMs), n: r.N, send: s, conv: s.Conv,
-		tried: true, look: r.Look, stale: r.Stale,
+		tried: true, look: r.Look, stale: r.Stale, state: r.State,
+	}
+	switch {
+	case r.Error != nil:
+		o.err = r.Error
+	case r.State == Unknowable:
+		o.err = ErrUnknowable
 	}
 	out[o.n] = o
 	return nil
