@@ -36,6 +36,7 @@ const (
 	CodeRateLimited        Code = "rate_limited"         // too many requests
 	CodeOverloaded         Code = "overloaded"           // a queue is full
 	CodeStoreStalled       Code = "store_stalled"        // the store does not answer in time
+	CodeUnavailable        Code = "unavailable"          // the server cannot be reached in time
 	CodeDiskFull           Code = "disk_full"            // the disk is nearly full and nothing more is accepted
 	CodeDamaged            Code = "damaged"              // the server cannot read what this needs because its disk is damaged there
 	CodeInternal           Code = "internal"             // the server had an internal error
@@ -85,6 +86,7 @@ var catalogue = map[Code]CodeInfo{
 	CodeRateLimited:        {Text: "too many requests", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 429, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeOverloaded:         {Text: "a queue is full", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeStoreStalled:       {Text: "the store does not answer in time", Hint: "wait for retry_after_ms", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
+	CodeUnavailable:        {Text: "the server cannot be reached in time", Hint: "try again when there is a connection", Settled: false, Retryable: true, HTTP: 503, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeDiskFull:           {Text: "the disk is nearly full and nothing more is accepted", Hint: "the operator has to free space", Settled: false, Retryable: true, HTTP: 507, Close: 0, Reconnect: false, Clause: "P-9.2"},
 	CodeDamaged:            {Text: "the server cannot read what this needs because its disk is damaged there", Hint: "the operator has to run petrel repair; other conversations are not concerned", Settled: false, Retryable: true, HTTP: 500, Close: 0, Reconnect: false, Clause: "P-9.5"},
 	CodeInternal:           {Text: "the server had an internal error", Hint: "tell the operator the request id", Settled: false, Retryable: true, HTTP: 500, Close: 1011, Reconnect: true, Clause: "P-9.4"},

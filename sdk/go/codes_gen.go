@@ -36,6 +36,7 @@ const (
 	CodeRateLimited        = "rate_limited"         // too many requests
 	CodeOverloaded         = "overloaded"           // a queue is full
 	CodeStoreStalled       = "store_stalled"        // the store does not answer in time
+	CodeUnavailable        = "unavailable"          // the server cannot be reached in time
 	CodeDiskFull           = "disk_full"            // the disk is nearly full and nothing more is accepted
 	CodeDamaged            = "damaged"              // the server cannot read what this needs because its disk is damaged there
 	CodeInternal           = "internal"             // the server had an internal error

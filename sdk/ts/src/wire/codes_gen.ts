@@ -66,6 +66,8 @@ export type Code =
   | 'overloaded'
   /** the store does not answer in time */
   | 'store_stalled'
+  /** the server cannot be reached in time */
+  | 'unavailable'
   /** the disk is nearly full and nothing more is accepted */
   | 'disk_full'
   /** the server cannot read what this needs because its disk is damaged there */
