@@ -1,8 +1,10 @@
-// What the core costs: `node --expose-gc bench/core.mjs [messages]`, and with --chromium in a
-// page besides. It receives messages as frames of JSON, and prints the time of each, the
-// memory at the end, and the size of the core.
+// What the core and the whole client cost: `node --expose-gc bench/core.mjs [messages]`, and with
+// --chromium in a page besides. They receive messages as frames of JSON; it prints the time of
+// each, the memory at the end, and the size of the core.
 import { build } from 'esbuild'
+import { once } from 'node:events'
 import { rmSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { gzipSync } from 'node:zlib'
 
 const messages = Number(process.argv.find((a) => /^\d+$/.test(a)) ?? 100_000)
@@ -12,7 +14,7 @@ console.log(`core: ${(small.contents.length / 1000).toFixed(1)} kB minified, ${(
 const options = { entryPoints: ['bench/run.mjs'], bundle: true, target: 'es2022', ignoreAnnotations: true }
 const out = 'dist/bench/run.mjs'
 await build({ ...options, format: 'esm', outfile: out })
-const { run } = await import(new URL(`../${out}`, import.meta.url).href)
+const { run, runClient } = await import(new URL(`../${out}`, import.meta.url).href)
 rmSync(out)
 
 /** CPU time of this process: what others do on the machine does not count. */
@@ -24,18 +26,26 @@ const heap = () => {
   globalThis.gc?.()
   return process.memoryUsage().heapUsed
 }
-console.log([`Node ${process.version}, CPU time:`, ...run(messages, clock, heap)].join('\n'))
+console.log([`Node ${process.version}, CPU time:`, ...run(messages, clock, heap), ...await runClient(messages, clock, heap, false)].join('\n'))
 
 if (process.argv.includes('--chromium')) {
   const { chromium } = await import('playwright-core')
   const args = ['--no-sandbox', '--disable-gpu', '--enable-precise-memory-info', '--js-flags=--expose-gc']
   const browser = await chromium.launch({ executablePath: process.env.PETREL_CHROMIUM ?? '/usr/bin/chromium', args })
+  const origin = createServer((_, response) => response.end('<!doctype html><title>bench</title>')).listen(0, '127.0.0.1') // a database belongs to one
+  await once(origin, 'listening')
   const page = await browser.newPage()
+  await page.goto(`http://127.0.0.1:${origin.address().port}`)
   await page.addScriptTag({ content: (await build({ ...options, format: 'iife', globalName: 'bench', write: false })).outputFiles[0].text })
-  const lines = await page.evaluate((n) => bench.run(n, () => performance.now(), () => {
-    gc()
-    return performance.memory.usedJSHeapSize
-  }), messages)
+  const lines = await page.evaluate(async (n) => {
+    const clock = () => performance.now()
+    const heap = () => {
+      gc()
+      return performance.memory.usedJSHeapSize
+    }
+    return [...bench.run(n, clock, heap), ...await bench.runClient(n, clock, heap, true)]
+  }, messages)
   console.log([`Chromium ${browser.version()}, time:`, ...lines].join('\n'))
   await browser.close()
+  origin.close()
 }

@@ -1,5 +1,6 @@
 // What bench/core.mjs measures, in Node and in a page.
 import * as core from '../src/core/index.ts'
+import { browserStore, Client, memoryStore } from '../src/index.ts'
 
 const conversations = 100
 const conv = (i) => `conversation-${String(i).padStart(8, '0')}`
@@ -31,6 +32,64 @@ function frame(n) {
     conv: conv(n % conversations), seq, from: `user-${n % 50}`, clientMsgId: `c${String(n).padStart(31, '0')}`, timeMs: String(1795262400000 + n), counted: seq,
     text: `message ${n}, which says about as much as people say in one line of a chat`,
   }] } })
+}
+
+/** A server that has all conversations, empty, and then sends what it is told to. */
+function transport(live) {
+  const answers = {
+    hello: () => ({ welcome: { user: 'alice', inbox: 'inbox', historyId: 'h', heartbeatMs: 30000, limits: { openRequests: 16, historyMessages: 200 }, capabilities: ['edit', 'cursor', 'focus', 'newest', 'rel'] } }),
+    sync: () => ({ sync: { token: 'AQ==', convs: Array.from({ length: conversations }, (_, i) => ({ conv: conv(i), kind: 'CONV_KIND_GROUP', title: `group ${i}`, head: '0', joined: '1', firstSeq: '1' })) } }),
+    cursor: () => ({ cursor: {} }),
+  }
+  return {
+    speaks: ['ws'],
+    connect(_, on) {
+      queueMicrotask(() => on.opened())
+      live.on = on
+      const send = (data) => {
+        const { id, ...body } = JSON.parse(data)
+        const answer = answers[Object.keys(body)[0]]
+        if (answer) queueMicrotask(() => on.frame({ id, ...answer() }))
+      }
+      return { send, close: () => {} }
+    },
+  }
+}
+
+const task = () => new Promise((resolve) => setTimeout(resolve))
+
+/**
+ * The whole client, with its store, and a screen that has subscribed and reads the row of what
+ * changed. Each frame has its turn; 50 of them come in one task.
+ */
+export async function runClient(messages, clock, heap, inBrowser) {
+  const live = {}
+  const client = new Client({ url: 'ws://a', token: 't', store: inBrowser ? browserStore('bench') : memoryStore(), transport: transport(live) })
+  const end = client.connect()
+  while (!client.status().synced) await task()
+  let sum = 0
+  client.subscribe((change) => {
+    for (const id of change.conversations) sum += client.conversation(id)?.unread ?? 0
+  })
+  const before = heap()
+  const begin = clock()
+  for (let n = 0; n < messages; n++) {
+    live.on.frame(JSON.parse(frame(n)))
+    await undefined
+    if (n % 50 === 49) await task()
+  }
+  const per = messages / conversations
+  while (client.conversation(conv(conversations - 1)).have < per) await task()
+  const took = clock() - begin
+  while (client.messages(conv(0)).at(-1)?.seq !== per) await task()
+  const held = client.messages(conv(0)).length
+  const bytes = heap() - before
+  end()
+  await client.close()
+  return [
+    `the whole client, with ${inBrowser ? 'the database of the browser' : 'a store in memory'}: ${(took * 1000 / messages).toFixed(1)} µs a message`,
+    `memory of the client: ${(bytes / 2 ** 20).toFixed(1)} MiB, ${held} entries of each conversation held${sum < 0 ? '!' : ''}`,
+  ]
 }
 
 /** Returns lines. clock is in ms, and heap in bytes after a collection of garbage. */

@@ -11,6 +11,8 @@ export type ResponseOf<M extends Method> = Methods[M][1]
 export interface CallOptions {
   /** Aborted, the call is rejected with the signal's reason. It may be done all the same. */
   readonly signal?: AbortSignal
+  /** After so long it is rejected with `unavailable`, and may be done all the same; 30 s by itself, Infinity: never. */
+  readonly timeoutMs?: number
 }
 
 /** What others may see of a user. */

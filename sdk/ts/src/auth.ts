@@ -1,10 +1,11 @@
 import { type Clock, randomId, systemClock } from './clock.js'
 import { refusal } from './core/index.js'
-import { isPetrelError, PetrelError } from './errors.js'
+import { isPetrelError, PetrelError, refused } from './errors.js'
 import { apiAddress, type Fetch, post } from './http.js'
 import { Database } from './indexeddb.js'
 import type { Locks } from './tabs/tab.js'
 import type { TokenSource } from './token.js'
+import { unlessAborted } from './wait.js'
 import type { DeviceRefJson, LoginResponseJson } from './wire/frames_gen.js'
 
 /** The tokens of one login of one device. Spec: P-11.3. */
@@ -59,12 +60,12 @@ export class Auth {
   }
 
   /** Turns a refresh token into a new pair. Store that before it is used: a refresh token works once. */
-  refresh({ refresh, requestId }: Tokens): Promise<Tokens> {
-    return this.#tokens('Refresh', { refreshToken: refresh, requestId })
+  refresh({ refresh, requestId }: Tokens, signal?: AbortSignal): Promise<Tokens> {
+    return this.#tokens('Refresh', { refreshToken: refresh, requestId }, signal)
   }
 
-  async #tokens(method: string, request: object): Promise<Tokens> {
-    const answer = await post(this.#fetch, this.#base, `petrel.v1.AuthService/${method}`, { requestId: randomId(), ...request }, '') as LoginResponseJson
+  async #tokens(method: string, request: object, signal?: AbortSignal): Promise<Tokens> {
+    const answer = await post(this.#fetch, this.#base, `petrel.v1.AuthService/${method}`, { requestId: randomId(), ...request }, '', signal) as LoginResponseJson
     const { user = '', device = '', accessToken = '', accessExpiresMs = '0', refreshToken = '', refreshExpiresMs = '0' } = answer
     return {
       user, device, access: accessToken, accessExpiresMs: Number(accessExpiresMs), refresh: refreshToken, refreshExpiresMs: Number(refreshExpiresMs),
@@ -103,7 +104,27 @@ export function browserTokens(account: string, factory: IDBFactory = indexedDB, 
     read: async () => (await db.load())[0]?.value as Tokens | undefined,
     write: (t) => db.write([{ key: 'tokens', value: (t ?? null) as never }], true),
     // Without locks two tabs may refresh at once; they have the same requestId, and get the same answer.
-    alone: (f) => locks ? locks.request(name, {}, f) : turn(f),
+    alone: (f) => locks ? locked(locks, name, f) : turn(f),
+  }
+}
+
+/**
+ * Runs f with a lock. A tab that is frozen keeps its lock; after a while it is taken from it.
+ * The refreshes of both have the same requestId then, and the same answer.
+ */
+async function locked<T>(locks: Locks, name: string, f: () => Promise<T>): Promise<T> {
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(), lockMs)
+  let begun = false
+  try {
+    return await locks.request(name, { signal: late.signal }, () => {
+      begun = true
+      clearTimeout(timer)
+      return f()
+    })
+  } catch (why) {
+    if (begun || !late.signal.aborted) throw why
+    return locks.request(name, { steal: true }, f)
   }
 }
 
@@ -122,6 +143,8 @@ export function inTurn(): <T>(f: () => Promise<T>) => Promise<T> {
 }
 
 const refreshAheadMs = 60_000 // before the end of an access token another one is asked for
+const refreshMs = 10_000 // for which a refresh waits for the server: other tabs wait for its lock
+const lockMs = refreshMs + 2000 // after which whoever has the lock is frozen; a client waits 15 s for a token
 
 /** The tokens of a login, which are refreshed by themselves: `token` is a source for a client. */
 export class SavedTokens {
@@ -149,19 +172,32 @@ export class SavedTokens {
    * Refreshes when the access token was refused or is about to expire. While the server
    * cannot be reached, one that has not expired will do. Spec: S-3.4.
    */
-  readonly token: TokenSource = (refused) => this.#storage.alone(async () => {
+  readonly token: TokenSource = (old, signal) => this.#storage.alone(async () => {
+    signal.throwIfAborted() // nobody waits for it any more
     const have = await this.#storage.read()
     if (!have) throw new PetrelError(refusal('unauthenticated', 'nobody has logged in'))
     const now = this.#clock.now()
-    const works = have.access !== refused && now < have.accessExpiresMs
+    const works = have.access !== old && now < have.accessExpiresMs
     if (works && now + refreshAheadMs < have.accessExpiresMs) return have.access
     try {
-      const next = await this.#auth.refresh(have)
+      const next = await this.#refresh(have)
+      const now = await this.#storage.read()
+      if (now && now.refresh !== have.refresh) return now.access // it took so long that another tab has done it
       await this.#storage.write(next)
       return next.access
     } catch (why) {
-      if (works && isPetrelError(why) && why.code === '') return have.access
+      if (works && isPetrelError(why) && (why.code === '' || why.retryable)) return have.access
       throw why
     }
   })
+
+  async #refresh(have: Tokens): Promise<Tokens> {
+    const late = new AbortController()
+    const off = this.#clock.after(refreshMs, () => late.abort(refused('unavailable', `no refreshed token within ${refreshMs / 1000} s`, { retryable: true })))
+    try {
+      return await unlessAborted(this.#auth.refresh(have, late.signal), late.signal)
+    } finally {
+      off()
+    }
+  }
 }

@@ -42,20 +42,28 @@ function share(name: string, { indexedDB, browser }: BrowserParts, seam: Seam): 
       wipe: () => part.store.wipe(),
     },
     running: (on) => part.running(on),
-    unsent: () => part.unsent(),
+    settled: (messages) => part.settled(messages),
   }
 }
 
 /** A client that shares nothing, and remembers nothing when its page is closed. */
 function alone(seam: Seam, warnings: readonly Warning[]): Shared {
-  const store = memoryStore()
-  queueMicrotask(() => seam.warn(warnings))
-  return { store, transport: seam.transport, running: () => {}, unsent: async () => (await store.load()).filter(({ key }) => key.startsWith('o/')).length }
+  queueMicrotask(() => {
+    seam.warn(warnings)
+    seam.lead()
+  })
+  return { store: memoryStore(), transport: seam.transport, running: () => {}, settled: () => {} }
 }
 
 /** The parts of the browser that this runs in. */
 function here(): BrowserParts {
-  const { indexedDB, navigator, document, BroadcastChannel } = globalThis as Partial<typeof globalThis>
+  const { navigator, document, BroadcastChannel } = globalThis as Partial<typeof globalThis>
+  let indexedDB: IDBFactory | undefined
+  try {
+    indexedDB = globalThis.indexedDB
+  } catch {
+    // A page in a sandbox may not even look whether there is one.
+  }
   if (!navigator?.locks || !document || !BroadcastChannel) return { indexedDB }
   return {
     indexedDB,

@@ -1,6 +1,7 @@
 import {
-  type Change, conversations, type Core, discard, type Draft, draft, failure, type GetHistory, type HistoryPage, kept, lost, type Message,
-  messageOf, noChange, notesCame, olderThan, type Outgoing, outgoing, type SendSignal, since, type Status as CoreStatus, status, takeOlder, takeReceipt, wakeUp,
+  type Change, type Core, discard, type Draft, draft, failure, follow, type GetHistory, type HistoryPage, kept, lead, lost, type Message,
+  messageOf, mirror, noChange, notesCame, olderThan, type Outgoing, outgoing, type SendSignal, settledElsewhere, since, type Status as CoreStatus, status, takeOlder,
+  takeReceipt, wakeUp,
 } from './core/index.js'
 import { type CallOptions, eventsOf, type Method, type RequestOf, type ResponseOf } from './api.js'
 import { type Clock, randomId, systemClock } from './clock.js'
@@ -18,6 +19,8 @@ import { Views } from './views.js'
 import { type Deferred, deferred, unlessAborted } from './wait.js'
 import { watchWakeUps } from './wake.js'
 
+const logoutMs = 5000 // for which a logout waits for the server
+
 /**
  * One device of a user. It works while it runs: `run`, `while` or `connect`. What changes is
  * told by name, and read as snapshots; those that have not changed are the same objects.
@@ -28,6 +31,7 @@ export class Client extends Views {
   readonly #store: Store | undefined
   readonly #shared: Shared | undefined
   readonly #clock: Clock
+  readonly #log: (line: string) => void
   readonly #listeners = new Listeners()
   readonly #fates = new Map<string, Deferred<Outgoing>>() // of messages that somebody may wait for, by id
   #status: Status | undefined // made of the core's and the warnings, the same while these are
@@ -42,13 +46,16 @@ export class Client extends Views {
     super()
     const token = new TokenCache(o.token)
     this.#clock = o.clock ?? systemClock()
-    const log = o.log ?? (() => {})
+    const log = this.#log = o.log ?? (() => {})
     let socket: Transport | undefined
     const direct = o.transport ?? { speaks: schemes, connect: (address, on) => (socket ??= webSocketTransport(o.webSocket, o.codec?.decode)).connect(address, on) }
     const shared = o.store && 'share' in o.store ? o.store.share({
       transport: o.codec ? encoded(direct, o.codec.encode) : direct, clock: this.#clock, log,
       wakeUp: () => this.turns.apply(wakeUp),
-      adopt: (rows) => this.turns.adopt(rows),
+      outbox: (rows) => this.turns.whenOpen((core) => mirror(core, rows)),
+      settled: (messages) => this.turns.whenOpen((core) => messages.forEach((m) => settledElsewhere(core, m))),
+      lead: (rows) => this.turns.apply((core) => lead(core, rows)),
+      follow: () => this.turns.apply(follow),
       end: (why) => this.turns.halt(why),
       warn: (warnings) => this.#warn(warnings),
     }) : undefined
@@ -66,6 +73,7 @@ export class Client extends Views {
       settle: (messages) => this.#settle(messages),
       liveChanged: (live) => this.#requests.liveChanged(live),
     })
+    if (shared) this.turns.apply(follow) // until the store says otherwise
     this.#requests = new Requests({ turns: this.turns, clock: this.#clock, api: o.api ?? apiAddress(o.url), token, fetch: o.fetch ?? ((url, init) => fetch(url, init)) })
   }
 
@@ -90,7 +98,7 @@ export class Client extends Views {
     this.#shared?.running(true)
     try {
       const why = signal?.aborted ? undefined : await this.turns.run()
-      if (why?.code === 'revoked' && await this.unsent() === 0) await this.forget()
+      if (why?.code === 'revoked' && await this.unsent() === 0) await this.forget().catch((e: unknown) => this.#log(`the data cannot be removed: ${String(e)}`))
       if (why) throw new PetrelError(why)
     } finally {
       signal?.removeEventListener('abort', halt)
@@ -148,35 +156,40 @@ export class Client extends Views {
 
   /** Ends the client and the use of its store. What waits for the server is rejected. */
   close(): Promise<void> {
-    this.#closing ??= (async () => {
-      this.#end()
-      await this.turns.ended()
-      await this.#store?.close()
-    })()
+    this.#closing ??= this.#end().then(() => this.#store?.close())
     return this.#closing
   }
 
-  #end(): void {
+  async #end(): Promise<void> {
     this.#closed = true
     this.turns.halt()
     const why = new PetrelError(failure('link', 'the client is closed'))
     this.#requests.end(why)
     for (const fate of this.#fates.values()) fate.reject(why)
     this.#fates.clear()
+    await this.turns.ended()
+    this.#listeners.end()
   }
 
   /**
    * Voids the tokens of this device, and removes what is stored of the account, in all tabs.
    * Messages that are not sent yet are lost: warn the person if `unsent` is not 0. The next
    * person at this browser meets nothing.
+   *
+   * The data is removed even if the server cannot be reached within timeoutMs, 5 s by itself,
+   * or refuses. False: the tokens may still be valid. They are void when the person logs this
+   * device out on another one, or when they expire.
    */
-  async logout(options?: CallOptions): Promise<void> {
+  async logout(options: CallOptions = {}): Promise<boolean> {
+    let voided = true
     try {
-      await this.call('petrel.v1.AccountService/Logout', {}, options)
+      await this.call('petrel.v1.AccountService/Logout', {}, { timeoutMs: logoutMs, ...options })
     } catch (why) {
-      if (!isPetrelError(why) || why.code !== 'revoked' && why.code !== 'unauthenticated') throw why
+      options.signal?.throwIfAborted()
+      voided = isPetrelError(why) && (why.code === 'revoked' || why.code === 'unauthenticated')
     }
     await this.forget()
+    return voided
   }
 
   /**
@@ -185,13 +198,14 @@ export class Client extends Views {
    * does, after it has warned the person.
    */
   async forget(): Promise<void> {
-    this.#end()
+    await this.#end()
     await this.#store?.wipe()
   }
 
   /** How many messages are still to be sent, by all tabs. */
   async unsent(): Promise<number> {
-    return this.#shared ? this.#shared.unsent() : this.turns.read((core) => [...core.sending.values()].filter((o) => o.state === 'sending').length)
+    await this.turns.open()
+    return this.turns.read((core) => [...core.sending.values()].filter((o) => o.state === 'sending').length)
   }
 
   /** How the client is connected now. */
@@ -221,12 +235,16 @@ export class Client extends Views {
    * function that it returns ends that.
    */
   subscribe(f: Listener): () => void {
-    return this.#listeners.add(f, () => this.turns.read(everything))
+    return this.#subscribe(f, () => {})
   }
 
   /** The same as an iterator: a reader that is slow gets fewer and larger changes, and misses nothing. */
   changes(signal?: AbortSignal): AsyncGenerator<Change, void, void> {
-    return changesOf((f) => this.subscribe(f), signal)
+    return changesOf((f, end) => this.#subscribe(f, end), signal)
+  }
+
+  #subscribe(f: Listener, end: () => void): () => void {
+    return this.#listeners.add(f, () => this.turns.read(everything), end)
   }
 
   // --- messages on their way ---
@@ -292,6 +310,7 @@ export class Client extends Views {
       this.#fates.get(m.id)?.resolve(m)
       this.#fates.delete(m.id)
     }
+    this.#shared?.settled(messages)
   }
 
   // --- what asks the server ---
@@ -301,7 +320,7 @@ export class Client extends Views {
    * it reached. Codes: unsupported, invalid, too_large, rate_limited. Spec: P-13.1.
    */
   async signal(s: SendSignal, options: CallOptions = {}): Promise<void> {
-    await this.#requests.request('signal', { signal: s }, options.signal)
+    await this.#requests.within(options, (signal) => this.#requests.request('signal', { signal: s }, signal))
   }
 
   /**
@@ -340,7 +359,7 @@ export class Client extends Views {
    * to act first. Spec: P-5.2, P-9.5.
    */
   history(q: GetHistory, options: CallOptions = {}): Promise<HistoryPage> {
-    return this.#requests.history(q, options.signal)
+    return this.#requests.within(options, (signal) => this.#requests.history(q, signal))
   }
 
   /** Asks how far the members of a conversation are, for the ticks of a group; those of a direct conversation come by themselves. */
@@ -366,9 +385,9 @@ export class Client extends Views {
     }
   }
 
-  /** Calls a method over the connection, or over HTTP if the server does not offer that. It waits until the client is live. */
+  /** Calls a method over the connection, or over HTTP if the server does not offer that. It waits until the client is live, at most for timeoutMs. */
   override call<M extends Method>(method: M, request: RequestOf<M>, options: CallOptions = {}): Promise<ResponseOf<M>> {
-    return this.#requests.call(method, request, options.signal) as Promise<ResponseOf<M>>
+    return this.#requests.within(options, (signal) => this.#requests.call(method, request, signal)) as Promise<ResponseOf<M>>
   }
 
   protected override noted(conv: string, { note }: ResponseOf<'petrel.v1.MessageService/React'>): void {
@@ -393,7 +412,7 @@ export class Client extends Views {
    */
   incoming(signal?: AbortSignal): AsyncGenerator<Message, void, void> {
     return incoming({
-      turns: this.turns, changes: (until) => this.changes(until), history: (q, until) => this.history(q, { signal: until }),
+      turns: this.turns, changes: (until) => this.changes(until), history: (q, until) => this.#requests.history(q, until),
       markRead: (conv, seq) => this.markRead(conv, seq),
     }, signal)
   }
@@ -401,7 +420,7 @@ export class Client extends Views {
 
 /** A change that names all that there is. */
 function everything(core: Core): Change {
-  return { conversations: new Set(conversations(core).map((v) => v.id)), list: true, status: true, account: true, unread: true, signals: true, presence: true }
+  return { conversations: new Set(core.convs.keys()), list: true, status: true, account: true, unread: true, signals: true, presence: true, pending: true }
 }
 
 function sentOr(m: Outgoing): Outgoing {

@@ -16,34 +16,31 @@ export class PetrelError extends Error {
    * tell any more whether the message is stored; show it as neither sent nor failed. link:
    * anything else, mostly of the network: what was asked for may have been done.
    */
-  readonly kind: Failure['kind']
+  declare readonly kind: Failure['kind']
   /** '' unless refused; a newer server may send codes that this SDK does not know. */
-  readonly code: Code | '' | (string & {})
-  readonly hint: string
+  declare readonly code: Code | '' | (string & {})
+  declare readonly hint: string
   /** About a send: it is not stored and never will be. */
-  readonly settled: boolean
+  declare readonly settled: boolean
   /** The same request may succeed later. */
-  readonly retryable: boolean
+  declare readonly retryable: boolean
   /** Not before so many milliseconds; 0: as after a lost connection. */
-  readonly retryAfterMs: number
+  declare readonly retryAfterMs: number
   /** Names the line of the server's log. */
-  readonly requestId: string
+  declare readonly requestId: string
   /** Of the conversation, with behind and after_ahead. */
-  readonly head: number
+  declare readonly head: number
   /** Entries that cannot be read, with damaged that answers a history. Spec: P-9.5. */
-  readonly damaged: Range | undefined
+  declare readonly damaged: Range | undefined
+
+  /** The same as plain data, as in Outgoing.error. */
+  readonly failure: Failure
 
   constructor(f: Failure, options?: ErrorOptions) {
     super([f.code, f.message + (f.hint && ` (${f.hint})`)].filter(Boolean).join(': '), options)
-    this.kind = f.kind
-    this.code = f.code
-    this.hint = f.hint
-    this.settled = f.settled
-    this.retryable = f.retryable
-    this.retryAfterMs = f.retryAfterMs
-    this.requestId = f.requestId
-    this.head = f.head
-    this.damaged = f.damaged
+    const { message, ...fields } = f
+    Object.assign(this, fields)
+    this.failure = f
   }
 }
 
@@ -57,10 +54,7 @@ export function isPetrelError(e: unknown): e is PetrelError {
 
 /** The failure that something thrown stands for. */
 export function failureOf(e: unknown, kind: 'link' | 'store' = 'link'): Failure {
-  if (!isPetrelError(e)) return failure(kind, e instanceof Error ? e.message : String(e))
-  const { code, hint, settled, retryable, retryAfterMs, requestId, head, damaged } = e
-  const message = e.message.slice(code === '' ? 0 : code.length + 2, hint === '' ? undefined : -(hint.length + 3))
-  return { kind: e.kind, code, message, hint, settled, retryable, retryAfterMs, requestId, head, ...(damaged ? { damaged } : {}) }
+  return isPetrelError(e) ? e.failure : failure(kind, e instanceof Error ? e.message : String(e))
 }
 
 /** An error of this SDK with a code of the catalogue. */

@@ -3,6 +3,7 @@ import {
   status,
 } from './core/index.js'
 import { isPetrelError, refused } from './errors.js'
+import { leaving } from './subscription.js'
 import type { Turns } from './turns.js'
 
 /**
@@ -19,14 +20,18 @@ interface Client {
 }
 
 /** One loop over incoming messages. Spec: S-18.4. */
-export async function* incoming(client: Client, signal?: AbortSignal): AsyncGenerator<Message, void, void> {
+export function incoming(client: Client, signal?: AbortSignal): AsyncGenerator<Message, void, void> {
+  const left = new AbortController()
+  return leaving(read(client, left, signal), () => left.abort())
+}
+
+async function* read(client: Client, left: AbortController, signal?: AbortSignal): AsyncGenerator<Message, void, void> {
   const { turns } = client
   await turns.open()
   if (turns.read((core) => core.incoming.reading)) throw refused('invalid', 'another loop reads the incoming messages')
   turns.apply((core) => {
     core.incoming.reading = true
   })
-  const left = new AbortController()
   const leave = (): void => left.abort(signal?.reason)
   signal?.addEventListener('abort', leave)
   if (signal?.aborted) leave()

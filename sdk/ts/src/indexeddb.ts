@@ -28,37 +28,31 @@ export class Database {
 
   /** All rows but the term. */
   load(): Promise<readonly StoredRow[]> {
-    return this.#transact('readonly', false, async (rows) => {
-      const [keys, values] = await Promise.all([answer(rows.getAllKeys()), answer(rows.getAll())])
-      return keys.map((key, i) => ({ key: String(key), value: values[i] as unknown })).filter(({ key }) => key !== termKey)
-    })
+    return this.#transact('readonly', false, read)
   }
 
-  /** Puts all rows or none. With a term nothing is written after another one has begun. */
-  write(change: readonly Row[], durable: boolean, term?: number): Promise<void> {
+  /**
+   * Puts all rows or none. With a term nothing is written after another one has begun. `all`
+   * takes the place of what is there before; the outbox stays.
+   */
+  write(change: readonly Row[], durable: boolean, term?: number, all?: ReadonlyMap<string, unknown>): Promise<void> {
     return this.#transact('readwrite', durable, async (rows) => {
       if (term !== undefined && await answer(rows.get(termKey)) !== term) throw new Fenced(`term ${term} is over`)
+      if (all) {
+        const stays = (key: string): boolean => key === termKey || key.startsWith(outgoingPrefix)
+        for (const key of await answer(rows.getAllKeys())) if (!stays(String(key)) && !all.has(String(key))) rows.delete(key)
+        for (const [key, value] of all) if (!stays(key)) rows.put(value, key)
+      }
       put(rows, change)
     })
   }
 
-  /** Begins a term, which ends the one before, and returns its number. */
-  begin(): Promise<number> {
-    return this.#transact('readwrite', false, begin)
-  }
-
-  /** Begins a term whose rows are those of this tab, in the place of what is there; messages to be sent stay. */
-  replace(all: ReadonlyMap<string, unknown>): Promise<number> {
+  /** Begins a term, which ends the one before: its number, and, if that is wanted, all rows. */
+  begin(wanted: boolean): Promise<{ readonly term: number; readonly left: readonly StoredRow[] }> {
     return this.#transact('readwrite', false, async (rows) => {
-      const term = await begin(rows)
-      const keys = await answer(rows.getAllKeys())
-      for (const key of keys) {
-        if (key !== termKey && !String(key).startsWith(outgoingPrefix) && !all.has(String(key))) rows.delete(key)
-      }
-      for (const [key, value] of all) {
-        if (!key.startsWith(outgoingPrefix)) rows.put(value, key)
-      }
-      return term
+      const term = (await answer(rows.get(termKey)) as number | undefined ?? 0) + 1
+      rows.put(term, termKey)
+      return { term, left: wanted ? await read(rows) : [] }
     })
   }
 
@@ -68,11 +62,19 @@ export class Database {
     db?.close()
   }
 
-  /** Removes the database; whoever has it open is told to close it. */
+  /**
+   * Removes the database; whoever has it open is told to close it. A tab that is frozen does so
+   * when it thaws, so the rows are removed before.
+   */
   async wipe(): Promise<void> {
+    await this.#transact('readwrite', true, async (rows) => rows.clear()).catch(() => {}) // the database goes in any case
     this.#gone = 'the data of this account was removed'
     await this.close()
-    await answer(this.#factory.deleteDatabase(this.name))
+    await new Promise<void>((resolve, reject) => {
+      const request = this.#factory.deleteDatabase(this.name)
+      request.onsuccess = request.onblocked = () => resolve()
+      request.onerror = () => reject(storeError(request.error))
+    })
   }
 
   async #transact<T>(mode: IDBTransactionMode, durable: boolean, f: (rows: IDBObjectStore) => Promise<T>): Promise<T> {
@@ -132,11 +134,9 @@ export class Database {
   }
 }
 
-async function begin(rows: IDBObjectStore): Promise<number> {
-  const last = await answer(rows.get(termKey)) as number | undefined
-  const term = (last ?? 0) + 1
-  rows.put(term, termKey)
-  return term
+async function read(rows: IDBObjectStore): Promise<readonly StoredRow[]> {
+  const [keys, values] = await Promise.all([answer(rows.getAllKeys()), answer(rows.getAll())])
+  return keys.map((key, i) => ({ key: String(key), value: values[i] as unknown })).filter(({ key }) => key !== termKey)
 }
 
 function put(rows: IDBObjectStore, change: readonly Row[]): void {

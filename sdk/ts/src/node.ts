@@ -1,5 +1,9 @@
 // What Node has and browsers have not: files.
-import { type FileHandle, mkdir, open, readFile, rename, rm, truncate } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { type FileHandle, mkdir, open, readFile, realpath, rename, rm, truncate } from 'node:fs/promises'
+import { createConnection, createServer, type Server } from 'node:net'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { crc32 } from 'node:zlib'
 import { inTurn, type TokenStorage, type Tokens } from './auth.js'
@@ -13,13 +17,15 @@ const rewriteBytes = 1 << 20 // a smaller log is not rewritten
 /**
  * A store in one file, which only its owner can read. It is a log: each line is what one
  * write has put, with a checksum. If a crash has cut it off, it opens with all writes that
- * were complete. It is rewritten when most of it is outdated. One process at a time can have
- * it open.
+ * were complete. It is rewritten when most of it is outdated. One process of a machine at a
+ * time can have it open.
  */
 export function fileStore(file: string): Store {
   const rows = new Map<string, unknown>()
   const turn = inTurn()
   let log: FileHandle | undefined
+  let held: Server | undefined // the lock
+  let wrong: PetrelError | undefined // nobody knows what is in the file
   let bytes = 0 // of the log
   let compact = 0 // bytes that it had when it was last rewritten
 
@@ -32,32 +38,53 @@ export function fileStore(file: string): Store {
   }
   const close = async (): Promise<void> => {
     if (!log) return
-    await log.close()
+    const closing = log.close()
     log = undefined
-    await rm(`${file}.lock`, { force: true })
+    await closing.finally(() => held?.close())
+  }
+  /** Runs a step after which, if it fails, nothing more may be written. */
+  const orWrong = async (step: Promise<void>): Promise<void> => {
+    try {
+      await step
+    } catch (why) {
+      wrong = new PetrelError(failure('store', `write ${file}: ${String(why)}`), { cause: why })
+      throw wrong
+    }
   }
   return {
     load: () => turn(async () => {
       await mkdir(path.dirname(file), { recursive: true })
-      await lock(file)
-      const text = await readFile(file).catch(missing)
-      rows.clear()
-      bytes = text ? apply(text, rows) : 0
-      if (text && bytes < text.length) await truncate(file, bytes)
-      compact = bytes
-      log = await open(file, 'a', 0o600)
+      held = await lock(file)
+      try {
+        const text = await readFile(file).catch(missing)
+        rows.clear()
+        bytes = text ? apply(text, rows) : 0
+        if (text && bytes < text.length) await truncate(file, bytes)
+        compact = bytes
+        log = await open(file, 'a', 0o600)
+        wrong = undefined
+      } catch (why) {
+        held.close()
+        throw why
+      }
       return Array.from(rows, ([key, value]) => ({ key, value }))
     }),
     write: (change, durable) => turn(async () => {
       if (!log) throw new PetrelError(failure('store', `${file} is not open`))
+      if (wrong) throw wrong
       if (change.length > 0) {
-        const text = line(change.map(({ key, value }) => [key, value]))
-        await log.appendFile(text)
+        const record = Buffer.from(line(change.map(({ key, value }) => [key, value])))
+        try {
+          await log.appendFile(record)
+        } catch (why) { // part of it may be there, and nothing can be read behind that
+          await orWrong(log.truncate(bytes))
+          throw why
+        }
         put(rows, change)
-        bytes += Buffer.byteLength(text)
-        if (bytes > rewriteBytes && bytes > 2 * compact) await rewrite()
+        bytes += record.length
+        if (bytes > rewriteBytes && bytes > 2 * compact) await orWrong(rewrite())
       }
-      if (durable) await log.datasync()
+      if (durable) await orWrong(log.datasync())
     }),
     close: () => turn(close),
     wipe: () => turn(async () => {
@@ -93,31 +120,41 @@ function isBytes(value: unknown): value is { readonly $bytes: string } {
   return typeof value === 'object' && value !== null && '$bytes' in value && typeof value.$bytes === 'string'
 }
 
-/** Takes the file for this process: a file beside it has the number of the process. */
-async function lock(file: string): Promise<void> {
-  const name = `${file}.lock`
+/**
+ * Takes the file for this process. The lock is a socket at which somebody listens: it is gone
+ * with the process, however that ends, and no other process has its number by chance. Linux
+ * and Windows have names for that which are no files. Elsewhere a process that was killed
+ * leaves one, which is removed.
+ */
+async function lock(file: string): Promise<Server> {
+  const real = path.join(await realpath(path.dirname(file)), path.basename(file))
+  const name = `petrel-${createHash('sha256').update(await realpath(file).catch(() => real)).digest('hex').slice(0, 32)}`
+  const isFile = !['linux', 'win32'].includes(process.platform)
+  const address = process.platform === 'linux' ? `\0${name}` : isFile ? path.join(tmpdir(), name) : `\\\\.\\pipe\\${name}`
   for (;;) {
+    const server = createServer((socket) => socket.destroy())
     try {
-      const held = await open(name, 'wx', 0o600)
-      await held.writeFile(String(process.pid))
-      await held.close()
-      return
+      await once(server.listen(address), 'listening')
+      server.unref()
+      return server
     } catch (why) {
-      if ((why as NodeJS.ErrnoException).code !== 'EEXIST') throw why
+      if ((why as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw why
     }
-    const pid = Number(await readFile(name, 'utf8').catch(() => ''))
-    if (pid === process.pid || isAlive(pid)) throw new PetrelError(failure('store', `${file} is in use by process ${pid}`))
-    await rm(name, { force: true })
+    if (!isFile || await answers(address)) throw new PetrelError(failure('store', `${file} is in use by another client`))
+    await rm(address, { force: true })
   }
 }
 
-function isAlive(pid: number): boolean {
-  if (!(pid > 0)) return false
+/** Whether somebody listens at a socket. */
+async function answers(address: string): Promise<boolean> {
+  const socket = createConnection(address)
   try {
-    process.kill(pid, 0)
+    await once(socket, 'connect')
     return true
-  } catch (why) {
-    return (why as NodeJS.ErrnoException).code === 'EPERM'
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
   }
 }
 

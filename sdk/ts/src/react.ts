@@ -39,6 +39,7 @@ function useOfConversation<T>(conv: string, read: (client: Client) => T): T {
 
 const ofStatus = (c: Change): boolean => c.status
 const ofList = (c: Change): boolean => c.list || c.conversations.size > 0
+const ofPending = (c: Change): boolean => c.pending || c.list || c.conversations.size > 0
 const ofUnread = (c: Change): boolean => c.unread
 const ofSignals = (c: Change): boolean => c.signals
 const ofPresence = (c: Change): boolean => c.presence
@@ -66,6 +67,11 @@ export function useMessages(conv: string): readonly Message[] {
 /** The messages to a conversation that are on their way, or refused and not discarded. */
 export function usePending(conv: string): readonly Outgoing[] {
   return useOfConversation(conv, (client) => client.pending(conv))
+}
+
+/** The messages to a user that are on their way, or refused and not discarded, also before there is a conversation. */
+export function usePendingTo(user: string): readonly Outgoing[] {
+  return useSnapshot(ofPending, (client) => client.pendingTo(user))
 }
 
 /** What to show of an entry that another one answers. */

@@ -1,6 +1,7 @@
 import { type Clock, randomId } from './clock.js'
 import { call, type Capability, type ClientBody, type Core, failure, fromWire, type GetHistory, type HistoryPage, isLive, type ServerFrame } from './core/index.js'
-import { isPetrelError, PetrelError } from './errors.js'
+import type { CallOptions } from './api.js'
+import { isPetrelError, PetrelError, refused } from './errors.js'
 import { callHttp, type Fetch } from './http.js'
 import type { TokenCache } from './token.js'
 import type { Turns } from './turns.js'
@@ -9,6 +10,7 @@ import { takesRequestId } from './wire/calls_gen.js'
 
 const maxAsked = 4 // requests of the application under way
 const retryWaitMs = 1000 // after a refusal that names no time
+const answerMs = 30_000 // for which a call waits, the connection included
 
 /** Asks the server what the application wants to know, over the connection or over HTTP. */
 export class Requests {
@@ -33,6 +35,21 @@ export class Requests {
     this.#up.reject(why)
     this.#up = deferred() // the one before may be resolved
     this.#up.reject(why)
+  }
+
+  /** Runs f with a signal that is aborted by that of the application, or when the time is over. */
+  async within<T>({ signal, timeoutMs = answerMs }: CallOptions, f: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const end = new AbortController()
+    const abort = (): void => end.abort(signal?.reason)
+    if (signal?.aborted) abort()
+    signal?.addEventListener('abort', abort)
+    const off = timeoutMs < Infinity && this.#o.clock.after(timeoutMs, () => end.abort(refused('unavailable', `the server did not answer within ${timeoutMs} ms`, { retryable: true })))
+    try {
+      return await unlessAborted(f(end.signal), end.signal)
+    } finally {
+      if (off) off()
+      signal?.removeEventListener('abort', abort)
+    }
   }
 
   /**

@@ -1,4 +1,4 @@
-import type { Failure, OutgoingRow, Row, StoredRow } from './core/index.js'
+import type { Failure, Outgoing, Row, StoredRow } from './core/index.js'
 import type { Clock } from './clock.js'
 import type { Transport } from './transport.js'
 
@@ -39,8 +39,14 @@ export interface Seam {
   readonly log: (line: string) => void
   /** The client is to connect at once, or to make sure that its connection lives. */
   readonly wakeUp: () => void
-  /** Messages of a client that is gone are to be sent. */
-  readonly adopt: (rows: readonly OutgoingRow[]) => void
+  /** Another client has stored these rows of the outbox. */
+  readonly outbox: (rows: readonly StoredRow[]) => void
+  /** Another client has learned the fate of these messages. */
+  readonly settled: (messages: readonly Outgoing[]) => void
+  /** From now on the client sends the messages of all. rows is what the one before it has left; absent: the client reads it itself. */
+  readonly lead: (rows?: readonly StoredRow[]) => void
+  /** Another client sends the messages, as it is at the beginning. */
+  readonly follow: () => void
   /** The client has to end. */
   readonly end: (why: Failure) => void
   /** What the person should know of the store. */
@@ -53,8 +59,8 @@ export interface Shared {
   readonly transport: Transport
   /** The client runs, or does not any more. */
   running(on: boolean): void
-  /** How many messages of all clients are still to be sent. */
-  unsent(): Promise<number>
+  /** The client has learned the fate of these messages, and stored it. */
+  settled(messages: readonly Outgoing[]): void
 }
 
 /** A store that outlives clients, but not the process or page. */

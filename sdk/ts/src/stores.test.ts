@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -74,6 +76,42 @@ describe('stores', { timeout: 60_000 }, () => {
     await store.close()
   }))
 
+  test('after a write that failed the file takes further ones, and none stands behind a torn one', () => inFolder(async (folder) => {
+    const file = path.join(folder, 's')
+    const store = fileStore(file)
+    await store.load()
+    await store.write([row('a', 1)], true)
+    const limit = (bytes: string): void => void execFileSync('prlimit', ['--pid', String(process.pid), `--fsize=${bytes}:unlimited`])
+    limit('4096') // as a disk that is full
+    try {
+      await assert.rejects(store.write([row('b', 'x'.repeat(10_000))], false))
+    } finally {
+      limit('unlimited')
+    }
+    await store.write([row('c', 3)], true)
+    await store.close()
+    const again = fileStore(file)
+    assert.deepEqual(await table(again), { a: 1, c: 3 })
+    await again.close()
+  }))
+
+  test('of processes that open a file at once one has it, and none after it was killed', () => inFolder(async (folder) => {
+    const file = path.join(folder, 's')
+    const code = `const { fileStore } = await import(${JSON.stringify(path.resolve('dist/esm/node.js'))})
+      fileStore(${JSON.stringify(file)}).load().then(() => console.log('open'), () => console.log('refused'))
+      setInterval(() => {}, 1000)`
+    for (let round = 0; round < 3; round++) {
+      const all = Array.from({ length: 4 }, () => spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] }))
+      const said = await Promise.all(all.map(async (child) => String((await once(child.stdout, 'data'))[0]).trim()))
+      await assert.rejects(fileStore(file).load(), (e) => isPetrelError(e) && e.message.includes('in use'))
+      await Promise.all(all.map((child) => {
+        child.kill('SIGKILL')
+        return once(child, 'close')
+      }))
+      assert.deepEqual(said.sort(), ['open', 'refused', 'refused', 'refused'])
+    }
+  }))
+
   test('a file is rewritten when most of it is outdated', () => inFolder(async (folder) => {
     const file = path.join(folder, 's')
     const store = fileStore(file)
@@ -88,9 +126,11 @@ describe('stores', { timeout: 60_000 }, () => {
 
   test('a term that is over writes nothing', async () => {
     const db = new Database('d', factory())
-    const one = await db.begin()
+    const { term: one } = await db.begin(false)
     await db.write([row('a', 1), row('o/1', {})], false, one)
-    const two = await db.replace(new Map<string, unknown>([['b', 2]]))
+    const { term: two, left } = await db.begin(true)
+    assert.deepEqual(left.map((r) => r.key), ['a', 'o/1'])
+    await db.write([], false, two, new Map<string, unknown>([['b', 2]]))
     await assert.rejects(db.write([row('a', 3)], false, one), Fenced)
     await db.write([row('c', 4)], false, two)
     assert.deepEqual(await table(db), { b: 2, c: 4, 'o/1': {} })

@@ -4,21 +4,31 @@ export type Listener = (change: Change) => void
 
 /** Those whom a client tells what has changed. */
 export class Listeners {
-  readonly #all = new Set<{ readonly f: Listener }>()
+  readonly #all = new Set<{ readonly f: Listener; readonly end: () => void }>()
+  #over = false
 
-  /** Has f told of every change, and of `first` before. The function that it returns ends that. */
-  add(f: Listener, first: () => Change): () => void {
-    const one = { f }
+  /** Has f told of every change, and of `first` before, until end is called. The function that it returns ends that. */
+  add(f: Listener, first: () => Change, end: () => void): () => void {
+    const one = { f, end }
     this.#all.add(one)
-    queueMicrotask(() => this.#tellOne(one, first()))
+    queueMicrotask(() => {
+      this.#tellOne(one, first())
+      if (this.#over) end()
+    })
     return () => void this.#all.delete(one)
+  }
+
+  /** Nothing changes any more. */
+  end(): void {
+    this.#over = true
+    for (const one of this.#all) one.end()
   }
 
   tell(change: Change): void {
     for (const one of [...this.#all]) this.#tellOne(one, change)
   }
 
-  #tellOne(one: { readonly f: Listener }, change: Change): void {
+  #tellOne(one: { readonly f: Listener; readonly end: () => void }, change: Change): void {
     if (!this.#all.has(one)) return // it was ended, by another listener perhaps
     try {
       one.f(change)
@@ -32,20 +42,34 @@ export class Listeners {
 
 /**
  * The changes as an iterator, for one reader. What the reader has not taken is merged, so at
- * most one name for each conversation waits. It ends when signal is aborted, or the loop is left.
+ * most one name for each conversation waits. It ends when signal is aborted, the loop is left,
+ * or nothing changes any more.
  */
-export async function* changesOf(subscribe: (f: Listener) => () => void, signal?: AbortSignal): AsyncGenerator<Change, void, void> {
+export function changesOf(subscribe: (f: Listener, end: () => void) => () => void, signal?: AbortSignal): AsyncGenerator<Change, void, void> {
   let pending: Gathered = noChange()
   let wake = (): void => {}
-  const end = subscribe((change) => {
-    merge(pending, change)
+  let unsubscribe = (): void => {}
+  let left = false
+  let over = false // nothing follows what is pending
+  const stop = (): void => {
+    left = true
+    signal?.removeEventListener('abort', stop)
+    unsubscribe()
     wake()
-  })
-  const onAbort = (): void => wake()
-  signal?.addEventListener('abort', onAbort)
-  try {
-    while (!signal?.aborted) {
+  }
+  async function* read(): AsyncGenerator<Change, void, void> {
+    if (signal?.aborted) return
+    signal?.addEventListener('abort', stop)
+    unsubscribe = subscribe((change) => {
+      merge(pending, change)
+      wake()
+    }, () => {
+      over = true
+      wake()
+    })
+    while (!left) {
       if (isEmpty(pending)) {
+        if (over) return stop()
         await new Promise<void>((resolve) => {
           wake = resolve
         })
@@ -55,8 +79,16 @@ export async function* changesOf(subscribe: (f: Listener) => () => void, signal?
       pending = noChange()
       yield change
     }
-  } finally {
-    signal?.removeEventListener('abort', onAbort)
-    end()
   }
+  return leaving(read(), stop)
+}
+
+/** Has stop called when a reader leaves, also one that waits: a generator by itself goes on until its wait is over. */
+export function leaving<T>(all: AsyncGenerator<T, void, void>, stop: () => void): AsyncGenerator<T, void, void> {
+  const leave = all.return.bind(all)
+  all.return = (value) => {
+    stop()
+    return leave(value)
+  }
+  return all
 }

@@ -1,9 +1,10 @@
 import {
-  adopt, type Change, closed, type Core, type CoreOptions, decode, failure, type Failure, frame, isEmpty, isLive, newCore, noChange, open, opened, type
-  Outgoing, type OutgoingRow, prepare, type Row, start, step, stop, stored, storeFailed, takeOutputs, tokenCame, type Written,
+  type Change, closed, type Core, type CoreOptions, decode, failure, type Failure, frame, isEmpty, isLive, newCore, noChange, open, opened, type
+  Outgoing, prepare, type Row, start, step, stop, stored, storeFailed, takeOutputs, tokenCame, type Written,
 } from './core/index.js'
 import type { Clock } from './clock.js'
 import { failureOf, PetrelError } from './errors.js'
+import { type Deferred, deferred } from './wait.js'
 import type { Store } from './store.js'
 import type { TokenCache } from './token.js'
 import type { Connection, Transport } from './transport.js'
@@ -44,7 +45,7 @@ export class Turns {
   #broken: Failure | undefined // the store has failed: nothing more is written
   #unset: (() => void) | undefined // calls the alarm off
   #run: Promise<Failure | undefined> | undefined // that is under way
-  #running: { readonly end: (why: Failure | undefined) => void } | undefined
+  #over: Deferred<Failure | undefined> | undefined // ends it
 
   constructor(o: TurnsOptions) {
     this.#o = o
@@ -58,10 +59,20 @@ export class Turns {
   }
 
   async #open(): Promise<void> {
-    const rows = await this.#o.store?.load() ?? []
-    open(this.#core, rows)
+    try {
+      open(this.#core, await this.#o.store?.load() ?? [])
+    } catch (why) {
+      const failed = this.#broken = failureOf(why, 'store')
+      this.apply((core) => stop(core, failed))
+    }
     this.#isOpen = true
     this.#soon()
+    if (this.#broken) throw new PetrelError(this.#broken)
+  }
+
+  /** Applies an input once the store is read, if somebody reads it. */
+  whenOpen(input: (core: Core) => void): void {
+    this.#opening?.then(() => this.apply(input), () => {})
   }
 
   /** Applies an input, and has its turn follow at the end of the task of the caller. */
@@ -89,14 +100,9 @@ export class Turns {
     }
   }
 
-  /** Takes messages of another process that has ended. */
-  adopt(rows: readonly OutgoingRow[]): void {
-    this.apply((core) => adopt(core, rows))
-  }
-
   /** Ends when run has ended. */
   async ended(): Promise<void> {
-    await this.#run
+    await Promise.allSettled([this.#run, this.#opening])
     await this.flushed()
   }
 
@@ -106,22 +112,21 @@ export class Turns {
 
   /** Connects until halt is called or the core gives up; then everything is written. */
   run(): Promise<Failure | undefined> {
-    this.#run = this.#runOnce().finally(() => {
+    const over = this.#over = deferred()
+    this.#run = this.#runOnce(over).finally(() => {
       this.#run = undefined
     })
     return this.#run
   }
 
-  async #runOnce(): Promise<Failure | undefined> {
-    await this.open()
-    if (this.#broken) return this.#broken
-    const why = await new Promise<Failure | undefined>((resolve) => {
-      this.#running = { end: resolve }
-      this.apply(start)
-    })
+  async #runOnce({ promise }: Deferred<Failure | undefined>): Promise<Failure | undefined> {
+    const early = await Promise.race([promise.then((why) => ({ why })), this.open()])
+    if (!early && this.#broken) return this.#broken
+    if (!early) this.apply(start)
+    const why = await promise
     this.apply((core) => stop(core, why))
     this.#turn()
-    this.#running = undefined
+    this.#over = undefined
     for (const connection of this.#connections.values()) connection.close()
     this.#connections.clear()
     await this.flushed()
@@ -131,7 +136,7 @@ export class Turns {
 
   /** Ends run. */
   halt(why?: Failure): void {
-    this.#running?.end(why)
+    this.#over?.resolve(why)
   }
 
   /** Ends when everything so far is written, or the store has failed. */
@@ -172,7 +177,7 @@ export class Turns {
     for (const line of out.remarks) this.#o.log(line)
     this.#settled.push(...out.settled)
     if (out.token) void this.#o.token.get(out.token.refused).then((token) => this.apply((c) => tokenCame(c, token)))
-    if (out.ended) this.#running?.end(out.ended)
+    if (out.ended) this.halt(out.ended)
     const live = isLive(core)
     if (live !== this.#live) {
       this.#live = live

@@ -3,7 +3,7 @@ export function unlessAborted<T>(p: Promise<T>, signal: AbortSignal | undefined)
   if (!signal) return p
   return new Promise<T>((resolve, reject) => {
     const abort = (): void => reject(signal.reason as Error)
-    if (signal.aborted) return abort()
+    if (signal.aborted) abort()
     signal.addEventListener('abort', abort, { once: true })
     p.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
   })

@@ -10,12 +10,14 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 import WebSocket from 'ws'
 import { Client, type WebSocketClass } from '../src/index.js'
 import type { page as exported } from './page.js'
+import type { renders as count } from './renders.js'
 import { type Server, startServer } from './server.js'
 import { until } from './until.js'
 import { vectors } from './vectors.js'
 
 declare const petrel: typeof exported
 declare const client: Client
+declare const renders: typeof count
 declare let timers: number // that have fired
 
 const tabs = Number(process.env['PETREL_TABS'] ?? 10)
@@ -29,7 +31,7 @@ describe('in Chromium', { timeout: 120_000 + 1000 * (idleSeconds + 5 * tabs) }, 
 
   before(async () => {
     const { outputFiles } = await build({
-      entryPoints: { tab: 'test/page.ts', page: 'examples/page.js', react: 'examples/react.jsx' }, outdir: '/', bundle: true, write: false, format: 'esm', target: 'es2022',
+      entryPoints: { tab: 'test/page.ts', renders: 'test/renders.ts', page: 'examples/page.js', react: 'examples/react.jsx' }, outdir: '/', bundle: true, write: false, format: 'esm', target: 'es2022',
       ignoreAnnotations: true, jsx: 'automatic', define: { 'process.env.NODE_ENV': '"production"' },
     })
     const scripts = new Map(outputFiles.map((f) => [f.path, f.text]))
@@ -70,6 +72,20 @@ describe('in Chromium', { timeout: 120_000 + 1000 * (idleSeconds + 5 * tabs) }, 
     const p = await browser.newPage()
     await p.goto(`${origin}/tab`)
     assert.deepEqual(await p.evaluate((all) => petrel.playAll(JSON.parse(all) as Parameters<typeof petrel.playAll>[0]), JSON.stringify(vectors)), [])
+    await p.close()
+  })
+
+  test('React renders again only what has changed', async () => {
+    const p = await browser.newPage()
+    await p.goto(`${origin}/renders`)
+    await p.waitForFunction(() => typeof renders === 'function')
+    assert.deepEqual(await p.evaluate(() => renders()), {
+      nothing: [],
+      message: ['list', 'messages g1', 'row g1', 'unread'],
+      typing: ['list', 'row g2'],
+      sent: ['pending g2'],
+      'sent to a user': ['pending to carol'],
+    })
     await p.close()
   })
 

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
-  Auth, Client, type ClientOptions, isPetrelError, memoryStore, memoryTokens, PetrelError, SavedTokens, type Store, type Tokens, webSocketTransport,
+  Auth, Client, type ClientOptions, isPetrelError, memoryStore, memoryTokens, PetrelError, SavedTokens, type Store, systemClock, type Tokens, type Transport, webSocketTransport,
 } from '../src/index.js'
 import { protobuf } from '../src/protobuf.js'
 import type { ServerFrameJson } from '../src/wire/frames_gen.js'
 import { FakeServer, usual } from './fake_server.js'
-import { until } from './until.js'
+import { soon, until } from './until.js'
 
 /** Runs f with a connected client of a fake server. */
 async function connected(f: (client: Client, server: FakeServer) => Promise<void>, more: Partial<ClientOptions> = {}): Promise<void> {
@@ -134,6 +134,90 @@ describe('client', { timeout: 60_000 }, () => {
     await client.close()
   })
 
+  test('a halt that comes while the store is opened is not lost', async () => {
+    for (const halt of ['run', 'connect', 'forget'] as const) {
+      let loaded = (): void => {}
+      const inner = memoryStore()
+      const store: Store = { ...inner, load: () => new Promise((resolve) => {
+        loaded = () => resolve([])
+      }) }
+      const server = new FakeServer()
+      const client = new Client({ url: 'ws://a', token: 't', transport: server, store })
+      const stop = new AbortController()
+      const run = halt === 'connect' ? undefined : client.run(stop.signal)
+      const end = halt === 'connect' ? client.connect() : () => {}
+      await new Promise((resolve) => setImmediate(resolve))
+      if (halt === 'run') stop.abort()
+      const gone = halt === 'forget' ? client.forget() : undefined
+      end()
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      loaded()
+      await soon(Promise.all([run, gone]))
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      assert.deepEqual([halt, client.status().state, server.got], [halt, 'offline', []])
+      await client.close()
+    }
+  })
+
+  test('a store that cannot be opened is the error of the status', async () => {
+    const store: Store = { ...memoryStore(), load: () => Promise.reject(new Error('disk is gone')) }
+    const client = new Client({ url: 'ws://a', token: 't', transport: new FakeServer(), store })
+    client.connect()
+    const { kind, message } = await until(client, () => client.status().error)
+    assert.deepEqual([kind, message], ['store', 'disk is gone'])
+    await assert.rejects(client.send({ conv: 'g1', text: 'x' }), (e) => isPetrelError(e) && e.kind === 'store')
+    await client.close()
+  })
+
+  test('messages that were refused are shown, the newest 256 of them', () => connected(async (client, server) => {
+    server.answer = (f) => f.send ? { error: { code: 'not_member', settled: true } } : usual(f)
+    const all = await Promise.all(Array.from({ length: 260 }, (_, i) => client.send({ conv: 'g1', id: `m${i}`, text: 'x' })))
+    await Promise.allSettled(all.map((m) => m.wait()))
+    const shown = client.pending('g1')
+    assert.deepEqual([shown.length, shown[0]?.id, shown.at(-1)?.id], [256, 'm4', 'm259'])
+  }))
+
+  test('a call without an answer ends', async () => {
+    const nowhere: Transport = { speaks: ['ws'], connect: () => ({ send: () => {}, close: () => {} }) }
+    const store = memoryStore()
+    const client = new Client({ url: 'ws://a', token: 't', transport: nowhere, store })
+    client.connect()
+    await client.send({ conv: 'g1', text: 'x' })
+    const unavailable = (e: unknown): boolean => isPetrelError(e) && e.code === 'unavailable' && e.retryable
+    await assert.rejects(soon(client.devices({ timeoutMs: 5 })), unavailable)
+    await assert.rejects(client.history({ conv: 'g1' }, { timeoutMs: 5 }), unavailable)
+    await assert.rejects(client.signal({ conv: 'g1', kind: 'call' }, { timeoutMs: 5 }), unavailable)
+    await assert.rejects(client.logout({ signal: AbortSignal.abort(new Error('enough')) }), /enough/)
+    assert.notDeepEqual(await store.load(), [])
+    assert.equal(await client.logout({ timeoutMs: 5 }), false)
+    assert.deepEqual(await store.load(), [])
+  })
+
+  test('a logout that the server takes voids the tokens', () => connected(async (client, server) => {
+    server.answer = (f) => f.call ? { answer: { json: '{}' } } : usual(f)
+    assert.equal(await client.logout(), true)
+    await assert.rejects(client.run(), hasCode('invalid'))
+  }))
+
+  test('who leaves an iterator that waits is gone, and a closed client has no changes any more', () => connected(async (client) => {
+    const left = client.changes()
+    await left.next()
+    const waiting = left.next()
+    assert.equal((await soon(left.return())).done, true)
+    assert.equal((await waiting).done, true)
+    const bot = client.incoming()
+    assert.equal((await bot.next()).value?.text, 'first')
+    const message = bot.next()
+    await new Promise((resolve) => setImmediate(resolve))
+    await soon(bot.return())
+    assert.equal((await message).done, true)
+    const ended = (async () => {
+      for await (const _ of client.changes());
+    })()
+    void client.close()
+    await soon(ended)
+  }))
+
   test('a call that broke off is made again with the same requestId', () => connected(async (client, server) => {
     const calls: string[] = []
     server.answer = (frame) => {
@@ -258,6 +342,18 @@ describe('tokens', { timeout: 60_000 }, () => {
     assert.deepEqual(await Promise.all(tabs.map((t) => t.token('', new AbortController().signal))), ['a2', 'a2'])
     assert.deepEqual([...bodies].map((b) => JSON.parse(b) as unknown), [{ requestId: 'q1', refreshToken: 'r1' }])
     assert.equal((await storage.read())?.refresh, 'r2')
+  })
+
+  test('a refresh that hangs ends, and lets others go on', async () => {
+    const storage = memoryTokens()
+    await storage.write(tokens)
+    let calls = 0
+    const auth = new Auth('ws://a', () => calls++ === 0 ? new Promise(() => {}) : Promise.resolve(new Response('{"accessToken":"a2","accessExpiresMs":"9000000000000000","refreshToken":"r2"}')))
+    const quick = { ...systemClock(), after: (ms: number, f: () => void) => systemClock().after(ms / 1000, f) }
+    const { signal } = new AbortController()
+    const [hangs, next] = [new SavedTokens(auth, storage, quick).token('', signal), new SavedTokens(auth, storage, quick).token('', signal)]
+    await assert.rejects(soon(hangs), hasCode('unavailable'))
+    assert.equal(await next, 'a2')
   })
 
   test('a token that is about to expire will do while the server cannot be reached', async () => {

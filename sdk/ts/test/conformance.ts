@@ -462,7 +462,7 @@ export class Script {
 function nothing(): Outcome {
   return {
     token: [], dials: [], drops: [], frames: [], writes: [], durable: false, told: false,
-    changed: { conversations: new Set(), list: false, status: false, account: false, unread: false, signals: false, presence: false },
+    changed: { conversations: new Set(), list: false, status: false, account: false, unread: false, signals: false, presence: false, pending: false },
   }
 }
 

@@ -20,6 +20,7 @@ export class FakeBrowser {
   readonly #visible = new Map<string, boolean>()
   readonly #watchers = new Map<string, () => void>()
   readonly #frozen = new Set<string>()
+  readonly #missed = new Map<string, (() => void)[]>() // what a frozen tab has still to hear of its locks
   #skipped = 0
 
   tab(tab: string): Browser {
@@ -66,6 +67,7 @@ export class FakeBrowser {
   /** It gets what it has missed. */
   thaw(tab: string): void {
     this.#frozen.delete(tab)
+    for (const f of this.#missed.get(tab)?.splice(0) ?? []) f()
     for (const c of this.#channels) if (c.tab === tab) c.flush()
   }
 
@@ -96,6 +98,12 @@ export class FakeBrowser {
     return c
   }
 
+  /** Runs f in a tab, when it thaws if it is frozen. */
+  #hear(tab: string, f: () => void): void {
+    if (!this.#frozen.has(tab)) f()
+    else this.#missed.set(tab, [...this.#missed.get(tab) ?? [], f])
+  }
+
   #free(name: string): void {
     this.#held.delete(name)
     this.#waiting.get(name)?.shift()?.grant()
@@ -113,7 +121,7 @@ export class FakeBrowser {
           const holder = this.#held.get(name)
           if (!holder || steal) {
             this.#held.delete(name)
-            holder?.lost(new Error('AbortError: stolen'))
+            if (holder) this.#hear(holder.tab, () => holder.lost(new Error('AbortError: stolen')))
             hold()
           } else if (ifAvailable) Promise.resolve(f(null)).then(resolve, reject)
           else {
@@ -125,7 +133,6 @@ export class FakeBrowser {
             })
           }
         }),
-      query: async () => ({ held: [...this.#held.keys()].map((name) => ({ name })) }),
     }
   }
 }

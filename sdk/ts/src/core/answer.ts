@@ -1,15 +1,17 @@
 import type { Core } from './core.js'
-import { addConv, type Conv, counts, takeEntry, touch, touchId } from './conversation.js'
+import { addConv, type Conv, counts, takeEntry, touch } from './conversation.js'
 import { type Failure, fromWire, unknowable } from './errors.js'
 import { type Ack, defined, type Entry, type HistoryPage, type Send, type ServerFrame } from './frames.js'
-import { dropLane, lanesOf, type OutgoingState, remove, wakeLane } from './lane.js'
+import { dropLane, isFailed, lanesOf, type OutgoingState, remove, touchOutgoing, wakeLane } from './lane.js'
 import { ask, type Live, retryAt } from './live.js'
-import { raise, target } from './outbox.js'
+import { discard, raise, target } from './outbox.js'
 import { firstWaitMs, maxWaitMs } from './reach.js'
 import { repair } from './repair.js'
-import { outgoingKey, put } from './rows.js'
-import { outgoingView, type SendState } from './snapshot.js'
+import { outgoingRow, putOutgoing } from './rows.js'
+import { type Outgoing, outgoingView, type SendState } from './snapshot.js'
 import { startSync } from './sync.js'
+
+const maxFailed = 256 // messages that are shown as failed; of more the oldest are discarded. Spec: S-16.2
 
 /** Applies the answer to an attempt; undefined: the connection ended. Spec: P-4.8. */
 export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined): void {
@@ -92,16 +94,28 @@ function entryOf(s: Send): Entry {
   }
 }
 
-/** Ends the sending of a message. */
+/** Ends the sending of a message. One that is not sent stays in the store until it is discarded. Spec: S-13.3. */
 export function settle(c: Core, o: OutgoingState, state: SendState, why?: Failure): void {
   o.state = state
   if (why) o.error = why
   else delete o.error
   o.look = false
   o.lane.queue = o.lane.queue.filter((x) => x !== o)
-  put(c, outgoingKey(o.id), null)
+  putOutgoing(c, o, state === 'sent' ? null : outgoingRow(o).value)
   c.out.settled.push(outgoingView(o))
-  touchId(c, o.conv)
+  touchOutgoing(c, o)
+  const failed = isFailed(o) ? [...c.sending.values()].filter(isFailed) : []
+  if (failed[maxFailed]) discard(c, failed[0]?.id ?? '')
+}
+
+/** Another tab has learned the fate of a message. */
+export function settledElsewhere(c: Core, { id, conv, seq, timeMs, state, error }: Outgoing): void {
+  const o = c.sending.get(id)
+  if (o?.state !== 'sending') return
+  Object.assign(o, { conv, seq, timeMs })
+  settle(c, o, state, error)
+  const v = c.convs.get(conv)
+  if (v) passed(c, v)
 }
 
 /** The own message m is among the entries of a conversation. Spec: P-4.7, S-13.7. */
@@ -111,7 +125,7 @@ export function arrived(c: Core, conv: string, m: Entry): void {
   if (o.state === 'sending') {
     foundAt(o, conv, m)
     settle(c, o, 'sent')
-  }
+  } else if (isFailed(o)) putOutgoing(c, o, null) // nobody could tell, and now it is there
   remove(c, o)
 }
 

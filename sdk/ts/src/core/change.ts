@@ -11,18 +11,19 @@ export interface Change {
   readonly unread: boolean
   readonly signals: boolean
   readonly presence: boolean
+  readonly pending: boolean // messages to users with whom there is no conversation yet: see pendingTo
 }
 
 /** A change that is being gathered. */
 export type Gathered = { -readonly [K in keyof Change]: K extends 'conversations' ? Set<string> : boolean }
 
 export function noChange(): Gathered {
-  return { conversations: new Set(), list: false, status: false, account: false, unread: false, signals: false, presence: false }
+  return { conversations: new Set(), list: false, status: false, account: false, unread: false, signals: false, presence: false, pending: false }
 }
 
 /** Tells whether nothing changed. */
 export function isEmpty(ch: Change): boolean {
-  return ch.conversations.size === 0 && !ch.list && !ch.status && !ch.account && !ch.unread && !ch.signals && !ch.presence
+  return ch.conversations.size === 0 && !ch.list && !ch.status && !ch.account && !ch.unread && !ch.signals && !ch.presence && !ch.pending
 }
 
 /** Adds what other says to ch. */
@@ -34,4 +35,5 @@ export function merge(ch: Gathered, other: Change): void {
   ch.unread ||= other.unread
   ch.signals ||= other.signals
   ch.presence ||= other.presence
+  ch.pending ||= other.pending
 }

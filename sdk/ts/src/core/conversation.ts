@@ -87,6 +87,7 @@ export function addConv(c: Core, id: string): Conv {
       quoted: new Map(), wanted: new Map(), mentions: { seqs: [], to: 0, asked: false }, view: undefined, stale: true, list: undefined, given: [],
     }
     c.convs.set(id, v)
+    c.views.sorted = false
     c.changed.list = true
   }
   return v
@@ -101,6 +102,7 @@ export function touch(c: Core, v: Conv): void {
 /** Notes that what the application sees of a conversation has changed. */
 export function show(c: Core, v: Conv): void {
   v.stale = true
+  c.views.sorted = false
   v.list = undefined
   c.changed.conversations.add(v.id)
 }

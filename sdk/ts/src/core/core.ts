@@ -122,6 +122,7 @@ export interface Core {
   readonly lanes: Map<string, Lane>
   ready: Lane[] // may have something to send
   readonly sending: Map<string, OutgoingState> // by client message id; not settled, or still shown
+  sends: boolean // false: another tab sends them
   composed: number // number of the newest message composed
   fresh: OutgoingState[] // with rows that are not written yet
   moves: Conv[] // have cursors to move
@@ -146,7 +147,7 @@ export function newCore(o: CoreOptions, random: () => number, newId: () => strin
     o, random, newId, now, encode: o.encode ?? encodeJson, alarm: Infinity, out: noOutputs(), reach: newReach(o.url, o.speaks),
     status: { state: 'offline', user: '', server: '', history: '', synced: false, retryMs: 0 }, changed: noChange(),
     meta: { user: '', device: '', history: '', inbox: '', token: '', synced: false },
-    convs: new Map(), direct: new Map(), lanes: new Map(), ready: [], sending: new Map(), composed: 0, fresh: [], moves: [],
+    convs: new Map(), direct: new Map(), lanes: new Map(), ready: [], sending: new Map(), sends: true, composed: 0, fresh: [], moves: [],
     focus: undefined, live: undefined, pageLimit: 0, unread: newUnread(), incoming: { reading: false, begun: false, positions: new Map() },
     lossy: newLossy(), settings: new Map(), views: newViews(), rows: new Map(), dirty: new Set(), asking: new Set(), metaDirty: false,
   }

@@ -1,4 +1,5 @@
 // The border of the core: what the client around it uses.
+export { settledElsewhere } from './answer.js'
 export type { Change, Gathered } from './change.js'
 export { isEmpty, merge, noChange } from './change.js'
 export type { ClientFrameJson, Encoded } from './codec.js'
@@ -32,7 +33,7 @@ export type { Quoted } from './quote.js'
 export { quote } from './quote.js'
 export { closed, frame, opened, start, stop, tokenCame, wakeUp } from './reach.js'
 export type { ConvRow, Meta, OutgoingRow, Row, RowValue, StoredRow } from './rows.js'
-export { adopt } from './rows.js'
+export { follow, lead, mirror } from './rows.js'
 export type { Conversation, Draft, EditDraft, Message, Outgoing, SendState } from './snapshot.js'
 export {
   blockedUsers, conversation, conversations, direct, isLive, messageOf, messages, needsNewerVersion, outgoing, pending, pendingTo, presence, signals, since, status,

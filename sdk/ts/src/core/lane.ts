@@ -51,12 +51,12 @@ function laneOf(c: Core, key: string): Lane {
   return l
 }
 
-/** Puts a message at the end of its lane. */
+/** Puts a message at the end of its lane; one whose fate is known is only shown. */
 export function enqueue(c: Core, m: Omit<OutgoingState, 'lane'>): OutgoingState {
   const peer = m.send.user || c.convs.get(m.send.conv)?.peer
   const l = laneOf(c, peer ? `u:${peer}` : `c:${m.send.conv}`)
   const o = { ...m, lane: l }
-  l.queue.push(o)
+  if (o.state === 'sending') l.queue.push(o)
   l.show.push(o)
   c.sending.set(o.id, o)
   return o
@@ -69,7 +69,19 @@ export function remove(c: Core, o: OutgoingState): void {
   l.show = l.show.filter((x) => x !== o)
   c.sending.delete(o.id)
   dropLane(c, l)
-  touchId(c, o.conv)
+  touchOutgoing(c, o)
+}
+
+/** Notes that what is shown of a message has changed. Before a conversation is known, its user names it. */
+export function touchOutgoing(c: Core, { conv, send: { user, conv: to } }: OutgoingState): void {
+  const direct = c.direct.get(user)
+  if (user !== '' && direct === undefined) c.changed.pending = true
+  touchId(c, conv || (direct ?? to))
+}
+
+/** Whether a message was not sent, and is shown until somebody discards it. */
+export function isFailed(o: OutgoingState): boolean {
+  return o.state === 'rejected' || o.state === 'unknowable'
 }
 
 export function dropLane(c: Core, l: Lane): void {

@@ -97,7 +97,7 @@ export function askEncoded(c: Core, lv: Live, kind: Request['kind'], f: Encoded,
  */
 export function call(c: Core, need: Capability | '', body: ClientBody, answer: Request['answer']): Failure | undefined {
   const lv = c.live
-  if (!lv) return refusal('not_now', 'there is no connection', { retryable: true })
+  if (!lv) return refusal('unavailable', 'there is no connection', { retryable: true })
   if (need !== '' && !offers(lv, need)) return refusal('unsupported', `the server does not offer ${need}`, { settled: true })
   let f: Encoded
   try {
@@ -218,7 +218,7 @@ export function stepLive(c: Core, lv: Live): void {
   repairAll(c, lv)
   askQuotes(c, lv)
   moveAll(c, lv)
-  sendAll(c, lv)
+  if (c.sends) sendAll(c, lv)
   alarmAt(c, beatAt(c, lv))
 }
 

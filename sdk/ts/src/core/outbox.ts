@@ -1,12 +1,11 @@
 import { answered, lookFor, settle } from './answer.js'
 import { clientFrame, type Encoded, saying, utf8Length } from './codec.js'
 import { alarmAt, type Core } from './core.js'
-import { touchId } from './conversation.js'
 import { type Failure, invalid, refusal, unknowable } from './errors.js'
 import { defined, type Edit, type Relations, type Send } from './frames.js'
-import { dropLane, enqueue, type Lane, type OutgoingState, remove, wakeLane } from './lane.js'
+import { dropLane, enqueue, isFailed, type Lane, type OutgoingState, remove, touchOutgoing, wakeLane } from './lane.js'
 import { askEncoded, type Live, readsFull } from './live.js'
-import { outgoingRow, type Row, storeOutgoing } from './rows.js'
+import { outgoingKey, outgoingRow, put, type Row, storeOutgoing } from './rows.js'
 import { type Draft, type Outgoing, outgoingView } from './snapshot.js'
 
 /** How long after its composition a message is still sent. Spec: P-4.8. */
@@ -53,7 +52,9 @@ export function lost(c: Core, id: string): void {
 /** Stops showing a message whose fate is known, and which is not stored. */
 export function discard(c: Core, id: string): void {
   const o = c.sending.get(id)
-  if (o && (o.state === 'rejected' || o.state === 'unknowable')) remove(c, o)
+  if (!o || !isFailed(o)) return
+  put(c, outgoingKey(id), null)
+  remove(c, o)
 }
 
 /** The draft as a send without its after, or why it is none. Spec: S-12.8. */
@@ -114,7 +115,7 @@ function compose(c: Core, draft: Send, newId: boolean): OutgoingState {
     id: s.clientMsgId, composedMs: c.now, n: c.composed, send: s, state: 'sending', conv: id, seq: 0, timeMs: 0,
     safe: false, tried: false, look: false, from: 0, until: 0, stale: false, fresh: false,
   })
-  touchId(c, id)
+  touchOutgoing(c, o)
   return o
 }
 

@@ -1,11 +1,13 @@
 import type { Core } from './core.js'
-import { addConv, type Conv } from './conversation.js'
-import { move, receipt } from './cursor.js'
+import { settle } from './answer.js'
+import { addConv, type Conv, heardCounted } from './conversation.js'
+import { markRead, markDelivered, move, receipt } from './cursor.js'
 import { type ConvKind, defined, type Entry, type PersonalValue, type Range, type Receipt, type Role, type Send } from './frames.js'
+import { type Failure, unknowable } from './errors.js'
 import { fold } from './fold.js'
-import { enqueue, type OutgoingState } from './lane.js'
+import { enqueue, isFailed, type OutgoingState, remove, touchOutgoing } from './lane.js'
 import { takeSetting } from './personal.js'
-import type { Position } from './position.js'
+import { moveTo, type Position } from './position.js'
 import { countUnread } from './unread.js'
 
 // Keys of the store: one table of rows, by key.
@@ -62,13 +64,15 @@ export interface ConvRow {
   readonly peerReceipt?: Receipt
 }
 
-/** A message to be sent as it is stored. */
+/** A message to be sent, or one that was not, as it is stored. */
 export interface OutgoingRow {
   readonly send: Send
   readonly n: number // order of composition
   readonly composedMs: number
   readonly look: boolean
   readonly stale: boolean
+  readonly state?: 'rejected' | 'unknowable' // absent: it is still to be sent
+  readonly error?: Failure // with a state
 }
 
 /** The value of a row: plain data that can be cloned, with bytes as Uint8Array. */
@@ -99,8 +103,13 @@ export function keep(c: Core, m: Entry): void {
 /** Notes a message to be sent that has changed. It goes out once its row is durable. */
 export function storeOutgoing(c: Core, o: OutgoingState): void {
   const r = outgoingRow(o)
-  put(c, r.key, r.value)
+  putOutgoing(c, o, r.value)
   c.fresh.push(o)
+}
+
+/** Notes the row of a message, unless another tab sends, which writes it. */
+export function putOutgoing(c: Core, o: OutgoingState, value: RowValue | null): void {
+  if (c.sends) put(c, outgoingKey(o.id), value)
 }
 
 /**
@@ -109,7 +118,9 @@ export function storeOutgoing(c: Core, o: OutgoingState): void {
  * whatever history.
  */
 export function outgoingRow(o: OutgoingState): Row {
-  return { key: outgoingKey(o.id), value: { send: o.send, n: o.n, composedMs: o.composedMs, look: o.look || o.fresh, stale: o.stale } }
+  const { send, n, composedMs, state, error } = o
+  const fate = state === 'rejected' || state === 'unknowable' ? { state, ...defined({ error }) } : {}
+  return { key: outgoingKey(o.id), value: { send, n, composedMs, look: o.look || o.fresh, stale: o.stale, ...fate } }
 }
 
 function convRow(v: Conv): ConvRow {
@@ -196,17 +207,85 @@ function loadConv(c: Core, { conv, mentions, mentionsTo, peerReceipt, ...fields 
 }
 
 /**
- * Takes messages to be sent from the store: those of an earlier process, or of another one
- * that has ended. They may have been sent, so their fate is unknown.
+ * Takes messages to be sent from the store: those of an earlier process, or of another tab.
+ * They may have been sent, so their fate is unknown.
  */
 export function adopt(c: Core, rows: readonly OutgoingRow[]): void {
   for (const r of [...rows].sort((a, b) => a.n - b.n || a.composedMs - b.composedMs)) {
     if (c.sending.has(r.send.clientMsgId)) continue
     c.composed = Math.max(c.composed + 1, r.n)
     const o = enqueue(c, {
-      id: r.send.clientMsgId, composedMs: r.composedMs, n: c.composed, send: r.send, state: 'sending', conv: r.send.conv, seq: 0, timeMs: 0,
-      safe: false, tried: true, look: r.look, from: 0, until: 0, stale: r.stale, fresh: false,
+      id: r.send.clientMsgId, composedMs: r.composedMs, n: c.composed, send: r.send, state: r.state ?? 'sending', conv: r.send.conv, seq: 0, timeMs: 0,
+      safe: false, tried: true, look: r.look, from: 0, until: 0, stale: r.stale, fresh: false, ...defined({ error: r.error }),
     })
-    c.fresh.push(o)
+    if (!r.state) c.fresh.push(o)
+    touchOutgoing(c, o)
   }
+}
+
+/** Takes what another tab has stored in the outbox: a message to be shown, or one that was discarded. */
+export function mirror(c: Core, rows: readonly StoredRow[]): void {
+  for (const { key, value } of rows) {
+    const o = c.sending.get(key.slice(outPrefix.length))
+    if (value) adopt(c, [value as OutgoingRow])
+    else if (o && isFailed(o)) remove(c, o)
+  }
+}
+
+/** Another tab sends the messages. What this one was about to store of them is not true any more. */
+export function follow(c: Core): void {
+  c.sends = false
+  for (const [key, value] of c.rows) if (value && key.startsWith(outPrefix)) c.rows.delete(key)
+}
+
+/**
+ * From now on this tab sends the messages. rows is what the tab before it has left in the
+ * store: cursors and positions of the application that no server knows, the id of the device,
+ * and what became of messages. Any of them may have been sent meanwhile. One whose row is gone
+ * has met its fate, which this tab has not heard of: it must not be sent again.
+ */
+export function lead(c: Core, rows?: readonly StoredRow[]): void {
+  c.sends = true
+  if (!rows) return // it was not open: what is there is loaded
+  c.metaDirty = true
+  const stored = new Map(rows.map(({ key, value }) => [key, value]))
+  const meta = stored.get(metaKey) as Meta | undefined
+  if (meta && c.o.device === undefined) c.meta.device = meta.device
+  for (const [key, value] of stored) {
+    if (key.startsWith(settingPrefix)) takeSetting(c, value as PersonalValue)
+    if (key.startsWith(outPrefix)) adopt(c, [value as OutgoingRow])
+    if (meta?.history !== c.meta.history) continue
+    if (key.startsWith(convPrefix)) takeCursors(c, value as ConvRow)
+    if (key.startsWith(positionPrefix)) takePosition(c, key.slice(positionPrefix.length), value as Position)
+  }
+  for (const o of c.sending.values()) {
+    const r = stored.get(outgoingKey(o.id)) as OutgoingRow | undefined
+    if (isFailed(o)) {
+      if (!r) remove(c, o)
+    } else if (o.state !== 'sending') continue
+    else if (r) {
+      o.tried = true
+      o.send = r.send
+      if (r.state) settle(c, o, r.state, r.error)
+    } else if (o.safe) {
+      settle(c, o, 'unknowable', unknowable)
+      putOutgoing(c, o, null)
+      remove(c, o)
+    }
+  }
+}
+
+/** Takes the cursors that another tab has moved and told nobody. */
+function takeCursors(c: Core, { conv, head, counted, countedAt, wantRead, wantDelivered }: ConvRow): void {
+  if (wantRead + wantDelivered === 0) return
+  const v = addConv(c, conv)
+  v.head = Math.max(v.head, head)
+  heardCounted(v, countedAt, counted)
+  markRead(c, conv, wantRead)
+  markDelivered(c, conv, wantDelivered)
+}
+
+function takePosition(c: Core, conv: string, p: Position): void {
+  c.incoming.begun = true
+  if (p.seq > (c.incoming.positions.get(conv)?.seq ?? 0)) put(c, positionKey(conv), moveTo(c, conv, p).value)
 }

@@ -110,6 +110,7 @@ export interface Outgoing {
 /** Snapshots that were given, to give the same ones again. */
 export interface Views {
   list: readonly Conversation[]
+  sorted: boolean // list is up to date
   readonly pending: Map<string, readonly Outgoing[]>
   signals: readonly Signal[]
   blocked: readonly string[]
@@ -125,7 +126,7 @@ export interface MessageView {
 }
 
 export function newViews(): Views {
-  return { list: [], pending: new Map(), signals: [], blocked: [], quotes: new WeakMap() }
+  return { list: [], sorted: false, pending: new Map(), signals: [], blocked: [], quotes: new WeakMap() }
 }
 
 /** The old list, if the new one has the same elements. */
@@ -142,6 +143,8 @@ function sameFields<T extends object>(old: T | undefined, now: T): T {
 
 /** All conversations that are known, those with the newest messages first. */
 export function conversations(c: Core): readonly Conversation[] {
+  if (c.views.sorted) return c.views.list
+  c.views.sorted = true
   const all = Array.from(c.convs.values(), (v) => snapshot(c, v))
   const at = (s: Conversation): number => s.last?.timeMs ?? 0
   c.views.list = sameList(c.views.list, all.sort((a, b) => at(b) - at(a) || (a.id < b.id ? -1 : 1)))

@@ -151,6 +151,7 @@ export function forget(c: Core): void {
     c.changed.conversations.add(id)
   }
   c.convs.clear()
+  c.views.sorted = false
   c.direct.clear()
   c.dirty.clear()
   c.moves = []

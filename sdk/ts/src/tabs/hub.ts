@@ -19,7 +19,6 @@ interface Member {
 /** A request that has no answer yet, or waits for room. */
 interface Request {
   readonly frame: ClientFrameJson
-  readonly bytes: number
   readonly from: Member | ((answer: ServerFrameJson) => void) // a tab, or the hub itself
 }
 
@@ -89,7 +88,7 @@ export class Hub {
     this.#open.add(kill)
     return {
       send: (data) => {
-        if (this.#live?.connection === connection) this.#submit(this.#own, JSON.parse(data as string) as ClientFrameJson, data.length)
+        if (this.#live?.connection === connection) this.#submit(this.#own, JSON.parse(data as string) as ClientFrameJson)
         else connection.send(data)
       },
       close: () => {
@@ -140,7 +139,7 @@ export class Hub {
       this.#refocus()
     } else if (member?.conn !== conn) this.#post({ kind: 'closed', tab, conn, why: failure('link', 'this tab has another connection') })
     else if (frame.ping) answer({ pong: {} }) // this tab is there; its own core looks after the server
-    else if (!frame.pong) this.#submit(member, frame, JSON.stringify(frame).length)
+    else if (!frame.pong) this.#submit(member, frame)
   }
 
   /** A tab uses the connection no more. */
@@ -154,7 +153,7 @@ export class Hub {
   // --- requests ---
 
   /** Sends a frame of a tab. */
-  #submit(member: Member, frame: ClientFrameJson, bytes: number): void {
+  #submit(member: Member, frame: ClientFrameJson): void {
     if (frame.ping || frame.pong || frame.hello) {
       this.#live?.connection.send(JSON.stringify(frame))
       return
@@ -167,7 +166,7 @@ export class Hub {
       member.watch = frame.watch.users ?? []
       f = { ...frame, watch: this.#watch() }
     } else if (frame.cursor && this.#isMoved(member, frame)) return
-    this.#ask({ from: member, frame: f, bytes })
+    this.#ask({ from: member, frame: f })
   }
 
   /**
@@ -205,28 +204,19 @@ export class Hub {
     else if (this.#members.get(member.tab) === member) this.#post({ kind: 'answer', tab: member.tab, conn: member.conn, frame })
   }
 
-  /** Sends a request, or keeps it until there is room. */
+  /** Sends a request, or keeps it until there is room. Only the tab that leads sends messages, within its window. */
   #ask(r: Request): void {
-    this.#waiting.push(r)
+    if (r.frame.send) this.#forward(r)
+    else this.#waiting.push(r)
     this.#drain()
   }
 
+  /** Sends as many requests as the server takes at once. Spec: P-2.2. */
   #drain(): void {
-    const held: Request[] = []
-    for (const r of this.#waiting) {
-      if (held.some((h) => !h.frame.send === !r.frame.send) || !this.#hasRoom(r)) held.push(r)
-      else this.#forward(r)
-    }
-    this.#waiting = held
-  }
-
-  /** Whether the server takes one more of its kind. Spec: P-2.2, P-4.6. */
-  #hasRoom({ frame, bytes }: Request): boolean {
-    const same = [...this.#asked.values()].filter((r) => !r.frame.send === !frame.send)
-    const { limits, window } = this.#live?.welcome ?? {}
-    if (!frame.send) return same.length < (limits?.openRequests || 16)
-    const sum = same.reduce((n, r) => n + r.bytes, bytes)
-    return same.length === 0 || !window || same.length < (window.sends ?? 0) && sum <= (window.bytes ?? 0)
+    let open = 0
+    for (const r of this.#asked.values()) if (!r.frame.send) open++
+    const room = (this.#live?.welcome.limits?.openRequests || 16) - open
+    for (const r of this.#waiting.splice(0, Math.max(0, room))) this.#forward(r)
   }
 
   #forward(r: Request): void {
@@ -263,7 +253,7 @@ export class Hub {
     if (ack?.seq) {
       const seq = Number(ack.seq)
       const history = { conv: ack.conv || (request.send?.conv ?? ''), after: String(seq - 1), before: String(seq + 1), limit: 1 }
-      this.#ask({ from: ({ history: page }) => page?.messages && this.#tell(by, { events: { messages: page.messages } }), frame: { history }, bytes: 0 })
+      this.#ask({ from: ({ history: page }) => page?.messages && this.#tell(by, { events: { messages: page.messages } }), frame: { history } })
     }
     if (cursor && request.cursor) {
       const { conv = '' } = request.cursor
@@ -299,11 +289,11 @@ export class Hub {
 
   /** Tabs came or went: the server hears what they want together. */
   #refocus(): void {
-    if (this.#offers('focus') && this.#all.some((m) => m.focus)) this.#ask({ from: () => {}, frame: { focus: this.#focus() }, bytes: 0 })
+    if (this.#offers('focus') && this.#all.some((m) => m.focus)) this.#ask({ from: () => {}, frame: { focus: this.#focus() } })
   }
 
   #rewatch(): void {
-    if (this.#offers('presence')) this.#ask({ from: () => {}, frame: { watch: this.#watch() }, bytes: 0 })
+    if (this.#offers('presence')) this.#ask({ from: () => {}, frame: { watch: this.#watch() } })
   }
 
   #offers(capability: string): boolean {

@@ -1,4 +1,4 @@
-import type { Failure } from '../core/index.js'
+import type { Failure, Outgoing, StoredRow } from '../core/index.js'
 import type { ClientFrameJson, ServerFrameJson } from '../wire/frames_gen.js'
 
 /** What the other tabs tell the one that leads. A connection is named by its tab and a number. */
@@ -25,8 +25,14 @@ export type ToAll =
   | { readonly kind: 'live' }
   | { readonly kind: 'pushed'; readonly frame: ServerFrameJson; readonly except?: string }
   | { readonly kind: 'down'; readonly why: Failure }
+  /** Messages that it has sent, or that were refused. */
+  | { readonly kind: 'settled'; readonly messages: readonly Outgoing[] }
 
-/** What any tab tells all others: the data of the account was removed. */
-export type Wiped = { readonly kind: 'wiped' }
+/** What any tab tells all others. */
+export type FromAny =
+  /** The data of the account was removed. */
+  | { readonly kind: 'wiped' }
+  /** It has stored messages to be sent, or removed those that a person has discarded. */
+  | { readonly kind: 'outbox'; readonly rows: readonly StoredRow[] }
 
-export type TabMessage = ToLeader | ToTab | ToAll | Wiped
+export type TabMessage = ToLeader | ToTab | ToAll | FromAny

@@ -1,11 +1,11 @@
 import type { Connection, ConnectionEvents, Transport } from '../transport.js'
-import { failure, type OutgoingRow, refusal, type Row, type StoredRow } from '../core/index.js'
+import { failure, type Outgoing, refusal, type Row, type StoredRow } from '../core/index.js'
 import { randomId } from '../clock.js'
 import { type Database, Fenced, outgoingPrefix } from '../indexeddb.js'
 import { put, type Seam, type Shared, type Store } from '../store.js'
 import type { ClientFrameJson } from '../wire/frames_gen.js'
 import { Hub } from './hub.js'
-import type { TabMessage, ToLeader } from './messages.js'
+import type { FromAny, TabMessage, ToLeader } from './messages.js'
 
 const probeEveryMs = 1000
 /**
@@ -18,7 +18,6 @@ const stealAfter = 3 // probes without an answer, which is 3 s while this tab is
 /** As much of the Web Locks of a browser as is needed. */
 export interface Locks {
   request<T>(name: string, options: { ifAvailable?: boolean; steal?: boolean; signal?: AbortSignal }, f: (lock: unknown) => Promise<T> | T): Promise<T>
-  query(): Promise<{ readonly held?: readonly { readonly name?: string }[] }>
 }
 
 /** As much of a BroadcastChannel as is needed. */
@@ -39,13 +38,15 @@ export interface Browser {
 
 /**
  * One tab of those that share the store and the connection of an account. The one that holds
- * the lock leads: it has the connection, and writes what is the same for all tabs. The
- * others reach the server through it, and write only the messages that are composed in them.
- * All of them keep what they would have written, so that any of them can take over.
+ * the lock leads: it has the connection, writes what is the same for all tabs, and sends the
+ * messages of all. The others reach the server through it, and write only the messages that
+ * are composed or discarded in them. All of them show all messages, and keep what they would
+ * have written, so that any of them can take over.
  *
  * A tab that is frozen keeps its lock. So the tab that the person sees asks whether the
  * leader is there, and takes the lock away after 3 s. When the frozen one thaws, its term is
- * over: the store takes nothing from it any more.
+ * over: the store takes nothing from it any more, also no other `after` for a message. So
+ * what it still sends the server knows by its id. Spec: P-4.7.
  */
 export class Tab implements Shared {
   readonly transport: Transport
@@ -59,16 +60,17 @@ export class Tab implements Shared {
   readonly #rows = new Map<string, unknown>() // all that this tab knows, as it would be in the store
   readonly #connections = new Map<number, ConnectionEvents>() // through the tab that leads, by number
   readonly #known = new Set<string>() // tabs whose end is watched
-  readonly #gone = new Set<string>() // tabs that have ended
   readonly #closed = new AbortController()
   #connection = 0 // number of the newest one
   #term = 0 // in which this tab leads; 0: it does not
+  #taken = true // the store has what this tab knows, since its term began
   #otherTerm = 0 // the newest term of another tab
   #release: (() => void) | undefined // of the lock
   #queue: Promise<unknown> = Promise.resolve() // what uses the database waits for what began before
   #running = false
   #contending = false // waits for the lock
   #loaded = false
+  #wiped = false // another tab removes the data
   #hiddenAt = 0 // when the person turned away from this tab
   #unanswered = 0 // probes since the tab that leads was heard last
   #unset: (() => void) | undefined // of the next probe
@@ -83,7 +85,10 @@ export class Tab implements Shared {
     this.transport = { speaks: seam.transport.speaks, connect: (address, on) => this.#connect(address, on) }
     this.store = {
       load: () => this.#load(),
-      write: (rows, durable) => this.#alone(() => this.#write(rows, durable)),
+      write: (rows, durable) => {
+        const term = this.#term // in which the client has decided what the rows say
+        return this.#alone(() => this.#write(rows, durable, term))
+      },
       close: () => this.#close(),
       wipe: () => this.#wipe(),
     }
@@ -107,20 +112,16 @@ export class Tab implements Shared {
     }
   }
 
-  /** How many messages of all tabs are still to be sent. */
-  unsent(): Promise<number> {
-    return this.#alone(async () => (await this.#db.load()).filter(({ key }) => key.startsWith(outgoingPrefix)).length)
+  settled(messages: readonly Outgoing[]): void {
+    if (this.#term > 0) this.#post({ kind: 'settled', messages })
   }
 
   // --- the store ---
 
   async #load(): Promise<readonly StoredRow[]> {
-    this.#post({ kind: 'probe', tab: this.#id, visible: false }) // the tab that leads sends on what this one may leave
     if (this.#running) await this.#contend(true)
     return this.#alone(async () => {
-      const all = await this.#db.load()
-      const mine = this.#term > 0 ? await this.#orphans(all) : []
-      const rows = [...all.filter(({ key }) => !key.startsWith(outgoingPrefix)), ...mine]
+      const rows = await this.#db.load()
       for (const { key, value } of rows) this.#rows.set(key, value)
       this.#loaded = true
       if (this.#term === 0 && this.#running) void this.#contend()
@@ -135,41 +136,28 @@ export class Tab implements Shared {
     return next
   }
 
-  async #write(rows: readonly Row[], durable: boolean): Promise<void> {
+  async #write(rows: readonly Row[], durable: boolean, term: number): Promise<void> {
+    let outbox = rows.filter(({ key }) => key.startsWith(outgoingPrefix))
+    const composed = outbox.filter(({ key }) => !this.#rows.has(key))
     put(this.#rows, rows)
-    const tagged = rows.map(({ key, value }) => ({ key, value: key.startsWith(outgoingPrefix) && value ? { ...value as OutgoingRow, tab: this.#id } : value }))
-    if (this.#term > 0) {
+    if (term > 0) {
       try {
-        await this.#db.write(tagged, durable, this.#term)
+        await this.#db.write(rows, durable, term, this.#taken ? undefined : this.#rows)
+        this.#taken = true
+        this.#tell(outbox)
         return
       } catch (why) {
         if (!(why instanceof Fenced)) throw why
-        this.#demote()
+        if (term === this.#term) this.#demote()
+        outbox = composed // of others the tab that leads knows more
       }
     }
-    const own = tagged.filter(({ key }) => key.startsWith(outgoingPrefix))
-    if (own.length > 0) await this.#db.write(own, durable)
+    if (outbox.length > 0) await this.#db.write(outbox, durable)
+    this.#tell(outbox)
   }
 
-  /** The messages of tabs that are gone. They are this tab's from now on. The end of the others is watched. */
-  async #orphans(all: readonly StoredRow[]): Promise<readonly StoredRow[]> {
-    const { held = [] } = await this.#browser.locks.query()
-    const alive = new Set(held.map((lock) => lock.name))
-    const prefix = this.#lockOf('')
-    for (const name of alive) if (name?.startsWith(prefix)) this.#watch(name.slice(prefix.length))
-    const isOrphan = ({ tab = '' }: { readonly tab?: string }): boolean => this.#gone.has(tab) || !alive.has(this.#lockOf(tab))
-    const orphans = all.filter(({ key, value }) => key.startsWith(outgoingPrefix) && isOrphan(value as { readonly tab?: string }))
-      .map(({ key, value }) => ({ key, value: { ...value as OutgoingRow, tab: this.#id } }))
-    if (orphans.length > 0) await this.#db.write(orphans, false, this.#term)
-    return orphans
-  }
-
-  /** Sends on what tabs that are gone have left. */
-  async #adopt(): Promise<void> {
-    if (this.#term === 0) return
-    const orphans = await this.#orphans(await this.#db.load())
-    for (const { key, value } of orphans) this.#rows.set(key, value)
-    if (orphans.length > 0) this.#seam.adopt(orphans.map((r) => r.value as OutgoingRow))
+  #tell(outbox: readonly Row[]): void {
+    if (outbox.length > 0) this.#post({ kind: 'outbox', rows: outbox })
   }
 
   async #close(): Promise<void> {
@@ -183,7 +171,7 @@ export class Tab implements Shared {
   async #wipe(): Promise<void> {
     this.#post({ kind: 'wiped' })
     await this.#close()
-    await this.#db.wipe()
+    if (!this.#wiped) await this.#db.wipe()
   }
 
   // --- who leads ---
@@ -223,8 +211,12 @@ export class Tab implements Shared {
     })
     try {
       await this.#alone(async () => {
-        this.#term = this.#loaded ? await this.#db.replace(this.#rows) : await this.#db.begin()
-        if (this.#loaded) await this.#adopt()
+        const { term, left } = await this.#db.begin(this.#loaded)
+        this.#term = term
+        this.#taken = !this.#loaded
+        this.#dropAll('this tab leads now')
+        for (const { key, value } of left) if (key.startsWith(outgoingPrefix)) this.#rows.set(key, value)
+        this.#seam.lead(this.#loaded ? left : undefined)
       })
     } catch (why) {
       if (why instanceof Fenced) this.#demote()
@@ -232,7 +224,6 @@ export class Tab implements Shared {
       return
     }
     begun()
-    this.#dropAll('this tab leads now')
     this.#post({ kind: 'leads', term: this.#term })
     this.#seam.wakeUp()
     await held
@@ -246,6 +237,7 @@ export class Tab implements Shared {
     this.#release = undefined
     this.#known.clear()
     this.#hub.end()
+    this.#seam.follow()
     if (this.#running && !this.#closed.signal.aborted) {
       void this.#contend()
       this.#probe()
@@ -277,7 +269,12 @@ export class Tab implements Shared {
     switch (m.kind) {
       case 'wiped':
         this.#seam.end(refusal('revoked', 'another tab has logged out'))
+        this.#wiped = true
         void this.#close()
+        return
+      case 'outbox':
+        put(this.#rows, m.rows as readonly Row[])
+        this.#seam.outbox(m.rows)
         return
       case 'probe':
       case 'open':
@@ -309,14 +306,11 @@ export class Tab implements Shared {
     if (this.#known.has(tab) || tab === this.#id) return
     this.#known.add(tab)
     this.#browser.locks.request(this.#lockOf(tab), { signal: this.#closed.signal }, () => {}).then(() => {
-      this.#gone.add(tab)
-      if (!this.#known.delete(tab)) return undefined
-      this.#hub.gone(tab)
-      return this.#alone(() => this.#adopt())
+      if (this.#known.delete(tab)) this.#hub.gone(tab)
     }).catch(() => {}) // this tab is closed, or leads no more
   }
 
-  #fromLeader(m: Exclude<TabMessage, ToLeader | { kind: 'wiped' }>): void {
+  #fromLeader(m: Exclude<TabMessage, ToLeader | FromAny>): void {
     if (this.#term > 0) {
       if (m.kind === 'leads' && m.term > this.#term) this.#demote()
       return
@@ -338,6 +332,9 @@ export class Tab implements Shared {
         return
       case 'down':
         this.#dropAll(m.why.message)
+        return
+      case 'settled':
+        this.#seam.settled(m.messages)
         return
       case 'yield':
         if (m.tab === this.#id && this.#loaded && this.#running) this.#steal()

@@ -1,0 +1,60 @@
+// The package as an application gets it: packed, installed into a folder of its own, and used from outside.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { describe, test } from 'node:test'
+
+const uses = `
+const client: Client = new Client({ url: 'ws://a', token: () => 't', store: browserStore('acme/alice') })
+export async function use(): Promise<string> {
+  const { seq }: Outgoing = await (await client.send({ user: 'bob', text: 'hi' })).wait()
+  const { devices = [] } = await client.call('petrel.v1.AccountService/ListDevices', {}, { timeoutMs: 1000 })
+  // @ts-expect-error there is no such field
+  await client.call('petrel.v1.AccountService/GetUser', { name: 'bob' })
+  // @ts-expect-error there is no such method
+  client.sendd({})
+  for await (const change of client.changes()) if (change.pending) return String(seq) + String(devices[0]?.id)
+  return isPetrelError(0) ? version : ''
+}
+`
+const imports = `import { browserStore, Client, isPetrelError, type Outgoing, version } from '@petrel-im/sdk'\n`
+
+describe('the package', { timeout: 300_000 }, () => {
+  test('it is imported, required, and has types for both, without a window', () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'petrel-pack-'))
+    const run = (command: string, ...args: string[]): string => {
+      try {
+        return execFileSync(command, args, { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+      } catch (why) {
+        const { stdout, stderr } = why as { stdout: string; stderr: string }
+        throw new Error(`${command} ${args.join(' ')}:\n${stdout}${stderr}`)
+      }
+    }
+    const file = (name: string, text: string): void => writeFileSync(path.join(folder, name), text)
+    execFileSync(process.execPath, ['scripts/build.mjs'], { stdio: 'inherit' })
+    const [packed] = JSON.parse(execFileSync('npm', ['pack', '--json', '--pack-destination', folder], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })) as [{ filename: string; files: { path: string }[] }]
+    assert.deepEqual(packed.files.filter((f) => !/^(dist\/(esm|cjs)\/|README\.md$|package\.json$)|^LICENSE$/.test(f.path)), [])
+    assert.deepEqual(packed.files.filter((f) => /test|bench/.test(f.path)), [])
+    file('package.json', '{"private":true}')
+    run('npm', 'install', '--offline', '--no-audit', '--no-fund', '--omit=peer', path.join(folder, packed.filename))
+
+    file('a.mjs', `${imports.replace('type Outgoing, ', '')}import { fileStore } from '@petrel-im/sdk/node'\nconsole.log(typeof Client, typeof fileStore, typeof window, version, isPetrelError({}), typeof browserStore('a'))`)
+    file('a.cjs', `const { Client, version, isPetrelError, browserStore } = require('@petrel-im/sdk')\nconst { fileStore } = require('@petrel-im/sdk/node')\nconsole.log(typeof Client, typeof fileStore, typeof window, version, isPetrelError({}), typeof browserStore('a'))`)
+    for (const name of ['a.mjs', 'a.cjs']) assert.match(run(process.execPath, name), /^function function undefined petrel-ts\/\S+ false object\n$/)
+
+    mkdirSync(path.join(folder, 'node_modules/@types'), { recursive: true })
+    for (const types of ['node', 'react']) symlinkSync(path.resolve('node_modules/@types', types), path.join(folder, 'node_modules/@types', types))
+    for (const extra of ['react', 'csstype', 'undici-types', '@bufbuild']) symlinkSync(path.resolve('node_modules', extra), path.join(folder, 'node_modules', extra))
+    const entries = `import { useMessages, usePendingTo } from '@petrel-im/sdk/react'\nimport { protobuf } from '@petrel-im/sdk/protobuf'\nimport { fileStore } from '@petrel-im/sdk/node'\nexport const all = [useMessages, usePendingTo, protobuf, fileStore]\n`
+    file('esm.mts', imports + entries + uses)
+    file('cjs.cts', imports + entries + uses)
+    file('bundled.ts', imports + entries + uses)
+    const tsc = path.resolve('node_modules/.bin/tsc')
+    const strict = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--types', 'node']
+    run(tsc, ...strict, '--module', 'node16', '--moduleResolution', 'node16', '--lib', 'es2022,dom', 'esm.mts', 'cjs.cts')
+    run(tsc, ...strict, '--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,dom', 'bundled.ts')
+    rmSync(folder, { recursive: true })
+  })
+})

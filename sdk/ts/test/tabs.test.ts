@@ -1,0 +1,142 @@
+// Tabs of one browser, in one process, with a server that is made for the test.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { IDBFactory } from 'fake-indexeddb'
+import { browserStore, Client, type Outgoing } from '../src/index.js'
+import { FakeConversation } from './fake_conversation.js'
+import { FakeServer } from './fake_server.js'
+import { FakeBrowser } from './fakes.js'
+import { soon, until } from './until.js'
+
+interface Tab {
+  readonly client: Client
+  readonly server: FakeServer
+}
+
+class Tabs {
+  readonly browser = new FakeBrowser()
+  readonly indexedDB = new IDBFactory() as unknown as globalThis.IDBFactory
+  readonly conversation = new FakeConversation()
+  readonly #all: Client[] = []
+
+  /** Opens a tab, which connects unless it is offline. */
+  async open(name: string, offline = false): Promise<Tab> {
+    const server = new FakeServer()
+    server.answer = (f) => offline ? undefined : this.conversation.answer(f)
+    const client = new Client({
+      url: 'ws://a', token: 't', transport: server, clock: this.browser.clock(name), store: browserStore('alice', { indexedDB: this.indexedDB, browser: this.browser.tab(name) }),
+    })
+    this.#all.push(client)
+    client.connect()
+    if (offline) await client.open()
+    else await until(client, () => client.status().synced)
+    return { client, server }
+  }
+
+  /** The tab is gone without a word. */
+  kill(name: string): void {
+    this.browser.kill(name)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#all.map((c) => c.close()))
+  }
+}
+
+/** Waits for an event of a request of the database. */
+const once = (of: IDBRequest, event: string): Promise<unknown> => new Promise((resolve) => of.addEventListener(event, resolve, { once: true }))
+
+const states = (of: readonly Outgoing[]): string[] => of.map((o) => `${o.id} ${o.state}${o.error ? ` ${o.error.code}` : ''}`)
+
+describe('tabs', { timeout: 60_000 }, () => {
+  test('all tabs show what one of them sends, and what was refused until it is discarded, also after a reload', async () => {
+    const tabs = new Tabs()
+    const [one, two] = [await tabs.open('1'), await tabs.open('2')]
+    one.server.answer = (f) => f.send ? undefined : tabs.conversation.answer(f) // it hangs
+    const sent = await two.client.send({ conv: 'g1', id: 'a', text: 'hi' })
+    for (const { client } of [one, two]) assert.deepEqual(states(await until(client, () => client.pending('g1').length === 1 && client.pending('g1'))), ['a sending'])
+    const id = await until(one.client, () => one.server.got.find((f) => f.send)?.id)
+    one.server.push({ id, error: { code: 'not_member', message: 'you left', settled: true } })
+    await assert.rejects(soon(sent.wait()), /not_member/)
+    const three = await tabs.open('3')
+    for (const { client } of [one, two, three]) await until(client, () => states(client.pending('g1')).join() === 'a rejected not_member')
+    assert.equal(await three.client.unsent(), 0)
+    await tabs.close()
+    const four = await tabs.open('4', true)
+    const five = await tabs.open('5', true)
+    assert.deepEqual(states(four.client.pending('g1')), ['a rejected not_member'])
+    five.client.discard('a')
+    await until(four.client, () => four.client.pending('g1').length === 0)
+    await tabs.close()
+    const six = await tabs.open('6', true)
+    assert.deepEqual(six.client.pending('g1'), [])
+    await tabs.close()
+  })
+
+  test('a message of a tab that is gone is sent by another one, and its fate told in all', async () => {
+    const tabs = new Tabs()
+    const [one, two, three] = [await tabs.open('1'), await tabs.open('2'), await tabs.open('3')]
+    one.server.answer = (f) => f.send ? undefined : tabs.conversation.answer(f)
+    const sent = await three.client.send({ conv: 'g1', id: 'a', text: 'hi' })
+    await until(one.client, () => one.server.got.some((f) => f.send))
+    tabs.kill('1')
+    assert.equal((await soon(sent.wait())).seq, 1)
+    for (const { client } of [two, three]) await until(client, () => client.pending('g1').length === 0 && client.messages('g1').length === 1)
+    assert.equal(tabs.conversation.copies('a'), 1)
+    await tabs.close()
+  })
+
+  for (const thaws of ['before it has stored another after', 'after it has tried to store one']) test(`a message that a frozen tab and the one in its place both send is stored once; it thaws ${thaws}`, async () => {
+    const tabs = new Tabs()
+    const [one, two] = [await tabs.open('1'), await tabs.open('2')]
+    one.server.answer = (f) => f.send ? undefined : tabs.conversation.answer(f)
+    const { id } = await one.client.send({ conv: 'g1', text: 'hi' })
+    const request = await until(one.client, () => one.server.got.find((f) => f.send?.clientMsgId === id))
+    await until(two.client, () => two.client.pending('g1').some((o) => o.id === id))
+    tabs.browser.freeze('1')
+    tabs.conversation.write(20) // nobody was told: after is far behind now
+    await until(two.client, () => tabs.conversation.copies(id) === 1)
+    tabs.conversation.write(20)
+    one.server.push({ id: request.id ?? '', error: { code: 'behind', head: String(tabs.conversation.head) } }) // so far one's only attempt
+    one.server.answer = (f) => tabs.conversation.answer(f)
+    if (thaws.startsWith('after')) await new Promise((resolve) => setTimeout(resolve, 100))
+    tabs.browser.thaw('1')
+    await until(one.client, () => one.client.pending('g1').length === 0 && one.client.status().synced)
+    await until(two.client, () => two.client.pending('g1').length === 0)
+    assert.equal(tabs.conversation.copies(id), 1)
+    await tabs.close()
+  })
+
+  test('who takes over keeps what the former tab has written offline', async () => {
+    const tabs = new Tabs()
+    tabs.conversation.write(3)
+    const [one, two] = [await tabs.open('1'), await tabs.open('2')]
+    const device = one.server.got.find((f) => f.hello)?.hello?.device
+    tabs.browser.freeze('2') // it hears of nothing
+    for (const { server } of [one, two]) server.answer = () => undefined
+    one.server.drop()
+    one.client.markRead('g1', 3)
+    await one.client.send({ conv: 'g1', id: 'a', text: 'offline' })
+    await until(one.client, () => one.client.conversation('g1')?.unread === 0)
+    tabs.kill('1')
+    two.server.answer = (f) => tabs.conversation.answer(f)
+    tabs.browser.thaw('2')
+    await until(two.client, () => two.client.conversation('g1')?.read === 3 && tabs.conversation.copies('a') === 1)
+    assert.equal(two.server.got.find((f) => f.hello)?.hello?.device, device)
+    await until(two.client, () => two.server.got.some((f) => f.cursor?.read === '3'))
+    await tabs.close()
+  })
+
+  test('the data is removed at once, although a frozen tab keeps the database open', async () => {
+    const tabs = new Tabs()
+    const one = await tabs.open('1')
+    await (await one.client.send({ conv: 'g1', text: 'secret' })).wait()
+    const request = tabs.indexedDB.open('petrel:alice') // it does not hear that it has to close
+    await once(request, 'success')
+    assert.equal(await one.client.logout({ timeoutMs: 10 }), false) // the server does not know the call
+    const rows = request.result.transaction('rows').objectStore('rows').count()
+    await once(rows, 'success')
+    assert.equal(rows.result, 0)
+    request.result.close()
+  })
+})
