@@ -161,6 +161,30 @@ func TestRejectedStaysUntilItIsDiscarded(t *testing.T) {
 	})
 }
 
+func TestOnlyTheNewestFailedMessagesAreShown(t *testing.T) {
+	play(t, func(t *testing.T, s *fake) {
+		s.conv("g1", "")
+		s.onSend = func(ss *fakeSession, f *petrelv1.ClientFrame) bool {
+			ss.fail(f.Id, &petrelv1.Error{Code: CodeNotMember, Settled: true})
+			return true
+		}
+		store := NewMemory()
+		c := s.client(Options{Store: store})
+		stop := run(c)
+		var all []*Outgoing
+		for range maxFailed + 4 {
+			all = append(all, sendText(t, c, "g1", "x"))
+		}
+		for _, o := range all {
+			settled(t, o)
+		}
+		expect(t, "pending", len(c.Pending("g1")), maxFailed)
+		expect(t, "the oldest", c.Pending("g1")[0].ID, all[4].ID)
+		expect(t, "run", stop(), nil)
+		expect(t, "pending after a restart", len(s.client(Options{Store: store}).Pending("g1")), maxFailed)
+	})
+}
+
 func TestWindowIsNotExceeded(t *testing.T) {
 	play(t, func(t *testing.T, s *fake) {
 		s.window = &petrelv1.Window{Sends: 5, Bytes: 1000}
