@@ -222,12 +222,11 @@ export abstract class Calls {
 const one = (on: boolean): string => on ? '1' : ''
 
 function device(d: DeviceJson): Device {
-  const { id = '', kind = '', name = '', client = '', loginMs = '0', sessions = 0, current = false, revoked = false } = d
-  return { id, kind, name, client, loginMs: Number(loginMs), sessions, current, revoked }
+  return { id: '', kind: '', name: '', client: '', sessions: 0, current: false, revoked: false, ...d, loginMs: Number(d.loginMs ?? 0) }
 }
 
-function account({ user = '', displayName = '', createdMs = '0' }: AccountJson): Account {
-  return { user, displayName, createdMs: Number(createdMs) }
+function account(a: AccountJson): Account {
+  return { user: '', displayName: '', ...a, createdMs: Number(a.createdMs ?? 0) }
 }
 
 /** What the core makes of things that an answer has and that are also pushed. */

@@ -1,6 +1,6 @@
 import {
   type Change, type Core, discard, type Draft, draft, failure, follow, type GetHistory, type HistoryPage, kept, lead, lost, type Message,
-  messageOf, mirror, noChange, notesCame, olderThan, type Outgoing, outgoing, type SendSignal, settledElsewhere, since, type Status as CoreStatus, status, takeOlder,
+  messageOf, mirror, noChange, notesCame, olderThan, type Outgoing, outgoing, sameFields, type SendSignal, settledElsewhere, since, status, takeOlder,
   takeReceipt, wakeUp,
 } from './core/index.js'
 import { type CallOptions, eventsOf, type Method, type RequestOf, type ResponseOf } from './api.js'
@@ -210,8 +210,7 @@ export class Client extends Views {
 
   /** How the client is connected now. */
   status(): Status {
-    const now = this.turns.read(status)
-    if (this.#status === undefined || !sameStatus(this.#status, now, this.#warnings)) this.#status = { ...now, warnings: this.#warnings }
+    this.#status = sameFields(this.#status, { ...this.turns.read(status), warnings: this.#warnings })
     return this.#status
   }
 
@@ -426,9 +425,4 @@ function everything(core: Core): Change {
 function sentOr(m: Outgoing): Outgoing {
   if (m.state === 'sent') return m
   throw new PetrelError(m.error ?? failure('unknowable', 'nobody can tell whether the message is stored'))
-}
-
-function sameStatus(a: Status, b: CoreStatus, warnings: readonly Warning[]): boolean {
-  return a.warnings === warnings && a.state === b.state && a.user === b.user && a.server === b.server && a.history === b.history &&
-    a.synced === b.synced && a.error === b.error && a.retryMs === b.retryMs
 }

@@ -36,7 +36,7 @@ export type { ConvRow, Meta, OutgoingRow, Row, RowValue, StoredRow } from './row
 export { follow, lead, mirror } from './rows.js'
 export type { Conversation, Draft, EditDraft, Message, Outgoing, SendState } from './snapshot.js'
 export {
-  blockedUsers, conversation, conversations, direct, isLive, messageOf, messages, needsNewerVersion, outgoing, pending, pendingTo, presence, signals, since, status,
+  blockedUsers, conversation, conversations, direct, isLive, messageOf, messages, needsNewerVersion, outgoing, pending, pendingTo, presence, sameFields, signals, since, status,
   unreadTotal,
 } from './snapshot.js'
 export type { Unread } from './unread.js'

@@ -5,6 +5,7 @@ import { markRead, markDelivered, move, receipt } from './cursor.js'
 import { type ConvKind, defined, type Entry, type PersonalValue, type Range, type Receipt, type Role, type Send } from './frames.js'
 import { type Failure, unknowable } from './errors.js'
 import { fold } from './fold.js'
+import { discard } from './outbox.js'
 import { enqueue, isFailed, type OutgoingState, remove, touchOutgoing } from './lane.js'
 import { takeSetting } from './personal.js'
 import { moveTo, type Position } from './position.js'
@@ -123,14 +124,15 @@ export function outgoingRow(o: OutgoingState): Row {
   return { key: outgoingKey(o.id), value: { send, n, composedMs, look: o.look || o.fresh, stale: o.stale, ...fate } }
 }
 
+/** Fields of a conversation that are stored as they are in memory. */
+const convFields = [
+  'known', 'kind', 'title', 'peer', 'role', 'left', 'joined', 'firstSeq', 'head', 'have', 'low', 'counted', 'countedAt', 'read', 'readCounted', 'deliveredTo', 'wantRead',
+  'wantDelivered', 'own', 'damaged',
+] as const satisfies readonly (keyof Conv & keyof ConvRow)[]
+
 function convRow(v: Conv): ConvRow {
-  const peerReceipt = v.receipts.get(v.peer)
-  return {
-    conv: v.id, known: v.known, kind: v.kind, title: v.title, peer: v.peer, role: v.role, left: v.left, joined: v.joined, firstSeq: v.firstSeq,
-    head: v.head, have: v.have, low: v.low, counted: v.counted, countedAt: v.countedAt, read: v.read, readCounted: v.readCounted,
-    deliveredTo: v.deliveredTo, wantRead: v.wantRead, wantDelivered: v.wantDelivered, own: v.own, damaged: v.damaged,
-    mentions: v.mentions.seqs, mentionsTo: v.mentions.to, ...defined({ peerReceipt }),
-  }
+  const fields = Object.fromEntries(convFields.map((name) => [name, v[name]])) as Partial<Conv> as Pick<Conv, (typeof convFields)[number]>
+  return { conv: v.id, ...fields, mentions: v.mentions.seqs, mentionsTo: v.mentions.to, ...defined({ peerReceipt: v.receipts.get(v.peer) }) }
 }
 
 /** What has to be written. */
@@ -269,8 +271,7 @@ export function lead(c: Core, rows?: readonly StoredRow[]): void {
       if (r.state) settle(c, o, r.state, r.error)
     } else if (o.safe) {
       settle(c, o, 'unknowable', unknowable)
-      putOutgoing(c, o, null)
-      remove(c, o)
+      discard(c, o.id)
     }
   }
 }

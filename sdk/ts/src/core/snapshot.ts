@@ -135,7 +135,7 @@ function sameList<T>(old: readonly T[], now: readonly T[]): readonly T[] {
 }
 
 /** The old object, if the new one has the same fields. */
-function sameFields<T extends object>(old: T | undefined, now: T): T {
+export function sameFields<T extends object>(old: T | undefined, now: T): T {
   if (!old) return now
   const keys = Object.keys(now) as (keyof T)[]
   return keys.length === Object.keys(old).length && keys.every((key) => old[key] === now[key]) ? old : now
