@@ -37,6 +37,7 @@ type Options struct {
 
 	Postgres string // DSN of an empty database, or of one that servers had before; "": the embedded store
 	Process  bool   // a process of its own, which Kill can end; TestMain calls ServeChild
+	Program  bool   // the program that users run, which Kill can end; its addresses stay the same
 }
 
 // limits off by default: a test plays many users from one address, in a hurry.
@@ -137,7 +138,11 @@ func (s *Server) launch() error {
 		flags["tls.cert_file"], flags["tls.key_file"] = s.cert.certFile, s.cert.keyFile
 	}
 	maps.Copy(flags, s.o.Config)
-	if s.ended = make(chan error, 1); s.o.Process {
+	s.ended = make(chan error, 1)
+	switch {
+	case s.o.Program:
+		return s.execute(flags)
+	case s.o.Process:
 		return s.spawn(flags)
 	}
 	return s.serve(flags)

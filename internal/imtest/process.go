@@ -101,7 +101,7 @@ func (s *Server) spawn(flags map[string]string) error {
 }
 
 // Kill ends a server at once, as kill -9 does, and waits for it. It is for
-// Options.Process.
+// Options.Process and Options.Program.
 func (s *Server) Kill() {
 	s.t.Helper()
 	if s.kill == nil || s.stop == nil {
