@@ -160,7 +160,11 @@ func (c *core) askMove(v *conv) {
 		case e != nil:
 			v.movedAt = c.retryAt(e).Add(-moveEvery)
 		}
-		if moved := f.GetCursor(); moved.GetHead() > 0 {
+		moved := f.GetCursor()
+		if moved.GetRead() > v.read { // by another device: no receipt tells who has asked at the same time
+			c.readTo(v, moved.Read)
+		}
+		if moved.GetHead() > 0 {
 			c.takeMentions(v, moved.Mentions, moved.Head)
 		}
 		if f == nil || f.GetError().GetRetryable() {

@@ -188,7 +188,6 @@ func (c *core) kept(o *outgoing) {
 // discard stops showing a message whose fate is known, and which is not stored.
 func (c *core) discard(o *outgoing) {
 	if c.sending[o.id] == o && o.failed() {
-		c.put(outgoingKey(o.id), nil)
 		c.remove(o)
 		c.out.woken = true
 	}
@@ -273,6 +272,7 @@ func (c *core) remove(o *outgoing) {
 	l.queue = slices.DeleteFunc(l.queue, is)
 	l.show = slices.DeleteFunc(l.show, is)
 	delete(c.sending, o.id)
+	c.put(outgoingKey(o.id), nil)
 	c.dropLane(l)
 	c.touchOutgoing(o)
 }
@@ -583,16 +583,15 @@ func entryOf(s *petrelv1.Send) *petrelv1.Message {
 	return m
 }
 
-// settle ends the sending of o. One that is not sent stays in the store until it is
-// discarded. Spec: S-13.3.
+// settle ends the sending of o. The row of one that is sent stays until its entry is there: a
+// crash in between must not hide it. That of one that is not sent stays until it is
+// discarded. Spec: S-13.1, S-13.3.
 func (c *core) settle(o *outgoing, s SendState, err error) {
 	o.state, o.err, o.look = s, err, false
 	o.lane.queue = slices.DeleteFunc(o.lane.queue, func(x *outgoing) bool { return x == o })
-	var row []byte
 	if s != Sent {
-		row = o.row().Value
+		c.put(outgoingKey(o.id), o.row().Value)
 	}
-	c.put(outgoingKey(o.id), row)
 	c.out.settled = append(c.out.settled, o)
 	c.touchOutgoing(o)
 	if !o.failed() {
@@ -613,9 +612,6 @@ func (c *core) arrived(conv string, m *petrelv1.Message) {
 	if o.state == Sending {
 		o.stored(conv, m)
 		c.settle(o, Sent, nil)
-	}
-	if o.failed() { // nobody could tell, and now it is there
-		c.put(outgoingKey(o.id), nil)
 	}
 	c.remove(o)
 }

@@ -126,7 +126,7 @@ export class Database {
       this.#db = undefined
     }
     db.onversionchange = ({ newVersion }) => {
-      this.#gone = newVersion === null ? 'the data of this account was removed' : 'a newer version of the application has taken the data over'
+      this.#gone = newVersion === null ? 'the data of this account was removed' : 'a newer version has taken the data'
       db.close()
       this.#db = undefined
     }
@@ -160,5 +160,5 @@ function isDead(why: unknown): boolean {
 
 function storeError(why: unknown): PetrelError {
   const full = why instanceof DOMException && why.name === 'QuotaExceededError'
-  return new PetrelError(failure('store', full ? 'there is no room left for the data of this page' : String(why)), { cause: why })
+  return new PetrelError(failure('store', full ? 'there is no room left for the data' : String(why)), { cause: why })
 }

@@ -94,14 +94,18 @@ function entryOf(s: Send): Entry {
   }
 }
 
-/** Ends the sending of a message. One that is not sent stays in the store until it is discarded. Spec: S-13.3. */
+/**
+ * Ends the sending of a message. The row of one that is sent stays until its entry is there: a
+ * crash in between must not hide it. That of one that is not sent stays until it is discarded.
+ * Spec: S-13.1, S-13.3.
+ */
 export function settle(c: Core, o: OutgoingState, state: SendState, why?: Failure): void {
   o.state = state
   if (why) o.error = why
   else delete o.error
   o.look = false
   o.lane.queue = o.lane.queue.filter((x) => x !== o)
-  putOutgoing(c, o, state === 'sent' ? null : outgoingRow(o).value)
+  if (state !== 'sent') putOutgoing(c, o, outgoingRow(o).value)
   c.out.settled.push(outgoingView(o))
   touchOutgoing(c, o)
   const failed = isFailed(o) ? [...c.sending.values()].filter(isFailed) : []
@@ -125,7 +129,7 @@ export function arrived(c: Core, conv: string, m: Entry): void {
   if (o.state === 'sending') {
     foundAt(o, conv, m)
     settle(c, o, 'sent')
-  } else if (isFailed(o)) putOutgoing(c, o, null) // nobody could tell, and now it is there
+  }
   remove(c, o)
 }
 

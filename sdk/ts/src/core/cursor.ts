@@ -123,7 +123,10 @@ function askMove(c: Core, lv: Live, v: Conv): void {
       if (v.wantDelivered <= q.delivered) v.wantDelivered = 0
       c.dirty.add(v)
     } else if (f?.kind === 'error') v.moveAt = retryAt(c, f.error)
-    if (f?.kind === 'cursor' && f.cursor.head > 0) takeMentions(c, v, f.cursor.mentions, f.cursor.head)
+    if (f?.kind === 'cursor') {
+      if (f.cursor.read > v.read) readTo(c, v, f.cursor.read) // by another device: no receipt tells who has asked at the same time
+      if (f.cursor.head > 0) takeMentions(c, v, f.cursor.mentions, f.cursor.head)
+    }
     if (!f || retry) v.mentions.asked ||= asked
     if (wantsMove(v)) move(c, v)
   })

@@ -135,7 +135,7 @@ const frame = message<f.Bodies & { readonly id: number }, json.ServerFrameJson>(
     convs: list(state), token: text, more: flag, personalReset: flag,
     personal: list(message<f.PersonalValue, json.PersonalJson>({ seq: wide, conv: text, user: text, name: text, value: text })),
   })),
-  cursor: maybe(message<f.CursorMoved, json.CursorMovedJson>({ mentions: wides, head: wide })),
+  cursor: maybe(message<f.CursorMoved, json.CursorMovedJson>({ read: wide, mentions: wides, head: wide })),
   focus: maybe(message<f.Focused, json.FocusedJson>({ heads: hints })),
   kick: maybe(message<f.Kick, json.KickJson>({ code: text, message: text, reconnect: flag, reconnectAfterMs: wide })),
   answer: maybe(message<f.Answer, json.AnswerJson>({ json: maybe(text), proto: maybe(bytes) })),

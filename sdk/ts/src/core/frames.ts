@@ -282,6 +282,7 @@ export interface Ack {
 }
 
 export interface CursorMoved {
+  readonly read: number
   readonly mentions: readonly number[]
   readonly head: number // 0: nothing is said about mentions
 }

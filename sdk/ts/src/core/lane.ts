@@ -4,6 +4,7 @@ import type { Failure } from './errors.js'
 import type { Send } from './frames.js'
 import { touchId } from './conversation.js'
 import type { Outgoing, SendState } from './snapshot.js'
+import { putOutgoing } from './rows.js'
 
 /** A message on its way. */
 export interface OutgoingState {
@@ -68,6 +69,7 @@ export function remove(c: Core, o: OutgoingState): void {
   l.queue = l.queue.filter((x) => x !== o)
   l.show = l.show.filter((x) => x !== o)
   c.sending.delete(o.id)
+  putOutgoing(c, o, null)
   dropLane(c, l)
   touchOutgoing(c, o)
 }

@@ -305,8 +305,10 @@ export class Tab implements Shared {
   #watch(tab: string): void {
     if (this.#known.has(tab) || tab === this.#id) return
     this.#known.add(tab)
-    this.#browser.locks.request(this.#lockOf(tab), { signal: this.#closed.signal }, () => {}).then(() => {
-      if (this.#known.delete(tab)) this.#hub.gone(tab)
+    this.#browser.locks.request(this.#lockOf(tab), { signal: this.#closed.signal }, () => {}).then(async () => {
+      if (!this.#known.delete(tab)) return
+      this.#hub.gone(tab)
+      this.#seam.outbox((await this.#db.load()).filter(({ key }) => key.startsWith(outgoingPrefix))) // it may have told nobody
     }).catch(() => {}) // this tab is closed, or leads no more
   }
 
