@@ -68,7 +68,7 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pgstore internal/store/pebblestore bench
 LONG     := cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/scenario test/foreign test/ts test/passenger test/chaos test/authz test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
+UNRACED  := test/scenario test/foreign test/ts test/walk test/passenger test/chaos test/authz test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
 ALONE    := test/sabotage
 packages  = $(addprefix ./,$(1))
 
@@ -158,7 +158,8 @@ long: crash chaos-cluster build $(TS) $(CHROMIUM) ## the long counts of what `ma
 	PETREL_SCHEDULES=20000 go test -count=1 -timeout 0 -v -run '^TestRandomSchedules' ./internal/fanout
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
 	PETREL_SLOW_SENDS=10 PETREL_IDLE_SECONDS=600 go test -count=1 -timeout 0 -v ./test/passenger
-	cd sdk/ts && PETREL_TS_SEEDS=1000 PETREL_TS_STEPS=300 npm run --silent test walk.server
+	go test -count=1 -timeout 0 -v ./test/walk -args -seeds 1000
+	cd sdk/ts && PETREL_TS_SEEDS=1000 PETREL_TS_STEPS=10000 npm run --silent test walk.server
 	cd sdk/ts && PETREL_TABS=100 PETREL_IDLE_SECONDS=600 npm run --silent test chromium
 
 crash: $(PYTHON) ## the long crash suites: power cuts, corruptions, kill -9, stores put back, backups
