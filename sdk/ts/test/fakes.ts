@@ -20,8 +20,14 @@ export class FakeBrowser {
   readonly #visible = new Map<string, boolean>()
   readonly #watchers = new Map<string, () => void>()
   readonly #frozen = new Set<string>()
-  readonly #missed = new Map<string, (() => void)[]>() // what a frozen tab has still to hear of its locks
+  readonly #missed = new Map<string, (() => void)[]>() // what a frozen tab has still to hear of its locks and timers
+  readonly #speed: number
   #skipped = 0
+
+  /** speed: how much faster than the clock on the wall those of the tabs go. */
+  constructor(speed = 1) {
+    this.#speed = speed
+  }
 
   tab(tab: string): Browser {
     this.#visible.set(tab, true)
@@ -41,17 +47,28 @@ export class FakeBrowser {
     this.#skipped += ms
   }
 
-  /** The clock of a tab. While the tab is frozen its timers wait. */
+  /** The clock of a tab. While the tab is frozen its timers wait, and those of one that is gone never come. */
   clock(tab: string): Clock {
     const clock = systemClock()
-    const after = (ms: number, f: () => void): () => void => {
-      let off = clock.after(ms, () => {
-        if (this.#frozen.has(tab)) off = after(20, f)
-        else f()
-      })
-      return () => off()
+    const begin = clock.now()
+    return {
+      now: () => begin + (clock.now() - begin) * this.#speed + this.#skipped,
+      after: (ms, f) => {
+        const ring = (): void => {
+          if (this.#frozen.has(tab)) this.#missed.set(tab, [...this.#missed.get(tab) ?? [], fire])
+          else fire()
+        }
+        const fire = (): void => {
+          if (!over) f()
+        }
+        const off = clock.after(ms / this.#speed, ring)
+        let over = false
+        return () => {
+          over = true
+          off()
+        }
+      },
     }
-    return { now: () => clock.now() + this.#skipped, after }
   }
 
   show(tab: string, visible: boolean): void {
@@ -66,7 +83,7 @@ export class FakeBrowser {
 
   /** It gets what it has missed. */
   thaw(tab: string): void {
-    this.#frozen.delete(tab)
+    if (!this.#frozen.delete(tab)) return
     for (const f of this.#missed.get(tab)?.splice(0) ?? []) f()
     for (const c of this.#channels) if (c.tab === tab) c.flush()
   }
