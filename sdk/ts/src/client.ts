@@ -40,6 +40,7 @@ export class Client extends Views {
   #serving = false
   #closed = false
   #closing: Promise<void> | undefined
+  #forgetting: Promise<void> | undefined
 
   /** Makes a client. It does nothing before it is used. */
   constructor(o: ClientOptions) {
@@ -186,7 +187,8 @@ export class Client extends Views {
       await this.call('petrel.v1.AccountService/Logout', {}, { timeoutMs: logoutMs, ...options })
     } catch (why) {
       options.signal?.throwIfAborted()
-      voided = isPetrelError(why) && (why.code === 'revoked' || why.code === 'unauthenticated')
+      const code = isPetrelError(why) ? why.code : undefined
+      voided = code === 'revoked' || code === 'unauthenticated' || this.status().error?.code === 'revoked' // the server may end the connection before it answers
     }
     await this.forget()
     return voided
@@ -197,9 +199,12 @@ export class Client extends Views {
    * tokens were revoked does so by itself if nothing is unsent; otherwise the application
    * does, after it has warned the person.
    */
-  async forget(): Promise<void> {
-    await this.#end()
-    await this.#store?.wipe()
+  forget(): Promise<void> {
+    this.#forgetting ??= (async () => {
+      await this.#end()
+      await this.#store?.wipe()
+    })()
+    return this.#forgetting
   }
 
   /** How many messages are still to be sent, by all tabs. */
