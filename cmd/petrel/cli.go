@@ -99,6 +99,9 @@ func flagOption(o config.Value) string {
 	return o.Name
 }
 
+// noWeb is the short form of --web-enabled=false.
+const noWeb = "no-web"
+
 // optionFlag keeps what was written; the configuration judges it.
 type optionFlag struct{ value string }
 
@@ -120,6 +123,9 @@ func (c *cli) loadAgain(cmd *cobra.Command, file string) (*config.Config, error)
 		if f := cmd.Flags().Lookup(config.FlagName(option)); f != nil && f.Changed {
 			given[option] = f.Value.String()
 		}
+	}
+	if f := cmd.Flags().Lookup(noWeb); f != nil && f.Changed && f.Value.String() == "true" {
+		given["web.enabled"] = "false"
 	}
 	conf, err := config.Load(config.Source{File: cmp.Or(c.configFile, file), Search: config.DefaultFiles, Env: c.env, Flags: given})
 	if err != nil {

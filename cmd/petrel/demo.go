@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -46,6 +47,7 @@ func newDemo(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			s.link(cmd.Context(), api.public)
 			return c.print(s, s.write)
 		}),
 	}
@@ -64,6 +66,33 @@ type seeded struct {
 	Users    []issued   `json:"users"`
 	Convs    []demoConv `json:"convs"`
 	Messages int        `json:"messages"`
+	Links    []demoLink `json:"links,omitempty"` // none: the server does not serve the web chat
+}
+
+// demoLink opens the web chat as a user. The token stands behind the #, which browsers send
+// to no server, and the page takes it on an address of this host only.
+type demoLink struct {
+	User string `json:"user"`
+	URL  string `json:"url"`
+}
+
+// link makes links for the users if the web chat is there.
+func (s *seeded) link(ctx context.Context, public string) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, public+"/sw.js", nil)
+	if err != nil {
+		return
+	}
+	res, err := httpClient().Do(q)
+	if err != nil {
+		return // the links are an extra
+	}
+	_ = res.Body.Close() // nothing of it is read
+	if res.StatusCode != http.StatusOK {
+		return
+	}
+	for _, u := range s.Users {
+		s.Links = append(s.Links, demoLink{User: u.User, URL: public + "/#t=" + u.Token})
+	}
 }
 
 func (s *seeded) write(w io.Writer) {
@@ -78,6 +107,12 @@ func (s *seeded) write(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "seeded %s: %s, %s (en + zh)\n", strings.Join(names, ", "), plural(groups, "group"), plural(s.Messages, "message"))
+	if len(s.Links) > 0 {
+		fmt.Fprintf(w, "open two of these side by side, also in one browser:\n")
+		for _, l := range s.Links {
+			fmt.Fprintf(w, "  %-6s %s\n", l.User, l.URL)
+		}
+	}
 	fmt.Fprintf(w, "join in two terminals, side by side:\n  petrel chat --as %s\n  petrel chat --as %s\n", names[0], names[1])
 }
 

@@ -71,6 +71,7 @@ func newServe(c *cli) *cobra.Command {
 		}),
 	}
 	addOptionFlags(cmd.Flags())
+	cmd.Flags().Bool(noWeb, false, "Do not serve the web chat; the same as --web-enabled=false.")
 	return cmd
 }
 

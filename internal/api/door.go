@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/petrel-im/petrel/internal/im"
@@ -49,7 +50,14 @@ func (s *Server) Handler(d Door, rest *http.ServeMux) http.Handler {
 	}
 	rest.HandleFunc("GET /openapi.json", serveDescription)
 	rest.HandleFunc("GET /docs", serveDocs)
+	if _, taken := rest.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}}); taken != "" { // by the web chat
+		return s.front(d, rest)
+	}
 	rest.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
+	return s.front(d, rest)
+}
+
+func (s *Server) front(d Door, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, d, rest) })
 }
 

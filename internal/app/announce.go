@@ -58,6 +58,9 @@ func (a *App) announce() {
 	var lines [][2]string
 	if a.HTTPAddr() != nil {
 		url := a.httpURL()
+		if a.site != nil {
+			lines = append(lines, [2]string{"Chat", url + "/"})
+		}
 		if a.node.has(cluster.Gateway) {
 			lines = append(lines, [2]string{"Realtime", "ws" + url[len("http"):] + gateway.Path})
 		}
@@ -104,6 +107,9 @@ func (a *App) announceJSON() {
 	line := map[string]any{"ready": true, "version": a.o.Version, "data": a.cfg.Store.Dir, "pid": os.Getpid(), "tls": a.cfg.TLS.On()}
 	if a.HTTPAddr() != nil {
 		line["http"] = reachable(a.HTTPAddr())
+		if a.site != nil {
+			line["chat"] = a.httpURL() + "/"
+		}
 	}
 	if a.TCPAddr() != nil {
 		line["tcp"] = reachable(a.TCPAddr())

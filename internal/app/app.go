@@ -36,6 +36,7 @@ import (
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
 	"github.com/petrel-im/petrel/internal/store/pgstore"
 	"github.com/petrel-im/petrel/internal/user"
+	"github.com/petrel-im/petrel/internal/web"
 )
 
 // Options are what a configuration does not hold.
@@ -77,6 +78,7 @@ type App struct {
 	presence  *presence.Presence
 	hub       *session.Hub
 	api       *api.Server
+	site      *web.Site // nil: the web chat is not served
 	gateway   *gateway.Gateway
 	admin     *gateway.Admin // nil: there is none
 
@@ -188,6 +190,9 @@ func (a *App) open(ctx context.Context) error {
 	}
 	a.api = a.newAPI()
 	a.hub.AttachCalls(a.api.Call)
+	if a.site, err = a.webChat(); err != nil {
+		return err
+	}
 	if err := a.listen(); err != nil {
 		return err
 	}

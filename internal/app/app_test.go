@@ -224,12 +224,13 @@ func TestBannerForProgramsIsOneLineOfJSON(t *testing.T) {
 	for k, want := range map[string]any{
 		"ready": true, "version": "test", "data": dir, "pid": float64(os.Getpid()), "tls": false,
 		"http": s.HTTPAddr().String(), "tcp": s.TCPAddr().String(), "admin": s.AdminAddr().String(), "setup_file": filepath.Join(dir, setupFile),
+		"chat": "http://" + s.HTTPAddr().String() + "/",
 	} {
 		if got[k] != want {
 			t.Errorf("%s is %v, want %v", k, got[k], want)
 		}
 	}
-	if len(got) != 9 || strings.Contains(line, "#k=") {
+	if len(got) != 10 || strings.Contains(line, "#k=") {
 		t.Errorf("banner %s", line)
 	}
 }

@@ -35,6 +35,8 @@ func TestWhatIsTheOperatorsIsOnTheAdminListener(t *testing.T) {
 		{"GET", "/readyz", "", "", 200, 200},
 		{"GET", "/version", "", "", 200, 200},
 		{"GET", "/docs", "", "", 200, 200},
+		{"GET", "/", "", "", 200, 200},
+		{"GET", "/sw.js", "", "", 200, 404},
 		{"GET", "/setup", "", "", 404, 200},
 		{"GET", "/metrics", "", "", 404, 200},
 		{"GET", "/debug/pprof/", "", "", 404, 401},
@@ -51,6 +53,22 @@ func TestWhatIsTheOperatorsIsOnTheAdminListener(t *testing.T) {
 		}
 		if status, body := s.ask(c.method, admin, c.path, c.auth, c.body); status != c.admin {
 			t.Errorf("%s %s on listen.admin: %d, want %d: %.200s", c.method, c.path, status, c.admin, body)
+		}
+	}
+	isChat := func(page string) bool { return strings.Contains(page, `name="petrel-registration" content="open"`) }
+	if _, page := s.ask(http.MethodGet, public, "/", "", ""); !isChat(page) {
+		t.Errorf("/ on listen.http is not the web chat: %.200s", page)
+	}
+	if _, page := s.ask(http.MethodGet, admin, "/", "", ""); isChat(page) {
+		t.Error("/ on listen.admin is the web chat")
+	}
+	s = start(t, t.TempDir(), "web.enabled", "false")
+	if _, page := s.ask(http.MethodGet, s.HTTPAddr().String(), "/", "", ""); isChat(page) {
+		t.Error("the web chat is there without being enabled")
+	}
+	for path, want := range map[string]int{"/sw.js": 404, "/manifest.webmanifest": 404} {
+		if status, body := s.ask(http.MethodGet, s.HTTPAddr().String(), path, "", ""); status != want {
+			t.Errorf("without the web chat: GET %s: %d, want %d: %.200s", path, status, want, body)
 		}
 	}
 	s = start(t, t.TempDir(), "listen.back_ends", "false")

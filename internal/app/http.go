@@ -69,6 +69,9 @@ func (a *App) publicHandler() http.Handler {
 	mux.HandleFunc(gateway.Path, func(w http.ResponseWriter, _ *http.Request) { // it comes here when the gateway leaves it
 		reply(w, http.StatusNotFound, map[string]any{"code": im.CodeNoMethod, "message": "this node takes no connections of clients: it has not the role gateway"})
 	})
+	if a.site != nil {
+		a.site.Register(mux)
+	}
 	return a.api.Handler(api.Public, mux)
 }
 

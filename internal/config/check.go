@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // envelope is what a send needs in its frame beside the body, in bytes: ids of
@@ -61,6 +62,11 @@ func (c *Config) check() Problems {
 	}
 	if c.Listen.HTTP == "" && c.Listen.TCP == "" {
 		fail("listen.http", `""`, "listen.tcp is empty too: nobody could connect", "allowed: host:port for one of them")
+	}
+	for _, origin := range c.Web.FrameAncestors {
+		if u, err := url.Parse(origin); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Scheme+"://"+u.Host != origin || strings.ContainsAny(origin, "; '\"") {
+			fail("web.frame_ancestors", origin, "it is not the origin of a page", "allowed: https://host or https://host:port")
+		}
 	}
 	for _, a := range []struct{ key, addr string }{{"listen.http", c.Listen.HTTP}, {"listen.tcp", c.Listen.TCP}, {"listen.admin", c.Listen.Admin}} {
 		if a.addr != "" && !c.TLS.On() && !c.Listen.InsecurePlaintext && !Loopback(a.addr) {

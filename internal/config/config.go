@@ -29,6 +29,7 @@ type Config struct {
 	Log       Log
 	Metrics   Metrics
 	Audit     Audit
+	Web       Web
 
 	origins map[string]Origin // by option name; what is not there has its default
 	file    string            // that was read; empty: none
@@ -226,6 +227,13 @@ type Log struct {
 type Metrics struct {
 	Enabled bool
 	Token   string // bearer token; empty: nobody is asked
+}
+
+// Web is the web chat.
+type Web struct {
+	Enabled        bool
+	Name           string   // of the application, for people
+	FrameAncestors []string // origins of the pages that may show it in a frame
 }
 
 // Audit is the audit log.

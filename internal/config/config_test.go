@@ -107,6 +107,7 @@ func TestProblemsNameWhereWhatAndWhatIsAllowed(t *testing.T) {
 		{name: "everybody as proxy", file: "[listen]\ntrusted_proxies = [\"0.0.0.0/0\"]", want: []string{"\"0.0.0.0/0\" is everybody"}},
 		{name: "IPv4 network as IPv6", file: "[listen]\ntrusted_proxies = [\"::ffff:10.0.0.0/104\"]", want: []string{"write it as one"}},
 		{name: "header of proxies", file: "[listen]\nproxy_header = \"X-Real-IP\"", want: []string{"listen.proxy_header = X-Real-IP", "X-Forwarded-For, Forwarded"}},
+		{name: "page that may frame, with more", file: "[web]\nframe_ancestors = [\"https://a.example; script-src *\"]", want: []string{"web.frame_ancestors", "it is not the origin of a page"}},
 		{name: "list where a text belongs", file: "[store]\ndir = [\"a\"]", want: []string{"store.dir = a: it is not a text in quotes"}},
 		{name: "bool in quotes", file: "[metrics]\nenabled = \"true\"", want: []string{"true or false without quotes"}},
 		{name: "text without quotes", file: "[store]\ndir = 3", want: []string{"a text in quotes"}},
@@ -265,6 +266,7 @@ func TestListsAreReadFromEveryLayer(t *testing.T) {
 		get    func(*Config) []string
 	}{
 		{"listen.origins", []string{"https://a.example", "https://b.example"}, false, func(c *Config) []string { return c.Listen.Origins }},
+		{"web.frame_ancestors", []string{"https://a.example", "http://b.example:8080"}, false, func(c *Config) []string { return c.Web.FrameAncestors }},
 		{"cluster.roles", []string{"gateway", "api"}, false, func(c *Config) []string { return c.Cluster.Roles }},
 		{"cluster.addresses", []string{"wss://a.example", "tls://a.example:8081"}, false, func(c *Config) []string { return c.Cluster.Addresses }},
 		{"cluster.join", []string{"10.0.0.1:7070", "[2001:db8::1]:7070"}, false, func(c *Config) []string { return c.Cluster.Join }},

@@ -22,7 +22,7 @@ func options(c *Config) []option {
 	l := &c.Limits
 	return slices.Concat([]option{
 		address("listen.http", &c.Listen.HTTP, "127.0.0.1:8080",
-			"Address of HTTP and WebSocket for clients and back ends. It serves /v1/ws, the API, /docs, /healthz, /readyz and /version. Empty: the server does not listen there."),
+			"Address of HTTP and WebSocket for clients and back ends. It serves the web chat, /v1/ws, the API, /docs, /healthz, /readyz and /version. Empty: the server does not listen there."),
 		address("listen.tcp", &c.Listen.TCP, "127.0.0.1:8081",
 			"Address of the protocol over plain TCP. Empty: the server does not listen there."),
 		address("listen.admin", &c.Listen.Admin, "127.0.0.1:8082",
@@ -128,6 +128,10 @@ func options(c *Config) []option {
 		boolean("metrics.enabled", &c.Metrics.Enabled, true, "Serve /metrics on listen.admin."),
 		live(secret("metrics.token", &c.Metrics.Token, "the bearer token that /metrics asks for", "Bearer token that /metrics asks for. Empty: /metrics asks for none.")),
 
+		boolean("web.enabled", &c.Web.Enabled, true, "Serve the web chat on listen.http, at /. false, or the flag --no-web: none of its files."),
+		text("web.name", &c.Web.Name, "Petrel", "Name that the web chat has for people: in the title of the page, and where they log in."),
+		list("web.frame_ancestors", &c.Web.FrameAncestors, nil, "Origins of the pages that may show the web chat in a frame, like https://shop.example.org. Empty: no page may."),
+
 		duration("audit.keep", &c.Audit.Keep, 90*24*time.Hour, 0, 10*366*24*time.Hour, "How long a record of the audit log is kept. 0: for ever."),
 	})
 }
@@ -186,5 +190,6 @@ var sectionDocs = map[string]string{
 	"drain":     "How the server stops.",
 	"log":       "The log, on standard error.",
 	"metrics":   "Prometheus metrics.",
+	"web":       "The web chat, a page that the server has in it.",
 	"audit":     "The log of who logged in, who was refused, and what operators did.",
 }

@@ -62,6 +62,7 @@ var imports = map[string][]string{
 	"internal/repeats":        {},
 	"internal/signal":         {},
 	"internal/terminal":       {},
+	"internal/web":            {},
 }
 
 // schema is the generated code of proto/petrel/v1.

@@ -1,0 +1,52 @@
+// Keeps the files of the page, so that it opens without a connection. It answers for these
+// files and for nothing else: what goes to the API passes it by.
+const version = '{{version}}'
+const files = ['{{files}}']
+const cacheName = `petrel-${version}`
+const slowMs = 3000 // a network that takes longer is taken for none
+
+self.addEventListener('install', (event) => {
+  event.waitUntil(caches.open(cacheName).then((cache) => cache.addAll(files)).then(() => self.skipWaiting()))
+})
+
+self.addEventListener('activate', (event) => {
+  event.waitUntil(caches.keys()
+    .then((names) => Promise.all(names.filter((name) => name.startsWith('petrel-') && name !== cacheName).map((name) => caches.delete(name))))
+    .then(() => self.clients.claim()))
+})
+
+self.addEventListener('fetch', (event) => {
+  const url = new URL(event.request.url)
+  if (event.request.method !== 'GET' || url.origin !== self.location.origin || !files.includes(url.pathname)) return
+  event.respondWith(url.pathname === '/' ? page() : kept(event.request))
+})
+
+/** The page of the server, which may be a newer one; without a network the one that is kept. */
+async function page() {
+  const cache = await caches.open(cacheName)
+  try {
+    const answer = await fetch('/', { signal: AbortSignal.timeout(slowMs) })
+    if (answer.ok) return answer
+  } catch {
+    // There is no network.
+  }
+  return await cache.match('/', { ignoreVary: true }) ?? Response.error()
+}
+
+async function kept(request) {
+  const cache = await caches.open(cacheName)
+  return await cache.match(request, { ignoreVary: true }) ?? fetch(request)
+}
+
+// A notification brings the person to the conversation: in a tab that is open, if there is one.
+self.addEventListener('notificationclick', (event) => {
+  event.notification.close()
+  const { address } = event.notification.data
+  event.waitUntil(self.clients.matchAll({ type: 'window' }).then(async (tabs) => {
+    const account = address.split('/')[1]
+    const tab = tabs.find((t) => new URL(t.url).hash.split('/')[1] === account)
+    if (!tab) return self.clients.openWindow(`/${address}`)
+    tab.postMessage({ kind: 'open', address })
+    return tab.focus()
+  }))
+})

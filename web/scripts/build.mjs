@@ -1,0 +1,28 @@
+// Builds the page into internal/web/dist, or into the folder that the first argument names.
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { createHash } from 'node:crypto'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { build } from 'vite'
+
+const web = path.resolve(import.meta.dirname, '..')
+const out = path.resolve(process.argv[2] ?? path.join(web, '..', 'internal', 'web', 'dist'))
+const smallestPacked = 1024 // bytes; what is smaller fits into one packet anyway
+
+rmSync(out, { recursive: true, force: true })
+await build({ configFile: path.join(web, 'vite.config.ts'), logLevel: 'warn', build: { outDir: out } })
+
+const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((f) => f.isFile()).map((f) => path.relative(out, path.join(f.parentPath, f.name))).sort()
+
+// The worker keeps what the page needs at its start; its own content changes with each build.
+const worker = path.join(out, 'sw.js')
+const kept = ['/', ...files.filter((f) => f !== 'sw.js' && f !== 'index.html').map((f) => `/${f}`)]
+const version = createHash('sha256')
+for (const f of files) version.update(f).update(readFileSync(path.join(out, f)))
+writeFileSync(worker, readFileSync(worker, 'utf8').replace("'{{version}}'", JSON.stringify(version.digest('hex').slice(0, 16))).replace("['{{files}}']", JSON.stringify(kept)))
+
+for (const f of files.filter((name) => name !== 'index.html' && /\.(js|css|svg|webmanifest)$/.test(name) && statSync(path.join(out, name)).size >= smallestPacked)) {
+  const content = readFileSync(path.join(out, f))
+  writeFileSync(path.join(out, `${f}.br`), brotliCompressSync(content, { params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY, [constants.BROTLI_PARAM_SIZE_HINT]: content.length } }))
+  writeFileSync(path.join(out, `${f}.gz`), gzipSync(content, { level: 9 }))
+}

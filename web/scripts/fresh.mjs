@@ -1,0 +1,23 @@
+// Tells whether internal/web/dist is what the sources are built to. The packed forms are
+// unpacked first: another version of Node may pack the same content otherwise.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+
+const committed = path.resolve(import.meta.dirname, '../../internal/web/dist')
+const fresh = mkdtempSync(path.join(tmpdir(), 'petrel-web-'))
+const { status } = spawnSync(process.execPath, [path.join(import.meta.dirname, 'build.mjs'), fresh], { stdio: 'inherit' })
+
+const read = (folder) => new Map(readdirSync(folder, { recursive: true, withFileTypes: true }).filter((f) => f.isFile()).map((f) => {
+  const file = path.join(f.parentPath, f.name)
+  const content = readFileSync(file)
+  const plain = f.name.endsWith('.br') ? brotliDecompressSync(content) : f.name.endsWith('.gz') ? gunzipSync(content) : content
+  return [path.relative(folder, file), plain.toString('base64')]
+}))
+const [was, is] = [read(committed), read(fresh)]
+rmSync(fresh, { recursive: true })
+const stale = [...new Set([...was.keys(), ...is.keys()])].filter((name) => was.get(name) !== is.get(name))
+for (const name of stale) console.error(`internal/web/dist/${name} is stale: run make web`)
+process.exit(status || stale.length > 0 ? 1 : 0)

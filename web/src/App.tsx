@@ -1,0 +1,118 @@
+import { PetrelProvider, useStatus } from '@petrel-im/sdk/react'
+import { Component, type ReactElement, type ReactNode, Suspense, use, useEffect, useRef } from 'react'
+import { Button, Logo, Toasts } from '../ui/index.js'
+import { useAccounts } from './account/accounts.js'
+import { isLeaving, leave, openSession, type Session } from './account/session.js'
+import { SessionContext, useSession } from './account/SessionContext.js'
+import { SignIn } from './account/SignIn.js'
+import { ChatView } from './chat/ChatView.js'
+import { useTranslation } from './i18n/index.js'
+import { InfoPanel } from './info/InfoPanel.js'
+import { useKeys } from './keys.js'
+import { watchMessages } from './notify.js'
+import { go, type Route, useRoute } from './route.js'
+import { DevicesView } from './settings/DevicesView.js'
+import { SettingsView } from './settings/SettingsView.js'
+import { addAccountRoute } from './sidebar/AccountMenu.js'
+import { Sidebar } from './sidebar/Sidebar.js'
+import { UpdateLine } from './UpdateLine.js'
+import './app.css'
+
+export function App(): ReactElement {
+  const { language, tag } = useTranslation()
+  const route = useRoute()
+  const [first] = useAccounts()
+  useEffect(() => {
+    document.documentElement.lang = tag
+  }, [language, tag])
+  useEffect(() => {
+    if (route.account === '' && first !== undefined) go({ account: first }, true)
+  }, [route, first])
+  return (
+    <>
+      <Guard key={route.account}>
+        {route.account === '' || route.account === addAccountRoute
+          ? (route.account !== '' || first === undefined) && <SignIn />
+          : <Suspense><Account key={route.account} account={route.account} /></Suspense>}
+      </Guard>
+      <UpdateLine />
+      <Toasts />
+    </>
+  )
+}
+
+function Account({ account }: { readonly account: string }): ReactElement {
+  const session = use(openSession(account))
+  if (!session) return <SignIn />
+  return <SessionContext value={session}><PetrelProvider client={session.client}><Open session={session} /></PetrelProvider></SessionContext>
+}
+
+/** Codes after which a person has to log in again. */
+const ended = new Set(['unauthenticated', 'revoked', 'refresh_reused', 'replaced', 'user_disabled'])
+
+function Open({ session }: { readonly session: Session }): ReactElement {
+  const { error } = useStatus()
+  useEffect(() => watchMessages(session), [session])
+  if (error && !isLeaving(session.user) && (ended.has(error.code) || error.kind === 'store')) return <Ended code={error.code} text={error.message} />
+  return <Panes />
+}
+
+/** The list, the chat beside it, and what is known of it: as many as there is room for. */
+function Panes(): ReactElement {
+  const { t } = useTranslation()
+  const route = useRoute()
+  const search = useRef<HTMLInputElement>(null)
+  useKeys(search)
+  const { chat, key } = chatOf(route)
+  const main = route.panel === 'settings' ? <SettingsView /> : route.panel === 'devices' ? <DevicesView /> : chat ? <main className="main"><ChatView key={key} conv={route.conv} peer={route.user} /></main> : <main className="main main-none"><p>{t('chooseConversation')}</p></main>
+  return (
+    <div className={`panes${chat || route.panel ? ' panes-main' : ''}${chat && route.info ? ' panes-info' : ''}`}>
+      <Sidebar search={search} />
+      {main}
+      {chat && route.info && <InfoPanel key={key} conv={route.conv} peer={route.user} />}
+    </div>
+  )
+}
+
+function chatOf(route: Route): { readonly chat: boolean; readonly key: string } {
+  return { chat: route.conv !== '' || route.user !== '', key: route.user ? `@${route.user}` : route.conv }
+}
+
+/** The account cannot be used any more as it is. */
+function Ended({ code, text }: { readonly code: string; readonly text: string }): ReactElement {
+  const { t } = useTranslation()
+  const session = useSession()
+  const known = ended.has(code)
+  const again = (): void => {
+    if (known) void leave(session).then(() => go({ account: addAccountRoute }, true), () => location.reload())
+    else location.reload()
+  }
+  return (
+    <main className="signin">
+      <div className="signin-card">
+        <Logo size={88} />
+        <h1>{t(known ? 'loggedOut' : 'storeFailed')}</h1>
+        <p className="quiet">{known ? t(code === 'replaced' ? 'replacedNote' : 'loggedOutNote', { name: session.user }) : text}</p>
+        <Button look="primary" wide onClick={again}>{t(known ? 'signIn' : 'reload')}</Button>
+      </div>
+    </main>
+  )
+}
+
+/** Shows what to do when drawing has failed, in the place of nothing. */
+class Guard extends Component<{ readonly children: ReactNode }, { readonly failed: boolean }> {
+  override state = { failed: false }
+
+  static getDerivedStateFromError(): { readonly failed: boolean } {
+    return { failed: true }
+  }
+
+  override render(): ReactNode {
+    return this.state.failed ? <Failed /> : this.props.children
+  }
+}
+
+function Failed(): ReactElement {
+  const { t } = useTranslation()
+  return <main className="signin"><div className="signin-card"><Logo size={88} /><h1>{t('failed')}</h1><Button look="primary" wide onClick={() => location.reload()}>{t('reload')}</Button></div></main>
+}

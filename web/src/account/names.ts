@@ -1,0 +1,88 @@
+import { type Client, isPetrelError } from '@petrel-im/sdk'
+import { useEffect, useSyncExternalStore } from 'react'
+import { keep, recall } from '../stored.js'
+import { useSession } from './SessionContext.js'
+
+const askEveryMs = 2500 // the server lets a user look up 30 others in a minute
+const freshMs = 24 * 3600_000
+const pauseMs = 60_000 // after a refusal
+
+interface Known {
+  readonly name: string
+  readonly atMs: number // when it was asked for
+}
+
+/** What other users call themselves. They are asked for one by one, when somebody wants to show them. */
+export class Names {
+  readonly #client: Client
+  readonly #key: string
+  readonly #known = new Map<string, Known>()
+  readonly #wanted = new Set<string>()
+  readonly #listeners = new Set<() => void>()
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #ended = false
+
+  constructor(client: Client, user: string) {
+    this.#client = client
+    this.#key = `${user}:names`
+    try {
+      for (const [id, known] of Object.entries(JSON.parse(recall(this.#key) || '{}') as Record<string, Known>)) this.#known.set(id, known)
+    } catch {
+      // They are asked for again.
+    }
+  }
+
+  readonly subscribe = (f: () => void): (() => void) => {
+    this.#listeners.add(f)
+    return () => this.#listeners.delete(f)
+  }
+
+  /** The display name of a user, or the id until it is known. */
+  of(user: string): string {
+    return this.#known.get(user)?.name || user
+  }
+
+  /** Somebody shows the user. */
+  want(user: string): void {
+    if (user === '' || (this.#known.get(user)?.atMs ?? 0) > Date.now() - freshMs) return
+    this.#wanted.add(user)
+    this.#timer ??= setTimeout(() => void this.#ask(), 0)
+  }
+
+  /** A name that came with something else. */
+  learn(user: string, name: string): void {
+    if (this.#ended) return
+    const before = this.of(user)
+    this.#known.set(user, { name, atMs: Date.now() })
+    this.#wanted.delete(user)
+    keep(this.#key, JSON.stringify(Object.fromEntries(this.#known)))
+    if (this.of(user) !== before) for (const f of this.#listeners) f()
+  }
+
+  /** Asks and keeps nothing more. */
+  end(): void {
+    clearTimeout(this.#timer)
+    this.#ended = true
+  }
+
+  async #ask(): Promise<void> {
+    const [user] = this.#wanted
+    let next = askEveryMs
+    if (user !== undefined) {
+      try {
+        this.learn(user, (await this.#client.getUser(user, { signal: AbortSignal.timeout(pauseMs) })).displayName)
+      } catch (why) {
+        if (isPetrelError(why) && why.code === 'no_user') this.learn(user, '')
+        else next = pauseMs
+      }
+    }
+    this.#timer = this.#wanted.size > 0 && !this.#ended ? setTimeout(() => void this.#ask(), next) : undefined
+  }
+}
+
+/** The display name of a user, when it is known. */
+export function useName(user: string): string {
+  const { names } = useSession()
+  useEffect(() => names.want(user), [names, user])
+  return useSyncExternalStore(names.subscribe, () => names.of(user))
+}

@@ -1,0 +1,136 @@
+import { Auth, browserStore, browserTokens, Client, SavedTokens, type Tokens } from '@petrel-im/sdk'
+import { forgetAccount, keep, onKept, recall } from '../stored.js'
+import { addAccount, removeAccount } from './accounts.js'
+import { Names } from './names.js'
+
+/** A user who is logged in here: their client, and what goes with it. */
+export interface Session {
+  readonly user: string
+  readonly client: Client
+  readonly names: Names
+}
+
+export const version = 'petrel-web/0.1.0'
+
+const tenant = 'default'
+const auth = new Auth(location.origin)
+const sessions = new Map<string, Promise<Session | undefined>>()
+const leaving = new Set<string>() // accounts that are being logged out here
+const absent = new Set<string>() // accounts to which nobody has logged in here
+
+// Another tab may have logged in to one.
+onKept((name) => {
+  if (name !== 'accounts') return
+  for (const user of absent) sessions.delete(user)
+  absent.clear()
+})
+
+function saved(user: string): SavedTokens {
+  return new SavedTokens(auth, browserTokens(`${tenant}/${user}`))
+}
+
+/** The session of an account; undefined: nobody has logged in to it here. A page has one of each. */
+export function openSession(user: string): Promise<Session | undefined> {
+  let session = sessions.get(user)
+  if (!session) {
+    session = makeSession(user)
+    sessions.set(user, session)
+    session.catch(() => sessions.delete(user))
+  }
+  return session
+}
+
+async function makeSession(user: string): Promise<Session | undefined> {
+  const tokens = saved(user)
+  const have = await tokens.read()
+  if (!have) {
+    removeAccount(user)
+    absent.add(user)
+    return undefined
+  }
+  const client = new Client({
+    url: location.origin, token: tokens.token, deviceKind: 'web', client: version, store: browserStore(`${tenant}/${user}`), newest: 40,
+    ...(have.device === '' ? {} : { device: have.device }),
+  })
+  await client.open()
+  return { user, client, names: new Names(client, user) }
+}
+
+/** What a person gives to log in. */
+export interface Credentials {
+  readonly user: string
+  readonly password: string
+}
+
+export async function logIn(c: Credentials): Promise<void> {
+  await admit(await auth.login({ ...c, device: deviceOf(c.user) }))
+}
+
+export async function register(c: Credentials & { readonly displayName: string; readonly invitation: string }): Promise<void> {
+  const { displayName, invitation } = c
+  await admit(await auth.register({
+    user: c.user, password: c.password, device: deviceOf(c.user), ...(displayName ? { displayName } : {}), ...(invitation ? { invitation } : {}),
+  }))
+}
+
+async function admit(tokens: Tokens): Promise<void> {
+  await saved(tokens.user).save(tokens)
+  sessions.delete(tokens.user) // one with former tokens
+  addAccount(tokens.user)
+}
+
+const forEver = Number.MAX_SAFE_INTEGER
+
+/** Logs in with a token of the operator, as the links of `petrel demo` have it. It names its user. */
+export async function admitToken(token: string): Promise<string> {
+  const user = token.split('.')[1] ?? ''
+  if (user === '') return ''
+  await admit({ user, device: '', access: token, accessExpiresMs: forEver, refresh: '', refreshExpiresMs: 0, requestId: '' })
+  return user
+}
+
+/** The id of this installation for an account is made once, and kept until the account leaves. */
+function deviceOf(user: string): { id: string; kind: string; name: string } {
+  const key = `${user}:device`
+  const id = recall(key) || crypto.randomUUID()
+  keep(key, id)
+  return { id, kind: 'web', name: browserName(navigator.userAgent) }
+}
+
+/** What a person would call a browser. */
+export function browserName(agent: string): string {
+  const browser = /Edg\//.test(agent) ? 'Edge' : /OPR\//.test(agent) ? 'Opera' : /Firefox\//.test(agent) ? 'Firefox' : /Chrome\//.test(agent) ? 'Chrome' : /Safari\//.test(agent) ? 'Safari' : 'Browser'
+  const system = /Android/.test(agent) ? 'Android' : /iPhone|iPad/.test(agent) ? 'iOS' : /Mac OS/.test(agent) ? 'macOS' : /Windows/.test(agent) ? 'Windows' : /CrOS/.test(agent) ? 'ChromeOS' : /Linux/.test(agent) ? 'Linux' : ''
+  return system ? `${browser}, ${system}` : browser
+}
+
+/** Logs out: the server voids the tokens, and nothing of the account stays here. */
+export async function logOut(s: Session): Promise<void> {
+  leaving.add(s.user)
+  try {
+    await s.client.logout()
+    await clear(s)
+  } finally {
+    leaving.delete(s.user)
+  }
+}
+
+/** Whether the person has just logged out: that the tokens are void is no news then. */
+export function isLeaving(user: string): boolean {
+  return leaving.has(user)
+}
+
+/** Removes what is here of an account whose tokens are void already. */
+export async function leave(s: Session): Promise<void> {
+  await s.client.forget()
+  await clear(s)
+}
+
+/** Removes what the client does not know of. */
+async function clear(s: Session): Promise<void> {
+  s.names.end()
+  await saved(s.user).save(undefined)
+  sessions.delete(s.user)
+  forgetAccount(s.user)
+  removeAccount(s.user)
+}

@@ -1,0 +1,35 @@
+import { memo, type ReactElement, useMemo } from 'react'
+import { type Piece, piecesOf } from './marks.js'
+import { useChatActions } from './actions.js'
+
+/** The text of a message with its marks. */
+export const Body = memo(function Body({ text, mentions }: { readonly text: string; readonly mentions: ReadonlySet<string> }): ReactElement {
+  const pieces = useMemo(() => piecesOf(text, mentions), [text, mentions])
+  return <span className="body" dir="auto">{pieces.map(draw)}</span>
+})
+
+function draw(piece: Piece, i: number): ReactElement | string {
+  if (typeof piece === 'string') return piece
+  switch (piece.kind) {
+    case 'bold':
+      return <strong key={i}>{piece.of.map(draw)}</strong>
+    case 'italic':
+      return <em key={i}>{piece.of.map(draw)}</em>
+    case 'strike':
+      return <s key={i}>{piece.of.map(draw)}</s>
+    case 'code':
+      return <code key={i}>{piece.text}</code>
+    case 'block':
+      return <pre key={i} tabIndex={-1}><code>{piece.text}</code></pre>
+    case 'link':
+      return <a key={i} href={piece.to} target="_blank" rel="noopener noreferrer nofollow">{piece.text}</a>
+    case 'mention':
+      return <Mention key={i} user={piece.user} />
+  }
+}
+
+function Mention({ user }: { readonly user: string }): ReactElement {
+  const { openUser } = useChatActions()
+  if (user === 'all') return <span className="mention">@all</span>
+  return <button type="button" className="mention" onClick={() => openUser(user)}>@{user}</button>
+}

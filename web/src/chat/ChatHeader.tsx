@@ -1,0 +1,75 @@
+import type { Conversation } from '@petrel-im/sdk'
+import { useClient, usePresence, useStatus } from '@petrel-im/sdk/react'
+import { type ReactElement, useState } from 'react'
+import { Avatar, IconButton, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
+import { useName } from '../account/names.js'
+import { useSession } from '../account/SessionContext.js'
+import { shortDate } from '../i18n/dates.js'
+import { type Translation, useTranslation } from '../i18n/index.js'
+import { go, useRoute } from '../route.js'
+import { useMembers } from './members.js'
+import { PinsDialog } from './PinsDialog.js'
+import { Typing } from './Typing.js'
+
+/** Who or what the conversation is with. */
+export function ChatHeader({ conversation: v, peer, onJump }: { readonly conversation: Conversation | undefined; readonly peer: string; readonly onJump: (seq: number) => void }): ReactElement {
+  const { t } = useTranslation()
+  const { user } = useSession()
+  const route = useRoute()
+  const name = useName(peer)
+  const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
+  const [pins, setPins] = useState(false)
+  const title = peer ? peer === user ? t('notes') : name : v?.title || t('group')
+  return (
+    <header className="chat-header">
+      <IconButton icon="back" label={t('back')} className="only-narrow" onClick={() => go({ account: route.account })} />
+      <button type="button" className="chat-title" aria-expanded={route.info} onClick={() => go({ ...route, info: !route.info }, route.info)}>
+        <PeerAvatar id={v?.kind === 'group' ? v.id : peer} name={title} peer={peer} />
+        <span className="chat-title-text">
+          <h1 className="cut" dir="auto">{title}</h1>
+          <span className="chat-subtitle cut">{v && v.typing.length > 0 ? <Typing users={v.typing} many={v.kind === 'group'} /> : <Subtitle conversation={v} peer={peer} />}</span>
+        </span>
+      </button>
+      {v && <IconButton icon="more" label={t('more')} aria-haspopup="menu" onClick={(e) => setMenu({ x: e.clientX, y: e.clientY })} />}
+      {menu && v && (
+        <Menu at={menu} label={t('more')} onClose={() => setMenu(undefined)}>
+          <MenuItem icon="info" onSelect={() => go({ ...route, info: true })}>{t('info')}</MenuItem>
+          <MenuItem icon="pin" onSelect={() => setPins(true)}>{t('pinnedMessages')}</MenuItem>
+          <MuteItem conversation={v} />
+        </Menu>
+      )}
+      {pins && v && <PinsDialog conv={v.id} onJump={(seq) => { setPins(false); onJump(seq) }} onClose={() => setPins(false)} />}
+    </header>
+  )
+}
+
+function MuteItem({ conversation: v }: { readonly conversation: Conversation }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const muted = v.personal.mutedUntilMs > Date.now()
+  return <MenuItem icon={muted ? 'bell' : 'mute'} onSelect={() => void client.mute(v.id, muted ? 0 : muteForEver).catch(() => {})}>{t(muted ? 'unmute' : 'mute')}</MenuItem>
+}
+
+/** "Until the person ends it", in Unix ms. */
+export const muteForEver = Date.UTC(2100, 0)
+
+function PeerAvatar({ id, name, peer }: { readonly id: string; readonly name: string; readonly peer: string }): ReactElement {
+  const presence = usePresence(peer)
+  return <Avatar id={id} name={name} size={42} online={presence?.online ?? false} />
+}
+
+function Subtitle({ conversation: v, peer }: { readonly conversation: Conversation | undefined; readonly peer: string }): ReactElement {
+  const translation = useTranslation()
+  const { t } = translation
+  const presence = usePresence(peer)
+  const { state } = useStatus()
+  const members = useMembers(v?.kind === 'group' ? v : undefined)
+  if (v?.kind === 'group') return <>{v.left ? t('notMemberShort') : members.length > 0 ? t('memberCount', { n: members.length }) : t('group')}</>
+  if (state !== 'live' || !presence) return <>@{peer}</>
+  if (presence.online) return <span className="online">{t('online')}</span>
+  return <>{presence.lastMs > 0 ? lastSeen(presence.lastMs, translation) : `@${peer}`}</>
+}
+
+function lastSeen(ms: number, translation: Translation): string {
+  return translation.t('lastSeen', { when: shortDate(ms, translation) })
+}

@@ -1,0 +1,105 @@
+import type { Message } from '@petrel-im/sdk'
+import { useClient, useStatus } from '@petrel-im/sdk/react'
+import { type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { type MenuPlace, toast } from '../../ui/index.js'
+import { useTranslation } from '../i18n/index.js'
+import { go } from '../route.js'
+import { useSession } from '../account/SessionContext.js'
+import { useChat, usePendingOf } from '../snapshot.js'
+import { type ChatActions, ChatContext } from './actions.js'
+import { ChatHeader } from './ChatHeader.js'
+import { Composer, type ComposerControl, type Intent } from './Composer.js'
+import { thrownText } from './failure.js'
+import { ForwardDialog } from './ForwardDialog.js'
+import { MessageMenu } from './MessageMenu.js'
+import { arrange } from './rows.js'
+import { PinBar } from './PinBar.js'
+import { Timeline, type TimelineControl } from './Timeline.js'
+import { PendingBubble } from './MessageBubble.js'
+import { WhoDialog } from './WhoDialog.js'
+import './chat.css'
+import './message.css'
+
+type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'forward' | 'reacted' | 'read'; readonly message: Message } | undefined
+
+/** A conversation: by its id, or the direct one with a user, also before anybody has written there. */
+export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const session = useSession()
+  const v = useChat(conv, peer)
+  const pending = usePendingOf(conv, peer)
+  const { state } = useStatus()
+  const [intent, setIntent] = useState<Intent>(undefined)
+  const [open, setOpen] = useState<Open>(undefined)
+  const timeline = useRef<TimelineControl>(null)
+  const composer = useRef<ComposerControl>(null)
+  const id = v?.id ?? ''
+
+  // What is not pushed by itself, when it is shown.
+  useEffect(() => {
+    if (id === '' || state !== 'live') return
+    client.loadNotes(id).catch(() => {}) // they come with the next page
+    if (client.conversation(id)?.kind === 'group') client.loadReceipts(id).catch(() => {})
+  }, [client, id, state])
+  useEffect(() => {
+    if (id !== '' && client.conversation(id)?.personal.unread) client.markUnread(id, false).catch(() => {}) // it can be done again
+  }, [client, id])
+
+  const actions = useMemo<ChatActions>(() => {
+    const said = (why: unknown): void => toast(thrownText(why, t))
+    return {
+      reply: (message) => setIntent({ kind: 'reply', message }),
+      edit: (message) => setIntent({ kind: 'edit', message }),
+      forward: (message) => setOpen({ kind: 'forward', message }),
+      menu: (message, at) => setOpen({ kind: 'menu', message, at }),
+      react: (m, emoji, removed) => void client.react(m.conv, m.seq, emoji, removed).catch(said),
+      whoReacted: (message) => setOpen({ kind: 'reacted', message }),
+      jumpTo: (seq) => void timeline.current?.jumpTo(seq).then((there) => {
+        if (!there) toast(t('quoteGone'))
+      }, said),
+      again: (o) => {
+        client.discard(o.id)
+        void client.send(o.draft).catch(said)
+      },
+      discard: (o) => client.discard(o.id),
+      openUser: (user) => go({ account: session.user, user }),
+    }
+  }, [client, session, t])
+
+  const close = useCallback(() => setOpen(undefined), [])
+  const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' ? undefined : is), []) // what it has opened stays
+  const lastOwn = useCallback((): Message | undefined => client.messages(id).findLast((m) => m.from === session.user && m.text !== undefined && m.recalledBy === 0 && !m.rel?.forwarded), [client, id, session.user])
+  const writable = v ? !v.left : true
+  return (
+    <ChatContext value={actions}>
+      <div className="chat" onKeyDown={(e) => { if (e.key === 'Escape' && !e.defaultPrevented && !open) composer.current?.focus() }}>
+        <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} />
+        {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
+        {v ? <Timeline key={v.id} conversation={v} pending={pending} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
+        {writable
+          ? <Composer chat={peer ? `@${peer}` : id} conv={id} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />
+          : <p className="composer-none">{t('notMember')}</p>}
+        {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onRead={(message) => setOpen({ kind: 'read', message })} />}
+        {open?.kind === 'forward' && <ForwardDialog message={open.message} onClose={close} />}
+        {(open?.kind === 'reacted' || open?.kind === 'read') && v && <WhoDialog kind={open.kind} message={open.message} conversation={v} onClose={close} />}
+      </div>
+    </ChatContext>
+  )
+}
+
+/** A direct conversation in which nobody has written yet. */
+function Beginning({ peer, pending }: { readonly peer: string; readonly pending: ReturnType<typeof usePendingOf> }): ReactElement {
+  const { t } = useTranslation()
+  const rows = arrange([], pending, '').flatMap((d) => d.rows)
+  return (
+    <div className="timeline">
+      <div className="timeline-view">
+        <div className="timeline-content">
+          {rows.length === 0 && <div className="service beginning"><span>{t('beginning', { name: peer })}</span></div>}
+          <ol>{rows.map((row) => row.kind === 'pending' && <li key={row.key}><PendingBubble outgoing={row.outgoing} conv="" first={row.first} last={row.last} /></li>)}</ol>
+        </div>
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,101 @@
+import type { MemberRef } from '@petrel-im/sdk'
+import { type KeyboardEvent, type ReactElement, useCallback, useRef, useState } from 'react'
+import { Avatar } from '../../ui/index.js'
+import { useName } from '../account/names.js'
+import { useSession } from '../account/SessionContext.js'
+import { loadEmoji } from '../emoji/data.js'
+import { languageOf, useTranslation } from '../i18n/index.js'
+import { preferences } from '../preferences.js'
+
+const most = 8 // lines that are offered
+
+/** What may stand in the place of what is written. */
+interface Offer {
+  readonly key: string
+  readonly text: string // with the blank after it
+  readonly user?: string
+  readonly emoji?: string
+  readonly label: string
+}
+
+export interface Offered {
+  readonly offers: readonly Offer[]
+  readonly at: number // the one that Enter takes
+  readonly from: number // where in the text it goes
+}
+
+export interface Completed {
+  readonly text: string
+  readonly from: number
+}
+
+const word = /(^|[\s(（，。、])([@:])([\p{L}\p{N}._+-]*)$/u
+
+/** Offers members after @, and emojis after : and two letters. */
+export function useCompletion(members: readonly MemberRef[], me: string, mayAll: boolean) {
+  const [state, setState] = useState<Offered | undefined>(undefined)
+  const { names } = useSession()
+  const { t } = useTranslation()
+  const asked = useRef(0)
+  const close = useCallback(() => {
+    asked.current++
+    setState(undefined)
+  }, [])
+
+  const look = (f: HTMLTextAreaElement): void => {
+    const found = f.selectionStart === f.selectionEnd ? word.exec(f.value.slice(0, f.selectionStart)) : null
+    if (!found) {
+      if (state) close()
+      return
+    }
+    const [, , sign, written = ''] = found
+    const from = f.selectionStart - written.length - 1
+    const turn = ++asked.current
+    const offer = (offers: readonly Offer[]): void => {
+      if (turn === asked.current) setState(offers.length > 0 ? { offers: offers.slice(0, most), at: 0, from } : undefined)
+    }
+    const part = written.toLowerCase()
+    if (sign === '@') {
+      const some = members.filter(({ user }) => user !== me && (user.toLowerCase().startsWith(part) || names.of(user).toLowerCase().includes(part)))
+      offer([
+        ...some.map(({ user }): Offer => ({ key: user, text: `@${user} `, user, label: user })),
+        ...(mayAll && members.length > 0 && 'all'.startsWith(part) ? [{ key: '*', text: '@all ', label: t('mentionAll') }] : []),
+      ])
+    } else if (part.length >= 2) {
+      void loadEmoji(languageOf(preferences().language)).then(({ search }) => offer(search(part).map((e) => ({ key: e.sign, text: `${e.sign} `, emoji: e.sign, label: e.label }))))
+    } else close()
+  }
+
+  /** Whether the key was for the list. */
+  const onKeyDown = (e: KeyboardEvent, complete: (c: Completed) => void): boolean => {
+    if (!state) return false
+    const step = { ArrowDown: 1, ArrowUp: -1 }[e.key]
+    if (step !== undefined) setState({ ...state, at: (state.at + step + state.offers.length) % state.offers.length })
+    else if (e.key === 'Enter' || e.key === 'Tab') complete({ text: state.offers[state.at]?.text ?? '', from: state.from })
+    else if (e.key === 'Escape') close()
+    else return false
+    e.preventDefault()
+    e.stopPropagation()
+    return true
+  }
+  return { state, look, close, onKeyDown, mayAll }
+}
+
+export function Completion({ state, onChoose }: { readonly state: Offered | undefined; readonly onChoose: (c: Completed) => void }): ReactElement | null {
+  const { t } = useTranslation()
+  if (!state) return null
+  return (
+    <ul className="completion" id="completion" role="listbox" aria-label={t('suggestions')}>
+      {state.offers.map((o, i) => (
+        <li key={o.key} id={`completion-${i}`} role="option" aria-selected={i === state.at} className="completion-line" onMouseDown={(e) => e.preventDefault()} onClick={() => onChoose({ text: o.text, from: state.from })}>
+          {o.user !== undefined ? <UserLine user={o.user} /> : <><span className="completion-sign">{o.emoji ?? '@'}</span><span className="cut">{o.label}</span></>}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function UserLine({ user }: { readonly user: string }): ReactElement {
+  const name = useName(user)
+  return <><Avatar id={user} name={name} size={28} /><span className="cut" dir="auto">{name}</span>{name !== user && <span className="quiet cut">@{user}</span>}</>
+}

@@ -1,0 +1,181 @@
+import type { Conversation, Message } from '@petrel-im/sdk'
+import { useClient, useStatus } from '@petrel-im/sdk/react'
+import { type KeyboardEvent, lazy, type ReactElement, type RefObject, Suspense, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
+import { Icon, IconButton, isComposing, toast } from '../../ui/index.js'
+import { useSession } from '../account/SessionContext.js'
+import { draftOf, keepDraft } from '../drafts.js'
+import { useTranslation } from '../i18n/index.js'
+import { Completion, type Completed, useCompletion } from './Completion.js'
+import { thrownText } from './failure.js'
+import { plainText } from './marks.js'
+import { mentionedIn, useMembers } from './members.js'
+import { useName } from '../account/names.js'
+
+const EmojiPicker = lazy(() => import('../emoji/EmojiPicker.js'))
+
+export type Intent = { readonly kind: 'reply' | 'edit'; readonly message: Message } | undefined
+
+export interface ComposerControl {
+  readonly focus: () => void
+}
+
+interface ComposerProps {
+  readonly chat: string // the key of the draft
+  readonly conv: string
+  readonly peer: string
+  readonly conversation: Conversation | undefined
+  readonly intent: Intent
+  readonly onIntent: (intent: Intent) => void
+  readonly lastOwn: () => Message | undefined
+  readonly control: RefObject<ComposerControl | null>
+}
+
+/**
+ * Where messages are written. The field belongs to the browser: nothing here sets its text
+ * while the person writes, so no input method is disturbed.
+ */
+export function Composer({ chat, conv, peer, conversation, intent, onIntent, lastOwn, control }: ComposerProps): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const { user } = useStatus()
+  const session = useSession()
+  const field = useRef<HTMLTextAreaElement>(null)
+  const [empty, setEmpty] = useState(() => draftOf(session.user, chat) === '')
+  const [emoji, setEmoji] = useState(false)
+  const members = useMembers(conversation?.kind === 'group' ? conversation : undefined)
+  const completion = useCompletion(members, user, conversation?.role === 'owner' || conversation?.role === 'admin')
+  useImperativeHandle(control, () => ({ focus: () => field.current?.focus() }), [])
+
+  const grow = useCallback(() => {
+    const f = field.current
+    if (!f || CSS.supports('field-sizing', 'content')) return
+    f.style.height = 'auto'
+    f.style.height = `${f.scrollHeight}px`
+  }, [])
+
+  const setText = useCallback((text: string) => {
+    const f = field.current
+    if (!f) return
+    f.value = text
+    setEmpty(text.trim() === '')
+    grow()
+  }, [grow])
+
+  useLayoutEffect(grow, [grow])
+  useEffect(() => {
+    if (matchMedia('(pointer: fine)').matches) field.current?.focus({ preventScroll: true })
+  }, [])
+
+  // An edit takes the field, and gives the draft back when it is over.
+  const editing = intent?.kind === 'edit' ? intent.message : undefined
+  const edited = useRef<Message | undefined>(undefined)
+  useEffect(() => {
+    if (editing === edited.current) return
+    if (editing) setText(editing.text ?? '')
+    else setText(draftOf(session.user, chat))
+    edited.current = editing
+  }, [editing, setText, session.user, chat])
+  useEffect(() => {
+    if (intent) field.current?.focus()
+  }, [intent])
+
+  const changed = (): void => {
+    const f = field.current
+    if (!f) return
+    setEmpty(f.value.trim() === '')
+    grow()
+    completion.look(f)
+    if (editing) return
+    keepDraft(session.user, chat, f.value)
+    if (f.value !== '' && conv !== '') client.typing(conv)
+  }
+
+  const send = (): void => {
+    const f = field.current
+    const text = f?.value.trim() ?? ''
+    if (!f || text === '') return
+    setText('')
+    completion.close()
+    if (editing) {
+      onIntent(undefined)
+      if (text !== editing.text) client.editText(editing.conv, editing.seq, text).catch((why: unknown) => toast(thrownText(why, t)))
+      return
+    }
+    keepDraft(session.user, chat, '')
+    const { mentions, all } = mentionedIn(text, members, user)
+    client.send({
+      ...(conv ? { conv } : { user: peer }), text,
+      ...(intent ? { replyTo: intent.message.seq } : {}), ...(mentions.length > 0 ? { mentions } : {}), ...(all && completion.mayAll ? { mentionAll: true } : {}),
+    }).catch((why: unknown) => { // it could not be kept: it is still there to be sent
+      if (f.value === '') setText(text)
+      toast(thrownText(why, t))
+    })
+    onIntent(undefined)
+  }
+
+  const insert = (text: string, from?: number): void => {
+    const f = field.current
+    if (!f) return
+    f.setRangeText(text, from ?? f.selectionStart, f.selectionEnd, 'end')
+    changed()
+    f.focus()
+  }
+  const complete = (c: Completed): void => {
+    insert(c.text, c.from)
+    completion.close()
+  }
+
+  const pressed = (e: KeyboardEvent<HTMLTextAreaElement>): void => {
+    if (isComposing(e)) return
+    if (completion.onKeyDown(e, complete)) return
+    if (e.key === 'Enter' && !e.shiftKey && !e.altKey) {
+      e.preventDefault()
+      send()
+    } else if (e.key === 'Escape' && intent) {
+      e.stopPropagation()
+      onIntent(undefined)
+    } else if (e.key === 'ArrowUp' && e.currentTarget.value === '' && !intent) {
+      const own = lastOwn()
+      if (!own) return
+      e.preventDefault()
+      onIntent({ kind: 'edit', message: own })
+    }
+  }
+
+  return (
+    <div className="composer-place">
+      <Completion state={completion.state} onChoose={complete} />
+      <div className="composer">
+        {intent && <IntentBar intent={intent} onCancel={() => onIntent(undefined)} />}
+        <div className="composer-line">
+          <IconButton icon="smile" label={t('emoji')} aria-expanded={emoji} onClick={() => setEmoji(!emoji)} />
+          <textarea
+            ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.user, chat)} enterKeyHint="send"
+            onInput={changed} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
+            aria-autocomplete="list" aria-controls={completion.state ? 'completion' : undefined} aria-activedescendant={completion.state ? `completion-${completion.state.at}` : undefined}
+          />
+          <button type="button" className="composer-send" aria-label={t(editing ? 'save' : 'send')} title={t(editing ? 'save' : 'send')} disabled={empty} onMouseDown={(e) => e.preventDefault()} onClick={send}>
+            <Icon name={editing ? 'check' : 'send'} />
+          </button>
+        </div>
+      </div>
+      {emoji && <Suspense><EmojiPicker onPick={(sign) => insert(sign)} onClose={() => { setEmoji(false); field.current?.focus() }} /></Suspense>}
+    </div>
+  )
+}
+
+/** What is answered, or edited. */
+function IntentBar({ intent: { kind, message: m }, onCancel }: { readonly intent: NonNullable<Intent>; readonly onCancel: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const name = useName(m.from)
+  return (
+    <div className="intent">
+      <Icon name={kind === 'edit' ? 'write' : 'reply'} />
+      <div className="intent-text">
+        <div className="intent-name cut" dir="auto">{kind === 'edit' ? t('editing') : name}</div>
+        <div className="cut" dir="auto">{plainText(m.text ?? '')}</div>
+      </div>
+      <IconButton icon="close" label={t('cancel')} onClick={onCancel} />
+    </div>
+  )
+}

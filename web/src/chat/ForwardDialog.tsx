@@ -1,0 +1,33 @@
+import type { Message } from '@petrel-im/sdk'
+import { useClient, useConversations } from '@petrel-im/sdk/react'
+import { type ReactElement, useState } from 'react'
+import { Dialog, SearchField, toast } from '../../ui/index.js'
+import { useSession } from '../account/SessionContext.js'
+import { useTranslation } from '../i18n/index.js'
+import { go } from '../route.js'
+import { chatRoute, matches } from '../sidebar/list.js'
+import { ChatLine } from '../sidebar/ChatLine.js'
+import { thrownText } from './failure.js'
+
+/** Where a message is copied to. */
+export function ForwardDialog({ message: m, onClose }: { readonly message: Message; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const { user, names } = useSession()
+  const [wanted, setWanted] = useState('')
+  const chats = useConversations().filter((v) => !v.left && (v.kind === 'direct' || v.kind === 'group') && matches(v, wanted, names))
+  return (
+    <Dialog title={t('forwardTo')} closeLabel={t('close')} onClose={onClose}>
+      <div className="dialog-body"><SearchField label={t('search')} value={wanted} onValue={setWanted} autoFocus /></div>
+      <div className="dialog-body dialog-list">
+        {chats.map((v) => (
+          <ChatLine key={v.id} conversation={v} onSelect={() => {
+            onClose()
+            client.send({ conv: v.id, forward: { conv: m.conv, seq: m.seq } }).then(() => go(chatRoute(user, v)), (why: unknown) => toast(thrownText(why, t)))
+          }} />
+        ))}
+        {chats.length === 0 && <p className="quiet row">{t('nothingFound')}</p>}
+      </div>
+    </Dialog>
+  )
+}

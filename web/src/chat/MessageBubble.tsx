@@ -1,0 +1,129 @@
+import { type Message, mentionsUser, needsNewerVersion, type Outgoing } from '@petrel-im/sdk'
+import { useStatus } from '@petrel-im/sdk/react'
+import { type CSSProperties, memo, type MouseEvent, type ReactElement, useMemo } from 'react'
+import { useName } from '../account/names.js'
+import { fullDate, timeOf } from '../i18n/dates.js'
+import { useTranslation } from '../i18n/index.js'
+import { Avatar, Button, hueOf, Icon, IconButton } from '../../ui/index.js'
+import { useChatActions } from './actions.js'
+import { Body } from './Body.js'
+import { failureText } from './failure.js'
+import { isEmojiOnly } from './marks.js'
+import { QuoteBlock } from './QuoteBlock.js'
+import { Reactions } from './Reactions.js'
+import { type Fate, fateOf, Ticks } from './Ticks.js'
+
+const nobody: ReadonlySet<string> = new Set()
+
+interface BubbleProps {
+  readonly message: Message
+  readonly own: boolean
+  readonly first: boolean
+  readonly last: boolean
+  readonly many: boolean // a group: who writes is shown
+  readonly changing: 'edit' | 'recall' | '' // which waits for the server
+  readonly lit: boolean // the person was brought here
+}
+
+/** A message that is stored. */
+export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, changing, lit }: BubbleProps): ReactElement {
+  const { t } = useTranslation()
+  const actions = useChatActions()
+  const { user } = useStatus()
+  const recalled = m.recalledBy > 0
+  const large = !recalled && m.text !== undefined && isEmojiOnly(m.text) && !m.rel?.replyTo
+  const open = (e: MouseEvent): void => {
+    if (recalled || getSelection()?.toString()) return
+    e.preventDefault()
+    actions.menu(m, { x: e.clientX, y: e.clientY })
+  }
+  return (
+    <div className={shape(own, first, last, large, lit) + (mentionsUser(m, user) ? ' to-me' : '')} onContextMenu={open}>
+      {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
+      <div className="bubble">
+        {many && !own && first && !large && <div className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto"><Author user={m.from} /></div>}
+        {!recalled && m.rel?.forwarded && <Forwarded from={m.rel.forwarded.from} />}
+        {!recalled && m.rel && m.rel.replyTo > 0 && <QuoteBlock conv={m.conv} seq={m.rel.replyTo} onOpen={actions.jumpTo} />}
+        <div className="bubble-text">
+          <Said message={m} own={own} />
+          <Meta ms={m.timeMs} edited={m.editedBy > 0 && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
+        </div>
+        {m.reactions.length > 0 && <Reactions message={m} />}
+      </div>
+      {!recalled && (
+        <div className="bubble-tools">
+          <IconButton small icon="reply" label={t('reply')} tabIndex={-1} onClick={() => actions.reply(m)} />
+          <IconButton small icon="more" label={t('more')} tabIndex={-1} aria-haspopup="menu" onClick={(e) => actions.menu(m, { x: e.clientX, y: e.clientY })} />
+        </div>
+      )}
+    </div>
+  )
+})
+
+function shape(own: boolean, first: boolean, last: boolean, large: boolean, lit: boolean): string {
+  return `message${own ? ' own' : ''}${first ? ' first' : ''}${last ? ' last' : ''}${large ? ' large' : ''}${lit ? ' lit' : ''}`
+}
+
+function Author({ user, picture }: { readonly user: string; readonly picture?: boolean }): ReactElement {
+  const name = useName(user)
+  return picture ? <Avatar id={user} name={name} size={34} /> : <>{name}</>
+}
+
+function Forwarded({ from }: { readonly from: string }): ReactElement {
+  const { t } = useTranslation()
+  const name = useName(from)
+  return <div className="forwarded cut"><Icon name="forward" small /><span dir="auto">{from ? t('forwardedFrom', { name }) : t('forwarded')}</span></div>
+}
+
+function Said({ message: m, own }: { readonly message: Message; readonly own: boolean }): ReactElement {
+  const { t } = useTranslation()
+  const rel = m.rel
+  const mentions = useMemo(() => rel && (rel.mentions.length > 0 || rel.mentionAll) ? new Set(rel.mentionAll ? [...rel.mentions, '*'] : rel.mentions) : nobody, [rel])
+  if (m.recalledBy > 0) return <em className="body gone">{t(own ? 'recalledByYou' : 'recalled')}</em>
+  if (m.text !== undefined) return <Body text={m.text} mentions={mentions} />
+  return <em className="body gone">{t(needsNewerVersion(m) ? 'newerVersion' : 'otherKind')}</em>
+}
+
+function Meta({ ms, edited, pinned, fate }: { readonly ms: number; readonly edited: boolean; readonly pinned: boolean; readonly fate: Fate | undefined }): ReactElement {
+  const translation = useTranslation()
+  const { t } = translation
+  return (
+    <span className="meta">
+      {pinned && <span role="img" aria-label={t('pinned')} title={t('pinned')} className="meta-pin"><Icon name="pin" small /></span>}
+      {edited && <span>{t('edited')}</span>}
+      <time dateTime={new Date(ms).toISOString()} title={fullDate(ms, translation)}>{timeOf(ms, translation)}</time>
+      {fate && <Ticks fate={fate} />}
+    </span>
+  )
+}
+
+/** A message on its way, or one that was refused, which says so and can be sent again. */
+export const PendingBubble = memo(function PendingBubble({ outgoing: o, conv, first, last }: { readonly outgoing: Outgoing; readonly conv: string; readonly first: boolean; readonly last: boolean }): ReactElement {
+  const { t } = useTranslation()
+  const actions = useChatActions()
+  const { draft, state } = o
+  const failed = state === 'rejected' || state === 'unknowable'
+  const text = draft.text ?? draft.edit?.text
+  const large = !failed && text !== undefined && isEmojiOnly(text) && !draft.replyTo
+  return (
+    <div className={shape(true, first, last, large, false)}>
+      <div className={failed ? 'bubble bubble-failed' : 'bubble'}>
+        {draft.forward && <div className="forwarded"><Icon name="forward" small />{t('forwarded')}</div>}
+        {draft.replyTo !== undefined && conv !== '' && <QuoteBlock conv={conv} seq={draft.replyTo} onOpen={actions.jumpTo} />}
+        <div className="bubble-text">
+          {text === undefined ? <em className="body gone">{t(draft.recall ? 'recall' : 'forwarding')}</em> : <Body text={text} mentions={nobody} />}
+          <Meta ms={o.composedMs} edited={false} pinned={false} fate={state === 'sent' ? 'stored' : state} />
+        </div>
+        {failed && (
+          <div className="failure" role="alert">
+            <p>{failureText(o, t)}</p>
+            <div className="failure-tools">
+              {state === 'rejected' && <Button small onClick={() => actions.again(o)}>{t('retry')}</Button>}
+              <Button small look="danger" onClick={() => actions.discard(o)}>{t('discard')}</Button>
+            </div>
+          </div>
+        )}
+      </div>
+    </div>
+  )
+})

@@ -1,0 +1,48 @@
+import type { Conversation, Message } from '@petrel-im/sdk'
+import { useClient } from '@petrel-im/sdk/react'
+import type { ReactElement } from 'react'
+import { Menu, MenuItem, type MenuPlace, toast } from '../../ui/index.js'
+import { useSession } from '../account/SessionContext.js'
+import { useTranslation } from '../i18n/index.js'
+import { useChatActions } from './actions.js'
+import { thrownText } from './failure.js'
+import { quickReactions } from './Reactions.js'
+
+interface MenuProps {
+  readonly message: Message
+  readonly at: MenuPlace
+  readonly conversation: Conversation
+  readonly onClose: () => void
+  readonly onRead: (m: Message) => void
+}
+
+/** What can be done with a message. Only what the person may do is there. */
+export function MessageMenu({ message: m, at, conversation: v, onClose, onRead }: MenuProps): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const { user } = useSession()
+  const actions = useChatActions()
+  const own = m.from === user
+  const leads = v.role === 'owner' || v.role === 'admin'
+  const said = (why: unknown): void => toast(thrownText(why, t))
+  return (
+    <Menu at={at} label={t('messageMenu')} onClose={onClose}>
+      {!v.left && (
+        <div className="menu-reactions" role="group" aria-label={t('react')}>
+          {quickReactions.map((emoji) => {
+            const mine = m.reactions.some((r) => r.emoji === emoji && r.mine)
+            return <button type="button" key={emoji} className="menu-reaction" role="menuitemcheckbox" aria-checked={mine} aria-label={t('reactWith', { emoji })} tabIndex={-1} onClick={() => actions.react(m, emoji, mine)}>{emoji}</button>
+          })}
+        </div>
+      )}
+      {!v.left && <MenuItem icon="reply" onSelect={() => actions.reply(m)}>{t('reply')}</MenuItem>}
+      {own && !v.left && m.text !== undefined && !m.rel?.forwarded && <MenuItem icon="write" onSelect={() => actions.edit(m)}>{t('edit')}</MenuItem>}
+      {m.text !== undefined && <MenuItem icon="copy" onSelect={() => void navigator.clipboard.writeText(m.text ?? '').then(() => toast(t('copied')), said)}>{t('copy')}</MenuItem>}
+      <MenuItem icon="forward" onSelect={() => actions.forward(m)}>{t('forward')}</MenuItem>
+      {!v.left && (v.kind === 'direct' || leads) && <MenuItem icon="pin" onSelect={() => void client.pin(v.id, m.seq, m.pinned).catch(said)}>{t(m.pinned ? 'unpin' : 'pin')}</MenuItem>}
+      {own && v.kind === 'group' && <MenuItem icon="eye" onSelect={() => onRead(m)}>{t('whoRead')}</MenuItem>}
+      {m.reactions.length > 0 && <MenuItem icon="smile" onSelect={() => actions.whoReacted(m)}>{t('whoReacted')}</MenuItem>}
+      {!v.left && (own || leads) && <MenuItem icon="trash" danger onSelect={() => void client.recall(v.id, m.seq).catch(said)}>{t('recall')}</MenuItem>}
+    </Menu>
+  )
+}

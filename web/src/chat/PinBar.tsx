@@ -1,0 +1,43 @@
+import type { Conversation, PinnedMessage } from '@petrel-im/sdk'
+import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
+import { type ReactElement, useEffect, useState } from 'react'
+import { Icon } from '../../ui/index.js'
+import { useTranslation } from '../i18n/index.js'
+import { plainText } from './marks.js'
+
+/** The pinned messages, read again when the pins of those that are held change. */
+export function usePins(conv: string): readonly PinnedMessage[] {
+  const client = useClient()
+  const { state } = useStatus()
+  const held = useMessages(conv).filter((m) => m.pinned).map((m) => m.seq).join()
+  const [pins, setPins] = useState<readonly PinnedMessage[]>([])
+  useEffect(() => {
+    if (state !== 'live') return undefined
+    const over = new AbortController()
+    client.pins(conv, { signal: over.signal }).then(setPins, () => {}) // without an answer those of before stay
+    return () => over.abort()
+  }, [client, conv, held, state])
+  return pins
+}
+
+/** The newest pinned message, above the timeline; each press goes to the one before. */
+export function PinBar({ conversation: v, onJump }: { readonly conversation: Conversation; readonly onJump: (seq: number) => void }): ReactElement | null {
+  const { t } = useTranslation()
+  const pins = usePins(v.id)
+  const [at, setAt] = useState(0)
+  const pin = pins[at % Math.max(1, pins.length)]
+  if (!pin) return null
+  const open = (): void => {
+    onJump(pin.message.seq)
+    setAt((at + 1) % pins.length)
+  }
+  return (
+    <button type="button" className="pin-bar" onClick={open}>
+      <Icon name="pin" />
+      <span className="pin-bar-text">
+        <span className="pin-bar-name">{pins.length > 1 ? t('pinnedNth', { n: pins.length - at % pins.length, of: pins.length }) : t('pinnedMessage')}</span>
+        <span className="cut" dir="auto">{plainText(pin.message.text ?? '') || t('otherKind')}</span>
+      </span>
+    </button>
+  )
+}

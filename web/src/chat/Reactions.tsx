@@ -1,0 +1,24 @@
+import type { Message } from '@petrel-im/sdk'
+import type { ReactElement } from 'react'
+import { useTranslation } from '../i18n/index.js'
+import { useChatActions } from './actions.js'
+
+export const quickReactions = ['👍', '❤️', '😂', '😮', '😢', '🎉'] as const
+
+/** The reactions below a message; each is a button that adds the person's own or takes it away. */
+export function Reactions({ message: m }: { readonly message: Message }): ReactElement {
+  const { t } = useTranslation()
+  const { react, whoReacted } = useChatActions()
+  return (
+    <div className="reactions">
+      {m.reactions.map(({ emoji, count, mine }) => (
+        <button
+          type="button" key={emoji} className="reaction" aria-pressed={mine} aria-label={t('reactionLabel', { emoji, n: count })} tabIndex={-1}
+          onClick={() => react(m, emoji, mine)} onContextMenu={(e) => { e.preventDefault(); e.stopPropagation(); whoReacted(m) }}
+        >
+          <span>{emoji}</span><span className="reaction-count">{count}</span>
+        </button>
+      ))}
+    </div>
+  )
+}

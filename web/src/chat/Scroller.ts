@@ -1,0 +1,120 @@
+const atEndPx = 2 // within this the view sticks to the newest message
+const nearEndPx = 50 // beyond this the way back to it is offered
+
+/** Where a row stands: its distance from the top of the content, in px, which scrolling does not change. */
+interface Anchor {
+  readonly key: string
+  top: number
+}
+
+/**
+ * The one owner of the scroll position of a timeline. It remembers the row at the top of the
+ * view, and puts it back there when rows above it have come, gone or changed: the person
+ * sees no jump. At the end it stays at the end.
+ */
+export class Scroller {
+  readonly #view: HTMLElement
+  readonly #content: HTMLElement
+  #anchor: Anchor | undefined
+  #end = true
+
+  constructor(view: HTMLElement, content: HTMLElement) {
+    this.#view = view
+    this.#content = content
+  }
+
+  /** The last row is in view, as far as the page knows by now. */
+  get isAtEnd(): boolean {
+    return this.#end
+  }
+
+  get isNearEnd(): boolean {
+    return this.below <= nearEndPx
+  }
+
+  /** How much of the content is above the view, in px. */
+  get above(): number {
+    return this.#view.scrollTop
+  }
+
+  /** How much of it is below. */
+  get below(): number {
+    return this.#view.scrollHeight - this.#view.clientHeight - this.#view.scrollTop
+  }
+
+  get height(): number {
+    return this.#view.clientHeight
+  }
+
+  /** Notes what is in view: after each scroll, and after each drawing. */
+  remember(): void {
+    this.#end = this.below <= atEndPx
+    const row = this.#rowAt(this.#view.getBoundingClientRect().top)
+    this.#anchor = row && { key: row.dataset['key'] ?? '', top: this.#topOf(row) }
+  }
+
+  /** Puts the view back after the content has changed. `sticky`: to the end, if it was there. */
+  restore(sticky: boolean): void {
+    if (this.#end && sticky) {
+      this.#view.scrollTop = this.#view.scrollHeight
+    } else if (this.#anchor) {
+      const row = this.#find(this.#anchor.key)
+      const moved = row ? this.#topOf(row) - this.#anchor.top : 0
+      if (Math.abs(moved) >= 0.5) this.#view.scrollTop += moved
+    }
+    this.remember()
+  }
+
+  toEnd(): void {
+    this.#end = true
+    this.#view.scrollTop = this.#view.scrollHeight
+    this.remember()
+  }
+
+  /** Brings a row into view: its top so many px below that of the view, or its middle to the middle. */
+  toRow(key: string, below: number | 'middle'): boolean {
+    const row = this.#find(key)
+    if (!row) return false
+    const inset = below === 'middle' ? Math.max(0, (this.#view.clientHeight - row.offsetHeight) / 2) : below
+    this.#view.scrollTop += row.getBoundingClientRect().top - this.#view.getBoundingClientRect().top - inset
+    this.remember()
+    return true
+  }
+
+  /** The keys of the rows whose bottom is in view or above it: the last one of them was seen. */
+  lastSeen(): string | undefined {
+    const bottom = this.#view.getBoundingClientRect().bottom + atEndPx
+    const rows = this.#rows()
+    const at = firstWhere(rows.length, (i) => (rows[i] as HTMLElement).getBoundingClientRect().bottom > bottom)
+    return rows[at - 1]?.dataset['key']
+  }
+
+  #rows(): readonly HTMLElement[] {
+    return [...this.#content.querySelectorAll<HTMLElement>('[data-key]')]
+  }
+
+  #rowAt(top: number): HTMLElement | undefined {
+    const rows = this.#rows()
+    return rows[firstWhere(rows.length, (i) => (rows[i] as HTMLElement).getBoundingClientRect().bottom > top)]
+  }
+
+  #find(key: string): HTMLElement | null {
+    return this.#content.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)
+  }
+
+  #topOf(row: HTMLElement): number {
+    return row.getBoundingClientRect().top - this.#content.getBoundingClientRect().top
+  }
+}
+
+/** The first of n places where f holds, if it holds from some place on; n: nowhere. */
+function firstWhere(n: number, f: (i: number) => boolean): number {
+  let low = 0
+  let high = n
+  while (low < high) {
+    const mid = (low + high) >>> 1
+    if (f(mid)) high = mid
+    else low = mid + 1
+  }
+  return low
+}

@@ -1,0 +1,42 @@
+import type { Message } from '@petrel-im/sdk'
+import { useStatus } from '@petrel-im/sdk/react'
+import { memo, type ReactElement, useEffect, useSyncExternalStore } from 'react'
+import { useSession } from '../account/SessionContext.js'
+import { type Translation, useTranslation } from '../i18n/index.js'
+
+/** What happened to the group itself. */
+export const ServiceLine = memo(function ServiceLine({ message }: { readonly message: Message }): ReactElement {
+  return <div className="service"><span dir="auto"><ServiceText message={message} /></span></div>
+})
+
+export function ServiceText({ message: m }: { readonly message: Message }): string {
+  const { t, tag } = useTranslation()
+  const { names } = useSession()
+  const { user } = useStatus()
+  useEffect(() => {
+    for (const u of usersOf(m)) names.want(u)
+  }, [m, names])
+  return useSyncExternalStore(names.subscribe, () => serviceText(m, (u) => u === user ? t('you') : names.of(u), t, tag))
+}
+
+function usersOf({ from, members }: Message): readonly string[] {
+  return [from, ...(members?.added.map((r) => r.user) ?? []), ...(members?.removed ?? []), ...(members?.left ?? [])].slice(0, 5)
+}
+
+function serviceText(m: Message, name: (user: string) => string, t: Translation['t'], tag: string): string {
+  const by = m.from ? name(m.from) : t('operator')
+  const list = (users: readonly string[]): string => new Intl.ListFormat(tag).format(users.slice(0, 5).map(name).concat(users.length > 5 ? ['…'] : []))
+  const c = m.members
+  if (m.lost) return t('lost')
+  if (m.profile) return t('didRename', { name: by, title: m.profile.title })
+  if (!c) return ''
+  if (c.dissolved) return t('didDissolve', { name: by })
+  if (m.seq === 1) return t('didCreate', { name: by })
+  const parts = [
+    c.left.length > 0 && t('didLeave', { name: list(c.left) }),
+    c.removed.length > 0 && t('didRemove', { name: by, who: list(c.removed) }),
+    c.added.length > 0 && t('didAdd', { name: by, who: list(c.added.map((r) => r.user)) }),
+    ...c.roles.map((r) => t(r.role === 'owner' ? 'didOwner' : r.role === 'admin' ? 'didAdmin' : 'didMember', { name: by, who: name(r.user) })),
+  ]
+  return parts.filter(Boolean).join(' ')
+}

@@ -1,0 +1,30 @@
+import type { SendState } from '@petrel-im/sdk'
+import type { ReactElement } from 'react'
+import { Icon } from '../../ui/index.js'
+import { type Key, useTranslation } from '../i18n/index.js'
+
+export type Fate = Exclude<SendState, 'sent'> | 'stored' | 'delivered' | 'read'
+
+const names: Readonly<Record<Fate, Key>> = {
+  sending: 'fateSending', rejected: 'fateRejected', unknowable: 'fateUnknowable', stored: 'fateStored', delivered: 'fateDelivered', read: 'fateRead',
+}
+
+/** What is known of an own message. Nothing says "stored" before the server has, and nothing "failed" before that is known. */
+export function Ticks({ fate }: { readonly fate: Fate }): ReactElement {
+  const { t } = useTranslation()
+  const label = t(names[fate])
+  if (fate === 'sending') return <span className="ticks" role="img" aria-label={label} title={label}><Icon name="clock" small /></span>
+  if (fate === 'rejected' || fate === 'unknowable') return <span className="ticks ticks-failed" role="img" aria-label={label} title={label}><Icon name="alert" small /></span>
+  return (
+    <span className={`ticks ticks-${fate}`} role="img" aria-label={label} title={label}>
+      <svg viewBox="0 0 22 14" aria-hidden="true">
+        <path d={fate === 'stored' ? 'M5 7.500l4 4 8-9' : 'M1.500 7.500l4 4 8-9M9.500 10l1.500 1.500 8-9'} />
+      </svg>
+    </span>
+  )
+}
+
+/** How far an own message that is stored has got. */
+export function fateOf(m: { readonly delivered: number; readonly read: number }): Fate {
+  return m.read > 0 ? 'read' : m.delivered > 0 ? 'delivered' : 'stored'
+}

@@ -1,0 +1,25 @@
+import type { Message, Outgoing } from '@petrel-im/sdk'
+import { createContext, useContext } from 'react'
+import type { MenuPlace } from '../../ui/index.js'
+
+/** What a message of the timeline can have done. The functions stay the same while a chat is open. */
+export interface ChatActions {
+  readonly reply: (m: Message) => void
+  readonly edit: (m: Message) => void
+  readonly forward: (m: Message) => void
+  readonly menu: (m: Message, at: MenuPlace) => void
+  readonly react: (m: Message, emoji: string, removed: boolean) => void
+  readonly whoReacted: (m: Message) => void
+  readonly jumpTo: (seq: number) => void
+  readonly again: (o: Outgoing) => void
+  readonly discard: (o: Outgoing) => void
+  readonly openUser: (user: string) => void
+}
+
+export const ChatContext = createContext<ChatActions | undefined>(undefined)
+
+export function useChatActions(): ChatActions {
+  const actions = useContext(ChatContext)
+  if (!actions) throw new Error('no chat is open')
+  return actions
+}

@@ -1,0 +1,26 @@
+import type { Conversation, MemberRef } from '@petrel-im/sdk'
+import { useClient, useMessages } from '@petrel-im/sdk/react'
+import { useEffect, useState } from 'react'
+
+const none: readonly MemberRef[] = []
+
+/** The members of a group, read when it is opened and when its membership changes. */
+export function useMembers(v: Conversation | undefined): readonly MemberRef[] {
+  const client = useClient()
+  const conv = v && !v.left ? v.id : ''
+  const changed = useMessages(conv).findLast((m) => m.members)?.seq ?? 0
+  const [all, setAll] = useState<{ readonly conv: string; readonly members: readonly MemberRef[] }>({ conv: '', members: none })
+  useEffect(() => {
+    if (conv === '') return undefined
+    const over = new AbortController()
+    client.members(conv, { signal: over.signal }).then((members) => setAll({ conv, members }), () => {}) // the next change asks again
+    return () => over.abort()
+  }, [client, conv, changed])
+  return all.conv === conv ? all.members : none
+}
+
+/** The members whom a text names with @, at most 50, and whether it names all. */
+export function mentionedIn(text: string, members: readonly MemberRef[], me: string): { readonly mentions: readonly string[]; readonly all: boolean } {
+  const named = new Set([...text.matchAll(/(?<![A-Za-z0-9_@.])@([A-Za-z0-9._+@-]+)/g)].flatMap(([, word = '']) => [word, word.replace(/[.-]+$/, '')]))
+  return { mentions: members.map((m) => m.user).filter((u) => u !== me && named.has(u)).slice(0, 50), all: named.has('all') }
+}

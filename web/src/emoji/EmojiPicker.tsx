@@ -1,0 +1,67 @@
+import { type KeyboardEvent, memo, type ReactElement, useEffect, useRef, useState } from 'react'
+import { isComposing, SearchField, Spinner } from '../../ui/index.js'
+import { type Key, useTranslation } from '../i18n/index.js'
+import { type Emoji, type EmojiData, loadEmoji } from './data.js'
+import './emoji.css'
+
+const groupNames: Readonly<Record<number, Key>> = {
+  0: 'emojiSmileys', 1: 'emojiPeople', 3: 'emojiNature', 4: 'emojiFood', 5: 'emojiTravel', 6: 'emojiActivities', 7: 'emojiObjects', 8: 'emojiSymbols', 9: 'emojiFlags',
+}
+
+/** Where an emoji is chosen. It stays open, so that several can be. */
+export default function EmojiPicker({ onPick, onClose }: { readonly onPick: (sign: string) => void; readonly onClose: () => void }): ReactElement {
+  const { t, language } = useTranslation()
+  const [data, setData] = useState<EmojiData | undefined>(undefined)
+  const [wanted, setWanted] = useState('')
+  const box = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    let over = false
+    void loadEmoji(language).then((d) => {
+      if (!over) setData(d)
+    })
+    return () => {
+      over = true
+    }
+  }, [language])
+  useEffect(() => {
+    const outside = (e: PointerEvent): void => {
+      if (e.target instanceof Node && !box.current?.parentElement?.contains(e.target)) onClose()
+    }
+    document.addEventListener('pointerdown', outside)
+    return () => document.removeEventListener('pointerdown', outside)
+  }, [onClose])
+  const pressed = (e: KeyboardEvent): void => {
+    if (isComposing(e)) return
+    if (e.key === 'Escape') {
+      e.stopPropagation()
+      onClose()
+      return
+    }
+    if (!(e.target instanceof HTMLElement) || !e.target.classList.contains('emoji')) return
+    const all = [...box.current?.querySelectorAll<HTMLElement>('.emoji') ?? []]
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 8, ArrowUp: -8 }[e.key]
+    if (step === undefined) return
+    e.preventDefault()
+    all[Math.max(0, Math.min(all.length - 1, all.indexOf(e.target) + step))]?.focus()
+  }
+  return (
+    <div className="emoji-picker" ref={box} role="dialog" aria-label={t('emoji')} onKeyDown={pressed}>
+      <SearchField label={t('searchEmoji')} value={wanted} onValue={setWanted} autoFocus={matchMedia('(pointer: fine)').matches} />
+      <div className="emoji-groups">
+        {!data && <Spinner label={t('loading')} />}
+        {data && wanted !== '' && <Signs of={data.search(wanted)} onPick={onPick} none={t('nothingFound')} />}
+        {data && wanted === '' && data.groups.map(({ group, emojis }) => (
+          <section key={group}>
+            <h3>{t(groupNames[group] ?? 'emoji')}</h3>
+            <Signs of={emojis} onPick={onPick} />
+          </section>
+        ))}
+      </div>
+    </div>
+  )
+}
+
+const Signs = memo(function Signs({ of, onPick, none }: { readonly of: readonly Emoji[]; readonly onPick: (sign: string) => void; readonly none?: string }): ReactElement {
+  if (of.length === 0) return <p className="quiet emoji-none">{none}</p>
+  return <div className="emoji-grid">{of.map((e) => <button type="button" className="emoji" key={e.sign} title={e.label} aria-label={e.label} onClick={() => onPick(e.sign)}>{e.sign}</button>)}</div>
+})

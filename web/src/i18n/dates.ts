@@ -1,0 +1,45 @@
+import type { Translation } from './index.js'
+
+const formats = new Map<string, Intl.DateTimeFormat>()
+
+function format(tag: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+  const key = tag + JSON.stringify(options)
+  let made = formats.get(key)
+  if (!made) {
+    made = new Intl.DateTimeFormat(tag, options)
+    formats.set(key, made)
+  }
+  return made
+}
+
+/** The time of day. */
+export function timeOf(ms: number, { tag }: Translation): string {
+  return format(tag, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }).format(ms)
+}
+
+/** A number that is the same for two times of one day here. */
+export function dayOf(ms: number): number {
+  const d = new Date(ms)
+  return d.getFullYear() * 10_000 + d.getMonth() * 100 + d.getDate()
+}
+
+/** A day, for the line above its messages. */
+export function dateOf(ms: number, { tag, t }: Translation, now = Date.now()): string {
+  if (dayOf(ms) === dayOf(now)) return t('today')
+  if (dayOf(ms) === dayOf(now - 86_400_000)) return t('yesterday')
+  const sameYear = new Date(ms).getFullYear() === new Date(now).getFullYear()
+  return format(tag, { month: 'long', day: 'numeric', ...(sameYear ? { weekday: 'long' } : { year: 'numeric' }) }).format(ms)
+}
+
+/** As short as it can be said: the time, the day of the week, or the date. */
+export function shortDate(ms: number, translation: Translation, now = Date.now()): string {
+  if (dayOf(ms) === dayOf(now)) return timeOf(ms, translation)
+  if (now - ms < 6 * 86_400_000) return format(translation.tag, { weekday: 'short' }).format(ms)
+  const sameYear = new Date(ms).getFullYear() === new Date(now).getFullYear()
+  return format(translation.tag, sameYear ? { month: 'short', day: 'numeric' } : { year: 'numeric', month: 'numeric', day: 'numeric' }).format(ms)
+}
+
+/** Date and time. */
+export function fullDate(ms: number, { tag }: Translation): string {
+  return format(tag, { dateStyle: 'medium', timeStyle: 'short' }).format(ms)
+}

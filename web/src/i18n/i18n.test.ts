@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { en } from './en.js'
+import { zh } from './zh.js'
+
+const texts = (t: string | { readonly one?: string; readonly other: string }): string[] => typeof t === 'string' ? [t] : [...t.one === undefined ? [] : [t.one], t.other]
+const holes = (text: string): string => [...text.matchAll(/\{\w+\}/g)].map(([h]) => h).sort().join()
+
+test('both languages have all texts, with the same values in them', () => {
+  assert.deepEqual(Object.keys(zh).sort(), Object.keys(en).sort())
+  for (const key of Object.keys(en) as (keyof typeof en)[]) {
+    const wanted = holes(texts(en[key]).at(-1) ?? '')
+    for (const text of [...texts(en[key]), ...texts(zh[key])]) {
+      assert.ok(text.trim() !== '', key)
+      assert.equal(holes(text), wanted, `${key}: ${text}`)
+    }
+  }
+})
+
+test('what is counted has the forms of its language', () => {
+  for (const key of Object.keys(en) as (keyof typeof en)[]) {
+    if (typeof en[key] === 'string') continue
+    assert.ok('one' in en[key] && 'other' in en[key], `en ${key}`)
+    assert.ok(typeof zh[key] !== 'string' && !('one' in zh[key]), `zh ${key}`)
+  }
+})
+
+test('every text is shown somewhere', () => {
+  const source = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((f) => /\.tsx?$/.test(f) && !f.includes('i18n')).map((f) => readFileSync(`src/${f}`, 'utf8')).join('\n') + readFileSync('src/i18n/dates.ts', 'utf8')
+  assert.deepEqual(Object.keys(en).filter((key) => !source.includes(`'${key}'`)), [])
+})

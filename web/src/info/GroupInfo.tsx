@@ -1,0 +1,105 @@
+import type { Conversation, MemberRef } from '@petrel-im/sdk'
+import { useClient } from '@petrel-im/sdk/react'
+import { type ReactElement, useState } from 'react'
+import { Avatar, Button, Dialog, Icon, Menu, MenuItem, type MenuPlace, RowButton, toast } from '../../ui/index.js'
+import { useName } from '../account/names.js'
+import { useSession } from '../account/SessionContext.js'
+import { thrownText } from '../chat/failure.js'
+import { useMembers } from '../chat/members.js'
+import { type Key, useTranslation } from '../i18n/index.js'
+import { go } from '../route.js'
+import { UserPicker } from './UserPicker.js'
+
+interface Question {
+  readonly text: string
+  readonly yes: Key
+  readonly act: () => Promise<void>
+}
+
+/** The members of a group, and what the person may do with them and with the group. */
+export function GroupInfo({ conversation: v }: { readonly conversation: Conversation }): ReactElement | null {
+  const { t } = useTranslation()
+  const client = useClient()
+  const { user, names } = useSession()
+  const members = useMembers(v)
+  const [adding, setAdding] = useState(false)
+  const [menu, setMenu] = useState<{ readonly member: MemberRef; readonly at: MenuPlace } | undefined>(undefined)
+  const [question, setQuestion] = useState<Question | undefined>(undefined)
+  if (v.left) return null
+  const owns = v.role === 'owner'
+  const leads = owns || v.role === 'admin'
+  const done = (change: Promise<void>): void => void change.catch((why: unknown) => toast(thrownText(why, t)))
+  const mayRemove = (m: MemberRef): boolean => m.user !== user && (owns || v.role === 'admin' && m.role === 'member')
+  return (
+    <>
+      <section className="info-part">
+        {members.length > 0 && <h3 className="info-title">{t('memberCount', { n: members.length })}</h3>}
+        {leads && <RowButton icon="add" onClick={() => setAdding(true)}>{t('addMembers')}</RowButton>}
+        <ul>{members.map((m) => <li key={m.user}><MemberLine member={m} me={user} onSelect={(at) => setMenu({ member: m, at })} /></li>)}</ul>
+      </section>
+      <section className="info-part">
+        {(!owns || members.length === 1) && <RowButton icon="exit" danger onClick={() => setQuestion({ text: t('leaveQuestion', { title: v.title }), yes: 'leave', act: () => client.leaveGroup(v.id) })}>{t('leaveGroup')}</RowButton>}
+        {owns && members.length > 1 && <p className="info-note">{t('ownerCannotLeave')}</p>}
+        {owns && <RowButton icon="trash" danger onClick={() => setQuestion({ text: t('dissolveQuestion', { title: v.title }), yes: 'dissolve', act: () => client.dissolveGroup(v.id) })}>{t('dissolveGroup')}</RowButton>}
+      </section>
+      {menu && (
+        <Menu at={menu.at} label={menu.member.user} onClose={() => setMenu(undefined)}>
+          <MenuItem icon="write" onSelect={() => go({ account: user, user: menu.member.user })}>{t('writeTo')}</MenuItem>
+          {owns && menu.member.role === 'member' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'admin'))}>{t('makeAdmin')}</MenuItem>}
+          {owns && menu.member.role === 'admin' && <MenuItem icon="person" onSelect={() => done(client.setRole(v.id, menu.member.user, 'member'))}>{t('makeMember')}</MenuItem>}
+          {owns && menu.member.user !== user && <MenuItem icon="crown" onSelect={() => setQuestion({ text: t('handOverQuestion', { name: names.of(menu.member.user) }), yes: 'handOver', act: () => client.transferOwnership(v.id, menu.member.user) })}>{t('handOver')}</MenuItem>}
+          {mayRemove(menu.member) && <MenuItem icon="ban" danger onSelect={() => done(client.removeMembers(v.id, [menu.member.user]))}>{t('removeMember')}</MenuItem>}
+        </Menu>
+      )}
+      {adding && <AddDialog conv={v.id} members={members} onClose={() => setAdding(false)} />}
+      {question && <ConfirmDialog {...question} onClose={() => setQuestion(undefined)} />}
+    </>
+  )
+}
+
+const roleNames: Readonly<Record<string, Key>> = { owner: 'owner', admin: 'admin' }
+
+function MemberLine({ member: m, me, onSelect }: { readonly member: MemberRef; readonly me: string; readonly onSelect: (at: MenuPlace) => void }): ReactElement {
+  const { t } = useTranslation()
+  const name = useName(m.user)
+  const role = roleNames[m.role]
+  const inner = (
+    <>
+      <Avatar id={m.user} name={name} size={40} />
+      <span className="row-text"><span className="cut info-name" dir="auto">{name}</span><span className="row-note cut">@{m.user}</span></span>
+      {m.role === 'owner' && <Icon name="crown" small />}
+      {role && <span className="quiet">{t(role)}</span>}
+    </>
+  )
+  if (m.user === me) return <div className="row">{inner}</div>
+  return <button type="button" className="row" aria-haspopup="menu" onClick={(e) => onSelect({ x: e.clientX || e.currentTarget.getBoundingClientRect().left + 60, y: e.clientY || e.currentTarget.getBoundingClientRect().bottom })}>{inner}</button>
+}
+
+function AddDialog({ conv, members, onClose }: { readonly conv: string; readonly members: readonly MemberRef[]; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const [users, setUsers] = useState<readonly string[]>([])
+  const add = (): void => void client.addMembers(conv, users).then(onClose, (why: unknown) => toast(thrownText(why, t)))
+  return (
+    <Dialog title={t('addMembers')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" disabled={users.length === 0} onClick={add}>{t('add')}</Button>}>
+      <div className="dialog-body"><UserPicker chosen={users} without={members.map((m) => m.user)} onChange={setUsers} /></div>
+    </Dialog>
+  )
+}
+
+export function ConfirmDialog({ text, yes, act, onClose }: Question & { readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const [busy, setBusy] = useState(false)
+  const confirm = (): void => {
+    setBusy(true)
+    act().then(onClose, (why: unknown) => {
+      toast(thrownText(why, t))
+      onClose()
+    })
+  }
+  return (
+    <Dialog title={t(yes)} closeLabel={t('close')} onClose={onClose} foot={<><Button onClick={onClose}>{t('cancel')}</Button><Button look="danger-primary" disabled={busy} onClick={confirm}>{t(yes)}</Button></>}>
+      <p className="dialog-body">{text}</p>
+    </Dialog>
+  )
+}

@@ -1,0 +1,93 @@
+import { useClient, usePresence } from '@petrel-im/sdk/react'
+import { type ReactElement, useState } from 'react'
+import { Avatar, Button, Dialog, Field, IconButton, RowButton, Switch, toast } from '../../ui/index.js'
+import { useName } from '../account/names.js'
+import { useSession } from '../account/SessionContext.js'
+import { thrownText } from '../chat/failure.js'
+import { muteForEver } from '../chat/ChatHeader.js'
+import { useTranslation } from '../i18n/index.js'
+import { go, useRoute } from '../route.js'
+import { isMuted } from '../sidebar/list.js'
+import { useChat, useOfClient } from '../snapshot.js'
+import { GroupInfo } from './GroupInfo.js'
+import './info.css'
+
+/** What is known of a conversation, and what the person can set of it. */
+export function InfoPanel({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const route = useRoute()
+  const v = useChat(conv, peer)
+  const [renaming, setRenaming] = useState(false)
+  const said = (why: unknown): void => toast(thrownText(why, t))
+  const leads = v?.kind === 'group' && !v.left && (v.role === 'owner' || v.role === 'admin')
+  return (
+    <aside className="info" aria-label={t('info')}>
+      <header className="info-header">
+        <IconButton icon="close" label={t('close')} onClick={() => go({ ...route, info: false }, true)} />
+        <h2>{t('info')}</h2>
+        {leads && <IconButton icon="write" label={t('rename')} onClick={() => setRenaming(true)} />}
+      </header>
+      <div className="info-body">
+        {v?.kind === 'group' ? <GroupHead id={v.id} title={v.title || t('group')} /> : <PersonHead user={v?.peer || peer} />}
+        {v && (
+          <section className="info-part">
+            <Switch icon="bell" on={!isMuted(v)} onChange={(on) => void client.mute(v.id, on ? 0 : muteForEver).catch(said)}>{t('notifications')}</Switch>
+            <Switch icon="archive" on={v.personal.archived} onChange={(on) => void client.archive(v.id, on).catch(said)}>{t('archived')}</Switch>
+          </section>
+        )}
+        {v?.kind !== 'group' && <BlockSwitch user={v?.peer || peer} />}
+        {v?.kind === 'group' && <GroupInfo conversation={v} />}
+      </div>
+      {renaming && v && <RenameDialog conv={v.id} title={v.title} onClose={() => setRenaming(false)} />}
+    </aside>
+  )
+}
+
+function PersonHead({ user }: { readonly user: string }): ReactElement {
+  const { t } = useTranslation()
+  const name = useName(user)
+  const presence = usePresence(user)
+  return (
+    <div className="info-head">
+      <Avatar id={user} name={name} size={112} />
+      <h3 dir="auto">{name}</h3>
+      <p className="quiet">@{user}{presence?.online && <> · <span className="online">{t('online')}</span></>}</p>
+    </div>
+  )
+}
+
+function GroupHead({ id, title }: { readonly id: string; readonly title: string }): ReactElement {
+  return <div className="info-head"><Avatar id={id} name={title} size={112} /><h3 dir="auto">{title}</h3></div>
+}
+
+function BlockSwitch({ user }: { readonly user: string }): ReactElement | null {
+  const { t } = useTranslation()
+  const client = useClient()
+  const me = useSession().user
+  const blocked = useOfClient((c) => c.blocked()).includes(user)
+  if (user === me) return null
+  return (
+    <section className="info-part">
+      <RowButton icon="ban" danger={!blocked} onClick={() => void client.block(user, !blocked).catch((why: unknown) => toast(thrownText(why, t)))}>{t(blocked ? 'unblock' : 'block')}</RowButton>
+      <p className="info-note">{t(blocked ? 'blockedNote' : 'blockNote')}</p>
+    </section>
+  )
+}
+
+function RenameDialog({ conv, title, onClose }: { readonly conv: string; readonly title: string; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const [text, setText] = useState(title)
+  const [error, setError] = useState<string | undefined>(undefined)
+  return (
+    <Dialog title={t('rename')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="rename" disabled={text.trim() === ''}>{t('save')}</Button>}>
+      <form id="rename" className="dialog-body" onSubmit={(e) => {
+        e.preventDefault()
+        client.renameGroup(conv, text.trim()).then(onClose, (why: unknown) => setError(thrownText(why, t)))
+      }}>
+        <Field label={t('groupTitle')} value={text} maxLength={100} error={error} onChange={(e) => setText(e.target.value)} autoFocus />
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,29 @@
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { App } from './App.js'
+import { admitToken } from './account/session.js'
+import { isLoopback } from './page.js'
+import { applyTheme } from './preferences.js'
+import { go } from './route.js'
+
+applyTheme()
+
+/** A link of `petrel demo` has a token after the #. It is taken where only this host reaches the page: elsewhere a stranger could have somebody write in the account of the stranger. */
+async function takeLink(): Promise<void> {
+  const token = /^#t=([\w.@+-]+)$/.exec(location.hash)?.[1]
+  if (token === undefined) return
+  history.replaceState(null, '', '#/')
+  if (isLoopback()) go({ account: await admitToken(token) }, true)
+}
+
+if ('serviceWorker' in navigator) {
+  addEventListener('load', () => void navigator.serviceWorker.register('/sw.js').catch(() => {})) // without it the page needs the network to open
+  navigator.serviceWorker.addEventListener('message', ({ data }: MessageEvent<{ readonly kind?: string; readonly address?: string }>) => {
+    if (data.kind === 'open' && data.address?.startsWith('#/')) location.hash = data.address
+  })
+}
+
+void takeLink().finally(() => {
+  const root = document.getElementById('root')
+  if (root) createRoot(root).render(<StrictMode><App /></StrictMode>)
+})

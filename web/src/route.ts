@@ -1,0 +1,69 @@
+import { useSyncExternalStore } from 'react'
+
+/**
+ * What the page shows, as the part of its address after the #:
+ *
+ *   #/                       where people log in
+ *   #/alice                  the list of conversations of the account alice
+ *   #/alice/c/CONV           a conversation;   #/alice/c/CONV/info   with what is known of it
+ *   #/alice/u/bob            the direct conversation with bob, also before there is one
+ *   #/alice/settings         settings;   #/alice/devices   devices
+ *
+ * The account is in the address, so a tab stays with its account, and two live side by side.
+ */
+export interface Route {
+  readonly account: string // '': nobody's
+  readonly conv: string
+  readonly user: string
+  readonly info: boolean
+  readonly panel: '' | 'settings' | 'devices'
+}
+
+const nothing: Route = { account: '', conv: '', user: '', info: false, panel: '' }
+
+export function parseRoute(hash: string): Route {
+  const [account = '', kind = '', id = '', more = ''] = hash.replace(/^#\/?/, '').split('/').map(decode)
+  if (kind === 'settings' || kind === 'devices') return { ...nothing, account, panel: kind }
+  return { ...nothing, account, conv: kind === 'c' ? id : '', user: kind === 'u' ? id : '', info: more === 'info' }
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return ''
+  }
+}
+
+/** The address of a route, which begins with #/. */
+export function address(to: Partial<Route>): string {
+  const { account, conv, user, info, panel } = { ...nothing, ...to }
+  const parts = [account, ...(conv ? ['c', conv] : user ? ['u', user] : panel ? [panel] : []), ...(info ? ['info'] : [])]
+  return `#/${parts.map(encodeURIComponent).join('/')}`
+}
+
+/** Goes to another route; replacing: Back does not come to the present one. */
+export function go(to: Partial<Route>, replacing = false): void {
+  if (address(to) === address(parseRoute(location.hash))) return
+  if (replacing) {
+    history.replaceState(null, '', address(to))
+    dispatchEvent(new HashChangeEvent('hashchange'))
+  } else location.hash = address(to)
+}
+
+function subscribe(f: () => void): () => void {
+  addEventListener('hashchange', f)
+  return () => removeEventListener('hashchange', f)
+}
+
+let known: { readonly hash: string; readonly route: Route } = { hash: '', route: nothing }
+
+/** The route now, the same object while the address is. */
+export function route(): Route {
+  if (location.hash !== known.hash) known = { hash: location.hash, route: parseRoute(location.hash) }
+  return known.route
+}
+
+export function useRoute(): Route {
+  return useSyncExternalStore(subscribe, route)
+}

@@ -1,0 +1,87 @@
+import type { Device } from '@petrel-im/sdk'
+import { useClient, useStatus } from '@petrel-im/sdk/react'
+import { type ReactElement, useCallback, useEffect, useState } from 'react'
+import { Button, Dialog, Field, Icon, IconButton, RowButton, Spinner, toast } from '../../ui/index.js'
+import { useSession } from '../account/SessionContext.js'
+import { thrownText } from '../chat/failure.js'
+import { fullDate } from '../i18n/dates.js'
+import { useTranslation } from '../i18n/index.js'
+import { ConfirmDialog } from '../info/GroupInfo.js'
+import { go } from '../route.js'
+import './settings.css'
+
+/** Where the account is logged in. */
+export function DevicesView(): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const { user } = useSession()
+  const { state } = useStatus()
+  const [devices, setDevices] = useState<readonly Device[] | undefined>(undefined)
+  const [naming, setNaming] = useState<Device | undefined>(undefined)
+  const [asking, setAsking] = useState(false)
+  const read = useCallback(() => {
+    client.devices().then((all) => setDevices(all.filter((d) => !d.revoked)), (why: unknown) => toast(thrownText(why, t)))
+  }, [client, t])
+  useEffect(() => {
+    if (state === 'live') read()
+  }, [read, state])
+  const others = devices?.filter((d) => !d.current) ?? []
+  const revoke = async (of: readonly Device[]): Promise<void> => {
+    for (const d of of) await client.revokeDevice(d.id)
+    read()
+  }
+  return (
+    <main className="settings">
+      <header className="chat-header">
+        <IconButton icon="back" label={t('back')} onClick={() => go({ account: user, panel: 'settings' })} />
+        <h1 className="settings-title">{t('devices')}</h1>
+      </header>
+      <div className="settings-body">
+        {!devices && state === 'live' && <Spinner label={t('loading')} />}
+        {state !== 'live' && !devices && <p className="quiet">{t('errorOffline')}</p>}
+        {devices && (
+          <section className="card">
+            <ul>{devices.map((d) => <li key={d.id} className="row"><DeviceLine device={d} onName={() => setNaming(d)} onRevoke={() => void revoke([d]).catch((why: unknown) => toast(thrownText(why, t)))} /></li>)}</ul>
+            {devices.length === 0 && <p className="info-note">{t('noDevices')}</p>}
+            {others.length > 0 && <RowButton icon="exit" danger onClick={() => setAsking(true)}>{t('logOutOthers')}</RowButton>}
+          </section>
+        )}
+      </div>
+      {asking && <ConfirmDialog text={t('logOutOthersQuestion', { n: others.length })} yes="logOutOthers" act={() => revoke(others)} onClose={() => setAsking(false)} />}
+      {naming && <NameDialog device={naming} onClose={() => { setNaming(undefined); read() }} />}
+    </main>
+  )
+}
+
+function DeviceLine({ device: d, onName, onRevoke }: { readonly device: Device; readonly onName: () => void; readonly onRevoke: () => void }): ReactElement {
+  const translation = useTranslation()
+  const { t } = translation
+  return (
+    <>
+      <Icon name="device" />
+      <span className="row-text">
+        <span className="cut">{d.name || d.kind || d.id}{d.current && <span className="this-device"> {t('thisDevice')}</span>}</span>
+        <span className="row-note cut">{d.sessions > 0 ? <span className="online">{t('online')}</span> : t('loggedInAt', { when: fullDate(d.loginMs, translation) })} · {d.client || d.kind}</span>
+      </span>
+      <IconButton icon="write" label={t('rename')} onClick={onName} />
+      {!d.current && <IconButton icon="exit" label={t('logOut')} onClick={onRevoke} />}
+    </>
+  )
+}
+
+function NameDialog({ device, onClose }: { readonly device: Device; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const [text, setText] = useState(device.name)
+  const [error, setError] = useState<string | undefined>(undefined)
+  return (
+    <Dialog title={t('rename')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="device" disabled={text.trim() === ''}>{t('save')}</Button>}>
+      <form id="device" className="dialog-body" onSubmit={(e) => {
+        e.preventDefault()
+        client.renameDevice(device.id, text.trim()).then(onClose, (why: unknown) => setError(thrownText(why, t)))
+      }}>
+        <Field label={t('deviceName')} value={text} maxLength={64} error={error} onChange={(e) => setText(e.target.value)} autoFocus />
+      </form>
+    </Dialog>
+  )
+}

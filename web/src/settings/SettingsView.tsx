@@ -1,0 +1,152 @@
+import { useClient, useStatus } from '@petrel-im/sdk/react'
+import { type FormEvent, type ReactElement, useEffect, useState } from 'react'
+import { Avatar, Button, Choices, Dialog, Field, IconButton, RowButton, Switch, toast } from '../../ui/index.js'
+import { useName } from '../account/names.js'
+import { useSession } from '../account/SessionContext.js'
+import { version } from '../account/session.js'
+import { thrownText } from '../chat/failure.js'
+import { useTranslation } from '../i18n/index.js'
+import { UserLine } from '../chat/WhoDialog.js'
+import { mayNotify, permission } from '../notify.js'
+import { prefer, usePreferences } from '../preferences.js'
+import { useOfClient } from '../snapshot.js'
+import { go } from '../route.js'
+import { LogoutDialog } from './LogoutDialog.js'
+import './settings.css'
+
+/** What the person prefers, and who they are. */
+export function SettingsView(): ReactElement {
+  const { t } = useTranslation()
+  const { user } = useSession()
+  const name = useName(user)
+  const [open, setOpen] = useState<'name' | 'password' | 'logout' | undefined>(undefined)
+  return (
+    <main className="settings">
+      <header className="chat-header">
+        <IconButton icon="back" label={t('back')} onClick={() => go({ account: user })} />
+        <h1 className="settings-title">{t('settings')}</h1>
+      </header>
+      <div className="settings-body">
+        <div className="info-head"><Avatar id={user} name={name} size={96} /><h2 dir="auto">{name}</h2><p className="quiet">@{user}</p></div>
+        <Look />
+        <Notices />
+        <section className="card">
+          <h2 className="info-title">{t('account')}</h2>
+          <RowButton icon="person" onClick={() => setOpen('name')}>{t('changeName')}</RowButton>
+          <RowButton icon="key" onClick={() => setOpen('password')}>{t('changePassword')}</RowButton>
+          <RowButton icon="device" onClick={() => go({ account: user, panel: 'devices' })}>{t('devices')}</RowButton>
+          <RowButton icon="exit" danger onClick={() => setOpen('logout')}>{t('logOut')}</RowButton>
+        </section>
+        <Blocked />
+        <p className="quiet settings-version">{version} · <ServerVersion /></p>
+      </div>
+      {open === 'name' && <NameDialog onClose={() => setOpen(undefined)} />}
+      {open === 'password' && <PasswordDialog onClose={() => setOpen(undefined)} />}
+      {open === 'logout' && <LogoutDialog onClose={() => setOpen(undefined)} />}
+    </main>
+  )
+}
+
+function ServerVersion(): ReactElement {
+  return <>{useStatus().server}</>
+}
+
+function Look(): ReactElement {
+  const { t } = useTranslation()
+  const { theme, language } = usePreferences()
+  return (
+    <section className="card">
+      <h2 className="info-title">{t('look')}</h2>
+      <div className="card-choices"><Choices label={t('theme')} value={theme} onChange={(value) => prefer({ theme: value })} of={[['auto', t('themeAuto')], ['light', t('themeLight')], ['dark', t('themeDark')]]} /></div>
+      <div className="card-choices"><Choices label={t('language')} value={language} onChange={(value) => prefer({ language: value })} of={[['auto', t('languageAuto')], ['en', 'English'], ['zh', '中文']]} /></div>
+    </section>
+  )
+}
+
+function Notices(): ReactElement {
+  const { t } = useTranslation()
+  const { notify, sound } = usePreferences()
+  const [allowed, setAllowed] = useState(permission)
+  const change = async (on: boolean): Promise<void> => {
+    if (on && !await mayNotify()) {
+      setAllowed(permission())
+      toast(t('notificationsRefused'))
+      return
+    }
+    prefer({ notify: on })
+  }
+  return (
+    <section className="card">
+      <h2 className="info-title">{t('notifications')}</h2>
+      {allowed !== 'unsupported' && <Switch icon="bell" on={notify && allowed !== 'denied'} onChange={(on) => void change(on)}>{t('notifyHidden')}</Switch>}
+      <Switch icon="sound" on={sound} onChange={(on) => prefer({ sound: on })}>{t('sound')}</Switch>
+    </section>
+  )
+}
+
+function Blocked(): ReactElement | null {
+  const { t } = useTranslation()
+  const client = useClient()
+  const blocked = useOfClient((c) => c.blocked())
+  if (blocked.length === 0) return null
+  return (
+    <section className="card">
+      <h2 className="info-title">{t('blockedUsers')}</h2>
+      <ul>{blocked.map((u) => (
+        <li key={u} className="blocked">
+          <ul className="row-text"><UserLine user={u} note={`@${u}`} /></ul>
+          <Button small onClick={() => void client.block(u, false).catch((why: unknown) => toast(thrownText(why, t)))}>{t('unblock')}</Button>
+        </li>
+      ))}</ul>
+    </section>
+  )
+}
+
+function NameDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const { user, names } = useSession()
+  const [text, setText] = useState(() => names.of(user) === user ? '' : names.of(user))
+  const [error, setError] = useState<string | undefined>(undefined)
+  useEffect(() => {
+    client.call('petrel.v1.AccountService/GetAccount', {}).then(({ displayName = '' }) => names.learn(user, displayName), () => {}) // what is known is shown
+  }, [client, names, user])
+  const save = (e: FormEvent): void => {
+    e.preventDefault()
+    const displayName = text.trim()
+    client.call('petrel.v1.AccountService/UpdateAccount', { displayName }).then(() => {
+      names.learn(user, displayName)
+      onClose()
+    }, (why: unknown) => setError(thrownText(why, t)))
+  }
+  return (
+    <Dialog title={t('changeName')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="name">{t('save')}</Button>}>
+      <form id="name" className="dialog-body" onSubmit={save}>
+        <Field label={t('displayName')} hint={t('displayNameHint')} value={text} maxLength={64} error={error} onChange={(e) => setText(e.target.value)} autoFocus autoComplete="name" />
+      </form>
+    </Dialog>
+  )
+}
+
+function PasswordDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const [old, setOld] = useState('')
+  const [next, setNext] = useState('')
+  const [error, setError] = useState<string | undefined>(undefined)
+  const save = (e: FormEvent): void => {
+    e.preventDefault()
+    client.call('petrel.v1.AccountService/ChangePassword', { oldPassword: old, newPassword: next }).then(() => {
+      toast(t('passwordChanged'))
+      onClose()
+    }, (why: unknown) => setError(thrownText(why, t)))
+  }
+  return (
+    <Dialog title={t('changePassword')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="password" disabled={next.length < 8}>{t('save')}</Button>}>
+      <form id="password" className="dialog-body" onSubmit={save}>
+        <Field label={t('oldPassword')} type="password" autoComplete="current-password" value={old} error={error} onChange={(e) => setOld(e.target.value)} autoFocus />
+        <Field label={t('newPassword')} type="password" autoComplete="new-password" hint={t('passwordHint')} value={next} onChange={(e) => setNext(e.target.value)} />
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,49 @@
+import { useUnread } from '@petrel-im/sdk/react'
+import { type ReactElement, useEffect, useState } from 'react'
+import { Avatar, IconButton, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
+import { useAccounts } from '../account/accounts.js'
+import { useName } from '../account/names.js'
+import { useSession } from '../account/SessionContext.js'
+import { useTranslation } from '../i18n/index.js'
+import { KeysDialog } from './KeysDialog.js'
+import { go } from '../route.js'
+
+export const addAccountRoute = '*' // stands where the account does; no user is called so
+
+/** What belongs to no conversation. */
+export function AccountMenu({ onNewGroup }: { readonly onNewGroup: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const { user } = useSession()
+  const name = useName(user)
+  const accounts = useAccounts()
+  const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
+  const [keys, setKeys] = useState(false)
+  const unread = useUnread()
+  useEffect(() => {
+    const show = (): void => setKeys(true)
+    addEventListener('petrel-keys', show)
+    return () => removeEventListener('petrel-keys', show)
+  }, [])
+  return (
+    <>
+      <IconButton icon="menu" label={t('menu')} aria-haspopup="menu" data-unread={unread.messages > 0} onClick={(e) => {
+        const { left, bottom } = e.currentTarget.getBoundingClientRect()
+        setMenu({ x: left, y: bottom + 4 })
+      }} />
+      {menu && (
+        <Menu at={menu} label={t('menu')} onClose={() => setMenu(undefined)}>
+          <div className="menu-account"><Avatar id={user} name={name} size={36} /><span className="row-text"><span className="cut" dir="auto">{name}</span><br /><span className="quiet">@{user}</span></span></div>
+          {accounts.filter((u) => u !== user).map((u) => <button type="button" role="menuitem" tabIndex={-1} className="menu-item" key={u} onClick={() => go({ account: u })}><Avatar id={u} name={u} size={24} />{u}</button>)}
+          <MenuItem icon="add" onSelect={() => go({ account: addAccountRoute })}>{t('addAccount')}</MenuItem>
+          <hr />
+          <MenuItem icon="people" onSelect={onNewGroup}>{t('newGroup')}</MenuItem>
+          <MenuItem icon="person" onSelect={() => go({ account: user, user })}>{t('notes')}</MenuItem>
+          <MenuItem icon="device" onSelect={() => go({ account: user, panel: 'devices' })}>{t('devices')}</MenuItem>
+          <MenuItem icon="gear" onSelect={() => go({ account: user, panel: 'settings' })}>{t('settings')}</MenuItem>
+          <MenuItem icon="keyboard" onSelect={() => setKeys(true)}>{t('keys')}</MenuItem>
+        </Menu>
+      )}
+      {keys && <KeysDialog onClose={() => setKeys(false)} />}
+    </>
+  )
+}

@@ -1,0 +1,25 @@
+import type { Conversation } from '@petrel-im/sdk'
+import type { ReactElement } from 'react'
+import { Avatar } from '../../ui/index.js'
+import { useName } from '../account/names.js'
+import { useSession } from '../account/SessionContext.js'
+import { useTranslation } from '../i18n/index.js'
+
+/** What a conversation is called. */
+export function useChatName(v: Pick<Conversation, 'kind' | 'peer' | 'title'>): string {
+  const { t } = useTranslation()
+  const { user } = useSession()
+  const name = useName(v.peer)
+  return v.kind === 'direct' ? v.peer === user ? t('notes') : name : v.title || t('group')
+}
+
+/** A conversation in a list to choose from. */
+export function ChatLine({ conversation: v, onSelect }: { readonly conversation: Conversation; readonly onSelect: () => void }): ReactElement {
+  const name = useChatName(v)
+  return (
+    <button type="button" className="row" onClick={onSelect}>
+      <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} size={40} />
+      <span className="row-text cut" dir="auto">{name}</span>
+    </button>
+  )
+}

@@ -1,0 +1,96 @@
+import type { Conversation } from '@petrel-im/sdk'
+import { useClient, usePresence } from '@petrel-im/sdk/react'
+import { memo, type ReactElement, useState } from 'react'
+import { Avatar, Badge, Icon, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
+import { useName } from '../account/names.js'
+import { useSession } from '../account/SessionContext.js'
+import { muteForEver } from '../chat/ChatHeader.js'
+import { plainText } from '../chat/marks.js'
+import { fateOf, Ticks } from '../chat/Ticks.js'
+import { Typing } from '../chat/Typing.js'
+import { useDraft } from '../drafts.js'
+import { shortDate } from '../i18n/dates.js'
+import { useTranslation } from '../i18n/index.js'
+import { usePendingOf } from '../snapshot.js'
+import { useChatName } from './ChatLine.js'
+import { isMuted, lastMs } from './list.js'
+
+/** A conversation in the list. */
+export const ChatRow = memo(function ChatRow({ conversation: v, selected, onSelect }: { readonly conversation: Conversation; readonly selected: boolean; readonly onSelect: (v: Conversation) => void }): ReactElement {
+  const translation = useTranslation()
+  const { t } = translation
+  const client = useClient()
+  const { user } = useSession()
+  const name = useChatName(v)
+  const presence = usePresence(v.peer)
+  const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
+  const muted = isMuted(v)
+  const ms = lastMs(client, v)
+  const marked = v.unread === 0 && v.personal.unread
+  return (
+    <>
+      <button
+        type="button" className={selected ? 'chat-row selected' : 'chat-row'} aria-current={selected ? 'page' : undefined} aria-haspopup="menu" onClick={() => onSelect(v)}
+        onContextMenu={(e) => { e.preventDefault(); setMenu({ x: e.clientX, y: e.clientY }) }}
+      >
+        <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} online={v.peer !== user && (presence?.online ?? false)} />
+        <span className="chat-row-text">
+          <span className="chat-row-line">
+            <span className="chat-row-name cut" dir="auto">{name}</span>
+            {muted && <Icon name="mute" small />}
+            <span className="chat-row-time">
+              {v.last?.from === user && v.last.recalledBy === 0 && <Ticks fate={fateOf(v.last)} />}
+              {ms > 0 && <time>{shortDate(ms, translation)}</time>}
+            </span>
+          </span>
+          <span className="chat-row-line">
+            <span className="chat-row-last cut" dir="auto"><Preview conversation={v} selected={selected} /></span>
+            {v.mentions.length > 0 && <span className="badge badge-round" role="img" aria-label={t('mentionsUnread', { n: v.mentions.length })}>@</span>}
+            {v.unread > 0 && <Badge count={v.unread} muted={muted} label={t('unreadCount', { n: v.unread })} />}
+            {marked && <span className={muted ? 'badge badge-muted badge-round' : 'badge badge-round'} role="img" aria-label={t('markedUnread')} />}
+            {v.personal.pinned > 0 && v.unread === 0 && !marked && <Icon name="pin" small />}
+          </span>
+        </span>
+      </button>
+      {menu && <ChatMenu conversation={v} at={menu} onClose={() => setMenu(undefined)} />}
+    </>
+  )
+})
+
+/** What was said last, or is being said. */
+function Preview({ conversation: v, selected }: { readonly conversation: Conversation; readonly selected: boolean }): ReactElement {
+  const { t } = useTranslation()
+  const { user } = useSession()
+  const draft = useDraft(user, v.kind === 'direct' ? `@${v.peer}` : v.id)
+  const failed = usePendingOf(v.id, v.peer).some((o) => o.state === 'rejected')
+  const m = v.last
+  const name = useName(v.kind === 'group' && m && m.from !== user ? m.from : '')
+  if (v.typing.length > 0) return <Typing users={v.typing} many={v.kind === 'group'} />
+  if (failed) return <span className="chat-row-failed">{t('fateRejected')}</span>
+  if (draft !== '' && !selected) return <><span className="chat-row-draft">{t('draft')} </span>{plainText(draft)}</>
+  if (!m) return <>{v.left ? t('notMemberShort') : ''}</>
+  const from = v.kind !== 'group' ? '' : m.from === user ? t('you') : name
+  const text = m.recalledBy > 0 ? t('recalled') : m.text === undefined ? t('otherKind') : plainText(m.text)
+  return <>{from && <span className="chat-row-from">{from}: </span>}{text}</>
+}
+
+function ChatMenu({ conversation: v, at, onClose }: { readonly conversation: Conversation; readonly at: MenuPlace; readonly onClose: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const { pinned, archived } = v.personal
+  const looksUnread = v.unread > 0 || v.personal.unread
+  const done = (change: Promise<void>): void => void change.catch(() => {}) // the menu shows what holds
+  const nextPin = (): number => Math.max(0, ...client.conversations().map((c) => c.personal.pinned)) + 1
+  const read = (): void => {
+    client.markRead(v.id, v.head)
+    if (v.personal.unread) done(client.markUnread(v.id, false))
+  }
+  return (
+    <Menu at={at} label={t('chatMenu')} onClose={onClose}>
+      <MenuItem icon={looksUnread ? 'check' : 'unread'} onSelect={() => looksUnread ? read() : done(client.markUnread(v.id, true))}>{t(looksUnread ? 'markRead' : 'markUnread')}</MenuItem>
+      <MenuItem icon="pin" onSelect={() => done(client.pinConversation(v.id, pinned > 0 ? 0 : nextPin()))}>{t(pinned > 0 ? 'unpin' : 'pin')}</MenuItem>
+      <MenuItem icon={isMuted(v) ? 'bell' : 'mute'} onSelect={() => done(client.mute(v.id, isMuted(v) ? 0 : muteForEver))}>{t(isMuted(v) ? 'unmute' : 'mute')}</MenuItem>
+      <MenuItem icon="archive" onSelect={() => done(client.archive(v.id, !archived))}>{t(archived ? 'unarchive' : 'toArchive')}</MenuItem>
+    </Menu>
+  )
+}

@@ -1,0 +1,51 @@
+import type { Account, Conversation } from '@petrel-im/sdk'
+import { useClient } from '@petrel-im/sdk/react'
+import { type ReactElement, useEffect, useState } from 'react'
+import { Avatar } from '../../ui/index.js'
+import { useSession } from '../account/SessionContext.js'
+import { useTranslation } from '../i18n/index.js'
+import { go } from '../route.js'
+
+const restMs = 400 // after the last key, before the server is asked
+export const isHandle = (text: string): boolean => /^[A-Za-z0-9._@+-]{1,64}$/.test(text)
+
+/** The user whose handle the person has typed. Users are found by the exact handle only. */
+export function PeopleResult({ wanted, known, onOpen }: { readonly wanted: string; readonly known: readonly Conversation[]; readonly onOpen: () => void }): ReactElement | null {
+  const { t } = useTranslation()
+  const client = useClient()
+  const { user, names } = useSession()
+  const handle = wanted.trim().replace(/^@/, '')
+  const [found, setFound] = useState<Account | 'none' | undefined>(undefined)
+  const has = known.some((v) => v.peer === handle)
+  useEffect(() => {
+    if (!isHandle(handle) || has) return undefined
+    const over = new AbortController()
+    const timer = setTimeout(() => {
+      client.getUser(handle, { signal: over.signal }).then((account) => {
+        names.learn(account.user, account.displayName)
+        setFound(account)
+      }, () => {
+        if (!over.signal.aborted) setFound('none')
+      })
+    }, restMs)
+    return () => {
+      clearTimeout(timer)
+      over.abort()
+    }
+  }, [client, handle, has, names])
+  if (has) return null
+  if (found === undefined || found === 'none') {
+    if (known.length > 0) return null
+    return <p className="sidebar-empty">{t(isHandle(handle) && found === undefined ? 'searching' : 'noSuchUser')}</p>
+  }
+  const name = found.user === user ? t('notes') : found.displayName || found.user
+  return (
+    <>
+      <h2 className="sidebar-part">{t('people')}</h2>
+      <button type="button" className="chat-row people-row" onClick={() => { onOpen(); go({ account: user, user: found.user }) }}>
+        <Avatar id={found.user} name={name} />
+        <span className="chat-row-text"><span className="chat-row-name cut" dir="auto">{name}</span><span className="chat-row-last cut">@{found.user}</span></span>
+      </button>
+    </>
+  )
+}

@@ -1,0 +1,95 @@
+import type { Conversation } from '@petrel-im/sdk'
+import { useClient, useConversations, useStatus } from '@petrel-im/sdk/react'
+import { type KeyboardEvent, type ReactElement, type RefObject, useEffect, useMemo, useState } from 'react'
+import { Badge, Icon, IconButton, isComposing, SearchField } from '../../ui/index.js'
+import { useSession } from '../account/SessionContext.js'
+import { useTranslation } from '../i18n/index.js'
+import { go, useRoute } from '../route.js'
+import { AccountMenu } from './AccountMenu.js'
+import { ChatRow } from './ChatRow.js'
+import { ConnectionLine } from './ConnectionLine.js'
+import { chatRoute, inOrder, isListed, isMuted, matches } from './list.js'
+import { NewGroupDialog } from './NewGroupDialog.js'
+import { PeopleResult } from './PeopleResult.js'
+import './sidebar.css'
+
+/** The conversations of the account, and the search in them. */
+export function Sidebar({ search }: { readonly search: RefObject<HTMLInputElement | null> }): ReactElement {
+  const { t } = useTranslation()
+  const client = useClient()
+  const { user, names } = useSession()
+  const route = useRoute()
+  const all = useConversations()
+  const { synced } = useStatus()
+  const [wanted, setWanted] = useState('')
+  const [archive, setArchive] = useState(false)
+  const [creating, setCreating] = useState(false)
+  const listed = useMemo(() => inOrder(client, all.filter(isListed)), [client, all])
+  useWatch(listed)
+
+  const searching = wanted.trim() !== ''
+  const archived = listed.filter((v) => v.personal.archived)
+  const chats = searching ? listed.filter((v) => matches(v, wanted, names)) : archive ? archived : listed.filter((v) => !v.personal.archived && (!v.left || isOpen(v, route)))
+  const choose = (v: Conversation): void => {
+    setWanted('')
+    go(chatRoute(user, v))
+  }
+  const pressed = (e: KeyboardEvent<HTMLElement>): void => {
+    if (isComposing(e)) return
+    const rows = [...e.currentTarget.querySelectorAll<HTMLElement>('.chat-row, .people-row')]
+    const at = rows.indexOf(document.activeElement as HTMLElement)
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1 }[e.key]
+    if (to !== undefined && (at >= 0 || e.key === 'ArrowDown')) {
+      e.preventDefault()
+      if (to < 0) search.current?.focus()
+      else rows[Math.min(to, rows.length - 1)]?.focus()
+    } else if (e.key === 'Enter' && e.target === search.current) rows[0]?.click()
+    else if (e.key === 'Escape' && (searching || archive)) {
+      e.preventDefault()
+      setWanted('')
+      setArchive(false)
+    }
+  }
+  return (
+    <nav className="sidebar" aria-label={t('conversations')} onKeyDown={pressed}>
+      <header className="sidebar-header">
+        {archive && !searching ? <IconButton icon="back" label={t('back')} onClick={() => setArchive(false)} /> : <AccountMenu onNewGroup={() => setCreating(true)} />}
+        <SearchField ref={search} label={t('searchOrStart')} value={wanted} onValue={setWanted} />
+      </header>
+      <ConnectionLine />
+      <div className="sidebar-list">
+        {archive && !searching && <h2 className="sidebar-part">{t('archive')}</h2>}
+        {!searching && !archive && archived.length > 0 && <ArchiveRow chats={archived} onOpen={() => setArchive(true)} />}
+        <ul>{chats.map((v) => <li key={v.id} className="chat-item"><ChatRow conversation={v} selected={isOpen(v, route)} onSelect={choose} /></li>)}</ul>
+        {searching && <PeopleResult key={wanted} wanted={wanted} known={chats} onOpen={() => setWanted('')} />}
+        {!searching && chats.length === 0 && synced && <p className="sidebar-empty">{t(archive ? 'archiveEmpty' : 'noConversations')}</p>}
+      </div>
+      {creating && <NewGroupDialog onClose={() => setCreating(false)} />}
+    </nav>
+  )
+}
+
+function isOpen(v: Conversation, route: { readonly conv: string; readonly user: string }): boolean {
+  return route.conv === v.id || v.kind === 'direct' && route.user === v.peer
+}
+
+const mostWatched = 200 // P-13.5
+
+/** Asks who is online of those whose direct conversations come first. */
+function useWatch(listed: readonly Conversation[]): void {
+  const client = useClient()
+  const { user } = useSession()
+  const peers = listed.map((v) => v.peer).filter((peer) => peer !== '' && peer !== user).slice(0, mostWatched).sort().join(' ')
+  useEffect(() => client.watch(peers === '' ? [] : peers.split(' ')), [client, peers])
+}
+
+function ArchiveRow({ chats, onOpen }: { readonly chats: readonly Conversation[]; readonly onOpen: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const unread = chats.filter((v) => v.unread > 0 && !isMuted(v)).length
+  return (
+    <button type="button" className="archive-row" onClick={onOpen}>
+      <Icon name="archive" /><span className="row-text">{t('archive')}</span>
+      {unread > 0 && <Badge count={unread} muted label={t('unreadChats', { n: unread })} />}
+    </button>
+  )
+}

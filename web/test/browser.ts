@@ -1,0 +1,76 @@
+// Pages of the chat in Debian's Chromium, driven by Playwright.
+import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core'
+
+export function launch(): Promise<Browser> {
+  return chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] })
+}
+
+const all: Person[] = []
+
+/** Somebody at a browser of their own, or at another tab of it. */
+export class Person {
+  readonly page: Page
+  readonly context: BrowserContext
+  readonly trouble: string[] = [] // errors of the page
+
+  private constructor(page: Page, context: BrowserContext) {
+    this.page = page
+    this.context = context
+    page.on('pageerror', (e) => this.trouble.push(e.message))
+    page.on('console', (m) => {
+      if (/Content Security Policy|Refused to|Warning:|unique "key"/.test(m.text())) this.trouble.push(m.text())
+    })
+    all.push(this)
+  }
+
+  /** Opens an address in a new browser profile, or in a new tab of one. */
+  static async open(at: Browser | BrowserContext, address: string, options: BrowserContextOptions = {}): Promise<Person> {
+    const context = 'newContext' in at ? await at.newContext({ viewport: { width: 1000, height: 700 }, locale: 'en-US', ...options }) : at
+    const page = await context.newPage()
+    page.setDefaultTimeout(10_000)
+    const person = new Person(page, context)
+    await page.goto(address)
+    return person
+  }
+
+  get field(): Locator {
+    return this.page.getByRole('textbox', { name: /^(Message|消息)$/ })
+  }
+
+  /** Waits until the list has come. */
+  async ready(): Promise<this> {
+    await this.page.getByRole('navigation').waitFor()
+    return this
+  }
+
+  async say(text: string): Promise<void> {
+    await this.field.fill(text)
+    await this.field.press('Enter')
+  }
+
+  /** The message with a text. */
+  message(text: string): Locator {
+    return this.page.locator('.message', { has: this.page.locator('.body', { hasText: new RegExp(`^${text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`) }) })
+  }
+
+  /** The texts of the timeline, in their order. */
+  texts(): Promise<string[]> {
+    return this.page.locator('.message .body').allTextContents()
+  }
+
+  /** The row of a conversation in the list. */
+  row(name: string): Locator {
+    return this.page.locator('.chat-row', { hasText: name })
+  }
+
+  /** Chooses something from the menu of a message. */
+  async choose(text: string, item: string | RegExp): Promise<void> {
+    await this.message(text).locator('.bubble').click({ button: 'right' })
+    await this.page.getByRole('menuitem', { name: item }).click()
+  }
+}
+
+/** What went wrong in the pages of all people so far. */
+export function troubles(): string[] {
+  return all.flatMap((p) => p.trouble)
+}

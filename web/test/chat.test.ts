@@ -1,0 +1,237 @@
+// What people do with the web chat, in Chromium, against the real binary.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Browser } from 'playwright-core'
+import { launch, Person, troubles } from './browser.js'
+import { Server } from './server.js'
+
+describe('the web chat', { timeout: 120_000 }, () => {
+  let server: Server
+  let browser: Browser
+  let links: Readonly<Record<string, string>>
+
+  before(async () => {
+    [server, browser] = await Promise.all([Server.start(), launch()])
+    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank')
+  })
+  after(async () => {
+    await browser.close()
+    await server.stop()
+  })
+
+  /** Opens the direct conversation of a user with another one. */
+  async function at(user: string, peer: string): Promise<Person> {
+    const person = await (await Person.open(browser, links[user] ?? '')).ready()
+    await person.page.goto(`${server.url}/#/${user}/u/${peer}`)
+    await person.field.waitFor()
+    return person
+  }
+
+  test('two people sign up, find each other and chat; the ticks say how far a message is', async () => {
+    const [ann, ben] = await Promise.all(['ann', 'ben'].map(async (user) => {
+      const p = await Person.open(browser, server.url)
+      await p.page.getByRole('button', { name: 'Make a new account' }).click()
+      await p.page.getByLabel('User name').fill(user)
+      await p.page.getByLabel('Password').fill(`${user} has a long password`)
+      await p.page.getByRole('button', { name: 'Sign up' }).click()
+      return p.ready()
+    })) as [Person, Person]
+    await ann.page.getByRole('searchbox').fill('@ben')
+    await ann.page.locator('.people-row').click()
+    await ann.say('hello ben')
+    await ann.message('hello ben').getByRole('img', { name: /Sent|Delivered/ }).waitFor()
+    await ben.row('ann').getByText('1 unread message').waitFor({ state: 'attached' })
+    await ann.message('hello ben').getByRole('img', { name: 'Delivered' }).waitFor()
+    await ben.row('ann').click()
+    await ann.message('hello ben').getByRole('img', { name: 'Read' }).waitFor()
+    await ben.say('hello ann')
+    await ann.message('hello ann').waitFor()
+    assert.equal(await ben.row('ann').locator('.badge').count(), 0)
+    // It stays logged in over a reload, and logs out with nothing left.
+    await ann.page.reload()
+    await ann.message('hello ben').waitFor()
+    await ann.page.goto(`${server.url}/#/ann/settings`)
+    await ann.page.getByRole('button', { name: 'Log out' }).click()
+    await ann.page.getByRole('dialog').getByRole('button', { name: 'Log out' }).click()
+    await ann.page.getByRole('button', { name: 'Log in' }).waitFor()
+    assert.deepEqual(await ann.page.evaluate(async () => [Object.keys(localStorage).filter((k) => k.includes('ann')), (await indexedDB.databases()).map((d) => d.name).filter((n) => n?.startsWith('petrel:'))]), [[], []])
+    await Promise.all([ann.context.close(), ben.context.close()])
+  })
+
+  test('reply, edit, reaction, pin and recall reach the other one', async () => {
+    const [alice, bob] = await Promise.all([at('alice', 'bob'), at('bob', 'alice')])
+    await alice.say('first')
+    await bob.message('first').waitFor()
+    await bob.choose('first', 'Reply')
+    await bob.say('an answer')
+    await alice.message('an answer').locator('.quote', { hasText: 'first' }).waitFor()
+    await bob.field.press('ArrowUp') // edits the last own message
+    assert.equal(await bob.field.inputValue(), 'an answer')
+    await bob.say('a better answer')
+    await alice.message('a better answer').getByText('edited').waitFor()
+    await alice.message('a better answer').locator('.bubble').click({ button: 'right' })
+    await alice.page.getByRole('menuitemcheckbox', { name: 'React with 👍' }).click()
+    await bob.message('a better answer').getByRole('button', { name: '👍, 1 person' }).click()
+    await alice.message('a better answer').getByRole('button', { name: '👍, 2 people' }).waitFor()
+    await alice.choose('first', 'Pin')
+    await bob.page.locator('.pin-bar', { hasText: 'first' }).waitFor()
+    await alice.choose('first', 'Delete for everyone')
+    await bob.page.getByText('Message deleted').first().waitFor()
+    await bob.message('a better answer').locator('.quote', { hasText: 'Message deleted' }).waitFor()
+    await alice.choose('a better answer', 'Forward')
+    assert.equal(await alice.message('first').count(), 0)
+    await Promise.all([alice.context.close(), bob.context.close()])
+  })
+
+  test('a group: created, mentioned in, renamed, left behind by who was removed', async () => {
+    const [carol, dave] = await Promise.all([at('carol', 'dave'), at('dave', 'carol')])
+    await carol.say('so that we know each other')
+    await carol.page.getByRole('button', { name: 'Menu' }).click()
+    await carol.page.getByRole('menuitem', { name: 'New group' }).click()
+    await carol.page.getByLabel('Name of the group').fill('Boat ⛵')
+    await carol.page.getByRole('dialog').locator('.row', { hasText: 'dave' }).click()
+    await carol.page.getByLabel('Add by user name').fill('erin')
+    await carol.page.getByRole('dialog').getByRole('button', { name: 'Add', exact: true }).click()
+    await carol.page.locator('.chip', { hasText: 'erin' }).waitFor()
+    await carol.page.getByRole('button', { name: 'Create' }).click()
+    await dave.row('Boat ⛵').waitFor()
+    await carol.page.getByText('3 members').waitFor()
+    await carol.field.pressSequentially('hi @da')
+    await carol.page.getByRole('option', { name: 'dave' }).waitFor()
+    await carol.field.press('Enter') // takes the offer, and sends nothing
+    assert.equal(await carol.field.inputValue(), 'hi @dave ')
+    await carol.field.press('Enter')
+    await dave.row('Boat ⛵').getByRole('img', { name: '1 unread mention of you' }).waitFor()
+    await dave.row('Boat ⛵').click()
+    await dave.page.locator('.mention', { hasText: '@dave' }).waitFor()
+    await carol.message('hi @dave').getByRole('img', { name: 'Read' }).waitFor()
+    await carol.page.locator('.chat-title').click()
+    await carol.page.getByRole('complementary').getByRole('button', { name: 'Rename' }).click()
+    await carol.page.getByLabel('Name of the group').fill('Big boat')
+    await carol.page.getByRole('button', { name: 'Save' }).click()
+    await dave.page.getByRole('heading', { name: 'Big boat' }).waitFor()
+    await carol.page.getByRole('complementary').locator('.row', { hasText: '@dave' }).click()
+    await carol.page.getByRole('menuitem', { name: 'Remove from the group' }).click()
+    await dave.page.getByText('You are not a member of this group any more.').waitFor()
+    await dave.message('hi @dave').waitFor() // what was there can still be read
+    await Promise.all([carol.context.close(), dave.context.close()])
+  })
+
+  test('what was written without a connection arrives once and in order', async () => {
+    const [erin, frank] = await Promise.all([at('erin', 'frank'), at('frank', 'erin')])
+    await erin.say('one')
+    await frank.message('one').waitFor()
+    await erin.context.setOffline(true)
+    await server.sendAs('frank', { user: 'erin', text: 'two' })
+    await erin.say('three')
+    await erin.say('four')
+    assert.equal(await erin.message('four').getByRole('img', { name: 'On its way' }).count(), 1)
+    await erin.context.setOffline(false)
+    await frank.message('four').waitFor()
+    await erin.message('four').getByRole('img', { name: /Delivered|Read/ }).waitFor()
+    assert.deepEqual(await frank.texts(), ['one', 'two', 'three', 'four'])
+    await erin.message('two').waitFor()
+    assert.deepEqual(await erin.texts(), await frank.texts())
+    await Promise.all([erin.context.close(), frank.context.close()])
+  })
+
+  test('a reload in the middle of a send loses and doubles nothing, and a draft is still there', async () => {
+    const gina = await at('gina', 'hank')
+    await gina.say('before')
+    await gina.message('before').getByRole('img', { name: 'Sent' }).waitFor()
+    await gina.context.setOffline(true)
+    await gina.say('in the middle')
+    await gina.field.fill('a draft')
+    await gina.message('in the middle').waitFor()
+    await gina.page.waitForFunction(async () => { // the worker has what the page needs
+      const names = await caches.keys()
+      return names.length > 0 && (await (await caches.open(names[0] ?? '')).keys()).length > 3
+    })
+    await gina.page.reload() // without a network: the page comes from the worker, the messages from the store
+    await gina.message('before').waitFor()
+    await gina.message('in the middle').getByRole('img', { name: 'On its way' }).waitFor()
+    assert.equal(await gina.field.inputValue(), 'a draft')
+    await gina.context.setOffline(false)
+    await gina.message('in the middle').getByRole('img', { name: 'Sent' }).waitFor()
+    const hank = await at('hank', 'gina')
+    await hank.message('in the middle').waitFor()
+    assert.deepEqual(await hank.texts(), ['before', 'in the middle'])
+    await Promise.all([gina.context.close(), hank.context.close()])
+  })
+
+  test('Enter chooses a word of an input method, and sends nothing', async () => {
+    const alice = await at('alice', 'carol')
+    const devtools = await alice.context.newCDPSession(alice.page)
+    for (const field of [alice.field, alice.page.getByRole('searchbox')]) {
+      await field.click()
+      await devtools.send('Input.imeSetComposition', { text: 'nihao', selectionStart: 5, selectionEnd: 5 })
+      await devtools.send('Input.dispatchKeyEvent', { type: 'rawKeyDown', key: 'Process', windowsVirtualKeyCode: 229, code: 'Enter' })
+      await field.dispatchEvent('keydown', { key: 'Enter', keyCode: 13, isComposing: true, bubbles: true, cancelable: true })
+      await field.dispatchEvent('keydown', { key: 'Enter', keyCode: 229, isComposing: false, bubbles: true, cancelable: true }) // as Safari ends one
+      assert.equal(await field.inputValue(), 'nihao')
+      await devtools.send('Input.insertText', { text: '你好' })
+      assert.equal(await field.inputValue(), '你好')
+    }
+    await alice.field.press('Enter')
+    await alice.message('你好').waitFor()
+    assert.deepEqual(await alice.texts(), ['你好'])
+    await alice.context.close()
+  })
+
+  test('a server that is killed and started again is found by itself, without a word if it is quick', async () => {
+    const own = await Server.start()
+    const made = await own.users('alice', 'bob')
+    const alice = await (await Person.open(browser, made['alice'] ?? '')).ready()
+    await alice.page.goto(`${own.url}/#/alice/u/bob`)
+    await alice.say('before the crash')
+    await alice.message('before the crash').getByRole('img', { name: 'Sent' }).waitFor()
+    await own.kill('SIGKILL')
+    await alice.say('while it is away')
+    await own.run()
+    await alice.message('while it is away').getByRole('img', { name: 'Sent' }).waitFor()
+    assert.equal(await alice.page.locator('.connection').count(), 0)
+    await alice.context.close()
+    await own.stop()
+  })
+
+  test('two accounts live in one browser, and tabs of one account show the same', async () => {
+    const alice = await at('alice', 'dave')
+    const dave = await (await Person.open(alice.context, links['dave'] ?? '')).ready()
+    const again = await (await Person.open(alice.context, `${server.url}/#/alice/u/dave`)).ready()
+    await alice.say('to myself')
+    await again.message('to myself').waitFor()
+    await dave.row('alice').waitFor()
+    await dave.page.getByRole('button', { name: 'Menu' }).click()
+    await dave.page.getByRole('menuitem', { name: 'alice' }).click()
+    await dave.row('dave').waitFor() // it is alice's list now
+    await alice.context.close()
+  })
+
+  test('Back and Forward go between conversations, and close what was opened', async () => {
+    const person = await at('hank', 'alice')
+    const { page } = person
+    await page.setViewportSize({ width: 390, height: 780 })
+    await page.locator('.chat-title').click()
+    await page.getByRole('complementary').waitFor()
+    await page.goBack()
+    await person.field.waitFor()
+    await page.getByRole('button', { name: 'Back' }).click()
+    await page.getByRole('searchbox').waitFor()
+    await page.goBack()
+    await person.field.waitFor()
+    await page.goForward()
+    await page.getByRole('searchbox').waitFor()
+    await person.context.close()
+  })
+
+  test('the page speaks Chinese to who reads it', async () => {
+    const person = await (await Person.open(browser, links['erin'] ?? '', { locale: 'zh-CN' })).ready()
+    assert.equal(await person.page.getByRole('searchbox').getAttribute('placeholder'), '搜索或输入 @用户名')
+    assert.equal(await person.page.evaluate(() => document.documentElement.lang), 'zh-CN')
+    await person.context.close()
+  })
+
+  test('no page has broken its policy or thrown an error', () => {
+    assert.deepEqual(troubles(), [])
+  })
+})

@@ -1,0 +1,113 @@
+// A real server for tests: the binary on an empty folder.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+const program = path.resolve(process.env['PETREL_PROGRAM'] ?? '../build/bin/petrel')
+
+export class Server {
+  readonly url: string
+  readonly #folder = mkdtempSync(path.join(tmpdir(), 'petrel-web-'))
+  readonly #env: NodeJS.ProcessEnv
+  readonly #operators: number
+  readonly #log: string[] = []
+  #child: ChildProcess | undefined
+  #key = ''
+
+  private constructor(http: number, tcp: number, operators: number, settings: Readonly<Record<string, string>>) {
+    this.url = `http://127.0.0.1:${http}`
+    this.#operators = operators
+    this.#env = {
+      HOME: this.#folder, PATH: process.env['PATH'] ?? '', PETREL_LISTEN__HTTP: `127.0.0.1:${http}`, PETREL_LISTEN__TCP: `127.0.0.1:${tcp}`,
+      PETREL_LISTEN__ADMIN: `127.0.0.1:${operators}`, PETREL_STORE__DIR: path.join(this.#folder, 'data'), PETREL_LIMITS__SENDS_PER_S: '-1', PETREL_LIMITS__SEND_BURST: '-1',
+      PETREL_ACCOUNTS__REGISTRATIONS_PER_IP_PER_H: '-1', ...settings,
+    }
+  }
+
+  static async start(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
+    const [http, tcp, operators] = await Promise.all([freePort(), freePort(), freePort()]) as [number, number, number]
+    const s = new Server(http, tcp, operators, settings)
+    await s.run()
+    const code = readFileSync(path.join(s.#folder, 'data', 'setup-link'), 'utf8').trim().split('#k=')[1]
+    s.#key = (await s.admin('SetupService/Redeem', { code }) as { adminKey: string }).adminKey
+    return s
+  }
+
+  /** Starts the process, again after a kill. */
+  async run(): Promise<void> {
+    const child = spawn(program, ['serve'], { cwd: this.#folder, env: this.#env })
+    this.#child = child
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (b: Buffer) => this.#log.push(b.toString()))
+    let over = false
+    child.once('exit', () => {
+      over = true
+    })
+    while (!await answers(`${this.url}/readyz`)) {
+      if (over) throw new Error(`the server has ended: ${this.#log.join('')}`)
+    }
+  }
+
+  /** Ends the process: SIGKILL as a crash does. */
+  async kill(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const child = this.#child
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    child.kill(signal)
+    await once(child, 'exit')
+  }
+
+  async stop(): Promise<void> {
+    await this.kill('SIGTERM')
+    rmSync(this.#folder, { recursive: true })
+  }
+
+  /** Runs another command on the folder of the server. */
+  async petrel(...args: readonly string[]): Promise<string> {
+    const child = spawn(program, args, { cwd: this.#folder, env: { ...this.#env, PETREL_SERVER: this.url, PETREL_ADMIN_SERVER: `http://127.0.0.1:${this.#operators}`, PETREL_ADMIN_KEY: this.#key } })
+    const said: string[] = []
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (b: Buffer) => said.push(b.toString()))
+    const [status] = await once(child, 'close') as [number]
+    if (status !== 0) throw new Error(`petrel ${args.join(' ')}: ${said.join('')}`)
+    return said.join('')
+  }
+
+  /** Calls a method as the operator. */
+  async admin(method: string, request: object): Promise<unknown> {
+    const answer = await fetch(`http://127.0.0.1:${this.#operators}/petrel.v1.${method}`, {
+      method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${this.#key}` }, body: JSON.stringify(request),
+    })
+    if (!answer.ok) throw new Error(`${method}: ${answer.status} ${await answer.text()}`)
+    return answer.json()
+  }
+
+  /** Makes users; the links open the chat as one of them. */
+  async users(...users: readonly string[]): Promise<Readonly<Record<string, string>>> {
+    const made = await this.admin('AdminService/CreateUsers', { users }) as { tokens: { user: string; token: string }[] }
+    return Object.fromEntries(made.tokens.map((t) => [t.user, `${this.url}/#t=${t.token}`]))
+  }
+
+  async sendAs(from: string, send: object): Promise<{ conv: string; seq: number }> {
+    const { conv, seq } = await this.admin('AdminService/SendAs', { from, send: { clientMsgId: crypto.randomUUID(), ...send } }) as { conv: string; seq: string }
+    return { conv, seq: Number(seq) }
+  }
+}
+
+async function answers(url: string): Promise<boolean> {
+  try {
+    return (await fetch(url)).ok
+  } catch {
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    return false
+  }
+}
+
+async function freePort(): Promise<number> {
+  const s = createServer().listen(0, '127.0.0.1')
+  await once(s, 'listening')
+  const { port } = s.address() as AddressInfo
+  s.close()
+  await once(s, 'close')
+  return port
+}

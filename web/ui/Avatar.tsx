@@ -1,0 +1,24 @@
+import type { CSSProperties, ReactElement } from 'react'
+
+/** The picture of a user or a group: the first sign of the name on a colour that follows from the id. */
+export function Avatar({ id, name, size = 54, online = false }: { readonly id: string; readonly name: string; readonly size?: number; readonly online?: boolean }): ReactElement {
+  return (
+    <span className={online ? 'avatar avatar-online' : 'avatar'} style={{ '--size': `${size}px`, '--hue': hueOf(id) } as CSSProperties} aria-hidden="true">
+      {initial(name)}
+    </span>
+  )
+}
+
+/** An angle of the colour circle, the same for the same id everywhere. */
+export function hueOf(id: string): number {
+  let hash = 0x811c9dc5
+  for (const c of id) hash = Math.imul(hash ^ (c.codePointAt(0) ?? 0), 0x01000193)
+  return ((hash >>> 8) % 12) * 30
+}
+
+const signs = new Intl.Segmenter()
+
+function initial(name: string): string {
+  const first = signs.segment(name.trim())[Symbol.iterator]().next().value?.segment ?? '?'
+  return first.toLocaleUpperCase()
+}

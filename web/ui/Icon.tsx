@@ -1,0 +1,58 @@
+import type { ReactElement } from 'react'
+
+// Drawn for Petrel on a grid of 24 units, with strokes of 1.8.
+const paths = {
+  back: 'M15 5l-7 7 7 7',
+  close: 'M6 6l12 12M18 6L6 18',
+  menu: 'M4 7h16M4 12h16M4 17h16',
+  more: 'M12 5.5v.01M12 12v.01M12 18.5v.01',
+  search: 'M10.5 17a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zM15.5 15.5L20 20',
+  write: 'M4 20l1-4L16 5l3 3L8 19zM14 7l3 3',
+  send: 'M4 5l17 7-17 7 3-7zM7 12h6',
+  smile: 'M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM8.5 14.5c2 2.3 5 2.3 7 0M9 9.5v.01M15 9.5v.01',
+  check: 'M5 12.5l4.5 4.5L19 7.5',
+  reply: 'M9 6l-5 5 5 5M4 11h9c4 0 7 2.5 7 7',
+  forward: 'M15 6l5 5-5 5M20 11h-9c-4 0-7 2.5-7 7',
+  trash: 'M5 7h14M10 7V4.5h4V7M7 7l1 13h8l1-13M10.5 11v5M13.5 11v5',
+  pin: 'M9 4h6l-1 6 3 3v2H7v-2l3-3zM12 15v6',
+  copy: 'M9 9h11v11H9zM5 15H4V4h11v1',
+  down: 'M5 9l7 7 7-7',
+  person: 'M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4.5 20c1-4 4-5.500 7.500-5.500s6.500 1.500 7.500 5.500',
+  people: 'M9 11.500a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM2.500 19.500c.8-3.600 3.300-5 6.500-5s5.700 1.400 6.500 5M16 11.500a3 3 0 1 0-1-5.800M17.500 14.500c2.300.4 3.700 1.900 4.200 4.500',
+  gear: 'M12 15.500a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM12 2.800v2.700M12 18.500v2.700M2.800 12h2.700M18.500 12h2.700M5.500 5.500l1.900 1.900M16.600 16.600l1.900 1.900M18.500 5.500l-1.900 1.900M7.400 16.600l-1.900 1.900',
+  bell: 'M6 17V11a6 6 0 0 1 12 0v6l1.500 1.500h-15zM10 21h4',
+  mute: 'M6 17v-6a6 6 0 0 1 9-5.200M18 10.500V17l1.500 1.500H8M10 21h4M4 4l16 16',
+  sound: 'M4 9.500v5h4l5 4v-13l-5 4zM16.500 9a4 4 0 0 1 0 6M19 6.500a8 8 0 0 1 0 11',
+  archive: 'M4 5h16v4H4zM5.500 9v11h13V9M10 13h4',
+  exit: 'M13 4H5v16h8M10 12h11M17 8l4 4-4 4',
+  add: 'M12 5v14M5 12h14',
+  ban: 'M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM5.700 5.700l12.600 12.600',
+  device: 'M4 5h16v11H4zM9 20h6M12 16v4',
+  key: 'M8 16a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM12 12h9M18 12v4',
+  clock: 'M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM12 7.500V12l3 2',
+  alert: 'M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM12 7.500v6M12 16.500v.01',
+  info: 'M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM12 11v5.500M12 7.500v.01',
+  keyboard: 'M3 7h18v11H3zM7 11h.01M11 11h.01M15 11h.01M7.500 14.500h9',
+  crown: 'M4 18h16M4.500 15l-1-8 5 4 3.500-6 3.500 6 5-4-1 8z',
+  unread: 'M20 12a8 8 0 1 1-4-6.900M19 6.500v.01',
+  eye: 'M2.500 12S6 5.500 12 5.500 21.500 12 21.500 12 18 18.500 12 18.500 2.500 12 2.500 12zM12 14.500a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5z',
+} as const
+
+export type IconName = keyof typeof paths
+
+/** A drawing; what it means is said by the control around it. */
+export function Icon({ name, small }: { readonly name: IconName; readonly small?: boolean }): ReactElement {
+  return <svg className={`icon${small ? ' icon-small' : ''}${name === 'more' ? ' icon-dots' : ''}`} viewBox="0 0 24 24" aria-hidden="true"><path d={paths[name]} /></svg>
+}
+
+/** The bird of Petrel. */
+export function Logo({ size }: { readonly size: number }): ReactElement {
+  return (
+    <svg width={size} height={size} viewBox="0 0 64 64" aria-hidden="true">
+      <rect width="64" height="64" rx="15" fill="#1476c6" />
+      <path fill="#fff" d="M5 36c9-1 15-6 20-15 2 6 6 9 11 10 6-7 14-11 23-12-6 4-10 9-13 16-4 9-11 14-20 14-5 0-9-2-12-5 4 0 7-1 9-3-6 0-12-2-18-5z" />
+    </svg>
+  )
+}
+
+export const iconNames = Object.keys(paths) as readonly IconName[]

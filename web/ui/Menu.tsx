@@ -1,0 +1,63 @@
+import { type KeyboardEvent, type ReactElement, type ReactNode, useEffect, useLayoutEffect, useRef } from 'react'
+import { isComposing } from './composing.js'
+import { Icon, type IconName } from './Icon.js'
+
+/** Where a menu opens, in px of the view. */
+export interface MenuPlace {
+  readonly x: number
+  readonly y: number
+}
+
+const edge = 8 // px between a menu and the edge of the view
+
+/** A menu at a place, with the focus in it until it is closed. */
+export function Menu({ at, label, onClose, children }: { readonly at: MenuPlace; readonly label: string; readonly onClose: () => void; readonly children: ReactNode }): ReactElement {
+  const ref = useRef<HTMLDivElement>(null)
+  useLayoutEffect(() => {
+    const menu = ref.current
+    if (!menu) return undefined
+    const before = document.activeElement
+    menu.showPopover()
+    const { width, height } = menu.getBoundingClientRect()
+    menu.style.left = `${Math.max(edge, Math.min(at.x, innerWidth - width - edge))}px`
+    menu.style.top = `${Math.max(edge, at.y + height + edge > innerHeight ? at.y - height : at.y)}px`
+    menu.querySelector<HTMLElement>('[role^="menuitem"]')?.focus()
+    return () => {
+      const inside = menu.contains(document.activeElement) || document.activeElement === document.body
+      if (inside && before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true })
+    }
+  }, [at])
+  useEffect(() => {
+    const menu = ref.current
+    const toggled = (e: Event): void => {
+      if ((e as ToggleEvent).newState === 'closed') onClose()
+    }
+    menu?.addEventListener('toggle', toggled)
+    return () => menu?.removeEventListener('toggle', toggled)
+  }, [onClose])
+  return (
+    <div className="menu" ref={ref} role="menu" aria-label={label} popover="auto" onKeyDown={(e) => move(e, onClose)} onClick={onClose}>
+      {children}
+    </div>
+  )
+}
+
+function move(e: KeyboardEvent<HTMLElement>, onClose: () => void): void {
+  if (isComposing(e)) return
+  const items = [...e.currentTarget.querySelectorAll<HTMLElement>('[role^="menuitem"]')]
+  const at = items.indexOf(document.activeElement as HTMLElement)
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[e.key]
+  if (e.key === 'Tab') onClose()
+  if (to === undefined) return
+  e.preventDefault()
+  items.at(to % items.length)?.focus()
+}
+
+export function MenuItem({ icon, danger, onSelect, children }: { readonly icon?: IconName; readonly danger?: boolean; readonly onSelect: () => void; readonly children: ReactNode }): ReactElement {
+  return (
+    <button type="button" className={danger ? 'menu-item menu-item-danger' : 'menu-item'} role="menuitem" tabIndex={-1} onClick={onSelect}>
+      {icon && <Icon name={icon} />}
+      {children}
+    </button>
+  )
+}

@@ -1,0 +1,84 @@
+import { type ButtonHTMLAttributes, type InputHTMLAttributes, type ReactElement, type ReactNode, type Ref, useId } from 'react'
+import { Icon, type IconName } from './Icon.js'
+
+type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { readonly look?: 'primary' | 'plain' | 'danger' | 'danger-primary'; readonly wide?: boolean; readonly small?: boolean }
+
+export function Button({ look = 'plain', wide, small, ...more }: ButtonProps): ReactElement {
+  const looks = { primary: ' button-primary', plain: '', danger: ' button-danger', 'danger-primary': ' button-danger button-primary' }
+  return <button type="button" {...more} className={`button${looks[look]}${wide ? ' button-wide' : ''}${small ? ' button-small' : ''}`} />
+}
+
+type IconButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { readonly icon: IconName; readonly label: string; readonly small?: boolean; readonly ref?: Ref<HTMLButtonElement> }
+
+/** A button with a drawing; the label is told to all who do not see it, and shown when the pointer rests. */
+export function IconButton({ icon, label, small, className = '', ...more }: IconButtonProps): ReactElement {
+  return <button type="button" aria-label={label} title={label} {...more} className={`icon-button${small ? ' icon-button-small' : ''} ${className}`}><Icon name={icon} small={small ?? false} /></button>
+}
+
+type FieldProps = InputHTMLAttributes<HTMLInputElement> & { readonly label: string; readonly hint?: string | undefined; readonly error?: string | undefined; readonly ref?: Ref<HTMLInputElement> }
+
+export function Field({ label, hint, error, ...input }: FieldProps): ReactElement {
+  const id = useId()
+  const note = error ?? hint
+  return (
+    <div className="field">
+      <label className="field-label" htmlFor={id}>{label}</label>
+      <input className="field-input" id={id} aria-invalid={error !== undefined} aria-describedby={note === undefined ? undefined : `${id}-note`} {...input} />
+      {note !== undefined && <span className={`field-hint${error === undefined ? '' : ' field-error'}`} id={`${id}-note`} role={error === undefined ? undefined : 'alert'}>{note}</span>}
+    </div>
+  )
+}
+
+/** A field that narrows what is below it. */
+export function SearchField({ label, value, onValue, ...input }: Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'> & { readonly label: string; readonly value: string; readonly onValue: (text: string) => void; readonly ref?: Ref<HTMLInputElement> }): ReactElement {
+  return (
+    <label className="search">
+      <Icon name="search" small />
+      <input type="search" aria-label={label} placeholder={label} autoComplete="off" spellCheck={false} enterKeyHint="search" {...input} value={value} onChange={(e) => onValue(e.target.value)} />
+    </label>
+  )
+}
+
+/** A setting that is on or off. */
+export function Switch({ on, onChange, children, icon }: { readonly on: boolean; readonly onChange: (on: boolean) => void; readonly children: ReactNode; readonly icon?: IconName }): ReactElement {
+  return (
+    <button type="button" className="row" role="switch" aria-checked={on} onClick={() => onChange(!on)}>
+      {icon && <Icon name={icon} />}
+      <span className="row-text">{children}</span>
+      <span className="switch" />
+    </button>
+  )
+}
+
+/** One of a few. */
+export function Choices<T extends string>({ label, value, of, onChange }: { readonly label: string; readonly value: T; readonly of: readonly (readonly [T, string])[]; readonly onChange: (value: T) => void }): ReactElement {
+  const name = useId()
+  return (
+    <div role="radiogroup" aria-label={label} className="choices">
+      {of.map(([key, text]) => (
+        <label key={key}>
+          <input type="radio" name={name} checked={key === value} onChange={() => onChange(key)} />
+          <span>{text}</span>
+        </label>
+      ))}
+    </div>
+  )
+}
+
+/** A line of a list that does something. */
+export function RowButton({ icon, danger, note, children, ...more }: ButtonHTMLAttributes<HTMLButtonElement> & { readonly icon?: IconName; readonly danger?: boolean; readonly note?: string }): ReactElement {
+  return (
+    <button type="button" {...more} className={`row${danger ? ' row-danger' : ''}`}>
+      {icon && <Icon name={icon} />}
+      <span className="row-text"><span>{children}</span>{note !== undefined && <span className="row-note"><br />{note}</span>}</span>
+    </button>
+  )
+}
+
+export function Badge({ count, muted, label }: { readonly count: number; readonly muted?: boolean; readonly label: string }): ReactElement {
+  return <span className={`badge${muted ? ' badge-muted' : ''}`}><span aria-hidden="true">{count > 999 ? `${Math.floor(count / 1000)}k` : count}</span><span className="unseen">{label}</span></span>
+}
+
+export function Spinner({ label }: { readonly label: string }): ReactElement {
+  return <div className="spinner" role="status" aria-label={label} />
+}
