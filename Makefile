@@ -160,13 +160,14 @@ bench: build ## measure this machine: build/bench/*.json
 	$(BIN)/petrel bench cluster --json $(BUILD)/bench/cluster.json
 
 # The long counts of what is random in `make test`.
-long: crash chaos-cluster build $(TS) $(CHROMIUM) ## the long counts of what `make test` does in short ones; hours
+long: crash chaos-cluster build $(TS) $(WEB) $(CHROMIUM) ## the long counts of what `make test` does in short ones; hours
 	PETREL_SCHEDULES=20000 go test -count=1 -timeout 0 -v -run '^TestRandomSchedules' ./internal/fanout
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
 	PETREL_SLOW_SENDS=10 PETREL_IDLE_SECONDS=600 go test -count=1 -timeout 0 -v ./test/passenger
 	go test -count=1 -timeout 0 -v ./test/walk -args -seeds 1000
 	cd sdk/ts && PETREL_TS_SEEDS=1000 PETREL_TS_STEPS=10000 npm run --silent test walk.server
 	cd sdk/ts && PETREL_TABS=100 PETREL_IDLE_SECONDS=600 npm run --silent test chromium
+	cd web && npm run --silent broken
 
 crash: $(PYTHON) ## the long crash suites: power cuts, corruptions, kill -9, stores put back, backups
 	PETREL_CUTS=10000 PETREL_CORRUPTIONS=500 PETREL_KILLS=1000 PETREL_COPIES=50 PETREL_BACKUPS=20 PETREL_BACKUP_RATE=5000 PETREL_BACKUP_KILLS=500 \

@@ -14,7 +14,7 @@ const files = ['src', 'test']
 if (files.length === 0) throw new Error(`no test file has ${wanted.join(' or ')} in its name`)
 await build({
   stdin: { contents: files.map((file) => `import ${JSON.stringify(file)}`).join('\n'), resolveDir: '.' },
-  external: ['playwright-core', 'axe-core'], ignoreAnnotations: true, // tests are their side effects
+  external: ['playwright-core', 'axe-core', 'esbuild'], ignoreAnnotations: true, // tests are their side effects
   conditions: ['petrel-source'], bundle: true, format: 'esm', platform: 'node', target: 'node20', sourcemap: 'inline', jsx: 'automatic', logLevel: 'warning', loader: { '.css': 'empty' },
   outfile: 'node_modules/.cache/test/all.mjs',
 })

@@ -5,6 +5,8 @@ export function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu'] })
 }
 
+const broken = process.env['PETREL_BROKEN_PAGE'] // the script of a page that breaks a rule, in the place of its own
+
 const all: Person[] = []
 
 /** Somebody at a browser of their own, or at another tab of it. */
@@ -26,8 +28,9 @@ export class Person {
   /** Opens an address in a new browser profile, or in a new tab of one. */
   static async open(at: Browser | BrowserContext, address: string, options: BrowserContextOptions = {}): Promise<Person> {
     const context = 'newContext' in at ? await at.newContext({ viewport: { width: 1000, height: 700 }, locale: 'en-US', ...options }) : at
+    if (broken && 'newContext' in at) await context.route(/\/assets\/index-[\w-]+\.js$/, (route) => route.fulfill({ path: broken, contentType: 'text/javascript' }))
     const page = await context.newPage()
-    page.setDefaultTimeout(10_000)
+    page.setDefaultTimeout(broken ? 4000 : 10_000)
     const person = new Person(page, context)
     await page.goto(address)
     return person

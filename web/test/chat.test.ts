@@ -178,6 +178,47 @@ describe('the web chat', { timeout: 120_000 }, () => {
     await alice.context.close()
   })
 
+  test('what is in view stands still while messages, edits and reactions come in', async () => {
+    const made = await server.admin('AdminService/CreateGroup', { title: 'Long', members: [{ user: 'frank', role: 'ROLE_OWNER' }, { user: 'gina' }] }) as { conv: string }
+    const sent = await Promise.all(Array.from({ length: 150 }, (_, i) => server.sendAs('gina', { conv: made.conv, text: `${i} ${'words of a message '.repeat(1 + i % 7)}` })))
+    const seqs = sent.map((s) => s.seq).sort((a, b) => a - b)
+    const frank = await (await Person.open(browser, links['frank'] ?? '')).ready()
+    await frank.page.goto(`${server.url}/#/frank/c/${made.conv}`)
+    await frank.page.locator('.message').first().waitFor()
+    await frank.page.getByRole('button', { name: 'To the newest message' }).click()
+    const view = frank.page.locator('.timeline-view')
+    await view.hover()
+    await frank.page.mouse.wheel(0, -1500)
+    await frank.page.waitForFunction(() => { // it has come to rest, between older and newer messages
+      const v = document.querySelector('.timeline-view') as HTMLElement
+      const still = v.scrollTop === Number(v.dataset['was'])
+      v.dataset['was'] = String(v.scrollTop)
+      return still && v.scrollTop > 0
+    }, undefined, { polling: 200 })
+    await view.evaluate((v) => { // the row in the middle is watched in each frame
+      const { top, height } = v.getBoundingClientRect()
+      const row = [...v.querySelectorAll<HTMLElement>('[data-key]')].find((r) => r.getBoundingClientRect().top > top + height / 2) as HTMLElement
+      const at = row.getBoundingClientRect().top
+      v.dataset['moved'] = '0'
+      const look = (): void => {
+        v.dataset['moved'] = String(Math.max(Number(v.dataset['moved']), row.isConnected ? Math.abs(row.getBoundingClientRect().top - at) : 9999))
+        requestAnimationFrame(look)
+      }
+      look()
+    })
+    const shown = await frank.page.locator('.timeline-view [data-key]').evaluateAll((rows) => rows.map((r) => r.textContent ?? ''))
+    const first = Number(shown.find((text) => /\d+ words/.test(text))?.match(/(\d+) words/)?.[1])
+    for (let i = 0; i < 5; i++) {
+      await server.sendAs('gina', { conv: made.conv, edit: { target: String(seqs[first + 2 * i]), text: `longer than before ${i} `.repeat(12) } }) // above what is in view
+      await server.sendAs('gina', { conv: made.conv, text: `new ${i}` })
+    }
+    await frank.page.getByRole('button', { name: 'To the newest message' }).getByText('5 unread messages').waitFor({ state: 'attached' })
+    await frank.page.getByText('longer than before 4').first().waitFor({ state: 'attached' })
+    const moved = Number(await view.getAttribute('data-moved'))
+    assert.ok(moved <= 1, `the row has moved by ${moved} px`)
+    await frank.context.close()
+  })
+
   test('a server that is killed and started again is found by itself, without a word if it is quick', async () => {
     const own = await Server.start()
     const made = await own.users('alice', 'bob')

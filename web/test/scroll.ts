@@ -6,7 +6,7 @@ import { Server } from './server.js'
 
 const count = Number(process.argv[2] ?? 100_000)
 const stepPx = 120 // by which the view moves in each frame: a fast wheel
-const frames = 1500 // of each direction
+const frames = Number(process.argv[3] ?? 1500) // of each direction
 const sending = 64 // at once, when the conversation is made
 
 interface Walk {
@@ -45,7 +45,9 @@ async function walk({ step, frames: n }: { readonly step: number; readonly frame
     const by = view.scrollTop - at
     await frame()
     await frame()
-    if (row?.isConnected) jump = Math.max(jump, Math.abs(row.getBoundingClientRect().top - before + by))
+    const off = row?.isConnected ? Math.abs(row.getBoundingClientRect().top - before + by) : 0
+    if (off > 1) console.log(`jump ${i}: ${off} by ${by} scrollTop ${at} -> ${view.scrollTop} height ${view.scrollHeight} rows ${rows.length} -> ${view.querySelectorAll('[data-key]').length} key ${row?.dataset['key']}`)
+    jump = Math.max(jump, off)
     moved += Math.abs(by)
   }
   return { frames: n, jump, rows: most, from: 0, to: moved }
@@ -62,7 +64,7 @@ async function traced<T>(devtools: CDPSession, f: () => Promise<T>): Promise<{ r
   await complete
   const main = events.find((e) => e.name === 'thread_name' && e.args?.name === 'CrRendererMain' && events.some((x) => x.pid === e.pid && x.name === 'FunctionCall'))
   const tasks = events.filter((e) => e.pid === main?.pid && e.tid === main.tid && e.ph === 'X' && e.name === 'RunTask' || e.pid === main?.pid && e.tid === main.tid && e.name === 'ThreadControllerImpl::RunTask').sort((a, b) => a.ts - b.ts)
-  const begins = events.filter((e) => e.pid === main?.pid && e.name === 'BeginMainThreadFrame').map((e) => e.ts).sort((a, b) => a - b)
+  const begins = events.filter((e) => e.pid === main?.pid && e.name === 'FireAnimationFrame').map((e) => e.ts).sort((a, b) => a - b)
   const frameMs = begins.map(() => 0)
   let at = 0
   for (const t of tasks) {
@@ -97,6 +99,7 @@ await Promise.all(Array.from({ length: sending }, async () => {
 const browser = await launch()
 const person = await (await Person.open(browser, links['alice'] ?? '')).ready()
 const { page } = person
+page.on('console', (m) => console.log(m.text()))
 const devtools = await page.context().newCDPSession(page)
 await page.goto(`${server.url}/#/alice/c/${conv}`)
 await page.locator('.message').first().waitFor()

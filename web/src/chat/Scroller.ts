@@ -16,6 +16,7 @@ export class Scroller {
   readonly #view: HTMLElement
   readonly #content: HTMLElement
   #anchor: Anchor | undefined
+  #at = 0 // the scroll position when it was remembered
   #end = true
 
   constructor(view: HTMLElement, content: HTMLElement) {
@@ -46,8 +47,9 @@ export class Scroller {
     return this.#view.clientHeight
   }
 
-  /** Notes what is in view: after each scroll, and after each drawing. */
+  /** Notes what is in view: after each scroll, and before and after each drawing. */
   remember(): void {
+    this.#at = this.#view.scrollTop
     this.#end = this.below <= atEndPx
     const row = this.#rowAt(this.#view.getBoundingClientRect().top)
     this.#anchor = row && { key: row.dataset['key'] ?? '', top: this.#topOf(row) }
@@ -60,7 +62,8 @@ export class Scroller {
     } else if (this.#anchor) {
       const row = this.#find(this.#anchor.key)
       const moved = row ? this.#topOf(row) - this.#anchor.top : 0
-      if (Math.abs(moved) >= 0.5) this.#view.scrollTop += moved
+      // From where it was: if the content became shorter, the browser has moved the view already.
+      if (Math.abs(moved) >= 0.5) this.#view.scrollTop = this.#at + moved
     }
     this.remember()
   }

@@ -1,6 +1,6 @@
 import type { Conversation, Message, Outgoing } from '@petrel-im/sdk'
 import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
-import { memo, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useMemo, useRef, useState } from 'react'
+import { Component, memo, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useMemo, useRef, useState } from 'react'
 import { Badge, Icon } from '../../ui/index.js'
 import { dateOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
@@ -80,6 +80,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
     <div className="timeline">
       <div className="timeline-view" ref={view} onScroll={(e) => { onScroll(); read(); showDay(e.currentTarget) }}>
         <div className="timeline-content" ref={content} onKeyDown={roving.onKeyDown} onFocus={roving.onFocus}>
+          <BeforeDrawing do={() => scroller.current?.remember()} />
           {days.map((day) => <DaySection key={day.key} day={day} me={user} many={v.kind === 'group'} pending={pending} conv={v.id} lit={lit} />)}
         </div>
       </div>
@@ -110,6 +111,22 @@ function showDay(view: HTMLElement): void {
   clearTimeout(fading.get(view))
   view.classList.add('scrolling')
   fading.set(view, setTimeout(() => view.classList.remove('scrolling'), dayMs))
+}
+
+/** Does something each time before the page is changed: after that it is too late to see where the view was. */
+class BeforeDrawing extends Component<{ readonly do: () => void }> {
+  override getSnapshotBeforeUpdate(): null {
+    this.props.do()
+    return null
+  }
+
+  override componentDidUpdate(): void {
+    // Without this React does not call the other one.
+  }
+
+  override render(): null {
+    return null
+  }
 }
 
 const noPending: readonly Outgoing[] = []

@@ -8,7 +8,7 @@ import { isShown, keyOf } from './rows.js'
 
 const olderPage = 100 // entries that are asked for when the person comes near the oldest one
 const jumpPage = 200 // the same on the way to a message that is far away
-const dividerBelowPx = 10
+const dividerBelowPx = 40 // the day stands above it
 
 interface Place {
   readonly key: string

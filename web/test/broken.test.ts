@@ -1,0 +1,78 @@
+// Rules of the web chat, each broken from outside: the test that guards it has to fail.
+// Those that only a browser sees take a minute: `npm run broken`, which is a part of `make long`.
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { describe, test } from 'node:test'
+import { build, type BuildOptions, type Plugin } from 'esbuild'
+
+interface Rule {
+  readonly file: string // from the folder web
+  readonly old: string // stands there once
+  readonly new: string
+  readonly guard: string // its tests
+  readonly by: string // the name of the test that notices
+}
+
+const rules: readonly Rule[] = [
+  { file: 'src/chat/rows.ts', old: 'Math.max(newest, lines.length > 0 ? newest : o.composedMs)', new: 'o.composedMs', guard: 'src/chat/rows.test.ts', by: 'what waits comes last' },
+  { file: 'src/chat/rows.ts', old: 'return m.clientMsgId || String(m.seq)', new: 'return String(m.seq)', guard: 'src/chat/rows.test.ts', by: 'keeps its key' },
+  { file: 'src/chat/rows.ts', old: '!m.edit && !m.recall && ', new: '', guard: 'src/chat/rows.test.ts', by: 'edits and recalls have no row' },
+  { file: 'src/chat/rows.ts', old: ' && b.ms - a.ms <= groupMs', new: '', guard: 'src/chat/rows.test.ts', by: 'until another one writes or ten minutes pass' },
+  { file: 'src/chat/span.ts', old: 'const last = at + mostRows', new: 'const last = all.length', guard: 'src/chat/rows.test.ts', by: 'never grows beyond its bound' },
+  { file: 'src/chat/marks.ts', old: '\\bhttps?:\\/\\/', new: '\\b\\w+:', guard: 'src/chat/marks.test.ts', by: 'only http is one' },
+  { file: 'src/chat/marks.ts', old: 'mentions.has(user) || ', new: 'true || ', guard: 'src/chat/marks.test.ts', by: 'only users whom the message mentions' },
+  { file: 'src/route.ts', old: 'parts.map(encodeURIComponent)', new: 'parts', guard: 'src/route.test.ts', by: 'addresses are read as they are written' },
+]
+
+/** What only a browser sees. */
+const seen: readonly Omit<Rule, 'guard'>[] = [
+  { file: 'ui/composing.ts', old: 'return key.isComposing || key.keyCode === 229', new: 'return false', by: 'Enter chooses a word of an input method' },
+  { file: 'src/chat/Timeline.tsx', old: 'client.markRead(v.id, upTo)', new: 'void upTo', by: 'two people sign up' },
+  { file: 'src/account/session.ts', old: '  forgetAccount(s.user)\n', new: '', by: 'two people sign up' },
+  { file: 'src/drafts.ts', old: 'keep(nameOf(account, chat), text)', new: 'void text', by: 'a reload in the middle of a send' },
+  { file: 'src/chat/Scroller.ts', old: 'this.#view.scrollTop = this.#at + moved', new: 'void moved', by: 'what is in view stands still' },
+]
+
+function breaking(rule: Pick<Rule, 'file' | 'old' | 'new'>): Plugin {
+  return {
+    name: 'break',
+    setup: (b) => b.onLoad({ filter: /\.tsx?$/ }, ({ path: file }) => {
+      if (path.relative('.', file) !== rule.file) return undefined
+      const parts = readFileSync(file, 'utf8').split(rule.old)
+      assert.equal(parts.length, 2, `${rule.file} has ${parts.length - 1} times: ${rule.old}`)
+      return { contents: parts.join(rule.new), loader: file.endsWith('x') ? 'tsx' : 'ts' }
+    }),
+  }
+}
+
+const options: BuildOptions = { bundle: true, write: false, format: 'esm', conditions: ['petrel-source'], jsx: 'automatic', ignoreAnnotations: true, loader: { '.css': 'empty' }, logLevel: 'silent' }
+
+function mustFail(input: string, by: string, env: NodeJS.ProcessEnv): void {
+  const { stdout, status } = spawnSync(process.execPath, ['--input-type=module', '--test-name-pattern', by, '--test-force-exit'], { input, encoding: 'utf8', timeout: 60_000, env: { ...process.env, ...env } })
+  assert.ok(/^ *not ok /m.test(stdout), `no test failed (${status}):\n${stdout.slice(-2000)}`)
+}
+
+describe('broken rules', { timeout: 300_000, concurrency: 2 }, () => {
+  for (const rule of rules) {
+    test(`${rule.file}: ${rule.old}`, async () => {
+      const { outputFiles } = await build({ ...options, entryPoints: [rule.guard], platform: 'node', target: 'node20', plugins: [breaking(rule)] })
+      mustFail(outputFiles?.[0]?.text ?? '', rule.by, {})
+    })
+  }
+  for (const rule of process.env['PETREL_BROKEN_PAGES'] ? seen : []) {
+    test(`${rule.file}: ${rule.old}`, async () => {
+      const folder = mkdtempSync(path.join(tmpdir(), 'petrel-broken-'))
+      const page = await build({ ...options, entryPoints: ['src/main.tsx'], platform: 'browser', target: 'es2022', external: ['virtual:*'], define: { 'process.env.NODE_ENV': '"production"' }, plugins: [breaking(rule), oneReact] })
+      const guard = await build({ ...options, entryPoints: ['test/chat.test.ts'], platform: 'node', target: 'node20', external: ['playwright-core'] })
+      writeFileSync(path.join(folder, 'page.js'), page.outputFiles?.[0]?.contents ?? '')
+      mustFail(guard.outputFiles?.[0]?.text ?? '', rule.by, { PETREL_BROKEN_PAGE: path.join(folder, 'page.js') })
+      rmSync(folder, { recursive: true })
+    })
+  }
+})
+
+/** The React of this package, also for the SDK. */
+const oneReact: Plugin = { name: 'react', setup: (b) => b.onResolve({ filter: /^react(-dom)?(\/|$)/ }, ({ path: name, pluginData }) => pluginData === 'again' ? undefined : b.resolve(name, { resolveDir: process.cwd(), kind: 'import-statement', pluginData: 'again' })) }
