@@ -36,6 +36,9 @@ const seen: readonly Omit<Rule, 'guard'>[] = [
   { file: 'src/chat/Scroller.ts', old: 'this.#view.scrollTop = this.#at + moved', new: 'void moved', by: 'what is in view stands still' },
 ]
 
+/** It breaks nothing, so its test passes: what fails with the others is not the way they are built. */
+const whole: (typeof seen)[number] = { file: 'ui/composing.ts', old: 'return key.isComposing || key.keyCode === 229', new: 'return key.keyCode === 229 || key.isComposing', by: 'Enter chooses a word of an input method' }
+
 function breaking(rule: Pick<Rule, 'file' | 'old' | 'new'>): Plugin {
   return {
     name: 'break',
@@ -50,25 +53,25 @@ function breaking(rule: Pick<Rule, 'file' | 'old' | 'new'>): Plugin {
 
 const options: BuildOptions = { bundle: true, write: false, format: 'esm', conditions: ['petrel-source'], jsx: 'automatic', ignoreAnnotations: true, loader: { '.css': 'empty' }, logLevel: 'silent' }
 
-function mustFail(input: string, by: string, env: NodeJS.ProcessEnv): void {
+function run(passes: boolean, input: string, by: string, env: NodeJS.ProcessEnv): void {
   const { stdout, status } = spawnSync(process.execPath, ['--input-type=module', '--test-name-pattern', by, '--test-force-exit'], { input, encoding: 'utf8', timeout: 60_000, env: { ...process.env, ...env } })
-  assert.ok(/^ *not ok /m.test(stdout), `no test failed (${status}):\n${stdout.slice(-2000)}`)
+  assert.equal(!/^ *not ok /m.test(stdout) && status === 0, passes, `status ${status}:\n${stdout.slice(-2000)}`)
 }
 
 describe('broken rules', { timeout: 300_000, concurrency: 2 }, () => {
   for (const rule of rules) {
     test(`${rule.file}: ${rule.old}`, async () => {
       const { outputFiles } = await build({ ...options, entryPoints: [rule.guard], platform: 'node', target: 'node20', plugins: [breaking(rule)] })
-      mustFail(outputFiles?.[0]?.text ?? '', rule.by, {})
+      run(false, outputFiles?.[0]?.text ?? '', rule.by, {})
     })
   }
-  for (const rule of process.env['PETREL_BROKEN_PAGES'] ? seen : []) {
+  for (const rule of process.env['PETREL_BROKEN_PAGES'] ? [whole, ...seen] : []) {
     test(`${rule.file}: ${rule.old}`, async () => {
       const folder = mkdtempSync(path.join(tmpdir(), 'petrel-broken-'))
       const page = await build({ ...options, entryPoints: ['src/main.tsx'], platform: 'browser', target: 'es2022', external: ['virtual:*'], define: { 'process.env.NODE_ENV': '"production"' }, plugins: [breaking(rule), oneReact] })
       const guard = await build({ ...options, entryPoints: ['test/chat.test.ts'], platform: 'node', target: 'node20', external: ['playwright-core'] })
       writeFileSync(path.join(folder, 'page.js'), page.outputFiles?.[0]?.contents ?? '')
-      mustFail(guard.outputFiles?.[0]?.text ?? '', rule.by, { PETREL_BROKEN_PAGE: path.join(folder, 'page.js') })
+      run(rule === whole, guard.outputFiles?.[0]?.text ?? '', rule.by, { PETREL_BROKEN_PAGE: path.join(folder, 'page.js') })
       rmSync(folder, { recursive: true })
     })
   }

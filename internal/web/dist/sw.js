@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection. It answers for these
 // files and for nothing else: what goes to the API passes it by.
-const version = "305c725160be2a18"
-const files = ["/","/assets/EmojiPicker-BmQ5vJ5c.css","/assets/EmojiPicker-DwD75cFF.js","/assets/en-B18J8LLq.js","/assets/index-2htH09zl.css","/assets/index-CVrFdPzp.js","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "c9e82cc4aa7c300d"
+const files = ["/","/assets/EmojiPicker-BJa3FqHK.js","/assets/EmojiPicker-BmQ5vJ5c.css","/assets/en-B18J8LLq.js","/assets/index-2htH09zl.css","/assets/index-D7vwkR7a.js","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 

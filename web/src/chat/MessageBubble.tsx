@@ -1,5 +1,4 @@
-import { type Message, mentionsUser, needsNewerVersion, type Outgoing } from '@petrel-im/sdk'
-import { useStatus } from '@petrel-im/sdk/react'
+import { type Message, needsNewerVersion, type Outgoing } from '@petrel-im/sdk'
 import { type CSSProperties, memo, type MouseEvent, type ReactElement, useMemo } from 'react'
 import { useName } from '../account/names.js'
 import { fullDate, timeOf } from '../i18n/dates.js'
@@ -21,15 +20,15 @@ interface BubbleProps {
   readonly first: boolean
   readonly last: boolean
   readonly many: boolean // a group: who writes is shown
+  readonly toMe: boolean // it mentions the person
   readonly changing: 'edit' | 'recall' | '' // which waits for the server
   readonly lit: boolean // the person was brought here
 }
 
 /** A message that is stored. */
-export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, changing, lit }: BubbleProps): ReactElement {
+export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, toMe, changing, lit }: BubbleProps): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()
-  const { user } = useStatus()
   const recalled = m.recalledBy > 0
   const large = !recalled && m.text !== undefined && isEmojiOnly(m.text) && !m.rel?.replyTo
   const open = (e: MouseEvent): void => {
@@ -38,7 +37,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
     actions.menu(m, { x: e.clientX, y: e.clientY })
   }
   return (
-    <div className={shape(own, first, last, large, lit) + (mentionsUser(m, user) ? ' to-me' : '')} onContextMenu={open}>
+    <div className={shape(own, first, last, large, lit) + (toMe ? ' to-me' : '')} onContextMenu={open}>
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
       <div className="bubble">
         {many && !own && first && !large && <div className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto"><Author user={m.from} /></div>}

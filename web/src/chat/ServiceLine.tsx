@@ -1,5 +1,4 @@
 import type { Message } from '@petrel-im/sdk'
-import { useStatus } from '@petrel-im/sdk/react'
 import { memo, type ReactElement, useEffect, useSyncExternalStore } from 'react'
 import { useSession } from '../account/SessionContext.js'
 import { type Translation, useTranslation } from '../i18n/index.js'
@@ -11,8 +10,7 @@ export const ServiceLine = memo(function ServiceLine({ message }: { readonly mes
 
 export function ServiceText({ message: m }: { readonly message: Message }): string {
   const { t, tag } = useTranslation()
-  const { names } = useSession()
-  const { user } = useStatus()
+  const { names, user } = useSession()
   useEffect(() => {
     for (const u of usersOf(m)) names.want(u)
   }, [m, names])

@@ -8,6 +8,7 @@ import { isShown, keyOf } from './rows.js'
 
 const olderPage = 100 // entries that are asked for when the person comes near the oldest one
 const jumpPage = 200 // the same on the way to a message that is far away
+const littlePx = 100 // if no more than this is below the view, all of it is shown
 const dividerBelowPx = 40 // the day stands above it
 
 interface Place {
@@ -76,6 +77,7 @@ export function useSpan(conv: string, messages: readonly Message[], dividerKey: 
     if (place.current && s.toRow(place.current.key, place.current.below)) {
       place.current = undefined
       placed.current = true
+      if (span.to === Infinity && s.below <= littlePx) s.toEnd()
     } else if (!placed.current && shown.length > 0) {
       placed.current = true
       s.toEnd()
