@@ -141,9 +141,9 @@ for (let i = 0; i < 5; i++) {
   await page.waitForFunction(() => 'messagesMs' in globalThis)
   openings.push(await page.evaluate(() => {
     const script = performance.getEntriesByType('resource').find((e) => e.name.endsWith('.js')) as PerformanceResourceTiming
-    return { paint: performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0, messages: (globalThis as unknown as { messagesMs: number }).messagesMs - script.responseEnd }
+    return { page: (globalThis as unknown as { messagesMs: number }).messagesMs, messages: (globalThis as unknown as { messagesMs: number }).messagesMs - script.responseEnd }
   }))
 }
-console.log(`opened without a network: first paint ${round(quantile(openings.map((o) => o.paint), 0.5))} ms, messages ${round(quantile(openings.map((o) => o.messages), 0.5))} ms after the script was there (medians of ${openings.length})`)
+console.log(`opened without a network: messages are there ${round(quantile(openings.map((o) => o.page), 0.5))} ms after the reload, ${round(quantile(openings.map((o) => o.messages), 0.5))} ms after the script (medians of ${openings.length})`)
 await browser.close()
 await server.stop()
