@@ -3,10 +3,12 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"html"
 	"io/fs"
@@ -52,9 +54,10 @@ type file struct {
 }
 
 const (
-	indexPath  = "/index.html"
-	workerPath = "/sw.js"
-	hashedPath = "/assets/" // Vite puts the hash of the content into the names of what is there
+	indexPath    = "/index.html"
+	workerPath   = "/sw.js"
+	manifestPath = "/manifest.webmanifest"
+	hashedPath   = "/assets/" // Vite puts the hash of the content into the names of what is there
 )
 
 // New reads the files that were built.
@@ -90,7 +93,23 @@ func newSite(dist fs.FS, o Options) (*Site, error) {
 	}
 	delete(s.files, indexPath)
 	s.index = string(index.plain)
-	return s, nil
+	return s, s.nameManifest()
+}
+
+// nameManifest puts the name into what says how an installed page is called.
+func (s *Site) nameManifest() error {
+	m, ok := s.files[manifestPath]
+	if !ok {
+		return nil
+	}
+	name, err := json.Marshal(s.o.Name)
+	if err != nil {
+		return err
+	}
+	m.plain = bytes.ReplaceAll(m.plain, []byte(`"{{name}}"`), name)
+	m.tag, m.brotli, m.gzip = tagOf(m.plain), nil, nil
+	s.files[manifestPath] = m
+	return nil
 }
 
 func readFile(dist fs.FS, name string) (file, error) {

@@ -120,6 +120,9 @@ func TestPageSaysWhatHoldsForTheServer(t *testing.T) {
 	if !strings.Contains(page, `content="Acme &#34;&lt;b&gt;&#34; chat"`) || !strings.Contains(page, `content="closed"`) || strings.Contains(page, "{{") {
 		t.Errorf("page:\n%s", page)
 	}
+	if manifest := string(body(t, get(mux, manifestPath))); !strings.Contains(manifest, `"short_name": "Acme \"\u003cb\u003e\" chat"`) {
+		t.Errorf("manifest:\n%s", manifest)
+	}
 }
 
 // A browser gets the shortest form that it takes.

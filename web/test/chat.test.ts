@@ -249,6 +249,37 @@ describe('the web chat', { timeout: 120_000, concurrency: 3 }, () => {
     await alice.context.close()
   })
 
+  test('three tabs: when the one that leads is closed, another one goes on', async () => {
+    const one = await at('carol', 'gina')
+    const tabs = [one]
+    for (let i = 0; i < 2; i++) tabs.push(await (await Person.open(one.context, `${server.url}/#/carol/u/gina`)).ready())
+    const [, two, three] = tabs as [Person, Person, Person]
+    await one.say('from the first')
+    await three.message('from the first').waitFor()
+    await one.page.close() // it has the connection
+    await two.say('from the second')
+    await three.message('from the second').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
+    assert.deepEqual(await two.texts(), ['from the first', 'from the second'])
+    await one.context.close()
+  })
+
+  test('what the person does on another device shows here', async () => {
+    const here = await at('dave', 'hank')
+    const there = await at('dave', 'hank')
+    await here.say('written here')
+    await there.choose('written here', 'Edit')
+    await there.say('edited there')
+    await here.message('edited there').getByText('edited', { exact: true }).waitFor()
+    await there.row('hank').click({ button: 'right' })
+    await there.page.getByRole('menuitem', { name: 'Mute' }).click()
+    await there.page.locator('.chat-title').click()
+    await here.page.locator('.chat-title').click()
+    await here.page.getByRole('switch', { name: 'Notifications', checked: false }).waitFor()
+    await there.choose('edited there', 'Delete for everyone')
+    await here.page.getByText('You deleted this message').waitFor()
+    await Promise.all([here.context.close(), there.context.close()])
+  })
+
   test('Back and Forward go between conversations, and close what was opened', async () => {
     const person = await at('hank', 'alice')
     const { page } = person
