@@ -1,10 +1,11 @@
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { App } from './App.js'
-import { admitToken } from './account/session.js'
+import { admitToken, openSession } from './account/session.js'
 import { isLoopback } from './page.js'
+import { addAccountRoute } from './sidebar/AccountMenu.js'
 import { applyTheme } from './preferences.js'
-import { go } from './route.js'
+import { go, route } from './route.js'
 
 applyTheme()
 
@@ -24,6 +25,8 @@ if ('serviceWorker' in navigator) {
 }
 
 void takeLink().finally(() => {
+  const { account } = route()
+  if (account !== '' && account !== addAccountRoute) openSession(account).catch(() => {}) // it is read while React begins; App says what is wrong
   const root = document.getElementById('root')
   if (root) createRoot(root).render(<StrictMode><App /></StrictMode>)
 })

@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection. It answers for these
 // files and for nothing else: what goes to the API passes it by.
-const version = "7735d63cfba5a08c"
-const files = ["/","/assets/EmojiPicker-BmQ5vJ5c.css","/assets/EmojiPicker-xk5HjsWy.js","/assets/en-B18J8LLq.js","/assets/index-2htH09zl.css","/assets/index-CTp5Gtcq.js","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "ef51886d96792e89"
+const files = ["/","/assets/EmojiPicker-BIqNCPbQ.js","/assets/EmojiPicker-BmQ5vJ5c.css","/assets/en-B18J8LLq.js","/assets/index-2htH09zl.css","/assets/index-q_VzIYQX.js","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 
