@@ -1,7 +1,7 @@
 import {
   type Change, type Core, discard, type Draft, draft, failure, follow, type GetHistory, type HistoryPage, kept, lead, lost, type Message,
   messageOf, mirror, noChange, notesCame, olderThan, type Outgoing, outgoing, sameFields, type SendSignal, settledElsewhere, since, status, takeOlder,
-  takeReceipt, wakeUp,
+  takeReceipt, unknowable, wakeUp,
 } from './core/index.js'
 import { type CallOptions, eventsOf, type Method, type RequestOf, type ResponseOf } from './api.js'
 import { type Clock, randomId, systemClock } from './clock.js'
@@ -429,5 +429,5 @@ function everything(core: Core): Change {
 
 function sentOr(m: Outgoing): Outgoing {
   if (m.state === 'sent') return m
-  throw new PetrelError(m.error ?? failure('unknowable', 'nobody can tell whether the message is stored'))
+  throw new PetrelError(m.error ?? unknowable)
 }

@@ -160,5 +160,5 @@ function isDead(why: unknown): boolean {
 
 function storeError(why: unknown): PetrelError {
   const full = why instanceof DOMException && why.name === 'QuotaExceededError'
-  return new PetrelError(failure('store', full ? 'there is no room left for the data' : String(why)), { cause: why })
+  return new PetrelError(failure('store', full ? 'there is no room left' : String(why)), { cause: why })
 }
