@@ -1,7 +1,7 @@
 // Keeps the files of the page, so that it opens without a connection. It answers for these
 // files and for nothing else: what goes to the API passes it by.
-const version = "f93d8c02214de983"
-const files = ["/","/assets/EmojiPicker-BmQ5vJ5c.css","/assets/EmojiPicker-D4hMEC-E.js","/assets/en-B18J8LLq.js","/assets/index-2htH09zl.css","/assets/index-BFiDsxMA.js","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
+const version = "1a8c1480b6bd259d"
+const files = ["/","/assets/EmojiPicker-BmQ5vJ5c.css","/assets/EmojiPicker-DwQXZcCl.js","/assets/en-B18J8LLq.js","/assets/index-2htH09zl.css","/assets/index-Cp2fzmbd.js","/assets/zh-BVK4wh0U.js","/icon-maskable.svg","/icon-unread.svg","/icon.svg","/manifest.webmanifest"]
 const cacheName = `petrel-${version}`
 const slowMs = 3000 // a network that takes longer is taken for none
 

@@ -93,7 +93,7 @@ export class Hub {
       },
       close: () => {
         if (over) return
-        end(failure('link', 'the tab that leads has no connection'))
+        end(failure('link', 'the connection has ended'))
         connection.close()
       },
     }
@@ -122,7 +122,7 @@ export class Hub {
     const live = this.#live
     if (m.kind === 'open') {
       if (live) this.#post({ kind: 'opened', tab, conn })
-      else this.#post({ kind: 'closed', tab, conn, why: failure('link', 'the tab that leads has no connection') })
+      else this.#post({ kind: 'closed', tab, conn, why: failure('link', 'the connection has ended') })
       return
     }
     const member = this.#members.get(tab)
@@ -137,7 +137,7 @@ export class Hub {
       this.#members.set(tab, { tab, conn, focus: undefined, watch: [] })
       answer({ welcome: live.welcome })
       this.#refocus()
-    } else if (member?.conn !== conn) this.#post({ kind: 'closed', tab, conn, why: failure('link', 'the tab that leads has no connection') })
+    } else if (member?.conn !== conn) this.#post({ kind: 'closed', tab, conn, why: failure('link', 'the connection has ended') })
     else if (frame.ping) answer({ pong: {} }) // this tab is there; its own core looks after the server
     else if (!frame.pong) this.#submit(member, frame)
   }
