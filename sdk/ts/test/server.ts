@@ -1,76 +1,113 @@
-// A real server for tests: the binary on an empty folder, with users who have tokens.
+// A real server for tests, those of the web chat too: the binary on an empty folder.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-export interface Server {
+export const program = path.resolve(process.env['PETREL_PROGRAM'] ?? '') // scripts/bundle.mjs has what it is by itself
+
+export class Server {
   readonly url: string
-  readonly folder: string
-  readonly tokens: Readonly<Record<string, string>>
-  /** Calls a method as the operator. */
-  admin(method: string, request: object): Promise<unknown>
-  /** Ends it at once, as kill -9 does, and starts it again at the same addresses. `meanwhile` gets the folder with its data. */
-  restart(meanwhile?: (data: string) => Promise<void> | void): Promise<void>
-  stop(): Promise<void>
-}
+  readonly folder = mkdtempSync(path.join(tmpdir(), 'petrel-ts-'))
+  /** Of all users that were made here. */
+  readonly tokens: Record<string, string> = {}
+  readonly #env: NodeJS.ProcessEnv
+  readonly #operators: string
+  readonly #log: string[] = []
+  #child: ChildProcess | undefined
+  #key = ''
 
-export const program = path.resolve(process.env['PETREL_PROGRAM'] ?? '../../build/bin/petrel')
-
-/** Starts a server. `origins` are those of pages that may call it, and `options` variables of its environment. */
-export async function startServer(users: readonly string[], origins: readonly string[] = [], options: Readonly<Record<string, string>> = {}): Promise<Server> {
-  const folder = mkdtempSync(path.join(tmpdir(), 'petrel-ts-'))
-  const [http, tcp, operators] = await Promise.all([freePort(), freePort(), freePort()])
-  const log: string[] = []
-  const url = `http://127.0.0.1:${http}`
-  let child: ChildProcess
-  let exited: Promise<unknown>
-  const start = async (): Promise<void> => {
-    child = spawn(program, ['serve'], {
-      cwd: folder, stdio: ['ignore', 'pipe', 'pipe'],
-      env: {
-        HOME: folder, PATH: process.env['PATH'] ?? '', PETREL_LISTEN__HTTP: `127.0.0.1:${http}`, PETREL_LISTEN__TCP: `127.0.0.1:${tcp}`,
-        PETREL_LISTEN__ADMIN: `127.0.0.1:${operators}`, PETREL_STORE__DIR: path.join(folder, 'data'),
-        ...(origins.length > 0 ? { PETREL_LISTEN__ORIGINS: origins.join(',') } : {}), ...options,
-      },
-    })
-    let over = false
-    exited = once(child, 'exit').then(() => {
-      over = true
-    })
-    for (const stream of [child.stdout, child.stderr]) stream?.on('data', (b: Buffer) => log.push(b.toString()))
-    while (!await answers(`${url}/readyz`)) {
-      if (over) throw new Error(`the server has ended: ${log.join('')}`)
+  private constructor([http, tcp, operators]: readonly string[], settings: Readonly<Record<string, string>>) {
+    this.url = `http://${http}`
+    this.#operators = `http://${operators}`
+    this.#env = {
+      HOME: this.folder, PATH: process.env['PATH'], PETREL_LISTEN__HTTP: http, PETREL_LISTEN__TCP: tcp, PETREL_LISTEN__ADMIN: operators, PETREL_STORE__DIR: path.join(this.folder, 'data'),
+      PETREL_LIMITS__SENDS_PER_S: '-1', PETREL_LIMITS__SEND_BURST: '-1', PETREL_ACCOUNTS__REGISTRATIONS_PER_IP_PER_H: '-1', ...settings,
     }
   }
-  await start()
-  let key = ''
-  const admin = async (method: string, request: object): Promise<unknown> => {
-    const answer = await fetch(`http://127.0.0.1:${operators}/petrel.v1.${method}`, {
-      method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${key}` }, body: JSON.stringify(request),
+
+  /** `settings` are variables of its environment. */
+  static async start(settings: Readonly<Record<string, string>> = {}): Promise<Server> {
+    const s = new Server(await Promise.all([freeAddress(), freeAddress(), freeAddress()]), settings)
+    await s.run()
+    const code = readFileSync(path.join(s.folder, 'data', 'setup-link'), 'utf8').trim().split('#k=')[1]
+    s.#key = (await s.admin('SetupService/Redeem', { code }) as { adminKey: string }).adminKey
+    return s
+  }
+
+  /** Starts the process, again after a kill at the same addresses. */
+  async run(): Promise<void> {
+    const child = spawn(program, ['serve'], { cwd: this.folder, env: this.#env, stdio: ['ignore', 'pipe', 'pipe'] })
+    this.#child = child
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (b: Buffer) => this.#log.push(b.toString()))
+    let over = false
+    child.once('exit', () => {
+      over = true
+    })
+    while (!await answers(`${this.url}/readyz`)) {
+      if (over) throw new Error(`the server has ended: ${this.#log.join('')}`)
+    }
+  }
+
+  /** Ends the process: SIGKILL as a crash does. */
+  async kill(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const child = this.#child
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    child.kill(signal)
+    await once(child, 'exit')
+  }
+
+  /** A crash, and a start. `meanwhile` gets the folder with its data. */
+  async restart(meanwhile?: (data: string) => Promise<void> | void): Promise<void> {
+    await this.kill('SIGKILL')
+    await meanwhile?.(path.join(this.folder, 'data'))
+    await this.run()
+  }
+
+  async stop(): Promise<void> {
+    await this.kill('SIGTERM')
+    rmSync(this.folder, { recursive: true })
+  }
+
+  /** Runs another command on the folder of the server. */
+  async petrel(...args: readonly string[]): Promise<string> {
+    const child = spawn(program, args, { cwd: this.folder, env: { ...this.#env, PETREL_SERVER: this.url, PETREL_ADMIN_SERVER: this.#operators, PETREL_ADMIN_KEY: this.#key } })
+    const said: string[] = []
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (b: Buffer) => said.push(b.toString()))
+    const [status] = await once(child, 'close') as [number]
+    if (status !== 0) throw new Error(`petrel ${args.join(' ')}: ${said.join('')}`)
+    return said.join('')
+  }
+
+  /** Calls a method as the operator. */
+  async admin(method: string, request: object): Promise<unknown> {
+    const answer = await fetch(`${this.#operators}/petrel.v1.${method}`, {
+      method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${this.#key}` }, body: JSON.stringify(request),
     })
     if (!answer.ok) throw new Error(`${method}: ${answer.status} ${await answer.text()}`)
     return answer.json()
   }
-  const code = readFileSync(path.join(folder, 'data', 'setup-link'), 'utf8').trim().split('#k=')[1]
-  key = (await admin('SetupService/Redeem', { code }) as { adminKey: string }).adminKey
-  const made = await admin('AdminService/CreateUsers', { users }) as { tokens: { user: string; token: string }[] }
-  return {
-    url, folder, admin, tokens: Object.fromEntries(made.tokens.map((t) => [t.user, t.token])),
-    async restart(meanwhile) {
-      child.kill('SIGKILL')
-      await exited
-      await meanwhile?.(path.join(folder, 'data'))
-      await start()
-    },
-    async stop() {
-      child.kill('SIGTERM')
-      await exited
-      rmSync(folder, { recursive: true })
-    },
+
+  /** Makes users; the links open the chat as one of them. */
+  async users(...users: readonly string[]): Promise<Readonly<Record<string, string>>> {
+    const made = await this.admin('AdminService/CreateUsers', { users }) as { tokens: { user: string; token: string }[] }
+    for (const { user, token } of made.tokens) this.tokens[user] = token
+    return Object.fromEntries(made.tokens.map((t) => [t.user, `${this.url}/#t=${t.token}`]))
   }
+
+  async sendAs(from: string, send: object): Promise<{ conv: string; seq: number }> {
+    const { conv, seq } = await this.admin('AdminService/SendAs', { from, send: { clientMsgId: crypto.randomUUID(), ...send } }) as { conv: string; seq: string }
+    return { conv, seq: Number(seq) }
+  }
+}
+
+/** Starts a server with users. `origins` are those of pages that may call it. */
+export async function startServer(users: readonly string[], origins: readonly string[] = [], settings: Readonly<Record<string, string>> = {}): Promise<Server> {
+  const s = await Server.start({ ...(origins.length > 0 ? { PETREL_LISTEN__ORIGINS: origins.join(',') } : {}), ...settings })
+  await s.users(...users)
+  return s
 }
 
 async function answers(url: string): Promise<boolean> {
@@ -82,11 +119,11 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
-async function freePort(): Promise<number> {
+async function freeAddress(): Promise<string> {
   const s = createServer().listen(0, '127.0.0.1')
   await once(s, 'listening')
   const { port } = s.address() as AddressInfo
   s.close()
   await once(s, 'close')
-  return port
+  return `127.0.0.1:${port}`
 }

@@ -1,0 +1,31 @@
+//go:build unix
+
+package imtest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// NodeTests runs the TypeScript tests of the folder dir, which is relative to that of the test,
+// and gives them the server's program. They may take limit.
+func NodeTests(t *testing.T, dir string, limit time.Duration) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(dir, "node_modules", ".installed")); err != nil {
+		t.Fatalf("the packages of %s are missing; run `make test`", dir)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", "scripts/test.mjs")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PETREL_PROGRAM="+Program(t))
+	cmd.WaitDelay = 10 * time.Second // what is left of a browser must not hold the pipe
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	t.Logf("%v of CPU", cpu.Round(100*time.Millisecond))
+}
