@@ -316,7 +316,9 @@ func (c *change) logIn(ctx context.Context, a im.Account, tenantName string, num
 		d.Name = ref.Name
 	}
 	var seed [32]byte
-	_, _ = rand.Read(seed[:]) // never fails
+	d.LoginId = make([]byte, refreshLogin)
+	_, _ = rand.Read(seed[:])   // never fails
+	_, _ = rand.Read(d.LoginId) // the same
 	return l, c.issue(l, tenantName, d, seed, ttl)
 }
 
@@ -333,7 +335,7 @@ func perKind(kind string) int {
 func (c *change) issue(l *Login, tenantName string, d *storepb.Device, seed [32]byte, ttl time.Duration) error {
 	us := c.us
 	now := time.UnixMilli(int64(us.nowMs()))
-	l.Access, l.Refresh = us.pair(l.Account, tenantName, d.Login, seed)
+	l.Access, l.Refresh = us.pair(l.Account, tenantName, d.LoginId, seed)
 	l.AccessExpires, l.RefreshExpires = now.Add(ttl), now.Add(us.o.RefreshTTL)
 	sum := sha256.Sum256([]byte(l.Refresh))
 	d.Spent, d.Refresh, d.RefreshExpiresMs = d.Refresh, sum[:], uint64(l.RefreshExpires.UnixMilli())

@@ -15,13 +15,18 @@ import (
 	"github.com/petrel-im/petrel/internal/store/storepb"
 )
 
-// A refresh token's secret is the number of the login, random bytes, and a check
+// A refresh token's secret is the id of the login, random bytes, and a check
 // of both. So one that was never issued harms nobody, and one that was is known
 // as used for ever, without a record for each.
+//
+// The id is random. The number of the login would not do: when a store is put back to an
+// earlier state, the logins that follow get the numbers of those that were taken back. A
+// token of these would then void the login of another device.
 const (
+	refreshLogin  = 8  // bytes
 	refreshRandom = 24 // bytes
 	refreshCheck  = 16 // bytes
-	refreshSecret = 8 + refreshRandom + refreshCheck
+	refreshSecret = refreshLogin + refreshRandom + refreshCheck
 )
 
 // repeatTime is how long a repeated refresh gets the same answer. Spec: P-11.3.
@@ -40,11 +45,10 @@ func (us *Users) mac(purpose string, parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// pair makes the tokens of a seed; the same seed gives the same ones.
-func (us *Users) pair(a im.Account, tenantName string, login uint64, seed [32]byte) (access, refresh string) {
+// pair makes the tokens of a seed for the login of an id; the same seed gives the same ones.
+func (us *Users) pair(a im.Account, tenantName string, loginID []byte, seed [32]byte) (access, refresh string) {
 	access = accessToken(tenantName, a.User, base64.RawURLEncoding.EncodeToString(us.mac("access token", seed[:])))
-	b := binary.BigEndian.AppendUint64(nil, login)
-	b = append(b, us.mac("refresh token", seed[:])[:refreshRandom]...)
+	b := slices.Concat(loginID, us.mac("refresh token", seed[:])[:refreshRandom])
 	b = append(b, us.refreshCheck(a, b)...)
 	return access, refreshPrefix + named(tenantName) + "." + string(a.User) + "." + base64.RawURLEncoding.EncodeToString(b)
 }
@@ -54,20 +58,20 @@ func (us *Users) refreshCheck(a im.Account, b []byte) []byte {
 }
 
 // cutRefresh reads a refresh token that was issued here.
-func (us *Users) cutRefresh(ctx context.Context, token string) (a im.Account, tenantName string, login uint64, ok bool, err error) {
+func (us *Users) cutRefresh(ctx context.Context, token string) (a im.Account, tenantName string, loginID []byte, ok bool, err error) {
 	a, tenantName, text, ok, err := us.cutToken(ctx, token, refreshPrefix)
 	if !ok || err != nil {
-		return a, "", 0, false, err
+		return a, "", nil, false, err
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) != refreshSecret || len(text) != base64.RawURLEncoding.EncodedLen(refreshSecret) {
-		return a, "", 0, false, nil
+		return a, "", nil, false, nil
 	}
 	n := len(b) - refreshCheck
 	if !hmac.Equal(b[n:], us.refreshCheck(a, b[:n])) {
-		return a, "", 0, false, nil
+		return a, "", nil, false, nil
 	}
-	return a, tenantName, binary.BigEndian.Uint64(b), true, nil
+	return a, tenantName, b[:refreshLogin], true, nil
 }
 
 // Refresh turns a refresh token, which works once, into a new pair. The same
@@ -79,7 +83,7 @@ func (us *Users) cutRefresh(ctx context.Context, token string) (a im.Account, te
 // Codes: unauthenticated, refresh_reused, rate_limited. Spec: P-11.3.
 func (us *Users) Refresh(ctx context.Context, token, requestID string) (*Login, error) {
 	bad := &im.Error{Code: im.CodeUnauthenticated}
-	a, tenantName, number, ok, err := us.cutRefresh(ctx, token)
+	a, tenantName, loginID, ok, err := us.cutRefresh(ctx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +105,11 @@ func (us *Users) Refresh(ctx context.Context, token, requestID string) (*Login, 
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(list, func(d known) bool { return d.Login == number })
+		i := slices.IndexFunc(list, func(d known) bool { return bytes.Equal(d.LoginId, loginID) })
 		if u == nil || u.Disabled || i < 0 || list[i].Revoked {
 			return bad
 		}
-		l = &Login{Account: a, Device: list[i].id, Number: number}
+		l = &Login{Account: a, Device: list[i].id, Number: list[i].Login}
 		reused, err = c.refresh(ctx, l, tenantName, list[i].Device, token, requestID)
 		return err
 	})
@@ -153,7 +157,7 @@ func (us *Users) refreshSeed(token, requestID string) (seed [32]byte) {
 // repeated fills l with the pair that the last refresh gave, if that was this
 // one, less than repeatTime ago.
 func (us *Users) repeated(ctx context.Context, l *Login, tenantName string, d *storepb.Device, seed [32]byte) (bool, error) {
-	access, refresh := us.pair(l.Account, tenantName, d.Login, seed)
+	access, refresh := us.pair(l.Account, tenantName, d.LoginId, seed)
 	if sum := sha256.Sum256([]byte(refresh)); !bytes.Equal(sum[:], d.Refresh) {
 		return false, nil
 	}

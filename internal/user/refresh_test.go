@@ -1,6 +1,7 @@
 package user_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
+	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/user"
 )
 
@@ -112,6 +114,62 @@ func TestRefreshRepeatedWithItsRequestIdGetsTheSameAnswer(t *testing.T) {
 	other := w.mint("bob", phone(1))
 	if a, b := w.refresh(other.Refresh, "r1"), next; a.Access[len("pt_default.bob."):] == b.Access[len("pt_default.alice."):] {
 		t.Error("two users got the same secret")
+	}
+}
+
+// records are those of all accounts, by table.
+func (w *world) records() []store.RecordPut {
+	w.t.Helper()
+	var all []store.RecordPut
+	for _, table := range []store.Table{store.Users, store.Devices, store.Tokens} {
+		w.no(w.store.Records(context.Background(), table, im.DefaultTenant, nil, func(key, value []byte) bool {
+			all = append(all, store.RecordPut{Table: table, Tenant: im.DefaultTenant, Key: bytes.Clone(key), Value: bytes.Clone(value)})
+			return true
+		}))
+	}
+	return all
+}
+
+// putBack makes the records of all accounts what they were.
+func (w *world) putBack(then []store.RecordPut) {
+	w.t.Helper()
+	changes := slices.Clone(then)
+	for _, now := range w.records() {
+		if !slices.ContainsFunc(then, func(p store.RecordPut) bool { return p.Table == now.Table && bytes.Equal(p.Key, now.Key) }) {
+			now.Value = nil
+			changes = append(changes, now)
+		}
+	}
+	w.no(w.store.Update(context.Background(), changes))
+	w.reopen()
+}
+
+// After a backup was put back, the next login gets the number of one that the backup does
+// not have. Whoever still holds a token of the latter must not touch the former.
+// Spec: P-3.4, P-11.3.
+func TestRefreshTokenOfALoginThatWasTakenBackHarmsNoOtherDevice(t *testing.T) {
+	for name, dsn := range map[string]func(*testing.T) string{
+		"embedded":   func(*testing.T) string { return "" },
+		"PostgreSQL": func(t *testing.T) string { return pgtest.Own(t, pgtest.Options{}).New(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := people(t)
+			w.close()
+			w.dsn = dsn(t)
+			w.open()
+			w.mint("alice", user.DeviceRef{ID: "laptop", Kind: "desktop"})
+			then := w.records()
+			lost := w.mint("alice", phone(1))
+			w.putBack(then)
+			tablet := w.mint("alice", user.DeviceRef{ID: "tablet", Kind: "tablet"})
+			if tablet.Number != lost.Number {
+				t.Fatalf("the login after the store was put back has number %d, and the one that it took back had %d; want the same", tablet.Number, lost.Number)
+			}
+			_, err := w.users.Refresh(context.Background(), lost.Refresh, "r")
+			w.wantCode("the token of the login that was taken back", err, im.CodeUnauthenticated)
+			w.wantAccess("of the device whose login has its number", tablet.Access, "")
+			w.wantAccess("of the device refreshed", w.refresh(tablet.Refresh, "r").Access, "")
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/store"
 	"github.com/petrel-im/petrel/internal/store/pebblestore"
+	"github.com/petrel-im/petrel/internal/store/pgstore"
 	"github.com/petrel-im/petrel/internal/store/storepb"
 	"github.com/petrel-im/petrel/internal/user"
 )
@@ -103,10 +104,11 @@ func (s *slow) hold() (open func()) {
 // cheap is the work of the hashes of most tests: the least that argon2 takes.
 var cheap = user.Work{Memory: 8, Time: 1, Threads: 1}
 
-// world is the accounts of a store in memory.
+// world is the accounts of a store in memory, or of a database.
 type world struct {
 	t     testing.TB
 	fs    vfs.FS
+	dsn   string // of the database; "": there is none
 	store *slow
 	users *user.Users
 	o     user.Options // but for Now
@@ -123,7 +125,13 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	st, err := pebblestore.Open(pebblestore.Options{Dir: "data", FS: w.fs, CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
+	var st store.Store
+	var err error
+	if w.dsn != "" {
+		st, err = pgstore.Open(context.Background(), pgstore.Options{DSNs: []string{w.dsn}})
+	} else {
+		st, err = pebblestore.Open(pebblestore.Options{Dir: "data", FS: w.fs, CacheBytes: 8 << 20, MemTableBytes: 1 << 20, BallastBytes: -1})
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}

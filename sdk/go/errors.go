@@ -36,8 +36,9 @@ func (e *Error) Error() string {
 }
 
 // ErrUnknowable ends a send of which nobody can tell any more whether it is
-// stored: retention removed what would tell, or 30 days are over. It must be
-// shown as neither sent nor failed. Spec: P-4.8.
+// stored: retention removed what would tell, 30 days are over, or it was refused while
+// an earlier attempt may still arrive. It must be shown as neither sent nor failed.
+// Spec: P-4.8.
 var ErrUnknowable = errors.New("it will never be known whether the message is stored")
 
 // ErrConnectionLost ends a call whose connection ended before the answer: it

@@ -83,7 +83,7 @@ type outgoing struct {
 	time  time.Time // when the server stored it
 	err   error     // of the newest attempt
 	safe  bool      // its row is durable: it may go out
-	tried bool      // an attempt may have stored it
+	tried bool      // an attempt may have stored it, or may still do so
 	look  bool      // to be looked for in the history before it is sent
 	from  uint64
 	until uint64 // after, if the history does not tell
@@ -370,7 +370,7 @@ func (c *core) sendLane(l *lane, now time.Time) (stay, full bool) {
 			c.alarmAt(l.at)
 			return true, false
 		case o.stale && !o.look:
-			c.settle(o, Rejected, &Error{Code: CodeNoTarget, Message: "the server was put back to an earlier state after this was composed, and its target may be another message now", Settled: true})
+			c.settle(o, Rejected, &Error{Code: CodeNoTarget, Message: "the server has gone back to an earlier state: the target is from before", Settled: true})
 			c.out.woken = true
 			continue
 		case o.fresh:
@@ -460,8 +460,10 @@ func (c *core) sendOne(l *lane, o *outgoing) (stay, full bool) {
 	return false, false
 }
 
-// giveUp settles a message that cannot be sent on this connection. If it was tried on
-// another one, it may be stored.
+// giveUp settles a message that the server has refused, or that cannot be sent on this
+// connection. An earlier attempt whose outcome is unknown may have stored it. It may also
+// still be on its way, over a connection that was given up, and be stored after the refusal:
+// the user may be a member again by then. Spec: P-4.8, S-13.3.
 func (c *core) giveUp(o *outgoing, e *Error) {
 	if o.tried {
 		c.settle(o, Unknowable, ErrUnknowable)
@@ -485,7 +487,7 @@ func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 	case e == nil:
 		o.tried = true
 	case e.Settled:
-		c.settle(o, Rejected, fromWire(e))
+		c.giveUp(o, fromWire(e))
 	case e.Code == CodeTooOld:
 		c.settle(o, Unknowable, ErrUnknowable)
 	case (e.Code == CodeBehind || e.Code == CodeAfterAhead) && o.send.After != nil && !o.tried: // P-4.7: never stored
@@ -496,7 +498,8 @@ func (c *core) answered(o *outgoing, f *petrelv1.ServerFrame) {
 			o.from = 0
 		}
 	default:
-		o.tried, o.err = true, fromWire(e)
+		o.err = fromWire(e)
+		o.tried = o.tried || e.Code != CodeRateLimited && e.Code != CodeOverloaded // after these the attempt is over
 		l.at = c.retryAt(e)
 		if e.RetryAfterMs == 0 {
 			l.at = c.now.Add(min(firstWait<<min(l.fails, 5), maxWait))

@@ -50,6 +50,18 @@ var sdkRules = []rule{
 		guards:  []guard{{"sdk/go", "^TestConformance$/^a-message-that-is-stored-is-shown-after-a-restart"}},
 	},
 	{
+		name:    "reject-what-is-on-its-way",
+		holds:   "a refusal does not speak for an earlier attempt, which may still be stored",
+		patches: []patch{{"sdk/go/outbox.go", `c.giveUp(o, fromWire(e))`, `c.settle(o, Rejected, fromWire(e))`}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^a-refusal-does-not-speak-for-an-attempt-that-was-never-answered$"}},
+	},
+	{
+		name:    "doubt-what-is-over",
+		holds:   "an attempt that was refused for the moment is over",
+		patches: []patch{{"sdk/go/outbox.go", `o.tried || e.Code != CodeRateLimited && e.Code != CodeOverloaded`, `true`}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^after-a-refusal-of-the-moment-the-next-answer-speaks-for-the-message$"}},
+	},
+	{
 		name:    "ignore-the-answer-to-a-cursor",
 		holds:   "the answer to a cursor tells how far another device is",
 		patches: []patch{{"sdk/go/cursor.go", `if moved.GetRead() > v.read {`, `if false {`}},

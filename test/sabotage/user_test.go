@@ -124,6 +124,15 @@ var userRules = []rule{
 		guards:  []guard{{"internal/user", "^TestKeysOfAnEndlessAnswerAreNotTaken$"}},
 	},
 	{
+		name:    "logins-by-number",
+		holds:   "a refresh token of a login that the store has lost harms no other device",
+		patches: []patch{{"internal/user/login.go", `_, _ = rand.Read(d.LoginId)`, `d.LoginId[0] = byte(l.Number)`}},
+		guards: []guard{
+			{"internal/user", "^TestRefreshTokenOfALoginThatWasTakenBack.*$/^embedded$"},
+			{"internal/user", "^TestRefreshTokenOfALoginThatWasTakenBack.*$/^PostgreSQL$"},
+		},
+	},
+	{
 		name:    "closed-to-nobody",
 		holds:   "nobody registers in a tenant that is closed",
 		patches: []patch{{"internal/user/registration.go", `case r == Open:`, `case r == Open || true:`}},

@@ -82,6 +82,12 @@ func (l *ledger) acked(x *sent, seq uint64) error {
 	return nil
 }
 
+// attempted notes that a send goes out. What refused an earlier attempt does not say what
+// becomes of this one. Spec: P-4.8.
+func (l *ledger) attempted(x *sent) {
+	l.denied = slices.DeleteFunc(l.denied, func(y *sent) bool { return y.key() == x.key() })
+}
+
 func (l *ledger) refused(x *sent) { l.denied = append(l.denied, x) }
 
 // forget drops what is above head of a conversation: a store that was restored

@@ -361,6 +361,7 @@ func (s *session) frame(x *sent) *petrelv1.ClientFrame {
 	}
 	id := s.id()
 	s.pending[id] = x
+	s.w.ledger.attempted(x)
 	return &petrelv1.ClientFrame{Id: id, Body: &petrelv1.ClientFrame_Send{Send: x.frame}}
 }
 

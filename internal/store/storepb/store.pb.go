@@ -1243,7 +1243,8 @@ type Device struct {
 	Refresh          []byte                 `protobuf:"bytes,8,opt,name=refresh,proto3" json:"refresh,omitempty"`    // SHA-256 of the refresh token that works
 	Spent            []byte                 `protobuf:"bytes,9,opt,name=spent,proto3" json:"spent,omitempty"`        // of the one before it; its use voids the device
 	RefreshExpiresMs uint64                 `protobuf:"varint,10,opt,name=refresh_expires_ms,json=refreshExpiresMs,proto3" json:"refresh_expires_ms,omitempty"`
-	Access           []*Access              `protobuf:"bytes,11,rep,name=access,proto3" json:"access,omitempty"` // oldest first, at most 16; deleted with the next login
+	Access           []*Access              `protobuf:"bytes,11,rep,name=access,proto3" json:"access,omitempty"`                  // oldest first, at most 16; deleted with the next login
+	LoginId          []byte                 `protobuf:"bytes,12,opt,name=login_id,json=loginId,proto3" json:"login_id,omitempty"` // 8 random bytes, drawn with each login; its refresh tokens have them
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1351,6 +1352,13 @@ func (x *Device) GetRefreshExpiresMs() uint64 {
 func (x *Device) GetAccess() []*Access {
 	if x != nil {
 		return x.Access
+	}
+	return nil
+}
+
+func (x *Device) GetLoginId() []byte {
+	if x != nil {
+		return x.LoginId
 	}
 	return nil
 }
@@ -3041,7 +3049,7 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"revoked_ms\x18\n" +
 	" \x01(\x04R\trevokedMs\x12%\n" +
 	"\x0eforward_policy\x18\v \x01(\rR\rforwardPolicy\x12'\n" +
-	"\x0fpresence_policy\x18\x0e \x01(\rR\x0epresencePolicy\"\xbe\x02\n" +
+	"\x0fpresence_policy\x18\x0e \x01(\rR\x0epresencePolicy\"\xd9\x02\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -3054,7 +3062,8 @@ const file_petrel_store_v1_store_proto_rawDesc = "" +
 	"\x05spent\x18\t \x01(\fR\x05spent\x12,\n" +
 	"\x12refresh_expires_ms\x18\n" +
 	" \x01(\x04R\x10refreshExpiresMs\x12/\n" +
-	"\x06access\x18\v \x03(\v2\x17.petrel.store.v1.AccessR\x06access\"9\n" +
+	"\x06access\x18\v \x03(\v2\x17.petrel.store.v1.AccessR\x06access\x12\x19\n" +
+	"\blogin_id\x18\f \x01(\fR\aloginId\"9\n" +
 	"\x06Access\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\fR\x03key\x12\x1d\n" +
 	"\n" +

@@ -1093,6 +1093,13 @@ func (m *Device) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.LoginId) > 0 {
+		i -= len(m.LoginId)
+		copy(dAtA[i:], m.LoginId)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.LoginId)))
+		i--
+		dAtA[i] = 0x62
+	}
 	if len(m.Access) > 0 {
 		for iNdEx := len(m.Access) - 1; iNdEx >= 0; iNdEx-- {
 			size, err := m.Access[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
@@ -3051,6 +3058,10 @@ func (m *Device) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	l = len(m.LoginId)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -6501,6 +6512,40 @@ func (m *Device) UnmarshalVT(dAtA []byte) error {
 			m.Access = append(m.Access, &Access{})
 			if err := m.Access[len(m.Access)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
+			}
+			iNdEx = postIndex
+		case 12:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LoginId", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.LoginId = append(m.LoginId[:0], dAtA[iNdEx:postIndex]...)
+			if m.LoginId == nil {
+				m.LoginId = []byte{}
 			}
 			iNdEx = postIndex
 		default:
@@ -13113,6 +13158,37 @@ func (m *Device) UnmarshalVTUnsafe(dAtA []byte) error {
 			if err := m.Access[len(m.Access)-1].UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}
+			iNdEx = postIndex
+		case 12:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field LoginId", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.LoginId = dAtA[iNdEx:postIndex]
 			iNdEx = postIndex
 		default:
 			iNdEx = preIndex

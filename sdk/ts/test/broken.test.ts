@@ -17,8 +17,8 @@ function patched(b: Broken): string {
 }
 
 describe('broken', () => {
-  test('each clause that has vectors is broken once', () => {
-    assert.deepEqual(broken.map((b) => b.clause), [...clauses].filter(([, client]) => !client).map(([clause]) => clause))
+  test('each clause that has vectors is broken', () => {
+    assert.deepEqual([...new Set(broken.map((b) => b.clause))], [...clauses].filter(([, client]) => !client).map(([clause]) => clause))
   })
 
   test('a vector notices each break', async (t) => {

@@ -7,7 +7,7 @@ export interface Broken {
   readonly vector: string
 }
 
-/** In the order of SPEC.md. test/sabotage/spec_test.go has the same for the Go SDK. */
+/** In the order of SPEC.md, each clause at least once. test/sabotage/spec_test.go has the same for the Go SDK. */
 export const broken: readonly Broken[] = [
   { clause: 'S-1.1', file: 'reach.ts', old: 'c.out.frames.push({ conn, data: c.encode(clientFrame(1, { hello })).data })', new: '', vector: 'a connection is made and the client says hello' },
   { clause: 'S-1.2', file: 'reach.ts', old: 'if (lv && lv.conn === conn) {', new: 'if (lv) {', vector: 'what comes from an earlier connection is dropped' },
@@ -77,12 +77,14 @@ export const broken: readonly Broken[] = [
   { clause: 'S-13.1', file: 'answer.ts', old: 'if (m) takeEntry(c, v, m)', new: 'if (m) {}', vector: 'an ack makes an entry of the message' },
   { clause: 'S-13.2', file: 'answer.ts', old: 'if (before === undefined) return undefined\nreturn { ...m, counted: counts(m) ? before + 1 : before }', new: 'return { ...m, counted: 1 + (before ?? 0) }', vector: 'a count that nobody told is read and not guessed' },
   { clause: 'S-13.3', file: 'outbox.ts', old: 'if (!o || !isFailed(o)) return', new: 'if (!o) return', vector: 'a rejected message is shown until it is discarded' },
+  { clause: 'S-13.3', file: 'answer.ts', old: 'if (o.tried) settle(c, o, \'unknowable\', unknowable)', new: 'if (o.tried) settle(c, o, \'rejected\', why)', vector: 'a refusal does not speak for an attempt that was never answered' },
+  { clause: 'S-13.3', file: 'answer.ts', old: 'o.tried ||= !', new: 'o.tried = true || ', vector: 'after a refusal of the moment the next answer speaks for the message' },
   { clause: 'S-13.4', file: 'answer.ts', old: 'l.fails++', new: '', vector: 'what is not decided is sent again later and later' },
   { clause: 'S-13.5', file: 'answer.ts', old: 'else raise(c, o, e.head) // P-4.7', new: '// P-4.7', vector: 'behind before any other attempt raises after at once' },
   { clause: 'S-13.6', file: 'answer.ts', old: '(m) => m.from === c.meta.user && ', new: '(m) => ', vector: 'behind after an attempt has the client look' },
   { clause: 'S-13.7', file: 'answer.ts', old: 'foundAt(o, conv, m)\nsettle(c, o, \'sent\')', new: '', vector: 'a message that is met is sent, whatever is answered' },
   { clause: 'S-13.8', file: 'answer.ts', old: 'else if (e.code === \'too_old\') settle(c, o, \'unknowable\', unknowable)', new: 'else if (e.code === \'too_old\') settle(c, o, \'rejected\', fromWire(e))', vector: 'what nobody can tell any more is neither sent nor failed' },
-  { clause: 'S-13.9', file: 'answer.ts', old: 'o.tried = true\no.error = fromWire(e)', new: 'settle(c, o, \'rejected\', fromWire(e))', vector: 'what is not decided is sent again later and later' },
+  { clause: 'S-13.9', file: 'answer.ts', old: 'o.error = fromWire(e)\nl.at', new: 'settle(c, o, \'rejected\', fromWire(e))\nl.at', vector: 'what is not decided is sent again later and later' },
   { clause: 'S-14.1', file: 'cursor.ts', old: 'const to = Math.min(Math.floor(seq), v.head)', new: 'const to = seq', vector: 'a read cursor shows at once and is told once a second' },
   { clause: 'S-14.2', file: 'cursor.ts', old: '&& v.slots.at(-1)?.entry.from !== c.meta.user)', new: ')', vector: 'what is held is told as delivered' },
   { clause: 'S-14.3', file: 'cursor.ts', old: 'v.moveAt = retryAt(c, f.error)', new: '{}', vector: 'a refused move is told again, or dropped' },

@@ -27,16 +27,17 @@ export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined):
     return
   }
   const e = f.error
-  if (e.settled) settle(c, o, 'rejected', fromWire(e))
+  const ahead = e.code === 'after_ahead'
+  if (e.settled) giveUp(c, o, fromWire(e))
   else if (e.code === 'too_old') settle(c, o, 'unknowable', unknowable)
-  else if ((e.code === 'behind' || e.code === 'after_ahead') && o.send.after !== undefined) {
+  else if ((ahead || e.code === 'behind') && o.send.after !== undefined) {
     if (o.tried) {
       o.look = true
-      o.from = e.code === 'after_ahead' ? 0 : o.send.after
+      o.from = ahead ? 0 : o.send.after
       o.until = e.head
     } else raise(c, o, e.head) // P-4.7: never stored
   } else {
-    o.tried = true
+    o.tried ||= !/rate_limited|overloaded/.test(e.code) // after these the attempt is over
     o.error = fromWire(e)
     l.at = retryAt(c, e)
     if (e.retryAfterMs === 0) {
@@ -44,6 +45,17 @@ export function answered(c: Core, o: OutgoingState, f: ServerFrame | undefined):
       l.fails++
     }
   }
+}
+
+/**
+ * Settles a message that the server has refused, or that cannot be sent on this connection. An
+ * earlier attempt whose outcome is unknown may have stored it. It may also still be on its way,
+ * over a connection that was given up, and be stored after the refusal: the user may be a
+ * member again by then. Spec: P-4.8, S-13.3.
+ */
+export function giveUp(c: Core, o: OutgoingState, why: Failure): void {
+  if (o.tried) settle(c, o, 'unknowable', unknowable)
+  else settle(c, o, 'rejected', why)
 }
 
 /** Makes an entry of what was sent. Spec: P-6.7, S-13.1. */

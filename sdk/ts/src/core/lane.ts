@@ -19,7 +19,7 @@ export interface OutgoingState {
   timeMs: number // when the server stored it
   error?: Failure // of the newest attempt
   safe: boolean // its row is durable: it may go out
-  tried: boolean // an attempt may have stored it
+  tried: boolean // an attempt may have stored it, or may still do so
   look: boolean // to be looked for in the history before it is sent
   from: number
   until: number // after, if the history does not tell

@@ -1,4 +1,4 @@
-import { answered, lookFor, settle } from './answer.js'
+import { answered, giveUp, lookFor, settle } from './answer.js'
 import { clientFrame, type Encoded, saying, utf8Length } from './codec.js'
 import { alarmAt, type Core } from './core.js'
 import { type Failure, invalid, refusal, unknowable } from './errors.js'
@@ -158,7 +158,7 @@ function sendLane(c: Core, lv: Live, l: Lane): Looked {
       alarmAt(c, l.at)
       return later
     } else if (o.stale && !o.look) {
-      settle(c, o, 'rejected', refusal('no_target', 'the server was put back to an earlier state after this was composed, and its target may be another message now', { settled: true }))
+      settle(c, o, 'rejected', refusal('no_target', 'the server has gone back to an earlier state: the target is from before', { settled: true }))
     } else if (o.fresh) {
       o.fresh = false
       raise(c, o, c.convs.get(target(c, o))?.head ?? 0)
@@ -199,11 +199,11 @@ function sendOne(c: Core, lv: Live, l: Lane, o: OutgoingState): Looked {
   try {
     f = c.encode(clientFrame(lv.nextId + 1, { send: o.send }))
   } catch (why) {
-    cannot(c, o, invalid(String(why)))
+    giveUp(c, o, invalid(String(why)))
     return later
   }
   if (lv.welcome.limits.frameBytes > 0 && f.bytes > lv.welcome.limits.frameBytes) {
-    cannot(c, o, refusal('too_large', `the frame has ${f.bytes} bytes`, { settled: true }))
+    giveUp(c, o, refusal('too_large', `the frame has ${f.bytes} bytes`, { settled: true }))
     return later
   }
   const w = lv.welcome.window
@@ -220,10 +220,4 @@ function sendOne(c: Core, lv: Live, l: Lane, o: OutgoingState): Looked {
     dropLane(c, o.lane)
   })
   return noMore
-}
-
-/** Settles a message that cannot be sent on this connection. If it was tried on another one, it may be stored. */
-function cannot(c: Core, o: OutgoingState, why: Failure): void {
-  if (o.tried) settle(c, o, 'unknowable', unknowable)
-  else settle(c, o, 'rejected', why)
 }
