@@ -18,13 +18,15 @@ export function Avatar({ id, name, size = 54, online = false, icon }: AvatarProp
   )
 }
 
+const hues = [5, 25, 48, 68, 150, 172, 205, 235, 260, 285, 310, 340] // without those of mud
+
 /** An angle of the colour circle, the same for the same id everywhere. */
 export function hueOf(id: string): number {
   let hash = 0x811c9dc5
   for (const c of id) hash = Math.imul(hash ^ (c.codePointAt(0) ?? 0), 0x01000193)
   hash = Math.imul(hash ^ hash >>> 15, 0x2c1b3c6d) // so that ids that differ little do not look alike
   hash = Math.imul(hash ^ hash >>> 12, 0x297a2d39)
-  return (hash >>> 8) % 12 * 30
+  return hues[(hash >>> 8) % hues.length] ?? 0
 }
 
 const signs = new Intl.Segmenter()
