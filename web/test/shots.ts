@@ -2,7 +2,7 @@
 // a sheet of each view. `npm run shots -- FOLDER [parts of names …]`; `make shots` makes all.
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
+import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
 import { createServer } from 'vite'
 import { Person } from './browser.js'
 import { Server } from './server.js'
@@ -340,7 +340,9 @@ const views: Readonly<Record<string, View>> = {
 
 const isWanted = (name: string): boolean => only.length === 0 || only.some((part) => name.includes(part))
 mkdirSync(folder, { recursive: true })
-const browser = await chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', `--host-resolver-rules=MAP ${insecureHost} 127.0.0.1`] })
+const start = (...more: readonly string[]): Promise<Browser> => chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', `--host-resolver-rules=MAP ${insecureHost} 127.0.0.1`, ...more] })
+const browser = await start()
+const withLargeLetters = await start('--blink-settings=defaultFontSize=32') // 200 % in the settings of the browser
 const bob = await Person.open(browser, world.link('bob'))
 await bob.page.goto(`${server.url}/#/bob/u/alice`)
 await bob.field.waitFor()
@@ -361,11 +363,10 @@ const failures: string[] = []
 async function shoot({ size, viewport, colorScheme, locale }: Combination): Promise<void> {
   const names = Object.keys(views).map((view) => ({ view, file: `${view}-${size}-${colorScheme}-${locale.slice(0, 2)}` })).filter(({ file }) => isWanted(file))
   if (names.length === 0) return
-  const context = await browser.newContext({ viewport, colorScheme, locale, timezoneId: 'Europe/Berlin', ...(size === 'phone' ? { deviceScaleFactor: 2, isMobile: true, hasTouch: true } : {}), reducedMotion: 'reduce', forcedColors: size === 'forced' ? 'active' : 'none', permissions: ['clipboard-write'] })
+  const context = await (size === 'large' ? withLargeLetters : browser).newContext({ viewport, colorScheme, locale, timezoneId: 'Europe/Berlin', ...(size === 'phone' ? { deviceScaleFactor: 2, isMobile: true, hasTouch: true } : {}), reducedMotion: 'reduce', forcedColors: size === 'forced' ? 'active' : 'none', permissions: ['clipboard-write'] })
   const p = await context.newPage()
   p.setDefaultTimeout(4000)
   const wire = await world.prepare(p)
-  if (size === 'large') await p.addInitScript(() => addEventListener('DOMContentLoaded', () => document.documentElement.style.setProperty('font-size', '200%')))
   const to = async (address: string): Promise<void> => {
     await p.goto('about:blank')
     await p.goto(`${server.url}/#/${address}`)
@@ -424,7 +425,7 @@ for (const view of Object.keys(views)) {
   sheets.push(view)
 }
 writeFileSync(path.join(folder, 'index.html'), `<!doctype html><meta charset="utf-8"><title>Views</title>${sheets.map((view) => `<p><a href="sheet-${view}.html">${view}</a></p>`).join('')}`)
-await browser.close()
+await Promise.all([browser.close(), withLargeLetters.close()])
 await server.stop()
 console.log(`${shot.length} pictures of ${sheets.length} views in ${folder}`)
 process.exit(failures.length > 0 ? 1 : 0)
