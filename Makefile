@@ -25,6 +25,7 @@ TS          := sdk/ts/node_modules/.installed
 WEB         := web/node_modules/.installed
 POSTGRES    := $(BUILD)/.postgresql
 CHROMIUM    := $(BUILD)/.chromium
+FONTS       := $(BUILD)/.fonts
 
 # What was compiled in one folder serves another one with the same sources.
 export GOFLAGS := -trimpath $(GOFLAGS)
@@ -38,7 +39,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd internal proto sdk/go test
 
-.PHONY: help serve build web test check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz hosts clean
+.PHONY: help serve build web shots test check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -134,6 +135,9 @@ gen: $(BUF) $(PLUGINS) ## write the generated code and reference pages
 
 web: $(WEB) ## build the web chat into internal/web/dist, from which the binary takes it
 	cd web && npm run --silent build
+
+shots: build $(WEB) $(FONTS) ## pictures of all views of the web chat: build/shots/index.html; ARGS="mixed phone" for some
+	cd web && npm run --silent shots -- ../$(BUILD)/shots $(ARGS)
 
 # Generates into a folder of its own and compares, so that a stale file is named
 # and nothing is changed.
@@ -253,6 +257,12 @@ $(POSTGRES):
 $(CHROMIUM): $(POSTGRES)
 	@[ -n "$${PETREL_CHROMIUM:-}" ] || [ -x /usr/bin/chromium ] || \
 		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium; }
+	@touch $@
+
+# For pictures: signs of all languages, and emojis.
+$(FONTS): $(CHROMIUM)
+	@[ -e /usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc ] && [ -e /usr/share/fonts/truetype/noto/NotoColorEmoji.ttf ] || \
+		{ sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends fonts-noto-cjk fonts-noto-color-emoji; }
 	@touch $@
 
 # What gives the nodes of a test hosts of their own, which only root can. Behind

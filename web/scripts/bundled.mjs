@@ -1,2 +1,2 @@
 /** How esbuild bundles what runs in Node. */
-export const bundled = { external: ['playwright-core', 'axe-core', 'esbuild'], conditions: ['petrel-source'] }
+export const bundled = { external: ['playwright-core', 'axe-core', 'esbuild', 'vite'], conditions: ['petrel-source'] }

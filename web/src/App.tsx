@@ -1,3 +1,4 @@
+import { isPetrelError } from '@petrel-im/sdk'
 import { PetrelProvider, useStatus } from '@petrel-im/sdk/react'
 import { Component, type ReactElement, type ReactNode, Suspense, use, useEffect, useRef } from 'react'
 import { Button, Logo, Toasts } from '../ui/index.js'
@@ -6,11 +7,14 @@ import { isLeaving, leave, openSession, type Session } from './account/session.j
 import { SessionContext, useSession } from './account/SessionContext.js'
 import { SignIn } from './account/SignIn.js'
 import { ChatView } from './chat/ChatView.js'
-import { useTranslation } from './i18n/index.js'
+import { ConnectionText, useConnectionText } from './connection.js'
+import { type Key, useTranslation } from './i18n/index.js'
 import { InfoPanel } from './info/InfoPanel.js'
 import { useKeys } from './keys.js'
 import { watchMessages } from './notify.js'
 import { go, type Route, useRoute } from './route.js'
+import { useOfClient } from './snapshot.js'
+import { isListed } from './sidebar/list.js'
 import { DevicesView } from './settings/DevicesView.js'
 import { SettingsView } from './settings/SettingsView.js'
 import { addAccountRoute } from './sidebar/AccountMenu.js'
@@ -63,14 +67,18 @@ function Panes(): ReactElement {
   const route = useRoute()
   const search = useRef<HTMLInputElement>(null)
   useKeys(search)
+  const connection = useConnectionText()
+  const some = useOfClient((c) => c.conversations().some(isListed))
   const { chat, key } = chatOf(route)
-  const main = route.panel === 'settings' ? <SettingsView /> : route.panel === 'devices' ? <DevicesView /> : chat ? <main className="main"><ChatView key={key} conv={route.conv} peer={route.user} /></main> : <main className="main main-none"><p>{t('chooseConversation')}</p></main>
+  const main = route.panel === 'settings' ? <SettingsView /> : route.panel === 'devices' ? <DevicesView /> : chat ? <main className="main"><ChatView key={key} conv={route.conv} peer={route.user} /></main> : <main className="main main-none">{some && <p>{t('chooseConversation')}</p>}</main>
   return (
-    <div className={`panes${chat || route.panel ? ' panes-main' : ''}${chat && route.info ? ' panes-info' : ''}`}>
-      <Sidebar search={search} />
-      {main}
-      {chat && route.info && <InfoPanel key={key} conv={route.conv} peer={route.user} />}
-    </div>
+    <ConnectionText value={connection}>
+      <div className={`panes${chat || route.panel ? ' panes-main' : ''}${chat && route.info ? ' panes-info' : ''}`}>
+        <Sidebar search={search} />
+        {main}
+        {chat && route.info && <InfoPanel key={key} conv={route.conv} peer={route.user} />}
+      </div>
+    </ConnectionText>
   )
 }
 
@@ -100,19 +108,20 @@ function Ended({ code, text }: { readonly code: string; readonly text: string })
 }
 
 /** Shows what to do when drawing has failed, in the place of nothing. */
-class Guard extends Component<{ readonly children: ReactNode }, { readonly failed: boolean }> {
-  override state = { failed: false }
+class Guard extends Component<{ readonly children: ReactNode }, { readonly why: Key | undefined }> {
+  override state = { why: undefined }
 
-  static getDerivedStateFromError(): { readonly failed: boolean } {
-    return { failed: true }
+  static getDerivedStateFromError(thrown: unknown): { readonly why: Key } {
+    return { why: thrown instanceof DOMException || isPetrelError(thrown) && thrown.kind === 'store' ? 'storeFailed' : 'failed' }
   }
 
   override render(): ReactNode {
-    return this.state.failed ? <Failed /> : this.props.children
+    const { why } = this.state
+    return why ? <Failed why={why} /> : this.props.children
   }
 }
 
-function Failed(): ReactElement {
+function Failed({ why }: { readonly why: Key }): ReactElement {
   const { t } = useTranslation()
-  return <main className="signin"><div className="signin-card"><Logo size={88} /><h1>{t('failed')}</h1><Button look="primary" wide onClick={() => location.reload()}>{t('reload')}</Button></div></main>
+  return <main className="signin"><div className="signin-card"><Logo size={88} /><h1>{t(why)}</h1><Button look="primary" wide onClick={() => location.reload()}>{t('reload')}</Button></div></main>
 }

@@ -15,7 +15,7 @@ export function useKeys(search: RefObject<HTMLInputElement | null>): void {
       const writing = e.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName)
       if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === 'k' || !writing && e.key === '/') {
         e.preventDefault()
-        if (route().panel !== '' || matchMedia('(max-width: 600px)').matches) go({ account: user })
+        if (route().panel !== '' || matchMedia('(width <= 37.5em)').matches) go({ account: user })
         requestAnimationFrame(() => search.current?.select())
         search.current?.focus()
       } else if (e.altKey && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {

@@ -1,19 +1,32 @@
 import type { CSSProperties, ReactElement } from 'react'
+import { Icon, type IconName } from './Icon.js'
+
+interface AvatarProps {
+  readonly id: string
+  readonly name: string
+  readonly size?: number // px
+  readonly online?: boolean
+  readonly icon?: IconName | undefined // stands for the sign
+}
 
 /** The picture of a user or a group: the first sign of the name on a colour that follows from the id. */
-export function Avatar({ id, name, size = 54, online = false }: { readonly id: string; readonly name: string; readonly size?: number; readonly online?: boolean }): ReactElement {
+export function Avatar({ id, name, size = 54, online = false, icon }: AvatarProps): ReactElement {
   return (
     <span className={online ? 'avatar avatar-online' : 'avatar'} style={{ '--size': `${size}px`, '--hue': hueOf(id) } as CSSProperties} aria-hidden="true">
-      {initial(name)}
+      {icon ? <Icon name={icon} /> : initial(name)}
     </span>
   )
 }
+
+const hues = [5, 25, 48, 68, 150, 172, 205, 235, 260, 285, 310, 340] // without those of mud
 
 /** An angle of the colour circle, the same for the same id everywhere. */
 export function hueOf(id: string): number {
   let hash = 0x811c9dc5
   for (const c of id) hash = Math.imul(hash ^ (c.codePointAt(0) ?? 0), 0x01000193)
-  return ((hash >>> 8) % 12) * 30
+  hash = Math.imul(hash ^ hash >>> 15, 0x2c1b3c6d) // so that ids that differ little do not look alike
+  hash = Math.imul(hash ^ hash >>> 12, 0x297a2d39)
+  return hues[(hash >>> 8) % hues.length] ?? 0
 }
 
 const signs = new Intl.Segmenter()

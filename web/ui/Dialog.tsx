@@ -10,15 +10,17 @@ interface DialogProps {
   readonly foot?: ReactNode
 }
 
-/** A window over the page. The focus stays in it, and goes back where it was. */
+const writable = 'input:not([type="radio"])'
+const writableOnPhone = `${writable}:not([type="search"])` // whose keyboard would cover what is searched
+
+/** A window over the page. The focus stays in it, in the first field if there is one, and goes back where it was. */
 export function Dialog({ title, closeLabel, onClose, children, foot }: DialogProps): ReactElement {
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
   useEffect(() => {
     const dialog = ref.current
-    const wanted = dialog?.contains(document.activeElement) ? document.activeElement : undefined // which has autoFocus
     if (dialog && !dialog.open) dialog.showModal()
-    if (wanted instanceof HTMLElement) wanted.focus()
+    dialog?.querySelector<HTMLElement>(matchMedia('(pointer: fine)').matches ? writable : writableOnPhone)?.focus() // autoFocus of React comes before it is open, so it is lost
     return () => dialog?.close()
   }, [])
   return (

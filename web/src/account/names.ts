@@ -3,7 +3,8 @@ import { useEffect, useSyncExternalStore } from 'react'
 import { keep, recall } from '../stored.js'
 import { useSession } from './SessionContext.js'
 
-const askEveryMs = 2500 // the server lets a user look up 30 others in a minute
+const askEveryMs = 2500 // the server lets a user look up 30 others in a minute, and as many at once
+const atOnce = 20 // that do not wait: a list that is shown for the first time has its names at once
 const freshMs = 24 * 3600_000
 const pauseMs = 60_000 // after a refusal
 
@@ -21,6 +22,7 @@ export class Names {
   readonly #listeners = new Set<() => void>()
   #timer: ReturnType<typeof setTimeout> | undefined
   #ended = false
+  #asked = 0
 
   constructor(client: Client, user: string) {
     this.#client = client
@@ -67,7 +69,7 @@ export class Names {
 
   async #ask(): Promise<void> {
     const [user] = this.#wanted
-    let next = askEveryMs
+    let next = ++this.#asked < atOnce ? 0 : askEveryMs
     if (user !== undefined) {
       try {
         this.learn(user, (await this.#client.getUser(user, { signal: AbortSignal.timeout(pauseMs) })).displayName)

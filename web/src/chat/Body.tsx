@@ -1,11 +1,12 @@
 import { memo, type ReactElement, useMemo } from 'react'
 import { type Piece, piecesOf } from './marks.js'
+import { useSession } from '../account/SessionContext.js'
 import { useChatActions } from './actions.js'
 
 /** The text of a message with its marks. */
 export const Body = memo(function Body({ text, mentions }: { readonly text: string; readonly mentions: ReadonlySet<string> }): ReactElement {
   const pieces = useMemo(() => piecesOf(text, mentions), [text, mentions])
-  return <span className="body" dir="auto">{pieces.map(draw)}</span>
+  return <span className="body">{pieces.map(draw)}</span>
 })
 
 function draw(piece: Piece, i: number): ReactElement | string {
@@ -30,6 +31,7 @@ function draw(piece: Piece, i: number): ReactElement | string {
 
 function Mention({ user }: { readonly user: string }): ReactElement {
   const { openUser } = useChatActions()
-  if (user === 'all') return <span className="mention">@all</span>
-  return <button type="button" className="mention" onClick={() => openUser(user)}>@{user}</button>
+  const { user: me } = useSession()
+  if (user === 'all') return <span className="mention mention-me">@all</span>
+  return <button type="button" className={user === me ? 'mention mention-me' : 'mention'} onClick={() => openUser(user)}>@{user}</button>
 }

@@ -1,12 +1,14 @@
 import type { Conversation } from '@petrel-im/sdk'
-import { useClient, usePresence, useStatus } from '@petrel-im/sdk/react'
-import { type ReactElement, useState } from 'react'
-import { Avatar, IconButton, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
+import { useClient, useConversations, usePresence, useStatus } from '@petrel-im/sdk/react'
+import { type ReactElement, useContext, useState } from 'react'
+import { Avatar, Badge, IconButton, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
+import { ConnectionText } from '../connection.js'
 import { shortDate } from '../i18n/dates.js'
 import { type Translation, useTranslation } from '../i18n/index.js'
 import { go, useRoute } from '../route.js'
+import { isListed, isMuted } from '../sidebar/list.js'
 import { useMembers } from './members.js'
 import { PinsDialog } from './PinsDialog.js'
 import { Typing } from './Typing.js'
@@ -17,17 +19,19 @@ export function ChatHeader({ conversation: v, peer, onJump }: { readonly convers
   const { user } = useSession()
   const route = useRoute()
   const name = useName(peer)
+  const connection = useContext(ConnectionText) // a phone shows the list, which says it too, or the chat
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
   const [pins, setPins] = useState(false)
   const title = peer ? peer === user ? t('notes') : name : v?.title || t('group')
   return (
     <header className="chat-header">
-      <IconButton icon="back" label={t('back')} className="only-narrow" onClick={() => go({ account: route.account })} />
+      <BackButton chat={v?.id ?? ''} />
       <button type="button" className="chat-title" aria-expanded={route.info} onClick={() => go({ ...route, info: !route.info }, route.info)}>
         <PeerAvatar id={v?.kind === 'group' ? v.id : peer} name={title} peer={peer} />
         <span className="chat-title-text">
           <h1 className="cut" dir="auto">{title}</h1>
-          <span className="chat-subtitle cut">{v && v.typing.length > 0 ? <Typing users={v.typing} many={v.kind === 'group'} /> : <Subtitle conversation={v} peer={peer} />}</span>
+          {connection && <span className="chat-subtitle cut only-narrow" role="status">{connection}</span>}
+          <span className={connection ? 'chat-subtitle cut only-wide' : 'chat-subtitle cut'}>{v && v.typing.length > 0 ? <Typing users={v.typing} many={v.kind === 'group'} /> : <Subtitle conversation={v} peer={peer} />}</span>
         </span>
       </button>
       {v && <IconButton icon="more" label={t('more')} aria-haspopup="menu" onClick={(e) => setMenu({ x: e.clientX, y: e.clientY })} />}
@@ -43,6 +47,19 @@ export function ChatHeader({ conversation: v, peer, onJump }: { readonly convers
   )
 }
 
+/** Leads to the list, where there is room for one of both only, and says in how many other conversations something is unread. */
+function BackButton({ chat }: { readonly chat: string }): ReactElement {
+  const { t } = useTranslation()
+  const { account } = useRoute()
+  const unread = useConversations().filter((v) => v.id !== chat && v.unread > 0 && isListed(v) && !isMuted(v) && !v.personal.archived).length
+  return (
+    <span className="chat-back only-narrow">
+      <IconButton icon="back" label={t('back')} onClick={() => go({ account })} />
+      {unread > 0 && <Badge count={unread} label={t('unreadChats', { n: unread })} />}
+    </span>
+  )
+}
+
 function MuteItem({ conversation: v }: { readonly conversation: Conversation }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
@@ -55,7 +72,8 @@ export const muteForEver = Date.UTC(2100, 0)
 
 function PeerAvatar({ id, name, peer }: { readonly id: string; readonly name: string; readonly peer: string }): ReactElement {
   const presence = usePresence(peer)
-  return <Avatar id={id} name={name} size={42} online={presence?.online ?? false} />
+  const self = useSession().user === peer
+  return <Avatar id={id} name={name} icon={self ? 'bookmark' : undefined} size={42} online={!self && (presence?.online ?? false)} />
 }
 
 function Subtitle({ conversation: v, peer }: { readonly conversation: Conversation | undefined; readonly peer: string }): ReactElement {

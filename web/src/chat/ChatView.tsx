@@ -91,12 +91,13 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
 /** A direct conversation in which nobody has written yet. */
 function Beginning({ peer, pending }: { readonly peer: string; readonly pending: ReturnType<typeof usePendingOf> }): ReactElement {
   const { t } = useTranslation()
+  const { user } = useSession()
   const rows = arrange([], pending, '').flatMap((d) => d.rows)
   return (
     <div className="timeline">
       <div className="timeline-view">
         <div className="timeline-content">
-          {rows.length === 0 && <div className="service beginning"><span>{t('beginning', { name: peer })}</span></div>}
+          {rows.length === 0 && <div className="service beginning"><span>{t(peer === user ? 'notesBeginning' : 'beginning', { name: peer })}</span></div>}
           <ol>{rows.map((row) => row.kind === 'pending' && <li key={row.key}><PendingBubble outgoing={row.outgoing} conv="" first={row.first} last={row.last} /></li>)}</ol>
         </div>
       </div>

@@ -62,6 +62,9 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   }, [grow])
 
   useLayoutEffect(grow, [grow])
+  useEffect(() => { // who they are may be known only after the @ is written
+    if (field.current && field.current === document.activeElement) completion.look(field.current)
+  }, [members])
   useEffect(() => {
     if (matchMedia('(pointer: fine)').matches) field.current?.focus({ preventScroll: true })
   }, [])

@@ -5,7 +5,7 @@ import { Dialog, SearchField, toast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { go } from '../route.js'
-import { chatRoute, matches } from '../sidebar/list.js'
+import { chatRoute, inOrder, matches } from '../sidebar/list.js'
 import { ChatLine } from '../sidebar/ChatLine.js'
 import { thrownText } from './failure.js'
 
@@ -15,11 +15,11 @@ export function ForwardDialog({ message: m, onClose }: { readonly message: Messa
   const client = useClient()
   const { user, names } = useSession()
   const [wanted, setWanted] = useState('')
-  const chats = useConversations().filter((v) => !v.left && (v.kind === 'direct' || v.kind === 'group') && matches(v, wanted, names))
+  const chats = inOrder(client, useConversations()).filter((v) => !v.left && (v.kind === 'direct' || v.kind === 'group') && matches(v, wanted, names))
   return (
     <Dialog title={t('forwardTo')} closeLabel={t('close')} onClose={onClose}>
-      <div className="dialog-body"><SearchField label={t('search')} value={wanted} onValue={setWanted} autoFocus /></div>
-      <div className="dialog-body dialog-list">
+      <div className="dialog-search"><SearchField label={t('search')} value={wanted} onValue={setWanted} /></div>
+      <div className="dialog-body dialog-list dialog-tall">
         {chats.map((v) => (
           <ChatLine key={v.id} conversation={v} onSelect={() => {
             onClose()

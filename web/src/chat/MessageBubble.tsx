@@ -3,7 +3,8 @@ import { type CSSProperties, memo, type MouseEvent, type ReactElement, useMemo }
 import { useName } from '../account/names.js'
 import { fullDate, timeOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
-import { Avatar, Button, hueOf, Icon, IconButton } from '../../ui/index.js'
+import { Avatar, Button, hueOf, Icon, IconButton, type MenuPlace } from '../../ui/index.js'
+import { onRest } from '../press.js'
 import { useChatActions } from './actions.js'
 import { Body } from './Body.js'
 import { failureText } from './failure.js'
@@ -20,24 +21,25 @@ interface BubbleProps {
   readonly first: boolean
   readonly last: boolean
   readonly many: boolean // a group: who writes is shown
-  readonly toMe: boolean // it mentions the person
   readonly changing: 'edit' | 'recall' | '' // which waits for the server
   readonly lit: boolean // the person was brought here
 }
 
 /** A message that is stored. */
-export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, toMe, changing, lit }: BubbleProps): ReactElement {
+export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, changing, lit }: BubbleProps): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()
   const recalled = m.recalledBy > 0
   const large = !recalled && m.text !== undefined && isEmojiOnly(m.text) && !m.rel?.replyTo
-  const open = (e: MouseEvent): void => {
+  const open = (at: MenuPlace): void => actions.menu(m, at)
+  const clicked = (e: MouseEvent): void => {
     if (recalled || getSelection()?.toString()) return
     e.preventDefault()
-    actions.menu(m, { x: e.clientX, y: e.clientY })
+    open({ x: e.clientX, y: e.clientY })
   }
+  const meta = <Meta ms={m.timeMs} edited={m.editedBy > 0 && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
   return (
-    <div className={shape(own, first, last, large, lit) + (toMe ? ' to-me' : '')} onContextMenu={open}>
+    <div className={shape(own, first, last, large, lit)} onContextMenu={clicked} {...(recalled ? {} : onRest(open))}>
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
       <div className="bubble">
         {many && !own && first && !large && <div className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto"><Author user={m.from} /></div>}
@@ -45,9 +47,9 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
         {!recalled && m.rel && m.rel.replyTo > 0 && <QuoteBlock conv={m.conv} seq={m.rel.replyTo} onOpen={actions.jumpTo} />}
         <div className="bubble-text">
           <Said message={m} own={own} />
-          <Meta ms={m.timeMs} edited={m.editedBy > 0 && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
+          {m.reactions.length === 0 && meta}
         </div>
-        {m.reactions.length > 0 && <Reactions message={m} />}
+        {m.reactions.length > 0 && <Reactions message={m}>{meta}</Reactions>}
       </div>
       {!recalled && (
         <div className="bubble-tools">

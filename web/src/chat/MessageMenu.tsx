@@ -37,7 +37,7 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onRead }
       )}
       {!v.left && <MenuItem icon="reply" onSelect={() => actions.reply(m)}>{t('reply')}</MenuItem>}
       {own && !v.left && m.text !== undefined && !m.rel?.forwarded && <MenuItem icon="write" onSelect={() => actions.edit(m)}>{t('edit')}</MenuItem>}
-      {m.text !== undefined && <MenuItem icon="copy" onSelect={() => void navigator.clipboard.writeText(m.text ?? '').then(() => toast(t('copied')), said)}>{t('copy')}</MenuItem>}
+      {m.text !== undefined && <MenuItem icon="copy" onSelect={() => void copy(m.text ?? '').then(() => toast(t('copied')), said)}>{t('copy')}</MenuItem>}
       <MenuItem icon="forward" onSelect={() => actions.forward(m)}>{t('forward')}</MenuItem>
       {!v.left && (v.kind === 'direct' || leads) && <MenuItem icon="pin" onSelect={() => void client.pin(v.id, m.seq, m.pinned).catch(said)}>{t(m.pinned ? 'unpin' : 'pin')}</MenuItem>}
       {own && v.kind === 'group' && <MenuItem icon="eye" onSelect={() => onRead(m)}>{t('whoRead')}</MenuItem>}
@@ -45,4 +45,9 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onRead }
       {!v.left && (own || leads) && <MenuItem icon="trash" danger onSelect={() => void client.recall(v.id, m.seq).catch(said)}>{t('recall')}</MenuItem>}
     </Menu>
   )
+}
+
+/** Rejects where the page may not write to the clipboard: without TLS there is none. */
+async function copy(text: string): Promise<void> {
+  await navigator.clipboard.writeText(text)
 }

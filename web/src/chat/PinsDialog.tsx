@@ -1,4 +1,6 @@
+import type { Message } from '@petrel-im/sdk'
 import type { ReactElement } from 'react'
+import { useName } from '../account/names.js'
 import { Dialog, RowButton } from '../../ui/index.js'
 import { fullDate } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
@@ -6,15 +8,20 @@ import { plainText } from './marks.js'
 import { usePins } from './PinBar.js'
 
 export function PinsDialog({ conv, onJump, onClose }: { readonly conv: string; readonly onJump: (seq: number) => void; readonly onClose: () => void }): ReactElement {
-  const translation = useTranslation()
-  const { t } = translation
+  const { t } = useTranslation()
   const pins = usePins(conv)
   return (
     <Dialog title={t('pinnedMessages')} closeLabel={t('close')} onClose={onClose}>
       <div className="dialog-body dialog-list">
         {pins.length === 0 && <p className="quiet row">{t('noPins')}</p>}
-        {pins.map(({ message: m }) => <RowButton key={m.seq} icon="pin" note={`${m.from} · ${fullDate(m.timeMs, translation)}`} onClick={() => onJump(m.seq)}>{plainText(m.text ?? '') || t('otherKind')}</RowButton>)}
+        {pins.map(({ message: m }) => <PinLine key={m.seq} message={m} onJump={onJump} />)}
       </div>
     </Dialog>
   )
+}
+
+function PinLine({ message: m, onJump }: { readonly message: Pick<Message, 'from' | 'seq' | 'text' | 'timeMs'>; readonly onJump: (seq: number) => void }): ReactElement {
+  const translation = useTranslation()
+  const name = useName(m.from)
+  return <RowButton icon="pin" note={`${name} · ${fullDate(m.timeMs, translation)}`} onClick={() => onJump(m.seq)}>{plainText(m.text ?? '') || translation.t('otherKind')}</RowButton>
 }

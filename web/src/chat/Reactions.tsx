@@ -1,12 +1,12 @@
 import type { Message } from '@petrel-im/sdk'
-import type { ReactElement } from 'react'
+import type { ReactElement, ReactNode } from 'react'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
 
 export const quickReactions = ['👍', '❤️', '😂', '😮', '😢', '🎉'] as const
 
-/** The reactions below a message; each is a button that adds the person's own or takes it away. */
-export function Reactions({ message: m }: { readonly message: Message }): ReactElement {
+/** The reactions below a message, and what stands at their end; each is a button that adds the person's own or takes it away. */
+export function Reactions({ message: m, children }: { readonly message: Message; readonly children: ReactNode }): ReactElement {
   const { t } = useTranslation()
   const { react, whoReacted } = useChatActions()
   return (
@@ -19,6 +19,7 @@ export function Reactions({ message: m }: { readonly message: Message }): ReactE
           <span>{emoji}</span><span className="reaction-count">{count}</span>
         </button>
       ))}
+      {children}
     </div>
   )
 }

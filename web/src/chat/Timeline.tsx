@@ -1,4 +1,4 @@
-import { type Conversation, type Message, mentionsUser, type Outgoing } from '@petrel-im/sdk'
+import { type Conversation, type Message, type Outgoing } from '@petrel-im/sdk'
 import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
 import { Component, memo, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useMemo, useRef, useState } from 'react'
 import { Badge, Icon } from '../../ui/index.js'
@@ -163,7 +163,7 @@ function content(row: Row, { me, many, pending, conv, lit }: Omit<DayProps, 'day
       const { message: m, first, last } = row
       const own = m.from === me
       const waits = pending.find((o) => o.state === 'sending' && (o.draft.edit?.target === m.seq || o.draft.recall?.target === m.seq))?.draft
-      return <MessageBubble message={m} own={own} first={first} last={last} many={many} toMe={mentionsUser(m, me)} changing={waits ? waits.edit ? 'edit' : 'recall' : ''} lit={lit === m.seq} />
+      return <MessageBubble message={m} own={own} first={first} last={last} many={many} changing={waits ? waits.edit ? 'edit' : 'recall' : ''} lit={lit === m.seq} />
     }
   }
 }

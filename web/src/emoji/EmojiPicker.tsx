@@ -39,7 +39,8 @@ export default function EmojiPicker({ onPick, onClose }: { readonly onPick: (sig
     }
     if (!(e.target instanceof HTMLElement) || !e.target.classList.contains('emoji')) return
     const all = [...box.current?.querySelectorAll<HTMLElement>('.emoji') ?? []]
-    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 8, ArrowUp: -8 }[e.key]
+    const columns = getComputedStyle(e.target.parentElement ?? e.target).gridTemplateColumns.split(' ').length
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[e.key]
     if (step === undefined) return
     e.preventDefault()
     all[Math.max(0, Math.min(all.length - 1, all.indexOf(e.target) + step))]?.focus()

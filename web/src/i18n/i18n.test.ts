@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { en } from './en.js'
+import { fill } from './fill.js'
 import { zh } from './zh.js'
 
 const texts = (t: string | { readonly one?: string; readonly other: string }): string[] => typeof t === 'string' ? [t] : [...t.one === undefined ? [] : [t.one], t.other]
@@ -29,4 +30,11 @@ test('what is counted has the forms of its language', () => {
 test('every text is shown somewhere', () => {
   const source = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((f) => /\.tsx?$/.test(f) && !f.includes('i18n')).map((f) => readFileSync(`src/${f}`, 'utf8')).join('\n') + readFileSync('src/i18n/dates.ts', 'utf8')
   assert.deepEqual(Object.keys(en).filter((key) => !source.includes(`'${key}'`)), [])
+})
+
+test('a value has a blank beside it, but not between two Chinese signs', () => {
+  assert.equal(fill('{name} 将 {who} 设为管理员', { name: '你', who: 'Bob' }), '你将 Bob 设为管理员')
+  assert.equal(fill('{name} 将 {who} 设为管理员', { name: 'Ann', who: '王小明' }), 'Ann 将王小明设为管理员')
+  assert.equal(fill('{n} unread in {title}', { n: 3, title: '港口' }), '3 unread in 港口')
+  assert.equal(fill('{missing} stays', {}), '{missing} stays')
 })

@@ -1,5 +1,6 @@
 import { preferences, usePreferences } from '../preferences.js'
 import { en } from './en.js'
+import { fill } from './fill.js'
 import { zh } from './zh.js'
 
 export type Language = 'en' | 'zh'
@@ -25,7 +26,7 @@ function translation(language: Language): Translation {
   const t: Translation['t'] = (key, values = {}) => {
     const text = texts[language][key]
     const form = typeof text === 'string' ? text : plural.select(Number(values['n'])) === 'one' ? text.one ?? text.other : text.other
-    return form.replace(/\{(\w+)\}/g, (whole, name: string) => name in values ? String(values[name]) : whole)
+    return fill(form, values)
   }
   return { language, tag: tags[language], t }
 }

@@ -86,7 +86,7 @@ function RenameDialog({ conv, title, onClose }: { readonly conv: string; readonl
         e.preventDefault()
         client.renameGroup(conv, text.trim()).then(onClose, (why: unknown) => setError(thrownText(why, t)))
       }}>
-        <Field label={t('groupTitle')} value={text} maxLength={100} error={error} onChange={(e) => setText(e.target.value)} autoFocus />
+        <Field label={t('groupTitle')} value={text} maxLength={100} error={error} onChange={(e) => setText(e.target.value)} />
       </form>
     </Dialog>
   )

@@ -1,6 +1,7 @@
 import { useClient, useConversations } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, useState } from 'react'
 import { Avatar, Button, Field, Icon, isComposing } from '../../ui/index.js'
+import { findUser } from '../account/find.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
@@ -28,7 +29,7 @@ export function UserPicker({ chosen, without = [], onChange }: { readonly chosen
     const handle = text.trim().replace(/^@/, '')
     if (!isHandle(handle)) return
     try {
-      const found = await client.getUser(handle)
+      const found = await findUser(client, handle)
       names.learn(found.user, found.displayName)
       add(found.user)
     } catch (why) {

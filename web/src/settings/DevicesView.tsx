@@ -58,13 +58,13 @@ function DeviceLine({ device: d, onName, onRevoke }: { readonly device: Device; 
   const { t } = translation
   return (
     <>
-      <Icon name="device" />
+      <Icon name={/phone|ios|android/i.test(d.kind) ? 'phone' : 'device'} />
       <span className="row-text">
         <span className="cut">{d.name || d.kind || d.id}{d.current && <span className="this-device"> {t('thisDevice')}</span>}</span>
         <span className="row-note cut">{d.sessions > 0 ? <span className="online">{t('online')}</span> : t('loggedInAt', { when: fullDate(d.loginMs, translation) })} · {d.client || d.kind}</span>
       </span>
       <IconButton icon="write" label={t('rename')} onClick={onName} />
-      {!d.current && <IconButton icon="exit" label={t('logOut')} onClick={onRevoke} />}
+      {d.current ? <span className="icon-button" /> : <IconButton icon="exit" label={t('logOut')} onClick={onRevoke} />}
     </>
   )
 }
@@ -80,7 +80,7 @@ function NameDialog({ device, onClose }: { readonly device: Device; readonly onC
         e.preventDefault()
         client.renameDevice(device.id, text.trim()).then(onClose, (why: unknown) => setError(thrownText(why, t)))
       }}>
-        <Field label={t('deviceName')} value={text} maxLength={64} error={error} onChange={(e) => setText(e.target.value)} autoFocus />
+        <Field label={t('deviceName')} value={text} maxLength={64} error={error} onChange={(e) => setText(e.target.value)} />
       </form>
     </Dialog>
   )

@@ -122,7 +122,7 @@ function NameDialog({ onClose }: { readonly onClose: () => void }): ReactElement
   return (
     <Dialog title={t('changeName')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="name">{t('save')}</Button>}>
       <form id="name" className="dialog-body" onSubmit={save}>
-        <Field label={t('displayName')} hint={t('displayNameHint')} value={text} maxLength={64} error={error} onChange={(e) => setText(e.target.value)} autoFocus autoComplete="name" />
+        <Field label={t('displayName')} hint={t('displayNameHint')} value={text} maxLength={64} error={error} onChange={(e) => setText(e.target.value)} autoComplete="name" />
       </form>
     </Dialog>
   )
@@ -144,7 +144,7 @@ function PasswordDialog({ onClose }: { readonly onClose: () => void }): ReactEle
   return (
     <Dialog title={t('changePassword')} closeLabel={t('close')} onClose={onClose} foot={<Button look="primary" type="submit" form="password" disabled={next.length < 8}>{t('save')}</Button>}>
       <form id="password" className="dialog-body" onSubmit={save}>
-        <Field label={t('oldPassword')} type="password" autoComplete="current-password" value={old} error={error} onChange={(e) => setOld(e.target.value)} autoFocus />
+        <Field label={t('oldPassword')} type="password" autoComplete="current-password" value={old} error={error} onChange={(e) => setOld(e.target.value)} />
         <Field label={t('newPassword')} type="password" autoComplete="new-password" hint={t('passwordHint')} value={next} onChange={(e) => setNext(e.target.value)} />
       </form>
     </Dialog>

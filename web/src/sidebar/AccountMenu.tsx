@@ -1,4 +1,3 @@
-import { useUnread } from '@petrel-im/sdk/react'
 import { type ReactElement, useEffect, useState } from 'react'
 import { Avatar, IconButton, Menu, MenuItem, type MenuPlace } from '../../ui/index.js'
 import { useAccounts } from '../account/accounts.js'
@@ -18,7 +17,6 @@ export function AccountMenu({ onNewGroup }: { readonly onNewGroup: () => void })
   const accounts = useAccounts()
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
   const [keys, setKeys] = useState(false)
-  const unread = useUnread()
   useEffect(() => {
     const show = (): void => setKeys(true)
     addEventListener('petrel-keys', show)
@@ -26,7 +24,7 @@ export function AccountMenu({ onNewGroup }: { readonly onNewGroup: () => void })
   }, [])
   return (
     <>
-      <IconButton icon="menu" label={t('menu')} aria-haspopup="menu" data-unread={unread.messages > 0} onClick={(e) => {
+      <IconButton icon="menu" label={t('menu')} aria-haspopup="menu" onClick={(e) => {
         const { left, bottom } = e.currentTarget.getBoundingClientRect()
         setMenu({ x: left, y: bottom + 4 })
       }} />

@@ -16,9 +16,10 @@ export function useChatName(v: Pick<Conversation, 'kind' | 'peer' | 'title'>): s
 /** A conversation in a list to choose from. */
 export function ChatLine({ conversation: v, onSelect }: { readonly conversation: Conversation; readonly onSelect: () => void }): ReactElement {
   const name = useChatName(v)
+  const { user } = useSession()
   return (
     <button type="button" className="row" onClick={onSelect}>
-      <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} size={40} />
+      <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} icon={v.peer === user ? 'bookmark' : undefined} size={40} />
       <span className="row-text cut" dir="auto">{name}</span>
     </button>
   )

@@ -6,11 +6,14 @@ import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { muteForEver } from '../chat/ChatHeader.js'
 import { plainText } from '../chat/marks.js'
+import { isSaid, isShown } from '../chat/rows.js'
+import { ServiceText } from '../chat/ServiceLine.js'
 import { fateOf, Ticks } from '../chat/Ticks.js'
 import { Typing } from '../chat/Typing.js'
 import { useDraft } from '../drafts.js'
 import { shortDate } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
+import { onRest } from '../press.js'
 import { usePendingOf } from '../snapshot.js'
 import { useChatName } from './ChatLine.js'
 import { isMuted, lastMs } from './list.js'
@@ -31,9 +34,9 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, onSele
     <>
       <button
         type="button" className={selected ? 'chat-row selected' : 'chat-row'} aria-current={selected ? 'page' : undefined} aria-haspopup="menu" onClick={() => onSelect(v)}
-        onContextMenu={(e) => { e.preventDefault(); setMenu({ x: e.clientX, y: e.clientY }) }}
+        onContextMenu={(e) => { e.preventDefault(); setMenu({ x: e.clientX, y: e.clientY }) }} {...onRest(setMenu)}
       >
-        <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} online={v.peer !== user && (presence?.online ?? false)} />
+        <Avatar id={v.kind === 'group' ? v.id : v.peer} name={name} icon={v.peer === user ? 'bookmark' : undefined} online={v.peer !== user && (presence?.online ?? false)} />
         <span className="chat-row-text">
           <span className="chat-row-line">
             <span className="chat-row-name cut" dir="auto">{name}</span>
@@ -60,6 +63,7 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, onSele
 /** What was said last, or is being said. */
 function Preview({ conversation: v, selected }: { readonly conversation: Conversation; readonly selected: boolean }): ReactElement {
   const { t } = useTranslation()
+  const client = useClient()
   const { user } = useSession()
   const draft = useDraft(user, v.kind === 'direct' ? `@${v.peer}` : v.id)
   const failed = usePendingOf(v.id, v.peer).some((o) => o.state === 'rejected')
@@ -68,7 +72,10 @@ function Preview({ conversation: v, selected }: { readonly conversation: Convers
   if (v.typing.length > 0) return <Typing users={v.typing} many={v.kind === 'group'} />
   if (failed) return <span className="chat-row-failed">{t('fateRejected')}</span>
   if (draft !== '' && !selected) return <><span className="chat-row-draft">{t('draft')} </span>{plainText(draft)}</>
-  if (!m) return <>{v.left ? t('notMemberShort') : ''}</>
+  if (!m) {
+    const happened = client.messages(v.id).findLast(isShown) // a group in which nobody has written yet
+    return <>{v.left ? t('notMemberShort') : happened && !isSaid(happened) ? <ServiceText message={happened} /> : ''}</>
+  }
   const from = v.kind !== 'group' ? '' : m.from === user ? t('you') : name
   const text = m.recalledBy > 0 ? t('recalled') : m.text === undefined ? t('otherKind') : plainText(m.text)
   return <>{from && <span className="chat-row-from">{from}: </span>}{text}</>

@@ -34,7 +34,7 @@ export function NewGroupDialog({ onClose }: { readonly onClose: () => void }): R
       foot={<><Button onClick={onClose}>{t('cancel')}</Button><Button look="primary" type="submit" form="new-group" disabled={busy || title.trim() === ''}>{t('create')}</Button></>}
     >
       <form id="new-group" className="dialog-body" onSubmit={create}>
-        <Field label={t('groupTitle')} value={title} maxLength={100} error={error} onChange={(e) => setTitle(e.target.value)} autoFocus />
+        <Field label={t('groupTitle')} value={title} maxLength={100} error={error} onChange={(e) => setTitle(e.target.value)} />
         <UserPicker chosen={users} onChange={setUsers} />
       </form>
     </Dialog>

@@ -1,8 +1,10 @@
-import type { Account, Conversation } from '@petrel-im/sdk'
+import { type Account, type Conversation, isPetrelError } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import { type ReactElement, useEffect, useState } from 'react'
 import { Avatar } from '../../ui/index.js'
+import { findUser } from '../account/find.js'
 import { useSession } from '../account/SessionContext.js'
+import { thrownText } from '../chat/failure.js'
 import { useTranslation } from '../i18n/index.js'
 import { go } from '../route.js'
 
@@ -15,29 +17,30 @@ export function PeopleResult({ wanted, known, onOpen }: { readonly wanted: strin
   const client = useClient()
   const { user, names } = useSession()
   const handle = wanted.trim().replace(/^@/, '')
-  const [found, setFound] = useState<Account | 'none' | undefined>(undefined)
+  const [found, setFound] = useState<Account | string | undefined>(undefined) // a text: why there is none
   const has = known.some((v) => v.peer === handle)
   useEffect(() => {
     if (!isHandle(handle) || has) return undefined
     const over = new AbortController()
     const timer = setTimeout(() => {
-      client.getUser(handle, { signal: over.signal }).then((account) => {
+      findUser(client, handle, { signal: over.signal }).then((account) => {
         names.learn(account.user, account.displayName)
         setFound(account)
-      }, () => {
-        if (!over.signal.aborted) setFound('none')
+      }, (why: unknown) => {
+        if (!over.signal.aborted) setFound(isPetrelError(why) && why.code === 'no_user' ? t('noSuchUser') : thrownText(why, t))
       })
     }, restMs)
     return () => {
       clearTimeout(timer)
       over.abort()
     }
-  }, [client, handle, has, names])
+  }, [client, handle, has, names, t])
   if (has) return null
-  if (found === undefined || found === 'none') {
+  if (found === undefined || typeof found === 'string') {
     if (known.length > 0) return null
-    return <p className="sidebar-empty">{t(isHandle(handle) && found === undefined ? 'searching' : 'noSuchUser')}</p>
+    return <p className="sidebar-empty">{found ?? t(isHandle(handle) ? 'searching' : 'noSuchUser')}</p>
   }
+  if (known.some((v) => v.peer === found.user)) return null
   const name = found.user === user ? t('notes') : found.displayName || found.user
   return (
     <>

@@ -3,11 +3,11 @@ import { useClient, useConversations, useStatus } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, type ReactElement, type RefObject, useEffect, useMemo, useState } from 'react'
 import { Badge, Icon, IconButton, isComposing, SearchField } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
+import { ConnectionLine } from '../connection.js'
 import { useTranslation } from '../i18n/index.js'
 import { go, useRoute } from '../route.js'
 import { AccountMenu } from './AccountMenu.js'
 import { ChatRow } from './ChatRow.js'
-import { ConnectionLine } from './ConnectionLine.js'
 import { chatRoute, inOrder, isListed, isMuted, matches } from './list.js'
 import { NewGroupDialog } from './NewGroupDialog.js'
 import { PeopleResult } from './PeopleResult.js'
@@ -62,11 +62,24 @@ export function Sidebar({ search }: { readonly search: RefObject<HTMLInputElemen
         {!searching && !archive && archived.length > 0 && <ArchiveRow chats={archived} onOpen={() => setArchive(true)} />}
         <ul>{chats.map((v) => <li key={v.id} className="chat-item"><ChatRow conversation={v} selected={isOpen(v, route)} onSelect={choose} /></li>)}</ul>
         {searching && <PeopleResult key={wanted} wanted={wanted} known={chats} onOpen={() => setWanted('')} />}
-        {!searching && chats.length === 0 && synced && <p className="sidebar-empty">{t(archive ? 'archiveEmpty' : 'noConversations')}</p>}
+        {!searching && chats.length === 0 && (synced ? <Empty archive={archive} /> : <FirstLoad />)}
       </div>
       {creating && <NewGroupDialog onClose={() => setCreating(false)} />}
     </nav>
   )
+}
+
+function Empty({ archive }: { readonly archive: boolean }): ReactElement {
+  const { t } = useTranslation()
+  const { user } = useSession()
+  if (archive) return <p className="sidebar-empty">{t('archiveEmpty')}</p>
+  return <div className="sidebar-empty"><p>{t('noConversations')}</p><p>{t('findMe')} <b className="sidebar-handle">@{user}</b></p></div>
+}
+
+/** Stands for conversations that have not come yet. It shows only if they take a moment. */
+function FirstLoad(): ReactElement {
+  const { t } = useTranslation()
+  return <div className="first-load" role="status" aria-label={t('loading')}>{[0, 1, 2, 3, 4, 5].map((i) => <div className="chat-row" key={i}><span className="first-load-picture" /><span className="first-load-text" /></div>)}</div>
 }
 
 function isOpen(v: Conversation, route: { readonly conv: string; readonly user: string }): boolean {

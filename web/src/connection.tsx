@@ -1,11 +1,11 @@
 import { useStatus } from '@petrel-im/sdk/react'
-import { type ReactElement, useEffect, useState } from 'react'
-import { useTranslation } from '../i18n/index.js'
+import { createContext, type ReactElement, useContext, useEffect, useState } from 'react'
+import { useTranslation } from './i18n/index.js'
 
 const silentMs = 5000 // a connection that is back within this is not worth a word
 
-/** Says calmly that there is no connection, if it lasts. */
-export function ConnectionLine(): ReactElement {
+/** What there is to say of the connection; '' while there is nothing. One of a page, so that all places say the same. */
+export function useConnectionText(): string {
   const { t } = useTranslation()
   const { state, warnings } = useStatus()
   const [long, setLong] = useState(false)
@@ -19,14 +19,22 @@ export function ConnectionLine(): ReactElement {
       removeEventListener('offline', changed)
     }
   }, [])
+  const live = state === 'live' // between two attempts the state changes often; the time counts from the loss
   useEffect(() => {
-    if (state === 'live') {
+    if (live) {
       setLong(false)
       return undefined
     }
     const timer = setTimeout(() => setLong(true), silentMs)
     return () => clearTimeout(timer)
-  }, [state])
-  const text = long && state !== 'live' ? t(online ? 'reconnecting' : 'waitingForNetwork') : warnings.includes('memory') ? t('memoryOnly') : ''
+  }, [live])
+  return long && !live ? t(online ? 'reconnecting' : 'waitingForNetwork') : warnings.includes('memory') ? t('memoryOnly') : ''
+}
+
+export const ConnectionText = createContext('')
+
+/** Says calmly, above the list, that there is no connection, if it lasts. */
+export function ConnectionLine(): ReactElement {
+  const text = useContext(ConnectionText)
   return <div role="status" className={text ? 'connection' : 'unseen'}>{text}</div>
 }

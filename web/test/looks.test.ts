@@ -1,0 +1,82 @@
+// What a person sees and would be annoyed by if it were otherwise.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Browser } from 'playwright-core'
+import { launch, Person, troubles } from './browser.js'
+import { Server } from './server.js'
+
+describe('how it looks', { timeout: 60_000, concurrency: 3 }, () => {
+  let server: Server
+  let browser: Browser
+  let links: Readonly<Record<string, string>>
+
+  before(async () => {
+    [server, browser] = await Promise.all([Server.start(), launch()])
+    links = await server.users('ann', 'ben', 'cleo')
+    await server.sendAs('ben', { user: 'ann', text: 'A text that is long enough to fill a line of the bubble from one side to the other, and then some of the next' })
+    const answer = await fetch(`${server.url}/petrel.v1.AccountService/UpdateAccount`, {
+      method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${server.tokens['ben'] ?? ''}` }, body: JSON.stringify({ displayName: 'فريد الحسن' }),
+    })
+    assert.ok(answer.ok)
+  })
+  after(async () => {
+    await browser.close()
+    await server.stop()
+    assert.deepEqual(troubles(), [])
+  })
+
+  test('a line says that there is no connection, though it is tried again and again', async () => {
+    const ann = await (await Person.open(browser, links['ann'] ?? '')).ready()
+    await ann.row('فريد').waitFor()
+    await ann.page.routeWebSocket(/\/v1\/ws/, (ws) => void ws.close({ code: 4000 }))
+    await ann.page.reload()
+    await ann.page.locator('.connection').getByText('Reconnecting…').waitFor({ timeout: 15_000 })
+    await ann.page.setViewportSize({ width: 390, height: 780 }) // there the list is not seen beside a chat
+    await ann.page.goto(`${server.url}/#/ann/u/ben`)
+    await ann.page.locator('.chat-header').getByText('Reconnecting…').waitFor()
+    await ann.context.close()
+  })
+
+  test('a dialog begins in its first field', async () => {
+    const cleo = await (await Person.open(browser, links['cleo'] ?? '')).ready()
+    await cleo.page.getByRole('button', { name: 'Menu' }).click()
+    await cleo.page.getByRole('menuitem', { name: 'New group' }).click()
+    await cleo.page.getByRole('dialog').waitFor()
+    await cleo.page.keyboard.type('Boats')
+    assert.equal(await cleo.page.getByLabel('Name of the group').inputValue(), 'Boats')
+    await cleo.context.close()
+  })
+
+  test('a user name is in small letters when it is made, and found in any', async () => {
+    const dora = await Person.open(browser, server.url)
+    await dora.page.getByRole('button', { name: 'Make a new account' }).click()
+    await dora.page.getByLabel('User name').fill('Dora Mar')
+    await dora.page.getByLabel('Password').fill('a long password')
+    await dora.page.getByRole('button', { name: 'Sign up' }).click()
+    await dora.page.getByRole('alert').getByText('no blank').waitFor()
+    await dora.page.getByLabel('User name').fill('Dora')
+    await dora.page.getByRole('button', { name: 'Sign up' }).click()
+    await dora.ready()
+    await dora.page.getByText('Friends find you by your user name: @dora').waitFor()
+    await dora.page.getByRole('searchbox').fill('Cleo')
+    await dora.page.locator('.people-row', { hasText: '@cleo' }).waitFor()
+    await dora.context.close()
+  })
+
+  test('a bubble keeps its width when the pointer comes, and names in another direction stand where the others do', async () => {
+    const ann = await (await Person.open(browser, links['ann'] ?? '', { viewport: { width: 620, height: 700 } })).ready()
+    await ann.page.goto(`${server.url}/#/ann/u/ben`)
+    const bubble = ann.page.locator('.message .bubble').first()
+    await bubble.waitFor()
+    const widths: (number | undefined)[] = [(await bubble.boundingBox())?.width]
+    await bubble.hover()
+    await ann.page.locator('.bubble-tools').first().waitFor()
+    widths.push((await bubble.boundingBox())?.width)
+    assert.equal(widths[1], widths[0])
+    await bubble.click({ button: 'right' })
+    await ann.page.getByRole('menuitem', { name: 'Forward' }).click()
+    const name = ann.page.getByRole('dialog').locator('.row-text', { hasText: 'فريد' })
+    assert.match(await name.evaluate((e) => getComputedStyle(e).textAlign), /left/)
+    await ann.context.close()
+  })
+})
