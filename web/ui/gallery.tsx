@@ -1,7 +1,7 @@
 // A page with all components, in both themes: `npm run gallery`. It is no part of what is served.
 import { type ReactElement, StrictMode, useState } from 'react'
 import { createRoot } from 'react-dom/client'
-import { Avatar, Badge, Button, Choices, Dialog, Field, Icon, IconButton, iconNames, Logo, Menu, MenuItem, type MenuPlace, RowButton, SearchField, Spinner, Switch, toast, Toasts } from './index.js'
+import { Avatar, Badge, Button, Calendar, Choices, Dialog, Field, Icon, IconButton, iconNames, Logo, Menu, MenuItem, type MenuPlace, RowButton, SearchField, Spinner, Switch, toast, Toasts } from './index.js'
 import './gallery.css'
 
 function Gallery(): ReactElement {
@@ -22,6 +22,7 @@ function Gallery(): ReactElement {
       <section><h2>Fields</h2><Field label="Name" hint="What others see" /><Field label="Password" type="password" error="It is too short" /><SearchField label="Search" value={text} onValue={setText} /></section>
       <section><h2>Rows</h2><Switch icon="bell" on={on} onChange={setOn}>Notifications</Switch><RowButton icon="person" note="a note">Row</RowButton><RowButton icon="trash" danger>Dangerous row</RowButton></section>
       <section><h2>Avatars and badges</h2><div>{['alice', 'bob', 'carol', 'dave', '海燕'].map((id) => <Avatar key={id} id={id} name={id} online={id === 'bob'} />)}<Badge count={3} label="3 unread" /><Badge count={1234} muted label="1234 unread" /><Spinner label="Loading" /></div></section>
+      <section><h2>Calendar</h2><Calendar value={new Date()} last={new Date()} tag="en" previousLabel="The month before" nextLabel="The month after" onChoose={(day) => toast(day.toDateString())} /></section>
       <section><h2>Over the page</h2><div><Button onClick={() => setDialog(true)}>Dialog</Button><Button onClick={() => toast('Something happened')}>Toast</Button></div></section>
       {dialog && <Dialog title="Dialog" closeLabel="Close" onClose={() => setDialog(false)} foot={<Button look="primary" onClick={() => setDialog(false)}>Done</Button>}><div className="dialog-body"><p>The focus stays here until it is closed.</p></div></Dialog>}
       {menu && <Menu at={menu} label="Menu" onClose={() => setMenu(undefined)}><MenuItem icon="reply" onSelect={() => toast('Reply')}>Reply</MenuItem><MenuItem icon="trash" danger onSelect={() => toast('Delete')}>Delete</MenuItem></Menu>}
