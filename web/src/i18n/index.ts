@@ -22,10 +22,10 @@ export interface Translation {
 
 function translation(language: Language): Translation {
   const plural = new Intl.PluralRules(tags[language])
-  const t: Translation['t'] = (key, values = {}) => {
+  const t: Translation['t'] = (key, values) => {
     const text = texts[language][key]
-    const form = typeof text === 'string' ? text : plural.select(Number(values['n'])) === 'one' ? text.one ?? text.other : text.other
-    return form.replace(/\{(\w+)\}/g, (whole, name: string) => name in values ? String(values[name]) : whole)
+    const form = typeof text === 'string' ? text : plural.select(Number(values?.['n'])) === 'one' ? text.one ?? text.other : text.other
+    return !values ? form : form.replace(/\{(\w+)\}/g, (whole, name: string) => name in values ? String(values[name]) : whole)
   }
   return { language, tag: tags[language], t }
 }
@@ -42,11 +42,18 @@ export function languageOf(chosen: 'auto' | Language, wanted: readonly string[] 
   return 'en'
 }
 
+let own: { readonly chosen: 'auto' | Language; readonly translation: Translation } | undefined // of each message that is drawn somebody asks
+
+function translationOf(chosen: 'auto' | Language): Translation {
+  if (own?.chosen !== chosen) own = { chosen, translation: translations[languageOf(chosen)] }
+  return own.translation
+}
+
 export function useTranslation(): Translation {
-  return translations[languageOf(usePreferences().language)]
+  return translationOf(usePreferences().language)
 }
 
 /** The same outside of components. */
 export function currentTranslation(): Translation {
-  return translations[languageOf(preferences().language)]
+  return translationOf(preferences().language)
 }
