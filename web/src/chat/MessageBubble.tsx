@@ -1,5 +1,5 @@
 import { type Message, needsNewerVersion, type Outgoing } from '@petrel-im/sdk'
-import { type CSSProperties, memo, type MouseEvent, type ReactElement, useMemo } from 'react'
+import { type CSSProperties, memo, type MouseEvent, type ReactElement, useMemo, useState } from 'react'
 import { useName } from '../account/names.js'
 import { fullDate, timeOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
@@ -29,6 +29,7 @@ interface BubbleProps {
 export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, toMe, changing, lit }: BubbleProps): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()
+  const [near, setNear] = useState(false) // the pointer: only then there are tools, which are much of what a message costs to draw
   const recalled = m.recalledBy > 0
   const large = !recalled && m.text !== undefined && isEmojiOnly(m.text) && !m.rel?.replyTo
   const open = (e: MouseEvent): void => {
@@ -37,7 +38,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
     actions.menu(m, { x: e.clientX, y: e.clientY })
   }
   return (
-    <div className={shape(own, first, last, large, lit) + (toMe ? ' to-me' : '')} onContextMenu={open}>
+    <div className={shape(own, first, last, large, lit) + (toMe ? ' to-me' : '')} onContextMenu={open} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)}>
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
       <div className="bubble">
         {many && !own && first && !large && <div className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto"><Author user={m.from} /></div>}
@@ -49,7 +50,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
         </div>
         {m.reactions.length > 0 && <Reactions message={m} />}
       </div>
-      {!recalled && (
+      {near && !recalled && (
         <div className="bubble-tools">
           <IconButton small icon="reply" label={t('reply')} tabIndex={-1} onClick={() => actions.reply(m)} />
           <IconButton small icon="more" label={t('more')} tabIndex={-1} aria-haspopup="menu" onClick={(e) => actions.menu(m, { x: e.clientX, y: e.clientY })} />
@@ -90,7 +91,7 @@ function Meta({ ms, edited, pinned, fate }: { readonly ms: number; readonly edit
     <span className="meta">
       {pinned && <span role="img" aria-label={t('pinned')} title={t('pinned')} className="meta-pin"><Icon name="pin" small /></span>}
       {edited && <span>{t('edited')}</span>}
-      <time dateTime={new Date(ms).toISOString()} title={fullDate(ms, translation)}>{timeOf(ms, translation)}</time>
+      <time dateTime={new Date(ms).toISOString()} onPointerEnter={(e) => { e.currentTarget.title = fullDate(ms, translation) }}>{timeOf(ms, translation)}</time>
       {fate && <Ticks fate={fate} />}
     </span>
   )
