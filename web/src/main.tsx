@@ -7,6 +7,7 @@ import { addAccountRoute } from './sidebar/AccountMenu.js'
 import { applyTheme } from './preferences.js'
 import { go, route } from './route.js'
 
+performance.mark('petrel-script') // where the script begins: test/speed.ts measures from here
 applyTheme()
 
 /** A link of `petrel demo` has a token after the #. It is taken where only this host reaches the page: elsewhere a stranger could have somebody write in the account of the stranger. */

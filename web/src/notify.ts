@@ -8,6 +8,7 @@ import { address } from './route.js'
 import { chatRoute, isListed, isMuted } from './sidebar/list.js'
 
 const longest = 160 // signs of a message in a notification
+const titleEveryMs = 200 // at most so often the title changes: each time is work for the browser
 const oneTabMs = 1500 // in which another tab does not tell of the same message
 
 export function permission(): NotificationPermission | 'unsupported' {
@@ -32,15 +33,21 @@ export function watchMessages({ client, user, names }: Session): () => void {
     if (first || !isWorthTelling(client, v, m, user)) return
     void onceInAllTabs(`${user}/${conv}/${m.seq}`, () => tell(v, m, user, names.of(m.from)))
   }
+  let shown: number | undefined
+  let timer: ReturnType<typeof setTimeout> | undefined
   const showUnread = (): void => {
+    timer = undefined
     const { messages } = client.unread()
+    if (messages === shown) return
+    const changes = (messages > 0) !== (shown ?? 0) > 0
+    shown = messages
     document.title = messages > 0 ? `(${messages}) ${page.name}` : page.name
-    document.querySelector<HTMLLinkElement>('link[rel="icon"]')?.setAttribute('href', messages > 0 ? '/icon-unread.svg' : '/icon.svg')
+    if (changes) document.querySelector<HTMLLinkElement>('link[rel="icon"]')?.setAttribute('href', messages > 0 ? '/icon-unread.svg' : '/icon.svg')
     const badge = navigator as { setAppBadge?: (n: number) => Promise<void> }
     badge.setAppBadge?.(messages).catch(() => {}) // the page is not installed
   }
   const end = client.subscribe((change) => {
-    if (change.unread) showUnread()
+    if (change.unread) timer ??= setTimeout(showUnread, titleEveryMs)
     if (!begun && !client.status().synced) {
       for (const v of client.conversations()) told.set(v.id, v.head) // what came while nobody was here makes no noise
       return
@@ -51,6 +58,7 @@ export function watchMessages({ client, user, names }: Session): () => void {
   showUnread()
   return () => {
     end()
+    clearTimeout(timer)
     document.title = page.name
   }
 }

@@ -2,7 +2,7 @@
 // part of what is served. Whatever is added to ui/ is added here.
 import { type ReactElement, type ReactNode, StrictMode, useState } from 'react'
 import { createRoot } from 'react-dom/client'
-import { Avatar, Badge, Button, Choices, Dialog, Field, Icon, IconButton, iconNames, Logo, Menu, MenuItem, type MenuPlace, RowButton, SearchField, Spinner, Switch, toast, Toasts } from './index.js'
+import { Avatar, Badge, Button, Calendar, Choices, Dialog, Field, Icon, IconButton, iconNames, Logo, Menu, MenuItem, type MenuPlace, RowButton, SearchField, Spinner, Switch, toast, Toasts } from './index.js'
 import { readable } from './readable.js'
 import tokens from './tokens.css?raw'
 import './gallery.css'
@@ -52,6 +52,7 @@ function Components(): ReactElement {
         <div>{[112, 54, 42, 34, 24].map((size) => <Avatar key={size} id="alice" name="Alice" size={size} />)}</div>
         <div><Badge count={3} label="3 unread" /><Badge count={42} label="42 unread" /><Badge count={1234} muted label="1234 unread" /><Spinner label="Loading" /><Logo size={40} /></div>
       </Part>
+      <Part title="Calendar"><Calendar value={new Date()} last={new Date()} tag="en" previousLabel="The month before" nextLabel="The month after" onChoose={(day) => toast(day.toDateString())} /></Part>
       <Part title="Over the page"><div><Button onClick={() => setDialog(true)}>Dialog</Button><Button onClick={() => toast('Something happened')}>Toast</Button><Button onClick={(e) => setMenu({ x: e.clientX, y: e.clientY })}>Menu</Button></div></Part>
       <Part title="Icons"><div>{iconNames.map((name) => <span className="gallery-icon" key={name}><Icon name={name} /><small>{name}</small></span>)}</div></Part>
       {dialog && <Dialog title="Dialog" closeLabel="Close" onClose={() => setDialog(false)} foot={<><Button onClick={() => setDialog(false)}>Cancel</Button><Button look="primary" onClick={() => setDialog(false)}>Done</Button></>}><div className="dialog-body"><p>The focus stays here until it is closed.</p></div></Dialog>}

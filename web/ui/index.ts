@@ -4,6 +4,7 @@ import './controls.css'
 import './overlays.css'
 
 export { Avatar, hueOf } from './Avatar.js'
+export { Calendar } from './Calendar.js'
 export { isComposing } from './composing.js'
 export { Badge, Button, Choices, Field, IconButton, RowButton, SearchField, Spinner, Switch } from './controls.js'
 export { Dialog } from './Dialog.js'

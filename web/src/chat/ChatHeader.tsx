@@ -14,7 +14,7 @@ import { PinsDialog } from './PinsDialog.js'
 import { Typing } from './Typing.js'
 
 /** Who or what the conversation is with. */
-export function ChatHeader({ conversation: v, peer, onJump }: { readonly conversation: Conversation | undefined; readonly peer: string; readonly onJump: (seq: number) => void }): ReactElement {
+export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly conversation: Conversation | undefined; readonly peer: string; readonly onJump: (seq: number) => void; readonly onDate: () => void }): ReactElement {
   const { t } = useTranslation()
   const { user } = useSession()
   const route = useRoute()
@@ -39,6 +39,7 @@ export function ChatHeader({ conversation: v, peer, onJump }: { readonly convers
         <Menu at={menu} label={t('more')} onClose={() => setMenu(undefined)}>
           <MenuItem icon="info" onSelect={() => go({ ...route, info: true })}>{t('info')}</MenuItem>
           <MenuItem icon="pin" onSelect={() => setPins(true)}>{t('pinnedMessages')}</MenuItem>
+          <MenuItem icon="calendar" onSelect={onDate}>{t('jumpToDate')}</MenuItem>
           <MuteItem conversation={v} />
         </Menu>
       )}

@@ -10,6 +10,7 @@ import { type ChatActions, ChatContext } from './actions.js'
 import { ChatHeader } from './ChatHeader.js'
 import { Composer, type ComposerControl, type Intent } from './Composer.js'
 import { thrownText } from './failure.js'
+import { DateDialog } from './DateDialog.js'
 import { ForwardDialog } from './ForwardDialog.js'
 import { MessageMenu } from './MessageMenu.js'
 import { arrange } from './rows.js'
@@ -20,7 +21,7 @@ import { WhoDialog } from './WhoDialog.js'
 import './chat.css'
 import './message.css'
 
-type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'forward' | 'reacted' | 'read'; readonly message: Message } | undefined
+type Open = { readonly kind: 'menu'; readonly message: Message; readonly at: MenuPlace } | { readonly kind: 'forward' | 'reacted' | 'read'; readonly message: Message } | { readonly kind: 'date'; readonly ms: number } | undefined
 
 /** A conversation: by its id, or the direct one with a user, also before anybody has written there. */
 export function ChatView({ conv, peer }: { readonly conv: string; readonly peer: string }): ReactElement {
@@ -58,6 +59,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       jumpTo: (seq) => void timeline.current?.jumpTo(seq).then((there) => {
         if (!there) toast(t('quoteGone'))
       }, said),
+      chooseDay: (ms) => setOpen({ kind: 'date', ms }),
       again: (o) => {
         client.discard(o.id)
         void client.send(o.draft).catch(said)
@@ -74,13 +76,14 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   return (
     <ChatContext value={actions}>
       <div className="chat" onKeyDown={(e) => { if (e.key === 'Escape' && !e.defaultPrevented && !open) composer.current?.focus() }}>
-        <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} />
+        <ChatHeader conversation={v} peer={v?.peer || peer} onJump={actions.jumpTo} onDate={() => actions.chooseDay(Date.now())} />
         {v && <PinBar conversation={v} onJump={actions.jumpTo} />}
         {v ? <Timeline key={v.id} conversation={v} pending={pending} control={timeline} /> : <Beginning peer={peer} pending={pending} />}
         {writable
           ? <Composer chat={peer ? `@${peer}` : id} conv={id} peer={peer} conversation={v} intent={intent} onIntent={setIntent} lastOwn={lastOwn} control={composer} />
           : <p className="composer-none">{t('notMember')}</p>}
         {open?.kind === 'menu' && v && <MessageMenu message={open.message} at={open.at} conversation={v} onClose={closeMenu} onRead={(message) => setOpen({ kind: 'read', message })} />}
+        {open?.kind === 'date' && <DateDialog ms={open.ms} onChoose={(ms) => { close(); void timeline.current?.jumpToTime(ms).catch((why: unknown) => toast(thrownText(why, t))) }} onClose={close} />}
         {open?.kind === 'forward' && <ForwardDialog message={open.message} onClose={close} />}
         {(open?.kind === 'reacted' || open?.kind === 'read') && v && <WhoDialog kind={open.kind} message={open.message} conversation={v} onClose={close} />}
       </div>

@@ -1,5 +1,5 @@
 import { type Message, needsNewerVersion, type Outgoing } from '@petrel-im/sdk'
-import { type CSSProperties, memo, type MouseEvent, type ReactElement, useMemo } from 'react'
+import { type CSSProperties, memo, type MouseEvent, type ReactElement, useMemo, useState } from 'react'
 import { useName } from '../account/names.js'
 import { fullDate, timeOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
@@ -29,6 +29,7 @@ interface BubbleProps {
 export const MessageBubble = memo(function MessageBubble({ message: m, own, first, last, many, changing, lit }: BubbleProps): ReactElement {
   const { t } = useTranslation()
   const actions = useChatActions()
+  const [near, setNear] = useState(false) // the pointer: only then there are tools, which are much of what a message costs to draw
   const recalled = m.recalledBy > 0
   const large = !recalled && m.text !== undefined && isEmojiOnly(m.text) && !m.rel?.replyTo
   const open = (at: MenuPlace): void => actions.menu(m, at)
@@ -39,7 +40,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
   }
   const meta = <Meta ms={m.timeMs} edited={m.editedBy > 0 && !recalled} pinned={m.pinned} fate={own && !recalled ? changing ? 'sending' : fateOf(m) : undefined} />
   return (
-    <div className={shape(own, first, last, large, lit)} onContextMenu={clicked} {...(recalled ? {} : onRest(open))}>
+    <div className={shape(own, first, last, large, lit)} onContextMenu={clicked} onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} {...(recalled ? {} : onRest(open))}>
       {many && !own && (last ? <button type="button" className="bubble-avatar" tabIndex={-1} aria-hidden="true" onClick={() => actions.openUser(m.from)}><Author user={m.from} picture /></button> : <span className="bubble-avatar" />)}
       <div className="bubble">
         {many && !own && first && !large && <div className="bubble-from cut" style={{ '--hue': hueOf(m.from) } as CSSProperties} dir="auto"><Author user={m.from} /></div>}
@@ -51,7 +52,7 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
         </div>
         {m.reactions.length > 0 && <Reactions message={m}>{meta}</Reactions>}
       </div>
-      {!recalled && (
+      {near && !recalled && (
         <div className="bubble-tools">
           <IconButton small icon="reply" label={t('reply')} tabIndex={-1} onClick={() => actions.reply(m)} />
           <IconButton small icon="more" label={t('more')} tabIndex={-1} aria-haspopup="menu" onClick={(e) => actions.menu(m, { x: e.clientX, y: e.clientY })} />
@@ -92,7 +93,7 @@ function Meta({ ms, edited, pinned, fate }: { readonly ms: number; readonly edit
     <span className="meta">
       {pinned && <span role="img" aria-label={t('pinned')} title={t('pinned')} className="meta-pin"><Icon name="pin" small /></span>}
       {edited && <span>{t('edited')}</span>}
-      <time dateTime={new Date(ms).toISOString()} title={fullDate(ms, translation)}>{timeOf(ms, translation)}</time>
+      <time dateTime={new Date(ms).toISOString()} onPointerEnter={(e) => { e.currentTarget.title = fullDate(ms, translation) }}>{timeOf(ms, translation)}</time>
       {fate && <Ticks fate={fate} />}
     </span>
   )

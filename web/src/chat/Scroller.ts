@@ -17,6 +17,7 @@ export class Scroller {
   readonly #content: HTMLElement
   #anchor: Anchor | undefined
   #at = 0 // the scroll position when it was remembered
+  #drawn: readonly HTMLElement[] | undefined // the rows, if they were looked for since the last drawing
   #end = true
 
   constructor(view: HTMLElement, content: HTMLElement) {
@@ -45,6 +46,16 @@ export class Scroller {
 
   get height(): number {
     return this.#view.clientHeight
+  }
+
+  /** The page was drawn anew: there may be other rows. */
+  drawn(): void {
+    this.#drawn = undefined
+  }
+
+  /** The row at the top of the view when it was remembered, and how far below that its top is, in px; undefined: the view is at the end. */
+  get place(): { readonly key: string; readonly belowPx: number } | undefined {
+    return this.#end || !this.#anchor ? undefined : { key: this.#anchor.key, belowPx: this.#anchor.top - this.#at }
   }
 
   /** Notes what is in view: after each scroll, and before and after each drawing. */
@@ -93,7 +104,8 @@ export class Scroller {
   }
 
   #rows(): readonly HTMLElement[] {
-    return [...this.#content.querySelectorAll<HTMLElement>('[data-key]')]
+    this.#drawn ??= [...this.#content.querySelectorAll<HTMLElement>('[data-key]')]
+    return this.#drawn
   }
 
   #rowAt(top: number): HTMLElement | undefined {
@@ -101,8 +113,8 @@ export class Scroller {
     return rows[firstWhere(rows.length, (i) => (rows[i] as HTMLElement).getBoundingClientRect().bottom > top)]
   }
 
-  #find(key: string): HTMLElement | null {
-    return this.#content.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`)
+  #find(key: string): HTMLElement | undefined {
+    return this.#rows().find((row) => row.dataset['key'] === key)
   }
 
   #topOf(row: HTMLElement): number {

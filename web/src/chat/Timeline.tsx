@@ -1,14 +1,14 @@
-import { type Conversation, type Message, type Outgoing } from '@petrel-im/sdk'
-import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
-import { Component, memo, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useMemo, useRef, useState } from 'react'
+import type { Conversation, Message, Outgoing } from '@petrel-im/sdk'
+import { useClient, useStatus } from '@petrel-im/sdk/react'
+import { Component, memo, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { Badge, Icon } from '../../ui/index.js'
-import { dateOf } from '../i18n/dates.js'
+import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
-import { MessageBubble, PendingBubble } from './MessageBubble.js'
+import { DaySection } from './DaySection.js'
+import { keepPlace, placeIn } from './places.js'
 import { useRoving } from './roving.js'
-import { arrange, type Day, isShown, keyOf, type Row } from './rows.js'
-import { ServiceLine } from './ServiceLine.js'
-import { useSpan } from './useSpan.js'
+import { arrange, firstUnread, isShown, keyOf } from './rows.js'
+import { type Opening, useSpan } from './useSpan.js'
 
 const litMs = 1600
 
@@ -16,6 +16,8 @@ const litMs = 1600
 export interface TimelineControl {
   /** Brings an entry into view. False: it cannot be read. */
   readonly jumpTo: (seq: number) => Promise<boolean>
+  /** Brings the first message of a time or later into view. */
+  readonly jumpToTime: (ms: number) => Promise<void>
   readonly toEnd: () => void
 }
 
@@ -29,12 +31,17 @@ interface TimelineProps {
 export function Timeline({ conversation: v, pending, control }: TimelineProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
-  const messages = useMessages(v.id)
   const { user } = useStatus()
   const [unreadAfter] = useState(v.unread > 0 ? v.read : undefined) // fixed while the chat is open
-  const dividerKey = useRef(unreadAfter !== undefined && messages.some((m) => m.seq > unreadAfter && m.from !== user && isShown(m)) ? 'unread' : undefined).current
-  const { span, shown, view, content, scroller, away, toEnd, jumpTo, onScroll } = useSpan(v.id, messages, dividerKey, unreadAfter)
-  const days = useMemo(() => arrange(shown, span.to === Infinity ? pending : noPending, user, unreadAfter), [shown, span, pending, user, unreadAfter])
+  const { user: account } = useSession()
+  const [opening] = useState<Opening>(() => placeIn(account, v.id) ?? (unreadAfter === undefined ? undefined : { unreadAfter }))
+  const { held, span, shown, view, content, scroller, away, toEnd, jumpTo, jumpToTime, onScroll } = useSpan(v.id, opening)
+  const unreadAt = useRef<number | undefined>(undefined)
+  if (unreadAt.current === undefined && unreadAfter !== undefined && (held.isOldest || (held.messages[0]?.seq ?? Infinity) <= unreadAfter + 1)) {
+    unreadAt.current = firstUnread(held.messages, user, unreadAfter)
+  }
+  const line = unreadAt.current
+  const days = useMemo(() => arrange(shown, span.to === Infinity ? pending : noPending, user, line), [shown, span, pending, user, line])
   const [lit, setLit] = useState(0)
   const roving = useRoving()
 
@@ -43,7 +50,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
     if (there) setLit(seq)
     return there
   }, [jumpTo])
-  useImperativeHandle(control, () => ({ jumpTo: jump, toEnd }), [jump, toEnd])
+  useImperativeHandle(control, () => ({ jumpTo: jump, jumpToTime, toEnd }), [jump, jumpToTime, toEnd])
   useEffect(() => {
     if (lit === 0) return undefined
     const timer = setTimeout(() => setLit(0), litMs)
@@ -52,7 +59,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
 
   // What the person has in view is read; what a page holds that nobody looks at is not.
   const read = useCallback(() => {
-    if (document.visibilityState !== 'visible' || !document.hasFocus()) return
+    if ((shown.at(-1)?.seq ?? 0) <= v.read || document.visibilityState !== 'visible' || !document.hasFocus()) return
     const key = scroller.current?.lastSeen()
     const seen = shown.findLast((m) => keyOf(m) === key)
     const upTo = seen && seen.seq === shown.findLast(isShown)?.seq ? shown.at(-1)?.seq ?? 0 : seen?.seq ?? 0
@@ -67,6 +74,22 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
       document.removeEventListener('visibilitychange', read)
     }
   }, [read])
+
+  // Where the person reads is kept, for the next time this chat is open.
+  const seen = useRef(shown)
+  seen.current = shown
+  useLayoutEffect(() => {
+    const left = (): void => {
+      const at = scroller.current?.place
+      const row = at && seen.current.find((m) => keyOf(m) === at.key)
+      keepPlace(account, v.id, at && row && { seq: row.seq, belowPx: at.belowPx })
+    }
+    addEventListener('pagehide', left)
+    return () => {
+      removeEventListener('pagehide', left)
+      left()
+    }
+  }, [account, scroller, v.id])
 
   // What the person sends is seen by them, wherever they were.
   const newest = pending.at(-1)?.id
@@ -98,19 +121,30 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
           )}
         </div>
       )}
-      <Announcer messages={messages} me={user} />
+      <Announcer newest={v.last} me={user} />
     </div>
   )
 }
 
 const dayMs = 1200 // after the last scroll, the day above the messages fades
-const fading = new WeakMap<HTMLElement, ReturnType<typeof setTimeout>>()
+const scrolled = new WeakMap<HTMLElement, number>() // when, while the day shows
 
 /** Shows the day of what is in view while the person scrolls. */
 function showDay(view: HTMLElement): void {
-  clearTimeout(fading.get(view))
+  const shows = scrolled.has(view)
+  scrolled.set(view, performance.now())
+  if (shows) return
   view.classList.add('scrolling')
-  fading.set(view, setTimeout(() => view.classList.remove('scrolling'), dayMs))
+  const fade = (): void => {
+    const left = (scrolled.get(view) ?? 0) + dayMs - performance.now()
+    if (left > 0) {
+      setTimeout(fade, left)
+      return
+    }
+    scrolled.delete(view)
+    view.classList.remove('scrolling')
+  }
+  setTimeout(fade, dayMs)
 }
 
 /** Does something each time before the page is changed: after that it is too late to see where the view was. */
@@ -131,51 +165,8 @@ class BeforeDrawing extends Component<{ readonly do: () => void }> {
 
 const noPending: readonly Outgoing[] = []
 
-interface DayProps {
-  readonly day: Day
-  readonly me: string
-  readonly many: boolean
-  readonly pending: readonly Outgoing[]
-  readonly conv: string
-  readonly lit: number
-}
-
-function DaySection({ day, me, many, pending, conv, lit }: DayProps): ReactElement {
-  const translation = useTranslation()
-  const label = dateOf(day.ms, translation)
-  return (
-    <section aria-label={label}>
-      <div className="day"><span>{label}</span></div>
-      <ol>{day.rows.map((row) => <li key={row.key} data-key={row.key} tabIndex={-1} className={`line-${row.kind}`}>{content(row, { me, many, pending, conv, lit })}</li>)}</ol>
-    </section>
-  )
-}
-
-function content(row: Row, { me, many, pending, conv, lit }: Omit<DayProps, 'day'>): ReactElement {
-  switch (row.kind) {
-    case 'unread':
-      return <UnreadLine />
-    case 'service':
-      return <ServiceLine message={row.message} />
-    case 'pending':
-      return <PendingBubble outgoing={row.outgoing} conv={conv} first={row.first} last={row.last} />
-    case 'message': {
-      const { message: m, first, last } = row
-      const own = m.from === me
-      const waits = pending.find((o) => o.state === 'sending' && (o.draft.edit?.target === m.seq || o.draft.recall?.target === m.seq))?.draft
-      return <MessageBubble message={m} own={own} first={first} last={last} many={many} changing={waits ? waits.edit ? 'edit' : 'recall' : ''} lit={lit === m.seq} />
-    }
-  }
-}
-
-function UnreadLine(): ReactElement {
-  const { t } = useTranslation()
-  return <div className="unread-line">{t('unreadMessages')}</div>
-}
-
 /** Tells screen readers what others write while the chat is open, once each. */
-const Announcer = memo(function Announcer({ messages, me }: { readonly messages: readonly Message[]; readonly me: string }): ReactElement {
-  const newest = messages.at(-1)
+const Announcer = memo(function Announcer({ newest, me }: { readonly newest: Message | undefined; readonly me: string }): ReactElement {
   const begun = useRef(newest?.seq ?? 0)
   const said = newest && newest.seq > begun.current && newest.from !== me && newest.text !== undefined ? `${newest.from}: ${newest.text.slice(0, 300)}` : ''
   return <div className="unseen" aria-live="polite">{said}</div>

@@ -11,6 +11,7 @@ export interface ChatActions {
   readonly react: (m: Message, emoji: string, removed: boolean) => void
   readonly whoReacted: (m: Message) => void
   readonly jumpTo: (seq: number) => void
+  readonly chooseDay: (ms: number) => void // for a jump; ms is the day that is shown now
   readonly again: (o: Outgoing) => void
   readonly discard: (o: Outgoing) => void
   readonly openUser: (user: string) => void

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Message, Outgoing } from '@petrel-im/sdk'
-import { arrange, type Row } from './rows.js'
-import { down, mostRows, slice, spanAt, up } from './span.js'
+import { arrange, firstUnread, type Row } from './rows.js'
+import { down, type Held, mostRows, slice, spanAt, up } from './span.js'
 
 const noon = new Date(2026, 10, 23, 12).getTime()
 
@@ -27,7 +27,10 @@ test('each day has its rows', () => {
 
 test('edits and recalls have no row, and the line of unread messages comes before the first of others', () => {
   const { text: _, ...empty } = message(3, 'b')
-  const [day] = arrange([message(1, 'b'), message(2, 'a'), { ...empty, edit: { target: 1, type: '', text: 'x' } }, message(4, 'b'), message(5, 'b')], [], 'a', 1)
+  const all = [message(1, 'b'), message(2, 'a'), { ...empty, edit: { target: 1, type: '', text: 'x' } }, message(4, 'b'), message(5, 'b')]
+  assert.equal(firstUnread(all, 'a', 1), 4)
+  assert.equal(firstUnread(all, 'a', 5), undefined)
+  const [day] = arrange(all, [], 'a', 4)
   assert.deepEqual(shape(day?.rows ?? []), ['message m1 first last', 'message m2 first last', 'unread', 'message m4 first', 'message m5 last'])
 })
 
@@ -47,18 +50,19 @@ test('a message keeps its key when it gets its seq', () => {
 
 test('a span moves over a long conversation, never grows beyond its bound, and leaves nothing out', () => {
   const all = Array.from({ length: 5000 }, (_, i) => message(i + 1, 'a'))
-  let span = spanAt(all)
+  const held: Held = { messages: all, isNewest: true }
+  let span = spanAt(held)
   const seen = new Set(slice(all, span).map((m) => m.seq))
   while (span.from > 1) {
     const before = span
-    span = up(all, span)
+    span = up(held, span)
     assert.ok(span.from < before.from && slice(all, span).length <= mostRows + 1, JSON.stringify(span))
     for (const m of slice(all, span)) seen.add(m.seq)
   }
   assert.equal(seen.size, 5000)
   while (span.to !== Infinity) {
     const before = span
-    span = down(all, span)
+    span = down(held, span)
     assert.ok(span.to > before.to && span.from <= before.to + 1 && slice(all, span).length <= mostRows + 1, JSON.stringify(span))
   }
   assert.equal(slice(all, span).at(-1)?.seq, 5000)
@@ -66,7 +70,18 @@ test('a span moves over a long conversation, never grows beyond its bound, and l
 
 test('a span around a message has it', () => {
   const all = Array.from({ length: 1000 }, (_, i) => message(i + 1, 'a'))
-  for (const seq of [1, 20, 500, 990, 1000]) assert.ok(slice(all, spanAt(all, seq)).some((m) => m.seq === seq), String(seq))
-  assert.equal(spanAt(all, 500).to < Infinity, true)
-  assert.equal(spanAt(all, 990).to, Infinity)
+  const held: Held = { messages: all, isNewest: true }
+  for (const seq of [1, 20, 500, 990, 1000]) assert.ok(slice(all, spanAt(held, seq)).some((m) => m.seq === seq), String(seq))
+  assert.equal(spanAt(held, 500).to < Infinity, true)
+  assert.equal(spanAt(held, 990).to, Infinity)
+})
+
+test('a span ends where a page ends that others follow, and takes them when they come', () => {
+  const all = Array.from({ length: 300 }, (_, i) => message(i + 1, 'a'))
+  const page: Held = { messages: all.slice(0, 100), isNewest: false }
+  const span = down(page, spanAt(page, 90))
+  assert.equal(span.to, 100)
+  assert.deepEqual(down(page, span), span)
+  assert.equal(down({ messages: all, isNewest: true }, span).to, 108)
+  assert.equal(down({ messages: all.slice(0, 105), isNewest: true }, span).to, Infinity)
 })

@@ -40,32 +40,37 @@ interface Line {
   row: Row
   readonly from: string // '': it belongs to no group
   readonly ms: number
+  readonly day: number
 }
 
-/**
- * Arranges entries and what is on its way into days and groups. The line of unread messages
- * comes before the first message of others above unreadAfter; undefined: there is none.
- */
-export function arrange(messages: readonly Message[], pending: readonly Outgoing[], me: string, unreadAfter?: number): readonly Day[] {
+/** The seq of the first message of others above unreadAfter: the line of unread messages comes before it. undefined: there is none. */
+export function firstUnread(messages: readonly Message[], me: string, unreadAfter: number): number | undefined {
+  return messages.find((m) => m.seq > unreadAfter && m.from !== me && isShown(m))?.seq
+}
+
+/** Arranges entries and what is on its way into days and groups, with a line before the message unreadAt. */
+export function arrange(messages: readonly Message[], pending: readonly Outgoing[], me: string, unreadAt?: number): readonly Day[] {
   const lines: Line[] = []
-  let divided = unreadAfter === undefined
   for (const m of messages) {
     if (!isShown(m)) continue
-    if (!divided && m.seq > (unreadAfter ?? 0) && m.from !== me) {
-      divided = true
-      lines.push({ row: { kind: 'unread', key: 'unread' }, from: '', ms: m.timeMs })
-    }
-    if (isSaid(m)) lines.push({ row: { kind: 'message', key: keyOf(m), message: m, first: true, last: true }, from: m.from, ms: m.timeMs })
-    else lines.push({ row: { kind: 'service', key: keyOf(m), message: m }, from: '', ms: m.timeMs })
+    const ms = m.timeMs
+    const day = dayOf(ms)
+    if (m.seq === unreadAt) lines.push({ row: unreadRow, from: '', ms, day })
+    if (isSaid(m)) lines.push({ row: { kind: 'message', key: keyOf(m), message: m, first: true, last: true }, from: m.from, ms, day })
+    else lines.push({ row: { kind: 'service', key: keyOf(m), message: m }, from: '', ms, day })
   }
   const newest = lines.at(-1)?.ms ?? 0
   for (const o of pending) {
     // The clock of this device may be wrong: what waits comes last, whatever it says.
-    if (isPendingShown(o)) lines.push({ row: { kind: 'pending', key: o.id, outgoing: o, first: true, last: true }, from: me, ms: Math.max(newest, lines.length > 0 ? newest : o.composedMs) })
+    if (!isPendingShown(o)) continue
+    const ms = Math.max(newest, lines.length > 0 ? newest : o.composedMs)
+    lines.push({ row: { kind: 'pending', key: o.id, outgoing: o, first: true, last: true }, from: me, ms, day: dayOf(ms) })
   }
   group(lines)
   return byDay(lines)
 }
+
+const unreadRow: Row = { kind: 'unread', key: 'unread' }
 
 /** An edit and a recall that wait show in their targets; those that failed show by themselves. */
 function isPendingShown(o: Outgoing): boolean {
@@ -78,21 +83,36 @@ function group(lines: Line[]): void {
     if (row.kind !== 'message' && row.kind !== 'pending') continue
     const first = !together(lines[i - 1], line)
     const last = !together(line, lines[i + 1])
-    if (!first || !last) line.row = { ...row, first, last }
+    line.row = same({ ...row, first, last })
   }
 }
 
+const rows = new WeakMap<Message | Outgoing, Row>() // as they were arranged last
+
+/** The row that was there before, if it is the same: then nothing of it is drawn again. */
+function same(row: Extract<Row, { readonly first: boolean }>): Row {
+  const of = row.kind === 'message' ? row.message : row.outgoing
+  const old = rows.get(of)
+  if (old?.kind === row.kind && old.first === row.first && old.last === row.last) return old
+  rows.set(of, row)
+  return row
+}
+
 function together(a: Line | undefined, b: Line | undefined): boolean {
-  return a !== undefined && b !== undefined && a.from !== '' && a.from === b.from && b.ms - a.ms <= groupMs && dayOf(a.ms) === dayOf(b.ms)
+  return a !== undefined && b !== undefined && a.from !== '' && a.from === b.from && b.ms - a.ms <= groupMs && a.day === b.day
 }
 
 function byDay(lines: readonly Line[]): readonly Day[] {
   const days: { key: string; ms: number; rows: Row[] }[] = []
-  for (const { row, ms } of lines) {
-    const key = String(dayOf(ms))
-    const day = days.at(-1)
-    if (day?.key === key) day.rows.push(row)
-    else days.push({ key: days.some((d) => d.key === key) ? `${key}-${days.length}` : key, ms, rows: [row] })
+  let of = 0
+  for (const { row, ms, day } of lines) {
+    const last = days.at(-1)
+    if (last && of === day) last.rows.push(row)
+    else {
+      const key = String(day)
+      days.push({ key: days.some((d) => d.key === key) ? `${key}-${days.length}` : key, ms, rows: [row] })
+    }
+    of = day
   }
   return days
 }

@@ -1,15 +1,22 @@
 import type { Message } from '@petrel-im/sdk'
 
 /**
- * The part of a conversation that is drawn, by seqs. A conversation of 100,000 messages has as
- * many elements as one of 200: drawing is what costs, not holding.
+ * The part of what is held of a conversation that is drawn, by seqs. A conversation of 100,000
+ * messages has as many elements as one of 200: drawing is what costs.
  */
 export interface Span {
   readonly from: number // seq
   readonly to: number // seq; Infinity: up to the newest, and what comes
 }
 
-export const stepRows = 40 // by which a span grows
+/** What is held: all of it, or a part that ends somewhere. */
+export interface Held {
+  readonly messages: readonly Message[] // oldest first
+  readonly isNewest: boolean // nothing is after them
+}
+
+export const stepRows = 8 // by which a span grows: so many are drawn within one frame
+export const sideRows = 40 // on each side of a place, when the view comes to it
 export const mostRows = 160 // beyond these the other end is cut
 
 /** The index of the first entry whose seq is at least seq. */
@@ -25,11 +32,9 @@ export function indexOf(messages: readonly Message[], seq: number): number {
 }
 
 /** The newest entries, or those around a seq. */
-export function spanAt(messages: readonly Message[], seq = Infinity): Span {
+export function spanAt({ messages, isNewest }: Held, seq = Infinity): Span {
   const at = seq === Infinity ? messages.length : indexOf(messages, seq)
-  const from = messages[Math.max(0, at - stepRows)]?.seq ?? 0
-  const end = at + stepRows
-  return { from, to: end >= messages.length ? Infinity : messages[end]?.seq ?? Infinity }
+  return { from: messages[Math.max(0, at - sideRows)]?.seq ?? 0, to: end(messages, isNewest, at + sideRows) }
 }
 
 export function slice(messages: readonly Message[], span: Span): readonly Message[] {
@@ -38,7 +43,7 @@ export function slice(messages: readonly Message[], span: Span): readonly Messag
 }
 
 /** The span with more above, and less below if it becomes too long. */
-export function up(messages: readonly Message[], span: Span): Span {
+export function up({ messages }: Held, span: Span): Span {
   const at = Math.max(0, indexOf(messages, span.from) - stepRows)
   const last = at + mostRows
   const from = messages[at]?.seq ?? span.from
@@ -46,9 +51,13 @@ export function up(messages: readonly Message[], span: Span): Span {
 }
 
 /** The span with more below, and less above if it becomes too long. */
-export function down(messages: readonly Message[], span: Span): Span {
-  const end = span.to === Infinity ? messages.length : indexOf(messages, span.to) + stepRows
-  const to = end >= messages.length ? Infinity : messages[end]?.seq ?? Infinity
-  const first = Math.min(end, messages.length) - mostRows
-  return { from: first > 0 ? Math.max(span.from, messages[first]?.seq ?? 0) : span.from, to }
+export function down({ messages, isNewest }: Held, span: Span): Span {
+  const at = span.to === Infinity ? messages.length : indexOf(messages, span.to) + stepRows
+  const first = Math.min(at, messages.length) - mostRows
+  return { from: first > 0 ? Math.max(span.from, messages[first]?.seq ?? 0) : span.from, to: end(messages, isNewest, at) }
+}
+
+function end(messages: readonly Message[], isNewest: boolean, at: number): number {
+  if (at < messages.length) return messages[at]?.seq ?? 0
+  return isNewest ? Infinity : messages.at(-1)?.seq ?? 0
 }

@@ -1,54 +1,69 @@
 import type { Message } from '@petrel-im/sdk'
+import { type HistoryView, HistoryWindow } from '@petrel-im/sdk/history'
 import { useClient } from '@petrel-im/sdk/react'
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react'
 import { Scroller } from './Scroller.js'
 import { down, indexOf, mostRows, slice, type Span, spanAt, up } from './span.js'
 import { enterByNewest } from './roving.js'
 import { isShown, keyOf } from './rows.js'
 
-const olderPage = 100 // entries that are asked for when the person comes near the oldest one
-const jumpPage = 200 // the same on the way to a message that is far away
+const nearRows = 150 // if less than this is held beyond what is drawn, more is asked for
 const littlePx = 100 // if no more than this is below the view, all of it is shown
 const dividerBelowPx = 40 // the day stands above it
+const openingMs = 1500 // for which a chat waits for the place where it opens
+const jumpMs = 15_000 // for which a jump waits for the server
 
+/** Where the view is to stand: a row, and how far it is below the top. */
 interface Place {
   readonly key: string
   readonly below: number | 'middle'
 }
 
+/** Where a chat opens: at a row that was read before, or at the first one that was not. */
+export type Opening = { readonly seq: number; readonly belowPx: number } | { readonly unreadAfter: number } | undefined
+
 /** What the timeline does with its window: which entries are drawn, and where the view stands. */
-export function useSpan(conv: string, messages: readonly Message[], dividerKey: string | undefined, unreadAfter: number | undefined) {
+export function useSpan(conv: string, opening: Opening) {
   const client = useClient()
-  const [span, setSpan] = useState<Span>(() => spanAt(messages, unreadAfter === undefined ? Infinity : unreadAfter + 1))
+  const [window] = useState(() => new HistoryWindow(client, conv))
+  const held = useSyncExternalStore(window.subscribe, window.view)
+  const openAt = opening === undefined ? Infinity : 'seq' in opening ? opening.seq : opening.unreadAfter + 1
+  const [waits, setWaits] = useState(() => openAt !== Infinity && !isHeld(held, openAt)) // for the page where the chat opens
+  const [span, setSpan] = useState<Span>(() => spanAt(held, openAt))
   const [away, setAway] = useState(false) // the newest message is not in view
   const view = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const scroller = useRef<Scroller | undefined>(undefined)
-  const place = useRef<Place | undefined>(dividerKey === undefined ? undefined : { key: dividerKey, below: dividerBelowPx })
-  const placed = useRef(false)
+  const place = useRef<Place | 'end' | undefined>(undefined)
+  const opened = useRef(false)
   const loading = useRef(false)
-  const now = useRef({ messages, span })
-  now.current = { messages, span }
-  const shown = useMemo(() => slice(messages, span), [messages, span])
+  const now = useRef({ held, span })
+  now.current = { held, span }
+  const shown = useMemo(() => waits ? none : slice(held.messages, span), [waits, held, span])
+
+  /** Asks for more where little is left of what is held. */
+  const load = useCallback((more: () => Promise<boolean>) => {
+    if (loading.current) return
+    loading.current = true
+    more().catch(() => {}).finally(() => {
+      loading.current = false
+    })
+  }, [])
 
   /** Draws more where the view comes near an end of what is drawn. */
   const extend = useCallback(() => {
     const s = scroller.current
-    const { messages: all, span: is } = now.current
+    const { held: h, span: is } = now.current
+    const { messages: all } = h
     if (!s || all.length === 0) return
+    const before = indexOf(all, is.from)
     const margin = Math.max(600, s.height * 1.5)
-    if (s.above < margin) {
-      const first = all[0]?.seq ?? 0
-      if (is.from > first) setSpan(up(all, is))
-      else if (!loading.current && first > 1) {
-        loading.current = true
-        client.older(conv, olderPage).catch(() => {}).finally(() => {
-          loading.current = false
-        })
-      }
-    } else if (is.to !== Infinity && s.below < margin) setSpan(down(all, is))
-    else if (is.to === Infinity && s.isAtEnd && slice(all, is).length > mostRows + 40) setSpan(spanAt(all))
-  }, [client, conv])
+    if (s.above < margin && before > 0) setSpan(up(h, is))
+    else if (is.to !== Infinity && s.below < margin) setSpan(down(h, is))
+    else if (is.to === Infinity && s.isAtEnd && all.length - before > mostRows + sideSlack) setSpan(spanAt(h))
+    if (before < nearRows && !h.isOldest && s.above < margin) load(() => window.older())
+    else if (!h.isNewest && all.length - indexOf(all, is.to) < nearRows) load(() => window.newer())
+  }, [load, window])
 
   const look = useCallback(() => {
     const s = scroller.current
@@ -74,47 +89,99 @@ export function useSpan(conv: string, messages: readonly Message[], dividerKey: 
   useLayoutEffect(() => {
     const s = scroller.current
     if (!s) return
-    if (place.current && s.toRow(place.current.key, place.current.below)) {
+    s.drawn()
+    if (!opened.current && shown.length > 0) {
+      opened.current = true
+      place.current = openingPlace(shown, opening)
+    }
+    if (place.current === 'end') {
       place.current = undefined
-      placed.current = true
-      if (span.to === Infinity && s.below <= littlePx) s.toEnd()
-    } else if (!placed.current && shown.length > 0) {
-      placed.current = true
       s.toEnd()
+    } else if (place.current && s.toRow(place.current.key, place.current.below)) {
+      place.current = undefined
+      if (span.to === Infinity && s.below <= littlePx) s.toEnd()
     } else s.restore(span.to === Infinity)
     if (content.current) enterByNewest(content.current)
   })
   useEffect(look, [shown, look])
 
   const toEnd = useCallback(() => {
-    setSpan(spanAt(now.current.messages))
-    requestAnimationFrame(() => scroller.current?.toEnd())
-  }, [])
+    window.toNewest()
+    place.current = 'end'
+    setSpan(spanAt(window.view()))
+    setWaits(false)
+  }, [window])
 
-  /** Brings an entry into view, and reads what is between first. False: it is not there. */
-  const jumpTo = useCallback(async (seq: number): Promise<boolean> => {
-    for (;;) {
-      const all = client.messages(conv)
-      const target = all[indexOf(all, seq)]
-      if (target?.seq === seq && isShown(target)) {
-        const { span: is } = now.current
-        if (seq >= is.from && seq <= is.to) {
-          scroller.current?.toRow(keyOf(target), 'middle')
-          look()
-        } else {
-          place.current = { key: keyOf(target), below: 'middle' }
-          setSpan(spanAt(all, seq))
-        }
-        return true
-      }
-      if ((all[0]?.seq ?? 0) <= seq || !await client.older(conv, jumpPage)) return false
+  /** Has the view stand at a row, which is held. */
+  const standAt = useCallback((target: Message, below: number | 'middle') => {
+    const { span: is } = now.current
+    if (target.seq >= is.from && target.seq <= is.to && scroller.current?.toRow(keyOf(target), below)) look()
+    else {
+      place.current = { key: keyOf(target), below }
+      setSpan(spanAt(window.view(), target.seq))
     }
-  }, [client, conv, look])
+  }, [look, window])
+
+  /** Brings an entry into view; of what is between nothing is read. False: it is not there. */
+  const jumpTo = useCallback(async (seq: number): Promise<boolean> => {
+    if (!await window.around(seq, undefined, { timeoutMs: jumpMs })) return false
+    const { messages } = window.view()
+    const target = messages[indexOf(messages, seq)]
+    if (target?.seq !== seq || !isShown(target)) return false
+    standAt(target, 'middle')
+    return true
+  }, [standAt, window])
+
+  /** Brings the first message of a time or later to the top, or the last one of all. */
+  const jumpToTime = useCallback(async (ms: number): Promise<void> => {
+    const { messages, isOldest, isNewest } = window.view()
+    const first = messages[0]
+    const last = messages.at(-1)
+    const here = first && last && (isOldest || first.timeMs < ms) && (isNewest || last.timeMs >= ms)
+    const seq = here ? (messages.find((m) => m.timeMs >= ms) ?? last).seq : await window.at(ms, undefined, { timeoutMs: jumpMs })
+    if (seq === undefined) return
+    const all = window.view().messages
+    const target = all.find((m) => m.seq >= seq && isShown(m)) ?? all.findLast(isShown)
+    if (target) standAt(target, dividerBelowPx)
+  }, [standAt, window])
+
+  // The chat opens far back: it waits a moment for what is there, so that nothing jumps.
+  useEffect(() => {
+    if (!waits) return undefined
+    let over = false
+    const end = (): void => {
+      if (over) return
+      over = true
+      setSpan(spanAt(window.view(), isHeld(window.view(), openAt) ? openAt : Infinity))
+      setWaits(false)
+    }
+    const timer = setTimeout(end, navigator.onLine ? openingMs : 0)
+    window.around(openAt).then(end, end)
+    return () => {
+      over = true
+      clearTimeout(timer)
+    }
+  }, [openAt, waits, window])
 
   const onScroll = useCallback(() => {
     scroller.current?.remember()
     look()
   }, [look])
 
-  return { span, shown, view, content, scroller, away, toEnd, jumpTo, onScroll }
+  return { held, span, shown, view, content, scroller, away, toEnd, jumpTo, jumpToTime, onScroll }
+}
+
+const none: readonly Message[] = []
+const sideSlack = 40 // rows beyond the bound that may gather at the end
+
+function isHeld({ messages, isOldest }: HistoryView, seq: number): boolean {
+  return isOldest || (messages[0]?.seq ?? Infinity) <= seq
+}
+
+/** The row at which a chat opens. */
+function openingPlace(shown: readonly Message[], opening: Opening): Place | 'end' {
+  if (!opening) return 'end'
+  if ('unreadAfter' in opening) return { key: 'unread', below: dividerBelowPx }
+  const row = shown.find((m) => m.seq >= opening.seq && isShown(m))
+  return row ? { key: keyOf(row), below: opening.belowPx } : 'end'
 }

@@ -23,10 +23,10 @@ export interface Translation {
 
 function translation(language: Language): Translation {
   const plural = new Intl.PluralRules(tags[language])
-  const t: Translation['t'] = (key, values = {}) => {
+  const t: Translation['t'] = (key, values) => {
     const text = texts[language][key]
-    const form = typeof text === 'string' ? text : plural.select(Number(values['n'])) === 'one' ? text.one ?? text.other : text.other
-    return fill(form, values)
+    const form = typeof text === 'string' ? text : plural.select(Number(values?.['n'])) === 'one' ? text.one ?? text.other : text.other
+    return values ? fill(form, values) : form
   }
   return { language, tag: tags[language], t }
 }
@@ -43,11 +43,18 @@ export function languageOf(chosen: 'auto' | Language, wanted: readonly string[] 
   return 'en'
 }
 
+let own: { readonly chosen: 'auto' | Language; readonly translation: Translation } | undefined // of each message that is drawn somebody asks
+
+function translationOf(chosen: 'auto' | Language): Translation {
+  if (own?.chosen !== chosen) own = { chosen, translation: translations[languageOf(chosen)] }
+  return own.translation
+}
+
 export function useTranslation(): Translation {
-  return translations[languageOf(usePreferences().language)]
+  return translationOf(usePreferences().language)
 }
 
 /** The same outside of components. */
 export function currentTranslation(): Translation {
-  return translations[languageOf(preferences().language)]
+  return translationOf(preferences().language)
 }

@@ -40,6 +40,7 @@ export interface Conv {
   counted: number // of the entry countedAt, the highest one of which it is known
   countedAt: number
   slots: Slot[] // of the entries that are held, ascending
+  window: Slot[] // of entries below low that somebody reads, ascending; nothing of them is stored
   readonly held: Map<number, Entry> // behind the gap
   readonly notes: Map<number, Note> // by seq
   damaged: readonly Range[] // passed over, oldest first
@@ -82,7 +83,7 @@ export function addConv(c: Core, id: string): Conv {
   if (!v) {
     v = {
       id, known: false, kind: '', title: '', titleAt: 0, peer: '', role: '', left: false, joined: 0, firstSeq: 0,
-      head: 0, have: 0, low: 0, before: 0, counted: 0, countedAt: 0, slots: [], held: new Map(), notes: new Map(), damaged: [], paged: 0, queued: false, repairAt: 0,
+      head: 0, have: 0, low: 0, before: 0, counted: 0, countedAt: 0, slots: [], window: [], held: new Map(), notes: new Map(), damaged: [], paged: 0, queued: false, repairAt: 0,
       read: 0, readCounted: 0, deliveredTo: 0, wantRead: 0, wantDelivered: 0, own: [], receipts: new Map(), receiptsGiven: undefined, receiptsCame: 0, inMoves: false, moving: false, moveAt: 0,
       quoted: new Map(), wanted: new Map(), mentions: { seqs: [], to: 0, asked: false }, view: undefined, stale: true, list: undefined, given: [],
     }
@@ -139,12 +140,12 @@ export function heardCounted(v: Conv, seq: number, counted: number): void {
 }
 
 /** The place of the first slot at or above seq. */
-export function find(v: Conv, seq: number): number {
+export function find(slots: readonly Slot[], seq: number): number {
   let from = 0
-  let to = v.slots.length
+  let to = slots.length
   while (from < to) {
     const middle = (from + to) >> 1
-    if ((v.slots[middle]?.entry.seq ?? 0) < seq) from = middle + 1
+    if ((slots[middle]?.entry.seq ?? 0) < seq) from = middle + 1
     else to = middle
   }
   return from
@@ -152,7 +153,8 @@ export function find(v: Conv, seq: number): number {
 
 /** The slot of the entry at seq, if it is held. */
 export function slotAt(v: Conv, seq: number): Slot | undefined {
-  const slot = v.slots[find(v, seq)]
+  const slots = seq > v.low ? v.slots : v.window
+  const slot = slots[find(slots, seq)]
   return slot?.entry.seq === seq ? slot : undefined
 }
 
@@ -160,7 +162,7 @@ export function slotAt(v: Conv, seq: number): Slot | undefined {
 export function countedOf(v: Conv, seq: number): number | undefined {
   if (seq === 0) return 0
   if (seq >= v.countedAt && v.countedAt > 0) return v.counted
-  const i = find(v, seq)
+  const i = find(v.slots, seq)
   const at = v.slots[i]?.entry
   if (at?.seq === seq) return at.counted
   return seq <= v.have ? v.slots[i - 1]?.entry.counted : undefined
@@ -254,7 +256,7 @@ export function append(c: Core, v: Conv, taken: Entry): void {
   v.head = Math.max(v.head, m.seq)
   heardCounted(v, m.seq, m.counted)
   v.slots.push({ entry: m, view: undefined })
-  keep(c, m)
+  keep(c, v, m)
   fold(c, v, m)
   mention(c, v, m)
   if (m.profile) {
@@ -281,7 +283,7 @@ export function replace(c: Core, v: Conv, m: Entry): void {
   }
   if (!isNewer(m, old)) return
   slot.entry = m
-  keep(c, m)
+  keep(c, v, m)
   touch(c, v)
 }
 
@@ -305,6 +307,7 @@ function trim(c: Core, v: Conv): void {
 export function dropEntries(c: Core, v: Conv): void {
   for (const { entry } of v.slots) put(c, entryKey(v.id, entry.seq), null)
   v.slots = []
+  v.window = []
   v.notes.clear()
   v.paged = 0
   v.damaged = []

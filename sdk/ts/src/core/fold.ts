@@ -15,7 +15,7 @@ export function fold(c: Core, v: Conv, m: Entry): void {
   const n = m.edit ? edited(slot.entry, m.edit, m.seq) : recalled(slot.entry, m.seq)
   if (n === slot.entry) return
   slot.entry = n
-  keep(c, n)
+  keep(c, v, n)
 }
 
 function recalled(e: Entry, seq: number): Entry {
@@ -51,14 +51,9 @@ function placeIn(rel: Relations): Relations | undefined {
   return rel.thread === 0 ? undefined : { replyTo: 0, thread: rel.thread, mentions: [], ...defined({ alsoMain: rel.alsoMain }) }
 }
 
-/** Applies the entries from index n on to those before it, which were put in front of them. */
-export function refold(c: Core, v: Conv, n: number): void {
-  const first = n === 0 ? undefined : v.slots[n]?.entry.seq
-  if (first === undefined) return
-  for (const { entry } of v.slots.slice(n)) {
-    const target = targetOf(entry)
-    if (target !== 0 && target < first) fold(c, v, entry)
-  }
+/** Applies all entries: older ones were put in front of them. What is applied already stays as it is. */
+export function refold(c: Core, v: Conv): void {
+  for (const { entry } of v.slots) fold(c, v, entry)
 }
 
 function targetOf(m: Entry): number {

@@ -1,4 +1,4 @@
-import { type Conv, show } from './conversation.js'
+import { type Conv, show, slotAt } from './conversation.js'
 import type { Core } from './core.js'
 import type { Note } from './frames.js'
 
@@ -25,7 +25,7 @@ export function takeNotes(c: Core, v: Conv, notes: readonly Note[]): void {
  */
 function takeNote(v: Conv, n: Note): boolean {
   const old = v.notes.get(n.seq)
-  if (n.seq <= v.low && v.known) return false
+  if (n.seq <= v.low && v.known && !slotAt(v, n.seq)) return false
   if (old && (n.version < old.version || n.version === old.version && n.forAll)) return false
   if (!old && n.seq > v.have && v.notes.size >= v.slots.length + maxNotes) return false
   if (n.forAll && old) {
@@ -35,7 +35,7 @@ function takeNote(v: Conv, n: Note): boolean {
   return true
 }
 
-/** Drops the notes of entries up to low. */
+/** Drops the notes of entries that are not held any more. */
 export function forgetNotes(v: Conv): void {
-  for (const seq of v.notes.keys()) if (seq <= v.low) v.notes.delete(seq)
+  for (const seq of v.notes.keys()) if (seq <= v.low && !slotAt(v, seq)) v.notes.delete(seq)
 }

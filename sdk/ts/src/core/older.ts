@@ -1,6 +1,6 @@
 import { type Conv, floor, touch } from './conversation.js'
 import type { Core } from './core.js'
-import { fold, refold } from './fold.js'
+import { refold } from './fold.js'
 import type { HistoryPage, Range } from './frames.js'
 import { takeNotes } from './note.js'
 import { takeQuotes } from './quote.js'
@@ -33,15 +33,13 @@ function passOlderDamage(c: Core, v: Conv, before: number, damage: Range): void 
 
 /** Puts a page of older entries in front. */
 function prepend(c: Core, v: Conv, p: HistoryPage): void {
-  const n = p.messages.length
-  for (const m of p.messages) keep(c, m)
   v.slots = [...p.messages.map((entry) => ({ entry, view: undefined })), ...v.slots]
   takeQuotes(v, p.refs)
-  v.paged += n
+  v.paged += p.messages.length
   const first = p.messages[0]
   v.low = p.more && first ? first.seq - 1 : floor(v)
   takeNotes(c, v, p.notes)
-  for (const m of p.messages) fold(c, v, m)
-  refold(c, v, n)
+  for (const m of p.messages) keep(c, v, m)
+  refold(c, v)
   touch(c, v)
 }

@@ -4,7 +4,7 @@ import { addConv, type Conv, heardCounted } from './conversation.js'
 import { markRead, markDelivered, move, receipt } from './cursor.js'
 import { type ConvKind, defined, type Entry, type PersonalValue, type Range, type Receipt, type Role, type Send } from './frames.js'
 import { type Failure, unknowable } from './errors.js'
-import { fold } from './fold.js'
+import { refold } from './fold.js'
 import { discard } from './outbox.js'
 import { enqueue, isFailed, type OutgoingState, remove, touchOutgoing } from './lane.js'
 import { takeSetting } from './personal.js'
@@ -96,9 +96,9 @@ export function put(c: Core, key: string, value: RowValue | null): void {
   if (c.o.stored) c.rows.set(key, value)
 }
 
-/** Stores an entry. */
-export function keep(c: Core, m: Entry): void {
-  if (c.o.stored) c.rows.set(entryKey(m.conv, m.seq), m)
+/** Stores an entry, unless it is one of the window. */
+export function keep(c: Core, v: Conv, m: Entry): void {
+  if (c.o.stored && m.seq > v.low) c.rows.set(entryKey(m.conv, m.seq), m)
 }
 
 /** Notes a message to be sent that has changed. It goes out once its row is durable. */
@@ -179,7 +179,7 @@ export function load(c: Core, rows: readonly StoredRow[]): void {
     const v = c.convs.get(id)
     if (!v) continue
     v.slots = all.filter((m) => m.seq > v.low && m.seq <= v.have).map((entry) => ({ entry, view: undefined }))
-    for (const { entry } of v.slots) fold(c, v, entry)
+    refold(c, v)
   }
   c.rows.clear() // folding what is folded changes nothing
   for (const id of c.convs.keys()) c.changed.conversations.add(id)

@@ -130,7 +130,7 @@ export function newViews(): Views {
 }
 
 /** The old list, if the new one has the same elements. */
-function sameList<T>(old: readonly T[], now: readonly T[]): readonly T[] {
+export function sameList<T>(old: readonly T[], now: readonly T[]): readonly T[] {
   return old.length === now.length && old.every((one, i) => one === now[i]) ? old : now
 }
 
@@ -190,7 +190,7 @@ export function messages(c: Core, conv: string, after = 0, limit = 0): readonly 
   if (!v) return none
   const whole = after === 0 && limit === 0
   if (whole && v.list) return v.list
-  const from = find(v, after + 1)
+  const from = find(v.slots, after + 1)
   const all = v.slots.slice(from, limit > 0 ? from + limit : undefined).map((slot) => message(c, v, slot))
   if (!whole) return all
   v.list = sameList(v.given, all)
@@ -206,7 +206,8 @@ export function since(c: Core, conv: string, after: number, limit = 0): readonly
   return v?.known && after >= v.low ? messages(c, conv, after, limit) : undefined
 }
 
-function message(c: Core, v: Conv, slot: Slot): Message {
+/** An entry that is held, as a message. */
+export function message(c: Core, v: Conv, slot: Slot): Message {
   const { entry, view } = slot
   const note = v.notes.size === 0 ? undefined : v.notes.get(entry.seq)
   const old = view && view.entry === entry && view.note === note ? view : undefined

@@ -1,0 +1,56 @@
+import type { Outgoing } from '@petrel-im/sdk'
+import { memo, type ReactElement } from 'react'
+import { dateOf } from '../i18n/dates.js'
+import { useTranslation } from '../i18n/index.js'
+import { useChatActions } from './actions.js'
+import { MessageBubble, PendingBubble } from './MessageBubble.js'
+import type { Day, Row } from './rows.js'
+import { ServiceLine } from './ServiceLine.js'
+
+/** What the rows of a timeline need besides themselves. */
+interface Rest {
+  readonly me: string
+  readonly many: boolean // a group
+  readonly pending: readonly Outgoing[]
+  readonly conv: string
+  readonly lit: number // seq of the message to which the person was brought
+}
+
+/** The messages of a day, below its name, which leads to other days. */
+export const DaySection = memo(function DaySection({ day, ...rest }: { readonly day: Day } & Rest): ReactElement {
+  const translation = useTranslation()
+  const { chooseDay } = useChatActions()
+  const label = dateOf(day.ms, translation)
+  return (
+    <section aria-label={label}>
+      <div className="day"><button type="button" tabIndex={-1} title={translation.t('jumpToDate')} onClick={() => chooseDay(day.ms)}>{label}</button></div>
+      <ol>{day.rows.map((row) => <Line key={row.key} row={row} {...rest} />)}</ol>
+    </section>
+  )
+})
+
+const Line = memo(function Line({ row, ...rest }: { readonly row: Row } & Rest): ReactElement {
+  return <li data-key={row.key} tabIndex={-1} className={`line-${row.kind}`}>{content(row, rest)}</li>
+})
+
+function content(row: Row, { me, many, pending, conv, lit }: Rest): ReactElement {
+  switch (row.kind) {
+    case 'unread':
+      return <UnreadLine />
+    case 'service':
+      return <ServiceLine message={row.message} />
+    case 'pending':
+      return <PendingBubble outgoing={row.outgoing} conv={conv} first={row.first} last={row.last} />
+    case 'message': {
+      const { message: m, first, last } = row
+      const own = m.from === me
+      const waits = pending.find((o) => o.state === 'sending' && (o.draft.edit?.target === m.seq || o.draft.recall?.target === m.seq))?.draft
+      return <MessageBubble message={m} own={own} first={first} last={last} many={many} changing={waits ? waits.edit ? 'edit' : 'recall' : ''} lit={lit === m.seq} />
+    }
+  }
+}
+
+function UnreadLine(): ReactElement {
+  const { t } = useTranslation()
+  return <div className="unread-line">{t('unreadMessages')}</div>
+}

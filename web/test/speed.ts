@@ -1,0 +1,82 @@
+// Opens the web chat again and again, for the first time and with what the browser keeps, and
+// prints medians: `npm run speed -- [times]`, 9 by itself.
+import { launch, Person } from './browser.js'
+import { Server } from './server.js'
+import { quantile, textOf } from './walk.js'
+
+const times = Number(process.argv[2] ?? 9)
+const chats = 30 // that the person has
+const messages = 120 // in each
+
+interface Opening {
+  readonly painted: number // ms after the page was asked for: the first paint with content
+  readonly script: number // when the script began, the same
+  readonly shown: number // when messages were painted, the same; 0: there are none
+}
+
+/** Notes when the first messages are painted. Runs in the page before its scripts. */
+function watch(): void {
+  new MutationObserver((_, self) => {
+    if (!document.querySelector('.message')) return
+    self.disconnect()
+    requestAnimationFrame(() => { // after it comes the frame; the next task is after its painting
+      const { port1, port2 } = new MessageChannel()
+      port1.onmessage = () => performance.mark('petrel-messages')
+      port2.postMessage(undefined)
+    })
+  }).observe(document, { childList: true, subtree: true })
+}
+
+async function measure(person: Person, withMessages: boolean): Promise<Opening> {
+  const { page } = person
+  await page.waitForFunction((mark) => performance.getEntriesByName('first-contentful-paint').length > 0 && performance.getEntriesByName(mark).length > 0, withMessages ? 'petrel-messages' : 'petrel-script')
+  return page.evaluate(() => {
+    const at = (name: string): number => performance.getEntriesByName(name)[0]?.startTime ?? 0
+    return { painted: at('first-contentful-paint'), script: at('petrel-script'), shown: at('petrel-messages') }
+  })
+}
+
+const server = await Server.start()
+const links = await server.users('alice', 'bob')
+let conv = ''
+for (let i = 0; i < chats; i++) {
+  conv = (await server.admin('AdminService/CreateGroup', { title: `Group ${i}`, members: [{ user: 'alice', role: 'ROLE_OWNER' }, { user: 'bob' }] }) as { conv: string }).conv
+  await Promise.all(Array.from({ length: messages }, (_, n) => server.sendAs(n % 3 === 0 ? 'alice' : 'bob', { conv, text: textOf(n) })))
+}
+const browser = await launch()
+const round = (all: readonly number[]): number => Math.round(quantile(all, 0.5))
+
+const loaded = { script: 0, all: 0 } // bytes over the wire
+const first: Opening[] = []
+for (let i = 0; i < times; i++) {
+  const context = await browser.newContext({ serviceWorkers: 'block' })
+  const person = await Person.open(context, server.url)
+  first.push(await measure(person, false))
+  const sizes = await person.page.evaluate(() => performance.getEntriesByType('resource').map((e) => ({ name: e.name, bytes: (e as PerformanceResourceTiming).encodedBodySize })))
+  loaded.script = sizes.filter((s) => s.name.endsWith('.js')).reduce((n, s) => n + s.bytes, 0)
+  loaded.all = sizes.reduce((n, s) => n + s.bytes, 0)
+  await context.close()
+}
+let gzipped = 0
+for (const [path] of (await (await fetch(server.url)).text()).matchAll(/\/assets\/[\w.-]+\.js/g)) {
+  const answer = await fetch(server.url + path, { method: 'HEAD', headers: { 'accept-encoding': 'gzip' } })
+  gzipped += Number(answer.headers.get('content-length'))
+}
+console.log(`first load: ${Math.round(loaded.script / 1000)} kB of script (Brotli; ${Math.round(gzipped / 1000)} kB with gzip), ${Math.round(loaded.all / 1000)} kB in all; first paint after ${round(first.map((o) => o.painted))} ms`)
+
+const person = await (await Person.open(browser, links['alice'] ?? '')).ready()
+await person.page.goto(`${server.url}/#/alice/c/${conv}`)
+await person.page.locator('.message').first().waitFor()
+await person.page.waitForFunction(() => navigator.serviceWorker.controller !== null || navigator.serviceWorker.ready.then(() => true))
+await person.page.addInitScript(watch)
+for (const [name, offline] of [['with the network', false], ['without the network', true]] as const) {
+  await person.context.setOffline(offline)
+  const again: Opening[] = []
+  for (let i = 0; i < times; i++) {
+    await person.page.reload()
+    again.push(await measure(person, true))
+  }
+  console.log(`a chat that the browser keeps, ${name}: messages are painted ${round(again.map((o) => o.shown - o.script))} ms after the script began (slowest ${Math.round(Math.max(...again.map((o) => o.shown - o.script)))}), ${round(again.map((o) => o.shown))} ms after the reload`)
+}
+await browser.close()
+await server.stop()

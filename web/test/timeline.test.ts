@@ -1,0 +1,148 @@
+// A long conversation in the web chat: scrolling, jumps and places, in short form. `npm run scroll` measures the same at length.
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Browser, Page } from 'playwright-core'
+import { launch, Person, troubles } from './browser.js'
+import { Server } from './server.js'
+import { quantile, textOf, traced, walk } from './walk.js'
+
+const written = 1500
+const mostRows = 200 // in the page: 160 messages, lines of days, and what has just come
+const mostFrameMs = 24 // p95, on a machine that does much else; alone it is a third of that
+
+describe('a long conversation', { timeout: 120_000 }, () => {
+  let server: Server
+  let browser: Browser
+  let conv: string
+  let links: Readonly<Record<string, string>>
+
+  before(async () => {
+    [server, browser] = await Promise.all([Server.start(), launch()])
+    links = await server.users('alice', 'bob')
+    conv = (await server.admin('AdminService/CreateGroup', { title: 'Long', members: [{ user: 'alice', role: 'ROLE_OWNER' }, { user: 'bob' }] }) as { conv: string }).conv
+    let next = 0
+    await Promise.all(Array.from({ length: 32 }, async () => {
+      while (next < written) await server.sendAs('bob', { conv, text: textOf(next++) })
+    }))
+  })
+  after(async () => {
+    await browser.close()
+    await server.stop()
+    assert.deepEqual(troubles(), [])
+  })
+
+  /** Opens the conversation in a new browser profile, at the newest message. */
+  async function open(): Promise<Person> {
+    const person = await (await Person.open(browser, links['alice'] ?? '')).ready()
+    await person.page.goto(`${server.url}/#/alice/c/${conv}`)
+    await row(person.page).first().waitFor()
+    const down = person.page.getByRole('button', { name: 'To the newest message' })
+    if (await down.isVisible()) await down.click()
+    await down.waitFor({ state: 'hidden' })
+    return person
+  }
+
+  const row = (page: Page) => page.locator('.timeline-view [data-key]')
+
+  /** How many entries of the conversation the browser has stored. */
+  async function stored(page: Page): Promise<number> {
+    return page.evaluate(async () => {
+      const names = (await indexedDB.databases()).map((d) => d.name ?? '')
+      const counts = await Promise.all(names.map((name) => new Promise<number>((done, fail) => {
+        const opening = indexedDB.open(name)
+        opening.onerror = () => fail(opening.error)
+        opening.onsuccess = () => {
+          const db = opening.result
+          const [table = ''] = db.objectStoreNames
+          const keys = db.transaction(table).objectStore(table).getAllKeys()
+          keys.onsuccess = () => {
+            db.close()
+            done(keys.result.filter((key) => String(key).startsWith('e/')).length)
+          }
+        }
+      })))
+      return counts.reduce((a, b) => a + b, 0)
+    })
+  }
+
+  test('it is scrolled far back and forth while messages, edits and reactions come in: no row jumps, and few are drawn', async () => {
+    const { page, context } = await open()
+    const devtools = await context.newCDPSession(page)
+    let over = false
+    const noise = (async () => {
+      for (let i = 0; !over; i++) {
+        const { seq } = await server.sendAs('bob', { conv, text: `new ${i}` })
+        await server.sendAs('bob', { conv, edit: { target: String(seq - 1 - i), text: `edited, and longer than it was before ${i}` } }).catch(() => {}) // it may be an edit itself
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+    })()
+    for (const step of [-300, 300]) {
+      const { result, cost } = await traced(devtools, () => page.evaluate(walk, { step, frames: 60 }))
+      assert.ok(result.jumpPx <= 1, `a row jumped by ${result.jumpPx} px`)
+      assert.ok(result.rows <= mostRows, `${result.rows} rows are drawn`)
+      assert.ok(result.movedPx >= 10_000, `the view moved by ${result.movedPx} px only`)
+      const p95 = quantile(cost.frames, 0.95)
+      assert.ok(p95 > 0 && p95 <= mostFrameMs, `p95 of script, style and layout of a frame is ${p95} ms`)
+    }
+    over = true
+    await noise
+    await context.close()
+  })
+
+  test('a jump to a date far back reads what is there, and not what is between; the way back is at once', async () => {
+    const { page, context } = await open()
+    const before = await stored(page)
+    await page.locator('.chat-header').getByRole('button', { name: 'More' }).click()
+    await page.getByRole('menuitem', { name: 'Jump to a date' }).click()
+    const today = page.getByRole('grid').locator('[aria-current="date"]')
+    await page.keyboard.press('PageUp') // by keyboard: a month back, and forth again
+    await page.keyboard.press('PageDown')
+    await page.waitForFunction((day) => document.activeElement?.textContent === day, await today.textContent())
+    await page.keyboard.press('Enter')
+    await page.getByText(textOf(3), { exact: true }).waitFor() // all are of today: the first ones
+    assert.ok(await stored(page) <= before + 20, 'what is between was read too')
+    assert.ok(await row(page).count() <= mostRows)
+    const { movedPx, jumpPx } = await page.evaluate(walk, { step: 400, frames: 40 }) // and it goes on from there
+    assert.ok(movedPx >= 8000 && jumpPx <= 1, `${movedPx} px, a jump of ${jumpPx} px`)
+    await server.sendAs('bob', { conv, text: 'the newest' })
+    await page.getByRole('button', { name: 'To the newest message' }).click()
+    await page.getByText('the newest', { exact: true }).waitFor()
+    await context.close()
+  })
+
+  test('a quote far back is one jump away, and shows what becomes of it there', async () => {
+    const { page, context } = await open()
+    const far = 43
+    await server.sendAs('bob', { conv, text: 'what was that?', rel: { replyTo: String(far) } })
+    await page.locator('.message', { hasText: 'what was that?' }).locator('.quote').click()
+    const lit = page.locator('.message.lit')
+    await lit.waitFor()
+    const key = await lit.locator('xpath=..').getAttribute('data-key')
+    await server.sendAs('bob', { conv, edit: { target: String(far), text: 'said again' } })
+    await page.locator(`[data-key="${key}"]`, { hasText: 'said again' }).waitFor()
+    await context.close()
+  })
+
+  test('the place where somebody reads is there again after another chat and after a reload', async () => {
+    const { page, context } = await open()
+    await page.evaluate(walk, { step: -300, frames: 40 })
+    const top = async (): Promise<{ key: string | undefined; at: number }> => page.evaluate(() => {
+      const view = document.querySelector('.timeline-view') as HTMLElement
+      const edge = view.getBoundingClientRect().top
+      const first = [...view.querySelectorAll<HTMLElement>('[data-key]')].find((r) => r.getBoundingClientRect().bottom > edge)
+      return { key: first?.dataset['key'], at: Math.round(first?.getBoundingClientRect().top ?? 0) }
+    })
+    const was = await top()
+    await page.goto(`${server.url}/#/alice/u/bob`)
+    await row(page).first().waitFor({ state: 'detached' })
+    await page.goto(`${server.url}/#/alice/c/${conv}`)
+    await row(page).first().waitFor()
+    assert.deepEqual(await top(), was)
+    await page.reload()
+    await page.locator(`[data-key="${was.key}"]`).waitFor()
+    const is = await top()
+    assert.deepEqual(is.key, was.key)
+    assert.ok(Math.abs(is.at - was.at) <= 1, `${is.at} px, not ${was.at} px`)
+    await context.close()
+  })
+})
