@@ -1,6 +1,7 @@
 import { type ReactElement, type ReactNode, useEffect, useId, useRef } from 'react'
 import { IconButton } from './controls.js'
 import { isComposing } from './composing.js'
+import { activeIn } from './roots.js'
 
 interface DialogProps {
   readonly title: string
@@ -16,7 +17,8 @@ export function Dialog({ title, closeLabel, onClose, children, foot }: DialogPro
   const id = useId()
   useEffect(() => {
     const dialog = ref.current
-    const wanted = dialog?.contains(document.activeElement) ? document.activeElement : undefined // which has autoFocus
+    const active = dialog && activeIn(dialog)
+    const wanted = dialog?.contains(active) ? active : undefined // which has autoFocus
     if (dialog && !dialog.open) dialog.showModal()
     if (wanted instanceof HTMLElement) wanted.focus()
     return () => dialog?.close()

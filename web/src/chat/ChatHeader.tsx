@@ -6,7 +6,7 @@ import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { shortDate } from '../i18n/dates.js'
 import { type Translation, useTranslation } from '../i18n/index.js'
-import { go, useRoute } from '../route.js'
+import { useGo, useRoute } from '../environment.js'
 import { useMembers } from './members.js'
 import { PinsDialog } from './PinsDialog.js'
 import { Typing } from './Typing.js'
@@ -16,6 +16,7 @@ export function ChatHeader({ conversation: v, peer, onJump }: { readonly convers
   const { t } = useTranslation()
   const { user } = useSession()
   const route = useRoute()
+  const go = useGo()
   const name = useName(peer)
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)
   const [pins, setPins] = useState(false)

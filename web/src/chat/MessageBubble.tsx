@@ -3,7 +3,7 @@ import { type CSSProperties, memo, type MouseEvent, type ReactElement, useMemo }
 import { useName } from '../account/names.js'
 import { fullDate, timeOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
-import { Avatar, Button, hueOf, Icon, IconButton } from '../../ui/index.js'
+import { Avatar, Button, hueOf, Icon, IconButton, selectedText } from '../../ui/index.js'
 import { useChatActions } from './actions.js'
 import { Body } from './Body.js'
 import { failureText } from './failure.js'
@@ -31,8 +31,8 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
   const actions = useChatActions()
   const recalled = m.recalledBy > 0
   const large = !recalled && m.text !== undefined && isEmojiOnly(m.text) && !m.rel?.replyTo
-  const open = (e: MouseEvent): void => {
-    if (recalled || getSelection()?.toString()) return
+  const open = (e: MouseEvent<HTMLElement>): void => {
+    if (recalled || selectedText(e.currentTarget) !== '') return
     e.preventDefault()
     actions.menu(m, { x: e.clientX, y: e.clientY })
   }

@@ -2,6 +2,7 @@ import { type Conversation, type Message, mentionsUser, type Outgoing } from '@p
 import { useClient, useMessages, useStatus } from '@petrel-im/sdk/react'
 import { Component, memo, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useMemo, useRef, useState } from 'react'
 import { Badge, Icon } from '../../ui/index.js'
+import { useEnvironment } from '../environment.js'
 import { dateOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
 import { MessageBubble, PendingBubble } from './MessageBubble.js'
@@ -37,6 +38,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   const days = useMemo(() => arrange(shown, span.to === Infinity ? pending : noPending, user, unreadAfter), [shown, span, pending, user, unreadAfter])
   const [lit, setLit] = useState(0)
   const roving = useRoving()
+  const { isSeen, onSeen } = useEnvironment()
 
   const jump = useCallback(async (seq: number) => {
     const there = await jumpTo(seq)
@@ -52,21 +54,16 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
 
   // What the person has in view is read; what a page holds that nobody looks at is not.
   const read = useCallback(() => {
-    if (document.visibilityState !== 'visible' || !document.hasFocus()) return
+    if (!isSeen()) return
     const key = scroller.current?.lastSeen()
     const seen = shown.findLast((m) => keyOf(m) === key)
     const upTo = seen && seen.seq === shown.findLast(isShown)?.seq ? shown.at(-1)?.seq ?? 0 : seen?.seq ?? 0
     if (upTo > v.read) client.markRead(v.id, upTo)
-  }, [client, scroller, shown, v.id, v.read])
+  }, [client, isSeen, scroller, shown, v.id, v.read])
   useEffect(() => {
     read()
-    addEventListener('focus', read)
-    document.addEventListener('visibilitychange', read)
-    return () => {
-      removeEventListener('focus', read)
-      document.removeEventListener('visibilitychange', read)
-    }
-  }, [read])
+    return onSeen(read)
+  }, [read, onSeen])
 
   // What the person sends is seen by them, wherever they were.
   const newest = pending.at(-1)?.id

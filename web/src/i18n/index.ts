@@ -1,3 +1,4 @@
+import { useEnvironment } from '../environment.js'
 import { preferences, usePreferences } from '../preferences.js'
 import { en } from './en.js'
 import { zh } from './zh.js'
@@ -43,7 +44,9 @@ export function languageOf(chosen: 'auto' | Language, wanted: readonly string[] 
 }
 
 export function useTranslation(): Translation {
-  return translations[languageOf(usePreferences().language)]
+  const { language } = useEnvironment()
+  const preferred = usePreferences().language
+  return translations[language ?? languageOf(preferred)]
 }
 
 /** The same outside of components. */

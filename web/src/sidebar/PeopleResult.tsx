@@ -4,7 +4,7 @@ import { type ReactElement, useEffect, useState } from 'react'
 import { Avatar } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
-import { go } from '../route.js'
+import { useGo } from '../environment.js'
 
 const restMs = 400 // after the last key, before the server is asked
 export const isHandle = (text: string): boolean => /^[A-Za-z0-9._@+-]{1,64}$/.test(text)
@@ -14,6 +14,7 @@ export function PeopleResult({ wanted, known, onOpen }: { readonly wanted: strin
   const { t } = useTranslation()
   const client = useClient()
   const { user, names } = useSession()
+  const go = useGo()
   const handle = wanted.trim().replace(/^@/, '')
   const [found, setFound] = useState<Account | 'none' | undefined>(undefined)
   const has = known.some((v) => v.peer === handle)

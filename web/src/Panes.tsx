@@ -1,0 +1,27 @@
+import type { ReactElement, ReactNode } from 'react'
+import { ChatView } from './chat/ChatView.js'
+import { useRoute } from './environment.js'
+import { useTranslation } from './i18n/index.js'
+import { InfoPanel } from './info/InfoPanel.js'
+import './app.css'
+
+interface PanesProps {
+  readonly sidebar?: ReactNode // none: one conversation is shown, and no list of others
+  readonly panel?: ReactNode // stands where the chat does
+}
+
+/** The list, the chat beside it, and what is known of it: as many as there is room for. */
+export function Panes({ sidebar, panel }: PanesProps): ReactElement {
+  const { t } = useTranslation()
+  const { conv, user, info } = useRoute()
+  const chat = conv !== '' || user !== ''
+  const key = user ? `@${user}` : conv
+  const main = panel || <main className={chat ? 'main' : 'main main-none'}>{chat ? <ChatView key={key} conv={conv} peer={user} /> : <p>{t('chooseConversation')}</p>}</main>
+  return (
+    <div className={`panes${chat || panel ? ' panes-main' : ''}${chat && info ? ' panes-info' : ''}${sidebar ? '' : ' panes-alone'}`}>
+      {sidebar}
+      {main}
+      {chat && info && <InfoPanel key={key} conv={conv} peer={user} />}
+    </div>
+  )
+}
