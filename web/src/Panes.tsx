@@ -8,15 +8,16 @@ import './app.css'
 interface PanesProps {
   readonly sidebar?: ReactNode // none: one conversation is shown, and no list of others
   readonly panel?: ReactNode // stands where the chat does
+  readonly part?: boolean // of a page of somebody else, who says what is main in it
 }
 
 /** The list, the chat beside it, and what is known of it: as many as there is room for. */
-export function Panes({ sidebar, panel }: PanesProps): ReactElement {
+export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
   const { t } = useTranslation()
   const { conv, user, info } = useRoute()
   const chat = conv !== '' || user !== ''
   const key = user ? `@${user}` : conv
-  const main = panel || <main className={chat ? 'main' : 'main main-none'}>{chat ? <ChatView key={key} conv={conv} peer={user} /> : <p>{t('chooseConversation')}</p>}</main>
+  const main = panel || <main className={chat ? 'main' : 'main main-none'} role={part ? 'group' : undefined}>{chat ? <ChatView key={key} conv={conv} peer={user} /> : <p>{t('chooseConversation')}</p>}</main>
   return (
     <div className={`panes${chat || panel ? ' panes-main' : ''}${chat && info ? ' panes-info' : ''}${sidebar ? '' : ' panes-alone'}`}>
       {sidebar}

@@ -7,6 +7,8 @@ import { once } from 'node:events'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
+import axe from 'axe-core'
+import { build } from 'esbuild'
 import type { Browser, Page } from 'playwright-core'
 import { launch, Person, troubles } from './browser.js'
 import { Server } from './server.js'
@@ -38,6 +40,7 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
   let origin = ''
   let links: Readonly<Record<string, string>>
   const pages = new Map<string, string>()
+  const parts = new Map<string, string>() // of the application in React, by path
   const asked: { device: { id: string; kind: string } }[] = [] // of /chat-token
 
   async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -52,7 +55,7 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
       res.end(user ? JSON.stringify(await server.admin('AdminService/MintToken', { user, device })) : '')
       return
     }
-    const text = pages.get(pathname)
+    const text = pages.get(pathname) ?? parts.get(pathname)
     res.setHeader('Content-Type', pathname.endsWith('.js') ? 'text/javascript' : 'text/html; charset=utf-8')
     res.setHeader('Content-Security-Policy', `default-src 'none'; script-src 'self' ${server.url}; connect-src 'self' ${server.url} ${server.url.replace('http', 'ws')}; style-src 'self'; require-trusted-types-for 'script'`)
     res.statusCode = text === undefined ? 404 : 200
@@ -229,6 +232,19 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await dave.context.close()
   })
 
+  test('axe finds nothing serious in an element, light and dark', async () => {
+    await server.sendAs('alice', { user: 'carol', text: 'for axe' })
+    for (const theme of ['light', 'dark']) {
+      const carol = await Person.open(browser, page(`axe-${theme}`, element('carol', `theme="${theme}"`)), { reducedMotion: 'reduce', bypassCSP: true })
+      await carol.row('alice').click()
+      await carol.message('for axe').waitFor()
+      await carol.page.evaluate(axe.source)
+      const { violations } = await carol.page.evaluate(() => (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'cat.semantics'] }))
+      assert.deepEqual(violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').flatMap((v) => v.nodes.map((n) => `${theme}: ${v.id}: ${n.html.slice(0, 200)}`)), [])
+      await carol.context.close()
+    }
+  })
+
   test('a token of somebody else shows nobody anything', async () => {
     const p = (await Person.open(browser, page('other', `<petrel-chat server="${server.url}" user="alice" peer="bob" token="${server.tokens['bob']}"></petrel-chat>`))).page
     await p.getByRole('alert').waitFor()
@@ -237,19 +253,57 @@ describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
     await p.context().close()
   })
 
+  test('an application in React of its own shows it from the package, and gives it a function', async () => {
+    const source = `
+      import '@petrel-im/chat'
+      import { useState } from 'react'
+      import { createRoot } from 'react-dom/client'
+      function App() {
+        const [peer, setPeer] = useState('frank')
+        const [asked, setAsked] = useState(0)
+        const [, setTimes] = useState(0)
+        globalThis.draw = () => setTimes((n) => n + 1)
+        return <><button onClick={() => setPeer('dave')}>dave</button><output>{asked}</output><petrel-chat server="${server.url}" user="bob" peer={peer} token={() => { setAsked((n) => n + 1); return '${server.tokens['bob']}' }} /></>
+      }
+      createRoot(document.querySelector('#app')).render(<App />)`
+    const { outputFiles } = await build({
+      stdin: { contents: source, resolveDir: '.', loader: 'jsx', sourcefile: 'app.jsx' }, bundle: true, splitting: true, format: 'esm', jsx: 'automatic', write: false, outdir: '/application',
+      alias: { '@petrel-im/chat': path.resolve('embed/dist/petrel-chat.js') }, define: { 'process.env.NODE_ENV': '"production"' },
+    })
+    for (const f of outputFiles) parts.set(f.path, f.text)
+    const address = page('react', '<div id="app"></div><script type="module" src="/application/stdin.js"></script>')
+    pages.set('/react', pages.get('/react')?.replace(/<script type="module" src="[^"]*petrel-chat.js"><\/script>/, '') ?? '')
+    const bob = await Person.open(browser, address)
+    await bob.page.getByRole('heading', { name: 'frank' }).waitFor()
+    await bob.page.locator('output', { hasText: /[1-9]/ }).waitFor() // it was asked, which has made the application draw again, with another function
+    await bob.field.evaluate((f) => f.setAttribute('data-same', ''))
+    await bob.page.evaluate(() => (globalThis as unknown as { draw: () => void }).draw())
+    await bob.say('from React')
+    await bob.message('from React').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
+    assert.equal(await bob.page.locator('.composer-field[data-same]').count(), 1)
+    await bob.page.getByRole('button', { name: 'dave' }).click()
+    await bob.page.getByRole('heading', { name: 'dave' }).waitFor()
+    await bob.context.close()
+  })
+
   test('the styles of the page do not reach it, but for those that it offers; it follows the size of the element and the colours of the page', async () => {
     const css = 'html { font-size: 40%; color-scheme: dark } * { letter-spacing: 9px; color: red; --accent: red } petrel-chat { --petrel-accent: rgb(1, 2, 3); width: 340px }'
     const person = await Person.open(browser, page('styles', element('hank', 'peer="alice"'), `addEventListener('DOMContentLoaded', () => { const s = new CSSStyleSheet(); s.replaceSync(${JSON.stringify(css)}); document.adoptedStyleSheets = [s] })`))
     await person.say('hello')
-    const seen = await person.message('hello').locator('.bubble').evaluate((e) => {
-      const { fontSize, letterSpacing, color } = getComputedStyle(e)
-      const way = getComputedStyle(e.closest('.petrel') as Element)
+    await person.message('hello').waitFor()
+    const seen = await person.page.evaluate(() => { // at once: the message is drawn anew when it is stored
+      const root = document.querySelector('petrel-chat')?.shadowRoot
+      const { fontSize, letterSpacing, color } = getComputedStyle(root?.querySelector('.bubble') as Element)
+      const way = getComputedStyle(root?.querySelector('.petrel') as Element)
       return { fontSize, letterSpacing, color, accent: way.getPropertyValue('--accent').trim() }
     })
     assert.deepEqual(seen, { fontSize: '16px', letterSpacing: 'normal', color: 'rgb(240, 244, 248)', accent: 'rgb(1, 2, 3)' })
     await person.page.locator('.chat-title').click()
     const [info, whole] = await Promise.all(['.info', 'petrel-chat'].map((s) => person.page.locator(s).boundingBox()))
     assert.equal(info?.width, whole?.width) // as on a phone, in a window of 1000 px
+    await person.page.locator('petrel-chat').evaluate((e) => { (e as HTMLElement).style.width = '800px' })
+    const [beside, wide] = await Promise.all(['.info', 'petrel-chat'].map((s) => person.page.locator(s).boundingBox()))
+    assert.deepEqual([beside?.width, (beside?.x ?? 0) + 400, beside?.height], [400, (wide?.x ?? 0) + 800, wide?.height]) // over the chat, and not beyond the element
     await person.context.close()
   })
 })

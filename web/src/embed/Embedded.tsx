@@ -56,8 +56,8 @@ function Open({ session, one, onError, onOther, onAgain }: Pick<EmbeddedProps, '
     else if (ends) onError(ends)
   }, [other, ends, onError, onOther])
   if (ends) return <Refused error={ends} user={session.user} onAgain={onAgain} />
-  if (one) return <><ConnectionLine /><Panes /></>
-  return <Panes sidebar={<Sidebar search={search} menu={(onNewGroup) => <IconButton icon="people" label={t('newGroup')} onClick={onNewGroup} />} />} />
+  if (one) return <><ConnectionLine /><Panes part /></>
+  return <Panes part sidebar={<Sidebar search={search} menu={(onNewGroup) => <IconButton icon="people" label={t('newGroup')} onClick={onNewGroup} />} />} />
 }
 
 /** Codes after which the page has to say again who the person is. */

@@ -52,10 +52,15 @@ export function mount(element: HTMLElement, first: Options): Mounted {
   let use: Use | undefined
   let shown: Shown
   let ended = false
+  let stopped = false // the session has failed, and somebody has to act
   let off = (): void => {}
 
   const tell = (name: string, detail: object): void => void element.dispatchEvent(new CustomEvent(name, { detail }))
   const failed = (error: unknown): void => tell('petrel-error', { code: codeOf(error), message: messageOf(error) })
+  const refusedBy = (error: unknown): void => {
+    stopped = true
+    failed(error)
+  }
   const sent = (m: Sent): void => {
     m.wait().then((o) => tell('petrel-sent', { conv: o.conv, seq: o.seq, id: o.id }), (why: unknown) => {
       if (!ended) failed(why) // it is on its way otherwise
@@ -70,17 +75,18 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     box.lang = language === 'zh' ? 'zh-CN' : 'en'
     box.dir = 'ltr'
     box.dataset['theme'] = now.theme
-    react.render(<Embedded shown={shown} one={isOne(now)} element={element} environment={environment} toasts={toasts} onError={failed} onOther={other} onAgain={again} />)
+    react.render(<Embedded shown={shown} one={isOne(now)} element={element} environment={environment} toasts={toasts} onError={refusedBy} onOther={other} onAgain={again} />)
   }
 
   const begin = (): void => {
+    stopped = false
     router.show({ account: now.user, conv: now.conv, user: now.peer })
     let mine: Use
     try {
       mine = take(now)
     } catch (error) {
       shown = { error }
-      failed(error)
+      refusedBy(error)
       draw()
       return
     }
@@ -94,7 +100,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     }, (error: unknown) => {
       if (use !== mine) return
       shown = { error }
-      failed(error)
+      refusedBy(error)
       draw()
     })
     draw()
@@ -121,7 +127,7 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     const error = refused('invalid', `the token is of ${user}, the element is for ${now.user}`, 'let the attribute user name whom the token is for')
     const was = end()
     shown = { error }
-    failed(error)
+    refusedBy(error)
     draw()
     void was?.forget().catch(failed).then(() => was.release())
   }
@@ -131,11 +137,14 @@ export function mount(element: HTMLElement, first: Options): Mounted {
     update(o) {
       const before = now
       now = o
-      const known = o.server === before.server && o.tenant === before.tenant && o.user === before.user && o.token === before.token && o.tokenUrl === before.tokenUrl
-      if (!known) {
+      const other = o.server !== before.server || o.tenant !== before.tenant || o.user !== before.user
+      // A framework may make a function anew each time that it draws: that is no reason to begin anew.
+      const told = o.token !== before.token && typeof o.token === 'string' || o.tokenUrl !== before.tokenUrl
+      if (other || told && stopped) {
         anew(() => undefined)
         return
       }
+      use?.asks(o)
       if (o.conv !== before.conv || o.peer !== before.peer) router.show({ account: o.user, conv: o.conv, user: o.peer })
       draw()
     },

@@ -26,6 +26,8 @@ export interface Use {
   readonly session: Session
   /** Resolved when what this browser holds is read. */
   readonly opened: Promise<void>
+  /** The page has another way to say who is logged in; it is asked from now on. */
+  readonly asks: (o: Account) => void
   /** Ends the session, and forgets what the page has said: the next one asks it again. */
   readonly renew: () => Promise<void>
   /** Removes what this browser holds of the account. */
@@ -72,6 +74,9 @@ export function take(o: Account): Use {
   }
   return {
     session: used.session, opened: used.opened, forget,
+    asks: (now) => {
+      used.login.ask = ask(now)
+    },
     async renew() {
       drop()
       await used.session.client.close()
