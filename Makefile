@@ -37,7 +37,7 @@ export PATH := $(PATH):/usr/sbin
 VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 
 # Folders with Go code.
-GO_DIRS := bench cmd internal proto sdk/go test
+GO_DIRS := bench cmd examples internal proto sdk/go test
 
 .PHONY: help serve build web shots test check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz hosts clean
 

@@ -22,6 +22,8 @@ var imports = map[string][]string{
 	"cmd/petrel/chat": {"internal/terminal", "internal/wire", "sdk/go"},
 	"bench":           {"internal/im", "internal/store/pgserver", "internal/wire", "sdk/go"},
 
+	"examples/first-app": {}, // it shows what others write
+
 	"internal/app":      {anything},
 	"internal/api":      {"internal/audit", "internal/conv", "internal/fanout", "internal/im", "internal/inbox", "internal/measure", "internal/rate", "internal/route", "internal/share", "internal/store", "internal/user", "internal/wire"},
 	"internal/gateway":  {"internal/fanout", "internal/im", "internal/rate", "internal/session", "internal/wire"},

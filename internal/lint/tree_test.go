@@ -40,7 +40,7 @@ func tree(t *testing.T) []file {
 		rel = filepath.ToSlash(rel)
 		if d.IsDir() {
 			switch {
-			case rel == ".git", rel == "build", d.Name() == "petrel-data", d.Name() == "node_modules", rel == "sdk/ts/dist", rel == "internal/web/dist", d.Name() == "__pycache__", d.Name() == "testdata":
+			case rel == ".git", rel == "build", d.Name() == "petrel-data", d.Name() == "node_modules", rel == "sdk/ts/dist", rel == "web/embed/dist", rel == "internal/web/dist", d.Name() == "__pycache__", d.Name() == "testdata":
 				return fs.SkipDir
 			}
 			return nil

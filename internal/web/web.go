@@ -51,13 +51,15 @@ type file struct {
 	gzip       []byte // empty: it has no such form
 	tag        string // ETag
 	everLiving bool   // its name has the hash of its content
+	forAll     bool   // pages of any origin may load it
 }
 
 const (
 	indexPath    = "/index.html"
 	workerPath   = "/sw.js"
 	manifestPath = "/manifest.webmanifest"
-	hashedPath   = "/assets/" // Vite puts the hash of the content into the names of what is there
+	embedPath    = "/embed/"  // <petrel-chat>, for pages of other origins
+	hashedPath   = "/assets/" // Vite puts the hash of the content into the names of what is in folders of this name
 )
 
 // New reads the files that were built.
@@ -113,7 +115,11 @@ func (s *Site) nameManifest() error {
 }
 
 func readFile(dist fs.FS, name string) (file, error) {
-	f := file{kind: mime.TypeByExtension(path.Ext(name)), everLiving: strings.HasPrefix("/"+name, hashedPath)}
+	f := file{
+		kind:       mime.TypeByExtension(path.Ext(name)),
+		everLiving: strings.Contains("/"+name, hashedPath),
+		forAll:     strings.HasPrefix("/"+name, embedPath),
+	}
 	if path.Ext(name) == ".webmanifest" {
 		f.kind = "application/manifest+json"
 	}
@@ -188,6 +194,10 @@ func (s *Site) serveFile(w http.ResponseWriter, r *http.Request, name string, f 
 	h := w.Header()
 	if f.everLiving {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	if f.forAll { // the same for everybody, and without it no page of another origin can load a module; who may connect is listen.origins
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	}
 	if name == workerPath { // it fetches for the page, so it has the policy of the page
 		h.Set("Content-Security-Policy", s.policy())

@@ -160,6 +160,28 @@ func TestFilesAreSentCompressed(t *testing.T) {
 	}
 }
 
+// Pages of other origins load <petrel-chat>, and nothing else.
+func TestElementIsServedToPagesOfAllOrigins(t *testing.T) {
+	one := &fstest.MapFile{Data: []byte("1")}
+	s, err := newSite(fstest.MapFS{"index.html": one, "assets/index-1.js": one, "embed/petrel-chat.js": one, "embed/assets/mount-1.js": one}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	s.Register(mux)
+	for _, c := range []struct{ name, origin, cache string }{
+		{"/embed/petrel-chat.js", "*", "no-cache"},
+		{"/embed/assets/mount-1.js", "*", "public, max-age=31536000, immutable"},
+		{"/assets/index-1.js", "", "public, max-age=31536000, immutable"},
+		{"/", "", "no-cache"},
+	} {
+		h := get(mux, c.name, "Origin", "https://shop.example.org").Header
+		if got := h.Get("Access-Control-Allow-Origin"); got != c.origin || h.Get("Cache-Control") != c.cache {
+			t.Errorf("%s: Access-Control-Allow-Origin %q, want %q; Cache-Control %q, want %q", c.name, got, c.origin, h.Get("Cache-Control"), c.cache)
+		}
+	}
+}
+
 func TestBuildWithoutAPageIsRefused(t *testing.T) {
 	if _, err := newSite(fstest.MapFS{"sw.js": {Data: []byte("1")}}, Options{}); err == nil || !strings.Contains(err.Error(), "make web") {
 		t.Errorf("error %v", err)

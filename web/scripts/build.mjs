@@ -1,5 +1,6 @@
-// Builds the page into internal/web/dist, or into the folder that the first argument names.
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+// Builds the page into internal/web/dist, or into the folder that the first argument names, and
+// <petrel-chat> into embed/ there and into embed/dist, the package for other people's builds.
+import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { createHash } from 'node:crypto'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
@@ -11,14 +12,18 @@ const smallestPacked = 1024 // bytes; what is smaller fits into one packet anywa
 
 rmSync(out, { recursive: true, force: true })
 await build({ configFile: path.join(web, 'vite.config.ts'), logLevel: 'warn', build: { outDir: out } })
+await build({ configFile: path.join(web, 'vite.embed.config.ts'), logLevel: 'warn', build: { outDir: path.join(out, 'embed') } })
+rmSync(path.join(web, 'embed', 'dist'), { recursive: true, force: true })
+cpSync(path.join(out, 'embed'), path.join(web, 'embed', 'dist'), { recursive: true })
 
 const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((f) => f.isFile()).map((f) => path.relative(out, path.join(f.parentPath, f.name))).sort()
 
-// The worker keeps what the page needs at its start; its own content changes with each build.
+// The worker keeps what the page needs at its start; its own content changes with each build of the page.
 const worker = path.join(out, 'sw.js')
-const kept = ['/', ...files.filter((f) => f !== 'sw.js' && f !== 'index.html').map((f) => `/${f}`)]
+const ofPage = files.filter((f) => !f.startsWith(`embed${path.sep}`))
+const kept = ['/', ...ofPage.filter((f) => f !== 'sw.js' && f !== 'index.html').map((f) => `/${f}`)]
 const version = createHash('sha256')
-for (const f of files) version.update(f).update(readFileSync(path.join(out, f)))
+for (const f of ofPage) version.update(f).update(readFileSync(path.join(out, f)))
 writeFileSync(worker, readFileSync(worker, 'utf8').replace("'{{version}}'", JSON.stringify(version.digest('hex').slice(0, 16))).replace("['{{files}}']", JSON.stringify(kept)))
 
 for (const f of files.filter((name) => name !== 'index.html' && /\.(js|css|svg|webmanifest)$/.test(name) && statSync(path.join(out, name)).size >= smallestPacked)) {

@@ -6,21 +6,17 @@ import { useAccounts } from './account/accounts.js'
 import { isLeaving, leave, openSession, type Session } from './account/session.js'
 import { SessionContext, useSession } from './account/SessionContext.js'
 import { SignIn } from './account/SignIn.js'
-import { ChatView } from './chat/ChatView.js'
-import { ConnectionText, useConnectionText } from './connection.js'
+import { useRoute } from './environment.js'
 import { type Key, useTranslation } from './i18n/index.js'
-import { InfoPanel } from './info/InfoPanel.js'
 import { useKeys } from './keys.js'
 import { watchMessages } from './notify.js'
-import { go, type Route, useRoute } from './route.js'
-import { useOfClient } from './snapshot.js'
-import { isListed } from './sidebar/list.js'
+import { Panes } from './Panes.js'
+import { go } from './route.js'
 import { DevicesView } from './settings/DevicesView.js'
 import { SettingsView } from './settings/SettingsView.js'
-import { addAccountRoute } from './sidebar/AccountMenu.js'
+import { AccountMenu, addAccountRoute } from './sidebar/AccountMenu.js'
 import { Sidebar } from './sidebar/Sidebar.js'
 import { UpdateLine } from './UpdateLine.js'
-import './app.css'
 
 export function App(): ReactElement {
   const { language, tag } = useTranslation()
@@ -58,32 +54,14 @@ function Open({ session }: { readonly session: Session }): ReactElement {
   const { error } = useStatus()
   useEffect(() => watchMessages(session), [session])
   if (error && !isLeaving(session.user) && (ended.has(error.code) || error.kind === 'store')) return <Ended code={error.code} text={error.message} />
-  return <Panes />
+  return <Page />
 }
 
-/** The list, the chat beside it, and what is known of it: as many as there is room for. */
-function Panes(): ReactElement {
-  const { t } = useTranslation()
-  const route = useRoute()
+function Page(): ReactElement {
+  const { panel } = useRoute()
   const search = useRef<HTMLInputElement>(null)
   useKeys(search)
-  const connection = useConnectionText()
-  const some = useOfClient((c) => c.conversations().some(isListed))
-  const { chat, key } = chatOf(route)
-  const main = route.panel === 'settings' ? <SettingsView /> : route.panel === 'devices' ? <DevicesView /> : chat ? <main className="main"><ChatView key={key} conv={route.conv} peer={route.user} /></main> : <main className="main main-none">{some && <p>{t('chooseConversation')}</p>}</main>
-  return (
-    <ConnectionText value={connection}>
-      <div className={`panes${chat || route.panel ? ' panes-main' : ''}${chat && route.info ? ' panes-info' : ''}`}>
-        <Sidebar search={search} />
-        {main}
-        {chat && route.info && <InfoPanel key={key} conv={route.conv} peer={route.user} />}
-      </div>
-    </ConnectionText>
-  )
-}
-
-function chatOf(route: Route): { readonly chat: boolean; readonly key: string } {
-  return { chat: route.conv !== '' || route.user !== '', key: route.user ? `@${route.user}` : route.conv }
+  return <Panes sidebar={<Sidebar search={search} menu={(onNewGroup) => <AccountMenu onNewGroup={onNewGroup} />} />} panel={panel === 'settings' ? <SettingsView /> : panel === 'devices' && <DevicesView />} />
 }
 
 /** The account cannot be used any more as it is. */

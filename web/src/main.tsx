@@ -4,11 +4,12 @@ import { App } from './App.js'
 import { admitToken, openSession } from './account/session.js'
 import { isLoopback } from './page.js'
 import { addAccountRoute } from './sidebar/AccountMenu.js'
-import { applyTheme } from './preferences.js'
+import { applyTheme, subscribePreferences } from './preferences.js'
 import { go, route } from './route.js'
 
 performance.mark('petrel-script') // where the script begins: test/speed.ts measures from here
 applyTheme()
+subscribePreferences(applyTheme)
 
 /** A link of `petrel demo` has a token after the #. It is taken where only this host reaches the page: elsewhere a stranger could have somebody write in the account of the stranger. */
 async function takeLink(): Promise<void> {

@@ -33,7 +33,6 @@ export function prefer(change: Partial<Preferences>): void {
 }
 
 function tell(): void {
-  applyTheme()
   for (const f of listeners) f()
 }
 

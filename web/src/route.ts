@@ -1,5 +1,3 @@
-import { useSyncExternalStore } from 'react'
-
 /**
  * What the page shows, as the part of its address after the #:
  *
@@ -64,6 +62,14 @@ export function route(): Route {
   return known.route
 }
 
-export function useRoute(): Route {
-  return useSyncExternalStore(subscribe, route)
+/** What of the chat is shown, and where it is kept. */
+export interface Router {
+  /** The route now, the same object while it stays. */
+  readonly route: () => Route
+  /** Goes to another route; replacing: Back does not come to the present one. */
+  readonly go: (to: Partial<Route>, replacing?: boolean) => void
+  readonly subscribe: (changed: () => void) => () => void
 }
+
+/** The routes of the page of the web chat: its address has them. */
+export const addressRouter: Router = { route, go, subscribe }

@@ -1,6 +1,7 @@
 import { type KeyboardEvent, type ReactElement, type ReactNode, useEffect, useLayoutEffect, useRef } from 'react'
 import { isComposing } from './composing.js'
 import { Icon, type IconName } from './Icon.js'
+import { activeIn } from './roots.js'
 
 /** Where a menu opens, in px of the view. */
 export interface MenuPlace {
@@ -16,14 +17,15 @@ export function Menu({ at, label, onClose, children }: { readonly at: MenuPlace;
   useLayoutEffect(() => {
     const menu = ref.current
     if (!menu) return undefined
-    const before = document.activeElement
+    const before = activeIn(menu)
     menu.showPopover()
     const { width, height } = menu.getBoundingClientRect()
     menu.style.left = `${Math.max(edge, Math.min(at.x, innerWidth - width - edge))}px`
     menu.style.top = `${Math.max(edge, at.y + height + edge > innerHeight ? at.y - height : at.y)}px`
     menu.querySelector<HTMLElement>('[role^="menuitem"]')?.focus()
     return () => {
-      const inside = menu.contains(document.activeElement) || document.activeElement === document.body
+      const active = activeIn(menu)
+      const inside = menu.contains(active) || active === null || active === document.body
       if (inside && before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true })
     }
   }, [at])
@@ -45,7 +47,7 @@ export function Menu({ at, label, onClose, children }: { readonly at: MenuPlace;
 function move(e: KeyboardEvent<HTMLElement>, onClose: () => void): void {
   if (isComposing(e)) return
   const items = [...e.currentTarget.querySelectorAll<HTMLElement>('[role^="menuitem"]')]
-  const at = items.indexOf(document.activeElement as HTMLElement)
+  const at = items.indexOf(activeIn(e.currentTarget) as HTMLElement)
   const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[e.key]
   if (e.key === 'Tab') onClose()
   if (to === undefined) return

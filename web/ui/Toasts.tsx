@@ -1,4 +1,4 @@
-import { type ReactElement, useEffect, useRef, useSyncExternalStore } from 'react'
+import { createContext, type ReactElement, use, useEffect, useRef, useSyncExternalStore } from 'react'
 
 interface Toast {
   readonly id: number
@@ -8,34 +8,60 @@ interface Toast {
 const shownMs = 5000
 const most = 3 // at once; the oldest one goes
 
-let toasts: readonly Toast[] = []
-let last = 0
-const listeners = new Set<() => void>()
+/** What a page, or an element in one, tells the person at the moment. */
+export class ToastList {
+  #toasts: readonly Toast[] = []
+  #last = 0
+  readonly #listeners = new Set<() => void>()
 
-function show(now: readonly Toast[]): void {
-  toasts = now
-  for (const f of listeners) f()
+  /** Tells the person something for a few seconds. */
+  readonly show = (text: string): void => {
+    const id = ++this.#last
+    this.#set([...this.#toasts.filter((t) => t.text !== text), { id, text }].slice(-most))
+    setTimeout(() => this.#set(this.#toasts.filter((t) => t.id !== id)), shownMs)
+  }
+
+  readonly all = (): readonly Toast[] => this.#toasts
+
+  readonly subscribe = (f: () => void): (() => void) => {
+    this.#listeners.add(f)
+    return () => this.#listeners.delete(f)
+  }
+
+  #set(now: readonly Toast[]): void {
+    this.#toasts = now
+    for (const f of this.#listeners) f()
+  }
 }
 
-/** Tells the person something for a few seconds. */
-export function toast(text: string): void {
-  const id = ++last
-  show([...toasts.filter((t) => t.text !== text), { id, text }].slice(-most))
-  setTimeout(() => show(toasts.filter((t) => t.id !== id)), shownMs)
+const ofPage = new ToastList()
+
+export const ToastContext = createContext(ofPage)
+
+/** What tells the person something for a few seconds. The function stays the same. */
+export function useToast(): (text: string) => void {
+  return use(ToastContext).show
 }
 
-function subscribe(f: () => void): () => void {
-  listeners.add(f)
-  return () => listeners.delete(f)
-}
+/** The same outside of components, in a page that is not shared. */
+export const toast = ofPage.show
 
-/** Where they are shown, once in a page: over everything, also over a dialog that opened before. */
-export function Toasts(): ReactElement {
-  const all = useSyncExternalStore(subscribe, () => toasts)
+const abovePx = 88 // from the bottom, so that no field is covered
+
+/** Where they are shown: over everything, also over a dialog that opened before; at the bottom of the view, or of the element `within`. */
+export function Toasts({ within }: { readonly within?: Element }): ReactElement {
+  const list = use(ToastContext)
+  const all = useSyncExternalStore(list.subscribe, list.all)
   const ref = useRef<HTMLDivElement>(null)
   useEffect(() => {
-    ref.current?.hidePopover()
-    if (all.length > 0) ref.current?.showPopover()
-  }, [all])
+    const box = ref.current
+    box?.hidePopover()
+    if (!box || all.length === 0) return
+    if (within) {
+      const { left, width, bottom } = within.getBoundingClientRect()
+      Object.assign(box.style, { left: `${left}px`, width: `${width}px`, bottom: `${innerHeight - bottom + abovePx}px` })
+    }
+    box.showPopover()
+  }, [all, within])
   return <div className="toasts" role="status" popover="manual" ref={ref}>{all.map((t) => <div className="toast" key={t.id}>{t.text}</div>)}</div>
 }

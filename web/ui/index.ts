@@ -10,4 +10,5 @@ export { Badge, Button, Choices, Field, IconButton, RowButton, SearchField, Spin
 export { Dialog } from './Dialog.js'
 export { Icon, type IconName, iconNames, Logo } from './Icon.js'
 export { Menu, MenuItem, type MenuPlace } from './Menu.js'
-export { toast, Toasts } from './Toasts.js'
+export { activeIn, selectedText } from './roots.js'
+export { toast, ToastContext, ToastList, Toasts, useToast } from './Toasts.js'

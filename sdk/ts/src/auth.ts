@@ -65,12 +65,17 @@ export class Auth {
   }
 
   async #tokens(method: string, request: object, signal?: AbortSignal): Promise<Tokens> {
-    const answer = await post(this.#fetch, this.#base, `petrel.v1.AuthService/${method}`, { requestId: randomId(), ...request }, '', signal) as LoginResponseJson
-    const { user = '', device = '', accessToken = '', accessExpiresMs = '0', refreshToken = '', refreshExpiresMs = '0' } = answer
-    return {
-      user, device, access: accessToken, accessExpiresMs: Number(accessExpiresMs), refresh: refreshToken, refreshExpiresMs: Number(refreshExpiresMs),
-      requestId: randomId(),
-    }
+    return tokensOf(await post(this.#fetch, this.#base, `petrel.v1.AuthService/${method}`, { requestId: randomId(), ...request }, '', signal) as LoginResponseJson)
+  }
+}
+
+/** A login as the API answers with it. */
+export type LoginAnswer = LoginResponseJson
+
+function tokensOf({ user = '', device = '', accessToken = '', accessExpiresMs = '0', refreshToken = '', refreshExpiresMs = '0' }: LoginAnswer): Tokens {
+  return {
+    user, device, access: accessToken, accessExpiresMs: Number(accessExpiresMs), refresh: refreshToken, refreshExpiresMs: Number(refreshExpiresMs),
+    requestId: randomId(),
   }
 }
 
@@ -146,16 +151,33 @@ const refreshAheadMs = 60_000 // before the end of an access token another one i
 const refreshMs = 10_000 // for which a refresh waits for the server: other tabs wait for its lock
 const lockMs = refreshMs + 2000 // after which whoever has the lock is frozen; a client waits 15 s for a token
 
+/** How tokens are kept. */
+export interface SavedTokensOptions {
+  /**
+   * Asks the back end of the application to log the device in, with AdminService/MintToken,
+   * and returns the answer. It is called when no tokens are kept, or they are void. An answer
+   * without a refresh token is not kept. As for a TokenSource, `refused` is the token that
+   * the server has just refused.
+   */
+  readonly login?: (refused: string, signal: AbortSignal) => Promise<LoginAnswer>
+  readonly clock?: Clock
+}
+
+/** Codes of a refresh after which the tokens are of no use any more. */
+const voided = new Set<string>(['unauthenticated', 'revoked', 'replaced', 'refresh_reused'])
+
 /** The tokens of a login, which are refreshed by themselves: `token` is a source for a client. */
 export class SavedTokens {
   readonly #auth: Auth
   readonly #storage: TokenStorage
   readonly #clock: Clock
+  readonly #ask: SavedTokensOptions['login']
 
-  constructor(auth: Auth, storage: TokenStorage, clock: Clock = systemClock()) {
+  constructor(auth: Auth, storage: TokenStorage, { login, clock = systemClock() }: SavedTokensOptions = {}) {
     this.#auth = auth
     this.#storage = storage
     this.#clock = clock
+    this.#ask = login
   }
 
   /** The tokens that are stored; undefined: nobody has logged in. */
@@ -175,7 +197,7 @@ export class SavedTokens {
   readonly token: TokenSource = (old, signal) => this.#storage.alone(async () => {
     signal.throwIfAborted() // nobody waits for it any more
     const have = await this.#storage.read()
-    if (!have) throw new PetrelError(refusal('unauthenticated', 'nobody has logged in'))
+    if (!have) return this.#login(old, signal, () => new PetrelError(refusal('unauthenticated', 'nobody has logged in')))
     const now = this.#clock.now()
     const works = have.access !== old && now < have.accessExpiresMs
     if (works && now + refreshAheadMs < have.accessExpiresMs) return have.access
@@ -187,9 +209,18 @@ export class SavedTokens {
       return next.access
     } catch (why) {
       if (works && isPetrelError(why) && (why.code === '' || why.retryable)) return have.access
-      throw why
+      if (!isPetrelError(why) || !voided.has(why.code)) throw why
+      return this.#login(old, signal, () => why)
     }
   })
+
+  /** Has the back end log the device in; one tab at a time, for a login makes the former one of the same device void. */
+  async #login(old: string, signal: AbortSignal, none: () => PetrelError): Promise<string> {
+    if (!this.#ask) throw none()
+    const tokens = tokensOf(await this.#ask(old, signal))
+    if (tokens.refresh !== '') await this.#storage.write(tokens)
+    return tokens.access
+  }
 
   async #refresh(have: Tokens): Promise<Tokens> {
     const late = new AbortController()

@@ -2,7 +2,7 @@
 export type { Account, CallOptions, Device, Method, PinnedMessage, RequestOf, ResponseOf, UserReactions } from './api.js'
 export { Calls } from './api.js'
 export { Client } from './client.js'
-export type { Login, Registration, Tokens, TokenStorage } from './auth.js'
+export type { Login, LoginAnswer, Registration, SavedTokensOptions, Tokens, TokenStorage } from './auth.js'
 export { Auth, browserTokens, memoryTokens, SavedTokens } from './auth.js'
 export type { BrowserParts } from './browser.js'
 export { browserStore } from './browser.js'

@@ -351,7 +351,7 @@ describe('tokens', { timeout: 60_000 }, () => {
     const auth = new Auth('ws://a', () => calls++ === 0 ? new Promise(() => {}) : Promise.resolve(new Response('{"accessToken":"a2","accessExpiresMs":"9000000000000000","refreshToken":"r2"}')))
     const quick = { ...systemClock(), after: (ms: number, f: () => void) => systemClock().after(ms / 1000, f) }
     const { signal } = new AbortController()
-    const [hangs, next] = [new SavedTokens(auth, storage, quick).token('', signal), new SavedTokens(auth, storage, quick).token('', signal)]
+    const [hangs, next] = [new SavedTokens(auth, storage, { clock: quick }).token('', signal), new SavedTokens(auth, storage, { clock: quick }).token('', signal)]
     await assert.rejects(soon(hangs), hasCode('unavailable'))
     assert.equal(await next, 'a2')
   })
@@ -365,6 +365,25 @@ describe('tokens', { timeout: 60_000 }, () => {
     await saved.save({ ...tokens, accessExpiresMs: Date.now() + 30_000 })
     assert.equal(await saved.token('', signal), 'a1')
     await assert.rejects(async () => saved.token('a1', signal), (e) => isPetrelError(e) && e.kind === 'link')
+  })
+
+  test('the back end is asked for a login when there is none, by one tab at a time, and again when it is void', async () => {
+    const storage = memoryTokens()
+    const auth = new Auth('ws://a', () => Promise.resolve(new Response('{"code":"unauthenticated"}', { status: 401, headers: { 'Petrel-Error': 'unauthenticated' } })))
+    const asked: string[] = []
+    const login = async (refused: string) => {
+      asked.push(refused)
+      const n = asked.length
+      return { user: 'a', accessToken: `b${n}`, accessExpiresMs: '9000000000000000', refreshToken: `r${n}` }
+    }
+    const { signal } = new AbortController()
+    const tabs = [new SavedTokens(auth, storage, { login }), new SavedTokens(auth, storage, { login })]
+    assert.deepEqual(await Promise.all(tabs.map((t) => t.token('', signal))), ['b1', 'b1'])
+    assert.equal(await tabs[1]?.token('b1', signal), 'b2') // the server refuses the token, and to refresh it
+    assert.deepEqual(asked, ['', 'b1'])
+    const short = new SavedTokens(auth, memoryTokens(), { login: async () => ({ accessToken: 'once' }) })
+    assert.equal(await short.token('', signal), 'once')
+    assert.equal(await short.read(), undefined)
   })
 })
 

@@ -1,11 +1,14 @@
 import { Auth, browserStore, browserTokens, Client, SavedTokens, type Tokens } from '@petrel-im/sdk'
 import { forgetAccount, keep, onKept, recall } from '../stored.js'
 import { addAccount, removeAccount } from './accounts.js'
+import { browserName } from './browserName.js'
 import { Names } from './names.js'
 
 /** A user who is logged in here: their client, and what goes with it. */
 export interface Session {
   readonly user: string
+  /** Under which this browser keeps what is not the client's, such as drafts. */
+  readonly account: string
   readonly client: Client
   readonly names: Names
 }
@@ -53,7 +56,7 @@ async function makeSession(user: string): Promise<Session | undefined> {
     ...(have.device === '' ? {} : { device: have.device }),
   })
   await client.open()
-  return { user, client, names: new Names(client, user) }
+  return { user, account: user, client, names: new Names(client, user) }
 }
 
 /** What a person gives to log in. */
@@ -95,13 +98,6 @@ function deviceOf(user: string): { id: string; kind: string; name: string } {
   const id = recall(key) || Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('') // randomUUID needs TLS
   keep(key, id)
   return { id, kind: 'web', name: browserName(navigator.userAgent) }
-}
-
-/** What a person would call a browser. */
-export function browserName(agent: string): string {
-  const browser = /Edg\//.test(agent) ? 'Edge' : /OPR\//.test(agent) ? 'Opera' : /Firefox\//.test(agent) ? 'Firefox' : /Chrome\//.test(agent) ? 'Chrome' : /Safari\//.test(agent) ? 'Safari' : 'Browser'
-  const system = /Android/.test(agent) ? 'Android' : /iPhone|iPad/.test(agent) ? 'iOS' : /Mac OS/.test(agent) ? 'macOS' : /Windows/.test(agent) ? 'Windows' : /CrOS/.test(agent) ? 'ChromeOS' : /Linux/.test(agent) ? 'Linux' : ''
-  return system ? `${browser}, ${system}` : browser
 }
 
 /** Logs out: the server voids the tokens, and nothing of the account stays here. */

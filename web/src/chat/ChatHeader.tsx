@@ -7,7 +7,7 @@ import { useSession } from '../account/SessionContext.js'
 import { ConnectionText } from '../connection.js'
 import { shortDate } from '../i18n/dates.js'
 import { type Translation, useTranslation } from '../i18n/index.js'
-import { go, useRoute } from '../route.js'
+import { useGo, useRoute } from '../environment.js'
 import { isListed, isMuted } from '../sidebar/list.js'
 import { useMembers } from './members.js'
 import { PinsDialog } from './PinsDialog.js'
@@ -18,6 +18,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
   const { t } = useTranslation()
   const { user } = useSession()
   const route = useRoute()
+  const go = useGo()
   const name = useName(peer)
   const connection = useContext(ConnectionText) // a phone shows the list, which says it too, or the chat
   const [menu, setMenu] = useState<MenuPlace | undefined>(undefined)

@@ -1,9 +1,9 @@
 import type { Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type ReactElement, useCallback, useEffect, useMemo, useRef, useState } from 'react'
-import { type MenuPlace, toast } from '../../ui/index.js'
+import { type MenuPlace, useToast } from '../../ui/index.js'
 import { useTranslation } from '../i18n/index.js'
-import { go } from '../route.js'
+import { useGo } from '../environment.js'
 import { useSession } from '../account/SessionContext.js'
 import { useChat, usePendingOf } from '../snapshot.js'
 import { type ChatActions, ChatContext } from './actions.js'
@@ -28,6 +28,8 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
   const { t } = useTranslation()
   const client = useClient()
   const session = useSession()
+  const go = useGo()
+  const toast = useToast()
   const v = useChat(conv, peer)
   const pending = usePendingOf(conv, peer)
   const { state } = useStatus()
@@ -67,7 +69,7 @@ export function ChatView({ conv, peer }: { readonly conv: string; readonly peer:
       discard: (o) => client.discard(o.id),
       openUser: (user) => go({ account: session.user, user }),
     }
-  }, [client, session, t])
+  }, [client, go, session, t, toast])
 
   const close = useCallback(() => setOpen(undefined), [])
   const closeMenu = useCallback(() => setOpen((is) => is?.kind === 'menu' ? undefined : is), []) // what it has opened stays

@@ -4,8 +4,7 @@ import { Avatar } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { loadEmoji } from '../emoji/data.js'
-import { languageOf, useTranslation } from '../i18n/index.js'
-import { preferences } from '../preferences.js'
+import { useTranslation } from '../i18n/index.js'
 
 const most = 8 // lines that are offered
 
@@ -35,7 +34,7 @@ const word = /(^|[\s(（，。、])([@:])([\p{L}\p{N}._+-]*)$/u
 export function useCompletion(members: readonly MemberRef[], me: string, mayAll: boolean) {
   const [state, setState] = useState<Offered | undefined>(undefined)
   const { names } = useSession()
-  const { t } = useTranslation()
+  const { t, language } = useTranslation()
   const asked = useRef(0)
   const close = useCallback(() => {
     asked.current++
@@ -62,7 +61,7 @@ export function useCompletion(members: readonly MemberRef[], me: string, mayAll:
         ...(mayAll && members.length > 0 && 'all'.startsWith(part) ? [{ key: '*', text: '@all ', label: t('mentionAll') }] : []),
       ])
     } else if (part.length >= 2) {
-      void loadEmoji(languageOf(preferences().language)).then(({ search }) => offer(search(part).map((e) => ({ key: e.sign, text: `${e.sign} `, emoji: e.sign, label: e.label }))))
+      void loadEmoji(language).then(({ search }) => offer(search(part).map((e) => ({ key: e.sign, text: `${e.sign} `, emoji: e.sign, label: e.label }))))
     } else close()
   }
 

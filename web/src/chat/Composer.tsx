@@ -1,9 +1,10 @@
 import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { type KeyboardEvent, lazy, type ReactElement, type RefObject, Suspense, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react'
-import { Icon, IconButton, isComposing, toast } from '../../ui/index.js'
+import { Icon, IconButton, isComposing, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { draftOf, keepDraft } from '../drafts.js'
+import { useEnvironment } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { Completion, type Completed, useCompletion } from './Completion.js'
 import { thrownText } from './failure.js'
@@ -39,8 +40,10 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   const client = useClient()
   const { user } = useStatus()
   const session = useSession()
+  const { takesFocus, sent } = useEnvironment()
+  const toast = useToast()
   const field = useRef<HTMLTextAreaElement>(null)
-  const [empty, setEmpty] = useState(() => draftOf(session.user, chat) === '')
+  const [empty, setEmpty] = useState(() => draftOf(session.account, chat) === '')
   const [emoji, setEmoji] = useState(false)
   const members = useMembers(conversation?.kind === 'group' ? conversation : undefined)
   const completion = useCompletion(members, user, conversation?.role === 'owner' || conversation?.role === 'admin')
@@ -66,8 +69,8 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     if (field.current && field.current === document.activeElement) completion.look(field.current)
   }, [members])
   useEffect(() => {
-    if (matchMedia('(pointer: fine)').matches) field.current?.focus({ preventScroll: true })
-  }, [])
+    if (field.current && takesFocus(field.current) && matchMedia('(pointer: fine)').matches) field.current.focus({ preventScroll: true })
+  }, [takesFocus])
 
   // An edit takes the field, and gives the draft back when it is over.
   const editing = intent?.kind === 'edit' ? intent.message : undefined
@@ -75,9 +78,9 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
   useEffect(() => {
     if (editing === edited.current) return
     if (editing) setText(editing.text ?? '')
-    else setText(draftOf(session.user, chat))
+    else setText(draftOf(session.account, chat))
     edited.current = editing
-  }, [editing, setText, session.user, chat])
+  }, [editing, setText, session.account, chat])
   useEffect(() => {
     if (intent) field.current?.focus()
   }, [intent])
@@ -89,7 +92,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
     grow()
     completion.look(f)
     if (editing) return
-    keepDraft(session.user, chat, f.value)
+    keepDraft(session.account, chat, f.value)
     if (f.value !== '' && conv !== '') client.typing(conv)
   }
 
@@ -104,12 +107,12 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
       if (text !== editing.text) client.editText(editing.conv, editing.seq, text).catch((why: unknown) => toast(thrownText(why, t)))
       return
     }
-    keepDraft(session.user, chat, '')
+    keepDraft(session.account, chat, '')
     const { mentions, all } = mentionedIn(text, members, user)
     client.send({
       ...(conv ? { conv } : { user: peer }), text,
       ...(intent ? { replyTo: intent.message.seq } : {}), ...(mentions.length > 0 ? { mentions } : {}), ...(all && completion.mayAll ? { mentionAll: true } : {}),
-    }).catch((why: unknown) => { // it could not be kept: it is still there to be sent
+    }).then(sent, (why: unknown) => { // it could not be kept: it is still there to be sent
       if (f.value === '') setText(text)
       toast(thrownText(why, t))
     })
@@ -153,7 +156,7 @@ export function Composer({ chat, conv, peer, conversation, intent, onIntent, las
         <div className="composer-line">
           <IconButton icon="smile" label={t('emoji')} aria-expanded={emoji} onClick={() => setEmoji(!emoji)} />
           <textarea
-            ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.user, chat)} enterKeyHint="send"
+            ref={field} rows={1} dir="auto" className="composer-field" aria-label={t('message')} placeholder={t('message')} defaultValue={draftOf(session.account, chat)} enterKeyHint="send"
             onInput={changed} onKeyDown={pressed} onSelect={(e) => completion.look(e.currentTarget)} onBlur={completion.close}
             aria-autocomplete="list" aria-controls={completion.state ? 'completion' : undefined} aria-activedescendant={completion.state ? `completion-${completion.state.at}` : undefined}
           />

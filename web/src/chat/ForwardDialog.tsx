@@ -1,10 +1,10 @@
 import type { Message } from '@petrel-im/sdk'
 import { useClient, useConversations } from '@petrel-im/sdk/react'
 import { type ReactElement, useState } from 'react'
-import { Dialog, SearchField, toast } from '../../ui/index.js'
+import { Dialog, SearchField, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
-import { go } from '../route.js'
+import { useGo } from '../environment.js'
 import { chatRoute, inOrder, matches } from '../sidebar/list.js'
 import { ChatLine } from '../sidebar/ChatLine.js'
 import { thrownText } from './failure.js'
@@ -14,6 +14,8 @@ export function ForwardDialog({ message: m, onClose }: { readonly message: Messa
   const { t } = useTranslation()
   const client = useClient()
   const { user, names } = useSession()
+  const go = useGo()
+  const toast = useToast()
   const [wanted, setWanted] = useState('')
   const chats = inOrder(client, useConversations()).filter((v) => !v.left && (v.kind === 'direct' || v.kind === 'group') && matches(v, wanted, names))
   return (

@@ -3,7 +3,7 @@ import { type CSSProperties, memo, type MouseEvent, type ReactElement, useMemo, 
 import { useName } from '../account/names.js'
 import { fullDate, timeOf } from '../i18n/dates.js'
 import { useTranslation } from '../i18n/index.js'
-import { Avatar, Button, hueOf, Icon, IconButton, type MenuPlace } from '../../ui/index.js'
+import { Avatar, Button, hueOf, Icon, IconButton, type MenuPlace, selectedText } from '../../ui/index.js'
 import { onRest } from '../press.js'
 import { useChatActions } from './actions.js'
 import { Body } from './Body.js'
@@ -33,8 +33,8 @@ export const MessageBubble = memo(function MessageBubble({ message: m, own, firs
   const recalled = m.recalledBy > 0
   const large = !recalled && m.text !== undefined && isEmojiOnly(m.text) && !m.rel?.replyTo
   const open = (at: MenuPlace): void => actions.menu(m, at)
-  const clicked = (e: MouseEvent): void => {
-    if (recalled || getSelection()?.toString()) return
+  const clicked = (e: MouseEvent<HTMLElement>): void => {
+    if (recalled || selectedText(e.currentTarget) !== '') return
     e.preventDefault()
     open({ x: e.clientX, y: e.clientY })
   }

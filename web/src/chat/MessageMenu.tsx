@@ -1,7 +1,7 @@
 import type { Conversation, Message } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import type { ReactElement } from 'react'
-import { Menu, MenuItem, type MenuPlace, toast } from '../../ui/index.js'
+import { Menu, MenuItem, type MenuPlace, useToast } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { useTranslation } from '../i18n/index.js'
 import { useChatActions } from './actions.js'
@@ -22,6 +22,7 @@ export function MessageMenu({ message: m, at, conversation: v, onClose, onRead }
   const client = useClient()
   const { user } = useSession()
   const actions = useChatActions()
+  const toast = useToast()
   const own = m.from === user
   const leads = v.role === 'owner' || v.role === 'admin'
   const said = (why: unknown): void => toast(thrownText(why, t))

@@ -3,6 +3,7 @@ import { useClient, useStatus } from '@petrel-im/sdk/react'
 import { Component, memo, type ReactElement, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { Badge, Icon } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
+import { useEnvironment } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { DaySection } from './DaySection.js'
 import { keepPlace, placeIn } from './places.js'
@@ -33,7 +34,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   const client = useClient()
   const { user } = useStatus()
   const [unreadAfter] = useState(v.unread > 0 ? v.read : undefined) // fixed while the chat is open
-  const { user: account } = useSession()
+  const { account } = useSession()
   const [opening] = useState<Opening>(() => placeIn(account, v.id) ?? (unreadAfter === undefined ? undefined : { unreadAfter }))
   const { held, span, shown, view, content, scroller, away, toEnd, jumpTo, jumpToTime, onScroll } = useSpan(v.id, opening)
   const unreadAt = useRef<number | undefined>(undefined)
@@ -44,6 +45,7 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
   const days = useMemo(() => arrange(shown, span.to === Infinity ? pending : noPending, user, line), [shown, span, pending, user, line])
   const [lit, setLit] = useState(0)
   const roving = useRoving()
+  const { isSeen, onSeen } = useEnvironment()
 
   const jump = useCallback(async (seq: number) => {
     const there = await jumpTo(seq)
@@ -59,21 +61,16 @@ export function Timeline({ conversation: v, pending, control }: TimelineProps): 
 
   // What the person has in view is read; what a page holds that nobody looks at is not.
   const read = useCallback(() => {
-    if ((shown.at(-1)?.seq ?? 0) <= v.read || document.visibilityState !== 'visible' || !document.hasFocus()) return
+    if ((shown.at(-1)?.seq ?? 0) <= v.read || !isSeen()) return
     const key = scroller.current?.lastSeen()
     const seen = shown.findLast((m) => keyOf(m) === key)
     const upTo = seen && seen.seq === shown.findLast(isShown)?.seq ? shown.at(-1)?.seq ?? 0 : seen?.seq ?? 0
     if (upTo > v.read) client.markRead(v.id, upTo)
-  }, [client, scroller, shown, v.id, v.read])
+  }, [client, isSeen, scroller, shown, v.id, v.read])
   useEffect(() => {
     read()
-    addEventListener('focus', read)
-    document.addEventListener('visibilitychange', read)
-    return () => {
-      removeEventListener('focus', read)
-      document.removeEventListener('visibilitychange', read)
-    }
-  }, [read])
+    return onSeen(read)
+  }, [read, onSeen])
 
   // Where the person reads is kept, for the next time this chat is open.
   const seen = useRef(shown)

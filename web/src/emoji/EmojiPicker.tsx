@@ -25,7 +25,8 @@ export default function EmojiPicker({ onPick, onClose }: { readonly onPick: (sig
   }, [language])
   useEffect(() => {
     const outside = (e: PointerEvent): void => {
-      if (e.target instanceof Node && !box.current?.parentElement?.contains(e.target)) onClose()
+      const place = box.current?.parentElement
+      if (place && !e.composedPath().includes(place)) onClose() // its target may be an element around a shadow tree
     }
     document.addEventListener('pointerdown', outside)
     return () => document.removeEventListener('pointerdown', outside)

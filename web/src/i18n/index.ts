@@ -1,3 +1,4 @@
+import { useEnvironment } from '../environment.js'
 import { preferences, usePreferences } from '../preferences.js'
 import { en } from './en.js'
 import { fill } from './fill.js'
@@ -51,7 +52,9 @@ function translationOf(chosen: 'auto' | Language): Translation {
 }
 
 export function useTranslation(): Translation {
-  return translationOf(usePreferences().language)
+  const { language } = useEnvironment()
+  const preferred = usePreferences().language
+  return language ? translations[language] : translationOf(preferred)
 }
 
 /** The same outside of components. */

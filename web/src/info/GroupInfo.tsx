@@ -1,13 +1,13 @@
 import type { Conversation, MemberRef } from '@petrel-im/sdk'
 import { useClient } from '@petrel-im/sdk/react'
 import { type ReactElement, useState } from 'react'
-import { Avatar, Button, Dialog, Icon, Menu, MenuItem, type MenuPlace, RowButton, toast } from '../../ui/index.js'
+import { Avatar, Button, Dialog, Icon, Menu, MenuItem, type MenuPlace, RowButton, useToast } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useMembers } from '../chat/members.js'
 import { type Key, useTranslation } from '../i18n/index.js'
-import { go } from '../route.js'
+import { useGo } from '../environment.js'
 import { UserPicker } from './UserPicker.js'
 
 interface Question {
@@ -21,6 +21,8 @@ export function GroupInfo({ conversation: v }: { readonly conversation: Conversa
   const { t } = useTranslation()
   const client = useClient()
   const { user, names } = useSession()
+  const go = useGo()
+  const toast = useToast()
   const members = useMembers(v)
   const [adding, setAdding] = useState(false)
   const [menu, setMenu] = useState<{ readonly member: MemberRef; readonly at: MenuPlace } | undefined>(undefined)
@@ -78,6 +80,7 @@ function MemberLine({ member: m, me, onSelect }: { readonly member: MemberRef; r
 function AddDialog({ conv, members, onClose }: { readonly conv: string; readonly members: readonly MemberRef[]; readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
+  const toast = useToast()
   const [users, setUsers] = useState<readonly string[]>([])
   const add = (): void => void client.addMembers(conv, users).then(onClose, (why: unknown) => toast(thrownText(why, t)))
   return (
@@ -89,6 +92,7 @@ function AddDialog({ conv, members, onClose }: { readonly conv: string; readonly
 
 export function ConfirmDialog({ text, yes, act, onClose }: Question & { readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
+  const toast = useToast()
   const [busy, setBusy] = useState(false)
   const confirm = (): void => {
     setBusy(true)

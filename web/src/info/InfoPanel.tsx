@@ -1,12 +1,12 @@
 import { useClient, usePresence } from '@petrel-im/sdk/react'
 import { type ReactElement, useState } from 'react'
-import { Avatar, Button, Dialog, Field, IconButton, RowButton, Switch, toast } from '../../ui/index.js'
+import { Avatar, Button, Dialog, Field, IconButton, RowButton, Switch, useToast } from '../../ui/index.js'
 import { useName } from '../account/names.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { muteForEver } from '../chat/ChatHeader.js'
 import { useTranslation } from '../i18n/index.js'
-import { go, useRoute } from '../route.js'
+import { useGo, useRoute } from '../environment.js'
 import { isMuted } from '../sidebar/list.js'
 import { useChat, useOfClient } from '../snapshot.js'
 import { GroupInfo } from './GroupInfo.js'
@@ -17,6 +17,8 @@ export function InfoPanel({ conv, peer }: { readonly conv: string; readonly peer
   const { t } = useTranslation()
   const client = useClient()
   const route = useRoute()
+  const go = useGo()
+  const toast = useToast()
   const v = useChat(conv, peer)
   const [renaming, setRenaming] = useState(false)
   const said = (why: unknown): void => toast(thrownText(why, t))
@@ -65,6 +67,7 @@ function BlockSwitch({ user }: { readonly user: string }): ReactElement | null {
   const { t } = useTranslation()
   const client = useClient()
   const me = useSession().user
+  const toast = useToast()
   const blocked = useOfClient((c) => c.blocked()).includes(user)
   if (user === me) return null
   return (

@@ -64,8 +64,8 @@ export const ChatRow = memo(function ChatRow({ conversation: v, selected, onSele
 function Preview({ conversation: v, selected }: { readonly conversation: Conversation; readonly selected: boolean }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
-  const { user } = useSession()
-  const draft = useDraft(user, v.kind === 'direct' ? `@${v.peer}` : v.id)
+  const { user, account } = useSession()
+  const draft = useDraft(account, v.kind === 'direct' ? `@${v.peer}` : v.id)
   const failed = usePendingOf(v.id, v.peer).some((o) => o.state === 'rejected')
   const m = v.last
   const name = useName(v.kind === 'group' && m && m.from !== user ? m.from : '')

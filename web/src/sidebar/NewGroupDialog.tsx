@@ -5,13 +5,14 @@ import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useTranslation } from '../i18n/index.js'
 import { UserPicker } from '../info/UserPicker.js'
-import { go } from '../route.js'
+import { useGo } from '../environment.js'
 
 /** Makes a group, which the person owns. */
 export function NewGroupDialog({ onClose }: { readonly onClose: () => void }): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user } = useSession()
+  const go = useGo()
   const [title, setTitle] = useState('')
   const [users, setUsers] = useState<readonly string[]>([])
   const [error, setError] = useState<string | undefined>(undefined)

@@ -6,7 +6,7 @@ import { findUser } from '../account/find.js'
 import { useSession } from '../account/SessionContext.js'
 import { thrownText } from '../chat/failure.js'
 import { useTranslation } from '../i18n/index.js'
-import { go } from '../route.js'
+import { useGo } from '../environment.js'
 
 const restMs = 400 // after the last key, before the server is asked
 export const isHandle = (text: string): boolean => /^[A-Za-z0-9._@+-]{1,64}$/.test(text)
@@ -16,6 +16,7 @@ export function PeopleResult({ wanted, known, onOpen }: { readonly wanted: strin
   const { t } = useTranslation()
   const client = useClient()
   const { user, names } = useSession()
+  const go = useGo()
   const handle = wanted.trim().replace(/^@/, '')
   const [found, setFound] = useState<Account | string | undefined>(undefined) // a text: why there is none
   const has = known.some((v) => v.peer === handle)

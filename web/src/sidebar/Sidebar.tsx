@@ -1,24 +1,29 @@
 import type { Conversation } from '@petrel-im/sdk'
 import { useClient, useConversations, useStatus } from '@petrel-im/sdk/react'
-import { type KeyboardEvent, type ReactElement, type RefObject, useEffect, useMemo, useState } from 'react'
-import { Badge, Icon, IconButton, isComposing, SearchField } from '../../ui/index.js'
+import { type KeyboardEvent, type ReactElement, type ReactNode, type RefObject, useEffect, useMemo, useState } from 'react'
+import { activeIn, Badge, Icon, IconButton, isComposing, SearchField } from '../../ui/index.js'
 import { useSession } from '../account/SessionContext.js'
 import { ConnectionLine } from '../connection.js'
 import { useTranslation } from '../i18n/index.js'
-import { go, useRoute } from '../route.js'
-import { AccountMenu } from './AccountMenu.js'
+import { useGo, useRoute } from '../environment.js'
 import { ChatRow } from './ChatRow.js'
 import { chatRoute, inOrder, isListed, isMuted, matches } from './list.js'
 import { NewGroupDialog } from './NewGroupDialog.js'
 import { PeopleResult } from './PeopleResult.js'
 import './sidebar.css'
 
+interface SidebarProps {
+  readonly search: RefObject<HTMLInputElement | null>
+  readonly menu: (onNewGroup: () => void) => ReactNode // what stands before the search
+}
+
 /** The conversations of the account, and the search in them. */
-export function Sidebar({ search }: { readonly search: RefObject<HTMLInputElement | null> }): ReactElement {
+export function Sidebar({ search, menu }: SidebarProps): ReactElement {
   const { t } = useTranslation()
   const client = useClient()
   const { user, names } = useSession()
   const route = useRoute()
+  const go = useGo()
   const all = useConversations()
   const { synced } = useStatus()
   const [wanted, setWanted] = useState('')
@@ -37,7 +42,7 @@ export function Sidebar({ search }: { readonly search: RefObject<HTMLInputElemen
   const pressed = (e: KeyboardEvent<HTMLElement>): void => {
     if (isComposing(e)) return
     const rows = [...e.currentTarget.querySelectorAll<HTMLElement>('.chat-row, .people-row')]
-    const at = rows.indexOf(document.activeElement as HTMLElement)
+    const at = rows.indexOf(activeIn(e.currentTarget) as HTMLElement)
     const to = { ArrowDown: at + 1, ArrowUp: at - 1 }[e.key]
     if (to !== undefined && (at >= 0 || e.key === 'ArrowDown')) {
       e.preventDefault()
@@ -53,7 +58,7 @@ export function Sidebar({ search }: { readonly search: RefObject<HTMLInputElemen
   return (
     <nav className="sidebar" aria-label={t('conversations')} onKeyDown={pressed}>
       <header className="sidebar-header">
-        {archive && !searching ? <IconButton icon="back" label={t('back')} onClick={() => setArchive(false)} /> : <AccountMenu onNewGroup={() => setCreating(true)} />}
+        {archive && !searching ? <IconButton icon="back" label={t('back')} onClick={() => setArchive(false)} /> : menu(() => setCreating(true))}
         <SearchField ref={search} label={t('searchOrStart')} value={wanted} onValue={setWanted} />
       </header>
       <ConnectionLine />

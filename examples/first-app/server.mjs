@@ -1,0 +1,42 @@
+// The back end of a shop whose customers chat: node server.mjs
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import path from 'node:path'
+
+const petrel = process.env.PETREL_SERVER ?? 'http://127.0.0.1:8080'
+const key = readFileSync(process.env.PETREL_KEY_FILE ?? 'shop.key', 'utf8').trim()
+const pages = path.join(import.meta.dirname, 'pages')
+const types = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript' }
+
+createServer(async (request, response) => {
+  const url = new URL(request.url, 'http://shop')
+  const user = /(?:^|; )user=([\w.-]{1,64})(?:;|$)/.exec(request.headers.cookie ?? '')?.[1] // your own login stands here: anybody can forge this cookie
+  if (url.pathname === '/login') {
+    response.writeHead(303, { 'Set-Cookie': `user=${encodeURIComponent(url.searchParams.get('user'))}; HttpOnly; SameSite=Lax`, Location: '/' }).end()
+  } else if (!user) {
+    response.writeHead(401, { 'Content-Type': 'text/html' }).end('<form action="/login">Your name: <input name="user"> <button>Log in</button></form>')
+  } else if (url.pathname === '/chat-token' && request.method === 'POST') {
+    const { device } = JSON.parse(await text(request))
+    const answer = await fetch(`${petrel}/petrel.v1.AdminService/MintToken`, {
+      method: 'POST', headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' }, body: JSON.stringify({ user, device }),
+    })
+    response.writeHead(answer.ok ? 200 : 502, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }).end(await answer.text())
+  } else {
+    sendPage(response, path.basename(url.pathname) || 'index.html', user)
+  }
+}).listen(Number(process.env.PORT ?? 8000), '127.0.0.1')
+
+async function text(request) {
+  let all = ''
+  for await (const part of request) all += part
+  return all
+}
+
+function sendPage(response, name, user) {
+  try {
+    const page = readFileSync(path.join(pages, name), 'utf8').replaceAll('{{user}}', user).replaceAll('{{server}}', petrel)
+    response.writeHead(200, { 'Content-Type': types[path.extname(name)] }).end(page)
+  } catch {
+    response.writeHead(404).end()
+  }
+}

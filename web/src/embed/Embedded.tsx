@@ -1,0 +1,111 @@
+import { isPetrelError } from '@petrel-im/sdk'
+import { PetrelProvider, useStatus } from '@petrel-im/sdk/react'
+import { Component, type ReactElement, type ReactNode, useEffect, useRef } from 'react'
+import './embed.css'
+import { Button, IconButton, ToastContext, type ToastList, Toasts } from '../../ui/index.js'
+import type { Session } from '../account/session.js'
+import { SessionContext } from '../account/SessionContext.js'
+import { thrownText } from '../chat/failure.js'
+import { type Environment, EnvironmentContext } from '../environment.js'
+import { useTranslation } from '../i18n/index.js'
+import { Panes } from '../Panes.js'
+import { ConnectionLine } from '../sidebar/ConnectionLine.js'
+import { Sidebar } from '../sidebar/Sidebar.js'
+
+/** What an element shows: the chat, or why there is none; undefined: it waits. */
+export type Shown = { readonly session: Session } | { readonly error: unknown } | undefined
+
+interface EmbeddedProps {
+  readonly shown: Shown
+  readonly one: boolean // only the conversation that the page says
+  readonly element: HTMLElement
+  readonly environment: Environment
+  readonly toasts: ToastList
+  readonly onError: (error: unknown) => void
+  readonly onOther: (user: string) => void // the server knows the session as that of somebody else
+  readonly onAgain: () => void
+}
+
+/** What is in one element. */
+export function Embedded({ shown, one, element, environment, toasts, onError, onOther, onAgain }: EmbeddedProps): ReactElement {
+  return (
+    <EnvironmentContext value={environment}>
+      <ToastContext value={toasts}>
+        <Guard onError={onError} onAgain={onAgain}>
+          {shown && 'error' in shown && <Refused error={shown.error} onAgain={onAgain} />}
+          {shown && 'session' in shown && (
+            <SessionContext value={shown.session}>
+              <PetrelProvider client={shown.session.client}><Open session={shown.session} one={one} onError={onError} onOther={onOther} onAgain={onAgain} /></PetrelProvider>
+            </SessionContext>
+          )}
+        </Guard>
+        <Toasts within={element} />
+      </ToastContext>
+    </EnvironmentContext>
+  )
+}
+
+function Open({ session, one, onError, onOther, onAgain }: Pick<EmbeddedProps, 'one' | 'onError' | 'onOther' | 'onAgain'> & { readonly session: Session }): ReactElement {
+  const { t } = useTranslation()
+  const { error, user } = useStatus()
+  const search = useRef<HTMLInputElement>(null)
+  const other = user !== '' && user !== session.user ? user : ''
+  const ends = error && (final.has(error.code) || error.kind === 'store') ? error : undefined
+  useEffect(() => {
+    if (other) onOther(other)
+    else if (ends) onError(ends)
+  }, [other, ends, onError, onOther])
+  if (ends) return <Refused error={ends} user={session.user} onAgain={onAgain} />
+  if (one) return <><ConnectionLine /><Panes part /></>
+  return <Panes part sidebar={<Sidebar search={search} menu={(onNewGroup) => <IconButton icon="people" label={t('newGroup')} onClick={onNewGroup} />} />} />
+}
+
+/** Codes after which the page has to say again who the person is. */
+const ended = new Set(['unauthenticated', 'revoked', 'refresh_reused', 'user_disabled'])
+/** All after which the client does not try again by itself. */
+const final = new Set([...ended, 'replaced', 'invalid', 'version_unsupported'])
+
+/** Why there is no chat, and what to do about it. */
+function Refused({ error, user = '', onAgain }: { readonly error: unknown; readonly user?: string; readonly onAgain: () => void }): ReactElement {
+  const { t } = useTranslation()
+  const code = codeOf(error)
+  const text = code === 'replaced' ? t('replacedNote', { name: user }) : ended.has(code) ? '' : isPetrelError(error) ? thrownText(error, t) : messageOf(error)
+  return (
+    <div className="embed-refused" role="alert">
+      <h1>{t(ended.has(code) || code === 'replaced' ? 'loggedOut' : 'failed')}</h1>
+      {text && <p className="quiet">{text}</p>}
+      <Button look="primary" onClick={onAgain}>{t('retry')}</Button>
+    </div>
+  )
+}
+
+/** The code of something that was thrown, or stands in a status; '' if it has none. */
+export function codeOf(error: unknown): string {
+  return typeof error === 'object' && error !== null && 'code' in error ? String(error.code) : ''
+}
+
+export function messageOf(error: unknown): string {
+  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error)
+}
+
+/** Shows what to do when drawing has failed, in the place of nothing. */
+class Guard extends Component<{ readonly onError: (error: unknown) => void; readonly onAgain: () => void; readonly children: ReactNode }, { readonly error: unknown }> {
+  override state = { error: undefined }
+
+  static getDerivedStateFromError(error: unknown): { readonly error: unknown } {
+    return { error }
+  }
+
+  override componentDidCatch(error: unknown): void {
+    this.props.onError(error)
+  }
+
+  override render(): ReactNode {
+    const { error } = this.state
+    if (error === undefined) return this.props.children
+    return <Refused error={error} onAgain={() => {
+      this.setState({ error: undefined })
+      this.props.onAgain()
+    }} />
+  }
+}

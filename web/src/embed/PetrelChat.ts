@@ -1,0 +1,114 @@
+import type { PetrelChatElement } from '../../embed/petrel-chat.js'
+import type { TokenSource } from './login.js'
+import type { Mounted, Options } from './mount.js'
+
+/** On a server there are no elements: the module can be imported there, and defines nothing. */
+const Base = globalThis.HTMLElement ?? (class {} as unknown as typeof HTMLElement)
+
+const names = ['server', 'tenant', 'user', 'conv', 'peer', 'token', 'token-url', 'lang', 'theme'] as const
+
+/**
+ * The chat as an element of a page. Attributes say what it shows; petrel-chat.d.ts has what
+ * each of them means. It has no state of its own: what has to outlive it is the session's,
+ * which all elements of an account share.
+ */
+export class PetrelChat extends Base implements PetrelChatElement {
+  static readonly observedAttributes: readonly string[] = names
+
+  #source: TokenSource | undefined
+  #mounted: Mounted | undefined
+  #turns: Promise<void> = Promise.resolve()
+  #waiting = false // a turn that has not begun will see what changes now
+
+  get token(): TokenSource {
+    return this.#source ?? this.getAttribute('token') ?? ''
+  }
+
+  set token(source: TokenSource | undefined) {
+    this.#source = source
+    this.#changed()
+  }
+
+  get server(): string { return this.getAttribute('server') ?? '' }
+  set server(value: string) { this.#set('server', value) }
+  get tenant(): string { return this.getAttribute('tenant') ?? 'default' }
+  set tenant(value: string) { this.#set('tenant', value) }
+  get user(): string { return this.getAttribute('user') ?? '' }
+  set user(value: string) { this.#set('user', value) }
+  get conv(): string { return this.getAttribute('conv') ?? '' }
+  set conv(value: string) { this.#set('conv', value) }
+  get peer(): string { return this.getAttribute('peer') ?? '' }
+  set peer(value: string) { this.#set('peer', value) }
+  get tokenUrl(): string { return this.getAttribute('token-url') ?? '' }
+  set tokenUrl(value: string) { this.#set('token-url', value) }
+  get theme(): string { return this.getAttribute('theme') ?? '' }
+  set theme(value: string) { this.#set('theme', value) }
+
+  connectedCallback(): void {
+    // A framework may have set them before this class was known: then they hide its setters.
+    for (const name of ['token', 'server', 'tenant', 'user', 'conv', 'peer', 'tokenUrl', 'theme'] as const) {
+      if (!Object.hasOwn(this, name)) continue
+      const value = this[name]
+      delete (this as Partial<Record<typeof name, unknown>>)[name]
+      ;(this as Record<typeof name, unknown>)[name] = value
+    }
+    this.#changed()
+  }
+
+  disconnectedCallback(): void {
+    this.#changed()
+  }
+
+  attributeChangedCallback(): void {
+    this.#changed()
+  }
+
+  override focus(options?: FocusOptions): void {
+    const field = this.shadowRoot?.querySelector<HTMLElement>('.composer-field, input[type="search"]')
+    if (field) field.focus(options)
+    else super.focus(options)
+  }
+
+  async logOut(): Promise<void> {
+    const { logOut } = await import('./mount.js')
+    await logOut(this.#options())
+  }
+
+  #set(name: string, value: string): void {
+    if (value) this.setAttribute(name, value)
+    else this.removeAttribute(name)
+  }
+
+  /** Draws what holds now, once for all changes of this turn: an element that is moved in the page stays as it is. */
+  #changed(): void {
+    if (this.#waiting) return
+    this.#waiting = true
+    this.#turns = this.#turns.then(() => {
+      this.#waiting = false
+      return this.#draw()
+    }).catch((why: unknown) => this.#failed(why))
+  }
+
+  async #draw(): Promise<void> {
+    if (!this.isConnected) {
+      this.#mounted?.end()
+      this.#mounted = undefined
+      return
+    }
+    const { mount } = await import('./mount.js')
+    if (!this.isConnected) return // a turn that follows ends it
+    const options = this.#options()
+    if (this.#mounted) this.#mounted.update(options)
+    else this.#mounted = mount(this, options)
+  }
+
+  #failed(why: unknown): void {
+    this.dispatchEvent(new CustomEvent('petrel-error', { detail: { code: '', message: String(why) } }))
+  }
+
+  #options(): Options {
+    const { server, tenant, user, conv, peer, token, tokenUrl, theme } = this
+    const language = this.closest<HTMLElement>('[lang]')?.lang ?? ''
+    return { server, tenant, user, conv, peer, token, tokenUrl, theme, language }
+  }
+}

@@ -1,0 +1,7 @@
+// Defines <petrel-chat>. What it is made of is loaded when the first one is put into a page.
+import { PetrelChat } from './PetrelChat.js'
+
+export { PetrelChat }
+export type { Login, TokenRequest, TokenSource } from './login.js'
+
+if (typeof customElements !== 'undefined' && !customElements.get('petrel-chat')) customElements.define('petrel-chat', PetrelChat)

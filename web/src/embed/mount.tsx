@@ -1,0 +1,203 @@
+import type { Sent } from '@petrel-im/sdk'
+import { createRoot } from 'react-dom/client'
+import { ToastList } from '../../ui/index.js'
+import type { Environment } from '../environment.js'
+import { languageOf } from '../i18n/index.js'
+import { codeOf, Embedded, messageOf, type Shown } from './Embedded.js'
+import { refused } from './login.js'
+import { ElementRouter } from './router.js'
+import { type Account, take, type Use } from './sessions.js'
+import { sheet } from './styles.js'
+
+export { logOut } from './sessions.js'
+
+/** What the attributes of an element say. */
+export interface Options extends Account {
+  readonly conv: string
+  readonly peer: string
+  readonly theme: string
+  readonly language: string // of the page around it, as a language tag; '' if it says none
+}
+
+/** The chat in an element. */
+export interface Mounted {
+  readonly update: (o: Options) => void
+  readonly end: () => void
+}
+
+/** Draws the chat in the shadow tree of an element, until it is ended. */
+export function mount(element: HTMLElement, first: Options): Mounted {
+  const root = element.shadowRoot ?? element.attachShadow({ mode: 'open' })
+  root.adoptedStyleSheets = [sheet]
+  const box = document.createElement('div')
+  box.className = 'petrel'
+  root.replaceChildren(box)
+  const over = new AbortController()
+  // The page sees keys as if the element itself had got them. Its own keys, such as / for a
+  // search, must not work while the person writes here.
+  for (const kind of ['keydown', 'keypress', 'keyup']) {
+    root.addEventListener(kind, (e) => {
+      if (e.target instanceof Element && /^(INPUT|TEXTAREA)$/.test(e.target.tagName)) e.stopPropagation()
+    }, { signal: over.signal })
+  }
+
+  const react = createRoot(box)
+  const toasts = new ToastList()
+  const view = watchView(element, over.signal)
+  const router = new ElementRouter((to) => {
+    const stays = !element.dispatchEvent(new CustomEvent('petrel-open', { detail: { conv: to.conv, peer: to.user }, cancelable: true }))
+    return !stays && !isOne(now)
+  })
+  let now = first
+  let use: Use | undefined
+  let shown: Shown
+  let ended = false
+  let stopped = false // the session has failed, and somebody has to act
+  let off = (): void => {}
+
+  const tell = (name: string, detail: object): void => void element.dispatchEvent(new CustomEvent(name, { detail }))
+  const failed = (error: unknown): void => tell('petrel-error', { code: codeOf(error), message: messageOf(error) })
+  const refusedBy = (error: unknown): void => {
+    stopped = true
+    failed(error)
+  }
+  const sent = (m: Sent): void => {
+    m.wait().then((o) => tell('petrel-sent', { conv: o.conv, seq: o.seq, id: o.id }), (why: unknown) => {
+      if (!ended) failed(why) // it is on its way otherwise
+    })
+  }
+  let environment: Environment = { router, language: 'en', takesFocus: () => root.activeElement !== null, ...view, sent }
+
+  const draw = (): void => {
+    if (ended) return
+    const language = languageOf('auto', [now.language, ...navigator.languages])
+    if (language !== environment.language) environment = { ...environment, language }
+    box.lang = language === 'zh' ? 'zh-CN' : 'en'
+    box.dir = 'ltr'
+    box.dataset['theme'] = now.theme
+    react.render(<Embedded shown={shown} one={isOne(now)} element={element} environment={environment} toasts={toasts} onError={refusedBy} onOther={other} onAgain={again} />)
+  }
+
+  const begin = (): void => {
+    stopped = false
+    router.show({ account: now.user, conv: now.conv, user: now.peer })
+    let mine: Use
+    try {
+      mine = take(now)
+    } catch (error) {
+      shown = { error }
+      refusedBy(error)
+      draw()
+      return
+    }
+    use = mine
+    mine.opened.then(() => {
+      if (use !== mine) return
+      shown = { session: mine.session }
+      off = watchUnread(mine, () => now, (detail) => tell('petrel-unread', detail))
+      draw()
+      tell('petrel-ready', {})
+    }, (error: unknown) => {
+      if (use !== mine) return
+      shown = { error }
+      refusedBy(error)
+      draw()
+    })
+    draw()
+  }
+  const end = (): Use | undefined => {
+    const was = use
+    off()
+    off = () => {}
+    use = undefined
+    shown = undefined
+    return was
+  }
+  /** Begins anew, after what is to be done with the former session. */
+  const anew = (done: (was: Use | undefined) => Promise<void> | undefined): void => {
+    const was = end()
+    draw()
+    void Promise.resolve(done(was)).catch(failed).then(() => {
+      was?.release()
+      if (!ended && !use && !shown) begin()
+    })
+  }
+  const again = (): void => anew((was) => was?.renew())
+  const other = (user: string): void => {
+    const error = refused('invalid', `the token is of ${user}, the element is for ${now.user}`, 'let the attribute user name whom the token is for')
+    const was = end()
+    shown = { error }
+    refusedBy(error)
+    draw()
+    void was?.forget().catch(failed).then(() => was.release())
+  }
+
+  begin()
+  return {
+    update(o) {
+      const before = now
+      now = o
+      const other = o.server !== before.server || o.tenant !== before.tenant || o.user !== before.user
+      // A framework may make a function anew each time that it draws: that is no reason to begin anew.
+      const told = o.token !== before.token && typeof o.token === 'string' || o.tokenUrl !== before.tokenUrl
+      if (other || told && stopped) {
+        anew(() => undefined)
+        return
+      }
+      use?.asks(o)
+      if (o.conv !== before.conv || o.peer !== before.peer) router.show({ account: o.user, conv: o.conv, user: o.peer })
+      draw()
+    },
+    end() {
+      ended = true
+      over.abort()
+      end()?.release()
+      react.unmount()
+      box.remove()
+    },
+  }
+}
+
+/** Whether the page says which conversation is shown. */
+function isOne(o: Options): boolean {
+  return o.conv !== '' || o.peer !== ''
+}
+
+/** Tells how much is unread: in the conversation of the element, or in all. */
+function watchUnread({ session: { client } }: Use, options: () => Options, tell: (unread: { readonly messages: number; readonly mentions: number }) => void): () => void {
+  let told = ''
+  return client.subscribe(() => {
+    const o = options()
+    const v = isOne(o) ? client.conversation(o.conv || client.direct(o.peer)) : undefined
+    const all = client.unread()
+    const unread = !isOne(o) ? { messages: all.messages, mentions: all.mentions } : { messages: v?.unread ?? 0, mentions: v?.mentions.length ?? 0 }
+    const text = JSON.stringify(unread)
+    if (text !== told) tell(unread)
+    told = text
+  })
+}
+
+const shares = [0, 0.25, 0.5, 0.75, 1]
+
+/** Whether the person sees the element: it may be in a part of the page that is scrolled away or hidden. */
+function watchView(element: Element, over: AbortSignal): Pick<Environment, 'isSeen' | 'onSeen'> {
+  const listeners = new Set<() => void>()
+  let inView = false
+  const changed = (): void => listeners.forEach((f) => f())
+  const observer = new IntersectionObserver((entries) => {
+    const e = entries.at(-1)
+    inView = e !== undefined && (e.intersectionRatio >= 0.5 || e.intersectionRect.height >= innerHeight / 2)
+    changed()
+  }, { threshold: shares })
+  observer.observe(element)
+  over.addEventListener('abort', () => observer.disconnect())
+  addEventListener('focus', changed, { signal: over })
+  document.addEventListener('visibilitychange', changed, { signal: over })
+  return {
+    isSeen: () => inView && document.visibilityState === 'visible' && document.hasFocus(),
+    onSeen(f) {
+      listeners.add(f)
+      return () => listeners.delete(f)
+    },
+  }
+}

@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { test } from 'node:test'
+import { forElement } from '../elementStyles.js'
+
+const files = ['ui', 'src'].flatMap((folder) => readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((f) => path.join(folder, f))).filter((f) => f.endsWith('.css') && !f.includes('gallery'))
+
+test('no style sheet of an element goes by the page around it', () => {
+  assert.ok(files.length >= 10)
+  for (const file of files) {
+    const css = forElement(readFileSync(file, 'utf8'), file).replace(/\/\*[^]*?\*\//g, '')
+    const over = path.basename(file) === 'overlays.css' // menus and dialogs are over the page
+    assert.doesNotMatch(css, /:root|(^|[\s,}])(html|body)[\s,{]|\drem\b/m, file)
+    if (!over) assert.doesNotMatch(css, /\d(dvh|vh|vw|dvw)\b|@media[^{]*(width|height)/, file)
+  }
+})
+
+test('each token can be set from outside', () => {
+  const tokens = forElement(readFileSync('ui/tokens.css', 'utf8'), 'ui/tokens.css')
+  const named = [...readFileSync('ui/tokens.css', 'utf8').matchAll(/^ {2}--([\w-]+): (.*);$/gm)]
+  assert.ok(named.length > 30)
+  for (const [, name, value] of named) assert.ok(tokens.includes(`--${name}: var(--petrel-${name}, `), `${name}: ${value}`)
+})

@@ -1,0 +1,309 @@
+// <petrel-chat> in pages of another origin, with a strict policy, in Chromium, against the real binary.
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type Server as HttpServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import path from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import axe from 'axe-core'
+import { build } from 'esbuild'
+import type { Browser, Page } from 'playwright-core'
+import { launch, Person, troubles } from './browser.js'
+import { Server } from './server.js'
+
+const built = path.resolve('../internal/web/dist/embed')
+const gzipped = (file: string): number => gzipSync(readFileSync(path.join(built, file)), { level: 9 }).length
+
+test('the script of <petrel-chat> is 2 kB until one is shown, and then at most 160 kB', () => {
+  const parts = readdirSync(path.join(built, 'assets')).filter((f) => /^mount-[\w-]+\.js$/.test(f))
+  assert.equal(parts.length, 1)
+  const [entry, part] = [gzipped('petrel-chat.js'), gzipped(`assets/${parts[0]}`)]
+  assert.ok(entry <= 2000 && part <= 160_000, `${entry} and ${part} bytes`)
+})
+
+test('on a server the module can be imported, and defines nothing', async () => {
+  const file = path.join(built, 'petrel-chat.js')
+  assert.equal(typeof (await import(file) as { PetrelChat: unknown }).PetrelChat, 'function')
+})
+
+interface Told {
+  readonly name: string
+  readonly detail: { readonly messages?: number; readonly seq?: number; readonly code?: string; readonly peer?: string }
+}
+
+describe('<petrel-chat>', { timeout: 120_000, concurrency: 2 }, () => {
+  let server: Server
+  let browser: Browser
+  let host: HttpServer
+  let origin = ''
+  let links: Readonly<Record<string, string>>
+  const pages = new Map<string, string>()
+  const parts = new Map<string, string>() // of the application in React, by path
+  const asked: { device: { id: string; kind: string } }[] = [] // of /chat-token
+
+  async function answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const { pathname } = new URL(req.url ?? '/', origin)
+    if (pathname === '/chat-token') {
+      let body = ''
+      for await (const part of req) body += String(part)
+      const { device } = JSON.parse(body) as { device: { id: string; kind: string } }
+      asked.push({ device })
+      const user = /user=(\w+)/.exec(req.headers.cookie ?? '')?.[1]
+      res.statusCode = user ? 200 : 401
+      res.end(user ? JSON.stringify(await server.admin('AdminService/MintToken', { user, device })) : '')
+      return
+    }
+    const text = pages.get(pathname) ?? parts.get(pathname)
+    res.setHeader('Content-Type', pathname.endsWith('.js') ? 'text/javascript' : 'text/html; charset=utf-8')
+    res.setHeader('Content-Security-Policy', `default-src 'none'; script-src 'self' ${server.url}; connect-src 'self' ${server.url} ${server.url.replace('http', 'ws')}; style-src 'self'; require-trusted-types-for 'script'`)
+    res.statusCode = text === undefined ? 404 : 200
+    res.end(text)
+  }
+
+  /** A page of somebody else: what its body says, and what tells of all events of its elements. */
+  function page(name: string, body: string, script = ''): string {
+    pages.set(`/${name}.js`, `
+      globalThis.told = []
+      for (const name of ['petrel-ready', 'petrel-unread', 'petrel-sent', 'petrel-open', 'petrel-error']) document.addEventListener(name, ({ detail }) => told.push({ name, detail }), true)
+      ${script}`)
+    pages.set(`/${name}`, `<!doctype html><html lang="en"><head><title>A shop</title><script src="/${name}.js"></script><script type="module" src="${server.url}/embed/petrel-chat.js"></script></head><body><h1>A shop</h1><input id="search" aria-label="Search of the shop">${body}</body></html>`)
+    return `${origin}/${name}`
+  }
+  const element = (user: string, more = ''): string => `<petrel-chat server="${server.url}" user="${user}" token="${server.tokens[user]}" ${more}></petrel-chat>`
+  const told = (p: Page, name: string): Promise<Told['detail'][]> => p.evaluate((n) => (globalThis as unknown as { told: Told[] }).told.filter((e) => e.name === n).map((e) => e.detail), name)
+  const untilTold = (p: Page, name: string, least = 1): Promise<unknown> => p.waitForFunction(([n, k]) => (globalThis as unknown as { told: Told[] }).told.filter((e) => e.name === n).length >= Number(k), [name, least])
+
+  before(async () => {
+    host = createServer((req, res) => void answer(req, res)).listen(0, '127.0.0.1')
+    await once(host, 'listening')
+    origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`
+    ;[server, browser] = await Promise.all([Server.start({ PETREL_LISTEN__ORIGINS: origin }), launch()])
+    links = await server.users('alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'gina', 'hank')
+  })
+  after(async () => {
+    await browser.close()
+    host.close()
+    await server.stop()
+    assert.deepEqual(troubles(), []) // no policy of a page was broken
+  })
+
+  test('a person chats in a page of another origin, which learns of it, and stays as it was', async () => {
+    const alice = await Person.open(browser, page('one', element('alice', 'peer="bob"'), `
+      addEventListener('keydown', (e) => { if (e.key === '/' && !/^(INPUT|TEXTAREA)$/.test(e.target.tagName)) document.querySelector('#search').focus() })
+    `))
+    const p = alice.page
+    await alice.field.waitFor()
+    await untilTold(p, 'petrel-ready')
+    assert.equal(await p.evaluate(() => document.activeElement), await p.evaluate(() => document.body)) // it takes no focus
+    const bob = await (await Person.open(browser, links['bob'] ?? '')).ready()
+    await alice.field.click()
+    await alice.field.pressSequentially('and/or') // the shop's key / is not for what is written here
+    await alice.field.press('Enter')
+    await bob.row('alice').click()
+    await bob.message('and/or').waitFor()
+    await alice.message('and/or').getByRole('img', { name: 'Read' }).waitFor()
+    await untilTold(p, 'petrel-sent')
+    assert.equal((await told(p, 'petrel-sent'))[0]?.seq, 1)
+    await p.locator('#search').focus()
+    await bob.say('welcome')
+    await alice.message('welcome').waitFor()
+    assert.equal(await p.evaluate(() => document.activeElement?.id), 'search') // what comes takes no focus either
+    // What opens over the chat is in its tree, and gives the focus back.
+    await alice.field.click()
+    await alice.choose('welcome', 'Reply')
+    assert.ok(await p.evaluate(() => document.activeElement?.shadowRoot?.activeElement?.matches('.composer-field')))
+    await alice.say('thanks')
+    await bob.message('thanks').locator('.quote', { hasText: 'welcome' }).waitFor()
+    await p.getByRole('button', { name: 'Emoji' }).click()
+    await p.locator('.emoji').nth(2).click() // inside of the tree, so it stays open
+    await p.locator('.emoji').nth(3).click()
+    assert.notEqual(await alice.field.inputValue(), '')
+    await p.locator('h1', { hasText: 'A shop' }).click() // outside of it
+    await p.locator('.emoji-picker').waitFor({ state: 'detached' })
+    assert.deepEqual(await p.evaluate(() => [location.hash, history.length, document.title, document.documentElement.dataset['theme'] ?? '', document.adoptedStyleSheets.length, document.head.querySelectorAll('style,link').length]), ['', 2, 'A shop', '', 0, 0])
+    assert.deepEqual(await p.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).length), 0)
+    await Promise.all([alice.context.close(), bob.context.close()])
+  })
+
+  test('Enter chooses a word of an input method in a shadow tree too', async () => {
+    const carol = await Person.open(browser, page('ime', element('carol', 'peer="dave" lang="zh"')))
+    await carol.field.click()
+    const cdp = await carol.context.newCDPSession(carol.page)
+    await cdp.send('Input.imeSetComposition', { text: 'ni', selectionStart: 2, selectionEnd: 2 })
+    await cdp.send('Input.dispatchKeyEvent', { type: 'rawKeyDown', key: 'Process', code: 'Enter', windowsVirtualKeyCode: 229, nativeVirtualKeyCode: 229 })
+    await carol.field.dispatchEvent('keydown', { key: 'Enter', keyCode: 229, bubbles: true, composed: true })
+    await cdp.send('Input.insertText', { text: '你好' })
+    assert.equal(await carol.field.inputValue(), '你好')
+    assert.equal(await carol.page.locator('.message').count(), 0)
+    await carol.field.press('Enter')
+    await carol.message('你好').waitFor()
+    assert.equal(await carol.page.locator('.petrel').getAttribute('lang'), 'zh-CN')
+    await carol.context.close()
+  })
+
+  test('the list opens conversations without a trace in the history, and the page can keep them for itself', async () => {
+    await server.sendAs('gina', { user: 'erin', text: 'from gina' })
+    await server.sendAs('hank', { user: 'erin', text: 'from hank' })
+    const erin = await Person.open(browser, page('list', element('erin')))
+    await erin.row('gina').click()
+    await erin.field.waitFor()
+    assert.ok(await erin.page.evaluate(() => document.activeElement?.shadowRoot?.activeElement?.matches('.composer-field'))) // the person came here
+    assert.equal(await erin.page.evaluate(() => history.length), 2)
+    await untilTold(erin.page, 'petrel-unread', 2)
+    assert.equal((await told(erin.page, 'petrel-unread')).at(-1)?.messages, 1)
+    await erin.page.evaluate(() => document.addEventListener('petrel-open', (e) => e.preventDefault(), true))
+    await erin.row('hank').click()
+    assert.equal((await told(erin.page, 'petrel-open')).at(-1)?.peer, 'hank')
+    await erin.page.getByRole('heading', { name: 'gina' }).waitFor()
+    await erin.context.close()
+  })
+
+  test('an element that is moved stays as it is; one that is removed leaves nothing, and comes back', async () => {
+    const person = await Person.open(browser, page('moved', `<div id="a">${element('frank', 'peer="gina"')}</div><div id="b"></div>${element('frank')}`))
+    const p = person.page
+    const open = new Set<unknown>()
+    p.on('websocket', (s) => {
+      open.add(s)
+      s.on('close', () => open.delete(s))
+    })
+    await p.reload()
+    await person.field.fill('half a')
+    await p.evaluate(() => document.querySelector('#b')?.append(document.querySelector('petrel-chat') as Element))
+    await p.waitForTimeout(100)
+    assert.equal(await person.field.inputValue(), 'half a')
+    assert.equal(open.size, 1) // both elements are for the same account
+    await p.evaluate(() => {
+      const refs = [...document.querySelectorAll('petrel-chat')].map((e) => new WeakRef(e))
+      Object.assign(globalThis, { refs, html: document.body.innerHTML })
+      for (const e of document.querySelectorAll('petrel-chat')) e.remove()
+    })
+    const until = Date.now() + 5000
+    while (open.size > 0 && Date.now() < until) await p.waitForTimeout(50)
+    assert.equal(open.size, 0)
+    const cdp = await person.context.newCDPSession(p)
+    for (let i = 0; i < 20 && await p.evaluate(() => (globalThis as unknown as { refs: WeakRef<Element>[] }).refs.some((r) => r.deref())); i++) {
+      await cdp.send('HeapProfiler.collectGarbage')
+      await p.waitForTimeout(100)
+    }
+    assert.deepEqual(await p.evaluate(() => (globalThis as unknown as { refs: WeakRef<Element>[] }).refs.filter((r) => r.deref()).length), 0)
+    await p.evaluate(([server, token]) => {
+      const e = Object.assign(document.createElement('petrel-chat'), { server, user: 'frank', peer: 'gina', token: () => token })
+      document.body.append(e)
+    }, [server.url, server.tokens['frank']])
+    await person.field.waitFor()
+    assert.equal(await person.field.inputValue(), 'half a') // the draft
+    await person.context.close()
+  })
+
+  test('a message is read when the element is in view, and not before', async () => {
+    const { conv, seq } = await server.sendAs('hank', { user: 'gina', text: 'far below' })
+    const gina = await Person.open(browser, page('below', `<p id="space"></p>${element('gina', 'peer="hank"')}`, "addEventListener('DOMContentLoaded', () => { document.querySelector('#space').style.height = '4000px' })"))
+    await gina.message('far below').waitFor()
+    await gina.page.bringToFront()
+    await gina.page.waitForTimeout(300)
+    const unread = async (): Promise<number | undefined> => (await told(gina.page, 'petrel-unread')).at(-1)?.messages
+    assert.equal(await unread(), 1)
+    await gina.page.locator('petrel-chat').scrollIntoViewIfNeeded()
+    await gina.page.waitForFunction(() => (globalThis as unknown as { told: Told[] }).told.findLast((e) => e.name === 'petrel-unread')?.detail.messages === 0)
+    assert.ok(conv && seq)
+    await gina.context.close()
+  })
+
+  test('the back end of the page logs the person in once for all tabs; after a logout nothing is left', async () => {
+    const address = page('login', `<petrel-chat server="${server.url}" user="dave" peer="carol" token-url="/chat-token"></petrel-chat>`)
+    const dave = await Person.open(browser, address)
+    await dave.page.getByRole('alert').getByText('You are logged out').waitFor() // nobody is logged in to the shop
+    assert.equal((await told(dave.page, 'petrel-error'))[0]?.code, 'unauthenticated')
+    await dave.context.addCookies([{ name: 'user', value: 'dave', url: origin }])
+    await dave.page.getByRole('button', { name: 'Try again' }).click()
+    await dave.field.waitFor()
+    const before = asked.length
+    const second = await Person.open(dave.context, address)
+    await second.say('from the second tab')
+    await dave.message('from the second tab').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
+    assert.equal(asked.length, before)
+    assert.equal(asked[0]?.device.kind, 'web')
+    assert.equal(new Set(asked.map((a) => a.device.id)).size, 1)
+    await second.page.evaluate(() => document.querySelector('petrel-chat')?.logOut())
+    assert.deepEqual(await second.page.evaluate(async () => [Object.keys(localStorage), (await indexedDB.databases()).map((d) => d.name).filter((n) => n?.startsWith('petrel:'))]), [[], []])
+    await dave.page.getByText('You are logged out').waitFor()
+    await dave.context.close()
+  })
+
+  test('axe finds nothing serious in an element, light and dark', async () => {
+    await server.sendAs('alice', { user: 'carol', text: 'for axe' })
+    for (const theme of ['light', 'dark']) {
+      const carol = await Person.open(browser, page(`axe-${theme}`, element('carol', `theme="${theme}"`)), { reducedMotion: 'reduce', bypassCSP: true })
+      await carol.row('alice').click()
+      await carol.message('for axe').waitFor()
+      await carol.page.evaluate(axe.source)
+      const { violations } = await carol.page.evaluate(() => (globalThis as unknown as { axe: typeof axe }).axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'cat.semantics'] }))
+      assert.deepEqual(violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').flatMap((v) => v.nodes.map((n) => `${theme}: ${v.id}: ${n.html.slice(0, 200)}`)), [])
+      await carol.context.close()
+    }
+  })
+
+  test('a token of somebody else shows nobody anything', async () => {
+    const p = (await Person.open(browser, page('other', `<petrel-chat server="${server.url}" user="alice" peer="bob" token="${server.tokens['bob']}"></petrel-chat>`))).page
+    await p.getByRole('alert').waitFor()
+    assert.equal((await told(p, 'petrel-error'))[0]?.code, 'invalid')
+    assert.equal(await p.locator('.message').count(), 0)
+    await p.context().close()
+  })
+
+  test('an application in React of its own shows it from the package, and gives it a function', async () => {
+    const source = `
+      import '@petrel-im/chat'
+      import { useState } from 'react'
+      import { createRoot } from 'react-dom/client'
+      function App() {
+        const [peer, setPeer] = useState('frank')
+        const [asked, setAsked] = useState(0)
+        const [, setTimes] = useState(0)
+        globalThis.draw = () => setTimes((n) => n + 1)
+        return <><button onClick={() => setPeer('dave')}>dave</button><output>{asked}</output><petrel-chat server="${server.url}" user="bob" peer={peer} token={() => { setAsked((n) => n + 1); return '${server.tokens['bob']}' }} /></>
+      }
+      createRoot(document.querySelector('#app')).render(<App />)`
+    const { outputFiles } = await build({
+      stdin: { contents: source, resolveDir: '.', loader: 'jsx', sourcefile: 'app.jsx' }, bundle: true, splitting: true, format: 'esm', jsx: 'automatic', write: false, outdir: '/application',
+      alias: { '@petrel-im/chat': path.resolve('embed/dist/petrel-chat.js') }, define: { 'process.env.NODE_ENV': '"production"' },
+    })
+    for (const f of outputFiles) parts.set(f.path, f.text)
+    const address = page('react', '<div id="app"></div><script type="module" src="/application/stdin.js"></script>')
+    pages.set('/react', pages.get('/react')?.replace(/<script type="module" src="[^"]*petrel-chat.js"><\/script>/, '') ?? '')
+    const bob = await Person.open(browser, address)
+    await bob.page.getByRole('heading', { name: 'frank' }).waitFor()
+    await bob.page.locator('output', { hasText: /[1-9]/ }).waitFor() // it was asked, which has made the application draw again, with another function
+    await bob.field.evaluate((f) => f.setAttribute('data-same', ''))
+    await bob.page.evaluate(() => (globalThis as unknown as { draw: () => void }).draw())
+    await bob.say('from React')
+    await bob.message('from React').getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
+    assert.equal(await bob.page.locator('.composer-field[data-same]').count(), 1)
+    await bob.page.getByRole('button', { name: 'dave' }).click()
+    await bob.page.getByRole('heading', { name: 'dave' }).waitFor()
+    await bob.context.close()
+  })
+
+  test('the styles of the page do not reach it, but for those that it offers; it follows the size of the element and the colours of the page', async () => {
+    const css = 'html { font-size: 40%; color-scheme: dark } * { letter-spacing: 9px; color: red; --accent: red } petrel-chat { --petrel-accent: rgb(1, 2, 3); width: 340px }'
+    const person = await Person.open(browser, page('styles', element('hank', 'peer="alice"'), `addEventListener('DOMContentLoaded', () => { const s = new CSSStyleSheet(); s.replaceSync(${JSON.stringify(css)}); document.adoptedStyleSheets = [s] })`))
+    await person.say('hello')
+    await person.message('hello').waitFor()
+    const seen = await person.page.evaluate(() => { // at once: the message is drawn anew when it is stored
+      const root = document.querySelector('petrel-chat')?.shadowRoot
+      const { fontSize, letterSpacing, color } = getComputedStyle(root?.querySelector('.bubble') as Element)
+      const way = getComputedStyle(root?.querySelector('.petrel') as Element)
+      return { fontSize, letterSpacing, color, accent: way.getPropertyValue('--accent').trim() }
+    })
+    assert.deepEqual(seen, { fontSize: '16px', letterSpacing: 'normal', color: 'rgb(240, 244, 248)', accent: 'rgb(1, 2, 3)' })
+    await person.page.locator('.chat-title').click()
+    const [info, whole] = await Promise.all(['.info', 'petrel-chat'].map((s) => person.page.locator(s).boundingBox()))
+    assert.equal(info?.width, whole?.width) // as on a phone, in a window of 1000 px
+    await person.page.locator('petrel-chat').evaluate((e) => { (e as HTMLElement).style.width = '800px' })
+    const [beside, wide] = await Promise.all(['.info', 'petrel-chat'].map((s) => person.page.locator(s).boundingBox()))
+    assert.deepEqual([beside?.width, (beside?.x ?? 0) + 400, beside?.height], [400, (wide?.x ?? 0) + 800, wide?.height]) // over the chat, and not beyond the element
+    await person.context.close()
+  })
+})

@@ -1,0 +1,122 @@
+// The guide docs/guide/first-app.md and its files, against the real binary: each back end, and each page.
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { build, type BuildOptions } from 'esbuild'
+import type { Browser } from 'playwright-core'
+import { launch, Person } from './browser.js'
+import { Server } from './server.js'
+
+const files = path.resolve('../examples/first-app')
+const guide = readFileSync('../docs/guide/first-app.md', 'utf8')
+const read = (file: string): string => readFileSync(path.join(files, file), 'utf8')
+
+test('what the guide quotes stands in the files', () => {
+  const blocks = [...guide.matchAll(/```(js|jsx|python|go|html)\n([^]*?)```/g)]
+  assert.equal(blocks.length, 7)
+  const all = ['server.mjs', 'server.py', 'server.go', 'client.js', 'plain.js', 'react.jsx', 'pages/index.html'].map(read)
+  for (const [, , text = ''] of blocks) assert.ok(all.some((file) => file.includes(text)), `no file has:\n${text}`)
+})
+
+describe('the first application', { timeout: 120_000, concurrency: 3 }, () => {
+  const programs = { node: ['node', 'server.mjs'], python: ['python3', 'server.py'], go: ['./server'] } as const
+  const folder = mkdtempSync(path.join(tmpdir(), 'petrel-first-'))
+  const ports = new Map<string, number>()
+  const running: ChildProcess[] = []
+  let server: Server
+  let browser: Browser
+
+  before(async () => {
+    for (const program of Object.keys(programs)) ports.set(program, await freePort())
+    const origins = [...ports.values()].map((port) => `http://127.0.0.1:${port}`).join()
+    cpSync(files, folder, { recursive: true, filter: (file) => !file.includes('node_modules') })
+    const options = { bundle: true, format: 'esm' as const, jsx: 'automatic' as const, conditions: ['petrel-source'], nodePaths: [path.resolve('node_modules')], alias: { react: path.resolve('node_modules/react') } } satisfies BuildOptions
+    ;[server, browser] = await Promise.all([
+      Server.start({ PETREL_LISTEN__ORIGINS: origins }), launch(),
+      build({ ...options, entryPoints: ['plain.js', 'react.jsx'].map((f) => path.join(folder, f)), outdir: path.join(folder, 'pages'), outExtension: { '.js': '.bundle.js' } }),
+    ])
+    await server.users('support')
+    const { key } = await server.admin('AdminService/CreateKey', { name: 'shop', scopes: ['tokens'] }) as { key: string }
+    writeFileSync(path.join(folder, 'shop.key'), `${key}\n`)
+    const made = spawnSync('go', ['build', '-o', path.join(folder, 'server'), path.join(files, 'server.go')], { encoding: 'utf8' })
+    assert.equal(made.status, 0, made.stderr)
+    for (const [program, [command = '', ...args]] of Object.entries(programs)) {
+      running.push(spawn(command, args, { cwd: folder, stdio: 'ignore', env: { ...process.env, PETREL_SERVER: server.url, PORT: String(ports.get(program)) } }))
+    }
+  })
+  after(async () => {
+    await browser.close()
+    await Promise.all(running.map(async (p) => {
+      if (p.exitCode === null && p.kill()) await once(p, 'exit')
+    }))
+    await server.stop()
+    rmSync(folder, { recursive: true })
+  })
+
+  /** Logs a user in to the shop, as the form of it does. */
+  async function shop(program: string, user: string): Promise<Person> {
+    const address = `http://127.0.0.1:${ports.get(program)}/`
+    for (;;) {
+      try {
+        await fetch(address)
+        break
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, 20)) // it does not listen yet
+      }
+    }
+    const person = await Person.open(browser, address)
+    await person.page.locator('input').fill(user)
+    await person.page.getByRole('button', { name: 'Log in' }).click()
+    return person
+  }
+
+  for (const program of Object.keys(programs)) {
+    test(`a customer writes from <petrel-chat>, with a back end in ${program}`, async () => {
+      const customer = await shop(program, `${program}-customer`)
+      await customer.say(`hello from ${program}`)
+      await customer.message(`hello from ${program}`).getByRole('img', { name: /Sent|Delivered|Read/ }).waitFor()
+      await server.sendAs('support', { user: `${program}-customer`, text: `welcome, ${program}` })
+      await customer.message(`welcome, ${program}`).waitFor()
+      await customer.context.close()
+    })
+  }
+
+  for (const [kind, program] of [['plain', 'node'], ['react', 'python']] as const) {
+    test(`a customer writes from the page in ${kind}`, async () => {
+      const customer = await shop(program, `${kind}-customer`)
+      await customer.page.locator('petrel-chat').waitFor()
+      await customer.page.goto(`http://127.0.0.1:${ports.get(program)}/${kind}.html`)
+      await customer.page.getByRole('status').getByText('live').waitFor()
+      await customer.page.getByRole('textbox', { name: 'message' }).fill('ahoy')
+      await customer.page.getByRole('button', { name: 'Send' }).click()
+      await customer.page.getByRole('listitem').getByText(`${kind}-customer: ahoy`).waitFor()
+      await server.sendAs('support', { user: `${kind}-customer`, text: 'what can I do for you?' })
+      await customer.page.getByRole('listitem').getByText('support: what can I do for you?').waitFor()
+      await customer.context.close()
+    })
+  }
+
+  test('curl logs a user in as the guide says', async () => {
+    const command = /```sh\n(curl [^]*?)```/.exec(guide)?.[1]?.replace('http://127.0.0.1:8080', server.url).replace('examples/first-app/shop.key', path.join(folder, 'shop.key')) ?? ''
+    const { stdout, stderr } = spawnSync('bash', ['-c', command], { encoding: 'utf8' })
+    const answer = JSON.parse(stdout || stderr) as Record<string, string>
+    const quoted = JSON.parse(/```json\n([^]*?)```/.exec(guide)?.[1] ?? '') as Record<string, string>
+    assert.deepEqual(Object.keys(quoted).sort(), Object.keys(answer).filter((k) => k !== 'gateways').sort())
+    for (const field of ['accessToken', 'refreshToken']) assert.ok(answer[field]?.startsWith(quoted[field]?.split('…')[0] ?? '?'), `${field}: ${answer[field]}`)
+  })
+})
+
+async function freePort(): Promise<number> {
+  const s = createServer().listen(0, '127.0.0.1')
+  await once(s, 'listening')
+  const { port } = s.address() as AddressInfo
+  s.close()
+  await once(s, 'close')
+  return port
+}
