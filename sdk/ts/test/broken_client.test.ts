@@ -38,6 +38,7 @@ const rules: readonly Rule[] = [
   { file: 'indexeddb.ts', old: 'if (term !== undefined && ', new: 'if (false && ', guard: 'test/tabs.test.ts', by: 'is stored once' },
   { file: 'indexeddb.ts', old: 'async (rows) => rows.clear()', new: 'async () => {}', guard: 'test/tabs.test.ts', by: 'removed at once' },
   { file: 'core/rows.ts', old: 'startsWith(outPrefix)) c.rows.delete(key)', new: 'startsWith(outPrefix)) {}', guard: 'src/core/follow.test.ts', by: 'a tab that follows stores nothing' },
+  { file: 'core/rows.ts', old: 'if (v && met) arrived(', new: 'if (v && met) void (', guard: 'src/core/follow.test.ts', by: 'is not shown twice' },
   { file: 'core/rows.ts', old: 'takeCursors(c, value as ConvRow)', new: '{}', guard: 'test/tabs.test.ts', by: 'who takes over keeps' },
   { file: 'core/rows.ts', old: 'if (value) adopt(c, [value as OutgoingRow])', new: 'if (value) {}', guard: 'test/tabs.test.ts', by: 'all tabs show' },
   { file: 'core/rows.ts', old: 'else if (o && isFailed(o)) remove(c, o)', new: '', guard: 'test/tabs.test.ts', by: 'all tabs show' },

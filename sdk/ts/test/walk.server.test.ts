@@ -22,6 +22,7 @@ const disturbances = [
 
 test(`walks of ${steps} steps end equal to the log of the server`, { timeout: 120_000 + seeds * steps * 20 }, async () => {
   const met = new Map<string, number>()
+  const errors: string[] = []
   for (let from = first; from < first + seeds; from += together) {
     const all = Array.from({ length: Math.min(together, first + seeds - from) }, (_, i) => from + i)
     const server = await startServer(all.flatMap((seed) => [`alice${seed}`, `bob${seed}`]), [], { ...unlimited, PETREL_ACCOUNTS__REFRESHES_PER_MIN: '-1', PETREL_ACCOUNTS__ONE_PER_KIND: 'false' })
@@ -53,11 +54,12 @@ test(`walks of ${steps} steps end equal to the log of the server`, { timeout: 12
       await Promise.all(walks.map((w) => w.end()))
       const { userCPUTime, systemCPUTime } = process.resourceUsage()
       console.log(`# seeds ${from} to ${from + all.length - 1} of ${steps} steps: ${((performance.now() - began) / 1000).toFixed(1)} s; so far ${((userCPUTime + systemCPUTime) / 1e6).toFixed(1)} s of CPU in this process`)
-      assert.deepEqual(walks.filter((w) => w.error !== '').map((w) => w.error), [])
+      errors.push(...walks.map((w) => w.error).filter((why) => why !== ''))
     } finally {
       await server.stop()
     }
   }
+  assert.deepEqual(errors, [])
   console.log(`# met: ${JSON.stringify(Object.fromEntries(met))}`)
   if (seeds >= 10 && steps >= 10_000) assert.deepEqual(disturbances.filter((what) => !met.has(what)), [], 'no walk met these')
 })
