@@ -45,6 +45,7 @@ const rules: readonly Rule[] = [
   { file: 'tabs/tab.ts', old: "this.#post({ kind: 'settled', messages })", new: 'void 0', guard: 'test/tabs.test.ts', by: 'all tabs show' },
   { file: 'tabs/hub.ts', old: 'if (this.#members.size > 0) this.#echo(r.from, r.frame, frame)', new: '', guard: 'src/tabs/hub.test.ts', by: 'read back' },
   { file: 'tabs/hub.ts', old: 'if (!focus) return { all: true }', new: 'if (!focus) continue', guard: 'src/tabs/hub.test.ts', by: 'the focus is that of all' },
+  { file: 'tabs/hub.ts', old: 'from.tab !== tab || frame.cursor)', new: 'from.tab !== tab)', guard: 'src/tabs/hub.test.ts', by: 'a cursor whose tab is gone' },
   { file: 'tabs/hub.ts', old: '|| 16) - open', new: '|| 16)', guard: 'src/tabs/hub.test.ts', by: 'the limits of one session' },
 ]
 
