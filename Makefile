@@ -39,7 +39,7 @@ VCS := $(if $(shell git rev-parse --verify HEAD 2>/dev/null),auto,false)
 # Folders with Go code.
 GO_DIRS := bench cmd examples internal proto sdk/go test
 
-.PHONY: help serve build web shots test check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz hosts clean
+.PHONY: help serve build web shots test walks check format vet types lint fresh gen bench long crash chaos-cluster flood fuzz hosts clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -70,8 +70,9 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pgstore internal/store/pebblestore bench
 LONG     := cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/scenario test/foreign test/ts test/web test/walk test/passenger test/chaos test/authz test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
+UNRACED  := test/scenario test/foreign test/ts test/web test/passenger test/chaos test/authz test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
 ALONE    := test/sabotage
+APART    := test/walk
 packages  = $(addprefix ./,$(1))
 
 # An eighth of what compiling takes is collecting garbage.
@@ -87,7 +88,7 @@ AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call
 	$(COMPILE) test -vet=off -run "^TestGuardsAreBuilt$$" $(call packages,$(ALONE))' >$(BUILD)/ahead.log 2>&1
 
 test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
-	@raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(ALONE) $(BUSY)))$$'); \
+	@raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(ALONE) $(APART) $(BUSY)))$$'); \
 	{ $(INSTALL) >$(BUILD)/install.log 2>&1 & install=$$!; \
 	  $(COMPILE) list -export -test -deps $(RACE) $(call packages,$(BUSY)) $$raced >$(BUILD)/raced.log 2>&1 || :; \
 	  wait $$install || :; $(INSTALL) >&2; \
@@ -100,6 +101,10 @@ test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other langua
 	  $(GO_TEST) -count=1 $(call packages,$(ALONE)) && c=0 || c=1; \
 	  [ $$a$$b$$c = 000 ]; \
 	} | go run ./test/report -show 'seed [0-9]|kills='
+
+walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of 10,000 steps each
+	go test -count=1 -vet=off -v ./$(APART)
+	cd sdk/ts && node scripts/walks.mjs
 
 check: format vet lint fresh types ## everything that can be said without running the server
 
@@ -168,8 +173,8 @@ long: crash chaos-cluster build $(TS) $(WEB) $(CHROMIUM) ## the long counts of w
 	PETREL_SCHEDULES=20000 go test -count=1 -timeout 0 -v -run '^TestRandomSchedules' ./internal/fanout
 	PETREL_EXAMPLES=200 go test -count=1 -timeout 0 -v -run '^TestSchemathesis' ./test/foreign
 	PETREL_SLOW_SENDS=10 PETREL_IDLE_SECONDS=600 go test -count=1 -timeout 0 -v ./test/passenger
-	go test -count=1 -timeout 0 -v ./test/walk -args -seeds 1000
-	cd sdk/ts && PETREL_TS_SEEDS=1000 PETREL_TS_STEPS=10000 npm run --silent test walk.server
+	go test -count=1 -timeout 0 -v ./$(APART) -args -seeds 1000
+	cd sdk/ts && node scripts/walks.mjs 1 1000
 	cd sdk/ts && PETREL_TABS=100 PETREL_IDLE_SECONDS=600 npm run --silent test chromium
 	cd web && npm run --silent broken
 

@@ -102,5 +102,5 @@ export const broken: readonly Broken[] = [
   { clause: 'S-17.3', file: 'rows.ts', old: 'tried: true,', new: 'tried: false,', vector: 'after a restart everything is there again' },
   { clause: 'S-18.1', file: 'conversation.ts', old: 'v.list = undefined\nc.changed.conversations.add(v.id)', new: 'v.list = undefined', vector: 'a page and its token are one write' },
   { clause: 'S-19.3', file: 'live.ts', old: 'if (need !== \'\' && !offers(lv, need)) return', new: 'if (false) return', vector: 'what the server did not offer is not asked for' },
-  { clause: 'S-19.4', file: 'errors.ts', old: 'settled: e.settled, ', new: 'settled: false, ', vector: 'a rejected message is shown until it is discarded' },
+  { clause: 'S-19.4', file: 'errors.ts', old: '{ kind: \'refused\', ...e, ', new: '{ kind: \'refused\', ...e, settled: false, ', vector: 'a rejected message is shown until it is discarded' },
 ]

@@ -43,12 +43,14 @@ const rules: readonly Rule[] = [
   { file: 'indexeddb.ts', old: 'if (term !== undefined && ', new: 'if (false && ', guard: 'test/tabs.test.ts', by: 'is stored once' },
   { file: 'indexeddb.ts', old: 'async (rows) => rows.clear()', new: 'async () => {}', guard: 'test/tabs.test.ts', by: 'removed at once' },
   { file: 'core/rows.ts', old: 'startsWith(outPrefix)) c.rows.delete(key)', new: 'startsWith(outPrefix)) {}', guard: 'src/core/follow.test.ts', by: 'a tab that follows stores nothing' },
+  { file: 'core/rows.ts', old: 'if (v && met) arrived(', new: 'if (v && met) void (', guard: 'src/core/follow.test.ts', by: 'is not shown twice' },
   { file: 'core/rows.ts', old: 'takeCursors(c, value as ConvRow)', new: '{}', guard: 'test/tabs.test.ts', by: 'who takes over keeps' },
   { file: 'core/rows.ts', old: 'if (value) adopt(c, [value as OutgoingRow])', new: 'if (value) {}', guard: 'test/tabs.test.ts', by: 'all tabs show' },
   { file: 'core/rows.ts', old: 'else if (o && isFailed(o)) remove(c, o)', new: '', guard: 'test/tabs.test.ts', by: 'all tabs show' },
   { file: 'tabs/tab.ts', old: "this.#post({ kind: 'settled', messages })", new: 'void 0', guard: 'test/tabs.test.ts', by: 'all tabs show' },
   { file: 'tabs/hub.ts', old: 'if (this.#members.size > 0) this.#echo(r.from, r.frame, frame)', new: '', guard: 'src/tabs/hub.test.ts', by: 'read back' },
   { file: 'tabs/hub.ts', old: 'if (!focus) return { all: true }', new: 'if (!focus) continue', guard: 'src/tabs/hub.test.ts', by: 'the focus is that of all' },
+  { file: 'tabs/hub.ts', old: 'from.tab !== tab || frame.cursor)', new: 'from.tab !== tab)', guard: 'src/tabs/hub.test.ts', by: 'a cursor whose tab is gone' },
   { file: 'tabs/hub.ts', old: '|| 16) - open', new: '|| 16)', guard: 'src/tabs/hub.test.ts', by: 'the limits of one session' },
 ]
 

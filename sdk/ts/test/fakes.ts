@@ -101,8 +101,10 @@ export class FakeBrowser {
   }
 
   post(from: FakeChannel, m: unknown): void {
-    if (this.#frozen.has(from.tab)) return // it runs nothing
-    for (const c of this.#channels) if (c !== from && c.name === from.name) c.get(structuredClone(m))
+    const copy = this.#frozen.has(from.tab) ? structuredClone(m) : m
+    this.#hear(from.tab, () => { // a tab that is frozen runs nothing: it says this when it thaws
+      for (const c of this.#channels) if (c !== from && c.name === from.name) c.get(structuredClone(copy))
+    })
   }
 
   drop(c: FakeChannel): void {
@@ -133,7 +135,9 @@ export class FakeBrowser {
           const hold = (): void => {
             const mine: Holder = { tab, lost: reject, release: () => this.#held.get(name) === mine && this.#free(name) }
             this.#held.set(name, mine)
-            Promise.resolve().then(() => f({})).then(resolve, reject).finally(mine.release)
+            this.#hear(tab, () => {
+              Promise.resolve().then(() => f({})).then(resolve, reject).finally(mine.release)
+            })
           }
           const holder = this.#held.get(name)
           if (!holder || steal) {

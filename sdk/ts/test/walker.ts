@@ -37,6 +37,7 @@ interface Composed {
   seen: boolean // a page has shown it as stored
   maybe: boolean // the server went back, or the person has logged out, after it was stored
   gone: boolean // it was shown as rejected
+  past: boolean // the history has changed since: its entry may be below those that the page begins with
 }
 
 interface View {
@@ -109,6 +110,7 @@ class Page {
     if (history !== this.history) {
       this.history = history
       this.views = new Map()
+      for (const m of this.open.values()) m.past = true
     }
     if (list) this.list = this.client.conversations().map((v) => v.id).sort()
     if (unread) this.unread = this.client.unread()
@@ -134,8 +136,9 @@ class Page {
     view.isStale = true
     const to = v.peer === '' ? conv : `@${v.peer}`
     const pending = new Map(this.client.pending(conv).map((o) => [o.id, o]))
-    for (const id of this.open.keys()) { // what another tab has left is shown twice for a moment, until the server says that it has it
-      assert.ok(!pending.has(id) || !view.ids.has(`${this.user}/${id}`), `${conv}: message ${id} is on its way, and stored at ${view.ids.get(`${this.user}/${id}`)}`)
+    for (const [id, { state }] of pending) {
+      assert.ok(!view.ids.has(`${this.user}/${id}`), `${conv}: message ${id} is ${state}, and stored at ${view.ids.get(`${this.user}/${id}`)}`)
+      if (state !== 'sending' && state !== 'sent' && !this.#walk.isOpen(id)) queueMicrotask(() => this.client.discard(id)) // of a page that is gone
     }
     for (const m of this.open.values()) {
       if (m.to !== to) continue
@@ -145,11 +148,15 @@ class Page {
         this.open.delete(m.id)
       } else if (!o) {
         if (!m.maybe && (v.have < v.head || !this.client.status().synced)) continue // another tab has sent it, and its entry is on its way to this one
-        assert.ok(m.maybe, `${conv}: message ${m.id} is neither on its way nor stored`)
+        if (m.past) m.seen = true // the log tells
+        assert.ok(m.maybe || m.past, `${conv}: message ${m.id} is neither on its way nor stored`)
         this.open.delete(m.id)
       } else if (o.state === 'rejected') {
         assert.ok(!m.sure, `${conv}: message ${m.id} is rejected: ${o.error?.code}`)
         m.gone = true
+        this.open.delete(m.id)
+        queueMicrotask(() => this.client.discard(m.id))
+      } else if (o.state === 'unknowable') { // the log tells
         this.open.delete(m.id)
         queueMicrotask(() => this.client.discard(m.id))
       } else if (o.state === 'sent') m.seen = true // its entry is not there yet
@@ -246,6 +253,11 @@ export class Walk {
 
   // --- pages ---
 
+  /** Whether a page looks at what becomes of a message. */
+  isOpen(id: string): boolean {
+    return this.#tabs.some((p) => p.open.has(id)) || this.#bot?.open.has(id) === true
+  }
+
   async begin(): Promise<void> {
     const { conv } = await this.#server.admin('AdminService/CreateGroup', {
       key: `g${this.seed}`, title: 'group', members: [{ user: this.#alice, role: 'ROLE_OWNER' }, { user: this.#bob, role: 'ROLE_MEMBER' }],
@@ -304,7 +316,7 @@ export class Walk {
       return got
     }
     const client = new Client({
-      url: this.#server.url, token, webSocket: links.sockets(), device: `web${this.#logins}-${this.seed}`, clock: this.#browser.clock(name), newest: 5,
+      url: this.#server.url, token, webSocket: links.sockets(), device: `web${this.#logins}-${this.seed}`, clock: this.#browser.clock(name), newest: 5, keep: 200,
       store: browserStore(this.#account, { indexedDB: faulty(this.#factory, database), browser: this.#browser.tab(name) }),
     })
     const page = new Page(this, name, this.#alice, links, client, database)
@@ -379,7 +391,14 @@ export class Walk {
     for (this.step = from; this.step < to && this.error === ''; this.step++) {
       await this.#next()
       if (this.step % 8 === 0) await new Promise((resolve) => setImmediate(resolve))
+      if (this.#random(16) === 0) await this.#pause()
     }
+  }
+
+  /** A step takes no time, but a connection does: without pauses most steps would meet pages that are offline. */
+  async #pause(): Promise<void> {
+    const isLive = (): boolean => this.#tabs.some((p) => p !== this.#frozen && p.client.status().state === 'live')
+    for (const end = Date.now() + 30; !isLive() && Date.now() < end;) await moment()
   }
 
   async #next(): Promise<void> {
@@ -426,7 +445,7 @@ export class Walk {
         if (Date.now() - since > 5000) this.#thawAll() // the walk stands still, and nobody else does
         return this.#pending(page, to) <= 4 || page.client.status().state !== 'live'
       }
-      await this.#until(isSettled, () => `${page.name} of ${this.#tabs.map((t) => `${t.name} with ${t.links.size} sockets`).join()}: nothing to ${to} is settled: ${JSON.stringify([page.client.status(), page.client.pending(this.#conv(page, to)).map((o) => [o.id, o.state])])}`)
+      await this.#until(isSettled, () => `${page.name} of ${this.#tabs.map((t) => `${t.name} with ${t.links.size} sockets`).join()}: nothing to ${to} is settled: ${this.#states(to)}`)
     }
     const text = `${page.name} ${this.step}`
     const conv = this.#conv(page, to)
@@ -436,13 +455,23 @@ export class Walk {
     await this.#send(page, to, { ...(conv === '' || to.startsWith('@') && this.#random(2) === 0 ? { user: to.slice(1) } : { conv }), ...own, ...replyTo, text }, !('replyTo' in replyTo))
   }
 
+  /** What the pages say of the messages to a conversation. */
+  #states(to: string): string {
+    const of = (p: Page): unknown => {
+      const conv = this.#conv(p, to)
+      const { state, error } = p.client.status()
+      return [p.name, state, error?.message, p.client.conversation(conv)?.have, p.client.conversation(conv)?.head, to.startsWith('@') ? p.client.pendingTo(to.slice(1)) : p.client.pending(to)]
+    }
+    return JSON.stringify([...this.#tabs, this.#bot as Page].map(of), (key, value: unknown) => key === 'draft' ? undefined : value)
+  }
+
   async #send(page: Page, to: string, draft: Draft, sure: boolean): Promise<void> {
     const taken = page.client.send(draft).then(({ id }) => {
-      const m: Composed = { id, user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure, seen: false, maybe: page.isOver, gone: false } // a page that is gone writes nothing
+      const m: Composed = { id, user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure, seen: false, maybe: page.isOver, gone: false, past: false } // a page that is gone writes nothing
       this.#composed.push(m)
       if (!page.isOver) page.open.set(id, m)
     }).catch((why: unknown) => {
-      if (page.isOver || this.#disk.failed || isPetrelError(why) && why.kind === 'store') this.#composed.push({ id: '', user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure: false, seen: false, maybe: true, gone: false })
+      if (page.isOver || this.#disk.failed || isPetrelError(why) && why.kind === 'store') this.#composed.push({ id: '', user: page.user, to, text: draft.text ?? draft.edit?.text ?? '', sure: false, seen: false, maybe: true, gone: false, past: false })
       else this.fail(`${page.name}: send: ${String(why)}`)
     })
     await Promise.race([taken, moment(50)]) // a page that is frozen meanwhile takes its time
@@ -564,7 +593,7 @@ export class Walk {
     else if (k < 60 && !isBot) {
       this.#note('database')
       page.database.next = this.#one(['InvalidStateError', 'QuotaExceededError']) // its connection is dead, or there is no room
-    } else if (k < 61 && this.#random(6) === 0 && !isBot) await this.#logOut(page)
+    } else if (k < 62 && this.#random(3) === 0 && !isBot) await this.#logOut(page)
   }
 
   /** Alice logs out in one tab, and in again. */
@@ -636,7 +665,7 @@ export class Walk {
       p.client.wakeUp()
     }
     for (const p of [...this.#tabs, this.#bot as Page]) {
-      await this.#until(() => p.client.status().synced && p.open.size === 0 && this.#pending(p, this.#group) === 0, () => `${p.name} of ${this.#tabs.map((t) => `${t.name} with ${t.links.size} sockets`).join()}: ${p.open.size} messages are not shown as stored: ${JSON.stringify([p.client.status(), [...p.open.values()], p.client.conversation(this.#group)?.have, p.client.pending(this.#group)])}`)
+      await this.#until(() => p.client.status().synced && p.open.size === 0 && this.#pending(p, this.#group) === 0, () => `${p.name} of ${this.#tabs.map((t) => `${t.name} with ${t.links.size} sockets`).join()}: ${p.open.size} messages are not shown as stored: ${JSON.stringify([...p.open.values()])} ${this.#states(this.#group)}`)
     }
     await this.#untilUnsent()
   }

@@ -22,18 +22,12 @@ export function noChange(): Gathered {
 }
 
 /** Tells whether nothing changed. */
-export function isEmpty(ch: Change): boolean {
-  return ch.conversations.size === 0 && !ch.list && !ch.status && !ch.account && !ch.unread && !ch.signals && !ch.presence && !ch.pending
+export function isEmpty({ conversations, ...flags }: Change): boolean {
+  return conversations.size === 0 && !Object.values(flags).includes(true)
 }
 
 /** Adds what other says to ch. */
-export function merge(ch: Gathered, other: Change): void {
-  for (const conv of other.conversations) ch.conversations.add(conv)
-  ch.list ||= other.list
-  ch.status ||= other.status
-  ch.account ||= other.account
-  ch.unread ||= other.unread
-  ch.signals ||= other.signals
-  ch.presence ||= other.presence
-  ch.pending ||= other.pending
+export function merge(ch: Gathered, { conversations, ...flags }: Change): void {
+  for (const conv of conversations) ch.conversations.add(conv)
+  for (const [name, on] of Object.entries(flags)) if (on) ch[name as keyof typeof flags] = true
 }

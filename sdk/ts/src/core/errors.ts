@@ -42,12 +42,8 @@ export function invalid(message: string): Failure {
 export const silent: Failure = failure('silent', 'the server is silent')
 export const unknowable: Failure = failure('unknowable', 'it will never be known whether the message is stored')
 
-export function fromWire(e: WireError): Failure {
-  return {
-    kind: 'refused', code: e.code, message: e.message, hint: e.hint, settled: e.settled, retryable: e.retryable,
-    retryAfterMs: e.retryAfterMs, requestId: e.requestId, head: e.head,
-    ...defined({ damaged: e.damagedFrom > 0 ? { from: e.damagedFrom, to: e.damagedTo } : undefined }),
-  }
+export function fromWire({ damagedFrom, damagedTo, ...e }: WireError): Failure {
+  return { kind: 'refused', ...e, ...defined({ damaged: damagedFrom > 0 ? { from: damagedFrom, to: damagedTo } : undefined }) }
 }
 
 /** The same failure, with what was being done in front of its message. */

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as core from './index.js'
 
-// Another tab takes over in the turn in which the answer came: what is stored of the message
-// is decided there now, and an older row would overwrite it.
-test('a tab that follows stores nothing of what it was sending', () => {
+/** The core of a tab that leads, with the group g1. */
+function leading(): core.Core {
   let ids = 0
   const c = core.newCore({ url: 'ws://a', speaks: ['ws'], device: 'd', client: 'test', stored: true, keep: 500, newest: 20, manualDelivered: true }, () => 0, () => `id${++ids}`, 1e12)
   core.open(c, [])
@@ -16,6 +15,15 @@ test('a tab that follows stores nothing of what it was sending', () => {
   core.frame(c, 1, core.decode({ id: '2', sync: { token: 'AQ==', convs: [{ conv: 'g1', kind: 'CONV_KIND_GROUP', head: '0', joined: '1', firstSeq: '1' }] } }))
   core.stored(c, core.prepare(c))
   core.takeOutputs(c)
+  return c
+}
+
+const outbox = (c: core.Core): readonly core.Row[] => core.prepare(c).rows.filter(({ key }) => key.startsWith('o/'))
+
+// Another tab takes over in the turn in which the answer came: what is stored of the message
+// is decided there now, and an older row would overwrite it.
+test('a tab that follows stores nothing of what it was sending', () => {
+  const c = leading()
   const drafted = core.draft(c, { conv: 'g1', text: 'hi' })
   assert.ok(drafted.refused === undefined)
   core.kept(c, drafted.outgoing.id)
@@ -25,5 +33,21 @@ test('a tab that follows stores nothing of what it was sending', () => {
   core.frame(c, 1, core.decode({ id: sent?.id ?? '', error: { code: 'not_member', settled: true } }))
   assert.equal(core.pending(c, 'g1')[0]?.state, 'rejected')
   core.follow(c)
-  assert.deepEqual(core.prepare(c).rows.filter(({ key }) => key.startsWith('o/')), [])
+  assert.deepEqual(outbox(c), [])
 })
+
+// The row of a message may come from another tab, or be in the store at a takeover, after the
+// server has pushed the entry.
+for (const [how, take] of [['another tab tells of', core.mirror], ['a former tab has left', core.lead]] as const) {
+  test(`a message that ${how} is not shown twice when its entry is there`, () => {
+    const c = leading()
+    core.frame(c, 1, core.decode({ events: { messages: [{ conv: 'g1', seq: '1', from: 'alice', clientMsgId: 'k', timeMs: '1', counted: '1', text: 'hi' }] } }))
+    core.stored(c, core.prepare(c))
+    const send = { conv: 'g1', user: '', clientMsgId: 'k', type: '', text: 'hi', needs: [], after: 0 }
+    take(c, [{ key: 'o/k', value: { send, n: 1, composedMs: 1e12, look: false, stale: false } }])
+    assert.deepEqual([core.pending(c, 'g1'), core.messages(c, 'g1').map((m) => m.clientMsgId)], [[], ['k']])
+    assert.deepEqual(outbox(c), [{ key: 'o/k', value: null }])
+    core.step(c)
+    assert.deepEqual(core.takeOutputs(c).frames, [])
+  })
+}

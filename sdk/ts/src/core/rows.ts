@@ -1,11 +1,11 @@
 import type { Core } from './core.js'
-import { settle } from './answer.js'
+import { arrived, settle } from './answer.js'
 import { addConv, type Conv, heardCounted } from './conversation.js'
 import { markRead, markDelivered, move, receipt } from './cursor.js'
 import { type ConvKind, defined, type Entry, type PersonalValue, type Range, type Receipt, type Role, type Send } from './frames.js'
 import { type Failure, unknowable } from './errors.js'
 import { refold } from './fold.js'
-import { discard } from './outbox.js'
+import { discard, target } from './outbox.js'
 import { enqueue, isFailed, type OutgoingState, remove, touchOutgoing } from './lane.js'
 import { takeSetting } from './personal.js'
 import { moveTo, type Position } from './position.js'
@@ -222,6 +222,9 @@ export function adopt(c: Core, rows: readonly OutgoingRow[]): void {
     })
     if (!r.state) c.fresh.push(o)
     touchOutgoing(c, o)
+    const v = c.convs.get(target(c, o))
+    const met = v?.slots.find(({ entry }) => entry.clientMsgId === o.id && entry.from === c.meta.user)
+    if (v && met) arrived(c, v.id, met.entry) // this tab has its entry already
   }
 }
 

@@ -78,6 +78,19 @@ describe('hub', { timeout: 60_000 }, () => {
     assert.equal(server.got.filter((f) => f.history).length, 17)
   })
 
+  test('a cursor whose tab is gone before it is sent is answered to the others', async () => {
+    const { hub, server, posted, ask } = await setUp()
+    server.answer = () => undefined
+    for (let i = 2; i < 18; i++) await ask('a', { id: String(i), history: { conv: 'g1' } })
+    await ask('a', { id: '18', cursor: { conv: 'g1', read: '7' } })
+    await ask('b', { id: '2', cursor: { conv: 'g1', read: '7' } })
+    hub.gone('a')
+    server.push({ id: server.got[0]?.id ?? '', history: {} })
+    const cursor = server.got.find((f) => f.cursor)
+    server.push({ id: cursor?.id ?? '', cursor: { conv: 'g1', read: '7' } })
+    assert.deepEqual(posted.filter((m) => m.kind === 'answer').map((m) => [m.tab, m.frame.id]), [['b', '2']])
+  })
+
   test('a ping of another tab is answered here, and what the server pushes goes to all', async () => {
     const { server, posted, own, ask } = await setUp()
     await ask('a', { id: '2', ping: {} })

@@ -145,7 +145,7 @@ export class Hub {
   /** A tab uses the connection no more. */
   gone(tab: string): void {
     if (!this.#members.delete(tab)) return
-    this.#waiting = this.#waiting.filter((r) => typeof r.from === 'function' || r.from.tab !== tab)
+    this.#waiting = this.#waiting.filter(({ from, frame }) => typeof from === 'function' || from.tab !== tab || frame.cursor) // for whose answer others may wait
     this.#refocus()
     this.#rewatch()
   }
