@@ -1,6 +1,6 @@
 import type { ReactElement, ReactNode } from 'react'
 import { ChatView } from './chat/ChatView.js'
-import { ConnectionText, useConnectionText } from './connection.js'
+import { ConnectionLine, ConnectionText, useConnectionText } from './connection.js'
 import { useRoute } from './environment.js'
 import { useTranslation } from './i18n/index.js'
 import { InfoPanel } from './info/InfoPanel.js'
@@ -25,6 +25,7 @@ export function Panes({ sidebar, panel, part }: PanesProps): ReactElement {
   const main = panel || <main className={chat ? 'main' : 'main main-none'} role={part ? 'group' : undefined}>{chat ? <ChatView key={key} conv={conv} peer={user} /> : some && <p>{t('chooseConversation')}</p>}</main>
   return (
     <ConnectionText value={connection}>
+      {!sidebar && <ConnectionLine />}
       <div className={`panes${chat || panel ? ' panes-main' : ''}${chat && info ? ' panes-info' : ''}${sidebar ? '' : ' panes-alone'}`}>
         {sidebar}
         {main}

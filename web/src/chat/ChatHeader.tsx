@@ -53,6 +53,7 @@ export function ChatHeader({ conversation: v, peer, onJump, onDate }: { readonly
 function BackButton({ chat }: { readonly chat: string }): ReactElement {
   const { t } = useTranslation()
   const { account } = useRoute()
+  const go = useGo()
   const unread = useConversations().filter((v) => v.id !== chat && v.unread > 0 && isListed(v) && !isMuted(v) && !v.personal.archived).length
   return (
     <span className="chat-back only-narrow">

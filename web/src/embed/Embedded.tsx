@@ -9,7 +9,6 @@ import { thrownText } from '../chat/failure.js'
 import { type Environment, EnvironmentContext } from '../environment.js'
 import { useTranslation } from '../i18n/index.js'
 import { Panes } from '../Panes.js'
-import { ConnectionLine } from '../sidebar/ConnectionLine.js'
 import { Sidebar } from '../sidebar/Sidebar.js'
 
 /** What an element shows: the chat, or why there is none; undefined: it waits. */
@@ -56,7 +55,7 @@ function Open({ session, one, onError, onOther, onAgain }: Pick<EmbeddedProps, '
     else if (ends) onError(ends)
   }, [other, ends, onError, onOther])
   if (ends) return <Refused error={ends} user={session.user} onAgain={onAgain} />
-  if (one) return <><ConnectionLine /><Panes part /></>
+  if (one) return <Panes part />
   return <Panes part sidebar={<Sidebar search={search} menu={(onNewGroup) => <IconButton icon="people" label={t('newGroup')} onClick={onNewGroup} />} />} />
 }
 
