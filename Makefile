@@ -55,10 +55,10 @@ build: ## build the binary, build/bin/petrel
 # paths: the scenarios in all their ways, the rights of all methods, the crashes of the
 # store and the schedules of the streams in full numbers; and what has its servers in
 # processes of their own, which are built without it.
-# Three packages run at a time under the race detector: one of BUSY, which use a core
-# by themselves, beside two that mostly wait. LONG ones begin first, so that nothing runs
-# alone at the end. Otherwise two run at a time, or nodes wait for a core for so long that
-# they take each other for dead; ALONE uses all cores by itself. -vet=off because `make vet`
+# Three packages run at a time. Under the race detector one of BUSY, which use a core by
+# themselves, runs beside two that mostly wait. LONG ones begin first, so that nothing runs
+# alone at the end. UNRACED names those that wait longest and those about nodes first, and
+# last the one that runs a dozen programs at a time. -vet=off because `make vet`
 # finds more, -ldflags because the symbols are half of what it takes to link sixty test
 # programs.
 GO_TEST  := GOGC=300 go test -json -vet=off -ldflags='-s -w' -timeout 15m
@@ -70,8 +70,7 @@ GO_RACE  := GORACE=atexit_sleep_ms=100 $(GO_TEST) $(RACE)
 RACE_MOD := $(BUILD)/race/.made
 BUSY     := test/scenario internal/store/pgstore internal/store/pebblestore bench
 LONG     := cmd/petrel internal/cluster test/sdk internal/gateway internal/app internal/bus/stream
-UNRACED  := test/scenario test/foreign test/ts test/web test/passenger test/chaos test/authz test/flood internal/store/pebblestore internal/bus/stream test/crash test/way internal/lint
-ALONE    := test/sabotage
+UNRACED  := test/ts test/chaos test/foreign test/scenario test/passenger test/authz test/web internal/store/pebblestore internal/bus/stream test/flood test/crash test/way internal/lint test/sabotage
 APART    := test/walk
 packages  = $(addprefix ./,$(1))
 
@@ -81,25 +80,24 @@ COMPILE := GOGC=off GOMEMLIMIT=2GiB go
 # Clients of other languages are installed while the tests are compiled.
 INSTALL = make --no-print-directory $(PYTHON) $(NODE) $(TS) $(WEB) $(CHROMIUM)
 
-# While tests wait under the race detector, what the other two parts need is compiled:
-# nice, so that it takes only what they leave. It ends with them, for on a busy machine
-# it gets nothing; what is not done by then, the part itself compiles.
+# What the second part needs is compiled from the beginning: nice, so that it takes only
+# what the first part leaves. It ends with that, for on a busy machine it gets nothing; what
+# is not done by then, the second part itself compiles.
 AHEAD = exec nice -n 19 setsid sh -c '$(COMPILE) list -export -test -deps $(call packages,$(UNRACED)) && \
-	$(COMPILE) test -vet=off -run "^TestGuardsAreBuilt$$" $(call packages,$(ALONE))' >$(BUILD)/ahead.log 2>&1
+	$(COMPILE) test -vet=off -run "^TestGuardsAreBuilt$$" ./test/sabotage' >$(BUILD)/ahead.log 2>&1
 
 test: $(RACE_MOD) hosts ## run all tests: race detector, clients of other languages, rules broken on purpose
-	@raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(ALONE) $(APART) $(BUSY)))$$'); \
-	{ $(INSTALL) >$(BUILD)/install.log 2>&1 & install=$$!; \
+	@raced=$$(go list ./... | grep -vE '/($(subst $() ,|,$(filter-out $(LONG),$(UNRACED)) $(APART) $(BUSY)))$$'); \
+	{ $(AHEAD) & ahead=$$!; \
+	  $(INSTALL) >$(BUILD)/install.log 2>&1 & install=$$!; \
 	  $(COMPILE) list -export -test -deps $(RACE) $(call packages,$(BUSY)) $$raced >$(BUILD)/raced.log 2>&1 || :; \
 	  wait $$install || :; $(INSTALL) >&2; \
-	  $(AHEAD) & ahead=$$!; \
 	  $(GO_RACE) -p 1 $(call packages,$(BUSY)) >$(BUILD)/busy.json & busy=$$!; \
 	  $(GO_RACE) $(call packages,$(LONG)) $$raced && a=0 || a=1; \
 	  wait $$busy || a=1; cat $(BUILD)/busy.json; \
 	  kill -- -$$ahead 2>/dev/null || :; wait $$ahead || :; \
-	  $(GO_TEST) -count=1 $(call packages,$(UNRACED)) && b=0 || b=1; \
-	  $(GO_TEST) -count=1 $(call packages,$(ALONE)) && c=0 || c=1; \
-	  [ $$a$$b$$c = 000 ]; \
+	  $(GO_TEST) -count=1 -p 3 $(call packages,$(UNRACED)) && b=0 || b=1; \
+	  [ $$a$$b = 00 ]; \
 	} | go run ./test/report -show 'seed [0-9]|kills='
 
 walks: build $(TS) ## random walks of both SDKs against the server, ten seeds of 10,000 steps each
