@@ -38,31 +38,21 @@ func (cu *cursors) inMemory(key im.Key, u im.User) (Cursor, bool) {
 	return Cursor{}, false
 }
 
-// ReadCounted is the counted at a user's read cursor, plus the messages above it that
-// the user may not read: those are never unread. Codes: no_conversation.
-// Spec: P-8.7.
+// ReadCounted is the counted at a user's read cursor, or that of the entry before the user's
+// newest stay, if that is above the cursor: what the user has not read in an earlier stay,
+// and what was sent between the two, is not unread. Codes: no_conversation. Spec: P-8.7.
 func (cu *cursors) ReadCounted(ctx context.Context, key im.Key, u im.User, at Cursor) (uint64, error) {
 	c, now, in, end, err := cu.reader.enterKnown(ctx, key, u)
 	if err != nil {
 		return 0, err
 	}
 	defer end()
-	n, reached := at.Counted, at.Read
-	for _, s := range in.members.staysOf(u) {
-		if s.from > reached+1 {
-			before, err := cu.reader.counted(ctx, c, now, in, in.viewer(u), reached)
-			if err != nil {
-				return 0, err
-			}
-			after, err := cu.reader.counted(ctx, c, now, in, in.viewer(u), s.from-1)
-			if err != nil {
-				return 0, err
-			}
-			n += after - before
+	if stays := in.members.staysOf(u); len(stays) > 0 {
+		if first := stays[len(stays)-1].from; first > at.Read+1 {
+			return cu.reader.counted(ctx, c, now, in, in.viewer(u), first-1)
 		}
-		reached = max(reached, s.to)
 	}
-	return n, nil
+	return at.Counted, nil
 }
 
 // Receipts lists how far the members of a conversation are, ascending by user;

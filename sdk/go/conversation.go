@@ -214,6 +214,7 @@ func (c *core) entry(v *conv, m *petrelv1.Message) {
 	v.heardCounted(m.Seq, m.Counted)
 	c.mention(v, m)
 	if !v.known || m.Seq > v.have+1 {
+		c.begins(v, m)
 		v.hold(m)
 		c.touch(v)
 		c.repair(v)
@@ -257,15 +258,35 @@ func (c *core) append(v *conv, m *petrelv1.Message) {
 		v.retitle(m.Seq, p.Title)
 		c.changed.List = true
 	}
+	if c.begins(v, m) {
+		c.dropOldest(v, len(v.entries)-1)
+		v.quotes, v.damaged = quotes{}, nil
+	}
 	if m.From == c.meta.User && m.From != "" {
-		if counts(m) && m.Seq > v.read {
-			v.own = append(v.own, m.Seq)
-		}
+		v.countOwn(m)
 		c.arrived(v.id, m)
 	}
 	c.trim(v)
 	c.touch(v)
 	c.delivered(v)
+}
+
+// begins tells whether a stay of the user begins with m. Nothing of before is unread then. What is
+// held from before was perhaps edited or recalled while the user was no member: nobody tells, so
+// it is loaded again when the application asks for it. Spec: P-8.7, S-7.11.
+func (c *core) begins(v *conv, m *petrelv1.Message) bool {
+	is := slices.ContainsFunc(m.GetMembers().GetAdded(), func(r *petrelv1.MemberRef) bool { return r.User == c.meta.User })
+	if is {
+		v.heardRead(m.Counted) // m itself does not count
+	}
+	return is
+}
+
+// countOwn notes that an entry of the user is not unread. They may come in any order.
+func (v *conv) countOwn(m *petrelv1.Message) {
+	if i, found := slices.BinarySearch(v.own, m.Counted); !found && counts(m) && m.Counted > v.readCounted {
+		v.own = slices.Insert(v.own, i, m.Counted)
+	}
 }
 
 // replace takes the newer copy of an entry the client has. Spec: P-6.1.
@@ -294,9 +315,13 @@ func (c *core) trim(v *conv) {
 	if len(v.entries) <= bound+bound/8 {
 		return
 	}
-	n := len(v.entries) - bound
-	v.low = v.entries[n-1].m.Seq
+	c.dropOldest(v, len(v.entries)-bound)
+}
+
+// dropOldest drops the oldest n entries.
+func (c *core) dropOldest(v *conv, n int) {
 	for _, e := range v.entries[:n] {
+		v.low = e.m.Seq
 		c.put(messageKey(v.id, e.m.Seq), nil)
 	}
 	v.entries = slices.Delete(v.entries, 0, n)
@@ -305,10 +330,8 @@ func (c *core) trim(v *conv) {
 
 // dropEntries drops all of them.
 func (c *core) dropEntries(v *conv) {
-	for _, e := range v.entries {
-		c.put(messageKey(v.id, e.m.Seq), nil)
-	}
-	v.entries, v.notes, v.paged, v.damaged = nil, nil, 0, nil
+	c.dropOldest(v, len(v.entries))
+	v.notes, v.paged, v.damaged = nil, 0, nil
 }
 
 // repair sees to it that what is missing is asked for. Spec: P-6.7.

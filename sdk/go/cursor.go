@@ -12,12 +12,13 @@ const moveEvery = time.Second
 
 // cursors are how far the users of one conversation are.
 type cursors struct {
-	read, readCounted uint64 // the user's own, wanted moves included
-	deliveredTo       uint64
-	wantRead          uint64 // not confirmed by the server; 0: nothing wanted
-	wantDelivered     uint64
-	own               []uint64 // seqs of the user's own counted messages above read, ascending
-	receipts          map[string]*petrelv1.Receipt
+	read          uint64 // the user's own, wanted moves included
+	readCounted   uint64 // what is counted up to here is not unread: the read cursor, or the beginning of the user's newest stay
+	deliveredTo   uint64
+	wantRead      uint64 // not confirmed by the server; 0: nothing wanted
+	wantDelivered uint64
+	own           []uint64 // counted of the user's own messages that count, above readCounted, ascending
+	receipts      map[string]*petrelv1.Receipt
 
 	inMoves, moving bool // in core.moves; a request is under way
 	movedAt         time.Time
@@ -25,21 +26,25 @@ type cursors struct {
 
 // mergeCursors applies what a sync says.
 func (v *conv) mergeCursors(s *petrelv1.ConvState) {
-	if s.Read >= v.read {
-		v.read, v.readCounted = s.Read, s.ReadCounted
-		v.prune()
-	}
+	v.read = max(v.read, s.Read)
+	v.heardRead(s.ReadCounted)
 	v.deliveredTo = max(v.deliveredTo, s.Delivered, v.read)
 	if r := s.PeerReceipt; r != nil && v.peer != "" {
 		v.receipt(v.peer, r)
 	}
 }
 
+// heardRead notes up to which count nothing is unread. It never goes back, in whatever order
+// syncs, entries and moves come. Spec: P-8.7.
+func (v *conv) heardRead(counted uint64) {
+	v.readCounted = max(v.readCounted, counted)
+	v.prune()
+}
+
 // prune forgets what is read.
 func (v *conv) prune() {
-	isRead := func(q uint64) bool { return q <= v.read }
-	v.own = slices.DeleteFunc(v.own, isRead)
-	v.mentions.seqs = slices.DeleteFunc(v.mentions.seqs, isRead)
+	v.own = slices.DeleteFunc(v.own, func(n uint64) bool { return n <= v.readCounted })
+	v.mentions.seqs = slices.DeleteFunc(v.mentions.seqs, func(q uint64) bool { return q <= v.read })
 }
 
 // receipt notes how far another user is; it replaces, never changes, the old
@@ -75,10 +80,9 @@ func (c *core) takeReceipt(r *petrelv1.Receipt) {
 // readTo moves the own read cursor as the client shows it.
 func (c *core) readTo(v *conv, seq uint64) {
 	v.read = seq
-	v.prune()
-	if n, told := v.countedOf(seq); told {
-		v.readCounted = n
-	} else { // the sync has the count
+	n, told := v.countedOf(seq)
+	v.heardRead(n)
+	if !told { // the sync has the count
 		c.startSync()
 	}
 	c.touch(v)
@@ -178,12 +182,7 @@ func (c *core) askMove(v *conv) {
 
 // unread is how many messages of others the user has not read. Spec: P-8.7.
 func (v *conv) unread() int {
-	before := v.readCounted
-	if v.read == 0 && v.joined > 1 && len(v.entries) > 0 && v.entries[0].m.Seq == v.joined {
-		before = max(before, v.entries[0].m.Counted) // joined itself does not count
-	}
-	n := int(v.counted) - int(before) - len(v.own)
-	return max(n, 0)
+	return max(int(v.counted)-int(v.readCounted)-len(v.own), 0)
 }
 
 // markRead moves the own read cursor up to seq, which the person has seen.

@@ -173,7 +173,7 @@ func (c *core) draft(d Draft) (o *outgoing, isNew bool, err error) {
 		if proto.Equal(entryOf(s), entryOf(old.send)) {
 			return old, false, nil
 		}
-		return nil, false, &Error{Code: CodeConflict, Message: "this client message id is on its way with another body", Settled: true}
+		return nil, false, &Error{Code: CodeConflict, Message: "another message has this id", Settled: true}
 	}
 	return c.compose(s, d.ID == ""), true, nil
 }

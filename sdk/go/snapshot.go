@@ -184,6 +184,9 @@ func (c *core) prepend(v *conv, before uint64, p *petrelv1.HistoryPage) (more bo
 	for _, m := range p.Messages {
 		older = append(older, &entry{m: m})
 		c.keep(m)
+		if m.From == c.meta.User {
+			v.countOwn(m)
+		}
 	}
 	n := len(older)
 	v.entries = append(older, v.entries...)

@@ -2,6 +2,12 @@ package sabotage
 
 var convRules = []rule{
 	{
+		name:    "unread-of-earlier-stays",
+		holds:   "who comes back has nothing unread",
+		patches: []patch{{"internal/conv/receipts.go", `first > at.Read+1 {`, `first > at.Read+1000 {`}},
+		guards:  []guard{{"internal/conv", "^TestReadCountedBeginsWithTheNewestStay$"}},
+	},
+	{
 		name:    "read-past-head",
 		holds:   "a reader sees nothing above the published head",
 		patches: []patch{{"internal/conv/conversation.go", `at := *c.point.Load()`, `at := *c.point.Load(); at.head = c.log.head`}},

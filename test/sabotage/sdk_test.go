@@ -50,6 +50,23 @@ var sdkRules = []rule{
 		guards:  []guard{{"sdk/go", "^TestConformance$/^a-message-that-is-stored-is-shown-after-a-restart"}},
 	},
 	{
+		name:    "unread-of-an-earlier-stay",
+		holds:   "in the Go SDK who comes back has nothing unread",
+		patches: []patch{{"sdk/go/conversation.go", `v.heardRead(m.Counted)`, ``}},
+		guards:  []guard{{"sdk/go", "^TestConformance$/^who-comes-back-has-nothing-unread-and-holds-nothing-of-before$"}},
+	},
+	{
+		name:  "own-messages-of-older-pages",
+		holds: "in the Go SDK own messages are not unread, also if they are loaded later",
+		patches: []patch{{"sdk/go/snapshot.go", `v.countOwn(m)
+		}
+	}
+	n := len(older)`, `}
+	}
+	n := len(older)`}},
+		guards: []guard{{"sdk/go", "^TestConformance$/^own-messages-that-are-loaded-later-are-not-unread-either$"}},
+	},
+	{
 		name:    "reject-what-is-on-its-way",
 		holds:   "a refusal does not speak for an earlier attempt, which may still be stored",
 		patches: []patch{{"sdk/go/outbox.go", `c.giveUp(o, fromWire(e))`, `c.settle(o, Rejected, fromWire(e))`}},

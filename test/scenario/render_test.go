@@ -430,13 +430,9 @@ func (s *session) stateText(c *petrelv1.ConvState) string {
 // unread is what a client makes of a state (P-8.7).
 func (s *session) unread(c *petrelv1.ConvState) int64 {
 	n := int64(c.Counted) - int64(c.ReadCounted)
-	if c.Read == 0 && c.Joined > 1 {
-		if m := s.w.ledger.entries[c.Conv][c.Joined]; m != nil { // it adds members: it counts nothing itself
-			n = int64(c.Counted) - int64(m.Counted)
-		}
-	}
 	for key, x := range s.w.ledger.stored {
-		if key.conv == c.Conv && key.by == s.user && x.counts && x.seq > c.Read && x.seq >= c.Joined && x.seq <= c.Head {
+		m := s.w.ledger.entries[c.Conv][x.seq]
+		if key.conv == c.Conv && key.by == s.user && x.counts && x.seq > c.Read && x.seq <= c.Head && (m == nil || m.Counted > c.ReadCounted) {
 			n--
 		}
 	}

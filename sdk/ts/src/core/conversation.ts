@@ -1,6 +1,6 @@
 import { arrived } from './answer.js'
 import type { Core } from './core.js'
-import { delivered, takeReceipt } from './cursor.js'
+import { delivered, prune, takeReceipt } from './cursor.js'
 import { fold } from './fold.js'
 import type { ConvKind, Entry, Events, Hint, Note, Quote, Range, Receipt, Role } from './frames.js'
 import type { Live } from './live.js'
@@ -49,11 +49,11 @@ export interface Conv {
   repairAt: number // not before
 
   read: number // the user's own cursor, wanted moves included
-  readCounted: number
+  readCounted: number // what is counted up to here is not unread: the read cursor, or the beginning of the user's newest stay
   deliveredTo: number
   wantRead: number // not confirmed by the server; 0: nothing wanted
   wantDelivered: number
-  own: readonly number[] // seqs of the user's own counted messages above read, ascending
+  own: readonly number[] // counted of the user's own messages that count, above readCounted
   readonly receipts: Map<string, Receipt> // by user
   receiptsGiven: ReadonlyMap<string, Receipt> | undefined // the snapshot of them, if nothing has changed since it was given
   receiptsCame: number
@@ -228,6 +228,7 @@ export function takeEntry(c: Core, v: Conv, m: Entry): void {
   heardCounted(v, m.seq, m.counted)
   mention(c, v, m)
   if (!v.known || m.seq > v.have + 1) {
+    begins(c, v, m)
     hold(v, m)
     touch(c, v)
     repair(c, v)
@@ -263,13 +264,35 @@ export function append(c: Core, v: Conv, taken: Entry): void {
     retitle(v, m.seq, m.profile.title)
     c.changed.list = true
   }
+  if (begins(c, v, m)) {
+    dropOldest(c, v, v.slots.length - 1)
+    v.window = []
+    v.quoted.clear()
+    v.damaged = []
+  }
   if (m.from === c.meta.user && m.from !== '') {
-    if (counts(m) && m.seq > v.read) v.own = [...v.own, m.seq]
+    countOwn(v, m)
     arrived(c, v.id, m)
   }
   trim(c, v)
   touch(c, v)
   delivered(c, v)
+}
+
+/**
+ * Whether a stay of the user begins with an entry. Nothing of before is unread then. What is
+ * held from before was perhaps edited or recalled while the user was no member: nobody tells, so
+ * it is loaded again when the application asks for it. Spec: P-8.7, S-7.11.
+ */
+function begins(c: Core, v: Conv, m: Entry): boolean | undefined {
+  const is = m.members?.added.some(({ user }) => user === c.meta.user)
+  if (is) prune(v, m.counted) // m itself does not count
+  return is
+}
+
+/** Notes that an entry of the user is not unread. They may come in any order. */
+export function countOwn(v: Conv, m: Entry): void {
+  if (counts(m) && m.counted > v.readCounted && !v.own.includes(m.counted)) v.own = [...v.own, m.counted]
 }
 
 /** Takes the newer copy of an entry that the client has. Spec: P-6.1. */
@@ -296,7 +319,12 @@ function isNewer(m: Entry, than: Entry): boolean {
 function trim(c: Core, v: Conv): void {
   const bound = c.o.keep + v.paged
   if (v.slots.length <= bound + Math.floor(bound / 8)) return
-  for (const { entry } of v.slots.splice(0, v.slots.length - bound)) {
+  dropOldest(c, v, v.slots.length - bound)
+}
+
+/** Drops the oldest n entries. */
+function dropOldest(c: Core, v: Conv, n: number): void {
+  for (const { entry } of v.slots.splice(0, n)) {
     v.low = entry.seq
     put(c, entryKey(v.id, entry.seq), null)
   }
@@ -305,8 +333,7 @@ function trim(c: Core, v: Conv): void {
 
 /** Drops all entries. */
 export function dropEntries(c: Core, v: Conv): void {
-  for (const { entry } of v.slots) put(c, entryKey(v.id, entry.seq), null)
-  v.slots = []
+  dropOldest(c, v, v.slots.length)
   v.window = []
   v.notes.clear()
   v.paged = 0

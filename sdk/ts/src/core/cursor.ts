@@ -11,19 +11,20 @@ const maxMoves = 3 // cursor requests under way
 
 /** Applies what a sync says of the cursors. */
 export function mergeCursors(v: Conv, s: ConvState): void {
-  if (s.read >= v.read) {
-    v.read = s.read
-    v.readCounted = s.readCounted
-    prune(v)
-  }
+  v.read = Math.max(v.read, s.read)
+  prune(v, s.readCounted)
   v.deliveredTo = Math.max(v.deliveredTo, s.delivered, v.read)
   if (s.peerReceipt && v.peer !== '') receipt(v, v.peer, s.peerReceipt)
 }
 
-/** Forgets what is read. */
-export function prune(v: Conv): void {
+/**
+ * Forgets what is read. Nothing up to counted is unread. That never goes back, in whatever
+ * order syncs, entries and moves come. Spec: P-8.7.
+ */
+export function prune(v: Conv, counted = 0): void {
+  v.readCounted = Math.max(v.readCounted, counted)
+  v.own = v.own.filter((n) => n > v.readCounted)
   const above = (q: number): boolean => q > v.read
-  if (!v.own.every(above)) v.own = v.own.filter(above)
   if (!v.mentions.seqs.every(above)) v.mentions.seqs = v.mentions.seqs.filter(above)
 }
 
@@ -54,10 +55,9 @@ export function takeReceipt(c: Core, r: Receipt): void {
 /** Moves the own read cursor as the client shows it. */
 function readTo(c: Core, v: Conv, seq: number): void {
   v.read = seq
-  prune(v)
   const counted = countedOf(v, seq)
+  prune(v, counted)
   if (counted === undefined) startSync(c) // the sync has the count
-  else v.readCounted = counted
   touch(c, v)
 }
 
@@ -134,10 +134,7 @@ function askMove(c: Core, lv: Live, v: Conv): void {
 
 /** How many messages of others the user has not read. Spec: P-8.7, S-14.5. */
 export function unread(v: Conv): number {
-  const first = v.slots[0]?.entry
-  let before = v.readCounted
-  if (v.read === 0 && v.joined > 1 && first?.seq === v.joined) before = Math.max(before, first.counted) // joined itself does not count
-  return Math.max(v.counted - before - v.own.length, 0)
+  return Math.max(v.counted - v.readCounted - v.own.length, 0)
 }
 
 /** Moves the own read cursor up to seq, which the person has seen. Spec: S-14.1. */

@@ -2,7 +2,7 @@ import { alarmAt, type Core, setStatus } from './core.js'
 import { clientFrame, type Encoded } from './codec.js'
 import { moveAll, sendFocus } from './cursor.js'
 import { type Conv, takeEvents } from './conversation.js'
-import { type Failure, fromWire, refusal } from './errors.js'
+import { type Failure, fromWire, invalid, refusal } from './errors.js'
 import type { ClientBody, ServerFrame, SetFocus, Welcome, WireError } from './frames.js'
 import { endLossy, sendWatch, typingEnds } from './lossy.js'
 import { sendAll } from './outbox.js'
@@ -103,7 +103,7 @@ export function call(c: Core, need: Capability | '', body: ClientBody, answer: R
   try {
     f = c.encode(clientFrame(lv.nextId + 1, body))
   } catch (why) {
-    return refusal('invalid', String(why), { settled: true })
+    return invalid(String(why))
   }
   askEncoded(c, lv, kindOf(body), f, answer)
   return undefined

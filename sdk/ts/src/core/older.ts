@@ -1,4 +1,4 @@
-import { type Conv, floor, touch } from './conversation.js'
+import { type Conv, countOwn, floor, touch } from './conversation.js'
 import type { Core } from './core.js'
 import { refold } from './fold.js'
 import type { HistoryPage, Range } from './frames.js'
@@ -39,7 +39,10 @@ function prepend(c: Core, v: Conv, p: HistoryPage): void {
   const first = p.messages[0]
   v.low = p.more && first ? first.seq - 1 : floor(v)
   takeNotes(c, v, p.notes)
-  for (const m of p.messages) keep(c, v, m)
+  for (const m of p.messages) {
+    keep(c, v, m)
+    if (m.from === c.meta.user) countOwn(v, m)
+  }
   refold(c, v)
   touch(c, v)
 }

@@ -29,7 +29,7 @@ export function draft(c: Core, d: Draft): Drafted {
   const old = c.sending.get(s.clientMsgId)
   if (old) {
     if (saying(s) === saying(old.send)) return { outgoing: outgoingView(old) }
-    return { refused: refusal('conflict', 'this client message id is on its way with another body', { settled: true }) }
+    return { refused: refusal('conflict', 'another message has this id', { settled: true }) }
   }
   const o = compose(c, s, d.id === undefined)
   return { outgoing: outgoingView(o), row: outgoingRow(o) }
