@@ -177,7 +177,10 @@ func (d *device) end(want func(error) bool) {
 		d.fail("the client does not end")
 		return
 	}
-	d.doing.Wait()
+	if !within(patience, d.doing.Wait) {
+		d.fail("a call of the application, or the loop of the bot, does not end")
+		return
+	}
 	if err != nil && !want(err) {
 		d.fail("run: %v", err)
 	}
@@ -409,8 +412,13 @@ func (d *device) outbox(v *view, to string, all []*petrel.Outgoing, skipped bool
 		switch state, _, _, err := o.State(); {
 		case state == petrel.Rejected && m.sure:
 			d.fail("%s: message %s is rejected: %v", v.ID, m.id, err)
-		case state == petrel.Unknowable:
+		case state == petrel.Unknowable && m.sure:
 			d.fail("%s: the fate of message %s is not known", v.ID, m.id)
+		case state == petrel.Unknowable: // refused, and an earlier attempt may still come
+			m.maybe = true
+			delete(d.open, m.id)
+			d.w.count["unknowable"]++
+			o.Discard()
 		case state == petrel.Sent: // its entry is not there yet
 			m.acked = true
 		case state == petrel.Rejected:

@@ -16,7 +16,8 @@ type disk struct {
 	synced map[string][]byte // what a loss of power leaves: rows at the last Sync, of the keys that have changed since
 	life   int               // of the client that may write
 	next   diskFault
-	failed bool // a fault has happened in this life
+	failed bool          // a fault has happened in this life
+	held   chan struct{} // closed when a Sync may go on; nil: it need not wait
 }
 
 // A diskFault is what happens to the next write.
@@ -90,6 +91,11 @@ func (d *disk) write(life int, rows []petrel.Row) error {
 func (d *disk) sync(life int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if held := d.held; held != nil {
+		d.mu.Unlock()
+		<-held
+		d.mu.Lock()
+	}
 	if life != d.life || d.failed {
 		return errDisk
 	}
@@ -115,11 +121,22 @@ func (d *disk) hasFailed() bool {
 	return d.failed
 }
 
+// hold has what is to be durable wait until the device crashes.
+func (d *disk) hold() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = make(chan struct{})
+}
+
 // crash: the client that runs writes no more.
 func (d *disk) crash() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failed = true
+	if d.held != nil {
+		close(d.held)
+		d.held = nil
+	}
 }
 
 // losePower takes back what was not synced.

@@ -121,6 +121,9 @@ func (w *walk) trouble(d *device) {
 		d.crash(false)
 	case k < 9 && !d.bot: // what the loop has finished would come again
 		w.count["loss of power"]++
+		if w.random(2) == 0 {
+			w.sendBeforeSync(d)
+		}
 		d.crash(true)
 	case k < 13:
 		w.count["disk"]++
@@ -138,6 +141,45 @@ func (w *walk) trouble(d *device) {
 		d.c.WakeUp()
 	case k < 28 && w.devices[0].c != nil && w.devices[0].live() && w.tablet.c != nil:
 		w.logOut()
+	}
+}
+
+// sendBeforeSync composes messages, and gives them time to go out, while the disk makes nothing
+// durable. None may go out: a loss of power follows, and then nobody sends them again.
+func (w *walk) sendBeforeSync(d *device) {
+	d.disk.hold()
+	for range 3 {
+		w.texts++
+		d.compose(w.stay, true, petrel.Draft{Text: fmt.Sprintf("%s %d", d.name, w.texts)})
+	}
+	d.wait(10*time.Millisecond, func() bool { return false })
+}
+
+// readTogether has the two devices of alice read different messages of a conversation at the
+// same time. The server sends no receipt to who moved the cursor within the same second: the
+// answer tells the one that is behind.
+func (w *walk) readTogether() {
+	phone, tablet := w.devices[0], w.tablet
+	for _, d := range []*device{phone, tablet} {
+		if d.c == nil || !d.live() || d.loggedOut || !d.net.works() {
+			return
+		}
+	}
+	ahead, _ := phone.c.Conversation(w.stay)
+	behind, _ := tablet.c.Conversation(w.stay)
+	to := min(ahead.Have, behind.Have)
+	if to < max(ahead.Read, behind.Read)+2 {
+		return
+	}
+	w.count["read together"]++
+	phone.c.MarkRead(w.stay, to)
+	tablet.c.MarkRead(w.stay, to-1)
+	read := func() bool {
+		v, _ := tablet.c.Conversation(w.stay)
+		return v.Read >= to || !tablet.live() || !phone.live()
+	}
+	if !tablet.wait(patience, read) {
+		w.fail("%s does not learn that another device has read up to %d", tablet.name, to)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +43,9 @@ func TestWalks(t *testing.T) {
 			for _, x := range w.walks {
 				all.Go(x.run)
 			}
-			all.Wait()
+			if limit := time.Minute + time.Duration(*steps)*30*time.Millisecond; !within(limit, all.Wait) {
+				t.Fatalf("the walks do not end within %v; they are at:\n%s", limit, stacks())
+			}
 			w.server.Stop()
 			counts := map[string]int{}
 			for _, x := range w.walks {
@@ -65,6 +68,34 @@ func TestWalks(t *testing.T) {
 			t.Errorf("no walk met: %s", what)
 		}
 	}
+}
+
+// within tells whether f returns in time.
+func within(long time.Duration, f func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(long):
+		return false
+	}
+}
+
+// stacks are those of the goroutines that walk.
+func stacks() string {
+	b := make([]byte, 16<<20)
+	b = b[:runtime.Stack(b, true)]
+	var walks []string
+	for s := range strings.SplitSeq(string(b), "\n\n") {
+		if strings.Contains(s, "(*walk).run(") {
+			walks = append(walks, s)
+		}
+	}
+	return strings.Join(walks, "\n\n")
 }
 
 // cpu is what this process and those that it has started and that have ended have used.
@@ -207,7 +238,7 @@ func (w *walk) counted() map[string]int {
 var faultNames = [faults]string{"push lost", "frame doubled", "frame overtaken", "answer lost", "cut before a write", "cut after a write", "frame of a stale socket", "late frame of the client"}
 
 // disturbances are what the walks must have met.
-var disturbances = append(slices.Clone(faultNames[:]), "cut", "frozen", "thawed", "restart", "crash", "loss of power", "disk", "token expired", "refresh whose answer is lost", "logged out", "woken")
+var disturbances = append(slices.Clone(faultNames[:]), "cut", "frozen", "thawed", "restart", "crash", "loss of power", "disk", "token expired", "refresh whose answer is lost", "logged out", "woken", "read together")
 
 // next takes one step.
 func (w *walk) next() {
@@ -226,8 +257,10 @@ func (w *walk) next() {
 		w.change(d)
 	case k < 760:
 		w.use(d)
-	case k < 780:
+	case k < 779:
 		w.govern(d)
+	case k < 780:
+		w.readTogether()
 	case k < 960:
 		w.disturb(d)
 	default:
