@@ -1862,7 +1862,7 @@ type ConvState struct {
 	Left            bool                   `protobuf:"varint,11,opt,name=left,proto3" json:"left,omitempty"` // head is the last entry the user may read
 	Newest          []*Message             `protobuf:"bytes,12,rep,name=newest,proto3" json:"newest,omitempty"`
 	Joined          uint64                 `protobuf:"varint,13,opt,name=joined,proto3" json:"joined,omitempty"`                              // the first entry the user may read
-	ReadCounted     uint64                 `protobuf:"varint,14,opt,name=read_counted,json=readCounted,proto3" json:"read_counted,omitempty"` // counted at the user's read cursor: unread = counted - read_counted - own messages above read
+	ReadCounted     uint64                 `protobuf:"varint,14,opt,name=read_counted,json=readCounted,proto3" json:"read_counted,omitempty"` // unread = counted - read_counted - own messages counted above it, P-8.7
 	PeerReceipt     *Receipt               `protobuf:"bytes,15,opt,name=peer_receipt,json=peerReceipt,proto3" json:"peer_receipt,omitempty"`  // of a direct conversation: the cursors of the other user
 	Damaged         bool                   `protobuf:"varint,16,opt,name=damaged,proto3" json:"damaged,omitempty"`                            // the server cannot read the conversation; only conv, kind, title and peer are set. Clause P-9.5
 	Refs            []*Quote               `protobuf:"bytes,17,rep,name=refs,proto3" json:"refs,omitempty"`                                   // of newest, as in HistoryPage

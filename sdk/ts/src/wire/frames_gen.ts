@@ -724,7 +724,7 @@ export interface ConvStateJson {
   readonly newest?: readonly MessageJson[]
   /** the first entry the user may read */
   readonly joined?: Decimal
-  /** counted at the user's read cursor: unread = counted - read_counted - own messages above read */
+  /** unread = counted - read_counted - own messages counted above it, P-8.7 */
   readonly readCounted?: Decimal
   /** of a direct conversation: the cursors of the other user */
   readonly peerReceipt?: ReceiptJson
