@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	petrel "github.com/petrel-im/petrel/sdk/go"
 	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 )
 
@@ -323,6 +324,7 @@ func (l *line) passLocked() {
 		}
 		if l.left {
 			l.n.done[staleFrame]++
+			l.out = append(l.out, l.kick()...)
 		}
 		if l.cuts > 0 {
 			if l.cuts--; l.cuts == 0 {
@@ -348,6 +350,18 @@ func (l *line) passLocked() {
 			l.releaseLocked()
 		}
 	}
+}
+
+// kick is what a server may say on a connection that the client has given up: that another
+// login has taken the place of this one. A client that takes it for the word of its newer
+// connection ends.
+func (l *line) kick() []byte {
+	if l.n.json {
+		return []byte(`{"kick":{"code":"replaced"}}` + "\n")
+	}
+	f := &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Kick{Kick: &petrelv1.Kick{Code: petrel.CodeReplaced}}}
+	b, _ := f.MarshalVT() // it is always the same frame
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
 // frame cuts the next frame off what has come; nil: it is not whole yet.
