@@ -135,23 +135,6 @@ func (n *network) isFrozen() bool {
 	return false
 }
 
-// works tells whether nothing happens to what comes next.
-func (n *network) works() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, times := range n.armed {
-		if times > 0 {
-			return false
-		}
-	}
-	for l := range n.lines {
-		if l.frozen || len(l.held) > 0 || l.cuts > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // isLeft tells whether the device has given up a connection that is frozen.
 func (n *network) isLeft() bool {
 	n.mu.Lock()

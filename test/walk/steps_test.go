@@ -161,9 +161,10 @@ func (w *walk) sendBeforeSync(d *device) {
 func (w *walk) readTogether() {
 	phone, tablet := w.devices[0], w.tablet
 	for _, d := range []*device{phone, tablet} {
-		if d.c == nil || !d.live() || d.loggedOut || !d.net.works() {
+		if d.c == nil || !d.live() || d.loggedOut {
 			return
 		}
+		d.net.heal()
 	}
 	ahead, _ := phone.c.Conversation(w.stay)
 	behind, _ := tablet.c.Conversation(w.stay)
