@@ -39,7 +39,9 @@ func (w *world) drain(n *node) {
 	r, err := w.crowd.Admin(n.operators()).DrainNode(w.t.Context(), connect.NewRequest(&petrelv1.DrainNodeRequest{Node: n.name}))
 	if err != nil || r.Msg.Sessions == 0 {
 		w.t.Errorf("drain %s: %v, %v", n.name, r, err)
+		return
 	}
+	w.t.Logf("%s gave %d partitions and %d sessions away in %d ms", n.name, r.Msg.Partitions, r.Msg.Sessions, r.Msg.TookMs)
 }
 
 func (w *world) resume(n *node) {
