@@ -481,7 +481,8 @@ func (a *App) waiting() int { return a.convs.Waiting() + a.router.Forwarding() }
 func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, err error) {
 	a.draining.Store(true)
 	begun := time.Now()
-	a.giveAway() // what clients send meanwhile goes to the new owners
+	// What clients send meanwhile goes to the new owners.
+	a.giveAway()
 	a.hub.Drain()
 	inFlight = a.waiting()
 	limit := time.After(max(a.cfg.Drain.Timeout-time.Since(begun), answerTime))

@@ -133,7 +133,7 @@ var appRules = []rule{
 	{
 		name:    "refuse-before-hand-over",
 		holds:   "a node that is stopped takes sends until its feeds are elsewhere",
-		patches: []patch{{"internal/app/app.go", "a.giveAway() // what clients send meanwhile goes to the new owners\na.hub.Drain()", "a.hub.Drain()\na.giveAway()"}},
+		patches: []patch{{"internal/app/app.go", "a.giveAway()\na.hub.Drain()", "a.hub.Drain()\na.giveAway()"}},
 		guards:  []guard{{"test/sdk", "^TestStoppedNodeServesUntilItsFeedsAreElsewhere$"}},
 	},
 }

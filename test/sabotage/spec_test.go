@@ -84,7 +84,7 @@ func brokenClauses() []brokenClause {
 		{"S-5.6", "reach.go", "case c.live != nil:\nc.probe()", `case c.live != nil:`, "a device that wakes up does not trust its connection"},
 		{"S-5.7", "live.go", `lv.heard = c.now.Add(secondsOf(int(b.Large.Bytes), slowestFrames))`, "", "a large frame that is announced may take its time"},
 		{"S-5.8", "pulse.go", `c.reach.patience = min(c.reach.patience+patienceStep, maxPatience)`, "", "where whole frames are seen a silent connection makes the client patient"},
-		{"S-6.1", "live.go", "c.startSync()\ncase *petrelv1.ServerFrame_Kick", "case *petrelv1.ServerFrame_Kick", "each lagged has a sync of its own"},
+		{"S-6.1", "live.go", "c.startSync()\ncase *petrelv1.ServerFrame_Large", "case *petrelv1.ServerFrame_Large", "each lagged has a sync of its own"},
 		{"S-6.2", "sync.go", `c.meta.Token, c.metaDirty = p.Token, true`, `c.meta.Token = p.Token`, "a page and its token are one write"},
 		{"S-6.3", "sync.go", "c.meta.Token, c.metaDirty = nil, true\nc.askSync()", `c.askSync()`, "a token that does not hold is left out"},
 		{"S-6.4", "sync.go", `lv.syncing, lv.syncAt = false, c.retryAt(f.GetError())`, `lv.syncing = false`, "a sync that is refused is asked for again"},
