@@ -108,6 +108,7 @@ func serverVectors() []vector {
 			Token: []byte{1, 2, 4},
 		}}}},
 		{"14-server-lagged", &pb.ServerFrame{Body: &pb.ServerFrame_Lagged{Lagged: &pb.Lagged{}}}},
+		{"53-server-large", &pb.ServerFrame{Body: &pb.ServerFrame_Large{Large: &pb.Large{Bytes: 49310}}}},
 		{"15-server-kick", &pb.ServerFrame{Body: &pb.ServerFrame_Kick{Kick: &pb.Kick{
 			Code: "draining", Message: "this node is going away", Reconnect: true, ReconnectAfterMs: 2000,
 		}}}},

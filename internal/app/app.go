@@ -476,14 +476,16 @@ func (a *App) storeFailed() error {
 // waiting is how many sends have no answer yet, wherever they are decided.
 func (a *App) waiting() int { return a.convs.Waiting() + a.router.Forwarding() }
 
-// drain refuses new work, waits until what is in flight is answered, and ends
-// the connections. It returns how many messages were in flight at its beginning.
+// drain hands the feeds over, refuses new work, waits until what is in flight is answered,
+// and ends the connections. It returns how many messages were in flight at its beginning.
 func (a *App) drain(stopServing func(), served <-chan struct{}) (inFlight int, err error) {
 	a.draining.Store(true)
+	begun := time.Now()
+	// What clients send meanwhile goes to the new owners.
+	a.giveAway()
 	a.hub.Drain()
 	inFlight = a.waiting()
-	limit := time.After(a.cfg.Drain.Timeout)
-	a.giveAway()
+	limit := time.After(max(a.cfg.Drain.Timeout-time.Since(begun), answerTime))
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	for a.waiting() > 0 && err == nil {

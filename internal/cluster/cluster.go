@@ -200,7 +200,9 @@ const (
 	storeWait  = 2 * time.Second        // for a call of the store
 	gather     = 10 * time.Millisecond  // changes that are told together
 	maxOpening = 32                     // takeovers at a time
-	maxMoving  = 32                     // feeds without an owner because this node gives them away
+	// maxMoving is how many feeds have no owner because this node gives them away. Sends to
+	// them wait. When the database is slow, all that move at the same time are slow together.
+	maxMoving = 8
 )
 
 // New makes a node and sets its handlers on the bus, which must not run yet.

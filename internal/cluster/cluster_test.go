@@ -460,7 +460,7 @@ func TestNodeThatLeavesIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.kill()
-		if took := w.settled(2 * time.Second); took > 500*time.Millisecond {
+		if took := w.settled(2 * time.Second); took > lookEvery+gather {
 			t.Errorf("succeeded after %v", took)
 		}
 		began := time.Now()

@@ -335,11 +335,11 @@ func (w *world) even(within time.Duration) {
 	for {
 		w.settled(within)
 		synctest.Wait()
-		low, high := im.Partitions, 0
+		low, high, misplaced := im.Partitions, 0, 0
 		for _, n := range w.running() {
-			low, high = min(low, n.has()), max(high, n.has())
+			low, high, misplaced = min(low, n.has()), max(high, n.has()), max(misplaced, n.c.Status().Misplaced)
 		}
-		if high-low <= len(w.running()) {
+		if high-low <= len(w.running()) && misplaced == 0 {
 			return
 		}
 		if time.Since(began) >= within {

@@ -34,6 +34,7 @@ type Outbox struct {
 	Notes     bool // capability notes
 	Personal  bool // capability personal
 	Mentions  bool // capability mentions
+	Large     bool // capability large, on WebSocket
 
 	enc     wire.Encoding
 	flusher *Flusher
@@ -283,8 +284,23 @@ func (o *Outbox) Take() (p Piece, end *im.Error) {
 		p = Piece{o.shared, false}
 	}
 	o.pending, o.shared = nil, nil
+	if o.Large && len(p.Bytes) > wire.LargeFrame {
+		p = p.announced(o.enc.Codec)
+	}
 	o.backlog += len(p.Bytes) // until Wrote says how much of it the transport still holds
 	return p, o.end
+}
+
+// announced is p with what tells the client of large frames.
+func (p Piece) announced(c wire.Codec) Piece {
+	b := wire.AnnounceLarge(p.Bytes, c)
+	if len(b) == len(p.Bytes) {
+		return p
+	}
+	if p.pooled {
+		release(p.Bytes)
+	}
+	return Piece{b, true}
 }
 
 // Wrote ends a Take. The piece may be used again, and the transport still holds

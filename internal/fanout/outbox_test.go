@@ -308,3 +308,32 @@ func TestWindowIsGivenBackByEveryAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Spec: P-7.4.
+func TestClientThatWantsToKnowHearsOfLargeFrames(t *testing.T) {
+	e := wire.Encoding{Codec: wire.JSON, Framing: wire.WebSocket}
+	for _, shared := range []bool{true, false} {
+		for _, large := range []bool{true, false} {
+			out := NewOutbox(e, NewFlusher(func() {}), 1<<20, nil)
+			out.Large = large
+			out.Welcome(&petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Welcome{Welcome: &petrelv1.Welcome{}}}, &WakeUps{})
+			welcome, _ := out.Take()
+			out.Wrote(welcome, 0)
+			b := wire.AppendEvents(nil, e, [][]byte{row(1, "eve", strings.Repeat("x", wire.LargeFrame))})
+			before := bytes.Clone(b)
+			if !out.pushed(b, shared, &WakeUps{}) {
+				t.Fatal("the event was not taken")
+			}
+			p, _ := out.Take()
+			if !bytes.Equal(b, before) || !bytes.HasSuffix(p.Bytes, b) || bytes.Contains(p.Bytes, []byte(`{"large":{"bytes":`)) != large {
+				t.Errorf("shared %t, large %t: %d bytes became %d: %.100q", shared, large, len(b), len(p.Bytes), p.Bytes)
+			}
+			if p.pooled == shared && !large || large && !p.pooled {
+				t.Errorf("shared %t, large %t: pooled %t", shared, large, p.pooled)
+			}
+			if waits := out.Pending(); waits != len(p.Bytes) {
+				t.Errorf("shared %t, large %t: %d bytes are on their way, and %d are counted", shared, large, len(p.Bytes), waits)
+			}
+		}
+	}
+}

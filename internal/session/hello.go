@@ -31,10 +31,11 @@ const (
 	capPresence = "presence"
 	capPersonal = "personal"
 	capMentions = "mentions"
+	capLarge    = "large"
 )
 
 // capabilities are what this server can do beyond the base of the protocol.
-var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal, capMentions}
+var capabilities = []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal, capMentions, capLarge}
 
 // noteCapabilities notes what the client understands: the server sends it nothing
 // else. It is called before the outbox enters the online table. Spec: P-2.6.
@@ -57,6 +58,8 @@ func (s *Session) noteCapabilities(ofClient []string) {
 			s.Out.Personal = true
 		case capMentions:
 			s.Out.Mentions = true
+		case capLarge:
+			s.Out.Large = s.Out.Encoding().Framing == wire.WebSocket
 		}
 	}
 }

@@ -2,7 +2,7 @@
 // codecs (JSON and protobuf) and two framings (WebSocket and TCP).
 //
 // Read encoding.go first. Then decode.go is what comes from clients; events.go,
-// with the frames that every message causes, and errors.go are what goes to them;
+// with the frames that every message causes, errors.go and large.go are what goes to them;
 // url.go finds secrets in URLs. reader.go and writer.go are JSON without reflection,
 // which is the same as that of protojson.
 //

@@ -59,6 +59,9 @@ func (w *jsonWriter) writeServerFrame(m *petrelv1.ServerFrame) {
 		case *petrelv1.ServerFrame_Watch:
 			w.key(`"watch":`)
 			w.writeWatching(v.Watch)
+		case *petrelv1.ServerFrame_Large:
+			w.key(`"large":`)
+			w.writeLarge(v.Large)
 		}
 	}
 	w.close('}')
@@ -1330,5 +1333,16 @@ func (w *jsonWriter) writeSignaled(m *petrelv1.Signaled) {
 
 func (w *jsonWriter) writeWatching(m *petrelv1.Watching) {
 	w.open('{')
+	w.close('}')
+}
+
+func (w *jsonWriter) writeLarge(m *petrelv1.Large) {
+	w.open('{')
+	if m != nil {
+		if m.Bytes != 0 {
+			w.key(`"bytes":`)
+			w.number32(m.Bytes)
+		}
+	}
 	w.close('}')
 }

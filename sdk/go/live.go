@@ -23,6 +23,7 @@ const (
 	capPresence = "presence"
 	capPersonal = "personal"
 	capMentions = "mentions"
+	capLarge    = "large"
 )
 
 const (
@@ -119,9 +120,6 @@ func (c *core) askEncoded(kind asked, b []byte, answer func(*petrelv1.ServerFram
 	lv := c.live
 	lv.nextID++
 	lv.waiting[lv.nextID] = request{c.now, kind, len(b), answer}
-	if kind == asksPage {
-		lv.paging++
-	}
 	lv.order, lv.bytes = append(lv.order, lv.nextID), lv.bytes+len(b)
 	c.out.frames = append(c.out.frames, frame{lv.conn, b})
 }
@@ -217,6 +215,8 @@ func (c *core) take(f *petrelv1.ServerFrame) error {
 	case *petrelv1.ServerFrame_Lagged: // P-6.4
 		lv.pushed = nil // what was removed meanwhile was not pushed
 		c.startSync()
+	case *petrelv1.ServerFrame_Large: // S-5.7
+		lv.heard = c.now.Add(secondsOf(int(b.Large.Bytes), slowestFrames))
 	case *petrelv1.ServerFrame_Kick: // P-3.5
 		return fromKick(b.Kick)
 	case *petrelv1.ServerFrame_Error:

@@ -18,7 +18,7 @@ const (
 	// message of 48 KiB over 50 kbit/s takes 8 s, and nothing is wrong.
 	slowest = 4096
 
-	// What holds where the client sees whole frames only. Spec: S-5.7.
+	// What holds where the client sees whole frames only. Spec: S-5.7, S-5.8.
 	slowestFrames = 5000            // bytes per second
 	patienceStep  = 5 * time.Second // by which the client is more patient after each connection that fell silent
 	maxPatience   = 10 * time.Second
@@ -32,7 +32,6 @@ type pulse struct {
 	trip   time.Duration // of a request and its answer, smoothed; 0: not known
 	order  []uint64      // ids of requests, in the order in which they were sent; those that were answered are among them
 	bytes  int           // of requests without an answer
-	paging int           // requests without an answer that ask for a page
 }
 
 // took notes how long an answer has taken.
@@ -78,19 +77,15 @@ func (c *core) beatAt() time.Time {
 	lv := c.live
 	q, waits := lv.oldest()
 	since := later(later(q.at, lv.heard), lv.moved)
-	page := time.Duration(0)
-	if c.o.wholeFrames && lv.paging > 0 {
-		page = secondsOf(int(lv.welcome.GetLimits().GetFrameBytes()), slowestFrames)
-	}
 	switch every := time.Duration(lv.welcome.HeartbeatMs) * time.Millisecond; {
 	case !lv.pinged.IsZero():
 		at := later(lv.pinged, lv.moved).Add(max(pongWithin, 2*lv.trip))
 		if c.o.wholeFrames {
-			at = later(at, since.Add(secondsOf(lv.bytes, slowestFrames)+page+pongWithin))
+			at = later(at, since.Add(secondsOf(lv.bytes, slowestFrames)+pongWithin))
 		}
 		return at
 	case waits:
-		return since.Add(max(probeAfter, probeTrips*lv.trip) + secondsOf(lv.bytes, slowest) + page + c.reach.patience)
+		return since.Add(max(probeAfter, probeTrips*lv.trip) + secondsOf(lv.bytes, slowest) + c.reach.patience)
 	case every > 0:
 		return lv.heard.Add(every + every/2)
 	}
@@ -102,7 +97,7 @@ func secondsOf(bytes, rate int) time.Duration { return time.Duration(bytes/rate)
 
 // fellSilent is called when the server has not answered. Where the client sees whole frames
 // only, that may be a slow link: it is more patient until a request of the kind that waited
-// is answered. Spec: S-5.7.
+// is answered. Spec: S-5.8.
 func (c *core) fellSilent() {
 	lv := c.live
 	for _, id := range lv.order {
@@ -118,9 +113,6 @@ func (c *core) fellSilent() {
 func (c *core) answeredIn(q request) {
 	lv := c.live
 	lv.bytes -= q.bytes
-	if q.kind == asksPage {
-		lv.paging--
-	}
 	if q.kind == c.reach.patientFor {
 		c.reach.patience = 0
 	}

@@ -50,7 +50,7 @@ type reach struct {
 	why      error  // the newest failure of the round
 	retryNot time.Duration
 
-	patience   time.Duration // by which the client is more patient than usual. Spec: S-5.7
+	patience   time.Duration // by which the client is more patient than usual. Spec: S-5.8
 	patientFor asked         // until a request of this kind is answered
 }
 
@@ -147,9 +147,13 @@ func (c *core) opened(conn uint64) {
 		return
 	}
 	t.greeted = c.now
+	understands := []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal, capMentions}
+	if c.o.wholeFrames {
+		understands = append(understands, capLarge)
+	}
 	h := &petrelv1.Hello{
 		VersionMin: Protocol, VersionMax: Protocol, Token: c.reach.token, Device: c.meta.Device, DeviceKind: c.o.deviceKind, Client: c.o.client,
-		Capabilities: []string{capEdit, capCursor, capFocus, capNewest, capCall, capRel, capSignal, capPresence, capNotes, capPersonal, capMentions},
+		Capabilities: understands,
 	}
 	b, err := encode(c.o.json, &petrelv1.ClientFrame{Id: 1, Body: &petrelv1.ClientFrame_Hello{Hello: h}})
 	if err != nil {

@@ -1,6 +1,7 @@
 package passenger
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/internal/wire"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/test/crowd"
 )
 
@@ -79,6 +81,63 @@ func TestSlowLinkIsNotLeft(t *testing.T) {
 		}
 		if at := r.Connections(); len(at) != 1 {
 			t.Errorf("%s: the client connected %d times", name, len(at))
+		}
+	}
+}
+
+// Messages of 48 KiB take 8 s each also on their way to the client: a page of them, and one
+// that is pushed while the client waits for acks. That is no failure either. Spec: P-7.4, S-5.7.
+func TestPagesOverSlowLinkDoNotEndIt(t *testing.T) {
+	t.Parallel()
+	const rate, bytes, page = 50_000, 48 << 10, 2
+	s := imtest.Start(t, imtest.Options{Process: true})
+	s.Users("", "bob")
+	tell := func(user string) {
+		q := &petrelv1.SendAsRequest{From: "bob", Send: &petrelv1.Send{User: user, ClientMsgId: rand.Text(), Body: &petrelv1.Send_Text{Text: strings.Repeat("x", bytes)}}}
+		if _, err := s.Call(t.Context(), imtest.ByJSON, "petrel.v1.AdminService/SendAs", s.Key(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	links, passengers := map[string]*Link{}, map[string]*Passenger{}
+	for ride, start := range rides(t) {
+		link, user := NewLink(t, host(s), rate), strings.ToLower(ride)
+		token := s.Users("", user)[0]
+		for range page {
+			tell(user)
+		}
+		links[ride] = link
+		passengers[ride] = start(Options{Name: user, URL: "ws://" + link.Addr, Token: token, To: []string{user}, Every: 500 * time.Millisecond})
+	}
+	for ride, p := range passengers {
+		acks := func(least int) {
+			if !crowd.Until(t.Context(), time.Minute, func() bool { all, _, _ := p.Acked(); return all >= least }) {
+				all, _, _ := p.Acked()
+				t.Fatalf("%s: %d acks, want %d", ride, all, least)
+			}
+		}
+		acks(1) // the first sync has ended
+		if longest, least := p.Longest(), page*bytes*8*time.Second/rate; longest < least {
+			t.Errorf("%s: the first ack came after %v, and the page takes %v: the link is not slow", ride, longest, least)
+		}
+		tell(p.Name)
+	}
+	for ride, p := range passengers {
+		all, _, _ := p.Acked()
+		_, before := links[ride].Sent()
+		if !crowd.Until(t.Context(), time.Minute, func() bool {
+			now, _, _ := p.Acked()
+			_, server := links[ride].Sent()
+			return now >= all+10 && server["events"] > 0
+		}) {
+			t.Fatalf("%s: what was pushed does not come", ride)
+		}
+		_, server := links[ride].Sent()
+		t.Logf("%s: longest wait for an ack %v; received %v, then %v", ride, p.Longest().Round(time.Millisecond), before, server)
+		if at := p.Connections(); len(at) != 1 {
+			t.Errorf("%s: the client connected %d times", ride, len(at))
+		}
+		if large := server["large"]; (large > 0) != (ride == "TypeScript") {
+			t.Errorf("%s: %d large frames were announced", ride, large)
 		}
 	}
 }

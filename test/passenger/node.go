@@ -38,6 +38,7 @@ type begin struct {
 	Count   int      `json:"count"`
 	EveryMs int64    `json:"everyMs"`
 	Bytes   int      `json:"bytes"`
+	Reads   bool     `json:"reads"`
 }
 
 // event is a line that the process prints.
@@ -104,7 +105,7 @@ func (n *Node) Passenger(o Options) *Passenger {
 	n.mu.Lock()
 	n.passengers[o.Name], n.ended[o.Name] = p, ended
 	n.mu.Unlock()
-	n.command(command{Begin: &begin{Name: o.Name, URL: o.URL, Token: o.Token, To: o.To, Count: o.Count, EveryMs: o.Every.Milliseconds(), Bytes: max(1, o.Bytes)}})
+	n.command(command{Begin: &begin{Name: o.Name, URL: o.URL, Token: o.Token, To: o.To, Count: o.Count, EveryMs: o.Every.Milliseconds(), Bytes: max(1, o.Bytes), Reads: o.Reads}})
 	p.stop = sync.OnceFunc(func() {
 		n.command(command{End: o.Name})
 		select {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	petrel "github.com/petrel-im/petrel/sdk/go"
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
 	"github.com/petrel-im/petrel/test/crowd"
 )
 
@@ -26,6 +27,7 @@ type Options struct {
 	Count int           // of messages; 0: until it is stopped
 	Every time.Duration // between two messages; 0: all at once, so Count says how many
 	Bytes int           // of each text
+	Reads bool          // it reads pages of history too, at the pace of Every
 
 	Protobuf bool // the Go SDK speaks protobuf instead of JSON
 }
@@ -162,6 +164,19 @@ func Go(t *testing.T, o Options) *Passenger {
 			})
 			if o.Every > 0 {
 				crowd.Wait(ctx, o.Every)
+			}
+		}
+	})
+	running.Go(func() {
+		for o.Reads && ctx.Err() == nil {
+			crowd.Wait(ctx, o.Every)
+			conv := client.Direct(o.To[0])
+			if conv == "" {
+				continue // nothing is stored yet
+			}
+			if _, err := client.History(ctx, &petrelv1.GetHistory{Conv: conv, Limit: 10}); err != nil && ctx.Err() == nil {
+				p.fail(fmt.Errorf("read: %w", err))
+				return
 			}
 		}
 	})

@@ -130,4 +130,10 @@ var appRules = []rule{
 		patches: []patch{{"internal/app/announce.go", `line["setup_file"] = filepath.Join(a.cfg.Store.Dir, setupFile)`, `line["setup_file"] = filepath.Join(a.SetupLink(), setupFile)`}},
 		guards:  []guard{{"internal/app", "^TestBannerForProgramsIsOneLineOfJSON$"}},
 	},
+	{
+		name:    "refuse-before-hand-over",
+		holds:   "a node that is stopped takes sends until its feeds are elsewhere",
+		patches: []patch{{"internal/app/app.go", "a.giveAway()\na.hub.Drain()", "a.hub.Drain()\na.giveAway()"}},
+		guards:  []guard{{"test/sdk", "^TestStoppedNodeServesUntilItsFeedsAreElsewhere$"}},
+	},
 }

@@ -8,6 +8,12 @@ var fanoutRules = []rule{
 		guards:  []guard{{"internal/fanout", "^TestF2OwnerThatMissedALogin"}},
 	},
 	{
+		name:    "large-unannounced",
+		holds:   "a client that sees whole frames only hears that a large one comes",
+		patches: []patch{{"internal/fanout/outbox.go", `o.Large && len(p.Bytes) > wire.LargeFrame`, `false`}},
+		guards:  []guard{{"internal/fanout", "^TestClientThatWantsToKnowHearsOfLargeFrames$"}},
+	},
+	{
 		name:    "answer-first",
 		holds:   "another node delivers the answer to a send after the entries before it",
 		patches: []patch{{"internal/fanout/receive.go", `for ; row < min(int(a.At), len(m.Rows)); row++ {`, `for ; false; row++ {`}},

@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
+	"github.com/petrel-im/petrel/internal/im"
 	"github.com/petrel-im/petrel/internal/imtest"
 	"github.com/petrel-im/petrel/internal/store/pgtest"
 	"github.com/petrel-im/petrel/internal/wire"
@@ -70,5 +74,33 @@ func TestNodesOfADatabaseThatWentBackAllStop(t *testing.T) {
 	}
 	if why := s.Refused(); !strings.Contains(s.Log(), "petrel repair") {
 		t.Errorf("the next start: %v\n%s", why, s.Log())
+	}
+}
+
+// A node that is stopped takes sends until its feeds are at other nodes: clients would have to
+// wait for all that time if it refused them before.
+func TestStoppedNodeServesUntilItsFeedsAreElsewhere(t *testing.T) {
+	nodes := imtest.Cluster(t, 2, imtest.Options{Postgres: pgtest.Own(t, pgtest.Options{}).New(t)})
+	stopped, other := nodes[0], nodes[1]
+	alice := stopped.Dial(wire.WebSocket, wire.Proto, stopped.Users("", "alice")[0], "phone")
+	ended := make(chan struct{})
+	go func() { // until the test ends, which waits for it
+		defer close(ended)
+		stopped.Stop()
+	}()
+	defer func() { <-ended }()
+	for i := 0; ; i++ {
+		_, err := alice.Send(t.Context(), &petrelv1.Send{User: "alice", ClientMsgId: fmt.Sprint(i), Body: &petrelv1.Send_Text{Text: "x"}})
+		if err == nil {
+			continue
+		}
+		r, failed := other.Admin.GetCluster(t.Context(), connect.NewRequest(&petrelv1.GetClusterRequest{}))
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		if owned := r.Msg.Nodes[slices.IndexFunc(r.Msg.Nodes, func(n *petrelv1.ClusterNode) bool { return n.Node == imtest.NodeName(1) })].Owned; im.CodeOf(err) != im.CodeDraining || owned != im.Partitions {
+			t.Errorf("send %d has the answer %v, when the other node owns %d of %d feeds", i, err, owned, im.Partitions)
+		}
+		return
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/petrel-im/petrel/internal/imtest"
 )
 
-// In CI, beside other packages, they took 138 s.
+// They take 46 s of CPU, 19 s of them in Chromium. In CI, beside other packages, that was 138 s.
 func TestTypeScriptSDK(t *testing.T) {
 	t.Parallel()
 	imtest.NodeTests(t, "../../sdk/ts", 10*time.Minute)

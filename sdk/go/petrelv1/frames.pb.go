@@ -278,6 +278,7 @@ type ServerFrame struct {
 	//	*ServerFrame_Answer
 	//	*ServerFrame_Signal
 	//	*ServerFrame_Watch
+	//	*ServerFrame_Large
 	Body          isServerFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -462,6 +463,15 @@ func (x *ServerFrame) GetWatch() *Watching {
 	return nil
 }
 
+func (x *ServerFrame) GetLarge() *Large {
+	if x != nil {
+		if x, ok := x.Body.(*ServerFrame_Large); ok {
+			return x.Large
+		}
+	}
+	return nil
+}
+
 type isServerFrame_Body interface {
 	isServerFrame_Body()
 }
@@ -526,6 +536,10 @@ type ServerFrame_Watch struct {
 	Watch *Watching `protobuf:"bytes,19,opt,name=watch,proto3,oneof"`
 }
 
+type ServerFrame_Large struct {
+	Large *Large `protobuf:"bytes,20,opt,name=large,proto3,oneof"`
+}
+
 func (*ServerFrame_Welcome) isServerFrame_Body() {}
 
 func (*ServerFrame_Ack) isServerFrame_Body() {}
@@ -555,6 +569,8 @@ func (*ServerFrame_Answer) isServerFrame_Body() {}
 func (*ServerFrame_Signal) isServerFrame_Body() {}
 
 func (*ServerFrame_Watch) isServerFrame_Body() {}
+
+func (*ServerFrame_Large) isServerFrame_Body() {}
 
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2396,6 +2412,52 @@ func (*Lagged) Descriptor() ([]byte, []int) {
 	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{23}
 }
 
+// Large says that the frame after it has so many bytes, because it takes long on a
+// slow link. Clause P-7.4.
+type Large struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         uint32                 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Large) Reset() {
+	*x = Large{}
+	mi := &file_petrel_v1_frames_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Large) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Large) ProtoMessage() {}
+
+func (x *Large) ProtoReflect() protoreflect.Message {
+	mi := &file_petrel_v1_frames_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Large.ProtoReflect.Descriptor instead.
+func (*Large) Descriptor() ([]byte, []int) {
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Large) GetBytes() uint32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // Kick announces that the server closes the connection.
 type Kick struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -2409,7 +2471,7 @@ type Kick struct {
 
 func (x *Kick) Reset() {
 	*x = Kick{}
-	mi := &file_petrel_v1_frames_proto_msgTypes[24]
+	mi := &file_petrel_v1_frames_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +2483,7 @@ func (x *Kick) String() string {
 func (*Kick) ProtoMessage() {}
 
 func (x *Kick) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_frames_proto_msgTypes[24]
+	mi := &file_petrel_v1_frames_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +2496,7 @@ func (x *Kick) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kick.ProtoReflect.Descriptor instead.
 func (*Kick) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{24}
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Kick) GetCode() string {
@@ -2480,7 +2542,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_petrel_v1_frames_proto_msgTypes[25]
+	mi := &file_petrel_v1_frames_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2554,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_frames_proto_msgTypes[25]
+	mi := &file_petrel_v1_frames_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2567,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{25}
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Call) GetMethod() string {
@@ -2569,7 +2631,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_petrel_v1_frames_proto_msgTypes[26]
+	mi := &file_petrel_v1_frames_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2581,7 +2643,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_frames_proto_msgTypes[26]
+	mi := &file_petrel_v1_frames_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2594,7 +2656,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{26}
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Answer) GetResponse() isAnswer_Response {
@@ -2653,7 +2715,7 @@ type SendSignal struct {
 
 func (x *SendSignal) Reset() {
 	*x = SendSignal{}
-	mi := &file_petrel_v1_frames_proto_msgTypes[27]
+	mi := &file_petrel_v1_frames_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +2727,7 @@ func (x *SendSignal) String() string {
 func (*SendSignal) ProtoMessage() {}
 
 func (x *SendSignal) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_frames_proto_msgTypes[27]
+	mi := &file_petrel_v1_frames_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +2740,7 @@ func (x *SendSignal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendSignal.ProtoReflect.Descriptor instead.
 func (*SendSignal) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{27}
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SendSignal) GetConv() string {
@@ -2726,7 +2788,7 @@ type Signaled struct {
 
 func (x *Signaled) Reset() {
 	*x = Signaled{}
-	mi := &file_petrel_v1_frames_proto_msgTypes[28]
+	mi := &file_petrel_v1_frames_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2800,7 @@ func (x *Signaled) String() string {
 func (*Signaled) ProtoMessage() {}
 
 func (x *Signaled) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_frames_proto_msgTypes[28]
+	mi := &file_petrel_v1_frames_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2813,7 @@ func (x *Signaled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signaled.ProtoReflect.Descriptor instead.
 func (*Signaled) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{28}
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{29}
 }
 
 // Signal is a signal as others get it.
@@ -2771,7 +2833,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_petrel_v1_frames_proto_msgTypes[29]
+	mi := &file_petrel_v1_frames_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2783,7 +2845,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_frames_proto_msgTypes[29]
+	mi := &file_petrel_v1_frames_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2796,7 +2858,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{29}
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Signal) GetConv() string {
@@ -2866,7 +2928,7 @@ type SetWatch struct {
 
 func (x *SetWatch) Reset() {
 	*x = SetWatch{}
-	mi := &file_petrel_v1_frames_proto_msgTypes[30]
+	mi := &file_petrel_v1_frames_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2878,7 +2940,7 @@ func (x *SetWatch) String() string {
 func (*SetWatch) ProtoMessage() {}
 
 func (x *SetWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_frames_proto_msgTypes[30]
+	mi := &file_petrel_v1_frames_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2891,7 +2953,7 @@ func (x *SetWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetWatch.ProtoReflect.Descriptor instead.
 func (*SetWatch) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{30}
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetWatch) GetUsers() []string {
@@ -2911,7 +2973,7 @@ type Watching struct {
 
 func (x *Watching) Reset() {
 	*x = Watching{}
-	mi := &file_petrel_v1_frames_proto_msgTypes[31]
+	mi := &file_petrel_v1_frames_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +2985,7 @@ func (x *Watching) String() string {
 func (*Watching) ProtoMessage() {}
 
 func (x *Watching) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_frames_proto_msgTypes[31]
+	mi := &file_petrel_v1_frames_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +2998,7 @@ func (x *Watching) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watching.ProtoReflect.Descriptor instead.
 func (*Watching) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{31}
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{32}
 }
 
 // Presence says whether a user is online. A later one of the same user replaces an
@@ -2953,7 +3015,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_petrel_v1_frames_proto_msgTypes[32]
+	mi := &file_petrel_v1_frames_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2965,7 +3027,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_petrel_v1_frames_proto_msgTypes[32]
+	mi := &file_petrel_v1_frames_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2978,7 +3040,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{32}
+	return file_petrel_v1_frames_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Presence) GetUser() string {
@@ -3021,7 +3083,7 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	" \x01(\v2\x0f.petrel.v1.CallH\x00R\x04call\x12/\n" +
 	"\x06signal\x18\x0e \x01(\v2\x15.petrel.v1.SendSignalH\x00R\x06signal\x12+\n" +
 	"\x05watch\x18\x0f \x01(\v2\x13.petrel.v1.SetWatchH\x00R\x05watchB\x06\n" +
-	"\x04body\"\xb8\x05\n" +
+	"\x04body\"\xe2\x05\n" +
 	"\vServerFrame\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12.\n" +
 	"\awelcome\x18\x02 \x01(\v2\x12.petrel.v1.WelcomeH\x00R\awelcome\x12\"\n" +
@@ -3039,7 +3101,8 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x04kick\x18\r \x01(\v2\x0f.petrel.v1.KickH\x00R\x04kick\x12+\n" +
 	"\x06answer\x18\x0e \x01(\v2\x11.petrel.v1.AnswerH\x00R\x06answer\x12-\n" +
 	"\x06signal\x18\x12 \x01(\v2\x13.petrel.v1.SignaledH\x00R\x06signal\x12+\n" +
-	"\x05watch\x18\x13 \x01(\v2\x13.petrel.v1.WatchingH\x00R\x05watchB\x06\n" +
+	"\x05watch\x18\x13 \x01(\v2\x13.petrel.v1.WatchingH\x00R\x05watch\x12(\n" +
+	"\x05large\x18\x14 \x01(\v2\x10.petrel.v1.LargeH\x00R\x05largeB\x06\n" +
 	"\x04body\"\xd4\x01\n" +
 	"\x05Hello\x12\x1f\n" +
 	"\vversion_min\x18\x01 \x01(\rR\n" +
@@ -3205,7 +3268,9 @@ const file_petrel_v1_frames_proto_rawDesc = "" +
 	"\x05heads\x18\x01 \x03(\v2\x0f.petrel.v1.HintR\x05heads\"\x06\n" +
 	"\x04Ping\"\x06\n" +
 	"\x04Pong\"\b\n" +
-	"\x06Lagged\"\x80\x01\n" +
+	"\x06Lagged\"\x1d\n" +
+	"\x05Large\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\rR\x05bytes\"\x80\x01\n" +
 	"\x04Kick\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
@@ -3260,7 +3325,7 @@ func file_petrel_v1_frames_proto_rawDescGZIP() []byte {
 	return file_petrel_v1_frames_proto_rawDescData
 }
 
-var file_petrel_v1_frames_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_petrel_v1_frames_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_petrel_v1_frames_proto_goTypes = []any{
 	(*ClientFrame)(nil), // 0: petrel.v1.ClientFrame
 	(*ServerFrame)(nil), // 1: petrel.v1.ServerFrame
@@ -3286,24 +3351,25 @@ var file_petrel_v1_frames_proto_goTypes = []any{
 	(*Ping)(nil),        // 21: petrel.v1.Ping
 	(*Pong)(nil),        // 22: petrel.v1.Pong
 	(*Lagged)(nil),      // 23: petrel.v1.Lagged
-	(*Kick)(nil),        // 24: petrel.v1.Kick
-	(*Call)(nil),        // 25: petrel.v1.Call
-	(*Answer)(nil),      // 26: petrel.v1.Answer
-	(*SendSignal)(nil),  // 27: petrel.v1.SendSignal
-	(*Signaled)(nil),    // 28: petrel.v1.Signaled
-	(*Signal)(nil),      // 29: petrel.v1.Signal
-	(*SetWatch)(nil),    // 30: petrel.v1.SetWatch
-	(*Watching)(nil),    // 31: petrel.v1.Watching
-	(*Presence)(nil),    // 32: petrel.v1.Presence
-	(*Edit)(nil),        // 33: petrel.v1.Edit
-	(*Recall)(nil),      // 34: petrel.v1.Recall
-	(*Relations)(nil),   // 35: petrel.v1.Relations
-	(*Message)(nil),     // 36: petrel.v1.Message
-	(*Note)(nil),        // 37: petrel.v1.Note
-	(*Quote)(nil),       // 38: petrel.v1.Quote
-	(*Personal)(nil),    // 39: petrel.v1.Personal
-	(ConvKind)(0),       // 40: petrel.v1.ConvKind
-	(Role)(0),           // 41: petrel.v1.Role
+	(*Large)(nil),       // 24: petrel.v1.Large
+	(*Kick)(nil),        // 25: petrel.v1.Kick
+	(*Call)(nil),        // 26: petrel.v1.Call
+	(*Answer)(nil),      // 27: petrel.v1.Answer
+	(*SendSignal)(nil),  // 28: petrel.v1.SendSignal
+	(*Signaled)(nil),    // 29: petrel.v1.Signaled
+	(*Signal)(nil),      // 30: petrel.v1.Signal
+	(*SetWatch)(nil),    // 31: petrel.v1.SetWatch
+	(*Watching)(nil),    // 32: petrel.v1.Watching
+	(*Presence)(nil),    // 33: petrel.v1.Presence
+	(*Edit)(nil),        // 34: petrel.v1.Edit
+	(*Recall)(nil),      // 35: petrel.v1.Recall
+	(*Relations)(nil),   // 36: petrel.v1.Relations
+	(*Message)(nil),     // 37: petrel.v1.Message
+	(*Note)(nil),        // 38: petrel.v1.Note
+	(*Quote)(nil),       // 39: petrel.v1.Quote
+	(*Personal)(nil),    // 40: petrel.v1.Personal
+	(ConvKind)(0),       // 41: petrel.v1.ConvKind
+	(Role)(0),           // 42: petrel.v1.Role
 }
 var file_petrel_v1_frames_proto_depIdxs = []int32{
 	2,  // 0: petrel.v1.ClientFrame.hello:type_name -> petrel.v1.Hello
@@ -3314,9 +3380,9 @@ var file_petrel_v1_frames_proto_depIdxs = []int32{
 	19, // 5: petrel.v1.ClientFrame.focus:type_name -> petrel.v1.SetFocus
 	21, // 6: petrel.v1.ClientFrame.ping:type_name -> petrel.v1.Ping
 	22, // 7: petrel.v1.ClientFrame.pong:type_name -> petrel.v1.Pong
-	25, // 8: petrel.v1.ClientFrame.call:type_name -> petrel.v1.Call
-	27, // 9: petrel.v1.ClientFrame.signal:type_name -> petrel.v1.SendSignal
-	30, // 10: petrel.v1.ClientFrame.watch:type_name -> petrel.v1.SetWatch
+	26, // 8: petrel.v1.ClientFrame.call:type_name -> petrel.v1.Call
+	28, // 9: petrel.v1.ClientFrame.signal:type_name -> petrel.v1.SendSignal
+	31, // 10: petrel.v1.ClientFrame.watch:type_name -> petrel.v1.SetWatch
 	3,  // 11: petrel.v1.ServerFrame.welcome:type_name -> petrel.v1.Welcome
 	7,  // 12: petrel.v1.ServerFrame.ack:type_name -> petrel.v1.Ack
 	8,  // 13: petrel.v1.ServerFrame.error:type_name -> petrel.v1.Error
@@ -3328,39 +3394,40 @@ var file_petrel_v1_frames_proto_depIdxs = []int32{
 	21, // 19: petrel.v1.ServerFrame.ping:type_name -> petrel.v1.Ping
 	22, // 20: petrel.v1.ServerFrame.pong:type_name -> petrel.v1.Pong
 	23, // 21: petrel.v1.ServerFrame.lagged:type_name -> petrel.v1.Lagged
-	24, // 22: petrel.v1.ServerFrame.kick:type_name -> petrel.v1.Kick
-	26, // 23: petrel.v1.ServerFrame.answer:type_name -> petrel.v1.Answer
-	28, // 24: petrel.v1.ServerFrame.signal:type_name -> petrel.v1.Signaled
-	31, // 25: petrel.v1.ServerFrame.watch:type_name -> petrel.v1.Watching
-	4,  // 26: petrel.v1.Welcome.window:type_name -> petrel.v1.Window
-	5,  // 27: petrel.v1.Welcome.limits:type_name -> petrel.v1.Limits
-	33, // 28: petrel.v1.Send.edit:type_name -> petrel.v1.Edit
-	34, // 29: petrel.v1.Send.recall:type_name -> petrel.v1.Recall
-	35, // 30: petrel.v1.Send.rel:type_name -> petrel.v1.Relations
-	36, // 31: petrel.v1.Ack.message:type_name -> petrel.v1.Message
-	36, // 32: petrel.v1.Events.messages:type_name -> petrel.v1.Message
-	10, // 33: petrel.v1.Events.hints:type_name -> petrel.v1.Hint
-	11, // 34: petrel.v1.Events.receipts:type_name -> petrel.v1.Receipt
-	37, // 35: petrel.v1.Events.notes:type_name -> petrel.v1.Note
-	29, // 36: petrel.v1.Events.signals:type_name -> petrel.v1.Signal
-	32, // 37: petrel.v1.Events.presences:type_name -> petrel.v1.Presence
-	36, // 38: petrel.v1.HistoryPage.messages:type_name -> petrel.v1.Message
-	38, // 39: petrel.v1.HistoryPage.refs:type_name -> petrel.v1.Quote
-	37, // 40: petrel.v1.HistoryPage.notes:type_name -> petrel.v1.Note
-	16, // 41: petrel.v1.SyncPage.convs:type_name -> petrel.v1.ConvState
-	39, // 42: petrel.v1.SyncPage.personal:type_name -> petrel.v1.Personal
-	40, // 43: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
-	41, // 44: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
-	36, // 45: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
-	11, // 46: petrel.v1.ConvState.peer_receipt:type_name -> petrel.v1.Receipt
-	38, // 47: petrel.v1.ConvState.refs:type_name -> petrel.v1.Quote
-	37, // 48: petrel.v1.ConvState.notes:type_name -> petrel.v1.Note
-	10, // 49: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	25, // 22: petrel.v1.ServerFrame.kick:type_name -> petrel.v1.Kick
+	27, // 23: petrel.v1.ServerFrame.answer:type_name -> petrel.v1.Answer
+	29, // 24: petrel.v1.ServerFrame.signal:type_name -> petrel.v1.Signaled
+	32, // 25: petrel.v1.ServerFrame.watch:type_name -> petrel.v1.Watching
+	24, // 26: petrel.v1.ServerFrame.large:type_name -> petrel.v1.Large
+	4,  // 27: petrel.v1.Welcome.window:type_name -> petrel.v1.Window
+	5,  // 28: petrel.v1.Welcome.limits:type_name -> petrel.v1.Limits
+	34, // 29: petrel.v1.Send.edit:type_name -> petrel.v1.Edit
+	35, // 30: petrel.v1.Send.recall:type_name -> petrel.v1.Recall
+	36, // 31: petrel.v1.Send.rel:type_name -> petrel.v1.Relations
+	37, // 32: petrel.v1.Ack.message:type_name -> petrel.v1.Message
+	37, // 33: petrel.v1.Events.messages:type_name -> petrel.v1.Message
+	10, // 34: petrel.v1.Events.hints:type_name -> petrel.v1.Hint
+	11, // 35: petrel.v1.Events.receipts:type_name -> petrel.v1.Receipt
+	38, // 36: petrel.v1.Events.notes:type_name -> petrel.v1.Note
+	30, // 37: petrel.v1.Events.signals:type_name -> petrel.v1.Signal
+	33, // 38: petrel.v1.Events.presences:type_name -> petrel.v1.Presence
+	37, // 39: petrel.v1.HistoryPage.messages:type_name -> petrel.v1.Message
+	39, // 40: petrel.v1.HistoryPage.refs:type_name -> petrel.v1.Quote
+	38, // 41: petrel.v1.HistoryPage.notes:type_name -> petrel.v1.Note
+	16, // 42: petrel.v1.SyncPage.convs:type_name -> petrel.v1.ConvState
+	40, // 43: petrel.v1.SyncPage.personal:type_name -> petrel.v1.Personal
+	41, // 44: petrel.v1.ConvState.kind:type_name -> petrel.v1.ConvKind
+	42, // 45: petrel.v1.ConvState.role:type_name -> petrel.v1.Role
+	37, // 46: petrel.v1.ConvState.newest:type_name -> petrel.v1.Message
+	11, // 47: petrel.v1.ConvState.peer_receipt:type_name -> petrel.v1.Receipt
+	39, // 48: petrel.v1.ConvState.refs:type_name -> petrel.v1.Quote
+	38, // 49: petrel.v1.ConvState.notes:type_name -> petrel.v1.Note
+	10, // 50: petrel.v1.Focused.heads:type_name -> petrel.v1.Hint
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_petrel_v1_frames_proto_init() }
@@ -3398,6 +3465,7 @@ func file_petrel_v1_frames_proto_init() {
 		(*ServerFrame_Answer)(nil),
 		(*ServerFrame_Signal)(nil),
 		(*ServerFrame_Watch)(nil),
+		(*ServerFrame_Large)(nil),
 	}
 	file_petrel_v1_frames_proto_msgTypes[6].OneofWrappers = []any{
 		(*Send_Text)(nil),
@@ -3405,11 +3473,11 @@ func file_petrel_v1_frames_proto_init() {
 		(*Send_Edit)(nil),
 		(*Send_Recall)(nil),
 	}
-	file_petrel_v1_frames_proto_msgTypes[25].OneofWrappers = []any{
+	file_petrel_v1_frames_proto_msgTypes[26].OneofWrappers = []any{
 		(*Call_Proto)(nil),
 		(*Call_Json)(nil),
 	}
-	file_petrel_v1_frames_proto_msgTypes[26].OneofWrappers = []any{
+	file_petrel_v1_frames_proto_msgTypes[27].OneofWrappers = []any{
 		(*Answer_Proto)(nil),
 		(*Answer_Json)(nil),
 	}
@@ -3419,7 +3487,7 @@ func file_petrel_v1_frames_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_petrel_v1_frames_proto_rawDesc), len(file_petrel_v1_frames_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

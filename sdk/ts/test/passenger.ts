@@ -13,6 +13,7 @@ interface Begin {
   readonly count: number // 0: until the end
   readonly everyMs: number
   readonly bytes: number
+  readonly reads: boolean
 }
 
 interface Event {
@@ -31,7 +32,7 @@ function tell(e: Event): void {
   process.stdout.write(`${JSON.stringify(e)}\n`)
 }
 
-function begin({ name, url, token, to, count, everyMs, bytes }: Begin): void {
+function begin({ name, url, token, to, count, everyMs, bytes, reads }: Begin): void {
   let timers = 0
   const { now, after } = systemClock()
   const clock: Clock = {
@@ -62,11 +63,18 @@ function begin({ name, url, token, to, count, everyMs, bytes }: Begin): void {
       if (everyMs > 0) await sleep(everyMs)
     }
   }
-  const written = write().catch(fail)
+  const read = async (): Promise<void> => {
+    while (reads && !over.signal.aborted) {
+      await sleep(everyMs)
+      const conv = client.direct(to[0] ?? '')
+      if (conv !== '') await client.history({ conv, limit: 10 }, { signal: over.signal })
+    }
+  }
+  const done = Promise.all([write().catch(fail), read().catch(fail)])
   passengers.set(name, async () => {
     passengers.delete(name)
     over.abort()
-    await Promise.all([run, written])
+    await Promise.all([run, done])
     await client.close()
     tell({ name, ended: true, timers })
   })

@@ -144,7 +144,7 @@ const frame = message<f.Bodies & { readonly id: number }, json.ServerFrameJson>(
     window: maybe(message<f.Window, json.WindowJson>({ sends: wide, bytes: wide })),
     limits: (v) => limits(v ?? {}),
   })),
-  ping: maybe(object), pong: maybe(object), lagged: maybe(object), signal: maybe(object), watch: maybe(object),
+  ping: maybe(object), pong: maybe(object), lagged: maybe(object), large: maybe(message<f.Large, json.LargeJson>({ bytes: wide })), signal: maybe(object), watch: maybe(object),
 })
 
 /** Reads a frame of the server: what JSON.parse made of it. */

@@ -268,6 +268,11 @@ export interface Limits {
   readonly openRequests: number
 }
 
+/** The frame after it is large. */
+export interface Large {
+  readonly bytes: number
+}
+
 export interface Focused {
   readonly heads: readonly Hint[]
 }
@@ -329,6 +334,7 @@ export interface Bodies {
   readonly ping?: object
   readonly pong?: object
   readonly lagged?: object
+  readonly large?: Large
   readonly signal?: object
   readonly watch?: object
 }

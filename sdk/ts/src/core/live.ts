@@ -6,14 +6,14 @@ import { type Failure, fromWire, invalid, refusal } from './errors.js'
 import type { ClientBody, ServerFrame, SetFocus, Welcome, WireError } from './frames.js'
 import { endLossy, sendWatch, typingEnds } from './lossy.js'
 import { sendAll } from './outbox.js'
-import { answeredIn, beat, beatAt, newPulse, type Pulse, took } from './pulse.js'
+import { answeredIn, awaitLarge, beat, beatAt, newPulse, type Pulse, took } from './pulse.js'
 import { askQuotes } from './quote.js'
 import { fromKick, lose, type Try } from './reach.js'
 import { repairAll } from './repair.js'
 import { forget, startSync } from './sync.js'
 
 /** What a client understands, and a server may offer, beyond the base. Spec: P-2.6. */
-export const capabilities = ['edit', 'cursor', 'focus', 'newest', 'call', 'rel', 'signal', 'presence', 'notes', 'personal', 'mentions'] as const
+export const capabilities = ['edit', 'cursor', 'focus', 'newest', 'call', 'rel', 'signal', 'presence', 'notes', 'personal', 'mentions', 'large'] as const
 export type Capability = (typeof capabilities)[number]
 
 const maxReads = 6 // history requests under way, if the server takes as many (P-2.2)
@@ -87,7 +87,6 @@ export function askEncoded(c: Core, lv: Live, kind: Request['kind'], f: Encoded,
   lv.nextId++
   lv.waiting.set(lv.nextId, { at: c.now, kind, bytes: f.bytes, answer })
   lv.pulse.bytes += f.bytes
-  if (kind === 'page') lv.pulse.paging++
   c.out.frames.push({ conn: lv.conn, data: f.data })
 }
 
@@ -179,6 +178,9 @@ export function take(c: Core, lv: Live, f: ServerFrame): Failure | undefined {
     case 'lagged': // P-6.4
       lv.pushed.clear() // what was removed meanwhile was not pushed
       startSync(c)
+      return undefined
+    case 'large':
+      awaitLarge(c, lv.pulse, f.large.bytes)
       return undefined
     case 'kick': // P-3.5
       return fromKick(f.kick)

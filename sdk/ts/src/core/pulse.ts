@@ -11,7 +11,7 @@ const pongWithinMs = 2000 // how long the server then has to say anything at all
 // The link, in bytes per second, that carries what is under way in time. A message of 48 KiB
 // over 50 kbit/s takes 8 s, and nothing is wrong.
 const slowest = 4096
-// What holds where the client sees whole frames only. Spec: S-5.7.
+// What holds where the client sees whole frames only. Spec: S-5.7, S-5.8.
 const slowestFrames = 5000 // bytes per second
 const patienceMs = 5000 // by which the client is more patient after each connection that fell silent
 const maxPatienceMs = 10_000
@@ -23,11 +23,10 @@ export interface Pulse {
   pinged: number // the server was asked whether it is there; 0: not
   trip: number // ms of a request and its answer, smoothed; 0: not known
   bytes: number // of requests without an answer
-  paging: number // requests without an answer that ask for a page
 }
 
 export function newPulse(now: number): Pulse {
-  return { heard: now, moved: 0, pinged: 0, trip: 0, bytes: 0, paging: 0 }
+  return { heard: now, moved: 0, pinged: 0, trip: 0, bytes: 0 }
 }
 
 /** Notes how long an answer has taken. */
@@ -40,6 +39,11 @@ export function took(p: Pulse, ms: number): void {
 /** Bytes of the server came over a connection, also without a whole frame. */
 export function heard(c: Core, conn: number): void {
   if (c.live?.conn === conn) c.live.pulse.heard = c.now
+}
+
+/** A frame of some bytes comes next: as long as it may take the server lives. Spec: S-5.7. */
+export function awaitLarge(c: Core, p: Pulse, bytes: number): void {
+  p.heard = c.now + secondsOf(bytes, slowestFrames)
 }
 
 /** The socket of a connection took bytes that were waiting. */
@@ -65,12 +69,11 @@ export function beatAt(c: Core, lv: Live): number {
   const p = lv.pulse
   const [oldest] = lv.waiting.values()
   const since = Math.max(oldest?.at ?? 0, p.heard, p.moved)
-  const page = c.o.wholeFrames && p.paging > 0 ? secondsOf(lv.welcome.limits.frameBytes, slowestFrames) : 0
   if (p.pinged !== 0) {
     const at = Math.max(p.pinged, p.moved) + Math.max(pongWithinMs, 2 * p.trip)
-    return c.o.wholeFrames ? Math.max(at, since + secondsOf(p.bytes, slowestFrames) + page + pongWithinMs) : at
+    return c.o.wholeFrames ? Math.max(at, since + secondsOf(p.bytes, slowestFrames) + pongWithinMs) : at
   }
-  if (oldest) return since + Math.max(probeAfterMs, probeTrips * p.trip) + secondsOf(p.bytes, slowest) + page + c.reach.patience
+  if (oldest) return since + Math.max(probeAfterMs, probeTrips * p.trip) + secondsOf(p.bytes, slowest) + c.reach.patience
   const every = lv.welcome.heartbeatMs
   return every > 0 ? p.heard + every + Math.floor(every / 2) : Infinity
 }
@@ -82,7 +85,7 @@ function secondsOf(bytes: number, rate: number): number {
 
 /**
  * A connection fell silent. Where the client sees whole frames only, that may be a slow link:
- * it is more patient until a request of the kind that waited is answered. Spec: S-5.7.
+ * it is more patient until a request of the kind that waited is answered. Spec: S-5.8.
  */
 export function fellSilent(c: Core, lv: Live): void {
   const oldest = [...lv.waiting.values()].find((q) => q.kind !== 'ping')
@@ -94,7 +97,6 @@ export function fellSilent(c: Core, lv: Live): void {
 /** Notes that a request is answered. */
 export function answeredIn(c: Core, p: Pulse, q: Request): void {
   p.bytes -= q.bytes
-  if (q.kind === 'page') p.paging--
   if (q.kind === c.reach.patientFor) c.reach.patience = 0
   took(p, c.now - q.at)
 }

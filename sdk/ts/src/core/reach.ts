@@ -40,7 +40,7 @@ export interface Reach {
   refused: string // the token that the server has refused
   askAnew: boolean // another one was asked for since
 
-  patience: number // ms by which the client is more patient than usual. Spec: S-5.7
+  patience: number // ms by which the client is more patient than usual. Spec: S-5.8
   patientFor: Request['kind'] | undefined // until a request of this kind is answered
 }
 

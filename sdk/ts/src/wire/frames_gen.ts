@@ -499,6 +499,7 @@ export interface ServerFrameJson {
   readonly answer?: AnswerJson
   readonly signal?: SignaledJson
   readonly watch?: WatchingJson
+  readonly large?: LargeJson
 }
 
 export interface HelloJson {
@@ -783,6 +784,14 @@ export interface PongJson {
  * dropped. Nothing more is pushed until the client has sent Sync. Clause P-6.4.
  */
 export interface LaggedJson {
+}
+
+/**
+ * Large says that the frame after it has so many bytes, because it takes long on a
+ * slow link. Clause P-7.4.
+ */
+export interface LargeJson {
+  readonly bytes?: number
 }
 
 /** Kick announces that the server closes the connection. */

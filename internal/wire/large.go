@@ -1,0 +1,43 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/petrel-im/petrel/sdk/go/petrelv1"
+)
+
+// LargeFrame is how many bytes a frame has at most that comes without announcement. Over
+// 50 kbit/s they take 1.3 s. Spec: P-7.4.
+const LargeFrame = 8 << 10
+
+// AnnounceLarge returns the frames of b, which has whole WebSocket frames of the server, with
+// a Large frame before each large one. b stays as it is, and is the result if none is large.
+func AnnounceLarge(b []byte, c Codec) []byte {
+	var out []byte
+	from := 0 // of b: what is not in out yet
+	for at := 0; at < len(b); {
+		n, header := frameSize(b[at:])
+		if n > LargeFrame {
+			out = append(out, b[from:at]...)
+			out = AppendFrame(out, Encoding{c, WebSocket}, &petrelv1.ServerFrame{Body: &petrelv1.ServerFrame_Large{Large: &petrelv1.Large{Bytes: uint32(n)}}})
+			from = at
+		}
+		at += header + n
+	}
+	if out == nil {
+		return b
+	}
+	return append(out, b[from:]...)
+}
+
+// frameSize reads what appendHeader wrote.
+func frameSize(b []byte) (bytes, header int) {
+	switch n := int(b[1]); n {
+	case 126:
+		return int(binary.BigEndian.Uint16(b[2:])), 4
+	case 127:
+		return int(binary.BigEndian.Uint64(b[2:])), 10
+	default:
+		return n, 2
+	}
+}
