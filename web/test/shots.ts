@@ -210,6 +210,7 @@ const views: Readonly<Record<string, View>> = {
   'who-reacted': async ({ p, to, t }) => {
     await to(mixed)
     await bubble(p, 'Decision: we ship').evaluate((b) => b.scrollIntoView({ block: 'center' }))
+    await p.waitForTimeout(settleMs)
     await messageMenu(p, 'Decision: we ship', t('whoReacted'))
     await p.locator('dialog .row').first().waitFor()
   },
@@ -343,7 +344,7 @@ mkdirSync(folder, { recursive: true })
 const start = (...more: readonly string[]): Promise<Browser> => chromium.launch({ executablePath: process.env['PETREL_CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', `--host-resolver-rules=MAP ${insecureHost} 127.0.0.1`, ...more] })
 const browser = await start()
 const withLargeLetters = await start('--blink-settings=defaultFontSize=32') // 200 % in the settings of the browser
-const bob = await Person.open(browser, world.link('bob'))
+const bob = await (await Person.open(browser, world.link('bob'))).ready()
 await bob.page.goto(`${server.url}/#/bob/u/alice`)
 await bob.field.waitFor()
 
